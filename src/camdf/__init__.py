@@ -1,0 +1,62 @@
+"""Decide, before an LLM agent runs, which of the ranked candidate tools are worth giving to it."""
+
+from camdf._version import __version__
+from camdf.core.costs import RETAIL_BASE_COSTS, dispersed, md5_base_costs
+from camdf.core.decisions import Decisions
+from camdf.core.payoff import Payoff
+from camdf.core.rankings import LoggedTasks, Rankings
+from camdf.core.resampling import Interval, paired_bootstrap
+from camdf.policies.artifact import ArtifactError, Training, load, save
+from camdf.policies.base import NotFittedError, Policy
+from camdf.policies.camdf import CAMDF, AggregateOnlyDF, CAMDFLite, GapRegression
+from camdf.policies.linear import MissingExtraError
+from camdf.policies.oracle import prefix_oracle
+from camdf.policies.predicates import LargestGap, PlugIn, ScoreAtLeast, ScoreMass
+from camdf.policies.simple import (
+    AcquireAll,
+    ConstantSet,
+    FixedK,
+    KeywordRule,
+    ScorePerCostThreshold,
+    ScoreThreshold,
+    preselect_keywords,
+)
+from camdf.policies.sufficiency import PredictThenThreshold, ResidualCorrected
+
+__all__ = [
+    "CAMDF",
+    "RETAIL_BASE_COSTS",
+    "AcquireAll",
+    "AggregateOnlyDF",
+    "ArtifactError",
+    "CAMDFLite",
+    "ConstantSet",
+    "Decisions",
+    "FixedK",
+    "GapRegression",
+    "Interval",
+    "KeywordRule",
+    "LargestGap",
+    "LoggedTasks",
+    "MissingExtraError",
+    "NotFittedError",
+    "Payoff",
+    "PlugIn",
+    "Policy",
+    "PredictThenThreshold",
+    "Rankings",
+    "ResidualCorrected",
+    "ScoreAtLeast",
+    "ScoreMass",
+    "ScorePerCostThreshold",
+    "ScoreThreshold",
+    "Training",
+    "__version__",
+    "dispersed",
+    "load",
+    "md5_base_costs",
+    "paired_bootstrap",
+    "prefix_oracle",
+    "preselect_keywords",
+    "save",
+]

@@ -1,0 +1,399 @@
+"""The public state of a prefix walk as named columns: the paper's feature map.
+
+At depth t the first t candidates are selected, the rest remains, and the one at rank t + 1 is next. Every column is a
+function of scores, costs, rank and cost pressure alone: nothing here can see which tools a task required.
+
+The paper names four groups and counts 39 columns on Retail, but lists only the ten of CAM-DF-lite. The inventory below
+is ours: 16 aggregates (9 of them without costs), 11 of the next candidate, 5 of the cost pressure, and one identity
+column for each tool of a shared catalogue (`policies.linear`), which is 7 on Retail.
+
+Sums run in rank order (never pairwise, never through BLAS), so padding and batch size cannot change a bit. What
+columns share is computed once, because one live decision is a few dozen small numpy calls and little else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from camdf.core.payoff import Payoff
+from camdf.core.rankings import Floats, Rankings
+
+_TINY = 1e-300
+"""Scores and costs are floored here, so that no column divides 0 by 0; a list of zero scores counts as a flat one."""
+
+HIGH_COST = 1.0 + 1e-9
+"""A tool is 'high-cost' if it costs more than this multiple of its list's mean, so that equal costs are never high."""
+
+
+class _part:
+    """An attribute computed on first use and then stored; `functools.cached_property` without its lock."""
+
+    def __init__(self, compute: Callable[[Any], Floats]) -> None:
+        self.compute = compute
+        self.name = compute.__name__
+
+    def __get__(self, walk: Any, owner: type | None = None) -> Floats:
+        value = walk.__dict__[self.name] = self.compute(walk)
+        return value
+
+
+@lru_cache(maxsize=256)
+def _depths(width: int) -> tuple[Floats, Floats]:
+    """0 .. m - 1, and the same with 1 for 0, to divide by."""
+    depth = np.arange(width, dtype=np.float64)
+    return depth, np.maximum(depth, 1.0)
+
+
+def _spread_out(column: Floats, shape: tuple[int, ...]) -> Floats:
+    """One value a list, (n, 1), as one value a state, (n, m)."""
+    out = np.empty(shape)
+    out[...] = column
+    return out
+
+
+class PrefixWalk:
+    """The quantities that columns share: (n, m), or (n, 1) for a whole list. Rarer ones wait until a column asks."""
+
+    scores: Floats
+    costs: Floats
+    selected_score: Floats
+    selected_cost: Floats
+    remaining_score: Floats
+    remaining_cost: Floats
+    total_score: Floats
+    total_cost: Floats
+
+    def __init__(self, rankings: Rankings, payoff: Payoff) -> None:
+        n, m = rankings.scores.shape
+        self.pressure = payoff.cost_pressure
+        self.depth, self.taken = _depths(m)
+        self.length = rankings.lengths[:, None].astype(np.float64)
+        pair = np.array((rankings.scores, rankings.costs))
+        self.scores, self.costs = np.maximum(pair, _TINY, out=pair)
+        lanes = np.zeros((4, n, m))
+        lanes[:2, :, 1:] = pair[:, :, :-1]
+        lanes[2:] = pair[:, :, ::-1]
+        np.add.accumulate(lanes, axis=2, out=lanes)
+        self.selected = lanes[:2]
+        self.selected_score, self.selected_cost = self.selected
+        self.remaining = lanes[2:, :, ::-1].copy()
+        self.remaining_score, self.remaining_cost = self.remaining
+        self.total_score, self.total_cost = lanes[2:, :, -1:]
+
+    @_part
+    def progress(self) -> Floats:
+        return self.depth / self.length
+
+    @_part
+    def selected_means(self) -> Floats:
+        """(2, n, m): the mean score and the mean cost of what is selected; 0 at depth 0."""
+        return self.selected / self.taken
+
+    @_part
+    def remaining_means(self) -> Floats:
+        """(2, n, m): the mean score and the mean cost of what remains."""
+        return self.remaining / np.maximum(self.length - self.depth, 1.0)
+
+    @_part
+    def last_score(self) -> Floats:
+        """The score of the last selected candidate; at depth 0 that of the first."""
+        return np.concatenate((self.scores[:, :1], self.scores[:, :-1]), axis=1)
+
+    @_part
+    def relative_cost(self) -> Floats:
+        return self.costs / (self.total_cost / self.length)
+
+    @_part
+    def priced_cost(self) -> Floats:
+        return self.pressure * self.costs
+
+    @_part
+    def surplus(self) -> Floats:
+        return self.scores - self.priced_cost
+
+
+Column: TypeAlias = Callable[[PrefixWalk], Floats]
+"""The values of one feature at every state: (n, m)."""
+
+COLUMNS: dict[str, Column] = {}
+"""Every column by name, in the order of the feature map. The docstring of each is its definition."""
+
+
+def _column(compute: Column) -> Column:
+    COLUMNS[compute.__name__] = compute
+    return compute
+
+
+# Aggregates of the selected and the remaining candidates, scores only.
+
+
+@_column
+def progress(walk: PrefixWalk) -> Floats:
+    """t / m: the share of the list that is selected."""
+    return walk.progress
+
+
+@_column
+def selected_score_sum(walk: PrefixWalk) -> Floats:
+    """The sum of the selected scores."""
+    return walk.selected_score
+
+
+@_column
+def selected_score_mean(walk: PrefixWalk) -> Floats:
+    """The mean of the selected scores; 0 at depth 0."""
+    mean: Floats = walk.selected_means[0]
+    return mean
+
+
+@_column
+def selected_score_last(walk: PrefixWalk) -> Floats:
+    """The score of the last selected candidate; at depth 0 that of the first candidate."""
+    return walk.last_score
+
+
+@_column
+def remaining_score_sum(walk: PrefixWalk) -> Floats:
+    """The sum of the remaining scores."""
+    return walk.remaining_score
+
+
+@_column
+def remaining_score_mean(walk: PrefixWalk) -> Floats:
+    """The mean of the remaining scores."""
+    mean: Floats = walk.remaining_means[0]
+    return mean
+
+
+@_column
+def remaining_score_max(walk: PrefixWalk) -> Floats:
+    """The highest remaining score; in score order that of the next candidate."""
+    return np.maximum.accumulate(walk.scores[:, ::-1], axis=1)[:, ::-1]
+
+
+@_column
+def remaining_score_share(walk: PrefixWalk) -> Floats:
+    """The remaining scores as a share of all scores: the normalised remaining-score sum."""
+    return walk.remaining_score / walk.total_score
+
+
+@_column
+def first_score(walk: PrefixWalk) -> Floats:
+    """The score of the list's first candidate: how sure the ranker is of anything."""
+    return _spread_out(walk.scores[:, :1], walk.scores.shape)
+
+
+# Aggregates with costs.
+
+
+@_column
+def selected_cost_sum(walk: PrefixWalk) -> Floats:
+    """The cost of the selected candidates."""
+    return walk.selected_cost
+
+
+@_column
+def selected_cost_share(walk: PrefixWalk) -> Floats:
+    """The cost of the selected candidates as a share of the whole list's: the normalised selected cost."""
+    return walk.selected_cost / walk.total_cost
+
+
+@_column
+def selected_cost_mean(walk: PrefixWalk) -> Floats:
+    """The mean cost of the selected candidates; 0 at depth 0."""
+    mean: Floats = walk.selected_means[1]
+    return mean
+
+
+@_column
+def remaining_cost_sum(walk: PrefixWalk) -> Floats:
+    """The cost of the remaining candidates."""
+    return walk.remaining_cost
+
+
+@_column
+def remaining_cost_mean(walk: PrefixWalk) -> Floats:
+    """The mean cost of the remaining candidates."""
+    mean: Floats = walk.remaining_means[1]
+    return mean
+
+
+@_column
+def selected_score_per_cost(walk: PrefixWalk) -> Floats:
+    """Selected score over selected cost; 0 at depth 0."""
+    return walk.selected_score / np.maximum(walk.selected_cost, _TINY)
+
+
+@_column
+def remaining_score_per_cost(walk: PrefixWalk) -> Floats:
+    """Remaining score over remaining cost."""
+    return walk.remaining_score / walk.remaining_cost
+
+
+# The next candidate.
+
+
+@_column
+def next_score(walk: PrefixWalk) -> Floats:
+    """The score of the next candidate."""
+    return walk.scores
+
+
+@_column
+def next_cost(walk: PrefixWalk) -> Floats:
+    """The cost of the next candidate."""
+    return walk.costs
+
+
+@_column
+def next_score_per_cost(walk: PrefixWalk) -> Floats:
+    """The next candidate's score over its cost."""
+    return walk.scores / walk.costs
+
+
+@_column
+def next_high_cost(walk: PrefixWalk) -> Floats:
+    """1 if the next candidate costs more than the list's mean, else 0."""
+    return (walk.relative_cost > HIGH_COST).astype(np.float64)
+
+
+@_column
+def next_score_gap(walk: PrefixWalk) -> Floats:
+    """The next score minus the one after it; the last candidate has 0 after it."""
+    after = np.zeros(walk.scores.shape)
+    after[:, :-1] = walk.scores[:, 1:]
+    return walk.scores - after
+
+
+@_column
+def next_score_drop(walk: PrefixWalk) -> Floats:
+    """The last selected score minus the next; 0 at depth 0."""
+    return walk.last_score - walk.scores
+
+
+@_column
+def next_score_share(walk: PrefixWalk) -> Floats:
+    """The next score as a share of the remaining scores."""
+    return walk.scores / walk.remaining_score
+
+
+@_column
+def next_score_of_first(walk: PrefixWalk) -> Floats:
+    """The next score over that of the first candidate."""
+    return walk.scores / walk.scores[:, :1]
+
+
+@_column
+def next_score_times_cost(walk: PrefixWalk) -> Floats:
+    """The next candidate's score times its cost."""
+    return walk.scores * walk.costs
+
+
+@_column
+def next_score_times_progress(walk: PrefixWalk) -> Floats:
+    """The next score times t / m."""
+    return walk.scores * walk.progress
+
+
+@_column
+def next_relative_cost(walk: PrefixWalk) -> Floats:
+    """The next candidate's cost over the list's mean cost."""
+    return walk.relative_cost
+
+
+# Cost pressure.
+
+
+@_column
+def cost_spread(walk: PrefixWalk) -> Floats:
+    """The list's highest cost over its mean cost: its cost dispersion; 1 where all costs are equal."""
+    return _spread_out(np.maximum.reduce(walk.relative_cost, axis=1, keepdims=True), walk.costs.shape)
+
+
+@_column
+def priced_next_cost(walk: PrefixWalk) -> Floats:
+    """lambda times the next candidate's cost."""
+    return walk.priced_cost
+
+
+@_column
+def priced_remaining_cost(walk: PrefixWalk) -> Floats:
+    """lambda times the cost of the remaining candidates."""
+    return walk.pressure * walk.remaining_cost
+
+
+@_column
+def next_surplus(walk: PrefixWalk) -> Floats:
+    """The next score minus lambda times its cost: its surplus if scores were probabilities (Proposition 1)."""
+    return walk.surplus
+
+
+@_column
+def remaining_surplus(walk: PrefixWalk) -> Floats:
+    """The summed surplus of the remaining candidates that have one: what Proposition 2 would still collect."""
+    gains = np.maximum(walk.surplus, 0.0)
+    return np.add.accumulate(gains[:, ::-1], axis=1)[:, ::-1]
+
+
+FULL: tuple[str, ...] = tuple(COLUMNS)
+"""The 32 columns of the paper's first three groups."""
+
+AGGREGATES: tuple[str, ...] = FULL[:16]
+"""The 16 cost-inclusive public aggregates."""
+
+SCORE_AGGREGATES: tuple[str, ...] = FULL[:9]
+"""The 9 aggregates that no cost enters."""
+
+
+def _subset(*names: str) -> tuple[str, ...]:
+    """Some of the columns, in the order of the feature map: every model keeps that order."""
+    return tuple(name for name in FULL if name in names)
+
+
+LITE: tuple[str, ...] = _subset(
+    "progress",
+    "next_score",
+    "next_score_per_cost",
+    "next_score_gap",
+    "remaining_score_max",
+    "remaining_score_share",
+    "remaining_score_per_cost",
+    "selected_cost_share",
+    "priced_next_cost",
+    "next_high_cost",
+)
+"""Exactly the ten columns of CAM-DF-lite."""
+
+COST_FREE: tuple[str, ...] = _subset(
+    *SCORE_AGGREGATES,
+    "next_score",
+    "next_score_gap",
+    "next_score_drop",
+    "next_score_share",
+    "next_score_of_first",
+    "next_score_times_progress",
+)
+"""The 15 columns of the MCP-Atlas unit-cost replay: no cost enters."""
+
+COST_AUGMENTED: tuple[str, ...] = _subset(
+    *COST_FREE,
+    "next_cost",
+    "next_relative_cost",
+    "next_high_cost",
+    "priced_next_cost",
+    "cost_spread",
+)
+"""COST_FREE and five cost columns that are constant where all costs are equal, so both models coincide there."""
+
+
+def state_features(rankings: Rankings, payoff: Payoff, columns: Sequence[str] = FULL) -> Floats:
+    """The feature map: (columns, n, m), one value for every column at every nonterminal state t = 0 .. m - 1.
+
+    Values at padding are finite and mean nothing; `rankings.listed` says which states exist.
+    """
+    walk = PrefixWalk(rankings, payoff)
+    return np.concatenate([COLUMNS[name](walk) for name in columns]).reshape(-1, *rankings.scores.shape)

@@ -1,0 +1,112 @@
+"""What a set of tools is worth: the value of having what the task needs, minus the price of what was acquired."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks, Rankings
+
+Number = TypeVar("Number", np.int64, np.float64)
+
+ValueFunction: TypeAlias = Callable[[Ints, Ints], Floats]
+"""(required tools acquired, required tools in all) -> task value in [0, 1], elementwise, never falling in the first."""
+
+
+def exact(covered: Ints, n_required: Ints) -> Floats:
+    """v(A, G) = 1 if every required tool is acquired, else 0 (the paper's Equation 2)."""
+    sufficient: Bools = covered == n_required
+    return sufficient.astype(np.float64)
+
+
+def partial(covered: Ints, n_required: Ints) -> Floats:
+    """v(A, G) = |A and G| / |G|; a task that requires nothing is worth 1 from the start."""
+    value: Floats = np.where(n_required > 0, covered / np.maximum(n_required, 1), 1.0)
+    return value
+
+
+VALUES: dict[str, ValueFunction] = {"exact": exact, "partial": partial}
+
+
+@dataclass(frozen=True)
+class Payoff:
+    """U(A, x) = v(A, G_x) - cost_pressure * (cost of A).
+
+    `cost_pressure` is the price of one unit of tool cost in units of task value (the paper's lambda). `value` is
+    "exact", "partial", or a function of (required tools acquired, required tools in all).
+
+    >>> Payoff(cost_pressure=0.12)
+    Payoff(cost_pressure=0.12, value='exact')
+    """
+
+    cost_pressure: float
+    value: str | ValueFunction = "exact"
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.cost_pressure) and self.cost_pressure >= 0):
+            raise ValueError(
+                f"The 'cost_pressure' of Payoff must be finite and not negative. Got {self.cost_pressure!r} instead."
+            )
+        if isinstance(self.value, str):
+            if self.value not in VALUES:
+                raise ValueError(
+                    f"The 'value' of Payoff must be one of {sorted(VALUES)} or a function. Got {self.value!r} instead."
+                )
+            return
+        n_required, covered = np.triu_indices(9)[::-1]
+        worth = np.asarray(self.value(covered, n_required), dtype=np.float64)
+        rises = np.diff(worth)[np.diff(n_required) == 0] >= 0
+        if worth.shape != covered.shape or not ((worth >= 0) & (worth <= 1)).all() or not rises.all():
+            raise ValueError(
+                "The 'value' function of Payoff must work elementwise, stay in [0, 1] and never fall as more required "
+                "tools are acquired."
+            )
+
+    @classmethod
+    def from_money(cls, task_worth: float, value: str | ValueFunction = "exact") -> Payoff:
+        """The payoff in units of a solved task, when tool costs are in money and a solved task is worth `task_worth`.
+
+        >>> Payoff.from_money(task_worth=0.40).cost_pressure
+        2.5
+        """
+        if not (np.isfinite(task_worth) and task_worth > 0):
+            raise ValueError(f"The 'task_worth' of Payoff must be finite and positive. Got {task_worth!r} instead.")
+        return cls(1.0 / task_worth, value)
+
+    def worth(self, covered: Ints, n_required: Ints) -> Floats:
+        """v, from counts of required tools."""
+        return (VALUES[self.value] if isinstance(self.value, str) else self.value)(covered, n_required)
+
+    def worth_by_depth(self, logged: LoggedTasks) -> Floats:
+        """(n, m + 1): v of every prefix, depth 0 to m."""
+        covered = _before_each(logged.required.astype(np.int64))
+        return self.worth(covered, logged.n_required[:, None])
+
+    def by_depth(self, logged: LoggedTasks) -> Floats:
+        """(n, m + 1): U of every prefix, depth 0 to m. Depths past a list's end repeat its last payoff."""
+        return self.worth_by_depth(logged) - self.cost_pressure * _before_each(logged.rankings.costs)
+
+    def of(self, logged: LoggedTasks, acquired: Bools) -> Floats:
+        """(n,): U of the acquired candidates, any (n, m) mask. A prefix gives `by_depth` to the bit."""
+        covered = (logged.required & acquired).sum(axis=1)
+        value: Floats = self.worth(covered, logged.n_required) - self.cost_pressure * cost_of(logged.rankings, acquired)
+        return value
+
+
+def cost_of(rankings: Rankings, acquired: Bools) -> Floats:
+    """(n,): the summed cost of the acquired candidates, added in rank order so that padding cannot change a bit."""
+    if rankings.width == 0:
+        return np.zeros(len(rankings))
+    total: Floats = np.cumsum(rankings.costs * acquired, axis=1)[:, -1]
+    return total
+
+
+def _before_each(terms: npt.NDArray[Number]) -> npt.NDArray[Number]:
+    """(n, m) to (n, m + 1): the sum of every prefix, the empty one included."""
+    sums = np.zeros((terms.shape[0], terms.shape[1] + 1), dtype=terms.dtype)
+    np.cumsum(terms, axis=1, out=sums[:, 1:])
+    return sums

@@ -1,0 +1,311 @@
+"""Ranked candidate lists, and logged tasks: the two tables that everything else reads.
+
+Both are padded rectangles with one row a task, so that one live decision (n = 1), a replay of thousands of tasks and
+a batch on a cluster go through the same functions. Padding is zero (tool id -1) and never changes a result.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+Ints: TypeAlias = npt.NDArray[np.int64]
+Bools: TypeAlias = npt.NDArray[np.bool_]
+Strings: TypeAlias = npt.NDArray[np.str_]
+Table = TypeVar("Table", "Rankings", "LoggedTasks")
+Index: TypeAlias = slice | Ints | Bools | Sequence[int]
+
+MAX_SHARED_CATALOGUE = 64
+"""The largest catalogue whose tools get an identity column each; beyond it a policy is catalogue-free."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rankings:
+    """n tasks, each a list of candidate tools in rank order, with a score and a cost for every candidate.
+
+    Shapes: `scores`, `costs`, `tool_ids` and `preselected` are (n, m); `lengths` is (n,). Row i uses its first
+    `lengths[i]` entries; the rest is padding. `tool_ids` points into `catalogue`. `preselected` marks the candidates
+    that a rule outside the ranking (keywords, say) has already chosen; most rankings have none.
+
+    Build one with `Rankings.from_scores`; the bare constructor takes arrays and checks them.
+    """
+
+    scores: Floats
+    costs: Floats
+    lengths: Ints
+    tool_ids: Ints
+    catalogue: tuple[str, ...]
+    preselected: Bools | None = None
+
+    def __post_init__(self) -> None:
+        if self.scores.ndim != 2:
+            raise ValueError(_must("scores", "Rankings", "have shape (tasks, candidates)", self.scores.shape))
+        n, m = self.scores.shape
+        for name, array, shape in (
+            ("costs", self.costs, (n, m)),
+            ("lengths", self.lengths, (n,)),
+            ("tool_ids", self.tool_ids, (n, m)),
+            ("preselected", self.preselected, (n, m)),
+        ):
+            if array is not None and array.shape != shape:
+                raise ValueError(_must(name, "Rankings", f"have shape {shape}, as the scores demand", array.shape))
+        if n and not (self.lengths.min() >= 0 and self.lengths.max() <= m):
+            raise ValueError(_must("lengths", "Rankings", f"lie between 0 and {m}", self.lengths))
+        listed = self.listed
+        if not _all(np.isfinite(self.scores) & (self.scores >= 0), listed):
+            raise ValueError(
+                _must("scores", "Rankings", "be finite and not negative", self.scores[listed])
+                + " Clip cosine similarities at 0, and pass logits through a sigmoid."
+            )
+        if not _all(np.isfinite(self.costs) & (self.costs > 0), listed):
+            raise ValueError(
+                _must("costs", "Rankings", "be finite and positive", self.costs[listed])
+                + " Give a free tool a small price, such as 0.01."
+            )
+        if not _all((self.tool_ids >= 0) & (self.tool_ids < len(self.catalogue)), listed):
+            raise ValueError(_must("tool_ids", "Rankings", "point into the catalogue", self.tool_ids[listed]))
+        padding = ~listed
+        if self.scores[padding].any() or self.costs[padding].any() or (self.tool_ids[padding] != -1).any():
+            raise ValueError("Padding in Rankings must have score 0, cost 0 and tool id -1. Use Rankings.from_scores.")
+
+    @classmethod
+    def from_scores(
+        cls,
+        scores: Mapping[str, float] | Sequence[Mapping[str, float]],
+        costs: Mapping[str, float] | None = None,
+        *,
+        keep_order: bool = False,
+    ) -> Rankings:
+        """Rank candidates by score, best first; ties go by name, so that the same input always gives the same list.
+
+        `scores` maps tool to score for one task, or is a sequence of such mappings. `costs` maps tool to cost; every
+        tool costs 1 where it is left out. `keep_order=True` takes the mappings' own order as the ranking.
+
+        >>> ranking = Rankings.from_scores({"calendar": 0.2, "search": 0.9}, costs={"calendar": 0.5, "search": 2})
+        >>> ranking.names(0), ranking.costs
+        (['search', 'calendar'], array([[2. , 0.5]]))
+        """
+        tasks = [scores] if isinstance(scores, Mapping) else list(scores)
+        items = [list(task.items()) for task in tasks]
+        if not keep_order:
+            items = [sorted(pairs, key=lambda pair: (-pair[1], pair[0])) for pairs in items]
+        flat = list(chain.from_iterable(items))
+        catalogue = tuple(dict.fromkeys(name for name, _ in flat))
+        position = {name: i for i, name in enumerate(catalogue)}
+        lengths = np.array([len(pairs) for pairs in items], dtype=np.int64)
+        listed = _listed(lengths, int(lengths.max(initial=0)))
+        padded = np.zeros(listed.shape)
+        padded[listed] = [score for _, score in flat]
+        tool_ids = np.full(listed.shape, -1, dtype=np.int64)
+        tool_ids[listed] = [position[name] for name, _ in flat]
+        return cls(padded, _priced(costs, catalogue, tool_ids), lengths, tool_ids, catalogue)
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def width(self) -> int:
+        """m, the number of columns: the longest list, or more where the padding is wider."""
+        return int(self.scores.shape[1])
+
+    @property
+    def listed(self) -> Bools:
+        """(n, m): True where a candidate stands, False at padding. Also the nonterminal states t < length."""
+        return _listed(self.lengths, self.width)
+
+    @property
+    def shares_catalogue(self) -> bool:
+        """True where every task lists every tool of one catalogue of at most 64: only there may identity be learned."""
+        return 0 < len(self.catalogue) <= MAX_SHARED_CATALOGUE and bool((self.lengths == len(self.catalogue)).all())
+
+    def names(self, row: int) -> list[str]:
+        """The candidates of one task, in rank order."""
+        return [self.catalogue[i] for i in self.tool_ids[row, : self.lengths[row]]]
+
+    def with_costs(self, costs: Mapping[str, float] | Floats) -> Rankings:
+        """The same rankings at other prices: a mapping from tool to cost, or an (n, m) array."""
+        priced = _priced(costs, self.catalogue, self.tool_ids) if isinstance(costs, Mapping) else costs
+        return replace(self, costs=priced)
+
+    def take(self, rows: Index) -> Rankings:
+        """Some of the tasks, by slice, indices or mask. Views where numpy gives views; nothing is checked again."""
+        return _unchecked(
+            self,
+            scores=self.scores[rows],
+            costs=self.costs[rows],
+            lengths=self.lengths[rows],
+            tool_ids=self.tool_ids[rows],
+            preselected=None if self.preselected is None else self.preselected[rows],
+        )
+
+    def order_by(self, keys: Floats) -> Ints:
+        """(n, m) positions that sort every list by `keys`, largest first; ties keep their rank, padding stays last."""
+        return np.argsort(np.where(self.listed, -keys, np.inf), axis=1, kind="stable")
+
+    def reordered(self, order: Ints) -> Rankings:
+        """Every list in another order, given as positions from `order_by`."""
+        return replace(
+            self,
+            scores=np.take_along_axis(self.scores, order, axis=1),
+            costs=np.take_along_axis(self.costs, order, axis=1),
+            tool_ids=np.take_along_axis(self.tool_ids, order, axis=1),
+            preselected=None if self.preselected is None else np.take_along_axis(self.preselected, order, axis=1),
+        )
+
+    def padded_to(self, width: int) -> Rankings:
+        """The same rankings in a wider rectangle."""
+        extra = ((0, 0), (0, width - self.width))
+        return replace(
+            self,
+            scores=np.pad(self.scores, extra),
+            costs=np.pad(self.costs, extra),
+            tool_ids=np.pad(self.tool_ids, extra, constant_values=-1),
+            preselected=None if self.preselected is None else np.pad(self.preselected, extra),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class LoggedTasks:
+    """Rankings, and what became known afterwards: which tools each task really required.
+
+    `required` (n, m) marks the listed candidates that were required. `n_required` (n,) counts all required tools, the
+    ones that the list misses included; where it exceeds the marks, no selection from the list is sufficient.
+    `groups` (n,) names near-copies (one customer, one template) that must not be split between train and test; by
+    default every task is its own group.
+
+    Policies decide on `logged.rankings`, which holds nothing of the labels.
+    """
+
+    rankings: Rankings
+    required: Bools
+    n_required: Ints
+    task_ids: Strings
+    groups: Strings
+
+    def __post_init__(self) -> None:
+        n, m = self.rankings.scores.shape
+        for name, array, shape in (
+            ("required", self.required, (n, m)),
+            ("n_required", self.n_required, (n,)),
+            ("task_ids", self.task_ids, (n,)),
+            ("groups", self.groups, (n,)),
+        ):
+            if array.shape != shape:
+                raise ValueError(_must(name, "LoggedTasks", f"have shape {shape}, as the rankings demand", array.shape))
+        if (self.required & ~self.rankings.listed).any():
+            raise ValueError("The 'required' marks of LoggedTasks must not fall on padding.")
+        if (self.required.sum(axis=1) > self.n_required).any():
+            raise ValueError(
+                _must("n_required", "LoggedTasks", "count every required tool, listed or not", self.n_required)
+            )
+
+    @classmethod
+    def from_records(
+        cls,
+        records: Sequence[Mapping[str, Any]],
+        costs: Mapping[str, float] | None = None,
+        *,
+        keep_order: bool = False,
+    ) -> LoggedTasks:
+        """Logged tasks from mappings with `scores` and `required`, and optionally `task_id` and `group`.
+
+        `required` lists tool names; a name that is not among the scores counts as required and missing from the list.
+
+        >>> logged = LoggedTasks.from_records([{"scores": {"mail": 0.1, "search": 0.9}, "required": ["search", "x"]}])
+        >>> logged.required, logged.n_required
+        (array([[ True, False]]), array([2]))
+        """
+        rankings = Rankings.from_scores([record["scores"] for record in records], costs, keep_order=keep_order)
+        wanted = [set(record["required"]) for record in records]
+        flat = [name in wanted[row] for row in range(len(records)) for name in rankings.names(row)]
+        required = np.zeros(rankings.scores.shape, dtype=bool)
+        required[rankings.listed] = flat
+        ids = np.array([str(record.get("task_id", i)) for i, record in enumerate(records)], dtype=np.str_)
+        groups = np.array([str(record.get("group", ids[i])) for i, record in enumerate(records)], dtype=np.str_)
+        return cls(rankings, required, np.array([len(names) for names in wanted], dtype=np.int64), ids, groups)
+
+    def __len__(self) -> int:
+        return len(self.rankings)
+
+    @property
+    def missing(self) -> Ints:
+        """(n,): how many required tools each list lacks."""
+        missing: Ints = self.n_required - self.required.sum(axis=1)
+        return missing
+
+    def with_costs(self, costs: Mapping[str, float] | Floats) -> LoggedTasks:
+        """The same tasks at other prices."""
+        return replace(self, rankings=self.rankings.with_costs(costs))
+
+    def take(self, rows: Index) -> LoggedTasks:
+        """Some of the tasks, by slice, indices or mask."""
+        return _unchecked(
+            self,
+            rankings=self.rankings.take(rows),
+            required=self.required[rows],
+            n_required=self.n_required[rows],
+            task_ids=self.task_ids[rows],
+            groups=self.groups[rows],
+        )
+
+    def reordered(self, order: Ints) -> LoggedTasks:
+        """The same tasks with every list in another order (`rankings.order_by`)."""
+        return replace(
+            self,
+            rankings=self.rankings.reordered(order),
+            required=np.take_along_axis(self.required, order, axis=1),
+        )
+
+    def padded_to(self, width: int) -> LoggedTasks:
+        """The same tasks in a wider rectangle."""
+        extra = ((0, 0), (0, width - self.rankings.width))
+        return replace(self, rankings=self.rankings.padded_to(width), required=np.pad(self.required, extra))
+
+    def digest(self) -> str:
+        """SHA-256 of all that a fit reads: scores, costs, tools, required sets and groups, independent of padding."""
+        r = self.rankings
+        listed = r.listed
+        sha = hashlib.sha256("\0".join(r.catalogue).encode())
+        for array in (r.lengths, self.n_required, r.scores[listed], r.costs[listed], r.tool_ids[listed]):
+            sha.update(np.ascontiguousarray(array).tobytes())
+        sha.update(self.required[listed].tobytes())
+        sha.update("\0".join(self.groups.tolist()).encode())
+        return sha.hexdigest()
+
+
+def _listed(lengths: Ints, width: int) -> Bools:
+    listed: Bools = np.arange(width) < lengths[:, None]
+    return listed
+
+
+def _all(good: Bools, listed: Bools) -> bool:
+    return bool((good | ~listed).all())
+
+
+def _priced(costs: Mapping[str, float] | None, catalogue: tuple[str, ...], tool_ids: Ints) -> Floats:
+    if costs is None:
+        return (tool_ids >= 0).astype(np.float64)
+    unpriced = [name for name in catalogue if name not in costs]
+    if unpriced:
+        raise ValueError(f"The 'costs' must price every tool. Without a price: {', '.join(unpriced[:5])}.")
+    table = np.array([costs[name] for name in catalogue] + [0.0], dtype=np.float64)
+    return table[tool_ids]
+
+
+def _must(name: str, owner: str, requirement: str, value: object) -> str:
+    shown = np.array2string(value, threshold=6, edgeitems=2) if isinstance(value, np.ndarray) else repr(value)
+    return f"The {name!r} of {owner} must {requirement}. Got {shown} instead."
+
+
+def _unchecked(value: Table, **parts: Any) -> Table:
+    """A copy with other parts that are known to be good, such as slices of checked ones."""
+    copy = object.__new__(type(value))
+    copy.__dict__.update(value.__dict__, **parts)
+    return copy

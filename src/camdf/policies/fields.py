@@ -1,0 +1,110 @@
+"""How each attribute of a saved policy is written to JSON, and checked when it is read back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+LARGEST = 1e300
+"""No number in an artifact is larger. Thresholds of acquire-nothing and acquire-all are this large."""
+
+MOST_NAMES = 4096
+LONGEST_NAME = 512
+
+
+@dataclass(frozen=True)
+class Field:
+    """`write` turns an attribute into JSON values; `read` turns them back and raises ValueError on anything else."""
+
+    read: Callable[[Any], Any]
+    write: Callable[[Any], Any] = lambda value: value
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"must be a number, not {_kind(value)}")
+    if not (math.isfinite(value) and abs(value) <= LARGEST):
+        raise ValueError(f"must be a finite number of at most {LARGEST:g}")
+    return float(value)
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 2**53:
+        raise ValueError(f"must be a whole number from 0 to 2^53, not {_kind(value)}")
+    return value
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"must be true or false, not {_kind(value)}")
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or len(value) > LONGEST_NAME:
+        raise ValueError(f"must be a string of at most {LONGEST_NAME} characters, not {_kind(value)}")
+    return value
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or len(value) > MOST_NAMES:
+        raise ValueError(f"must be a list of at most {MOST_NAMES} strings, not {_kind(value)}")
+    names = tuple(_text(item) for item in value)
+    if len(set(names)) != len(names):
+        raise ValueError("must not name anything twice")
+    return names
+
+
+def _numbers(value: Any) -> tuple[float, ...]:
+    if not isinstance(value, list) or len(value) > MOST_NAMES:
+        raise ValueError(f"must be a list of at most {MOST_NAMES} numbers, not {_kind(value)}")
+    return tuple(_number(item) for item in value)
+
+
+def _kind(value: Any) -> str:
+    return "null" if value is None else type(value).__name__
+
+
+def optional(field: Field) -> Field:
+    """The same field, where null is allowed."""
+    return Field(
+        lambda value: None if value is None else field.read(value),
+        lambda value: None if value is None else field.write(value),
+    )
+
+
+def choice(*allowed: str) -> Field:
+    """One of a few words."""
+
+    def read(value: Any) -> str:
+        if not isinstance(value, str) or value not in allowed:
+            raise ValueError(f"must be one of {', '.join(allowed)}")
+        return value
+
+    return Field(read)
+
+
+def mapping(fields: dict[str, Field], value: Any) -> dict[str, Any]:
+    """A JSON object with exactly these fields, each read by its own."""
+    if not isinstance(value, dict):
+        raise ValueError(f"must be an object, not {_kind(value)}")
+    unknown, missing = sorted(value.keys() - fields.keys()), sorted(fields.keys() - value.keys())
+    if unknown or missing:
+        raise ValueError(f"must have exactly its own fields; unknown: {unknown[:3]}, missing: {missing[:3]}")
+    parsed = {}
+    for name, field in fields.items():
+        try:
+            parsed[name] = field.read(value[name])
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+    return parsed
+
+
+number = Field(_number)
+whole = Field(_whole)
+flag = Field(_flag)
+text = Field(_text)
+names = Field(_names, list)
+numbers = Field(_numbers, list)

@@ -1,0 +1,169 @@
+"""A linear score over prefix states: fitted by scikit-learn, folded to plain coefficients, served by numpy alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from camdf.core.features import COLUMNS, state_features
+from camdf.core.payoff import Payoff
+from camdf.core.rankings import Bools, Floats, Rankings
+from camdf.policies import fields
+from camdf.policies.fields import Field
+
+if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
+
+STATES_AT_ONCE = 4096
+"""A batch is worked off in pieces of about so many states, which keeps the workspace small and in cache."""
+
+
+class MissingExtraError(ImportError):
+    """An optional dependency is not installed; the message names the extra that brings it."""
+
+
+@dataclass(frozen=True, eq=False)
+class LinearModel:
+    """z = intercept + sum of coefficient times column, plus the coefficient of the next tool where identity is learned.
+
+    Terms are added in column order with plain multiplications and additions, so that padding, batch size and row order
+    never change a bit of z.
+    """
+
+    columns: tuple[str, ...]
+    coefficients: tuple[float, ...]
+    intercept: float
+    tools: tuple[str, ...] = ()
+    tool_coefficients: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.columns != tuple(name for name in COLUMNS if name in set(self.columns)):
+            raise ValueError("The 'columns' of a model must be known, and in the order of the feature map.")
+        if len(self.columns) != len(self.coefficients) or len(self.tools) != len(self.tool_coefficients):
+            raise ValueError("A model needs one coefficient for every column and one for every tool.")
+        object.__setattr__(self, "_weights", np.array(self.coefficients)[:, None, None])
+        object.__setattr__(self, "_by_tool", dict(zip(self.tools, self.tool_coefficients, strict=True)))
+
+    def evidence(self, rankings: Rankings, payoff: Payoff) -> Floats:
+        """(n, m): z at every state, in pieces so that the workspace does not grow with n."""
+        n, m = rankings.scores.shape
+        rows = max(1, STATES_AT_ONCE // max(m, 1))
+        if n <= rows:
+            return self._evidence(rankings, payoff)
+        z = np.empty((n, m))
+        for start in range(0, n, rows):
+            piece = slice(start, start + rows)
+            z[piece] = self._evidence(rankings.take(piece), payoff)
+        return z
+
+    def _evidence(self, rankings: Rankings, payoff: Payoff) -> Floats:
+        if rankings.scores.size == 1:
+            # numpy adds a lone column pairwise, and a matrix row by row: give it a second column.
+            return self._evidence(rankings.padded_to(2), payoff)[:, :1]
+        terms = state_features(rankings, payoff, self.columns)
+        terms *= self._weights  # type: ignore[attr-defined]
+        z: Floats = np.add.reduce(terms, axis=0)
+        z += self.intercept
+        if self.tools:
+            known = self._by_tool  # type: ignore[attr-defined]
+            z += np.array([known.get(name, 0.0) for name in rankings.catalogue] + [0.0])[rankings.tool_ids]
+        return z
+
+
+def state_matrix(
+    rankings: Rankings, payoff: Payoff, columns: Sequence[str], tools: Sequence[str], states: Bools
+) -> Floats:
+    """(states, columns + tools): the training matrix, one row a state, the next tool as one-hot columns."""
+    matrix = state_features(rankings, payoff, columns)[:, states].T
+    if not tools:
+        return matrix
+    position = {name: i for i, name in enumerate(tools)}
+    codes = np.array([position[name] for name in rankings.catalogue])[rankings.tool_ids[states]]
+    return np.concatenate([matrix, np.eye(len(tools))[codes]], axis=1)
+
+
+def logistic_pipeline(matrix: Floats, labels: Bools, weights: Floats | None, max_iter: int = 400) -> Pipeline:
+    """The paper's learner: standardised columns, L2 logistic regression, liblinear, C = 1."""
+    linear_model, pipeline, preprocessing = _sklearn()
+    model = pipeline.Pipeline(
+        [
+            ("scale", preprocessing.StandardScaler()),
+            ("fit", linear_model.LogisticRegression(C=1.0, solver="liblinear", max_iter=max_iter)),
+        ]
+    )
+    return model.fit(matrix, labels, fit__sample_weight=weights)
+
+
+def ridge_pipeline(matrix: Floats, targets: Floats) -> Pipeline:
+    """Standardised columns and ridge regression with penalty 1, for targets that are not labels."""
+    linear_model, pipeline, preprocessing = _sklearn()
+    model = pipeline.Pipeline([("scale", preprocessing.StandardScaler()), ("fit", linear_model.Ridge(alpha=1.0))])
+    return model.fit(matrix, targets)
+
+
+def folded(pipeline: Pipeline, columns: Sequence[str], tools: Sequence[str]) -> LinearModel:
+    """The pipeline as one set of coefficients: w = coef / scale, b = intercept - sum of w times mean."""
+    scale, fit = pipeline.named_steps["scale"], pipeline.named_steps["fit"]
+    weights = np.ravel(fit.coef_) / scale.scale_
+    intercept = float(np.ravel(fit.intercept_)[0] - (weights * scale.mean_).sum())
+    values = [float(w) for w in weights]
+    return LinearModel(
+        tuple(columns), tuple(values[: len(columns)]), intercept, tuple(tools), tuple(values[len(columns) :])
+    )
+
+
+def fit_logistic(
+    rankings: Rankings,
+    payoff: Payoff,
+    columns: Sequence[str],
+    tools: Sequence[str],
+    states: Bools,
+    labels: Bools,
+    weights: Floats | None = None,
+) -> LinearModel:
+    """A folded logistic model of `labels` (n, m) over the given states; a constant where only one label occurs."""
+    y = labels[states]
+    if y.size == 0 or y.all() or not y.any():
+        odds = (y.sum() + 0.5) / ((~y).sum() + 0.5)
+        constant = float(np.log(odds))
+        return LinearModel(tuple(columns), (0.0,) * len(columns), constant, tuple(tools), (0.0,) * len(tools))
+    matrix = state_matrix(rankings, payoff, columns, tools, states)
+    return folded(logistic_pipeline(matrix, y, None if weights is None else weights[states]), columns, tools)
+
+
+def fit_ridge(
+    rankings: Rankings, payoff: Payoff, columns: Sequence[str], tools: Sequence[str], states: Bools, targets: Floats
+) -> LinearModel:
+    """A folded ridge model of `targets` (n, m) over the given states."""
+    matrix = state_matrix(rankings, payoff, columns, tools, states)
+    return folded(ridge_pipeline(matrix, targets[states]), columns, tools)
+
+
+def _read_model(value: Any) -> LinearModel:
+    return LinearModel(**fields.mapping(_MODEL_FIELDS, value))
+
+
+def _write_model(model: LinearModel) -> dict[str, Any]:
+    return {name: field.write(getattr(model, name)) for name, field in _MODEL_FIELDS.items()}
+
+
+_MODEL_FIELDS: dict[str, Field] = {
+    "columns": fields.names,
+    "coefficients": fields.numbers,
+    "intercept": fields.number,
+    "tools": fields.names,
+    "tool_coefficients": fields.numbers,
+}
+
+model_field = Field(_read_model, _write_model)
+
+
+def _sklearn() -> tuple[Any, Any, Any]:
+    try:
+        from sklearn import linear_model, pipeline, preprocessing
+    except ImportError as error:
+        raise MissingExtraError("Fitting needs scikit-learn. Install it with: pip install 'camdf[train]'") from error
+    return linear_model, pipeline, preprocessing
