@@ -23,7 +23,7 @@ from camdf.core.payoff import Payoff
 from camdf.core.rankings import Floats, Rankings
 
 _TINY = 1e-300
-"""Scores and costs are floored here, so that no column divides 0 by 0; a list of zero scores counts as a flat one."""
+"""What a column divides by is floored here, so that 0 / 0 is 0: at padding, and in a list of zero scores."""
 
 HIGH_COST = 1.0 + 1e-9
 """A tool is 'high-cost' if it costs more than this multiple of its list's mean, so that equal costs are never high."""
@@ -71,18 +71,17 @@ class PrefixWalk:
         n, m = rankings.scores.shape
         self.pressure = payoff.cost_pressure
         self.depth, self.taken = _depths(m)
-        self.length = rankings.lengths[:, None].astype(np.float64)
-        pair = np.array((rankings.scores, rankings.costs))
-        self.scores, self.costs = np.maximum(pair, _TINY, out=pair)
+        self.length = np.maximum(rankings.lengths, 1.0)[:, None]
+        self.scores, self.costs = pair = np.array((rankings.scores, rankings.costs))
         lanes = np.zeros((4, n, m))
         lanes[:2, :, 1:] = pair[:, :, :-1]
         lanes[2:] = pair[:, :, ::-1]
         np.add.accumulate(lanes, axis=2, out=lanes)
         self.selected = lanes[:2]
         self.selected_score, self.selected_cost = self.selected
-        self.remaining = lanes[2:, :, ::-1].copy()
+        self.remaining = np.maximum(lanes[2:, :, ::-1], _TINY)
         self.remaining_score, self.remaining_cost = self.remaining
-        self.total_score, self.total_cost = lanes[2:, :, -1:]
+        self.total_score, self.total_cost = self.remaining[:, :, :1]
 
     @_part
     def progress(self) -> Floats:
@@ -252,7 +251,7 @@ def next_cost(walk: PrefixWalk) -> Floats:
 @_column
 def next_score_per_cost(walk: PrefixWalk) -> Floats:
     """The next candidate's score over its cost."""
-    return walk.scores / walk.costs
+    return walk.scores / np.maximum(walk.costs, _TINY)
 
 
 @_column
@@ -284,7 +283,7 @@ def next_score_share(walk: PrefixWalk) -> Floats:
 @_column
 def next_score_of_first(walk: PrefixWalk) -> Floats:
     """The next score over that of the first candidate."""
-    return walk.scores / walk.scores[:, :1]
+    return walk.scores / np.maximum(walk.scores[:, :1], _TINY)
 
 
 @_column
@@ -395,5 +394,8 @@ def state_features(rankings: Rankings, payoff: Payoff, columns: Sequence[str] = 
 
     Values at padding are finite and mean nothing; `rankings.listed` says which states exist.
     """
+    shape = (len(columns), *rankings.scores.shape)
+    if rankings.scores.size == 0:
+        return np.empty(shape)
     walk = PrefixWalk(rankings, payoff)
-    return np.concatenate([COLUMNS[name](walk) for name in columns]).reshape(-1, *rankings.scores.shape)
+    return np.concatenate([COLUMNS[name](walk) for name in columns]).reshape(shape)
