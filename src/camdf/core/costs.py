@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
 
 FLOOR = 0.10
@@ -40,4 +39,6 @@ def md5_base_costs(tools: Iterable[str], vector: int = 0) -> dict[str, float]:
 
 
 def _fraction(text: str) -> float:
+    import hashlib  # loads OpenSSL, which most decisions never need
+
     return int(hashlib.md5(text.encode(), usedforsecurity=False).hexdigest(), 16) / 2**128

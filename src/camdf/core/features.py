@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -27,18 +27,6 @@ _TINY = 1e-300
 
 HIGH_COST = 1.0 + 1e-9
 """A tool is 'high-cost' if it costs more than this multiple of its list's mean, so that equal costs are never high."""
-
-
-class _part:
-    """An attribute computed on first use and then stored; `functools.cached_property` without its lock."""
-
-    def __init__(self, compute: Callable[[Any], Floats]) -> None:
-        self.compute = compute
-        self.name = compute.__name__
-
-    def __get__(self, walk: Any, owner: type | None = None) -> Floats:
-        value = walk.__dict__[self.name] = self.compute(walk)
-        return value
 
 
 @lru_cache(maxsize=256)
@@ -56,63 +44,36 @@ def _spread_out(column: Floats, shape: tuple[int, ...]) -> Floats:
 
 
 class PrefixWalk:
-    """The quantities that columns share: (n, m), or (n, 1) for a whole list. Rarer ones wait until a column asks."""
-
-    scores: Floats
-    costs: Floats
-    selected_score: Floats
-    selected_cost: Floats
-    remaining_score: Floats
-    remaining_cost: Floats
-    total_score: Floats
-    total_cost: Floats
+    """The quantities that columns share: (n, m), or (n, 1) for a whole list."""
 
     def __init__(self, rankings: Rankings, payoff: Payoff) -> None:
         n, m = rankings.scores.shape
+        depth, taken = _depths(m)
+        length = np.maximum(rankings.lengths, 1.0)[:, None]
+        pair = np.array((rankings.scores, rankings.costs))
+        sums = np.zeros((4, n, m))
+        sums[:2, :, 1:] = pair[:, :, :-1]
+        sums[2:] = pair[:, :, ::-1]
+        np.add.accumulate(sums, axis=2, out=sums)
+        selected = sums[:2]
+        remaining = np.maximum(sums[2:, :, ::-1], _TINY)
         self.pressure = payoff.cost_pressure
-        self.depth, self.taken = _depths(m)
-        self.length = np.maximum(rankings.lengths, 1.0)[:, None]
-        self.scores, self.costs = pair = np.array((rankings.scores, rankings.costs))
-        lanes = np.zeros((4, n, m))
-        lanes[:2, :, 1:] = pair[:, :, :-1]
-        lanes[2:] = pair[:, :, ::-1]
-        np.add.accumulate(lanes, axis=2, out=lanes)
-        self.selected = lanes[:2]
-        self.selected_score, self.selected_cost = self.selected
-        self.remaining = np.maximum(lanes[2:, :, ::-1], _TINY)
-        self.remaining_score, self.remaining_cost = self.remaining
-        self.total_score, self.total_cost = self.remaining[:, :, :1]
+        self.scores, self.costs = _two(pair)
+        self.selected_score, self.selected_cost = _two(selected)
+        self.selected_score_mean, self.selected_cost_mean = _two(selected / taken)
+        self.remaining_score, self.remaining_cost = _two(remaining)
+        self.remaining_score_mean, self.remaining_cost_mean = _two(remaining / np.maximum(length - depth, 1.0))
+        self.total_score, self.total_cost = _two(remaining[:, :, :1])
+        self.progress = depth / length
+        self.relative_cost = self.costs / (self.total_cost / length)
+        self.priced_cost = self.pressure * self.costs
+        self.surplus = self.scores - self.priced_cost
+        self.last_score = np.concatenate((self.scores[:, :1], self.scores[:, :-1]), axis=1)
 
-    @_part
-    def progress(self) -> Floats:
-        return self.depth / self.length
 
-    @_part
-    def selected_means(self) -> Floats:
-        """(2, n, m): the mean score and the mean cost of what is selected; 0 at depth 0."""
-        return self.selected / self.taken
-
-    @_part
-    def remaining_means(self) -> Floats:
-        """(2, n, m): the mean score and the mean cost of what remains."""
-        return self.remaining / np.maximum(self.length - self.depth, 1.0)
-
-    @_part
-    def last_score(self) -> Floats:
-        """The score of the last selected candidate; at depth 0 that of the first."""
-        return np.concatenate((self.scores[:, :1], self.scores[:, :-1]), axis=1)
-
-    @_part
-    def relative_cost(self) -> Floats:
-        return self.costs / (self.total_cost / self.length)
-
-    @_part
-    def priced_cost(self) -> Floats:
-        return self.pressure * self.costs
-
-    @_part
-    def surplus(self) -> Floats:
-        return self.scores - self.priced_cost
+def _two(pair: Floats) -> tuple[Floats, Floats]:
+    """The score half and the cost half of a (2, n, m) array."""
+    return pair[0], pair[1]
 
 
 Column: TypeAlias = Callable[[PrefixWalk], Floats]
@@ -145,8 +106,7 @@ def selected_score_sum(walk: PrefixWalk) -> Floats:
 @_column
 def selected_score_mean(walk: PrefixWalk) -> Floats:
     """The mean of the selected scores; 0 at depth 0."""
-    mean: Floats = walk.selected_means[0]
-    return mean
+    return walk.selected_score_mean
 
 
 @_column
@@ -164,8 +124,7 @@ def remaining_score_sum(walk: PrefixWalk) -> Floats:
 @_column
 def remaining_score_mean(walk: PrefixWalk) -> Floats:
     """The mean of the remaining scores."""
-    mean: Floats = walk.remaining_means[0]
-    return mean
+    return walk.remaining_score_mean
 
 
 @_column
@@ -204,8 +163,7 @@ def selected_cost_share(walk: PrefixWalk) -> Floats:
 @_column
 def selected_cost_mean(walk: PrefixWalk) -> Floats:
     """The mean cost of the selected candidates; 0 at depth 0."""
-    mean: Floats = walk.selected_means[1]
-    return mean
+    return walk.selected_cost_mean
 
 
 @_column
@@ -217,8 +175,7 @@ def remaining_cost_sum(walk: PrefixWalk) -> Floats:
 @_column
 def remaining_cost_mean(walk: PrefixWalk) -> Floats:
     """The mean cost of the remaining candidates."""
-    mean: Floats = walk.remaining_means[1]
-    return mean
+    return walk.remaining_cost_mean
 
 
 @_column
@@ -281,9 +238,9 @@ def next_score_share(walk: PrefixWalk) -> Floats:
 
 
 @_column
-def next_score_of_first(walk: PrefixWalk) -> Floats:
-    """The next score over that of the first candidate."""
-    return walk.scores / np.maximum(walk.scores[:, :1], _TINY)
+def next_score_squared(walk: PrefixWalk) -> Floats:
+    """The next score squared: scores are seldom linear in what they are worth."""
+    return walk.scores * walk.scores
 
 
 @_column
@@ -373,7 +330,7 @@ COST_FREE: tuple[str, ...] = _subset(
     "next_score_gap",
     "next_score_drop",
     "next_score_share",
-    "next_score_of_first",
+    "next_score_squared",
     "next_score_times_progress",
 )
 """The 15 columns of the MCP-Atlas unit-cost replay: no cost enters."""

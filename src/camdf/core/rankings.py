@@ -6,7 +6,6 @@ a batch on a cluster go through the same functions. Padding is zero (tool id -1)
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -20,7 +19,7 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
 Strings: TypeAlias = npt.NDArray[np.str_]
 Table = TypeVar("Table", "Rankings", "LoggedTasks")
-Index: TypeAlias = slice | Ints | Bools | Sequence[int]
+Index: TypeAlias = "slice | Ints | Bools | Sequence[int]"
 
 MAX_SHARED_CATALOGUE = 64
 """The largest catalogue whose tools get an identity column each; beyond it a policy is catalogue-free."""
@@ -270,6 +269,8 @@ class LoggedTasks:
 
     def digest(self) -> str:
         """SHA-256 of all that a fit reads: scores, costs, tools, required sets and groups, independent of padding."""
+        import hashlib  # loads OpenSSL, which most decisions never need
+
         r = self.rankings
         listed = r.listed
         sha = hashlib.sha256("\0".join(r.catalogue).encode())

@@ -57,6 +57,6 @@ class FittedPolicy(Policy):
             raise NotFittedError(
                 f"This {type(self).__name__} has not been fitted. Call fit(logged, payoff), or load a saved policy."
             )
-        if fitted != payoff:
+        if fitted is not payoff and fitted != payoff:
             raise ValueError(f"This {type(self).__name__} was fitted for {fitted}. Refit it to decide under {payoff}.")
         return self.__dict__[name]

@@ -17,9 +17,6 @@ from camdf.policies.fields import Field
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
-STATES_AT_ONCE = 4096
-"""A batch is worked off in pieces of about so many states, which keeps the workspace small and in cache."""
-
 
 class MissingExtraError(ImportError):
     """An optional dependency is not installed; the message names the extra that brings it."""
@@ -45,32 +42,26 @@ class LinearModel:
         if len(self.columns) != len(self.coefficients) or len(self.tools) != len(self.tool_coefficients):
             raise ValueError("A model needs one coefficient for every column and one for every tool.")
         object.__setattr__(self, "_weights", np.array(self.coefficients)[:, None, None])
-        object.__setattr__(self, "_by_tool", dict(zip(self.tools, self.tool_coefficients, strict=True)))
+        object.__setattr__(self, "_constants", self.intercept + np.array(self.tool_coefficients))
 
     def evidence(self, rankings: Rankings, payoff: Payoff) -> Floats:
-        """(n, m): z at every state, in pieces so that the workspace does not grow with n."""
-        n, m = rankings.scores.shape
-        rows = max(1, STATES_AT_ONCE // max(m, 1))
-        if n <= rows:
-            return self._evidence(rankings, payoff)
-        z = np.empty((n, m))
-        for start in range(0, n, rows):
-            piece = slice(start, start + rows)
-            z[piece] = self._evidence(rankings.take(piece), payoff)
-        return z
-
-    def _evidence(self, rankings: Rankings, payoff: Payoff) -> Floats:
+        """(n, m): z at every state."""
         if rankings.scores.size == 1:
             # numpy adds a lone column pairwise, and a matrix row by row: give it a second column.
-            return self._evidence(rankings.padded_to(2), payoff)[:, :1]
+            return self.evidence(rankings.padded_to(2), payoff)[:, :1]
         terms = state_features(rankings, payoff, self.columns)
         terms *= self._weights  # type: ignore[attr-defined]
         z: Floats = np.add.reduce(terms, axis=0)
-        z += self.intercept
-        if self.tools:
-            known = self._by_tool  # type: ignore[attr-defined]
-            z += np.array([known.get(name, 0.0) for name in rankings.catalogue] + [0.0])[rankings.tool_ids]
+        z += self._constants_of(rankings.catalogue)[rankings.tool_ids] if self.tools else self.intercept
         return z
+
+    def _constants_of(self, catalogue: tuple[str, ...]) -> Floats:
+        """Intercept plus coefficient for every tool of a catalogue; a tool that was not seen in training has none."""
+        constants: Floats = self._constants  # type: ignore[attr-defined]
+        if catalogue == self.tools:
+            return constants
+        known = dict(zip(self.tools, constants.tolist(), strict=True))
+        return np.array([known.get(name, self.intercept) for name in catalogue])
 
 
 def state_matrix(

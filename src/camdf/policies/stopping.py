@@ -10,13 +10,16 @@ import numpy as np
 
 from camdf.core.decisions import Decisions
 from camdf.core.payoff import Payoff, cost_of
-from camdf.core.rankings import Floats, LoggedTasks, Rankings
+from camdf.core.rankings import Floats, Ints, LoggedTasks, Rankings
 from camdf.core.stopping import first_stop
 from camdf.policies import fields
 from camdf.policies.base import FittedPolicy
 from camdf.policies.fields import LARGEST
 from camdf.policies.linear import LinearModel, model_field
 from camdf.policies.tuning import best_stop_cutoff, between_quantiles
+
+STATES_AT_ONCE = 4096
+"""A batch is worked off in pieces of about so many states, so that the workspace stays in cache and never grows."""
 
 
 def logit(probability: float) -> float:
@@ -98,9 +101,20 @@ class StoppingPolicy(FittedPolicy):
 
     def decide(self, rankings: Rankings, payoff: Payoff) -> Decisions:
         cutoff = self.learned("cutoff_", payoff)
+        if rankings.scores.size <= STATES_AT_ONCE:
+            return Decisions.prefix(rankings, *self._walk(rankings, payoff, cutoff))
+        depth = np.empty(len(rankings), dtype=np.int64)
+        evidence = np.empty(rankings.scores.shape)
+        rows = max(1, STATES_AT_ONCE // rankings.width)
+        for start in range(0, len(rankings), rows):
+            piece = slice(start, start + rows)
+            depth[piece], evidence[piece] = self._walk(rankings.take(piece), payoff, cutoff)
+        return Decisions.prefix(rankings, depth, evidence)
+
+    def _walk(self, rankings: Rankings, payoff: Payoff, cutoff: float) -> tuple[Ints, Floats]:
         evidence = self.evidence(rankings, payoff)
         stop = evidence >= cutoff if self.stops_above else evidence < cutoff
-        return Decisions.prefix(rankings, first_stop(stop, rankings.lengths), evidence)
+        return first_stop(stop, rankings.lengths), evidence
 
     def verify(self) -> None:
         if self.model_.columns != self.columns:

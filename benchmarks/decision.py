@@ -1,0 +1,174 @@
+"""How fast is a decision? Ratios measured side by side in one run, because machines differ and are shared.
+
+python benchmarks/decision.py            a table
+python benchmarks/decision.py --json     the same numbers as JSON
+python benchmarks/decision.py --check    exit 1 where a ratio misses its limit, with slack for noise
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable
+
+import numpy as np
+
+import camdf
+from camdf.checks import sample_tasks
+from camdf.core.rankings import LoggedTasks, Rankings
+from camdf.core.stopping import hindsight_targets
+from camdf.policies.linear import logistic_pipeline, state_matrix
+
+PAYOFF = camdf.Payoff(cost_pressure=0.12)
+POLICIES: dict[str, Callable[[], camdf.CAMDF]] = {"cam-df": camdf.CAMDF, "cam-df-lite": camdf.CAMDFLite}
+SLACK = 1.25
+"""A limit is missed only beyond this factor: shared machines are noisy."""
+
+LIMITS = {
+    **{
+        f"{policy}, m={m}: decision / scikit-learn": 0.2 if m < 300 else 0.5
+        for policy in POLICIES
+        for m in (7, 37, 300)
+    },
+    **{f"{policy}: one decision / batch, per state": 50.0 for policy in POLICIES},
+    **{f"{policy}: time per state, 10^7 / 10^4": 1.25 for policy in POLICIES},
+    "import camdf / import numpy": 1.3,
+}
+"""What each ratio should be at most; the 'one decision / batch' ratios: at least."""
+
+
+def side_by_side(functions: list[Callable[[], object]], rounds: int = 60, repeats: int = 20) -> list[float]:
+    """The best seconds a call of each, taken in turns so that a busy moment hits all of them."""
+    best = [float("inf")] * len(functions)
+    for _ in range(rounds):
+        for i, function in enumerate(functions):
+            start = time.perf_counter()
+            for _ in range(repeats):
+                function()
+            best[i] = min(best[i], (time.perf_counter() - start) / repeats)
+    return best
+
+
+def live_decision(policy_name: str, m: int) -> dict[str, float]:
+    """One decision, from a ranking to the acquired tools, against scikit-learn's call on features made beforehand."""
+    logged = sample_tasks(seed=0, tasks=60, tools=m)
+    policy = POLICIES[policy_name]().fit(logged, PAYOFF)
+    model = policy.model_
+    targets = hindsight_targets(logged, PAYOFF)
+    labels = targets.stop if policy.stops_above else ~targets.stop
+    matrix = state_matrix(logged.rankings, PAYOFF, model.columns, model.tools, targets.state)
+    pipeline = logistic_pipeline(matrix, labels[targets.state], targets.weight[targets.state])
+    one = logged.rankings.take(slice(0, 1))
+    scores = dict(zip(one.names(0), one.scores[0].tolist(), strict=True))
+    costs = dict(zip(one.names(0), one.costs[0].tolist(), strict=True))
+    prebuilt = state_matrix(one, PAYOFF, model.columns, model.tools, one.listed)
+    weights = np.array(model.coefficients + model.tool_coefficients)
+    sklearn, decide, whole, floor = side_by_side(
+        [
+            lambda: pipeline.predict_proba(prebuilt),
+            lambda: policy.decide(one, PAYOFF),
+            lambda: policy.decide(Rankings.from_scores(scores, costs), PAYOFF),
+            lambda: prebuilt @ weights,
+        ]
+    )
+    key = f"{policy_name}, m={m}: "
+    return {
+        key + "decision / scikit-learn": decide / sklearn,
+        key + "decision from plain dicts / scikit-learn": whole / sklearn,
+        key + "decision / bare dot product": decide / floor,
+        key + "decision, microseconds": decide * 1e6,
+        key + "scikit-learn, microseconds": sklearn * 1e6,
+    }
+
+
+def many_tasks(n: int, m: int = 7) -> LoggedTasks:
+    logged = sample_tasks(seed=0, tasks=200, tools=m)
+    return logged.take(np.arange(n) % len(logged))
+
+
+def batch(policy_name: str, m: int = 7) -> dict[str, float]:
+    """A million states at once against one decision at a time, and the growth of time and memory with the batch."""
+    policy = POLICIES[policy_name]().fit(sample_tasks(seed=0, tools=m), PAYOFF)
+    one = many_tasks(1).rankings
+    million = many_tasks(1_000_000 // m).rankings
+    single = side_by_side([lambda: policy.decide(one, PAYOFF)])[0] / m
+    together = side_by_side([lambda: policy.decide(million, PAYOFF)], rounds=5, repeats=1)[0] / million.scores.size
+
+    small = many_tasks(10_000 // m).rankings
+    large = many_tasks(10_000_000 // m).rankings
+    few, many = float("inf"), float("inf")
+    for _ in range(3):
+        few = min(
+            few, side_by_side([lambda: policy.decide(small, PAYOFF)], rounds=20, repeats=5)[0] / small.scores.size
+        )
+        many = min(
+            many, side_by_side([lambda: policy.decide(large, PAYOFF)], rounds=1, repeats=1)[0] / large.scores.size
+        )
+    tracemalloc.start()
+    decisions = policy.decide(large, PAYOFF)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    answer = sum(part.nbytes for part in vars(decisions).values())
+    return {
+        f"{policy_name}: one decision / batch, per state": single / together,
+        f"{policy_name}: batch, nanoseconds per state": together * 1e9,
+        f"{policy_name}: time per state, 10^7 / 10^4": many / few,
+        f"{policy_name}: workspace beside the answer at 10^7 states, MB": (peak - answer) / 1e6,
+    }
+
+
+def import_time(rounds: int = 7) -> dict[str, float]:
+    """Seconds to import, each in a process of its own."""
+    best = {"numpy": float("inf"), "camdf": float("inf")}
+    for _ in range(rounds):
+        for module in best:
+            code = f"import time; t = time.perf_counter(); import {module}; print(time.perf_counter() - t)"
+            run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+            best[module] = min(best[module], float(run.stdout))
+    return {"import camdf / import numpy": best["camdf"] / best["numpy"]}
+
+
+def measure() -> dict[str, float]:
+    results: dict[str, float] = {}
+    for policy in POLICIES:
+        for m in (7, 37, 300):
+            results.update(live_decision(policy, m))
+        results.update(batch(policy))
+    results.update(import_time())
+    return results
+
+
+def misses(results: dict[str, float]) -> list[str]:
+    found = []
+    for name, limit in LIMITS.items():
+        at_least = "one decision / batch" in name
+        bad = results[name] < limit / SLACK if at_least else results[name] > limit * SLACK
+        if bad:
+            found.append(f"{name}: {results[name]:.3g}, {'at least' if at_least else 'at most'} {limit:g}")
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--check", action="store_true", help="exit 1 where a limit is missed")
+    options = parser.parse_args()
+    results = measure()
+    if options.json:
+        print(json.dumps({"ratios": results, "limits": LIMITS, "slack": SLACK}, indent=1))
+    else:
+        for name, value in results.items():
+            limit = f"   (limit {LIMITS[name]:g})" if name in LIMITS else ""
+            print(f"{value:10.3g}  {name}{limit}")
+    found = misses(results) if options.check else []
+    for line in found:
+        print(f"missed: {line}", file=sys.stderr)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
