@@ -24,11 +24,10 @@ from camdf.policies.simple import (
 from camdf.policies.sufficiency import PredictThenThreshold, ResidualCorrected
 
 __all__ = [
-    "CAMDF",
-    "RETAIL_BASE_COSTS",
     "AcquireAll",
     "AggregateOnlyDF",
     "ArtifactError",
+    "CAMDF",
     "CAMDFLite",
     "ConstantSet",
     "Decisions",
@@ -44,6 +43,7 @@ __all__ = [
     "PlugIn",
     "Policy",
     "PredictThenThreshold",
+    "RETAIL_BASE_COSTS",
     "Rankings",
     "ResidualCorrected",
     "ScoreAtLeast",

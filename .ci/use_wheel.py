@@ -1,0 +1,41 @@
+"""Use the installed wheel as a stranger would, with numpy alone: decide, save, load, and see what fitting asks for."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import zipfile
+from importlib.metadata import distributions
+from pathlib import Path
+
+import camdf
+from camdf import datasets
+from camdf.checks import check_policy
+
+installed = {d.metadata["Name"].lower() for d in distributions()}
+assert installed <= {"camdf", "numpy", "pip", "setuptools"}, installed
+
+payoff = camdf.Payoff(cost_pressure=0.12)
+logged = datasets.load("retail", scorer="claude", dispersion=1.0)
+policy = camdf.ScorePerCostThreshold().fit(logged, payoff)
+path = Path(tempfile.mkdtemp()) / "policy.json"
+camdf.save(policy, path)
+loaded = camdf.load(path)
+decided = loaded.decide(logged.rankings, payoff)
+assert (decided.acquired == policy.decide(logged.rankings, payoff).acquired).all()
+check_policy(camdf.PlugIn)
+
+try:
+    camdf.CAMDF().fit(logged, payoff)
+except camdf.MissingExtraError as error:
+    assert "camdf[train]" in str(error)
+else:
+    raise AssertionError("fitting without scikit-learn must name the extra")
+
+with zipfile.ZipFile(sys.argv[1]) as wheel:
+    names = wheel.namelist()
+assert "camdf/py.typed" in names
+assert not [name for name in names if name.endswith(".pth") or not name.startswith("camdf")], names
+data = sum(item.file_size for item in zipfile.ZipFile(sys.argv[1]).infolist() if "/packed/" in item.filename)
+assert 0 < data < 4_000_000, data
+print(f"wheel works: {len(logged)} tasks, {decided.acquired.sum(axis=1).mean():.2f} of 7 tools kept, data {data} bytes")

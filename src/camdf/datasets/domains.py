@@ -1,0 +1,159 @@
+"""The nine domains: how large each is, where it comes from, under which licence, and how its labels came about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Domain:
+    """One benchmark as it ships: sizes, rankings, origin.
+
+    `scorers` names the rankings, the default one first. `tools` counts the whole catalogue, which the cost rule
+    averages over; a task's list may hold fewer. `labels` says what "required" means here. `ranked_in_file` is True
+    where the raw scores were rounded after ranking, so that ties keep the order of the source file.
+    """
+
+    name: str
+    tasks: int
+    tools: int
+    scorers: tuple[str, ...]
+    labels: str
+    source: str
+    url: str
+    licence: str
+    citation: str
+    ranked_in_file: bool = False
+
+
+DOMAINS: tuple[Domain, ...] = (
+    Domain(
+        name="retail",
+        tasks=67,
+        tools=7,
+        scorers=("claude", "claude-conservative", "claude-brief", "minilm"),
+        labels="read tools among the annotated actions of the 115 test tasks; tasks with at least one",
+        source="tau-bench 59a200c",
+        url="https://github.com/sierra-research/tau-bench",
+        licence="MIT",
+        citation="Yao et al., tau-bench, arXiv:2406.12045",
+    ),
+    Domain(
+        name="airline",
+        tasks=28,
+        tools=6,
+        scorers=("claude", "claude-conservative", "minilm"),
+        labels="read tools among the annotated actions; tasks with at least one",
+        source="tau2-bench a2c0247",
+        url="https://github.com/sierra-research/tau2-bench",
+        licence="MIT",
+        citation="Barres et al., tau2-bench, arXiv:2506.07982",
+    ),
+    Domain(
+        name="telecom",
+        tasks=114,
+        tools=21,
+        scorers=("claude", "minilm"),
+        labels=(
+            "derived by a rule table from the injected faults and the support manual; the model that wrote the rules "
+            "had scored the tasks before, so the claude scores partly agree with themselves; only 5 distinct requests"
+        ),
+        source="tau2-bench a2c0247",
+        url="https://github.com/sierra-research/tau2-bench",
+        licence="MIT",
+        citation="Barres et al., tau2-bench, arXiv:2506.07982",
+    ),
+    Domain(
+        name="workbench",
+        tasks=644,
+        tools=13,
+        scorers=("claude", "minilm"),
+        labels=(
+            "derived by a rule per template over query, slots and gold writes; the rules were written with the model "
+            "family of the claude scores, which therefore partly agree with themselves"
+        ),
+        source="WorkBench 42f1b6d",
+        url="https://github.com/olly-styles/WorkBench",
+        licence="MIT",
+        citation="Styles et al., WorkBench, arXiv:2405.00823",
+    ),
+    Domain(
+        name="mcp-atlas",
+        tasks=170,
+        tools=190,
+        scorers=("claude", "minilm"),
+        labels=(
+            "tools called in the reference trajectory, four discovery tools left out; not proven minimal; "
+            "170 of the 500 public tasks, not a random sample"
+        ),
+        source="MCP-Atlas by Scale AI",
+        url="https://huggingface.co/datasets/ScaleAI/MCP-Atlas",
+        licence="CC-BY-4.0",
+        citation="Bandi et al., MCP-Atlas, arXiv:2602.00933",
+    ),
+    Domain(
+        name="metatool",
+        tasks=497,
+        tools=15,
+        scorers=("claude", "minilm"),
+        labels="the benchmark's two-tool annotations",
+        source="MetaTool 35e81bb",
+        url="https://github.com/HowieHwong/MetaTool",
+        licence="MIT",
+        citation="Huang et al., MetaTool, arXiv:2310.03128",
+    ),
+    Domain(
+        name="bfcl-multi-turn",
+        tasks=200,
+        tools=128,
+        scorers=("bm25", "minilm"),
+        labels="functions in the ground-truth turns",
+        source="bfcl-eval 2026.3.23",
+        url="https://pypi.org/project/bfcl-eval/",
+        licence="Apache-2.0",
+        citation="Patil et al., The Berkeley Function Calling Leaderboard, ICML 2025",
+        ranked_in_file=True,
+    ),
+    Domain(
+        name="livemcpbench",
+        tasks=71,
+        tools=527,
+        scorers=("claude", "bm25", "minilm"),
+        labels="tools listed by the annotators; the lists are a retriever's top 50 and often miss one",
+        source="LiveMCPBench a928e57d",
+        url="https://github.com/icip-cas/LiveMCPBench",
+        licence="Apache-2.0",
+        citation="Mo et al., LiveMCPBench, arXiv:2508.01780",
+        ranked_in_file=True,
+    ),
+    Domain(
+        name="seal-tools",
+        tasks=1354,
+        tools=4076,
+        scorers=("bm25", "minilm"),
+        labels="gold API calls of both test splits; the lists are a retriever's top 50 and may miss one",
+        source="Seal-Tools ce753ecd",
+        url="https://github.com/fairyshine/Seal-Tools",
+        licence="Apache-2.0",
+        citation="Wu et al., Seal-Tools, arXiv:2405.08355",
+        ranked_in_file=True,
+    ),
+)
+
+
+def find(domain: str) -> Domain:
+    """The record of one domain, by name."""
+    for record in DOMAINS:
+        if record.name == domain:
+            return record
+    known = ", ".join(record.name for record in DOMAINS)
+    raise ValueError(f"The 'domain' must be one of {known}. Got {domain!r} instead.")
+
+
+def scorers(domain: str) -> tuple[str, ...]:
+    """The rankings that ship for a domain; `load` takes the first where none is named.
+
+    >>> scorers("telecom")
+    ('claude', 'minilm')
+    """
+    return find(domain).scorers

@@ -1,0 +1,101 @@
+"""Cells worked off side by side: progress with an estimate, each finished cell stored, interrupted work resumed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+
+from camdf._version import __version__
+from camdf.lab.cells import Cell
+from camdf.lab.replay import Outcomes
+
+Report = Callable[[int, int, float], None]
+"""Called after every cell with how many are done, how many there are, and the estimated seconds left."""
+
+
+def default_cache() -> Path:
+    """Where finished cells are kept: the folder named by CAMDF_CACHE, else one in the home directory."""
+    return Path(os.environ.get("CAMDF_CACHE", "~/.cache/camdf")).expanduser() / f"cells-{__version__}"
+
+
+def run_cells(
+    cells: Iterable[Cell],
+    *,
+    workers: int = 0,
+    cache: Path | None = None,
+    report: Report = lambda done, total, left: None,
+) -> dict[Cell, Outcomes]:
+    """The outcomes of all cells, each run once; those in `cache` are read instead of run.
+
+    `workers` is the number of processes, 0 for one a core. Results do not depend on it: a cell draws all its randomness
+    from its own seed, and linear algebra runs on one thread.
+    """
+    wanted = list(dict.fromkeys(cells))
+    finished = {} if cache is None else {cell: found for cell in wanted if (found := _read(cache, cell)) is not None}
+    missing = [cell for cell in wanted if cell not in finished]
+    start = time.monotonic()
+    for number, (cell, outcomes) in enumerate(_run(missing, workers or os.cpu_count() or 1), 1):
+        finished[cell] = outcomes
+        if cache is not None:
+            _write(cache, cell, outcomes)
+        left = (time.monotonic() - start) / number * (len(missing) - number)
+        report(len(wanted) - len(missing) + number, len(wanted), left)
+    return {cell: finished[cell] for cell in wanted}
+
+
+def _run(cells: list[Cell], workers: int) -> Iterator[tuple[Cell, Outcomes]]:
+    if workers == 1 or len(cells) <= 1:
+        _one_thread()
+        yield from ((cell, cell.run()) for cell in cells)
+        return
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_one_thread) as pool:
+        running: dict[Future[Outcomes], Cell] = {pool.submit(cell.run): cell for cell in cells}
+        try:
+            while running:
+                done, _ = wait(running, return_when=FIRST_COMPLETED)
+                for future in done:
+                    yield running.pop(future), future.result()
+        finally:
+            for future in running:
+                future.cancel()
+
+
+def _one_thread() -> None:
+    """Sums inside a threaded BLAS depend on the number of threads; one thread gives one answer."""
+    from threadpoolctl import threadpool_limits
+
+    threadpool_limits(1)
+
+
+def _file(cache: Path, cell: Cell) -> Path:
+    return cache / f"{hashlib.sha256(cell.key.encode()).hexdigest()[:32]}.npz"
+
+
+def _write(cache: Path, cell: Cell, outcomes: Outcomes) -> None:
+    cache.mkdir(parents=True, exist_ok=True)
+    arrays = {f"values/{name}": values for name, values in outcomes.values.items()}
+    arrays |= {f"by_split/{name}": values for name, values in outcomes.by_split.items()}
+    unfinished = _file(cache, cell).with_suffix(f".{os.getpid()}.npz.part")
+    with unfinished.open("wb") as file:
+        np.savez_compressed(file, task_ids=outcomes.task_ids, groups=outcomes.groups, **arrays)  # type: ignore[arg-type]
+    unfinished.replace(_file(cache, cell))
+
+
+def _read(cache: Path, cell: Cell) -> Outcomes | None:
+    path = _file(cache, cell)
+    if not path.exists():
+        return None
+    with np.load(path, allow_pickle=False) as stored:
+        parts: dict[str, dict[str, np.ndarray]] = {"values": {}, "by_split": {}}
+        for key in stored.files:
+            kind, _, name = key.partition("/")
+            if name:
+                parts[kind][name] = stored[key]
+        return Outcomes(stored["task_ids"], stored["groups"], parts["values"], parts["by_split"])

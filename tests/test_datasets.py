@@ -1,0 +1,686 @@
+"""The shipped data equal their source to the bit; data of one's own are refused with line and field, or round-trip."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import zipfile
+from dataclasses import replace
+from functools import cache
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from camdf import MissingExtraError, datasets
+from camdf.core.costs import RETAIL_BASE_COSTS, dispersed, md5_base_costs
+from camdf.core.payoff import Payoff
+from camdf.core.rankings import LoggedTasks
+from camdf.datasets.quality import auc
+
+SHARED = Path(__file__).parents[2] / "shared" / "data"
+PACKAGE = Path(datasets.__file__).parent
+RANKINGS = [(domain.name, scorer) for domain in datasets.DOMAINS for scorer in domain.scorers]
+NAMES = [domain.name for domain in datasets.DOMAINS]
+
+AUC = {
+    "retail": {"claude": 0.984, "claude-conservative": 0.984, "claude-brief": 0.964, "minilm": 0.736},
+    "airline": {"claude": 0.981, "claude-conservative": 0.980, "minilm": 0.734},
+    "telecom": {"claude": 0.945, "minilm": 0.669},
+    "workbench": {"claude": 0.998, "minilm": 0.798},
+    "mcp-atlas": {"claude": 0.967, "minilm": 0.583},
+    "metatool": {"claude": 0.989, "minilm": 0.926},
+    "bfcl-multi-turn": {"minilm": 0.670, "bm25": 0.760},
+    "livemcpbench": {"claude": 0.990, "minilm": 0.828, "bm25": 0.812},
+    "seal-tools": {"minilm": 0.810, "bm25": 0.919},
+}
+"""Pooled AUCs as published with the data."""
+
+
+@pytest.fixture(scope="module")
+def source() -> Path:
+    """The folder that the packed files were made from: it must be there in CI, and may be missing elsewhere."""
+    if not SHARED.is_dir():
+        message = f"The source data are not at {SHARED}."
+        if os.environ.get("CI") == "true":
+            pytest.fail(message)
+        pytest.skip(message)
+    return SHARED
+
+
+@cache
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def arrays(logged: LoggedTasks) -> dict[str, np.ndarray[Any, Any]]:
+    parts = {name: getattr(logged, name) for name in ("required", "n_required", "task_ids", "groups")}
+    return parts | {name: getattr(logged.rankings, name) for name in ("scores", "costs", "lengths", "tool_ids")}
+
+
+def assert_same(found: LoggedTasks, expected: LoggedTasks) -> None:
+    assert found.rankings.catalogue == expected.rankings.catalogue
+    for (name, one), other in zip(arrays(found).items(), arrays(expected).values(), strict=True):
+        assert (name, one.dtype, one.shape) == (name, other.dtype, other.shape)
+        assert one.tobytes() == other.tobytes(), name
+
+
+# What ships
+
+
+@pytest.mark.parametrize(("domain", "scorer"), RANKINGS)
+def test_packed_rankings_equal_the_source_bit_by_bit(source: Path, domain: str, scorer: str) -> None:
+    scored = lines(source / domain / "scores" / f"{scorer}.jsonl")
+    records = [{**label, **score} for label, score in zip(lines(source / domain / "labels.jsonl"), scored, strict=True)]
+    tools = json.loads((source / domain / "tools.json").read_bytes())
+    keep_order = domain in ("seal-tools", "livemcpbench", "bfcl-multi-turn")
+
+    uniform = LoggedTasks.from_records(records, keep_order=keep_order)
+    assert_same(datasets.load(domain, scorer), uniform)
+
+    vector = 0 if domain == "retail" else 3
+    base = RETAIL_BASE_COSTS if domain == "retail" else md5_base_costs(tools, vector)
+    priced = datasets.load(domain, scorer, dispersion=1.0, cost_vector=vector)
+    assert_same(priced, uniform.with_costs(dispersed(base, 1.0)))
+
+
+@pytest.mark.parametrize("domain", NAMES)
+def test_labels_and_tools_equal_the_source(source: Path, domain: str) -> None:
+    assert datasets.labels(domain) == lines(source / domain / "labels.jsonl")
+    assert list(datasets.tools(domain)) == list(json.loads((source / domain / "tools.json").read_bytes()))
+
+
+def test_every_scorer_of_the_source_ships(source: Path) -> None:
+    found = {(path.parents[1].name, path.stem) for path in source.glob("*/scores/*.jsonl")}
+    assert found == set(RANKINGS)
+
+
+def test_packing_again_gives_the_same_bytes_and_the_shipped_arrays(source: Path, tmp_path: Path) -> None:
+    spec = spec_from_file_location("pack_datasets", Path(__file__).parents[1] / "scripts" / "pack_datasets.py")
+    assert spec is not None
+    assert spec.loader is not None
+    script = module_from_spec(spec)
+    spec.loader.exec_module(script)
+    for target in ("one", "two"):
+        script.main([str(source), str(tmp_path / target)])
+    for domain in NAMES:
+        packed = [(folder / f"{domain}.npz") for folder in (tmp_path / "one", tmp_path / "two", PACKAGE / "packed")]
+        assert packed[0].read_bytes() == packed[1].read_bytes()
+        # Another zlib may compress otherwise, so what ships is compared member by member.
+        with zipfile.ZipFile(packed[0]) as made, zipfile.ZipFile(packed[2]) as ships:
+            assert made.namelist() == ships.namelist()
+            assert all(made.read(name) == ships.read(name) for name in made.namelist())
+
+
+def test_no_request_text_and_no_description_ships(source: Path) -> None:
+    for domain in NAMES:
+        with zipfile.ZipFile(PACKAGE / "packed" / f"{domain}.npz") as ships:
+            content = b"\n".join(ships.read(name) for name in ships.namelist())
+        described = json.loads((source / domain / "tools.json").read_bytes()).values()
+        sentences = [task["text"] for task in lines(source / domain / "tasks.jsonl")] + list(described)
+        assert not [sentence for sentence in sentences if len(sentence) > 20 and sentence.encode() in content]
+
+
+def test_the_packed_files_stay_small_and_hold_only_what_is_described() -> None:
+    packed = sorted((PACKAGE / "packed").iterdir())
+    assert sorted(path.stem for path in packed) == sorted(NAMES)
+    assert sum(path.stat().st_size for path in packed) < 1_000_000
+    for domain in datasets.DOMAINS:
+        parts = {
+            f"{part}.{scorer}" for part, scorer in product(("catalogue", "lengths", "ids", "scores"), domain.scorers)
+        }
+        parts |= {"tools", "task_ids", "groups", "required", "n_required"}
+        parts |= {"chosen.uniform", "chosen.dispersed"} if domain.name == "retail" else set()
+        with np.load(PACKAGE / "packed" / f"{domain.name}.npz", allow_pickle=False) as pack:
+            assert set(pack.files) == parts
+
+
+def test_the_records_of_the_domains_give_their_sizes() -> None:
+    assert sum(domain.tasks for domain in datasets.DOMAINS) == 3145
+    for domain in datasets.DOMAINS:
+        assert len(datasets.tools(domain.name)) == domain.tools
+        for scorer in datasets.scorers(domain.name):
+            assert len(datasets.load(domain.name, scorer)) == domain.tasks
+
+
+def test_load_takes_milliseconds() -> None:
+    def best(domain: str) -> float:
+        seconds = []
+        for _ in range(5):
+            start = time.perf_counter()
+            datasets.load(domain)
+            seconds.append(time.perf_counter() - start)
+        return min(seconds)
+
+    assert best("retail") < 0.02
+    assert best("seal-tools") < 0.1
+
+
+def test_the_first_scorer_is_the_default() -> None:
+    assert_same(datasets.load("livemcpbench"), datasets.load("livemcpbench", "claude"))
+
+
+def test_costs_average_over_the_whole_catalogue_and_are_one_at_dispersion_zero() -> None:
+    assert set(datasets.costs("livemcpbench").values()) == {1.0}
+    costs = datasets.costs("livemcpbench", dispersion=0.5, cost_vector=2)
+    assert len(costs) == 527
+    assert np.mean(list(costs.values())) == pytest.approx(1.0)
+    logged = datasets.load("livemcpbench", "bm25", dispersion=0.5, cost_vector=2)
+    assert len(logged.rankings.catalogue) == 515
+    assert_same(logged, logged.with_costs(costs))
+
+
+def test_labels_become_logged_tasks_once_they_have_scores() -> None:
+    logged = datasets.load("seal-tools", "minilm")
+    scores = {
+        str(task_id): dict(zip(logged.rankings.names(row), logged.rankings.scores[row].tolist(), strict=True))
+        for row, task_id in enumerate(logged.task_ids)
+    }
+    again = [{**label, "scores": scores[label["task_id"]]} for label in datasets.labels("seal-tools")]
+    assert_same(LoggedTasks.from_records(again, keep_order=True), logged)
+    assert logged.missing.any()
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: datasets.load("retial"), ["'retial'", "retail, airline, telecom"]),
+        (lambda: datasets.scorers("x"), ["'x'", "seal-tools"]),
+        (lambda: datasets.labels("x"), ["'x'", "seal-tools"]),
+        (lambda: datasets.tools("../retail"), ["'../retail'", "seal-tools"]),
+        (lambda: datasets.load("telecom", "bm25"), ["scorer", "telecom", "claude, minilm", "'bm25'"]),
+        (lambda: datasets.load("retail", cost_vector=1), ["cost_vector", "must be 0", "with_costs"]),
+        (lambda: datasets.self_selected(datasets.load("retail"), "x"), ["setting", "uniform, dispersed", "'x'"]),
+        (lambda: datasets.self_selected(datasets.load("airline")), ["load('retail')", "airline-1"]),
+    ],
+)
+def test_an_unknown_name_is_refused_with_the_known_ones(call: Any, words: list[str]) -> None:
+    with pytest.raises(ValueError, match=r"must|Only") as caught:
+        call()
+    assert all(word in str(caught.value) for word in words)
+
+
+@pytest.mark.parametrize(
+    ("setting", "dispersion", "sufficiency", "payoff"), [("uniform", 0, 0.896, 0.444), ("dispersed", 1, 0.910, 0.387)]
+)
+def test_self_selected_sets_give_the_published_sufficiency_and_payoff(
+    setting: str, dispersion: float, sufficiency: float, payoff: float
+) -> None:
+    for scorer in datasets.scorers("retail"):
+        logged = datasets.load("retail", scorer, dispersion=dispersion)
+        chosen = datasets.self_selected(logged, setting)
+        assert Payoff(0.0).of(logged, chosen).mean() == pytest.approx(sufficiency, abs=5e-4)
+        assert Payoff(0.12).of(logged, chosen).mean() == pytest.approx(payoff, abs=5e-4)
+
+
+def test_self_selected_sets_follow_rows_and_padding() -> None:
+    logged = datasets.load("retail", "minilm")
+    rows = [5, 3, 3]
+    some = datasets.self_selected(logged.take(rows).padded_to(9))
+    assert (some[:, :7] == datasets.self_selected(logged)[rows]).all()
+    assert not some[:, 7:].any()
+
+
+def test_the_sources_are_attributed_inside_the_package() -> None:
+    text = (PACKAGE / "SOURCES.md").read_text(encoding="utf-8")
+    rows = {row.split(" | ")[0].strip("| "): row for row in text.splitlines() if row.startswith("| ")}
+    for domain in datasets.DOMAINS:
+        version = domain.source.split()[-1] if domain.name != "mcp-atlas" else "Scale AI"
+        assert all(part in rows[domain.name] for part in (version, domain.url, domain.licence))
+    assert "MCP-Atlas by Scale AI is licensed under the Creative Commons Attribution 4.0" in text
+
+
+def test_the_public_names_are_sorted_and_exist() -> None:
+    assert datasets.__all__ == sorted(datasets.__all__)
+    assert all(hasattr(datasets, name) for name in datasets.__all__)
+
+
+def test_importing_datasets_loads_numpy_and_the_standard_library_only() -> None:
+    code = "import sys; from camdf import datasets; datasets.load('retail'); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {name.split(".")[0] for name in done.stdout.split()}
+    assert not loaded & {"pyarrow", "polars", "sklearn", "scipy"}
+
+
+# Score quality
+
+
+def test_aucs_are_the_published_ones() -> None:
+    table = datasets.quality_table()
+    assert set(table) == {(domain, scorer) for domain, row in AUC.items() for scorer in row}
+    for (domain, scorer), row in table.items():
+        assert round(row.auc, 3) == AUC[domain][scorer], (domain, scorer)
+
+
+@pytest.mark.parametrize(
+    ("domain", "scorer", "missed"),
+    [
+        ("livemcpbench", "minilm", 44),
+        ("livemcpbench", "bm25", 61),
+        ("seal-tools", "minilm", 38),
+        ("seal-tools", "bm25", 10),
+    ],
+)
+def test_lists_miss_required_tools_as_often_as_published(domain: str, scorer: str, missed: int) -> None:
+    quality = datasets.score_quality(datasets.load(domain, scorer))
+    assert round(100 * (1 - quality.covered)) == missed
+
+
+def test_auc_counts_every_pair_and_ties_half() -> None:
+    rng = np.random.default_rng(0)
+    positive, negative = rng.integers(0, 6, 40) / 5, rng.integers(0, 5, 70) / 5
+    pairs = positive[:, None] - negative[None, :]
+    assert auc(positive, negative) == pytest.approx(((pairs > 0) + 0.5 * (pairs == 0)).mean(), abs=1e-15)
+    assert auc(positive, negative) + auc(negative, positive) == pytest.approx(1.0)
+    assert np.isnan(auc(positive, negative[:0]))
+
+
+def test_the_table_is_right_on_a_case_worked_by_hand() -> None:
+    logged = LoggedTasks.from_records(
+        [
+            {"scores": {"a": 0.9, "b": 0.5, "c": 0.1}, "required": ["a", "c"]},
+            {"scores": {"a": 0.4, "b": 0.8}, "required": ["b"]},
+            {"scores": {"a": 0.3}, "required": ["a", "z"]},
+        ]
+    )
+    quality = datasets.score_quality(logged)
+    assert (quality.tasks, quality.fewest_candidates, quality.most_candidates) == (3, 1, 3)
+    assert quality.mean_candidates == 2.0
+    assert quality.mean_required == pytest.approx(5 / 3)
+    assert quality.required_score == pytest.approx((0.9 + 0.1 + 0.8 + 0.3) / 4)
+    assert quality.other_score == pytest.approx((0.5 + 0.4) / 2)
+    assert quality.auc == 4 / 8
+    assert quality.cover_rank == 2.0
+    assert quality.covered == pytest.approx(2 / 3)
+    assert datasets.score_quality(logged.padded_to(8)) == quality
+
+
+def test_quality_over_nothing_is_nan() -> None:
+    logged = LoggedTasks.from_records([{"scores": {}, "required": ["z"]}])
+    quality = datasets.score_quality(logged)
+    assert np.isnan([quality.auc, quality.required_score, quality.other_score, quality.cover_rank]).all()
+    assert quality.covered == 0.0
+
+
+def test_the_markdown_table_has_a_row_a_ranking() -> None:
+    shown = [("retail", "claude"), ("mcp-atlas", "minilm")]
+    rows = datasets.as_markdown({key: datasets.score_quality(datasets.load(*key)) for key in shown}).splitlines()
+    assert rows[2:] == [
+        "| retail | claude | 67 | 7 | 3.73 | 0.905 | 0.134 | 0.984 | 3.88 | 100% |",
+        "| mcp-atlas | minilm | 170 | 14.9 | 3.68 | 0.138 | 0.101 | 0.583 | 11.45 | 100% |",
+    ]
+    assert len({row.count("|") for row in rows}) == 1
+
+
+# Data of one's own
+
+GOOD = {"task_id": "a", "scores": {"mail": 0.1, "search": 0.9}, "required": ["search"]}
+
+
+def written(folder: Path, *records: object) -> Path:
+    path = folder / "tasks.jsonl"
+    path.write_text("".join(f"{json.dumps(record)}\n" for record in records), encoding="utf-8")
+    return path
+
+
+def round_trip(logged: LoggedTasks, folder: Path, suffix: str) -> LoggedTasks:
+    path = folder / f"tasks{suffix}"
+    (datasets.write_jsonl if suffix == ".jsonl" else datasets.write_parquet)(logged, path)
+    return datasets.read(path, keep_order=True)
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
+@pytest.mark.parametrize(
+    ("domain", "scorer"), [("retail", "claude"), ("mcp-atlas", "minilm"), ("livemcpbench", "bm25")]
+)
+def test_writing_and_reading_give_every_bit_back(tmp_path: Path, domain: str, scorer: str, suffix: str) -> None:
+    logged = datasets.load(domain, scorer, dispersion=1.0)
+    assert_same(round_trip(logged, tmp_path, suffix), logged)
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
+def test_costs_may_differ_from_task_to_task_and_lists_may_be_empty(tmp_path: Path, suffix: str) -> None:
+    rng = np.random.default_rng(1)
+    logged = LoggedTasks.from_records(
+        [
+            {"task_id": "ä", "scores": {"x": 1 / 3, "y": 0.25}, "required": ["y", "gone"], "group": "g"},
+            {"task_id": "b", "scores": {}, "required": []},
+            {"task_id": "c", "scores": {"y": 5, "z": 0}, "required": [], "group": "g"},
+        ]
+    )
+    logged = logged.with_costs(rng.uniform(0.1, 2, (3, 2)) * logged.rankings.listed)
+    again = round_trip(logged, tmp_path, suffix)
+    assert_same(again, logged)
+    assert again.missing.tolist() == [1, 0, 0]
+
+
+def test_a_plain_file_reads_as_from_records(tmp_path: Path) -> None:
+    records = [GOOD, {"task_id": "b", "scores": {"search": 0, "mail": 0}, "required": ["mail", "x"], "group": "g"}]
+    path = written(tmp_path, *records)
+    expected = LoggedTasks.from_records(records)
+    assert_same(datasets.read_jsonl(path), expected)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n\r\n"))
+    assert_same(datasets.read_jsonl(path), expected)
+
+
+def test_keep_order_takes_the_files_order_as_the_ranking(tmp_path: Path) -> None:
+    path = written(tmp_path, {"task_id": "a", "scores": {"z": 0.5, "b": 0.5}, "required": []})
+    assert datasets.read(path).rankings.names(0) == ["b", "z"]
+    assert datasets.read(path, keep_order=True).rankings.names(0) == ["z", "b"]
+
+
+BAD_FIELDS: list[tuple[dict[str, object], str, list[str]]] = [
+    ({"task_id": 7}, "task_id", ["string", "7", "quotes"]),
+    ({"task_id": ""}, "task_id", ["not empty"]),
+    ({"task_id": "a\0"}, "task_id", ["valid characters"]),
+    ({"task_id": "a"}, "task_id", ["different for every task", "'a'", "line 1", "rename"]),
+    ({"scores": [["mail", 1]]}, "scores", ["map tools to numbers"]),
+    ({"scores": {"mail": True}}, "scores", ["'mail'", "finite number of at least 0", "True"]),
+    ({"scores": {"mail": "0.5"}}, "scores", ["'mail'", "'0.5'"]),
+    ({"scores": {"mail": None}}, "scores", ["'mail'", "None"]),
+    ({"scores": {"mail": float("nan")}}, "scores", ["'mail'", "nan", "sigmoid"]),
+    ({"scores": {"mail": float("inf")}}, "scores", ["'mail'", "inf"]),
+    ({"scores": {"mail": 10**400}}, "scores", ["'mail'", "finite"]),
+    ({"scores": {"mail": -0.1}}, "scores", ["'mail'", "-0.1", "Clip"]),
+    ({"scores": {"": 0.1}}, "scores", ["not empty"]),
+    ({"required": "mail"}, "required", ["list of tool names", "'mail'"]),
+    ({"required": ["mail", 3]}, "required", ["string", "3"]),
+    ({"required": ["mail", "mail"]}, "required", ["once", "'mail'"]),
+    ({"required": {"mail": 1}}, "required", ["list of tool names", "{'mail': 1}"]),
+    ({"n_required": 0}, "n_required", ["at least 1", "Got 0"]),
+    ({"n_required": 1.0}, "n_required", ["whole number", "1.0"]),
+    ({"n_required": True}, "n_required", ["whole number", "True"]),
+    ({"costs": {"mail": 1, "search": 0}}, "costs", ["'search'", "above 0", "0.01"]),
+    ({"costs": {"mail": 1}}, "costs", ["price every candidate", "'search'"]),
+    ({"costs": {"mail": 1, "search": 1}}, "costs", ["every record or in none"]),
+    ({"group": 4}, "group", ["string", "4"]),
+    ({"groups": "g"}, "groups", ["task_id, scores, required, n_required, costs, group", "Rename"]),
+]
+
+
+@pytest.mark.parametrize(("change", "field", "words"), BAD_FIELDS)
+def test_a_bad_field_is_refused_with_file_line_field_value_and_remedy(
+    tmp_path: Path, change: dict[str, object], field: str, words: list[str]
+) -> None:
+    path = written(tmp_path, GOOD, {**GOOD, "task_id": "b", **change})
+    with pytest.raises(datasets.DataError) as caught:
+        datasets.read_jsonl(path)
+    message = str(caught.value)
+    assert message.startswith(f"{path}, line 2, field {field!r}: must ")
+    assert all(word in message for word in words), message
+    assert message.endswith(".")
+
+
+@pytest.mark.parametrize("missing", ["task_id", "scores", "required"])
+def test_a_missing_field_is_named(tmp_path: Path, missing: str) -> None:
+    path = written(tmp_path, GOOD, {name: value for name, value in GOOD.items() if name != missing})
+    with pytest.raises(datasets.DataError, match=f"line 2, field '{missing}': must be there, and is missing. Add it."):
+        datasets.read_jsonl(path)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (b"[1, 2]", ["line 2: must be one JSON object", "[1, 2]"]),
+        (b'{"task_id": "b", ', ["line 2: must be one JSON object", "at column"]),
+        (b'{"task_id": "\xff"}', ["line 2: must be one JSON object in UTF-8", "decode"]),
+        (b"[" * 100_000, ["line 2: must be one JSON object"]),
+        (b'{"task_id": "b", "task_id": "c"}', ["line 2, field 'task_id'", "occur once", "'c'"]),
+        (b'{"task_id": "b", "scores": {"x": 1, "x": 2}, "required": []}', ["line 2, field 'scores'", "once", "'x'"]),
+        (b'{"task_id": "\\ud800", "scores": {}, "required": []}', ["line 2, field 'task_id'", "valid characters"]),
+    ],
+)
+def test_a_line_that_is_not_a_record_is_refused_with_its_number(tmp_path: Path, line: bytes, words: list[str]) -> None:
+    path = written(tmp_path, GOOD)
+    path.write_bytes(path.read_bytes() + line)
+    with pytest.raises(datasets.DataError) as caught:
+        datasets.read_jsonl(path)
+    assert all(word in str(caught.value) for word in (str(path), *words)), str(caught.value)
+
+
+def test_an_empty_file_and_an_unknown_suffix_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(datasets.DataError, match="at least one task"):
+        datasets.read(written(tmp_path))
+    with pytest.raises(datasets.DataError, match=r"\.jsonl or \.parquet"):
+        datasets.read(tmp_path / "tasks.csv")
+
+
+def parquet(folder: Path, row: dict[str, Any]) -> Path:
+    path = folder / "tasks.parquet"
+    table = import_module("pyarrow").Table.from_pylist([row])
+    import_module("pyarrow.parquet").write_table(table, path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"scores": {"mail": 0.5}}, ["field 'scores'", "list of structs (tool, score)"]),
+        ({"scores": [{"tool": "mail", "score": -1.0}]}, ["field 'scores'", "'mail'", "-1.0"]),
+        ({"scores": [{"tool": "mail", "score": None}]}, ["field 'scores'", "'mail'", "None"]),
+        ({"scores": [{"tool": "m", "score": 1.0}] * 2}, ["field 'scores'", "once", "'m'"]),
+        ({"scores": None}, ["field 'scores'", "list of structs", "None"]),
+        ({"costs": [{"tool": "x", "price": 1.0}]}, ["field 'costs'", "list of structs (tool, cost)"]),
+        ({"task_id": 3}, ["field 'task_id'", "string", "3"]),
+        ({"required": None}, ["field 'required'", "list of tool names", "None"]),
+        ({"extra": 1}, ["field 'extra'", "Rename"]),
+    ],
+)
+def test_a_bad_parquet_row_is_refused_with_row_and_field(
+    tmp_path: Path, change: dict[str, object], words: list[str]
+) -> None:
+    row = {"task_id": "a", "scores": [{"tool": "mail", "score": 0.5}], "required": ["mail"], **change}
+    with pytest.raises(datasets.DataError) as caught:
+        datasets.read_parquet(parquet(tmp_path, row))
+    assert all(word in str(caught.value) for word in ("tasks.parquet, row 1", *words)), str(caught.value)
+
+
+def test_null_stands_for_an_optional_field_left_out_of_parquet(tmp_path: Path) -> None:
+    row = {"task_id": "a", "scores": [{"tool": "mail", "score": 1}], "required": ["mail"], "group": None, "costs": None}
+    expected = LoggedTasks.from_records([{"task_id": "a", "scores": {"mail": 1.0}, "required": ["mail"]}])
+    assert_same(datasets.read(parquet(tmp_path, row)), expected)
+
+
+def test_a_file_that_is_not_parquet_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.parquet"
+    path.write_bytes(b"no parquet at all")
+    with pytest.raises(datasets.DataError, match="must be a Parquet file"):
+        datasets.read(path)
+
+
+def test_parquet_without_pyarrow_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtraError, match=r"camdf\[mining\]"):
+        datasets.read(tmp_path / "tasks.parquet")
+
+
+def test_marks_that_a_file_cannot_hold_are_not_dropped_in_silence(tmp_path: Path) -> None:
+    logged = datasets.load("retail")
+    marked = replace(logged, rankings=replace(logged.rankings, preselected=logged.required))
+    with pytest.raises(ValueError, match="preselected"):
+        datasets.write_jsonl(marked, tmp_path / "tasks.jsonl")
+
+
+# Texts, from fixtures made by hand in the layouts of the folder and of the checkouts
+
+
+def test_texts_of_a_folder_in_the_layout_of_the_data(tmp_path: Path) -> None:
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "tools.json").write_text('{"mail": "Sends mail.", "search": ""}')
+    tasks: list[dict[str, Any]] = [
+        {"task_id": "1", "text": "Find it."},
+        {"task_id": "2", "text": "Send it.", "tools": ["mail"]},
+    ]
+    written(tmp_path / "shop", *tasks)
+    texts = datasets.texts_from_folder(tmp_path, "shop")
+    assert texts.descriptions == {"mail": "Sends mail.", "search": ""}
+    assert texts.tasks == (
+        datasets.TaskText("1", "Find it.", ("mail", "search")),
+        datasets.TaskText("2", "Send it.", ("mail",)),
+    )
+
+    written(tmp_path / "shop", tasks[0], {**tasks[1], "tools": ["fax"]})
+    with pytest.raises(datasets.DataError, match=r"line 2, field 'tools': must name tools of tools\.json. Got 'fax'"):
+        datasets.texts_from_folder(tmp_path, "shop")
+    (tmp_path / "shop" / "tools.json").write_text('["mail"]')
+    with pytest.raises(datasets.DataError, match=r"tools\.json: must be one JSON object from tool name"):
+        datasets.texts_from_folder(tmp_path, "shop")
+
+
+@pytest.mark.parametrize("domain", NAMES)
+def test_texts_of_the_source_are_in_the_order_of_load(source: Path, domain: str) -> None:
+    texts = datasets.texts_from_folder(source, domain)
+    for scorer in datasets.scorers(domain):
+        logged = datasets.load(domain, scorer)
+        assert [task.task_id for task in texts.tasks] == logged.task_ids.tolist()
+        assert all(set(logged.rankings.names(row)) <= set(task.tools) for row, task in enumerate(texts.tasks))
+    assert tuple(texts.descriptions) == datasets.tools(domain)
+
+
+TAU_TASK = """
+    Task(
+        annotator="0",
+        user_id="user_{i}",
+        instruction="Request "
+        "number {i}.",
+        actions=[Action(name="calculate", kwargs={{"expression": "1"}})],
+        outputs=[],
+    ),
+"""
+TAU_TOOL = """
+class Made(Tool):
+    @staticmethod
+    def get_info() -> Dict[str, Any]:
+        return {{
+            "type": "function",
+            "function": {{
+                "name": "{name}",
+                "description": (
+                    "What {name} "
+                    "does."
+                ),
+                "parameters": {{}},
+            }},
+        }}
+"""
+TAU2_TOOL = '''
+    @is_tool(ToolType.READ)
+    def {name}(self, key: str) -> str:
+        """
+        What {name}
+        does.
+
+        Args:
+            key: A key.
+        """
+        return key
+'''
+
+
+def tau_bench(checkout: Path) -> Path:
+    """A made-up checkout: the entries and tools of the published layout, and code that must not run."""
+    retail = checkout / "tau_bench" / "envs" / "retail"
+    (retail / "tools").mkdir(parents=True)
+    entries = "".join(TAU_TASK.format(i=i) for i in range(115))
+    (retail / "tasks_test.py").write_text(f"raise SystemExit\n\nTASKS_TEST = [{entries}]\n")
+    (retail / "tools" / "__init__.py").write_text("raise SystemExit\n")
+    for name in (*datasets.tools("retail"), "think"):
+        (retail / "tools" / f"{name}.py").write_text("raise SystemExit\n" + TAU_TOOL.format(name=name))
+    return checkout
+
+
+def test_texts_of_a_tau_bench_checkout(tmp_path: Path) -> None:
+    texts = datasets.texts_from_tau_bench(tau_bench(tmp_path))
+    assert [task.task_id for task in texts.tasks] == datasets.load("retail").task_ids.tolist()
+    assert texts.tasks[-1] == datasets.TaskText("retail-069", "Request number 69.", datasets.tools("retail"))
+    assert texts.descriptions == {name: f"What {name} does." for name in datasets.tools("retail")}
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "words"),
+    [
+        ("tasks_test.py", "TASKS = []\n", ["tasks_test.py", "TASKS_TEST"]),
+        ("tasks_test.py", "x = 1\nTASKS_TEST = [Task(instruction=x)]\n", ["line 2", "'instruction'", "literal string"]),
+        ("tasks_test.py", "TASKS_TEST = [\n", ["tasks_test.py", "Python source"]),
+        ("tasks_test.py", "TASKS_TEST = []\n", ["lacks retail-000", "tau-bench 59a200c", "https://"]),
+        ("tools/calculate.py", "", ["lacks calculate", "tau-bench 59a200c"]),
+        ("tools/calculate.py", "def get_info():\n    return made()\n", ["calculate.py, line 1", "literal"]),
+    ],
+)
+def test_a_broken_tau_bench_checkout_is_refused(tmp_path: Path, file: str, content: str, words: list[str]) -> None:
+    checkout = tau_bench(tmp_path)
+    (checkout / "tau_bench" / "envs" / "retail" / file).write_text(content)
+    with pytest.raises(datasets.DataError) as caught:
+        datasets.texts_from_tau_bench(checkout)
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+def tau2_bench(checkout: Path, domain: str) -> Path:
+    """A made-up checkout: tasks, split and marked tools of the published layout, and code that must not run."""
+    data, code = (checkout / part / "tau2" / "domains" / domain for part in ("data", "src"))
+    data.mkdir(parents=True)
+    code.mkdir(parents=True)
+    keys = [str(i) for i in range(50)] if domain == "airline" else [f"[fault]{i}[PERSONA:None]" for i in range(130)]
+    tasks = [
+        {
+            "id": key,
+            "user_scenario": {
+                "persona": None,
+                "instructions": {
+                    "task_instructions": f"Act {i}.",
+                    "domain": domain,
+                    "reason_for_call": f"Reason {i}.",
+                    "known_info": f"Known {i}.",
+                    "unknown_info": f"Unknown {i}." if i == 7 else None,
+                },
+            },
+            "evaluation_criteria": {"actions": []},
+        }
+        for i, key in enumerate(keys)
+    ]
+    (data / "tasks.json").write_text(json.dumps(tasks))
+    (data / "split_tasks.json").write_text(json.dumps({"train": keys[40:114], "test": keys[:40], "full": keys}))
+    head = "raise SystemExit\n\nclass Tools(ToolKitBase):\n"
+    tools = [TAU2_TOOL.format(name=name) for name in datasets.tools(domain)]
+    unmarked = '    def _plain(self) -> None:\n        """Not a tool."""\n'
+    half = len(tools) // 2 if domain == "telecom" else len(tools)
+    (code / "tools.py").write_text(head + "".join(tools[:half]) + unmarked)
+    if domain == "telecom":
+        (code / "user_tools.py").write_text(head + "".join(tools[half:]))
+    return checkout
+
+
+def test_texts_of_a_tau2_bench_airline_checkout(tmp_path: Path) -> None:
+    texts = datasets.texts_from_tau2_bench(tau2_bench(tmp_path, "airline"), "airline")
+    by_id = {task.task_id: task.text for task in texts.tasks}
+    assert list(by_id) == datasets.load("airline").task_ids.tolist()
+    assert by_id["airline-6"] == "Reason 6. Known 6. Act 6."
+    assert by_id["airline-7"] == "Reason 7. Known 7. Unknown 7. Act 7."
+    assert texts.descriptions == {name: f"What {name} does." for name in datasets.tools("airline")}
+
+
+def test_texts_of_a_tau2_bench_telecom_checkout(tmp_path: Path) -> None:
+    texts = datasets.texts_from_tau2_bench(tau2_bench(tmp_path, "telecom"), "telecom")
+    assert [task.task_id for task in texts.tasks] == datasets.load("telecom").task_ids.tolist()
+    assert texts.tasks[0].text == "Reason 40. Known 40."
+    assert texts.tasks[74].text == "Reason 0. Known 0."
+    assert set(texts.descriptions) == set(datasets.tools("telecom"))
+    assert not [task for task in texts.tasks if "fault" in task.task_id + task.text]
+
+
+def test_a_broken_tau2_bench_checkout_is_refused(tmp_path: Path) -> None:
+    checkout = tau2_bench(tmp_path, "airline")
+    data = checkout / "data" / "tau2" / "domains" / "airline"
+    for content, words in (("[", "must be JSON"), ('[{"id": "0"}]', "user_scenario"), ("[]", "lacks airline-1")):
+        (data / "tasks.json").write_text(content)
+        with pytest.raises(datasets.DataError, match=words):
+            datasets.texts_from_tau2_bench(checkout, "airline")
+    with pytest.raises(ValueError, match=r"airline, telecom\. Got 'retail'"):
+        datasets.texts_from_tau2_bench(checkout, "retail")

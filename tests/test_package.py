@@ -1,0 +1,68 @@
+"""The edges of the package: public names, a light import, documents that stay true."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import camdf
+from camdf.core.features import COLUMNS
+
+ROOT = Path(__file__).parents[1]
+MODULES = sorted(module.name for module in pkgutil.walk_packages(camdf.__path__, "camdf."))
+
+
+def test_the_public_names_are_sorted_complete_and_real() -> None:
+    assert camdf.__all__ == sorted(camdf.__all__)
+    public = {name for name in vars(camdf) if not name.startswith("_")} - {"core", "policies", "checks", "datasets", "lab"}
+    assert public | {"__version__"} == set(camdf.__all__)
+
+
+def test_importing_camdf_loads_numpy_and_the_standard_library_only() -> None:
+    code = "import sys; before = set(sys.modules); import camdf; print(*{m.split('.')[0] for m in set(sys.modules) - before})"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert set(run.stdout.split()) - sys.stdlib_module_names <= {"camdf", "numpy"}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_in_docstrings_are_true(name: str) -> None:
+    assert doctest.testmod(importlib.import_module(name)).failed == 0
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_module_says_what_it_is(name: str) -> None:
+    assert importlib.import_module(name).__doc__
+
+
+def test_examples_in_the_readme_run_and_print_what_they_say(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "README.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```(?:\n+```text\n(.*?)```)?", text, flags=re.S)
+    assert blocks
+    names: dict[str, object] = {}
+    for code, printed in blocks:
+        exec(compile(code, "README.md", "exec"), names)
+        assert capsys.readouterr().out == printed
+
+
+def test_the_table_of_columns_in_the_docs_is_the_feature_map() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (.*?) \|", (ROOT / "docs" / "features.md").read_text(), flags=re.M)
+    assert rows == [(name, (column.__doc__ or "").strip()) for name, column in COLUMNS.items()]
+
+
+def test_nothing_in_the_repository_names_a_machine() -> None:
+    listing = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    forbidden = re.compile("/" + r"(work|root|home)/\w|pypi-" + "more")
+    for name in listing.split():
+        path = ROOT / name
+        if path.suffix in {".py", ".md", ".toml", ".json", ".csv", ".sh", ""} and path.is_file():
+            assert not forbidden.search(path.read_text(encoding="utf-8")), name
