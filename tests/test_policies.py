@@ -15,6 +15,7 @@ from camdf.checks import sample_tasks
 from camdf.core.features import AGGREGATES, COST_AUGMENTED, COST_FREE, FULL, LITE
 from camdf.core.rankings import Bools, Floats
 from camdf.core.stopping import first_stop, hindsight_targets
+from camdf.policies.fields import LARGEST
 from camdf.policies.linear import LinearModel, logistic_pipeline, state_matrix
 from camdf.policies.stopping import logit
 from camdf.policies.tuning import PAPER_ATLAS_GRID, PAPER_RATIO_GRID, PAPER_SCORE_GRID, between_quantiles
@@ -54,7 +55,7 @@ def test_no_training_cut_pays_more_on_validation_than_the_tuned_threshold(
 ) -> None:
     fitted = policy().fit(TRAIN, payoff, VALIDATION)
     cuts = between_quantiles(fitted.index(TRAIN.rankings)[TRAIN.rankings.listed])
-    rivals = [fitted.acquire(VALIDATION.rankings, cut) for cut in [*cuts, -1e300, 1e300]]
+    rivals = [fitted.acquire(VALIDATION.rankings, cut) for cut in [*cuts, -LARGEST, LARGEST]]
     best = max(payoff.of(VALIDATION, rival).mean() for rival in rivals)
     assert mean_payoff(fitted, VALIDATION, payoff) == best
 
@@ -78,7 +79,7 @@ def test_the_papers_grids_have_the_papers_sizes_and_are_searched(
     grid: tuple[float, ...], request: pytest.FixtureRequest
 ) -> None:
     assert len(grid) == int(request.node.callspec.id)
-    assert camdf.ScoreThreshold(grid).fit(TRAIN, EXACT, VALIDATION).threshold_ in {*grid, -1e300, 1e300}
+    assert camdf.ScoreThreshold(grid).fit(TRAIN, EXACT, VALIDATION).threshold_ in {*grid, -LARGEST, LARGEST}
 
 
 def test_score_per_cost_may_skip_an_expensive_tool_in_the_middle() -> None:
@@ -223,7 +224,7 @@ def test_no_fixed_cutoff_pays_more_on_validation_than_the_tuned_one(
 ) -> None:
     fitted = policy().fit(TRAIN, payoff, VALIDATION)
     tuned = mean_payoff(fitted, VALIDATION, payoff)
-    for cut in [*between_quantiles(fitted.evidence(TRAIN.rankings, payoff)[TRAIN.rankings.listed]), -1e300, 1e300]:
+    for cut in [*between_quantiles(fitted.evidence(TRAIN.rankings, payoff)[TRAIN.rankings.listed]), -LARGEST, LARGEST]:
         fitted.cutoff_ = cut
         assert mean_payoff(fitted, VALIDATION, payoff) <= tuned
 

@@ -6,7 +6,7 @@ from camdf.core.decisions import Decisions
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import LoggedTasks, Rankings
 from camdf.core.resampling import Interval, paired_bootstrap
-from camdf.policies.artifact import ArtifactError, Training, load, save
+from camdf.policies.artifact import ArtifactError, load, save
 from camdf.policies.base import NotFittedError, Policy
 from camdf.policies.camdf import CAMDF, AggregateOnlyDF, CAMDFLite, GapRegression
 from camdf.policies.linear import MissingExtraError
@@ -22,6 +22,7 @@ from camdf.policies.simple import (
     preselect_keywords,
 )
 from camdf.policies.sufficiency import PredictThenThreshold, ResidualCorrected
+from camdf.policies.training import Training
 
 __all__ = [
     "AcquireAll",

@@ -25,6 +25,8 @@ def dispersed(base: Mapping[str, float], dispersion: float) -> dict[str, float]:
     >>> dispersed({"cheap": 0.5, "dear": 1.5}, dispersion=0.5)
     {'cheap': 0.75, 'dear': 1.25}
     """
+    if not base:
+        raise ValueError("The 'base' costs must price at least one tool.")
     mean = sum(base.values()) / len(base)
     return {tool: max(FLOOR, 1.0 + dispersion * (cost / mean - 1.0)) for tool, cost in base.items()}
 

@@ -23,7 +23,10 @@ from camdf.core.payoff import Payoff
 from camdf.core.rankings import Floats, Rankings
 
 _TINY = 1e-300
-"""What a column divides by is floored here, so that 0 / 0 is 0: at padding, and in a list of zero scores."""
+"""Divisors are floored here, so that 0 / 0 is 0: at padding, and in a list of zero scores."""
+
+_SMALL = 1e-150
+"""A divisor of sums that were floored themselves; anything smaller than this is no score."""
 
 HIGH_COST = 1.0 + 1e-9
 """A tool is 'high-cost' if it costs more than this multiple of its list's mean, so that equal costs are never high."""
@@ -136,7 +139,7 @@ def remaining_score_max(walk: PrefixWalk) -> Floats:
 @_column
 def remaining_score_share(walk: PrefixWalk) -> Floats:
     """The remaining scores as a share of all scores: the normalised remaining-score sum."""
-    return walk.remaining_score / walk.total_score
+    return walk.remaining_score / np.maximum(walk.total_score, _SMALL)
 
 
 @_column
@@ -351,8 +354,11 @@ def state_features(rankings: Rankings, payoff: Payoff, columns: Sequence[str] = 
 
     Values at padding are finite and mean nothing; `rankings.listed` says which states exist.
     """
+    unknown = [name for name in columns if name not in COLUMNS]
+    if unknown:
+        raise ValueError(f"The 'columns' must be names in COLUMNS. Got {', '.join(unknown[:5])} instead.")
     shape = (len(columns), *rankings.scores.shape)
-    if rankings.scores.size == 0:
+    if 0 in shape:
         return np.empty(shape)
     walk = PrefixWalk(rankings, payoff)
     return np.concatenate([COLUMNS[name](walk) for name in columns]).reshape(shape)

@@ -57,10 +57,11 @@ class Payoff:
                     f"The 'value' of Payoff must be one of {sorted(VALUES)} or a function. Got {self.value!r} instead."
                 )
             return
-        n_required, covered = np.triu_indices(9)[::-1]
+        n_required, covered = np.tril_indices(9)
         worth = np.asarray(self.value(covered, n_required), dtype=np.float64)
-        rises = np.diff(worth)[np.diff(n_required) == 0] >= 0
-        if worth.shape != covered.shape or not ((worth >= 0) & (worth <= 1)).all() or not rises.all():
+        elementwise = worth.shape == covered.shape
+        falls = elementwise and (np.diff(worth)[np.diff(n_required) == 0] < 0).any()
+        if not elementwise or falls or not ((worth >= 0) & (worth <= 1)).all():
             raise ValueError(
                 "The 'value' function of Payoff must work elementwise, stay in [0, 1] and never fall as more required "
                 "tools are acquired."

@@ -160,6 +160,8 @@ class Rankings:
 
     def padded_to(self, width: int) -> Rankings:
         """The same rankings in a wider rectangle."""
+        if width < self.width:
+            raise ValueError(f"The 'width' must be at least {self.width}, the present one. Got {width} instead.")
         extra = ((0, 0), (0, width - self.width))
         return replace(
             self,
@@ -268,7 +270,7 @@ class LoggedTasks:
         return replace(self, rankings=self.rankings.padded_to(width), required=np.pad(self.required, extra))
 
     def digest(self) -> str:
-        """SHA-256 of all that a fit reads: scores, costs, tools, required sets and groups, independent of padding."""
+        """SHA-256 of all that a fit reads: scores, costs, tools, marks, required sets and groups, not padding."""
         import hashlib  # loads OpenSSL, which most decisions never need
 
         r = self.rankings
@@ -277,6 +279,8 @@ class LoggedTasks:
         for array in (r.lengths, self.n_required, r.scores[listed], r.costs[listed], r.tool_ids[listed]):
             sha.update(np.ascontiguousarray(array).tobytes())
         sha.update(self.required[listed].tobytes())
+        if r.preselected is not None:
+            sha.update(r.preselected[listed].tobytes())
         sha.update("\0".join(self.groups.tolist()).encode())
         return sha.hexdigest()
 

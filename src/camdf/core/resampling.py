@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from camdf.core.rankings import Floats
+from camdf.core.rankings import Floats, Ints
 
 RESAMPLES = 2000
 """The paper's number of resamples."""
@@ -47,13 +47,21 @@ def paired_bootstrap(
     >>> print(paired_bootstrap(np.array([0.1, 0.3, 0.2, 0.4]), np.random.default_rng(0)))
     +0.250 [+0.150, +0.350]
     """
-    if differences.ndim != 1 or len(differences) == 0:
-        raise ValueError(f"The 'differences' must be one number a task, at least one. Got shape {differences.shape}.")
-    labels = np.arange(len(differences)) if groups is None else groups
-    _, member = np.unique(labels, return_inverse=True)
+    if differences.ndim != 1 or len(differences) == 0 or not np.isfinite(differences).all():
+        raise ValueError("The 'differences' must be one finite number a task, at least one. Leave out untested tasks.")
+    member = np.arange(len(differences)) if groups is None else _numbered(groups)
+    if len(member) != len(differences):
+        raise ValueError(f"The 'groups' must name one group a task. Got {len(member)} for {len(differences)} tasks.")
     sums = np.bincount(member, weights=differences)
     sizes = np.bincount(member).astype(np.float64)
     drawn = rng.multinomial(len(sums), np.full(len(sums), 1.0 / len(sums)), size=resamples).astype(np.float64)
     means = np.einsum("bg,g->b", drawn, sums) / np.einsum("bg,g->b", drawn, sizes)
     low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
     return Interval(float(differences.mean()), float(low), float(high))
+
+
+def _numbered(groups: npt.NDArray[Any]) -> Ints:
+    """Each task's group as a number, counted by first appearance, so that one group a task is the task's own number."""
+    _, first, member = np.unique(groups, return_index=True, return_inverse=True)
+    rank: Ints = first.argsort().argsort()
+    return rank[member]

@@ -1,22 +1,18 @@
 """A fitted policy as a JSON document: readable in a diff, refused unless every part of it is as it should be.
 
 The digest is the SHA-256 of the document as compact JSON with sorted keys, without the digest itself. A file may be at
-most 1 MB; reading one never executes anything and never takes more than 64 MB.
+most 1 MB, with at most 1,000 brackets; reading one never executes anything and never takes more than 64 MB.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
 from os import PathLike
-from pathlib import Path
 from typing import Any, NoReturn
 
 from camdf._version import __version__
 from camdf.core.payoff import VALUES, Payoff
-from camdf.core.rankings import LoggedTasks
 from camdf.policies import fields
 from camdf.policies.base import FittedPolicy, NotFittedError, Policy
 from camdf.policies.camdf import CAMDF, AggregateOnlyDF, CAMDFLite, GapRegression
@@ -24,10 +20,15 @@ from camdf.policies.fields import Field
 from camdf.policies.predicates import LargestGap, PlugIn, ScoreAtLeast, ScoreMass
 from camdf.policies.simple import AcquireAll, ConstantSet, FixedK, KeywordRule, ScorePerCostThreshold, ScoreThreshold
 from camdf.policies.sufficiency import PredictThenThreshold, ResidualCorrected
+from camdf.policies.training import Training
 
 SCHEMA = 1
 LARGEST_FILE = 1_000_000
 """Bytes."""
+
+MOST_BRACKETS = 1000
+"""Of [ and {, those in names included. Counted before anything is parsed, because the parser descends into nested lists
+on the C stack, which overflows and ends the process wherever a program has raised the recursion limit."""
 
 LIBRARY: tuple[type[Policy], ...] = (
     AcquireAll,
@@ -54,38 +55,11 @@ class ArtifactError(ValueError):
     """A file is not a policy that may be used. The message says what is wrong and what to do."""
 
 
-@dataclass(frozen=True)
-class Training:
-    """What a policy was fitted on, and how it did: travels inside the artifact."""
-
-    data_sha256: str = ""
-    tasks: int = 0
-    groups: int = 0
-    validation_tasks: int = 0
-    label_noise: float | None = None
-    validation_payoff: dict[str, float] = field(default_factory=dict)
-    """Mean payoff on the validation tasks: this policy's, and that of each baseline it was compared with, by kind."""
-
-    @classmethod
-    def of(
-        cls,
-        policy: Policy,
-        logged: LoggedTasks,
-        payoff: Payoff,
-        validation: LoggedTasks,
-        baselines: Iterable[Policy] = (),
-    ) -> Training:
-        """Measure a fitted policy, and fitted baselines beside it, on the validation tasks."""
-        measured = {
-            each.kind: float(payoff.of(validation, each.decide(validation.rankings, payoff).acquired).mean())
-            for each in (policy, *baselines)
-        }
-        return cls(logged.digest(), len(logged), len(set(logged.groups.tolist())), len(validation), None, measured)
-
-
 def save(policy: Policy, path: str | PathLike[str], training: Training | None = None) -> None:
     """Write a policy, and what is known of its training, as one JSON document."""
-    Path(path).write_text(to_json(policy, training), encoding="utf-8")
+    text = to_json(policy, training)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
 
 
 def load(path: str | PathLike[str], policies: Iterable[type[Policy]] = LIBRARY) -> Policy:
@@ -93,8 +67,9 @@ def load(path: str | PathLike[str], policies: Iterable[type[Policy]] = LIBRARY) 
     try:
         with open(path, "rb") as file:
             content = file.read(LARGEST_FILE + 1)
-    except OSError as error:
-        raise ArtifactError(f"Cannot read {path}: {error.strerror}. Name a file that camdf.save wrote.") from None
+    except (OSError, ValueError) as error:  # ValueError: a path that no file can have
+        reason = getattr(error, "strerror", None) or error
+        raise ArtifactError(f"Cannot read {str(path)!r}: {reason}. Name a file that camdf.save wrote.") from None
     return from_json(content, policies)
 
 
@@ -108,19 +83,29 @@ def to_json(policy: Policy, training: Training | None = None) -> str:
             "A policy fitted for a value function of your own cannot be saved, because code is never stored. "
             f"Use one of the values {sorted(VALUES)}."
         )
-    if not policy.kind:
-        raise ArtifactError(f"{type(policy).__name__} has no 'kind'. Give the class a kind and fields to save it.")
-    document = {
-        "schema": SCHEMA,
-        "kind": policy.kind,
-        "package": __version__,
-        "payoff": None if payoff is None else asdict(payoff),
-        "policy": {name: each.write(getattr(policy, name)) for name, each in policy.fields.items()},
-        "training": None if training is None else asdict(training),
-    }
-    document["sha256"] = digest(document)
-    text = json.dumps(document, indent=1, allow_nan=False)
-    from_json(text.encode(), (type(policy),))
+    kind = vars(type(policy)).get("kind")
+    if not kind:
+        raise ArtifactError(
+            f"{type(policy).__name__} cannot be saved without a 'kind' of its own, which tells load what to make. "
+            "Give the class a kind, and fields for its attributes."
+        )
+    try:
+        document = {
+            "schema": SCHEMA,
+            "kind": kind,
+            "package": __version__,
+            "payoff": _ENVELOPE["payoff"].write(payoff),
+            "policy": fields.written(policy.fields, policy),
+            "training": _ENVELOPE["training"].write(training),
+        }
+        document["sha256"] = digest(document)
+        text = json.dumps(document, indent=1)
+        _policy(type(policy), json.loads(text))
+    except (AttributeError, TypeError, ValueError) as error:
+        raise ArtifactError(
+            f"This {type(policy).__name__} cannot be saved: {error}. Correct the attribute, or fit the policy again."
+        ) from None
+    from_json(text.encode(), (type(policy),))  # nothing is written that could not be read
     return text
 
 
@@ -128,35 +113,24 @@ def from_json(content: bytes, policies: Iterable[type[Policy]] = LIBRARY) -> Pol
     """The policy in a document, or an ArtifactError; nothing else is ever raised."""
     document = _parsed(content)
     _check_envelope(document)
-    kinds = {each.kind: each for each in policies}
+    kinds = {each.kind: each for each in policies if each.kind}
     if document["kind"] not in kinds:
-        _refuse(f"it holds a policy of the unknown kind {document['kind'][:80]!r}", f"Known kinds: {sorted(kinds)}.")
-    kind = kinds[document["kind"]]
+        _refuse(
+            f"it holds a policy of the unknown kind {document['kind'][:80]!r}",
+            f"Known kinds: {sorted(kinds)}. Upgrade camdf, or pass your own class to load.",
+        )
     try:
-        attributes = fields.mapping(kind.fields, document["policy"])
-        payoff = None if document["payoff"] is None else Payoff(**fields.mapping(_PAYOFF, document["payoff"]))
-        training = None if document["training"] is None else Training(**fields.mapping(_TRAINING, document["training"]))
-        if issubclass(kind, FittedPolicy) != (payoff is not None):
-            raise ValueError("payoff: must be there for a fitted policy, and only there")
-        policy = object.__new__(kind)
-        policy.__dict__.update(attributes, training_=training)
-        if payoff is not None:
-            policy.__dict__["payoff_"] = payoff
-        policy.verify()
+        return _policy(kinds[document["kind"]], document)
     except ValueError as error:
         _refuse(f"its content is wrong: {error}", "Save the policy again with this package.")
-    return policy
 
 
 def digest(document: dict[str, Any]) -> str:
     """SHA-256 of compact JSON with sorted keys, without the digest itself."""
+    import hashlib  # loads OpenSSL, which a decision never needs
+
     content = {name: value for name, value in document.items() if name != "sha256"}
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-
-
-_ENVELOPE = frozenset({"schema", "kind", "package", "payoff", "policy", "training", "sha256"})
-
-_PAYOFF: dict[str, Field] = {"cost_pressure": fields.number, "value": fields.choice(*sorted(VALUES))}
 
 
 def _payoffs(value: Any) -> dict[str, float]:
@@ -165,24 +139,54 @@ def _payoffs(value: Any) -> dict[str, float]:
     return {fields.text.read(name): fields.number.read(number) for name, number in value.items()}
 
 
-_TRAINING: dict[str, Field] = {
-    "data_sha256": fields.text,
-    "tasks": fields.whole,
-    "groups": fields.whole,
-    "validation_tasks": fields.whole,
-    "label_noise": fields.optional(fields.number),
-    "validation_payoff": Field(_payoffs),
+_PAYOFF = fields.record(Payoff, {"cost_pressure": fields.number, "value": fields.choice(*sorted(VALUES))})
+
+_TRAINING = fields.record(
+    Training,
+    {
+        "data_sha256": fields.text,
+        "tasks": fields.whole,
+        "groups": fields.whole,
+        "validation_tasks": fields.whole,
+        "label_noise": fields.optional(fields.number),
+        "validation_payoff": Field(_payoffs, dict),
+    },
+)
+
+_ENVELOPE: dict[str, Field] = {
+    "schema": fields.whole,
+    "kind": fields.text,
+    "package": fields.text,
+    "payoff": fields.optional(_PAYOFF),
+    "policy": fields.record(dict, {}),  # each kind has its own
+    "training": fields.optional(_TRAINING),
+    "sha256": fields.text,
 }
+
+
+def _policy(kind: type[Policy], document: dict[str, Any]) -> Policy:
+    parts = fields.mapping({**_ENVELOPE, "policy": fields.record(dict, kind.fields)}, document)
+    if issubclass(kind, FittedPolicy) != (parts["payoff"] is not None):
+        raise ValueError("payoff: must be there for a fitted policy, and only there")
+    policy = object.__new__(kind)
+    policy.__dict__.update(parts["policy"], training_=parts["training"])
+    if parts["payoff"] is not None:
+        policy.__dict__["payoff_"] = parts["payoff"]
+    policy.verify()
+    return policy
 
 
 def _parsed(content: bytes) -> Any:
     if len(content) > LARGEST_FILE:
         _refuse(f"it is larger than {LARGEST_FILE} bytes", "No policy is; check the path.")
+    if content.count(b"[") + content.count(b"{") > MOST_BRACKETS:
+        _refuse(f"it has more than {MOST_BRACKETS} lists and objects", "No policy has; check the path.")
     try:
         return json.loads(content.decode("utf-8"), parse_constant=_no_constant, object_pairs_hook=_no_repeats)
-    except (ValueError, RecursionError) as error:
-        reason = "it is nested too deeply" if isinstance(error, RecursionError) else f"it is not JSON: {error}"[:200]
-        _refuse(reason, "The file may be truncated; copy it again.")
+    except RecursionError:
+        _refuse("it is nested too deeply", "No policy is; check the path.")
+    except ValueError as error:
+        _refuse(f"it is not JSON: {error}"[:200], "Copy it again in case it was truncated, or save the policy again.")
 
 
 def _check_envelope(document: Any) -> None:
@@ -190,17 +194,20 @@ def _check_envelope(document: Any) -> None:
         _refuse("it is not a JSON object", "Name a file that camdf.save wrote.")
     schema = document.get("schema")
     if type(schema) is int and schema > SCHEMA:
-        _refuse(f"it has schema {schema}, and this package reads up to {SCHEMA}", "Upgrade camdf.")
-    if document.keys() != _ENVELOPE or type(schema) is not int or schema != SCHEMA:
-        _refuse("it does not have the fields of an artifact", "Name a file that camdf.save wrote.")
-    if not isinstance(document["kind"], str) or not isinstance(document["package"], str):
-        _refuse("its kind or package is not a string", "Save the policy again.")
+        _refuse(f"it has schema {str(schema)[:24]}, and this package reads up to {SCHEMA}", "Upgrade camdf.")
+    if document.keys() != _ENVELOPE.keys() or type(schema) is not int or schema != SCHEMA:
+        _refuse(
+            f"it does not have schema {SCHEMA} and exactly the fields {', '.join(_ENVELOPE)}",
+            "Name a file that camdf.save wrote.",
+        )
+    if not isinstance(document["kind"], str):
+        _refuse("its kind is not a string", "Save the policy again.")
     try:
-        expected = digest(document)
-    except (ValueError, RecursionError):
-        expected = ""
-    if document["sha256"] != expected:
-        _refuse("its digest does not match its content", "Somebody changed it; save the policy again.")
+        matches = document["sha256"] == digest(document)
+    except RecursionError:
+        matches = False
+    if not matches:
+        _refuse("its digest does not match its content", "It was changed or damaged; copy it or save the policy again.")
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -215,4 +222,4 @@ def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse(reason: str, remedy: str) -> NoReturn:
-    raise ArtifactError(f"This file is not a usable policy: {reason}. {remedy}")
+    raise ArtifactError(f"This file is not a usable policy: {reason}. {remedy}") from None

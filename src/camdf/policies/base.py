@@ -9,6 +9,7 @@ from camdf.core.decisions import Decisions
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import LoggedTasks, Rankings
 from camdf.policies.fields import Field
+from camdf.policies.training import Training
 
 
 class NotFittedError(RuntimeError):
@@ -25,6 +26,9 @@ class Policy(ABC):
     `kind` and `fields` let `camdf.save` write it: the name of the kind, and how to check each attribute when it is
     read back.
     """
+
+    training_: Training | None = None
+    """What a loaded policy was fitted on, where the file says so."""
 
     kind: ClassVar[str] = ""
     fields: ClassVar[dict[str, Field]] = {}

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import math
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-LARGEST = 1e300
-"""No number in an artifact is larger. Thresholds of acquire-nothing and acquire-all are this large."""
+LARGEST = 1e100
+"""No number in an artifact is larger. Thresholds of acquire-nothing and acquire-all are this large.
+
+A coefficient times a cost pressure times a feature below 1e100 is far from overflow, so that no file that was read
+makes a decision warn.
+"""
 
 MOST_NAMES = 4096
 LONGEST_NAME = 512
@@ -23,34 +27,33 @@ class Field:
 
 
 def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"must be a number, not {_kind(value)}")
-    if not (math.isfinite(value) and abs(value) <= LARGEST):
-        raise ValueError(f"must be a finite number of at most {LARGEST:g}")
+    # Compared before it is converted, because float() of a long integer raises; NaN fails the comparison.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST:
+        raise ValueError(f"must be a finite number from {-LARGEST:g} to {LARGEST:g}, not {_shown(value)}")
     return float(value)
 
 
 def _whole(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 2**53:
-        raise ValueError(f"must be a whole number from 0 to 2^53, not {_kind(value)}")
+        raise ValueError(f"must be a whole number from 0 to 2^53, not {_shown(value)}")
     return value
 
 
 def _flag(value: Any) -> bool:
     if not isinstance(value, bool):
-        raise ValueError(f"must be true or false, not {_kind(value)}")
+        raise ValueError(f"must be true or false, not {_shown(value)}")
     return value
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str) or len(value) > LONGEST_NAME:
-        raise ValueError(f"must be a string of at most {LONGEST_NAME} characters, not {_kind(value)}")
+        raise ValueError(f"must be a string of at most {LONGEST_NAME} characters, not {_shown(value)}")
     return value
 
 
 def _names(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or len(value) > MOST_NAMES:
-        raise ValueError(f"must be a list of at most {MOST_NAMES} strings, not {_kind(value)}")
+        raise ValueError(f"must be a list of at most {MOST_NAMES} strings, not {_shown(value)}")
     names = tuple(_text(item) for item in value)
     if len(set(names)) != len(names):
         raise ValueError("must not name anything twice")
@@ -59,12 +62,16 @@ def _names(value: Any) -> tuple[str, ...]:
 
 def _numbers(value: Any) -> tuple[float, ...]:
     if not isinstance(value, list) or len(value) > MOST_NAMES:
-        raise ValueError(f"must be a list of at most {MOST_NAMES} numbers, not {_kind(value)}")
+        raise ValueError(f"must be a list of at most {MOST_NAMES} numbers, not {_shown(value)}")
     return tuple(_number(item) for item in value)
 
 
-def _kind(value: Any) -> str:
-    return "null" if value is None else type(value).__name__
+def _shown(value: Any) -> str:
+    """A JSON value for a message: short, and never a text out of the file."""
+    for kind, name in ((str, "a string"), (list, "a list"), (dict, "an object")):
+        if isinstance(value, kind):
+            return f"{name} of length {len(value)}"
+    return {"None": "null", "True": "true", "False": "false"}.get(str(value), str(value)[:24])
 
 
 def optional(field: Field) -> Field:
@@ -89,10 +96,11 @@ def choice(*allowed: str) -> Field:
 def mapping(fields: dict[str, Field], value: Any) -> dict[str, Any]:
     """A JSON object with exactly these fields, each read by its own."""
     if not isinstance(value, dict):
-        raise ValueError(f"must be an object, not {_kind(value)}")
+        raise ValueError(f"must be an object, not {_shown(value)}")
     unknown, missing = sorted(value.keys() - fields.keys()), sorted(fields.keys() - value.keys())
     if unknown or missing:
-        raise ValueError(f"must have exactly its own fields; unknown: {unknown[:3]}, missing: {missing[:3]}")
+        shown = [name[:40] for name in unknown[:3]]
+        raise ValueError(f"must have exactly its own fields; unknown: {shown}, missing: {missing[:3]}")
     parsed = {}
     for name, field in fields.items():
         try:
@@ -102,9 +110,19 @@ def mapping(fields: dict[str, Field], value: Any) -> dict[str, Any]:
     return parsed
 
 
-number = Field(_number)
-whole = Field(_whole)
-flag = Field(_flag)
+def written(fields: dict[str, Field], owner: object) -> dict[str, Any]:
+    """The inverse of `mapping`: attributes of `owner` by name, each written by its own field."""
+    return {name: field.write(getattr(owner, name)) for name, field in fields.items()}
+
+
+def record(make: Callable[..., Any], fields: dict[str, Field]) -> Field:
+    """An object that `make` builds from exactly these fields, passed by name."""
+    return Field(lambda value: make(**mapping(fields, value)), lambda owner: written(fields, owner))
+
+
+number = Field(_number, float)
+whole = Field(_whole, operator.index)
+flag = Field(_flag, bool)
 text = Field(_text)
 names = Field(_names, list)
-numbers = Field(_numbers, list)
+numbers = Field(_numbers, lambda values: [float(value) for value in values])

@@ -12,7 +12,6 @@ from camdf.core.features import COLUMNS, state_features
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import Bools, Floats, Rankings
 from camdf.policies import fields
-from camdf.policies.fields import Field
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
@@ -37,8 +36,8 @@ class LinearModel:
     tool_coefficients: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.columns != tuple(name for name in COLUMNS if name in set(self.columns)):
-            raise ValueError("The 'columns' of a model must be known, and in the order of the feature map.")
+        if not self.columns or self.columns != tuple(name for name in COLUMNS if name in set(self.columns)):
+            raise ValueError("The 'columns' of a model must be known, in the order of the feature map, at least one.")
         if len(self.columns) != len(self.coefficients) or len(self.tools) != len(self.tool_coefficients):
             raise ValueError("A model needs one coefficient for every column and one for every tool.")
         object.__setattr__(self, "_weights", np.array(self.coefficients)[:, None, None])
@@ -61,7 +60,7 @@ class LinearModel:
         if catalogue == self.tools:
             return constants
         known = dict(zip(self.tools, constants.tolist(), strict=True))
-        return np.array([known.get(name, self.intercept) for name in catalogue])
+        return np.array([*(known.get(name, self.intercept) for name in catalogue), self.intercept])
 
 
 def state_matrix(
@@ -133,23 +132,16 @@ def fit_ridge(
     return folded(ridge_pipeline(matrix, targets[states]), columns, tools)
 
 
-def _read_model(value: Any) -> LinearModel:
-    return LinearModel(**fields.mapping(_MODEL_FIELDS, value))
-
-
-def _write_model(model: LinearModel) -> dict[str, Any]:
-    return {name: field.write(getattr(model, name)) for name, field in _MODEL_FIELDS.items()}
-
-
-_MODEL_FIELDS: dict[str, Field] = {
-    "columns": fields.names,
-    "coefficients": fields.numbers,
-    "intercept": fields.number,
-    "tools": fields.names,
-    "tool_coefficients": fields.numbers,
-}
-
-model_field = Field(_read_model, _write_model)
+model_field = fields.record(
+    LinearModel,
+    {
+        "columns": fields.names,
+        "coefficients": fields.numbers,
+        "intercept": fields.number,
+        "tools": fields.names,
+        "tool_coefficients": fields.numbers,
+    },
+)
 
 
 def _sklearn() -> tuple[Any, Any, Any]:

@@ -47,9 +47,14 @@ class ScoreMass(Policy):
         self.share = share
 
     def decide(self, rankings: Rankings, payoff: Payoff) -> Decisions:
+        self.verify()
         held = np.zeros((len(rankings), rankings.width + 1))
         np.cumsum(rankings.scores, axis=1, out=held[:, 1:])
         return Decisions.prefix(rankings, (held >= self.share * held[:, -1:]).argmax(axis=1))
+
+    def verify(self) -> None:
+        if not 0 <= self.share <= 1:
+            raise ValueError(f"The 'share' of ScoreMass must lie between 0 and 1. Got {self.share!r} instead")
 
 
 class PlugIn(Policy):

@@ -74,6 +74,11 @@ class ResidualCorrected(PredictThenThreshold):
         self.residual_ = fit_ridge(seen, payoff, FULL, (), seen.listed, residual)
         return super().fit(logged, payoff, validation)
 
+    def verify(self) -> None:
+        super().verify()
+        if self.residual_.columns != FULL or self.residual_.tools:
+            raise ValueError("residual_: its columns must be the full feature map, without tools")
+
     def evidence(self, rankings: Rankings, payoff: Payoff) -> Floats:
         seen = self._seen(rankings)
         return self._prediction(self.model_, seen, payoff) + self.residual_.evidence(seen, payoff)

@@ -1,0 +1,656 @@
+"""Tables, payoffs, the scan, decisions, cost rules and the bootstrap: what each promises, and how each refuses."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from camdf import (
+    RETAIL_BASE_COSTS,
+    Decisions,
+    Interval,
+    LoggedTasks,
+    Payoff,
+    Rankings,
+    dispersed,
+    md5_base_costs,
+    paired_bootstrap,
+)
+from camdf.core.payoff import cost_of
+from camdf.core.rankings import MAX_SHARED_CATALOGUE, Bools, Floats, Ints
+from camdf.core.stopping import first_stop
+from worlds import random_logged, small_logged, small_payoffs
+
+examples = settings(max_examples=300, deadline=None)
+scored_tasks = st.lists(
+    st.dictionaries(st.text("abz_", max_size=2), st.sampled_from([0.0, 0.3, 0.3000001, 0.9, 7.0])), max_size=4
+)
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(7)
+
+
+@pytest.fixture
+def logged(rng: np.random.Generator) -> LoggedTasks:
+    made = random_logged(rng, 300, 8)
+    marks = (rng.random(made.required.shape) < 0.2) & made.rankings.listed
+    return replace(made, rankings=replace(made.rankings, preselected=marks))
+
+
+def as_records(logged: LoggedTasks) -> list[dict[str, Any]]:
+    """What the tables say, task by task, with nothing of padding or of positions in the catalogue."""
+    r = logged.rankings
+    return [
+        {
+            "id": logged.task_ids[i],
+            "group": logged.groups[i],
+            "n_required": logged.n_required[i],
+            "candidates": list(
+                zip(
+                    r.names(i),
+                    r.scores[i, :length],
+                    r.costs[i, :length],
+                    logged.required[i, :length],
+                    [None] * length if r.preselected is None else r.preselected[i, :length],
+                    strict=True,
+                )
+            ),
+        }
+        for i, length in enumerate(r.lengths.tolist())
+    ]
+
+
+# Rankings.
+
+
+def test_candidates_are_ranked_by_score_and_ties_by_name() -> None:
+    ranking = Rankings.from_scores({"mail": 0.2, "zip": 0.7, "ask": 0.7, "calendar": 0.0})
+    assert ranking.names(0) == ["ask", "zip", "mail", "calendar"]
+    assert ranking.scores.tolist() == [[0.7, 0.7, 0.2, 0.0]]
+    assert ranking.costs.tolist() == [[1.0, 1.0, 1.0, 1.0]]
+
+
+def test_keep_order_takes_the_mappings_own_order() -> None:
+    ranking = Rankings.from_scores({"mail": 0.2, "zip": 0.7, "ask": 0.7}, keep_order=True)
+    assert ranking.names(0) == ["mail", "zip", "ask"]
+    assert ranking.scores.tolist() == [[0.2, 0.7, 0.7]]
+
+
+def test_short_lists_are_padded_with_zeros_and_tool_id_minus_one() -> None:
+    rankings = Rankings.from_scores([{"a": 0.5}, {}, {"b": 0.9, "a": 0.1}], costs={"a": 2.0, "b": 3.0, "unused": 9.0})
+    assert len(rankings) == 3
+    assert rankings.width == 2
+    assert rankings.lengths.tolist() == [1, 0, 2]
+    assert rankings.listed.tolist() == [[True, False], [False, False], [True, True]]
+    assert rankings.scores.tolist() == [[0.5, 0.0], [0.0, 0.0], [0.9, 0.1]]
+    assert rankings.costs.tolist() == [[2.0, 0.0], [0.0, 0.0], [3.0, 2.0]]
+    assert rankings.tool_ids.tolist() == [[0, -1], [-1, -1], [1, 0]]
+    assert rankings.catalogue == ("a", "b")
+
+
+def test_no_tasks_make_empty_rankings() -> None:
+    rankings = Rankings.from_scores([], costs={})
+    assert len(rankings) == 0
+    assert rankings.scores.shape == (0, 0)
+    assert not rankings.shares_catalogue
+
+
+@examples
+@given(scored_tasks, st.randoms(use_true_random=False))
+def test_the_ranking_is_a_sort_and_the_order_of_the_input_does_not_matter(
+    tasks: list[dict[str, float]], random: Any
+) -> None:
+    rankings = Rankings.from_scores(tasks)
+    for row, task in enumerate(tasks):
+        expected = sorted(task, key=lambda name: (-task[name], name))
+        assert rankings.names(row) == expected
+        assert rankings.scores[row, : len(task)].tolist() == [task[name] for name in expected]
+    shuffled = [dict(random.sample(list(task.items()), len(task))) for task in tasks]
+    assert [Rankings.from_scores(shuffled).names(i) for i in range(len(tasks))] == [
+        rankings.names(i) for i in range(len(tasks))
+    ]
+
+
+GOOD: dict[str, Any] = {
+    "scores": np.array([[0.9, 0.4], [0.7, 0.0]]),
+    "costs": np.array([[1.0, 2.0], [2.0, 0.0]]),
+    "lengths": np.array([2, 1]),
+    "tool_ids": np.array([[0, 1], [1, -1]]),
+    "catalogue": ("a", "b"),
+}
+
+
+def test_the_constructor_accepts_what_from_scores_builds() -> None:
+    made = Rankings.from_scores([{"a": 0.9, "b": 0.4}, {"b": 0.7}], costs={"a": 1.0, "b": 2.0})
+    by_hand = Rankings(**GOOD)
+    for name in ("scores", "costs", "lengths", "tool_ids"):
+        assert np.array_equal(getattr(made, name), getattr(by_hand, name))
+    assert made.catalogue == by_hand.catalogue
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"scores": np.array([0.9, 0.4])}, r"'scores' of Rankings must have shape \(tasks, candidates\). Got \(2,\)"),
+        ({"costs": np.ones((2, 3))}, r"'costs' of Rankings must have shape \(2, 2\), as the scores demand. Got \(2, 3"),
+        ({"lengths": np.array([2])}, r"'lengths' of Rankings must have shape \(2,\)"),
+        ({"tool_ids": np.zeros((1, 2), int)}, r"'tool_ids' of Rankings must have shape \(2, 2\)"),
+        ({"preselected": np.zeros((2, 3), bool)}, r"'preselected' of Rankings must have shape \(2, 2\)"),
+        ({"lengths": np.array([3, 1])}, r"'lengths' of Rankings must lie between 0 and 2. Got \[3 1\]"),
+        ({"lengths": np.array([2, -1])}, r"'lengths' of Rankings must lie between 0 and 2"),
+        ({"scores": np.array([[0.9, -0.4], [0.7, 0]])}, r"'scores'.*not negative. Got .*-0.4.*Clip cosine.*sigmoid"),
+        ({"scores": np.array([[np.nan, 0.4], [0.7, 0]])}, r"'scores' of Rankings must be finite.*Got \[nan"),
+        ({"scores": np.array([[np.inf, 0.4], [0.7, 0]])}, r"'scores' of Rankings must be finite.*Got \[inf"),
+        (
+            {"costs": np.array([[1, 0.0], [2, 0]])},
+            r"'costs' of Rankings must be finite and positive.*small price.*0.01",
+        ),
+        ({"costs": np.array([[1, -2.0], [2, 0]])}, r"'costs' of Rankings must be finite and positive"),
+        ({"costs": np.array([[1, np.inf], [2, 0]])}, r"'costs' of Rankings must be finite and positive"),
+        ({"tool_ids": np.array([[0, 2], [1, -1]])}, r"'tool_ids' of Rankings must point into the catalogue"),
+        ({"tool_ids": np.array([[0, -1], [1, -1]])}, r"'tool_ids' of Rankings must point into the catalogue"),
+        ({"scores": np.array([[0.9, 0.4], [0.7, 0.1]])}, r"Padding in Rankings.*Use Rankings.from_scores"),
+        ({"costs": np.array([[1, 2], [2.0, 1.0]])}, r"Padding in Rankings must have .*cost 0"),
+        ({"tool_ids": np.array([[0, 1], [1, 0]])}, r"Padding in Rankings must have .*tool id -1"),
+    ],
+)
+def test_bad_rankings_are_refused_by_name_with_the_value_or_the_remedy(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Rankings(**{**GOOD, **change})
+
+
+def test_a_tool_without_a_price_is_named() -> None:
+    with pytest.raises(ValueError, match=r"'costs' must price every tool. Without a price: b\."):
+        Rankings.from_scores({"a": 0.9, "b": 0.4}, costs={"a": 1.0})
+
+
+def test_long_values_are_shortened_in_messages() -> None:
+    scores = {f"tool-{i}": -1.0 - i for i in range(1000)}
+    with pytest.raises(ValueError, match="not negative") as refusal:
+        Rankings.from_scores(scores)
+    assert len(str(refusal.value)) < 250
+
+
+def test_identity_may_be_learned_only_on_one_shared_catalogue_of_at_most_64_tools() -> None:
+    tools = {f"tool-{i}": 0.5 for i in range(MAX_SHARED_CATALOGUE)}
+    assert MAX_SHARED_CATALOGUE == 64
+    assert Rankings.from_scores([tools, tools]).shares_catalogue
+    assert not Rankings.from_scores([{**tools, "one more": 0.5}]).shares_catalogue
+    assert not Rankings.from_scores([tools, {"tool-0": 0.5}]).shares_catalogue
+
+
+# Logged tasks.
+
+
+def test_a_required_tool_that_is_not_listed_counts_as_missing() -> None:
+    logged = LoggedTasks.from_records(
+        [
+            {"scores": {"a": 0.1, "b": 0.9}, "required": ["a", "x", "y"], "task_id": "first", "group": "g"},
+            {"scores": {"b": 0.3}, "required": []},
+        ]
+    )
+    assert len(logged) == 2
+    assert logged.required.tolist() == [[False, True], [False, False]]
+    assert logged.n_required.tolist() == [3, 0]
+    assert logged.missing.tolist() == [2, 0]
+    assert logged.task_ids.tolist() == ["first", "1"]
+    assert logged.groups.tolist() == ["g", "1"]
+
+
+def test_records_may_be_priced_and_keep_their_order() -> None:
+    record = {"scores": {"a": 0.1, "b": 0.9}, "required": ["b", "b"]}
+    logged = LoggedTasks.from_records([record], costs={"a": 3.0, "b": 5.0}, keep_order=True)
+    assert logged.rankings.names(0) == ["a", "b"]
+    assert logged.rankings.costs.tolist() == [[3.0, 5.0]]
+    assert logged.required.tolist() == [[False, True]]
+    assert logged.n_required.tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"required": np.zeros((2, 3), bool)}, r"'required' of LoggedTasks must have shape \(2, 2\), as the rankings"),
+        ({"n_required": np.array([1])}, r"'n_required' of LoggedTasks must have shape \(2,\)"),
+        ({"task_ids": np.array(["a"])}, r"'task_ids' of LoggedTasks must have shape \(2,\)"),
+        ({"groups": np.array([["a", "b"]])}, r"'groups' of LoggedTasks must have shape \(2,\).*Got \(1, 2\)"),
+        ({"required": np.ones((2, 2), bool)}, r"'required' marks of LoggedTasks must not fall on padding"),
+        ({"n_required": np.array([0, 1])}, r"'n_required'.*count every required tool, listed or not. Got \[0 1\]"),
+    ],
+)
+def test_bad_logged_tasks_are_refused_by_name(change: dict[str, Any], message: str) -> None:
+    names = np.array(["s", "t"])
+    good = LoggedTasks(Rankings(**GOOD), np.array([[True, False], [True, False]]), np.array([1, 1]), names, names)
+    with pytest.raises(ValueError, match=message):
+        replace(good, **change)
+
+
+@pytest.mark.parametrize(
+    "pick",
+    [
+        lambda n: slice(3, 50, 7),
+        lambda n: [5, 2, 2],
+        lambda n: np.arange(n)[::-1],
+        lambda n: np.arange(n) % 3 == 1,
+        lambda n: [],
+    ],
+    ids=["slice", "list", "indices", "mask", "nothing"],
+)
+def test_take_picks_whole_tasks(logged: LoggedTasks, pick: Callable[[int], Any]) -> None:
+    rows = pick(len(logged))
+    kept = np.arange(len(logged))[rows].tolist()
+    everything = as_records(logged)
+    taken = logged.take(rows)
+    assert len(taken) == len(kept)
+    assert as_records(taken) == [everything[i] for i in kept]
+
+
+def test_padding_changes_no_task_and_not_the_digest(logged: LoggedTasks) -> None:
+    wider = logged.padded_to(13)
+    assert wider.rankings.width == 13
+    assert as_records(wider) == as_records(logged)
+    assert wider.digest() == logged.digest()
+    assert logged.padded_to(8).rankings.width == 8
+
+
+def test_order_by_sorts_each_list_keeps_ties_in_rank_and_padding_last(logged: LoggedTasks) -> None:
+    keys = np.round(logged.rankings.costs * 3)
+    moved = logged.reordered(logged.rankings.order_by(keys))
+    for before, after, key in zip(as_records(logged), as_records(moved), keys, strict=True):
+        ranked = sorted(enumerate(before.pop("candidates")), key=lambda pair: (-key[pair[0]], pair[0]))
+        assert after.pop("candidates") == [candidate for _, candidate in ranked]
+        assert after == before
+
+
+def test_reordering_back_by_score_restores_the_ranking(logged: LoggedTasks, rng: np.random.Generator) -> None:
+    distinct = logged.take(np.array([len(set(row[:k])) == k for row, k in scored_rows(logged)]))
+    shuffled = distinct.reordered(distinct.rankings.order_by(rng.random(distinct.required.shape)))
+    assert as_records(shuffled) != as_records(distinct)
+    restored = shuffled.reordered(shuffled.rankings.order_by(shuffled.rankings.scores))
+    assert as_records(restored) == as_records(distinct)
+
+
+def scored_rows(logged: LoggedTasks) -> list[tuple[list[float], int]]:
+    return list(zip(logged.rankings.scores.tolist(), logged.rankings.lengths.tolist(), strict=True))
+
+
+def test_with_costs_changes_prices_alone_by_name_or_by_array(logged: LoggedTasks) -> None:
+    prices = {tool: 0.1 + i for i, tool in enumerate(logged.rankings.catalogue)}
+    by_name = logged.with_costs(prices)
+    by_array = logged.with_costs(by_name.rankings.costs)
+    for before, named, arrayed in zip(as_records(logged), as_records(by_name), as_records(by_array), strict=True):
+        candidates = before.pop("candidates")
+        expected = [(tool, score, prices[tool], *rest) for tool, score, _, *rest in candidates]
+        assert named.pop("candidates") == expected
+        assert arrayed.pop("candidates") == expected
+        assert named == arrayed == before
+
+
+def test_with_costs_checks_the_new_prices(logged: LoggedTasks) -> None:
+    with pytest.raises(ValueError, match="'costs' of Rankings must be finite and positive"):
+        logged.with_costs(logged.rankings.costs * 0)
+    with pytest.raises(ValueError, match=r"'costs' must price every tool. Without a price: tool-0001, tool-0002"):
+        logged.with_costs({"tool-0000": 1.0})
+
+
+def test_the_digest_follows_all_that_a_fit_reads_and_nothing_else(logged: LoggedTasks) -> None:
+    r = logged.rankings
+    at = np.zeros(logged.required.shape, dtype=bool)
+    at[tuple(np.argwhere(logged.required)[0])] = True
+    changed = [
+        logged.with_costs(r.costs + at),
+        replace(logged, rankings=replace(r, scores=r.scores + at)),
+        replace(logged, rankings=replace(r, catalogue=("renamed", *r.catalogue[1:]))),
+        replace(logged, rankings=replace(r, tool_ids=np.where(r.listed, r.tool_ids.max() - r.tool_ids, -1))),
+        replace(logged, required=logged.required & ~at),
+        replace(logged, n_required=logged.n_required + 1),
+        replace(logged, groups=np.roll(logged.groups, 1)),
+        logged.take(slice(0, len(logged) - 1)),
+        logged.take(np.arange(len(logged))[::-1]),
+        logged.reordered(r.order_by(-r.scores - np.arange(8) * 1e-9)),
+    ]
+    digests = {logged.digest(), *(other.digest() for other in changed)}
+    assert len(digests) == 1 + len(changed)
+    assert replace(logged, task_ids=np.roll(logged.task_ids, 1)).digest() == logged.digest()
+
+
+@examples
+@given(small_logged())
+def test_tables_survive_padding_taking_and_pricing_whatever_their_shape(logged: LoggedTasks) -> None:
+    rows = list(range(len(logged)))
+    same = (
+        logged.padded_to(logged.rankings.width + 2).take(rows).with_costs(dict.fromkeys(logged.rankings.catalogue, 2.0))
+    )
+    flat = np.where(logged.rankings.listed, 2.0, 0.0)
+    assert as_records(same) == as_records(logged.with_costs(flat))
+    assert same.digest() == logged.with_costs(flat).digest()
+
+
+# Payoff.
+
+
+def test_exact_pays_for_the_whole_required_set_and_partial_for_its_share() -> None:
+    record = {"scores": {"a": 0.9, "b": 0.5, "c": 0.1}, "required": ["a", "c"]}
+    logged = LoggedTasks.from_records([record], costs={"a": 1.0, "b": 2.0, "c": 4.0})
+    assert Payoff(0.1).by_depth(logged)[0].tolist() == pytest.approx([0.0, -0.1, -0.3, 0.3])
+    assert Payoff(0.1, "partial").by_depth(logged)[0].tolist() == pytest.approx([0.0, 0.4, 0.2, 0.3])
+    skipping = np.array([[True, False, True]])
+    assert Payoff(0.1).of(logged, skipping)[0] == pytest.approx(0.5)
+    assert cost_of(logged.rankings, skipping).tolist() == [5.0]
+
+
+@pytest.mark.parametrize(("value", "worth"), [("exact", [0.0, 0.0, 0.0]), ("partial", [0.0, 0.5, 0.5])])
+def test_a_list_that_misses_a_required_tool_is_never_sufficient(value: str, worth: list[float]) -> None:
+    logged = LoggedTasks.from_records([{"scores": {"a": 0.9, "b": 0.5}, "required": ["a", "unlisted"]}])
+    assert Payoff(0.1, value).worth_by_depth(logged)[0].tolist() == worth
+
+
+@pytest.mark.parametrize("value", ["exact", "partial"])
+def test_a_task_that_requires_nothing_is_worth_one_from_the_start(value: str) -> None:
+    logged = LoggedTasks.from_records([{"scores": {"a": 0.9}, "required": []}, {"scores": {}, "required": []}])
+    assert Payoff(0.25, value).by_depth(logged).tolist() == [[1.0, 0.75], [1.0, 1.0]]
+
+
+def test_without_candidates_only_depth_zero_exists() -> None:
+    logged = LoggedTasks.from_records([{"scores": {}, "required": ["x"]}, {"scores": {}, "required": []}])
+    nothing = np.zeros((2, 0), dtype=bool)
+    assert Payoff(0.25).by_depth(logged).tolist() == [[0.0], [1.0]]
+    assert Payoff(0.25).of(logged, nothing).tolist() == [0.0, 1.0]
+
+
+def assert_prefixes_agree_to_the_bit(logged: LoggedTasks, payoff: Payoff) -> None:
+    by_depth = payoff.by_depth(logged)
+    for t in range(logged.rankings.width + 1):
+        depth = np.minimum(t, logged.rankings.lengths)
+        assert np.array_equal(payoff.of(logged, Decisions.prefix(logged.rankings, depth).acquired), by_depth[:, t])
+    wider = payoff.by_depth(logged.padded_to(logged.rankings.width + 3))
+    assert np.array_equal(wider[:, : by_depth.shape[1]], by_depth)
+    assert (wider[:, by_depth.shape[1] :] == by_depth[:, -1:]).all()
+
+
+@pytest.mark.parametrize("value", ["exact", "partial"])
+def test_the_payoff_of_a_prefix_is_the_payoff_by_depth_to_the_bit(rng: np.random.Generator, value: str) -> None:
+    assert_prefixes_agree_to_the_bit(random_logged(rng, 10_000, 9), Payoff(0.137, value))
+
+
+@examples
+@given(small_logged(), small_payoffs())
+def test_the_payoff_of_a_prefix_is_the_payoff_by_depth_at_any_pressure(logged: LoggedTasks, payoff: Payoff) -> None:
+    assert_prefixes_agree_to_the_bit(logged, payoff)
+
+
+@examples
+@given(small_logged(), small_payoffs(), st.data())
+def test_the_payoff_of_any_set_follows_its_definition(logged: LoggedTasks, payoff: Payoff, data: st.DataObject) -> None:
+    acquired = np.zeros(logged.required.shape, dtype=bool)
+    for row, length in enumerate(logged.rankings.lengths.tolist()):
+        acquired[row, :length] = data.draw(st.lists(st.booleans(), min_size=length, max_size=length))
+    found = payoff.of(logged, acquired)
+    for row, record in enumerate(as_records(logged)):
+        chosen = [c for c, taken in zip(record["candidates"], acquired[row].tolist(), strict=False) if taken]
+        covered, needed = sum(required for _, _, _, required, _ in chosen), record["n_required"]
+        value = 1.0 if needed == 0 else covered / needed
+        value = float(value == 1.0) if payoff.value == "exact" else value
+        expected = value - payoff.cost_pressure * sum(cost for _, _, cost, _, _ in chosen)
+        assert found[row] == pytest.approx(expected, rel=0, abs=1e-12)
+
+
+def test_money_turns_into_pressure_through_the_worth_of_a_task() -> None:
+    payoff = Payoff.from_money(task_worth=0.8, value="partial")
+    assert payoff == Payoff(1.25, "partial")
+
+
+@pytest.mark.parametrize("pressure", [-0.1, np.nan, np.inf])
+def test_a_pressure_that_makes_no_sense_is_refused(pressure: float) -> None:
+    with pytest.raises(ValueError, match=r"'cost_pressure' of Payoff must be finite and not negative. Got .* instead"):
+        Payoff(pressure)
+
+
+@pytest.mark.parametrize("worth", [0.0, -1.0, np.nan, np.inf])
+def test_a_task_worth_that_makes_no_sense_is_refused(worth: float) -> None:
+    with pytest.raises(ValueError, match=r"'task_worth' of Payoff must be finite and positive. Got .* instead"):
+        Payoff.from_money(worth)
+
+
+def test_an_unknown_value_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(
+        ValueError, match=r"'value' of Payoff must be one of \['exact', 'partial'\] or a function. Got 'x'"
+    ):
+        Payoff(0.1, "x")
+
+
+def at_least_half(covered: Ints, n_required: Ints) -> Floats:
+    half: Bools = 2 * covered >= n_required
+    return half.astype(np.float64)
+
+
+def test_a_value_function_of_ones_own_is_used() -> None:
+    logged = LoggedTasks.from_records([{"scores": {"a": 0.9, "b": 0.5}, "required": ["b", "unlisted"]}])
+    assert Payoff(0.25, at_least_half).by_depth(logged).tolist() == [[0.0, -0.25, 0.5]]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        lambda covered, n_required: 1.5 * (covered == n_required),
+        lambda covered, n_required: -0.5 * (covered < n_required),
+        lambda covered, n_required: 1.0 - covered / np.maximum(n_required, 1),
+        lambda covered, n_required: np.where(covered == 0, 0.5, covered / np.maximum(n_required, 1)),
+        lambda covered, n_required: np.where((covered == 2) & (n_required == 4), 0.0, 1.0 * (covered > 0)),
+        lambda covered, n_required: np.full(covered.shape, np.nan),
+        lambda covered, n_required: 1.0,
+        lambda covered, n_required: np.ones(3),
+    ],
+    ids=["above 1", "below 0", "falls", "falls at first", "falls once", "not a number", "one for all", "wrong shape"],
+)
+def test_a_value_function_that_breaks_its_promise_is_refused(value: Any) -> None:
+    with pytest.raises(
+        ValueError, match=r"'value' function of Payoff must work elementwise, stay in \[0, 1\] and never"
+    ):
+        Payoff(0.1, value)
+
+
+# The scan and its decisions.
+
+
+def first_stop_by_hand(stop: Bools, lengths: Ints) -> list[int]:
+    return [next((t for t in range(m) if row[t]), m) for row, m in zip(stop, lengths.tolist(), strict=True)]
+
+
+def test_the_scan_stops_at_the_first_yes_and_never_past_the_list(rng: np.random.Generator) -> None:
+    stop = rng.random((10_000, 7)) < rng.random((10_000, 1))
+    lengths = rng.integers(0, 8, 10_000)
+    assert first_stop(stop, lengths).tolist() == first_stop_by_hand(stop, lengths)
+
+
+@examples
+@given(
+    st.integers(0, 5).flatmap(
+        lambda m: st.lists(st.tuples(st.lists(st.booleans(), min_size=m, max_size=m), st.integers(0, m)))
+    )
+)
+def test_the_scan_matches_a_loop(rows: list[tuple[list[bool], int]]) -> None:
+    width = len(rows[0][0]) if rows else 0
+    stop = np.array([answers for answers, _ in rows], dtype=bool).reshape(len(rows), width)
+    lengths = np.array([length for _, length in rows], dtype=np.int64)
+    assert first_stop(stop, lengths).tolist() == first_stop_by_hand(stop, lengths)
+
+
+def test_a_prefix_decision_acquires_the_first_candidates_and_names_them_in_rank_order() -> None:
+    rankings = Rankings.from_scores([{"a": 0.2, "b": 0.9, "c": 0.5}, {"a": 0.8, "b": 0.1}])
+    decisions = Decisions.prefix(rankings, np.array([2, 0]))
+    assert len(decisions) == 2
+    assert decisions.acquired.tolist() == [[True, True, False], [False, False, False]]
+    assert decisions.names(rankings) == ["b", "c"]
+    assert decisions.names(rankings, 1) == []
+    assert decisions.depth is not None
+    assert decisions.depth.tolist() == [2, 0]
+    assert decisions.evidence is None
+
+
+def test_a_decision_that_skips_names_what_it_keeps_in_rank_order() -> None:
+    rankings = Rankings.from_scores([{"a": 0.2, "b": 0.9, "c": 0.5}, {"a": 0.8, "b": 0.1}])
+    decisions = Decisions(np.array([[True, False, True], [True, True, False]]))
+    assert [decisions.names(rankings, row) for row in range(2)] == [["b", "a"], ["a", "b"]]
+    assert decisions.depth is None
+
+
+# Cost rules.
+
+
+def test_no_dispersion_makes_every_cost_one() -> None:
+    assert set(dispersed(RETAIL_BASE_COSTS, 0.0).values()) == {1.0}
+
+
+def test_retail_costs_follow_the_papers_table_and_formula() -> None:
+    base = [0.50, 0.70, 0.80, 1.00, 1.10, 1.80, 2.00]
+    assert list(RETAIL_BASE_COSTS.values()) == base
+    for d in (1.0, 1.5, 2.0):
+        expected = [max(0.10, 1 + d * (cost / (7.9 / 7) - 1)) for cost in base]
+        assert list(dispersed(RETAIL_BASE_COSTS, d).values()) == pytest.approx(expected, rel=1e-12)
+    assert dispersed(RETAIL_BASE_COSTS, 2.0)["calculate"] == 0.10
+
+
+@examples
+@given(st.dictionaries(st.text(max_size=3), st.floats(0.01, 100), min_size=1), st.floats(0, 5))
+def test_dispersed_costs_have_mean_one_before_the_floor_and_keep_the_order(
+    base: dict[str, float], dispersion: float
+) -> None:
+    costs = dispersed(base, dispersion)
+    assert list(costs) == list(base)
+    assert min(costs.values()) >= 0.10
+    if min(costs.values()) > 0.10:
+        assert np.mean(list(costs.values())) == pytest.approx(1.0)
+    ranked = sorted(base, key=lambda tool: base[tool])
+    assert all(costs[low] <= costs[high] for low, high in pairwise(ranked))
+
+
+def md5_by_hand(text: str) -> float:
+    """The digest as a base-256 fraction, most significant byte first."""
+    digest = hashlib.md5(text.encode("utf-8"), usedforsecurity=False).digest()
+    return 0.5 + 1.5 * sum(byte / 256.0 ** (k + 1) for k, byte in enumerate(digest))
+
+
+@examples
+@given(st.lists(st.text(max_size=8)), st.integers(0, 9))
+def test_md5_costs_read_the_hash_of_vector_and_tool(tools: list[str], vector: int) -> None:
+    costs = md5_base_costs(tools, vector)
+    assert set(costs) == set(tools)
+    for tool, cost in costs.items():
+        assert 0.5 <= cost <= 2.0
+        assert cost == pytest.approx(md5_by_hand(f"{vector}:{tool}"), rel=1e-14)
+
+
+def test_md5_costs_spread_evenly_and_differ_between_vectors() -> None:
+    tools = [f"tool {i}" for i in range(2000)]
+    first, second = (np.array(list(md5_base_costs(tools, vector).values())) for vector in (0, 1))
+    # The mean of 2,000 uniform draws from [0.5, 2] has standard error 0.0097; the rule is fixed, so nothing is random.
+    assert first.mean() == pytest.approx(1.25, abs=0.04)
+    assert abs(np.corrcoef(first, second)[0, 1]) < 0.1
+
+
+# The paired bootstrap.
+
+
+def test_the_interval_matches_scipys_percentile_bootstrap(rng: np.random.Generator) -> None:
+    differences = rng.gamma(0.5, 0.2, 150) - 0.05
+    resamples = 20_000
+    ours = paired_bootstrap(differences, rng, resamples=resamples)
+    theirs = stats.bootstrap(
+        (differences,), np.mean, n_resamples=resamples, method="percentile", rng=np.random.default_rng(1), batch=1000
+    )
+    # A quantile q of B normal draws has standard error sqrt(q (1 - q) / B) / density: 2.67 sd / sqrt(B) at q = 0.025.
+    # Both sides have it, so the ends differ by more than 5 such errors once in millions of seeds.
+    error = np.sqrt(2) * 2.67 * differences.std() / np.sqrt(len(differences)) / np.sqrt(resamples)
+    assert ours.mean == differences.mean()
+    assert ours.low == pytest.approx(theirs.confidence_interval.low, abs=5 * error)
+    assert ours.high == pytest.approx(theirs.confidence_interval.high, abs=5 * error)
+    assert 5 * error < 0.1 * (ours.high - ours.low)
+
+
+def test_one_group_a_task_is_the_bootstrap_by_task(rng: np.random.Generator) -> None:
+    differences = rng.normal(0.1, 1.0, 200)
+    by_task = paired_bootstrap(differences, np.random.default_rng(3))
+    names = np.array([f"task-{i:03d}" for i in range(200)])
+    assert paired_bootstrap(differences, np.random.default_rng(3), groups=names) == by_task
+    assert paired_bootstrap(differences, np.random.default_rng(3), groups=np.arange(200) * 7 - 100) == by_task
+
+
+def test_copies_of_a_task_are_no_new_evidence_once_grouped(rng: np.random.Generator) -> None:
+    differences = rng.normal(0.1, 1.0, 60)
+    copied, groups = np.repeat(differences, 9), np.repeat(np.arange(60), 9)
+    once = paired_bootstrap(differences, np.random.default_rng(3))
+    grouped = paired_bootstrap(copied, np.random.default_rng(3), groups=groups)
+    naive = paired_bootstrap(copied, np.random.default_rng(3))
+    ends = [grouped.mean, grouped.low, grouped.high]
+    assert ends == pytest.approx([once.mean, once.low, once.high], rel=1e-12)
+    # Nine copies taken for nine tasks shrink the interval to a third; resampling noise is a few percent.
+    assert (grouped.high - grouped.low) / (naive.high - naive.low) == pytest.approx(3.0, rel=0.15)
+
+
+def test_the_names_of_groups_change_nothing(rng: np.random.Generator) -> None:
+    differences, groups = rng.normal(size=90), rng.integers(0, 20, 90)
+    one = paired_bootstrap(differences, np.random.default_rng(3), groups=groups)
+    names = np.array([f"{97 * g % 20}" for g in groups])
+    assert paired_bootstrap(differences, np.random.default_rng(3), groups=names) == one
+
+
+def test_a_group_counts_with_all_its_tasks() -> None:
+    # Groups of 9 and 1: a resample has mean 1, 0.9 or 0, and the interval reaches both ends.
+    differences, groups = np.array([1.0] * 9 + [0.0]), np.array(["big"] * 9 + ["small"])
+    assert paired_bootstrap(differences, np.random.default_rng(0), groups=groups) == Interval(0.9, 0.0, 1.0)
+
+
+def test_the_interval_is_a_function_of_its_rng_alone(rng: np.random.Generator) -> None:
+    differences = rng.normal(size=50)
+    untouched = differences.copy()
+    first, second, other = (paired_bootstrap(differences, np.random.default_rng(seed)) for seed in (5, 5, 6))
+    assert first == second
+    assert first != other
+    assert np.array_equal(differences, untouched)
+
+
+def test_a_higher_level_gives_a_wider_interval_and_equal_differences_a_point(rng: np.random.Generator) -> None:
+    differences = rng.normal(size=50)
+    narrow, wide = (paired_bootstrap(differences, np.random.default_rng(5), level=level) for level in (0.5, 0.99))
+    assert wide.low < narrow.low < narrow.mean < narrow.high < wide.high
+    assert paired_bootstrap(np.full(5, 0.25), rng) == Interval(0.25, 0.25, 0.25)
+
+
+@pytest.mark.parametrize("differences", [np.array([]), np.zeros((2, 2)), np.array([0.1, np.nan])])
+def test_differences_must_be_one_finite_number_a_task(rng: np.random.Generator, differences: Floats) -> None:
+    with pytest.raises(ValueError, match="'differences' must be one finite number a task, at least one"):
+        paired_bootstrap(differences, rng)
+
+
+def test_groups_must_name_one_group_a_task(rng: np.random.Generator) -> None:
+    with pytest.raises(ValueError, match=r"one group a task\. Got 2 for 3 tasks"):
+        paired_bootstrap(np.zeros(3), rng, groups=np.array(["a", "b"]))
+
+
+@pytest.mark.parametrize(
+    ("interval", "excludes"),
+    [
+        (Interval(0.2, 0.1, 0.3), True),
+        (Interval(-0.2, -0.3, -0.1), True),
+        (Interval(0.1, -0.1, 0.3), False),
+        (Interval(0.1, 0.0, 0.3), False),
+        (Interval(-0.1, -0.3, 0.0), False),
+    ],
+)
+def test_an_interval_excludes_zero_only_if_it_lies_wholly_on_one_side(interval: Interval, excludes: bool) -> None:
+    assert interval.excludes_zero == excludes
+
+
+def test_an_interval_prints_as_in_the_papers_tables() -> None:
+    assert str(Interval(0.03449, -0.0161, 0.0624)) == "+0.034 [-0.016, +0.062]"
