@@ -25,9 +25,6 @@ from camdf.core.rankings import Floats, Rankings
 _TINY = 1e-300
 """Divisors are floored here, so that 0 / 0 is 0: at padding, and in a list of zero scores."""
 
-_SMALL = 1e-150
-"""A divisor of sums that were floored themselves; anything smaller than this is no score."""
-
 HIGH_COST = 1.0 + 1e-9
 """A tool is 'high-cost' if it costs more than this multiple of its list's mean, so that equal costs are never high."""
 
@@ -65,6 +62,7 @@ class PrefixWalk:
         self.selected_score, self.selected_cost = _two(selected)
         self.selected_score_mean, self.selected_cost_mean = _two(selected / taken)
         self.remaining_score, self.remaining_cost = _two(remaining)
+        self.onward_score = sums[2, :, ::-1]
         self.remaining_score_mean, self.remaining_cost_mean = _two(remaining / np.maximum(length - depth, 1.0))
         self.total_score, self.total_cost = _two(remaining[:, :, :1])
         self.progress = depth / length
@@ -139,7 +137,7 @@ def remaining_score_max(walk: PrefixWalk) -> Floats:
 @_column
 def remaining_score_share(walk: PrefixWalk) -> Floats:
     """The remaining scores as a share of all scores: the normalised remaining-score sum."""
-    return walk.remaining_score / np.maximum(walk.total_score, _SMALL)
+    return walk.onward_score / walk.total_score
 
 
 @_column
@@ -354,11 +352,11 @@ def state_features(rankings: Rankings, payoff: Payoff, columns: Sequence[str] = 
 
     Values at padding are finite and mean nothing; `rankings.listed` says which states exist.
     """
-    unknown = [name for name in columns if name not in COLUMNS]
-    if unknown:
-        raise ValueError(f"The 'columns' must be names in COLUMNS. Got {', '.join(unknown[:5])} instead.")
     shape = (len(columns), *rankings.scores.shape)
     if 0 in shape:
         return np.empty(shape)
     walk = PrefixWalk(rankings, payoff)
-    return np.concatenate([COLUMNS[name](walk) for name in columns]).reshape(shape)
+    try:
+        return np.concatenate([COLUMNS[name](walk) for name in columns]).reshape(shape)
+    except KeyError as error:
+        raise ValueError(f"The 'columns' must be names in COLUMNS. Got {error} instead.") from None

@@ -25,19 +25,20 @@ class InRatioOrder(Policy):
         self.policy = policy
 
     def fit(self, logged: LoggedTasks, payoff: Payoff, validation: LoggedTasks | None = None) -> Self:
-        other = None if validation is None else validation.reordered(_by_ratio(validation.rankings))
-        self.policy.fit(logged.reordered(_by_ratio(logged.rankings)), payoff, other)
+        other = None if validation is None else validation.reordered(by_score_per_cost(validation.rankings))
+        self.policy.fit(logged.reordered(by_score_per_cost(logged.rankings)), payoff, other)
         return self
 
     def decide(self, rankings: Rankings, payoff: Payoff) -> Decisions:
-        order = _by_ratio(rankings)
+        order = by_score_per_cost(rankings)
         walked = self.policy.decide(rankings.reordered(order), payoff).acquired
         acquired = np.zeros_like(walked)
         np.put_along_axis(acquired, order, walked, axis=1)
         return Decisions(acquired)
 
 
-def _by_ratio(rankings: Rankings) -> Ints:
+def by_score_per_cost(rankings: Rankings) -> Ints:
+    """Positions that put every list in the order of score per cost; ties keep their rank."""
     return rankings.order_by(rankings.scores / np.where(rankings.listed, rankings.costs, 1.0))
 
 
@@ -50,6 +51,7 @@ CONTESTANTS: dict[str, Callable[[], Policy]] = {
     "predict": PredictThenThreshold,
     "predict, scores only": lambda: PredictThenThreshold(SCORE_AGGREGATES),
     "predict, fixed 0.5": lambda: PredictThenThreshold(threshold=0.5),
+    "predict, scores only, fixed 0.5": lambda: PredictThenThreshold(SCORE_AGGREGATES, threshold=0.5),
     "predict, cost-free": lambda: PredictThenThreshold(COST_FREE),
     "predict, cost-augmented": lambda: PredictThenThreshold(COST_AUGMENTED),
     "predict, residual-corrected": ResidualCorrected,
@@ -60,6 +62,7 @@ CONTESTANTS: dict[str, Callable[[], Policy]] = {
     "cam-df, uniform weights": lambda: CAMDF(weights="uniform"),
     "cam-df, tuned": lambda: CAMDF(threshold=None),
     "cam-df, cost-blind": lambda: CAMDF(cost_blind=True),
+    "cam-df, no identity, cost-blind": lambda: CAMDF(identity=False, cost_blind=True),
     "cam-df, ratio order": lambda: InRatioOrder(CAMDF()),
     "gap regression": GapRegression,
     "lite, cost-free": lambda: CAMDFLite(COST_FREE),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +12,7 @@ import numpy as np
 
 from camdf.core.resampling import paired_bootstrap
 from camdf.lab.cells import Cell
-from camdf.lab.replay import Outcomes
+from camdf.lab.replay import ORACLE, Outcomes
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class Figure:
     """A number, ours or the paper's, with its 95% interval where there is one.
 
     `clear` says whether the number is clearly on one side of zero: from the interval, or from the paper's mark where it
-    prints no interval; None where neither is known.
+    prints no interval; None where neither is known. A value of nan stands for "not measured" and prints as a dash.
     """
 
     value: float
@@ -32,7 +33,14 @@ class Figure:
         """A number with an interval, which says whether it is clear."""
         return cls(value, low, high, low > 0 or high < 0)
 
+    @property
+    def measured(self) -> bool:
+        """False where there is no number: the row stands for what the paper has and we do not."""
+        return not math.isnan(self.value)
+
     def __str__(self) -> str:
+        if not self.measured:
+            return "-"
         text = f"{self.value:+.3f}" if self.clear is not None else f"{self.value:.3f}"
         if self.low is not None and self.high is not None:
             return f"{text} [{self.low:+.3f}, {self.high:+.3f}]"
@@ -60,17 +68,22 @@ class Mean:
 
 @dataclass(frozen=True)
 class Difference:
-    """Mean payoff of a policy minus a baseline, with its paired bootstrap interval; cells of one domain are pooled."""
+    """Mean payoff of a policy minus a baseline, with its paired bootstrap interval; cells of one domain are pooled.
+
+    Tasks are resampled, or with `by_group` whole groups of near-copies.
+    """
 
     policy: str
     baseline: str
+    by_group: bool = False
 
     def of(self, outcomes: Sequence[Outcomes]) -> Figure:
         paired = np.mean(
             [each.values[self.policy][:, 0] - each.values[self.baseline][:, 0] for each in outcomes], axis=0
         )
-        tested = paired[~np.isnan(paired)]
-        interval = paired_bootstrap(tested, np.random.default_rng(0))
+        tested = ~np.isnan(paired)
+        groups = outcomes[0].groups[tested] if self.by_group else None
+        interval = paired_bootstrap(paired[tested], np.random.default_rng(0), groups=groups)
         return Figure.between(interval.mean, interval.low, interval.high)
 
 
@@ -111,7 +124,7 @@ class Entry:
     cells: tuple[Cell, ...]
     quantity: Quantity
     paper: Figure | None = None
-    contrast: Difference | None = None
+    contrast: Quantity | None = None
     paper_contrast: Figure | None = None
 
 
@@ -172,9 +185,16 @@ def judge(ours: Figure, paper: Figure | None) -> tuple[str, str]:
     """A plain verdict on a signed finding: replicates, same direction, differs, or cannot be compared; and why."""
     if paper is None:
         return "cannot be compared", "the paper prints no number here"
-    if ours.clear is None or paper.clear is None:
+    if not ours.measured:
+        return "cannot be compared", "the paper's number alone; nothing here corresponds to it"
+    if ours.clear is None:
         return "cannot be compared", "a level, which another scorer or other labels move"
     same_side = (ours.value >= 0) == (paper.value >= 0)
+    if paper.clear is None:
+        if not ours.clear:
+            return "cannot be compared", "no clear difference here, and the paper prints no interval"
+        verdict = "same direction" if same_side else "differs"
+        return verdict, "clear here; the paper prints no interval"
     if ours.clear and paper.clear:
         return ("replicates", "clear in both") if same_side else ("differs", "clear in both, with opposite signs")
     if not ours.clear and not paper.clear:
@@ -185,14 +205,19 @@ def judge(ours: Figure, paper: Figure | None) -> tuple[str, str]:
 
 
 _NUMBER = r"[-+]?\d*\.?\d+"
-_FIGURE = re.compile(rf"^(?P<value>{_NUMBER})(?P<star>\*?)(?:\s*\[(?P<low>{_NUMBER}),\s*(?P<high>{_NUMBER})\])?$")
+_FIGURE = re.compile(
+    rf"^(?P<value>{_NUMBER})(?P<star>\*?)"
+    rf"(?:\s*\[(?P<low>{_NUMBER}),\s*(?P<high>{_NUMBER})\]|\s*\((?P<error>{_NUMBER})\))?$"
+)
 
 
 def figures(text: str, columns: Sequence[str], *, starred: bool = False) -> dict[tuple[str, str], Figure]:
     """The paper's numbers from a text table: one line a row, `label | number | number`, a dash where there is none.
 
-    A number may carry an interval, `+0.048 [+0.019, +0.075]`, or a star for one that excludes zero; with `starred`, a
-    number without a star is one whose interval covers zero.
+    A number may carry an interval, `+0.048 [+0.019, +0.075]`, a standard error, `+0.64 (0.01)`, which stands for an
+    interval of 1.96 of them to either side, or a star for an interval that excludes zero; with `starred`, a number
+    without a star is one whose interval covers zero. An upper end printed as -0.000 is below zero; a lower end printed
+    as +0.000 may be zero, and does not make a number clear.
 
     >>> figures("fixed-k | +0.12* | -0.01", ["d=0", "d=1"], starred=True)["fixed-k", "d=1"]
     Figure(value=-0.01, low=None, high=None, clear=False)
@@ -209,10 +234,16 @@ def figures(text: str, columns: Sequence[str], *, starred: bool = False) -> dict
 def _figure(text: str, starred: bool) -> Figure:
     match = _FIGURE.match(text)
     if match is None:
-        raise ValueError(f"A figure must look like 0.31, +0.048* or +0.048 [+0.019, +0.075]. Got {text!r} instead.")
+        raise ValueError(
+            f"A figure must look like 0.31, +0.048*, +0.64 (0.01) or +0.048 [+0.019, +0.075]. Got {text!r} instead."
+        )
     value = float(match["value"])
     if match["low"] is not None:
-        return Figure.between(value, float(match["low"]), float(match["high"]))
+        low, high = float(match["low"]), float(match["high"])
+        return Figure(value, low, high, clear=low > 0 or math.copysign(1.0, high) < 0)
+    if match["error"] is not None:
+        reach = 1.96 * float(match["error"])
+        return Figure.between(value, value - reach, value + reach)
     return Figure(value, clear=bool(match["star"]) if starred or match["star"] else None)
 
 
@@ -225,15 +256,18 @@ def levels(
 ) -> Iterable[Entry]:
     """Entries for a table of mean payoffs: policies down, cells across.
 
-    What is judged is the leader's margin over each row, because the level itself moves with the scorer. `paper` has a
-    star where the leader is clearly ahead of that row.
+    What is judged is the leader's margin over each row, because the level itself moves with the scorer; the oracle's
+    lead is no finding and is not judged. `paper` has a star where the leader is clearly ahead of that row.
     """
     for row, policy in policies.items():
         for column, cell in columns.items():
             theirs = paper.get((row, column))
             leading = paper.get((leader_row, column))
-            margin = None
-            if theirs is not None and leading is not None and policy != leader:
-                margin = Figure(leading.value - theirs.value, clear=bool(theirs.clear))
             level = None if theirs is None else replace(theirs, clear=None)
+            if policy in (leader, ORACLE):
+                yield Entry(row, column, (cell,), Mean(policy), level)
+                continue
+            margin = None
+            if theirs is not None and leading is not None:
+                margin = Figure(leading.value - theirs.value, clear=theirs.clear)
             yield Entry(row, column, (cell,), Mean(policy), level, Difference(leader, policy), margin)

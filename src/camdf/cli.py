@@ -1,0 +1,222 @@
+"""The command line: fit and evaluate on your own logged tasks, and the lab that replays the paper."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from camdf._version import __version__
+from camdf.core.payoff import VALUES, Payoff
+from camdf.datasets.own import read
+from camdf.datasets.records import DataError
+from camdf.policies.artifact import ArtifactError, Training, load, save
+from camdf.policies.linear import MissingExtraError
+
+if TYPE_CHECKING:
+    from camdf.core.rankings import LoggedTasks
+    from camdf.lab.cells import Cell
+    from camdf.lab.replay import Outcomes
+    from camdf.lab.study import Study
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; 0 where it did what was asked, 1 where results disagree, 2 where it could not run."""
+    options = _parser().parse_args(arguments)
+    try:
+        code: int = options.run(options)
+    except (ArtifactError, DataError, MissingExtraError, ValueError, OSError) as error:
+        print(f"camdf: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("camdf: interrupted; finished cells are kept, so run the same command again to go on", file=sys.stderr)
+        return 130
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="camdf", description="Which of the ranked tools are worth giving to the agent?"
+    )
+    parser.add_argument("--version", action="version", version=f"camdf {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    fit = commands.add_parser("fit", help="learn a policy from logged tasks and say whether it pays")
+    fit.add_argument("data", type=Path, help="logged tasks: .jsonl or .parquet")
+    fit.add_argument("-o", "--output", type=Path, required=True, help="where to write the policy (.json)")
+    fit.add_argument("--policy", default="cam-df", help="which policy to fit (default: cam-df)")
+    _add_payoff(fit)
+    _add_splits(fit)
+    fit.set_defaults(run=_fit)
+
+    evaluate = commands.add_parser("evaluate", help="measure a saved policy on logged tasks, beside tuned simple rules")
+    evaluate.add_argument("policy", type=Path, help="a policy that camdf saved (.json)")
+    evaluate.add_argument("data", type=Path, help="logged tasks: .jsonl or .parquet")
+    _add_splits(evaluate)
+    evaluate.set_defaults(run=_evaluate)
+
+    lab = commands.add_parser("lab", help="every table and figure of the paper, on the data that ships")
+    actions = lab.add_subparsers(required=True, metavar="ACTION")
+    actions.add_parser("list", help="name the studies").set_defaults(run=_list)
+    run = actions.add_parser("run", help="replay a study, or all of them")
+    run.add_argument("study", help="a study's name, or all")
+    run.add_argument("--workers", type=int, default=0, help="processes (default: one a core)")
+    run.add_argument("--into", type=Path, default=Path("results"), help="with all: where results go (default: results)")
+    run.add_argument("--fresh", action="store_true", help="replay cells that were finished before, too")
+    run.set_defaults(run=_run)
+    check = actions.add_parser("check", help="replay a sample of cells and compare with the stored results")
+    check.add_argument("--results", type=Path, default=Path("results"), help="stored results (default: results)")
+    check.add_argument("--cells", type=int, default=12, help="how many cells at least (default: 12)")
+    check.add_argument("--seed", type=int, default=0, help="which sample (default: 0)")
+    check.set_defaults(run=_check)
+    report = actions.add_parser("report", help="one HTML page of all stored results, with pictures")
+    report.add_argument("--results", type=Path, default=Path("results"), help="stored results (default: results)")
+    report.add_argument("-o", "--output", type=Path, default=Path("report.html"), help="default: report.html")
+    report.set_defaults(run=_report)
+    return parser
+
+
+def _add_payoff(parser: argparse.ArgumentParser) -> None:
+    pressure = parser.add_mutually_exclusive_group(required=True)
+    pressure.add_argument("--cost-pressure", type=float, help="price of one unit of tool cost in solved tasks, as 0.12")
+    pressure.add_argument("--task-worth", type=float, help="worth of a solved task in the unit of the costs, as 0.40")
+    parser.add_argument("--value", choices=sorted(VALUES), default="exact", help="what an acquired set is worth")
+
+
+def _add_splits(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--splits", type=int, default=30, help="how many train/test splits (default: 30)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the splits (default: 0)")
+
+
+def _payoff(options: argparse.Namespace) -> Payoff:
+    if options.task_worth is not None:
+        return Payoff.from_money(options.task_worth, options.value)
+    return Payoff(options.cost_pressure, options.value)
+
+
+def _fit(options: argparse.Namespace) -> int:
+    from camdf.lab.assess import assess
+    from camdf.lab.contestants import CONTESTANTS
+    from camdf.lab.splits import draw_splits
+
+    if options.policy not in CONTESTANTS:
+        raise ValueError(f"The policy must be one of: {'; '.join(CONTESTANTS)}. Got {options.policy!r} instead.")
+    logged, payoff = read(options.data), _payoff(options)
+    make = CONTESTANTS[options.policy]
+    assessment = assess(make, logged, payoff, splits=options.splits, seed=options.seed, subject=options.policy)
+    _describe(logged, payoff)
+    print(assessment.table())
+    print(f"\n{options.policy} {assessment.verdict}")
+    # The policy that ships learns from every task but those that choose its threshold.
+    split = next(iter(draw_splits(logged, 1, options.seed, grouped=True, shares=(0.6, 0.2))))
+    train, validation = logged.take([*split.train, *split.test]), logged.take(split.validation)
+    policy = make().fit(train, payoff, validation)
+    means = {name: assessment.outcomes.mean(name) for name in assessment.outcomes.values}
+    groups = len(set(logged.groups.tolist()))
+    save(policy, options.output, Training(logged.digest(), len(logged), groups, len(validation), None, means))
+    print(f"wrote {options.output}")
+    return 0
+
+
+def _evaluate(options: argparse.Namespace) -> int:
+    from camdf.lab.assess import Fixed, assess
+
+    policy, logged = load(options.policy), read(options.data)
+    payoff = getattr(policy, "payoff_", None)
+    if payoff is None:
+        raise ValueError(f"A {policy.kind} policy names no payoff to measure it by. Fit one with: camdf fit")
+    assessment = assess(lambda: Fixed(policy), logged, payoff, splits=options.splits, seed=options.seed)
+    _describe(logged, payoff)
+    print(assessment.table())
+    training = policy.training_
+    if training is not None and training.data_sha256 == logged.digest():
+        print("\nThis policy was fitted on these very tasks, which flatters it. Evaluate it on tasks it has not seen.")
+    print(f"\n{options.policy} {assessment.verdict}")
+    return 0
+
+
+def _describe(logged: LoggedTasks, payoff: Payoff) -> None:
+    incomplete = (logged.missing > 0).mean()
+    print(
+        f"{len(logged)} tasks, {len(set(logged.groups.tolist()))} groups, up to {logged.rankings.width} candidates, "
+        f"{logged.n_required.mean():.2f} tools required on average; {incomplete:.0%} of lists lack a required tool.\n"
+        f"Payoff: {payoff.value} value minus {payoff.cost_pressure:g} times cost.\n"
+    )
+
+
+def _list(options: argparse.Namespace) -> int:
+    from camdf.lab.studies import NOT_REPLICATED, STUDIES
+
+    width = max(map(len, STUDIES))
+    for name, study in STUDIES.items():
+        print(f"{name:{width}}  {study.title} ({study.where}; {len(study.cells)} cells)")
+    print("\nNot replicated:")
+    for what, why in NOT_REPLICATED.items():
+        print(f"{what}: {why}")
+    return 0
+
+
+def _run(options: argparse.Namespace) -> int:
+    from camdf.lab.results import store
+    from camdf.lab.studies import STUDIES
+    from camdf.lab.study import fill
+    from camdf.lab.tables import markdown
+
+    studies = list(STUDIES.values()) if options.study == "all" else [_study(options.study)]
+    cells = [cell for study in studies for cell in study.cells]
+    outcomes = _replayed(cells, options.workers, options.fresh)
+    if options.study == "all":
+        results = store(options.into, studies, outcomes)
+        print(f"{len(studies)} studies, {len(results)} figures, {len(outcomes)} cells: stored in {options.into}")
+    else:
+        print(markdown(studies[0], fill(studies[0], outcomes)))
+    return 0
+
+
+def _check(options: argparse.Namespace) -> int:
+    from camdf.lab.results import disagreements, read, sample
+    from camdf.lab.studies import STUDIES
+
+    stored = read(options.results)
+    cells = [cell for study in STUDIES.values() for cell in study.cells]
+    missing = [cell for cell in cells if cell.key not in stored.means]
+    if missing:
+        print(f"{len(missing)} cells have no stored result. Run: camdf lab run all", file=sys.stderr)
+        return 1
+    again = _replayed(sample(cells, options.cells, options.seed), 0, fresh=True)
+    found = disagreements(stored, again)
+    for line in found:
+        print(line, file=sys.stderr)
+    domains = len({cell.domain for cell in again})
+    print(f"{len(again)} cells of {domains} domains replayed: {len(found)} means disagree with the stored ones")
+    return 1 if found else 0
+
+
+def _report(options: argparse.Namespace) -> int:
+    from camdf.lab.pages import write_report
+
+    write_report(options.results, options.output)
+    print(f"wrote {options.output}")
+    return 0
+
+
+def _study(name: str) -> Study:
+    from camdf.lab.studies import STUDIES
+
+    if name not in STUDIES:
+        raise ValueError(f"There is no study {name!r}. Known: {', '.join(STUDIES)}")
+    return STUDIES[name]
+
+
+def _replayed(cells: Sequence[Cell], workers: int, fresh: bool) -> dict[Cell, Outcomes]:
+    from camdf.lab.progress import progress
+    from camdf.lab.running import default_cache, run_cells
+
+    with progress("cells") as report:
+        return run_cells(cells, workers=workers, cache=None if fresh else default_cache(), report=report)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

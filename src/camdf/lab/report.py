@@ -1,0 +1,271 @@
+"""All filled studies as one HTML page that needs nothing besides itself: no network, no script, no second file."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+
+from camdf.lab.study import Figure, Result, Study
+from camdf.lab.tables import STARS, VERDICTS, by_place, counted, interval, number
+
+MOST = 8
+"""How many of the largest gains and of the largest losses the summary names."""
+
+
+def html(studies: Iterable[Study], results: Iterable[Result], pictures: Mapping[str, Mapping[str, str]]) -> str:
+    """The page. `pictures` maps a study's name to its pictures: caption to SVG text, as `plots.svg` gives it."""
+    chosen, everything = list(studies), list(results)
+    titles = {study.name: study.title for study in chosen}
+    known = [result for result in everything if result.study in titles]
+    sections = [_section(study, known, pictures.get(study.name, {})) for study in chosen]
+    return "\n".join(
+        [
+            "<!DOCTYPE html>",
+            '<html lang="en"><head><meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            "<title>Scores Are Not Decisions: what replicates</title>",
+            f"<style>{_STYLE}</style></head><body>",
+            "<header><h1>Scores Are Not Decisions: what replicates</h1>",
+            "<p>Every table and figure of the paper, run again with this package, beside the paper's own numbers.</p>",
+            "</header><main>",
+            _summary(known, titles),
+            _contents(chosen, known),
+            *sections,
+            f"</main><footer>{_METHOD}</footer></body></html>",
+            "",
+        ]
+    )
+
+
+def sentences(results: Sequence[Result]) -> list[str]:
+    """What came out, in plain sentences: how many findings replicate, and how often a policy wins and loses."""
+    counts = counted(results)
+    compared = len(results) - counts["cannot be compared"]
+    said = [
+        f"Of {_many(len(results), 'number')}, {compared:,} can be compared with the paper: "
+        f"{counts['replicates']:,} replicate, {counts['same direction']:,} go the same direction but are not "
+        f"clear in both, and {counts['differs']:,} differ."
+    ]
+    reasons = Counter(result.why for result in results if result.verdict == "cannot be compared")
+    if reasons:
+        listed = "; ".join(f"{why} ({count:,})" for why, count in reasons.most_common())
+        said.append(f"{counts['cannot be compared']:,} cannot be compared: {listed}.")
+    measured = [result for result in results if result.ours.clear is not None]
+    if measured:
+        ahead = sum(bool(result.ours.clear) and result.ours.value > 0 for result in measured)
+        behind = sum(bool(result.ours.clear) and result.ours.value < 0 for result in measured)
+        said.append(
+            f"Of {_many(len(measured), 'difference')} measured here, the policy under test is clearly ahead in "
+            f"{ahead:,}, clearly behind in {behind:,}, and neither in {len(measured) - ahead - behind:,}."
+        )
+    return said
+
+
+def largest(results: Iterable[Result], sign: int) -> list[Result]:
+    """The largest clear gains (`sign` 1) or losses (-1), one a study, so that no table fills the list alone."""
+    best: dict[str, Result] = {}
+    for result in results:
+        if result.ours.clear and sign * result.ours.value > 0:
+            held = best.get(result.study)
+            if held is None or sign * result.ours.value > sign * held.ours.value:
+                best[result.study] = result
+    return sorted(best.values(), key=lambda result: -sign * result.ours.value)[:MOST]
+
+
+def departures(results: Iterable[Result]) -> list[Result]:
+    """The findings that differ, one a study, furthest from the paper's number first."""
+    furthest: dict[str, Result] = {}
+    for result in results:
+        if result.verdict == "differs":
+            held = furthest.get(result.study)
+            if held is None or _distance(result) > _distance(held):
+                furthest[result.study] = result
+    return sorted(furthest.values(), key=_distance, reverse=True)[:MOST]
+
+
+def _distance(result: Result) -> float:
+    return 0.0 if result.paper is None else abs(result.ours.value - result.paper.value)
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+def _summary(results: Sequence[Result], titles: Mapping[str, str]) -> str:
+    paragraphs = "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences(results))
+    counts = counted(results)
+    key = "".join(_verdict(verdict, f"{verdict} {count:,}") for verdict, count in counts.items())
+    lists = (
+        _named("Largest gains", "No difference is clearly above zero.", largest(results, 1), titles)
+        + _named("Largest losses", "No difference is clearly below zero.", largest(results, -1), titles)
+        + _named("Furthest from the paper", "No finding differs.", departures(results), titles)
+    )
+    return (
+        f'<section id="summary"><h2>Summary</h2>{paragraphs}{_bar(counts)}<p class="key">{key}</p>'
+        f'<div class="lists">{lists}</div><p class="note">One finding a study. Gains and losses are differences in '
+        "mean payoff whose interval excludes zero; the third list has the findings that differ.</p></section>"
+    )
+
+
+def _named(heading: str, nothing: str, results: Sequence[Result], titles: Mapping[str, str]) -> str:
+    items = []
+    for result in results:
+        paper = "" if result.paper is None else f"; paper {_figure(result.paper)}"
+        link = f'<a href="#{_anchor(result.study)}">{escape(titles[result.study])}</a>'
+        place = f"{escape(result.row)}, {escape(result.column)}: {escape(result.why)}"
+        items.append(f"<li><b>{_figure(result.ours)}</b>{paper}<br>{place}<br>{link}</li>")
+    body = f"<ol>{''.join(items)}</ol>" if items else f"<p>{nothing}</p>"
+    return f"<div><h3>{heading}</h3>{body}</div>"
+
+
+def _contents(studies: Sequence[Study], results: Sequence[Result]) -> str:
+    rows = []
+    for study in studies:
+        counts = counted(by_place(study, results).values())
+        numbers = "".join(f'<td data-label="{verdict}">{counts[verdict]:,}</td>' for verdict in VERDICTS)
+        link = f'<a href="#{_anchor(study.name)}">{escape(study.title)}</a>'
+        rows.append(f'<tr><th scope="row">{link}</th>{numbers}<td class="wide">{_bar(counts)}</td></tr>')
+    heads = "".join(f'<th scope="col">{_verdict(verdict, verdict)}</th>' for verdict in VERDICTS)
+    return (
+        '<nav id="contents"><h2>Contents</h2><table class="contents"><thead><tr><th scope="col">study</th>'
+        f'{heads}<th scope="col"></th></tr></thead><tbody>{"".join(rows)}</tbody></table></nav>'
+    )
+
+
+def _bar(counts: Mapping[str, int]) -> str:
+    """Counts as a bar whose parts are as wide as they are large."""
+    parts = [
+        f'<span class="{_class(verdict)}" style="flex-grow:{count}" title="{count:,} {verdict}"></span>'
+        for verdict, count in counts.items()
+        if count
+    ]
+    said = ", ".join(f"{count:,} {verdict}" for verdict, count in counts.items())
+    return f'<div class="bar" role="img" aria-label="{said}">{"".join(parts)}</div>'
+
+
+def _section(study: Study, results: Sequence[Result], pictures: Mapping[str, str]) -> str:
+    found = by_place(study, results)
+    rows = []
+    for row in study.rows:
+        cells = "".join(_cell(column, found.get((row, column))) for column in study.columns)
+        rows.append(f'<tr><th scope="row">{escape(row)}</th>{cells}</tr>')
+    heads = "".join(f'<th scope="col">{escape(column)}</th>' for column in study.columns)
+    drawn = "".join(_picture(f"{study.name}-{i}", *each) for i, each in enumerate(pictures.items()))
+    differs = f'<p class="note">Not as in the paper: {escape(study.differs)}</p>' if study.differs else ""
+    return (
+        f'<section id="{_anchor(study.name)}"><h2>{escape(study.title)}</h2>'
+        f'<p class="note">In the paper: {escape(study.where)}.</p>{differs}{drawn}'
+        f'<div class="scroll"><table><thead><tr><th></th>{heads}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
+        '<p class="note"><a href="#contents">Contents</a></p></section>'
+    )
+
+
+def _cell(column: str, result: Result | None) -> str:
+    if result is None:
+        return '<td class="none"></td>'
+    paper = "" if result.paper is None else f'<span class="paper">paper {_figure(result.paper)}</span>'
+    verdict = _verdict(result.verdict, result.verdict, result.why)
+    return f'<td data-label="{escape(column)}"><span>{_figure(result.ours)}</span>{paper}{verdict}</td>'
+
+
+def _verdict(verdict: str, text: str, why: str = "") -> str:
+    title = f' title="{escape(why)}"' if why else ""
+    return f'<span class="verdict {_class(verdict)}"{title}>{escape(text)}</span>'
+
+
+def _figure(figure: Figure) -> str:
+    between = interval(figure)
+    return escape(number(figure)) + (f" <small>{between}</small>" if between else "")
+
+
+def _picture(prefix: str, caption: str, svg: str) -> str:
+    """An SVG file's text as an element of this page: no prolog, and names that no other picture of the page uses."""
+    element = svg[svg.index("<svg") :]
+    scope = f"{_anchor(prefix)}-"
+    element = re.sub(r'(\bid="|href="#|url\(#)', lambda match: match[0] + scope, element)
+    label = f'<svg role="img" aria-label="{escape(caption)}"'
+    return f"<figure>{element.replace('<svg', label, 1)}<figcaption>{escape(caption)}</figcaption></figure>"
+
+
+def _anchor(name: str) -> str:
+    return "study-" + re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+def _class(verdict: str) -> str:
+    return verdict.replace(" ", "-")
+
+
+_METHOD = f"""<h2>How to read this</h2>
+<p>In every cell the first number is ours and the one below it the paper's. {STARS} Intervals resample tasks in pairs.
+A signed number is a difference in mean payoff; a bare one is a level. A level moves with the scorer and the labels, so
+what is judged there is the margin of the table's leading policy.</p>
+<p><b>Replicates</b>: clear with the same sign in both, or clear in neither. <b>Same direction</b>: the same sign, not
+clear in both. <b>Differs</b>: opposite signs, at least one of them clear. A verdict's tooltip gives its reason.</p>
+"""
+
+_STYLE = """
+:root { color-scheme: light dark; --ink: #1b1f24; --soft: #57606a; --line: #d0d7de; --page: #fff; --tint: #f6f8fa;
+  --link: #0059a8; --replicates: #0072b2; --same: #56b4e9; --differs: #d55e00; --unknown: #c4c9cf }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6edf3; --soft: #9aa4af; --line: #30363d; --page: #0d1117;
+  --tint: #161b22; --link: #6cb6ff; --replicates: #3d9bd9; --same: #8fd0f5; --differs: #ef7a33; --unknown: #565e67 } }
+* { box-sizing: border-box }
+body { margin: 0 auto; max-width: 72rem; padding: 1rem; font: 16px/1.5 system-ui, sans-serif; color: var(--ink);
+  background: var(--page) }
+section, nav, footer { border-top: 1px solid var(--line); padding: 1.5rem 0 }
+h1 { line-height: 1.2; margin: .5rem 0 }
+h2 { line-height: 1.25; margin: 0 0 .5rem; font-size: 1.3rem }
+h3 { margin: .5rem 0 }
+p { max-width: 46rem }
+a { color: var(--link) }
+.note { color: var(--soft); font-size: .875rem }
+.lists { display: grid; grid-template-columns: repeat(auto-fit, minmax(17rem, 1fr)); gap: 0 2rem }
+.lists ol { margin: 0; padding-left: 1.4rem }
+.lists li { margin-bottom: .6rem; font-size: .875rem }
+.key { margin: .4rem 0 1rem }
+.key span { margin-right: 1.2rem }
+.bar { display: flex; gap: 2px; height: .8rem; min-width: 7rem; border-radius: 3px; overflow: hidden }
+.bar span { flex: 1 1 0; min-width: 3px; background: var(--unknown) }
+.scroll { overflow-x: auto }
+table { border-collapse: collapse; font-size: .84rem; font-variant-numeric: tabular-nums }
+th, td { padding: .4rem .7rem; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top }
+tbody th { min-width: 9rem }
+thead th { background: var(--tint); white-space: nowrap }
+td span { display: block; white-space: nowrap }
+small, .paper { color: var(--soft) }
+.contents { width: 100% }
+.contents th { font-weight: 400 }
+.contents td, .contents thead th + th { text-align: right }
+.wide { width: 22% }
+.wide .bar { margin-top: .25rem }
+.verdict { font-size: .8rem }
+.verdict::before { content: ""; display: inline-block; width: .65em; height: .65em; margin-right: .4em;
+  border-radius: 50%; background: var(--unknown) }
+.bar .replicates, .replicates::before { background: var(--replicates) }
+.bar .same-direction, .same-direction::before { background: var(--same) }
+.bar .differs, .differs::before { background: var(--differs) }
+td .differs { font-weight: 700 }
+td .cannot-be-compared { color: var(--soft) }
+figure { display: inline-block; vertical-align: top; max-width: 100%; margin: 1rem 1rem 1rem 0; padding: .75rem;
+  overflow-x: auto; background: #fff; border: 1px solid var(--line); border-radius: 6px }
+figure svg { display: block; max-width: 100%; height: auto }
+figcaption { max-width: 34rem; margin-top: .5rem; font-size: .875rem; color: #57606a }
+@media (max-width: 640px) {
+  thead { display: none }
+  table, tbody, tr, th, td { display: block; width: 100% }
+  tr { margin-bottom: .75rem; border: 1px solid var(--line); border-radius: 6px }
+  tbody th { background: var(--tint) }
+  td { display: grid; grid-template-columns: minmax(6rem, 34%) 1fr }
+  td::before { content: attr(data-label); grid-row: 1 / span 3; color: var(--soft) }
+  td span { grid-column: 2; white-space: normal }
+  td.none { display: none }
+  .contents td { display: inline-block; width: auto; border: 0; padding: .2rem .7rem }
+  .contents td::before { margin-right: .4rem }
+  .contents td.wide { display: block; width: 100%; padding: .2rem .7rem .6rem }
+  .contents td.wide::before { display: none }
+  figure { margin-right: 0 }
+  figure svg { max-width: none }
+}
+"""

@@ -1,0 +1,287 @@
+"""Tables, plots and the report: what they say, not how many pixels it takes."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from camdf import MissingExtraError, Payoff
+from camdf.lab import plots, report, tables
+from camdf.lab.contestants import CONTESTANTS
+from camdf.lab.replay import ORACLE, Outcomes, replay
+from camdf.lab.splits import draw_splits
+from camdf.lab.study import Entry, Figure, Mean, Result, Study, judge
+from worlds import random_logged
+
+NASTY = "a & b <i>|50%_$x\\~"
+
+POLICIES = {"fixed depth": "fixed-k", "threshold": "score-threshold", "everything": "acquire-all", "oracle": ORACLE}
+
+
+def study(name: str, rows: tuple[str, ...], columns: tuple[str, ...], differs: str = "") -> Study:
+    entries = tuple(Entry(row, column, (), Mean("fixed-k")) for row in rows for column in columns)
+    return Study(name, f"Title of {name}", "tab:x", differs, entries)
+
+
+def result(name: str, row: str, column: str, ours: Figure, paper: Figure | None) -> Result:
+    return Result(name, row, column, ours, paper, *judge(ours, paper))
+
+
+WIN, LOSS, UNCLEAR = (
+    Figure.between(0.048, 0.019, 0.075),
+    Figure.between(-0.31, -0.4, -0.2),
+    Figure.between(0.01, -0.02, 0.04),
+)
+GRID = study("grid", ("fixed-k, d=0", "fixed-k, d=1", "predict, d=0", "predict, d=1"), ("lambda 0.05", "lambda 0.12"))
+GRID_RESULTS = [
+    result("grid", row, column, WIN if row.endswith("1") else UNCLEAR, Figure(0.05, clear=True))
+    for row in GRID.rows
+    for column in GRID.columns
+]
+MIXED = study("mixed", ("level", NASTY, "keyword rule"), ("d=0", "50% & more"), f"Only {NASTY}")
+MIXED_RESULTS = [
+    result("mixed", "level", "d=0", Figure(0.3521), Figure(0.4)),
+    result("mixed", "level", "50% & more", Figure(1495.0), None),
+    result("mixed", NASTY, "d=0", LOSS, WIN),
+    result("mixed", NASTY, "50% & more", WIN, Figure.between(0.1, 0.05, 0.15)),
+    result("mixed", "keyword rule", "d=0", Figure(float("nan")), Figure(0.1)),
+]
+STUDIES, RESULTS = (GRID, MIXED), [*GRID_RESULTS, *MIXED_RESULTS]
+
+
+@pytest.fixture(scope="module")
+def replays() -> dict[float, Outcomes]:
+    found = {}
+    for number, dispersion in enumerate((0.0, 1.0, 1.5)):
+        logged = random_logged(np.random.default_rng(number), 30, 5)
+        policies = {name: CONTESTANTS[name] for name in POLICIES.values() if name != ORACLE}
+        found[dispersion] = replay(policies, logged, Payoff(0.1), draw_splits(logged, 3, 0))
+    return found
+
+
+def test_numbers_have_signs_stars_and_intervals() -> None:
+    assert tables.number(WIN) == "+0.048*"
+    assert tables.number(UNCLEAR) == "+0.010"
+    assert tables.number(Figure(0.3521)) == "0.352"
+    assert tables.number(Figure(float("nan"))) == "-"
+    assert tables.interval(LOSS) == "[-0.400, -0.200]"
+    assert tables.interval(Figure(0.1)) == ""
+
+
+def test_markdown_has_ours_the_papers_and_the_verdict_in_one_cell() -> None:
+    text = tables.markdown(MIXED, RESULTS)
+    assert r"| -0.310\* [-0.400, -0.200]<br>paper +0.048\* [+0.019, +0.075]<br>**differs** |" in text
+    assert "| level | 0.352<br>paper 0.400 | 1,495 |" in text
+    assert "| keyword rule | -<br>paper 0.100 |  |" in text
+    assert "lambda" not in text
+
+
+def test_markdown_escapes_what_would_break_a_table() -> None:
+    text = tables.markdown(MIXED, RESULTS)
+    assert r"| a &amp; b &lt;i&gt;\|50%\_\$x\\\~ |" in text
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {4}
+
+
+def test_summary_counts_every_verdict_once() -> None:
+    lines = tables.markdown_summary(STUDIES, RESULTS).splitlines()
+    assert lines[2] == "| Title of grid | tab:x | 8 | 4 | 4 | 0 | 0 |"
+    assert lines[3] == "| Title of mixed | tab:x | 5 | 1 | 0 | 1 | 3 |"
+    assert lines[4] == "| **all** |  | 13 | 5 | 4 | 1 | 3 |"
+    assert set(tables.counted(RESULTS)) == set(tables.VERDICTS) == set(tables.MARKS)
+
+
+def test_latex_is_booktabs_balanced_and_escaped() -> None:
+    text = tables.latex(MIXED, RESULTS)
+    for part in (
+        r"\toprule",
+        r"\midrule",
+        r"\bottomrule",
+        r"$-0.310^{*}$",
+        r"[-0.400, -0.200]",
+        "$1{,}495$",
+        r"$\neq$",
+    ):
+        assert part in text
+    assert r"a \& b $<$i$>$|50\%\_\$x\textbackslash{}$\sim$" in text
+    body = text[text.index(r"\midrule") : text.index(r"\bottomrule")].splitlines()[1:]
+    assert {len(re.findall(r"(?<!\\)&", row)) for row in body} == {6}
+    assert text.count("{") == text.count("}")
+
+
+def test_a_picture_is_written_twice_with_equal_bytes_each_time(tmp_path: Path, replays: dict[float, Outcomes]) -> None:
+    logged, payoff = random_logged(np.random.default_rng(0), 30, 5), Payoff(0.1)
+
+    def draw() -> dict[str, Any]:
+        return {
+            "depth": plots.payoff_by_depth(logged, payoff, replays[0.0], POLICIES),
+            "curves": plots.dispersion_curves(replays, POLICIES),
+            "map": plots.regime_map(GRID_RESULTS),
+            "forest": plots.intervals(RESULTS),
+            "verdicts": plots.verdict_overview({"grid": GRID_RESULTS, "mixed": MIXED_RESULTS}),
+        }
+
+    for folder in ("first", "second"):
+        for name, picture in draw().items():
+            vector, pixels = plots.save(picture, tmp_path / folder / name)
+            assert (vector.name, pixels.name) == (f"{name}.svg", f"{name}.png")
+    for path in sorted((tmp_path / "first").iterdir()):
+        assert path.read_bytes() == (tmp_path / "second" / path.name).read_bytes(), path.name
+    assert len(list((tmp_path / "first").iterdir())) == 10
+    assert b"<dc:date>" not in (tmp_path / "first" / "map.svg").read_bytes()
+    ElementTree.parse(tmp_path / "first" / "map.svg")
+
+
+def test_payoff_by_depth_places_policies_at_their_means(replays: dict[float, Outcomes]) -> None:
+    logged, payoff = random_logged(np.random.default_rng(0), 30, 5), Payoff(0.1)
+    whole, near = plots.payoff_by_depth(logged, payoff, replays[0.0], POLICIES).axes
+    drawn = {line.get_label(): line.get_xydata() for line in whole.lines}
+    np.testing.assert_allclose(np.asarray(drawn["common top-k"])[:, 1], payoff.by_depth(logged).mean(axis=0))
+    for label, policy in POLICIES.items():
+        point = replays[0.0].mean(policy, "tools"), replays[0.0].mean(policy)
+        np.testing.assert_allclose(np.asarray(drawn[label])[0], point)
+        assert near.get_xlim()[0] < point[0] < near.get_xlim()[1]
+        assert near.get_ylim()[0] < point[1] < near.get_ylim()[1]
+
+
+def test_dispersion_curves_show_means_and_errors(replays: dict[float, Outcomes]) -> None:
+    (axes,) = plots.dispersion_curves(replays, POLICIES).axes
+    assert axes.get_legend_handles_labels()[1] == list(POLICIES)
+    bars: Any = axes.containers[0]
+    np.testing.assert_allclose(bars.lines[0].get_xydata()[:, 1], [each.mean("fixed-k") for each in replays.values()])
+    low, high = bars.lines[2][0].get_segments()[0][:, 1]
+    assert (high - low) / 2 == pytest.approx(replays[0.0].standard_error("fixed-k"))
+
+
+def test_regime_map_has_a_panel_a_baseline_and_a_star_where_clear() -> None:
+    *panels, _ = plots.regime_map([*GRID_RESULTS, *MIXED_RESULTS[:2]]).axes
+    assert [axes.get_title() for axes in panels] == ["over fixed-k", "over predict"]
+    assert [text.get_text() for text in panels[0].texts] == ["+0.01", "+0.01", "+0.05*", "+0.05*"]
+    assert [tick.get_text() for tick in panels[0].get_yticklabels()] == ["0", "1"]
+    assert panels[0].get_xlabel() == "cost pressure λ"
+    assert panels[0].get_ylabel() == "cost dispersion d"
+    low, high = panels[0].images[0].get_clim()
+    assert low == -high
+
+
+def test_intervals_leave_out_levels_and_refuse_nothing_to_show() -> None:
+    (axes,) = plots.intervals(MIXED_RESULTS).axes
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["d=0", "50% & more"]
+    assert [text.get_text() for text in axes.texts] == [NASTY]
+    for draw in (plots.intervals, plots.regime_map):
+        with pytest.raises(ValueError, match="at least one difference with an interval"):
+            draw(MIXED_RESULTS[:2])
+
+
+def test_verdict_overview_prints_counts() -> None:
+    (axes,) = plots.verdict_overview({"grid": GRID_RESULTS, "mixed": MIXED_RESULTS}).axes
+    assert [text.get_text() for text in axes.texts] == ["4", "4", "1", "1", "3"]
+
+
+def test_drawing_leaves_no_trace_in_the_readers_settings() -> None:
+    import matplotlib as mpl
+
+    before = dict(mpl.rcParams)
+    plots.svg(plots.intervals(GRID_RESULTS))
+    assert dict(mpl.rcParams) == before
+
+
+def test_without_matplotlib_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingExtraError, match=r"camdf\[lab\]"):
+        plots.intervals(GRID_RESULTS)
+
+
+class Page(HTMLParser):
+    """Checks that tags nest, and collects what a page names and points to."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: Counter[str] = Counter()
+        self.ids: Counter[str] = Counter()
+        self.targets: list[str] = []
+        self.words: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[tag] += 1
+        if tag not in {"meta", "br"}:
+            self.open.append(tag)
+        self.handle_attributes(attrs)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[tag] += 1
+        self.handle_attributes(attrs)
+
+    def handle_attributes(self, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name == "id":
+                self.ids[value or ""] += 1
+            if name in {"src", "href", "xlink:href", "srcset", "data", "action"}:
+                self.targets.append(value or "")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    picture = plots.svg(plots.intervals(GRID_RESULTS))
+    return report.html(STUDIES, RESULTS, {"grid": {"Intervals & <more>": picture, "Again": picture}})
+
+
+def test_the_page_parses_and_everything_it_points_to_is_inside_it(page: str) -> None:
+    parsed = Page(page)
+    assert parsed.open == []
+    assert parsed.tags["svg"] == 2
+    assert not {"script", "link", "img", "iframe"} & set(parsed.tags)
+    assert all(target.startswith("#") for target in parsed.targets)
+    assert {target[1:] for target in parsed.targets} <= set(parsed.ids)
+    assert max(parsed.ids.values()) == 1
+    assert "@import" not in page
+    assert all(found.startswith("#") for found in re.findall(r"url\(([^)]*)\)", page))
+
+
+def test_the_page_escapes_labels(page: str) -> None:
+    assert "<i>" not in page
+    assert "a &amp; b &lt;i&gt;|50%_$x\\~" in page
+    assert "Intervals &amp; &lt;more&gt;" in page
+
+
+def test_the_page_says_in_sentences_what_replicates_and_names_losses_like_wins(page: str) -> None:
+    words = " ".join("".join(Page(page).words).split())
+    assert "Of 13 numbers, 10 can be compared with the paper: 5 replicate, 4 go the same direction" in words
+    assert "and 1 differ." in words
+    assert "the policy under test is clearly ahead in 5, clearly behind in 1, and neither in 4." in words
+    gains, losses, apart = (
+        words.index(each) for each in ("Largest gains", "Largest losses", "Furthest from the paper")
+    )
+    assert "+0.048* [+0.019, +0.075]" in words[gains:losses]
+    assert "-0.310* [-0.400, -0.200]" in words[losses:apart]
+    assert "clear in both, with opposite signs" in words[apart:]
+
+
+def test_the_page_has_both_colour_schemes_and_a_layout_for_phones(page: str) -> None:
+    assert "prefers-color-scheme: dark" in page
+    assert "max-width: 640px" in page
+    assert 'name="viewport"' in page
+
+
+def test_largest_takes_one_a_study_and_only_clear_ones() -> None:
+    assert [(each.study, each.ours) for each in report.largest(RESULTS, -1)] == [("mixed", LOSS)]
+    assert [each.study for each in report.largest(RESULTS, 1)] == ["grid", "mixed"]
+    assert report.largest(MIXED_RESULTS[:2], 1) == []
+    assert [each.ours for each in report.departures(RESULTS)] == [LOSS]

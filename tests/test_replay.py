@@ -1,0 +1,249 @@
+"""The replay: fair splits, honest means, the same results however the work is divided."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import camdf
+from camdf import datasets
+from camdf.checks import sample_tasks
+from camdf.lab.assess import Fixed, assess
+from camdf.lab.cells import Cell, flipped
+from camdf.lab.contestants import CONTESTANTS, InRatioOrder
+from camdf.lab.replay import MEASURES, ORACLE, Outcomes, measured, replay
+from camdf.lab.results import disagreements, read, sample, store
+from camdf.lab.running import run_cells
+from camdf.lab.splits import Split, draw_splits
+from camdf.lab.study import Difference, Entry, Mean, Study
+
+PAYOFF = camdf.Payoff(0.12)
+LOGGED = sample_tasks(1, tasks=40)
+SMALL = Cell("airline", "claude", ("fixed-k", "cam-df-lite"), splits=4, dispersion=1.0)
+
+
+# Splits
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_a_split_uses_every_task_once(grouped: bool) -> None:
+    for split in draw_splits(LOGGED, 9, seed=3, grouped=grouped):
+        assert sorted(np.concatenate(split).tolist()) == list(range(len(LOGGED)))
+        assert all(len(part) for part in split)
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_every_task_is_tested_at_least_once(grouped: bool) -> None:
+    tested = [split.test for split in draw_splits(LOGGED, 4, seed=3, grouped=grouped)]
+    assert set(np.concatenate(tested).tolist()) == set(range(len(LOGGED)))
+
+
+def test_grouped_splits_never_divide_a_group() -> None:
+    for split in draw_splits(LOGGED, 9, seed=3, grouped=True):
+        parts = [set(LOGGED.groups[part].tolist()) for part in split]
+        assert sum(map(len, parts)) == len(set.union(*parts))
+
+
+def test_split_sizes_follow_the_shares() -> None:
+    split = next(iter(draw_splits(LOGGED, 1, seed=0)))
+    assert [len(part) for part in split] == [22, 8, 10]
+    split = next(iter(draw_splits(LOGGED, 1, seed=0, shares=(0.6, 0.2))))
+    assert [len(part) for part in split] == [24, 8, 8]
+
+
+def test_a_split_depends_on_its_number_and_seed_alone() -> None:
+    first, second = (list(draw_splits(LOGGED, count, seed=1)) for count in (3, 9))
+    for few, many in zip(first, second, strict=False):
+        assert all(np.array_equal(a, b) for a, b in zip(few, many, strict=True))
+    other = next(iter(draw_splits(LOGGED, 1, seed=2)))
+    assert not np.array_equal(first[0].test, other.test)
+
+
+def test_too_few_groups_are_refused() -> None:
+    with pytest.raises(ValueError, match="at least three"):
+        next(iter(draw_splits(LOGGED.take([0, 1]), 1, seed=0)))
+
+
+# Replay
+
+
+def test_a_mean_is_over_appearances_and_then_over_tasks() -> None:
+    everything = np.arange(40)
+    splits = [Split(everything, everything, np.array(rows)) for rows in ([0, 1], [0], [0, 2])]
+    outcomes = replay({"all": camdf.AcquireAll}, LOGGED, PAYOFF, splits)
+    payoff = PAYOFF.of(LOGGED, LOGGED.rankings.listed)
+    assert outcomes.mean("all") == pytest.approx(payoff[:3].mean(), abs=1e-12)
+    assert np.isnan(outcomes.values["all"][3:]).all()
+    assert len(outcomes.by_split["all"]) == 5
+
+
+def test_payoff_is_value_minus_priced_cost_and_waste_is_the_cost_of_what_was_not_required() -> None:
+    acquired = np.random.default_rng(0).random(LOGGED.required.shape) < 0.6
+    values = dict(zip(MEASURES, measured(LOGGED, PAYOFF, acquired).T, strict=True))
+    assert np.allclose(values["payoff"], values["sufficiency"] - 0.12 * values["cost"])
+    assert np.allclose(values["waste"], (LOGGED.rankings.costs * (acquired & ~LOGGED.required)).sum(axis=1))
+    assert np.array_equal(values["tools"], acquired.sum(axis=1))
+
+
+def test_the_oracle_bounds_every_policy_that_stops() -> None:
+    outcomes = replay({"k": camdf.FixedK, "cam": camdf.CAMDF}, LOGGED, PAYOFF, draw_splits(LOGGED, 4, seed=0))
+    for name in ("k", "cam"):
+        assert (outcomes.values[name][:, 0] <= outcomes.values[ORACLE][:, 0] + 1e-12).all()
+
+
+def test_a_policy_against_itself_has_no_difference_and_no_wins() -> None:
+    outcomes = replay({"k": camdf.FixedK}, LOGGED, PAYOFF, draw_splits(LOGGED, 4, seed=0))
+    assert outcomes.difference("k", "k").mean == outcomes.difference("k", "k").high == 0.0
+    assert outcomes.win_rate("k", "k") == 0.0
+    assert outcomes.win_rate(ORACLE, "k") > 0.0
+
+
+def test_label_noise_flips_listed_memberships_at_its_rate_and_keeps_what_is_missing() -> None:
+    logged = replace(LOGGED, n_required=LOGGED.n_required + 2)
+    noisy = flipped(logged, 0.25, np.random.default_rng(0))
+    assert (noisy.required != logged.required).mean() == pytest.approx(0.25, abs=0.06)
+    assert np.array_equal(noisy.missing, logged.missing)
+
+
+def test_noise_reaches_training_but_never_the_test() -> None:
+    clean, noisy = SMALL.run(), replace(SMALL, noise=0.4).run()
+    assert np.array_equal(clean.values[ORACLE], noisy.values[ORACLE])
+    assert not np.array_equal(clean.values["fixed-k"], noisy.values["fixed-k"])
+
+
+@pytest.mark.parametrize("costs", ["vector 3", "random"])
+def test_other_prices_change_costs_and_nothing_else(costs: str) -> None:
+    priced = replace(SMALL, costs=costs).run()
+    assert not np.allclose(priced.mean(ORACLE, "cost"), SMALL.run().mean(ORACLE, "cost"))
+
+
+def test_a_permutation_of_base_costs_keeps_their_multiset() -> None:
+    cell = Cell("retail", "claude", (), dispersion=1.0, costs="permutation 4")
+    costs, rule = cell.logged().rankings.costs, replace(cell, costs="rule").logged().rankings.costs
+    assert np.allclose(np.sort(costs, axis=1), np.sort(rule, axis=1))
+    assert not np.array_equal(costs, rule)
+
+
+def test_ratio_order_maps_its_decisions_back_to_the_ranking() -> None:
+    policy = InRatioOrder(camdf.FixedK()).fit(LOGGED, PAYOFF)
+    policy.policy.k_ = 2  # type: ignore[attr-defined]
+    acquired = policy.decide(LOGGED.rankings, PAYOFF).acquired
+    ratio = LOGGED.rankings.scores / LOGGED.rankings.costs
+    kept, cut = np.where(acquired, ratio, np.inf).min(axis=1), np.where(acquired, -np.inf, ratio).max(axis=1)
+    assert (acquired.sum(axis=1) == 2).all()
+    assert (kept >= cut).all()
+
+
+def test_ratio_order_is_score_order_where_all_costs_are_equal() -> None:
+    outcomes = Cell("retail", "claude", ("cam-df", "cam-df, ratio order"), splits=3).run()
+    assert np.array_equal(outcomes.values["cam-df"], outcomes.values["cam-df, ratio order"], equal_nan=True)
+
+
+def test_every_contestant_plays_a_cell_to_the_end() -> None:
+    outcomes = Cell("airline", "minilm", tuple(CONTESTANTS), splits=2, dispersion=1.0, value="partial").run()
+    assert set(outcomes.values) == {*CONTESTANTS, ORACLE}
+    assert all(np.isfinite(outcomes.mean(name)) for name in outcomes.values)
+
+
+# Running
+
+
+def _same(first: Outcomes, second: Outcomes) -> bool:
+    return first.values.keys() == second.values.keys() and all(
+        np.array_equal(first.values[name], second.values[name], equal_nan=True) for name in first.values
+    )
+
+
+def test_results_do_not_depend_on_the_number_of_workers() -> None:
+    cells = [replace(SMALL, seed=seed) for seed in range(3)]
+    one, two = run_cells(cells, workers=1), run_cells(cells, workers=2)
+    assert list(one) == list(two) == cells
+    assert all(_same(one[cell], two[cell]) for cell in cells)
+
+
+def test_interrupted_work_resumes_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cells = [replace(SMALL, seed=seed) for seed in range(3)]
+    reported: list[int] = []
+
+    def stop_after_two(done: int, total: int, left: float) -> None:
+        reported.append(done)
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_cells(cells, workers=1, cache=tmp_path, report=stop_after_two)
+    assert len(list(tmp_path.glob("*.npz"))) == 2
+    ran: list[Cell] = []
+    run = Cell.run
+
+    def counted(cell: Cell) -> Outcomes:
+        ran.append(cell)
+        return run(cell)
+
+    monkeypatch.setattr(Cell, "run", counted)
+    again = run_cells(cells, workers=1, cache=tmp_path)
+    assert ran == cells[2:]
+    assert all(_same(again[cell], run(cell)) for cell in cells)
+
+
+# Assessing
+
+
+def test_a_policy_that_pays_is_said_to_pay() -> None:
+    logged = datasets.load("workbench", "minilm", dispersion=1.0)
+    payoff = camdf.Payoff(0.12, "partial")
+    verdict = assess(camdf.CAMDFLite, logged, payoff, splits=4)
+    assert verdict.pays
+    assert verdict.verdict.startswith("pays: +0.")
+    assert "this policy" in verdict.table()
+
+
+def test_a_policy_that_loses_is_told_what_to_ship_instead() -> None:
+    found = assess(lambda: Fixed(camdf.AcquireAll()), LOGGED, camdf.Payoff(0.3), splits=4)
+    assert not found.pays
+    assert found.verdict.startswith("does not pay: -")
+    assert f"ship the {found.best_rule} rule" in found.verdict
+
+
+def test_a_tie_is_not_called_a_win() -> None:
+    found = assess(camdf.FixedK, LOGGED, PAYOFF, splits=4, rules={"fixed-k": camdf.FixedK})
+    assert found.verdict.startswith("not shown to pay: +0.000 over the best simple rule (fixed-k)")
+
+
+# Stored results
+
+
+def _tiny_study() -> Study:
+    entry = Entry("margin", "airline", (SMALL,), Difference("cam-df-lite", "fixed-k"))
+    return Study("tiny", "A tiny study", "nowhere", "all", (entry, Entry("k", "airline", (SMALL,), Mean("fixed-k"))))
+
+
+def test_stored_results_are_read_back_as_they_were(tmp_path: Path) -> None:
+    outcomes = run_cells([SMALL], workers=1)
+    results = store(tmp_path, [_tiny_study()], outcomes)
+    stored = read(tmp_path)
+    assert stored.results == results
+    assert disagreements(stored, outcomes) == []
+
+
+def test_a_changed_result_is_noticed(tmp_path: Path) -> None:
+    outcomes = run_cells([SMALL], workers=1)
+    store(tmp_path, [_tiny_study()], outcomes)
+    stored = read(tmp_path)
+    stored.means[SMALL.key]["fixed-k"]["payoff"] += 0.001
+    assert "fixed-k payoff" in disagreements(stored, outcomes)[0]
+    (tmp_path / "figures.parquet").write_bytes((tmp_path / "cells.parquet").read_bytes())
+    with pytest.raises(ValueError, match=r"is not the file that digest\.json names"):
+        read(tmp_path)
+
+
+def test_a_sample_holds_every_domain_and_enough_cells() -> None:
+    cells = [replace(SMALL, domain=domain, seed=seed) for domain in ("retail", "airline") for seed in range(9)]
+    chosen = sample(cells, 5, seed=1)
+    assert {cell.domain for cell in chosen} == {"retail", "airline"}
+    assert len(set(chosen)) == 5
+    assert chosen == sample(cells, 5, seed=1)
+    assert len(sample(cells, 1, seed=1)) == 2
