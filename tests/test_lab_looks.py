@@ -32,7 +32,7 @@ def study(name: str, rows: tuple[str, ...], columns: tuple[str, ...], differs: s
 
 
 def result(name: str, row: str, column: str, ours: Figure, paper: Figure | None) -> Result:
-    return Result(name, row, column, ours, paper, *judge(ours, paper))
+    return Result(name, row, column, ours, paper, ours, paper, *judge(ours, paper))
 
 
 WIN, LOSS, UNCLEAR = (

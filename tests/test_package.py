@@ -15,6 +15,8 @@ import pytest
 
 import camdf
 from camdf.core.features import COLUMNS
+from camdf.lab.pages import markdown_page
+from camdf.lab.results import read
 
 ROOT = Path(__file__).parents[1]
 MODULES = sorted(module.name for module in pkgutil.walk_packages(camdf.__path__, "camdf."))
@@ -61,6 +63,17 @@ def test_examples_in_the_readme_run_and_print_what_they_say(
 def test_the_table_of_columns_in_the_docs_is_the_feature_map() -> None:
     rows = re.findall(r"^\| `(\w+)` \| (.*?) \|", (ROOT / "docs" / "features.md").read_text(), flags=re.M)
     assert rows == [(name, (column.__doc__ or "").strip()) for name, column in COLUMNS.items()]
+
+
+def test_the_replication_page_is_what_the_stored_results_say() -> None:
+    page = (ROOT / "docs" / "replication.md").read_text(encoding="utf-8")
+    assert page == markdown_page(read(ROOT / "results").results)
+
+
+def test_every_picture_that_a_document_shows_is_there() -> None:
+    for document in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+        for picture in re.findall(r"!\[[^]]*\]\(([^)]+)\)", document.read_text(encoding="utf-8")):
+            assert (document.parent / picture).is_file(), (document.name, picture)
 
 
 def test_nothing_in_the_repository_names_a_machine() -> None:

@@ -12,8 +12,9 @@ from camdf._version import __version__
 from camdf.core.payoff import VALUES, Payoff
 from camdf.datasets.own import read
 from camdf.datasets.records import DataError
-from camdf.policies.artifact import ArtifactError, Training, load, save
+from camdf.policies.artifact import ArtifactError, load, save
 from camdf.policies.linear import MissingExtraError
+from camdf.policies.training import Training
 
 if TYPE_CHECKING:
     from camdf.core.rankings import LoggedTasks
@@ -71,9 +72,9 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("--cells", type=int, default=12, help="how many cells at least (default: 12)")
     check.add_argument("--seed", type=int, default=0, help="which sample (default: 0)")
     check.set_defaults(run=_check)
-    report = actions.add_parser("report", help="one HTML page of all stored results, with pictures")
+    report = actions.add_parser("report", help="all stored results as one page, with pictures")
     report.add_argument("--results", type=Path, default=Path("results"), help="stored results (default: results)")
-    report.add_argument("-o", "--output", type=Path, default=Path("report.html"), help="default: report.html")
+    report.add_argument("-o", "--output", type=Path, default=Path("report.html"), help=".html or .md")
     report.set_defaults(run=_report)
     return parser
 
@@ -195,9 +196,12 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _report(options: argparse.Namespace) -> int:
-    from camdf.lab.pages import write_report
+    from camdf.lab.pages import picture_cells, write_html, write_markdown
+    from camdf.lab.results import read
 
-    write_report(options.results, options.output)
+    stored, outcomes = read(options.results), _replayed(picture_cells(), 0, fresh=False)
+    write = write_markdown if options.output.suffix == ".md" else write_html
+    write(stored, outcomes, options.output)
     print(f"wrote {options.output}")
     return 0
 

@@ -52,10 +52,10 @@ def sentences(results: Sequence[Result]) -> list[str]:
     if reasons:
         listed = "; ".join(f"{why} ({count:,})" for why, count in reasons.most_common())
         said.append(f"{counts['cannot be compared']:,} cannot be compared: {listed}.")
-    measured = [result for result in results if result.ours.clear is not None]
+    measured = [result.margin for result in results if result.margin.clear is not None]
     if measured:
-        ahead = sum(bool(result.ours.clear) and result.ours.value > 0 for result in measured)
-        behind = sum(bool(result.ours.clear) and result.ours.value < 0 for result in measured)
+        ahead = sum(bool(margin.clear) and margin.value > 0 for margin in measured)
+        behind = sum(bool(margin.clear) and margin.value < 0 for margin in measured)
         said.append(
             f"Of {_many(len(measured), 'difference')} measured here, the policy under test is clearly ahead in "
             f"{ahead:,}, clearly behind in {behind:,}, and neither in {len(measured) - ahead - behind:,}."
@@ -67,11 +67,11 @@ def largest(results: Iterable[Result], sign: int) -> list[Result]:
     """The largest clear gains (`sign` 1) or losses (-1), one a study, so that no table fills the list alone."""
     best: dict[str, Result] = {}
     for result in results:
-        if result.ours.clear and sign * result.ours.value > 0:
+        if result.margin.clear and sign * result.margin.value > 0:
             held = best.get(result.study)
-            if held is None or sign * result.ours.value > sign * held.ours.value:
+            if held is None or sign * result.margin.value > sign * held.margin.value:
                 best[result.study] = result
-    return sorted(best.values(), key=lambda result: -sign * result.ours.value)[:MOST]
+    return sorted(best.values(), key=lambda result: -sign * result.margin.value)[:MOST]
 
 
 def departures(results: Iterable[Result]) -> list[Result]:
@@ -86,7 +86,7 @@ def departures(results: Iterable[Result]) -> list[Result]:
 
 
 def _distance(result: Result) -> float:
-    return 0.0 if result.paper is None else abs(result.ours.value - result.paper.value)
+    return 0.0 if result.paper_margin is None else abs(result.margin.value - result.paper_margin.value)
 
 
 def _many(count: int, noun: str) -> str:
@@ -112,10 +112,10 @@ def _summary(results: Sequence[Result], titles: Mapping[str, str]) -> str:
 def _named(heading: str, nothing: str, results: Sequence[Result], titles: Mapping[str, str]) -> str:
     items = []
     for result in results:
-        paper = "" if result.paper is None else f"; paper {_figure(result.paper)}"
+        paper = "" if result.paper_margin is None else f"; paper {_figure(result.paper_margin)}"
         link = f'<a href="#{_anchor(result.study)}">{escape(titles[result.study])}</a>'
         place = f"{escape(result.row)}, {escape(result.column)}: {escape(result.why)}"
-        items.append(f"<li><b>{_figure(result.ours)}</b>{paper}<br>{place}<br>{link}</li>")
+        items.append(f"<li><b>{_figure(result.margin)}</b>{paper}<br>{place}<br>{link}</li>")
     body = f"<ol>{''.join(items)}</ol>" if items else f"<p>{nothing}</p>"
     return f"<div><h3>{heading}</h3>{body}</div>"
 
@@ -132,6 +132,14 @@ def _contents(studies: Sequence[Study], results: Sequence[Result]) -> str:
         '<nav id="contents"><h2>Contents</h2><table class="contents"><thead><tr><th scope="col">study</th>'
         f'{heads}<th scope="col"></th></tr></thead><tbody>{"".join(rows)}</tbody></table></nav>'
     )
+
+
+def _lead(result: Result) -> str:
+    """The judged margin, where the number itself is a level."""
+    if result.margin == result.ours:
+        return ""
+    theirs = "" if result.paper_margin is None else f", paper {_figure(result.paper_margin)}"
+    return f'<span class="paper">lead over it {_figure(result.margin)}{theirs}</span>'
 
 
 def _bar(counts: Mapping[str, int]) -> str:
@@ -168,7 +176,7 @@ def _cell(column: str, result: Result | None) -> str:
         return '<td class="none"></td>'
     paper = "" if result.paper is None else f'<span class="paper">paper {_figure(result.paper)}</span>'
     verdict = _verdict(result.verdict, result.verdict, result.why)
-    return f'<td data-label="{escape(column)}"><span>{_figure(result.ours)}</span>{paper}{verdict}</td>'
+    return f'<td data-label="{escape(column)}"><span>{_figure(result.ours)}</span>{paper}{_lead(result)}{verdict}</td>'
 
 
 def _verdict(verdict: str, text: str, why: str = "") -> str:

@@ -18,6 +18,9 @@ from camdf.policies.linear import MissingExtraError
 
 FIGURES, CELLS, DIGEST = "figures.parquet", "cells.parquet", "digest.json"
 
+SIDES = ("ours", "paper", "margin", "paper_margin")
+"""The figures of a result."""
+
 AGREEMENT = 1e-6
 """A recomputed mean may differ from the stored one by so much: other processors round differently, and no more."""
 
@@ -86,21 +89,21 @@ def sample(cells: Iterable[Cell], count: int, seed: int) -> list[Cell]:
 
 def _flat(result: Result) -> dict[str, Any]:
     flat: dict[str, Any] = {name: getattr(result, name) for name in ("study", "row", "column", "verdict", "why")}
-    for side, figure in (("ours", result.ours), ("paper", result.paper)):
+    for side in SIDES:
+        figure: Figure | None = getattr(result, side)
         parts = dict.fromkeys(("value", "low", "high", "clear")) if figure is None else asdict(figure)
         flat |= {f"{side}_{name}": part for name, part in parts.items()}
     return flat
 
 
 def _unflat(row: Mapping[str, Any]) -> Result:
-    ours, paper = (
-        None
+    sides: dict[str, Any] = {
+        side: None
         if row[f"{side}_value"] is None
         else Figure(*(row[f"{side}_{part}"] for part in ("value", "low", "high", "clear")))
-        for side in ("ours", "paper")
-    )
-    assert ours is not None
-    return Result(row["study"], row["row"], row["column"], ours, paper, row["verdict"], row["why"])
+        for side in SIDES
+    }
+    return Result(row["study"], row["row"], row["column"], verdict=row["verdict"], why=row["why"], **sides)
 
 
 def _digest(rows: list[dict[str, Any]]) -> str:

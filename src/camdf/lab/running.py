@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from camdf._version import __version__
+import camdf
 from camdf.lab.cells import Cell
 from camdf.lab.replay import Outcomes
 
@@ -21,8 +21,16 @@ Report = Callable[[int, int, float], None]
 
 
 def default_cache() -> Path:
-    """Where finished cells are kept: the folder named by CAMDF_CACHE, else one in the home directory."""
-    return Path(os.environ.get("CAMDF_CACHE", "~/.cache/camdf")).expanduser() / f"cells-{__version__}"
+    """Where finished cells are kept: the folder named by CAMDF_CACHE, else one in the home directory.
+
+    Its last part is a digest of this package's code and data, so that no cell outlives what it was computed with.
+    """
+    sha = hashlib.sha256()
+    package = Path(camdf.__file__).parent
+    for path in sorted([*package.rglob("*.py"), *package.rglob("*.npz")]):
+        sha.update(path.read_bytes())
+    home = Path(os.environ.get("CAMDF_CACHE", "~/.cache/camdf")).expanduser()
+    return home / f"cells-{sha.hexdigest()[:16]}"
 
 
 def run_cells(

@@ -156,13 +156,19 @@ class Study:
 
 @dataclass(frozen=True)
 class Result:
-    """An entry filled in."""
+    """An entry filled in.
+
+    `margin` is the difference that was judged, and `paper_margin` the paper's: the entry's own numbers, or where these
+    are levels, how far the study's leader is ahead.
+    """
 
     study: str
     row: str
     column: str
     ours: Figure
     paper: Figure | None
+    margin: Figure
+    paper_margin: Figure | None
     verdict: str
     why: str
 
@@ -173,11 +179,12 @@ def fill(study: Study, outcomes: Mapping[Cell, Outcomes]) -> list[Result]:
     for entry in study.entries:
         found = [outcomes[cell] for cell in entry.cells]
         ours = entry.quantity.of(found)
-        if entry.contrast is None:
-            verdict, why = judge(ours, entry.paper)
-        else:
-            verdict, why = judge(entry.contrast.of(found), entry.paper_contrast)
-        results.append(Result(study.name, entry.row, entry.column, ours, entry.paper, verdict, why))
+        margin, theirs = ours, entry.paper
+        if entry.contrast is not None:
+            margin, theirs = entry.contrast.of(found), entry.paper_contrast
+        results.append(
+            Result(study.name, entry.row, entry.column, ours, entry.paper, margin, theirs, *judge(margin, theirs))
+        )
     return results
 
 

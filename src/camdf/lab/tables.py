@@ -123,6 +123,9 @@ def _markdown_cell(result: Result | None) -> str:
         return ""
     lines = [_markdown_figure(result.ours)]
     lines += [f"paper {_markdown_figure(result.paper)}"] if result.paper is not None else []
+    if result.margin != result.ours:
+        theirs = "" if result.paper_margin is None else f", paper {_markdown_figure(result.paper_margin)}"
+        lines.append(f"lead over it {_markdown_figure(result.margin)}{theirs}")
     verdict = {"differs": "**differs**", "cannot be compared": ""}.get(result.verdict, result.verdict)
     return "<br>".join(filter(None, [*lines, verdict]))
 
