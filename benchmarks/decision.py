@@ -90,35 +90,35 @@ def many_tasks(n: int, m: int = 7) -> LoggedTasks:
     return logged.take(np.arange(n) % len(logged))
 
 
+def times_slower(slow: Callable[[], object], fast: Callable[[], object], rounds: int = 5) -> float:
+    """How many calls of `fast` fit into one of `slow`: both run for the same time in turn; the median of the rounds."""
+    ratios = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        slow()
+        taken = time.perf_counter() - start
+        calls, start = 0, time.perf_counter()
+        while time.perf_counter() - start < taken:
+            fast()
+            calls += 1
+        ratios.append(taken / ((time.perf_counter() - start) / calls))
+    return float(np.median(ratios))
+
+
 def batch(policy_name: str, m: int = 7) -> dict[str, float]:
     """A million states at once against one decision at a time, and the growth of time and memory with the batch."""
     policy = POLICIES[policy_name]().fit(sample_tasks(seed=0, tools=m), PAYOFF)
-    one = many_tasks(1).rankings
-    million = many_tasks(1_000_000 // m).rankings
-    small = many_tasks(10_000 // m).rankings
-    large = many_tasks(10_000_000 // m).rankings
-    single, together, few, many = (float("inf"),) * 4
-    for _ in range(4):
-        single = min(single, side_by_side([lambda: policy.decide(one, PAYOFF)])[0] / m)
-        together = min(
-            together,
-            side_by_side([lambda: policy.decide(million, PAYOFF)], rounds=2, repeats=1)[0] / million.scores.size,
-        )
-        few = min(
-            few, side_by_side([lambda: policy.decide(small, PAYOFF)], rounds=20, repeats=5)[0] / small.scores.size
-        )
-        many = min(
-            many, side_by_side([lambda: policy.decide(large, PAYOFF)], rounds=1, repeats=1)[0] / large.scores.size
-        )
+    one, small, million, large = (many_tasks(n // m).rankings for n in (m, 10_000, 1_000_000, 10_000_000))
+    together = times_slower(lambda: policy.decide(million, PAYOFF), lambda: policy.decide(one, PAYOFF), rounds=9)
+    growth = times_slower(lambda: policy.decide(large, PAYOFF), lambda: policy.decide(small, PAYOFF))
     tracemalloc.start()
     decisions = policy.decide(large, PAYOFF)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     answer = sum(part.nbytes for part in vars(decisions).values())
     return {
-        f"{policy_name}: one decision / batch, per state": single / together,
-        f"{policy_name}: batch, nanoseconds per state": together * 1e9,
-        f"{policy_name}: time per state, 10^7 / 10^4": many / few,
+        f"{policy_name}: one decision / batch, per state": len(million) / together,
+        f"{policy_name}: time per state, 10^7 / 10^4": growth * len(small) / len(large),
         f"{policy_name}: workspace beside the answer at 10^7 states, MB": (peak - answer) / 1e6,
     }
 
