@@ -8,6 +8,8 @@ from camdf.core.rankings import LoggedTasks, Rankings
 from camdf.core.resampling import Interval, paired_bootstrap
 from camdf.policies.artifact import ArtifactError, load, save
 from camdf.policies.base import NotFittedError, Policy
+from camdf.policies.by_depth import ExpectedPayoffByDepth
+from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf.policies.camdf import CAMDF, AggregateOnlyDF, CAMDFLite, GapRegression
 from camdf.policies.linear import MissingExtraError
 from camdf.policies.oracle import prefix_oracle
@@ -32,6 +34,8 @@ __all__ = [
     "CAMDFLite",
     "ConstantSet",
     "Decisions",
+    "ExpectedPayoffByDepth",
+    "ExpectedPayoffBySet",
     "FixedK",
     "GapRegression",
     "Interval",

@@ -285,6 +285,31 @@ class LoggedTasks:
         return sha.hexdigest()
 
 
+def joined(first: LoggedTasks, second: LoggedTasks) -> LoggedTasks:
+    """The tasks of both, over one catalogue."""
+    catalogue = tuple(dict.fromkeys(first.rankings.catalogue + second.rankings.catalogue))
+    position = {name: i for i, name in enumerate(catalogue)}
+    width = max(first.rankings.width, second.rankings.width)
+    both = [part.padded_to(width) for part in (first, second)]
+    ids = [np.array([*(position[name] for name in p.rankings.catalogue), -1])[p.rankings.tool_ids] for p in both]
+    marks = [part.rankings.preselected for part in both]
+    rankings = Rankings(
+        np.concatenate([part.rankings.scores for part in both]),
+        np.concatenate([part.rankings.costs for part in both]),
+        np.concatenate([part.rankings.lengths for part in both]),
+        np.concatenate(ids),
+        catalogue,
+        None if marks[0] is None or marks[1] is None else np.concatenate([marks[0], marks[1]]),
+    )
+    return LoggedTasks(
+        rankings,
+        *(
+            np.concatenate([getattr(part, name) for part in both])
+            for name in ("required", "n_required", "task_ids", "groups")
+        ),
+    )
+
+
 def _listed(lengths: Ints, width: int) -> Bools:
     listed: Bools = np.arange(width) < lengths[:, None]
     return listed

@@ -1,4 +1,4 @@
-"""The stopping problem along a ranking: frontier, gap, training targets (Algorithm A1) and the scan (Algorithm A2)."""
+"""The stopping problem along a ranking: frontier, gaps, training targets (Algorithm A1) and the scan (Algorithm A2)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,54 @@ class Targets:
 
 def hindsight_targets(logged: LoggedTasks, payoff: Payoff) -> Targets:
     """Algorithm A1: stop where the gap is not negative (a tie stops), weigh by |gap| + 0.0001."""
-    delta = gap(payoff.by_depth(logged))
+    return _targets(gap(payoff.by_depth(logged)), logged)
+
+
+def on_policy_targets(logged: LoggedTasks, payoff: Payoff, stop: Bools) -> Targets:
+    """Algorithm A1 with the on-policy gap of a stop pattern (n, m) in place of the gap in hindsight.
+
+    With the hindsight labels as the pattern these are the hindsight targets: the paper's target supposes that whoever
+    goes on is an oracle from the next depth on.
+    """
+    return _targets(on_policy_gap(payoff.by_depth(logged), stop), logged)
+
+
+def realised(payoffs: Floats, stop: Bools) -> Floats:
+    """V_t: what a walk that goes on from depth t is paid; U_t where the pattern stops, else V_{t+1}, and V_m = U_m.
+
+    (n, m + 1) and (n, m) to (n, m + 1). `payoffs` repeat past a list's end, so a pattern may say anything at padding.
+    """
+    depth = np.arange(payoffs.shape[1])
+    stops_at = np.full(payoffs.shape, depth[-1])
+    stops_at[:, :-1] = np.where(stop, depth[:-1], depth[-1])
+    next_stop = np.minimum.accumulate(stops_at[:, ::-1], axis=1)[:, ::-1]
+    paid: Floats = np.take_along_axis(payoffs, next_stop, axis=1)
+    return paid
+
+
+def on_policy_gap(payoffs: Floats, stop: Bools) -> Floats:
+    """D_t = U_t - V_{t+1}: stopping now against walking on as the pattern itself would. (n, m + 1), (n, m) to (n, m).
+
+    Theorem (payoff difference). Take one list, a stop pattern a with gaps D, and any other pattern b. Then
+
+        V_0(b) - V_0(a) = sum over the states t that b visits of (b_t - a_t) * D_t,
+
+    where a pattern is 1 where it stops and 0 where it goes on. Proof: with q_t(1) = U_t and q_t(0) = V_{t+1}(a), the
+    sum of q_t(b_t) - V_t(a) over the states that b visits telescopes to the left side, and V_t(a) = q_t(a_t).
+
+    Three consequences.
+    - Improvement: if b stops exactly where D_t >= 0, no term is negative, so b pays no less than a, from any depth.
+    - The paper's Theorem 1 is the case where a is the oracle: then V = F, D is the gap in hindsight, and regret is the
+      sum of |gap| over the mistakes on the way.
+    - Bayes: nothing is revealed on the way, so the theorem also holds for expectations given what the ranking shows,
+      with E[D_t] for D_t. A pattern that stops exactly where its own E[D_t] >= 0 satisfies
+      E[V_t] = max(E[U_t], E[V_{t+1}]), hence E[V_0] = max over k of E[U_k]: it is the best prefix rule there is. The
+      gap in hindsight has no such fixed point, because E[max over k of U_k] exceeds max over k of E[U_k].
+    """
+    return payoffs[:, :-1] - realised(payoffs, stop)[:, 1:]
+
+
+def _targets(delta: Floats, logged: LoggedTasks) -> Targets:
     return Targets(delta, delta >= 0, np.abs(delta) + WEIGHT_FLOOR, logged.rankings.listed)
 
 

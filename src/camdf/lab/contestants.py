@@ -12,6 +12,8 @@ from camdf.core.features import COST_AUGMENTED, COST_FREE, SCORE_AGGREGATES
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import Ints, LoggedTasks, Rankings
 from camdf.policies.base import Policy
+from camdf.policies.by_depth import ExpectedPayoffByDepth
+from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf.policies.camdf import CAMDF, AggregateOnlyDF, CAMDFLite, GapRegression
 from camdf.policies.predicates import LargestGap, PlugIn, ScoreAtLeast, ScoreMass
 from camdf.policies.simple import AcquireAll, ConstantSet, FixedK, ScorePerCostThreshold, ScoreThreshold
@@ -64,6 +66,9 @@ CONTESTANTS: dict[str, Callable[[], Policy]] = {
     "cam-df, cost-blind": lambda: CAMDF(cost_blind=True),
     "cam-df, no identity, cost-blind": lambda: CAMDF(identity=False, cost_blind=True),
     "cam-df, ratio order": lambda: InRatioOrder(CAMDF()),
+    "cam-df, on-policy": lambda: CAMDF(target="on-policy"),
+    "by-depth": ExpectedPayoffByDepth,
+    "by-set": ExpectedPayoffBySet,
     "gap regression": GapRegression,
     "lite, cost-free": lambda: CAMDFLite(COST_FREE),
     "lite, cost-augmented": lambda: CAMDFLite(COST_AUGMENTED),

@@ -15,6 +15,8 @@ from camdf._version import __version__
 from camdf.core.payoff import VALUES, Payoff
 from camdf.policies import fields
 from camdf.policies.base import FittedPolicy, NotFittedError, Policy
+from camdf.policies.by_depth import ExpectedPayoffByDepth
+from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf.policies.camdf import CAMDF, AggregateOnlyDF, CAMDFLite, GapRegression
 from camdf.policies.fields import Field
 from camdf.policies.predicates import LargestGap, PlugIn, ScoreAtLeast, ScoreMass
@@ -36,6 +38,8 @@ LIBRARY: tuple[type[Policy], ...] = (
     CAMDF,
     CAMDFLite,
     ConstantSet,
+    ExpectedPayoffByDepth,
+    ExpectedPayoffBySet,
     FixedK,
     GapRegression,
     KeywordRule,

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from camdf.core.features import AGGREGATES, FULL, LITE
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import LoggedTasks, Rankings
-from camdf.core.stopping import hindsight_targets
+from camdf.core.stopping import Targets, hindsight_targets, on_policy_targets, realised
 from camdf.policies import fields
 from camdf.policies.linear import LinearModel, fit_logistic, fit_ridge
 from camdf.policies.stopping import StoppingPolicy
+
+MOST_ROUNDS = 10
+"""An on-policy fit refits at most so often after the first: by then it has mostly settled, or goes round in circles."""
 
 
 class CAMDF(StoppingPolicy):
@@ -22,10 +25,22 @@ class CAMDF(StoppingPolicy):
 
     `weights="uniform"` drops the regret weights, `identity=False` the next-tool columns, `threshold=None` tunes the
     stop threshold on validation: the paper's ablations and controls.
+
+    `target="on-policy"` changes the target alone. The gap in hindsight supposes that whoever goes on will stop at the
+    best later prefix, which only an oracle can; the on-policy gap takes the payoff that the policy itself realises
+    from the next depth on (`core.stopping.on_policy_gap`). That depends on the policy, so fitting alternates: the
+    targets of the last fit's stops, then a fit to them, beginning with the hindsight fit, until the stops repeat or
+    after ten rounds. Linear models often cycle instead of settling, so the fit with the highest mean payoff on the
+    training tasks is kept, the later of two that tie; it never pays less there than the hindsight fit. During the
+    rounds a policy whose threshold is tuned stops at 0.5.
     """
 
     kind = "cam-df"
-    fields = {**StoppingPolicy.fields, "weights": fields.choice("regret", "uniform")}
+    fields = {
+        **StoppingPolicy.fields,
+        "weights": fields.choice("regret", "uniform"),
+        "target": fields.choice("hindsight", "on-policy"),
+    }
 
     def __init__(
         self,
@@ -34,17 +49,40 @@ class CAMDF(StoppingPolicy):
         identity: bool = True,
         cost_blind: bool = False,
         weights: Literal["regret", "uniform"] = "regret",
+        target: Literal["hindsight", "on-policy"] = "hindsight",
         threshold: float | None = 0.5,
         grid: Sequence[float] | None = None,
     ) -> None:
         super().__init__(columns, identity=identity, cost_blind=cost_blind, threshold=threshold, grid=grid)
         self.weights = weights
+        self.target = target
 
     def learn(self, logged: LoggedTasks, seen: Rankings, payoff: Payoff, tools: tuple[str, ...]) -> LinearModel:
-        targets = hindsight_targets(logged, payoff)
+        if self.target == "hindsight":
+            return self._classifier(hindsight_targets(logged, payoff), seen, payoff, tools)
+        if self.target != "on-policy":
+            raise ValueError(f"The 'target' of CAMDF must be 'hindsight' or 'on-policy'. Got {self.target!r} instead.")
+        rounds = list(self._rounds(logged, seen, payoff, tools))
+        return max(reversed(rounds), key=lambda each: each[0])[1]
+
+    def _classifier(self, targets: Targets, seen: Rankings, payoff: Payoff, tools: tuple[str, ...]) -> LinearModel:
         labels = targets.stop if self.stops_above else ~targets.stop
         weights = targets.weight if self.weights == "regret" else None
         return fit_logistic(seen, payoff, self.columns, tools, targets.state, labels, weights)
+
+    def _rounds(
+        self, logged: LoggedTasks, seen: Rankings, payoff: Payoff, tools: tuple[str, ...]
+    ) -> Iterator[tuple[float, LinearModel]]:
+        """Summed training payoff and model of every round, until the stops repeat: from there on all would repeat."""
+        payoffs, listed = payoff.by_depth(logged), seen.listed
+        cutoff = self.cutoff(0.5 if self.threshold is None else self.threshold, payoff)
+        stop = hindsight_targets(logged, payoff).stop
+        patterns: set[bytes] = set()
+        while len(patterns) <= MOST_ROUNDS and (pattern := stop[listed].tobytes()) not in patterns:
+            patterns.add(pattern)
+            model = self._classifier(on_policy_targets(logged, payoff, stop), seen, payoff, tools)
+            stop = self.stops(model.evidence(seen, payoff), cutoff)
+            yield float(realised(payoffs, stop)[:, 0].sum()), model
 
 
 class CAMDFLite(CAMDF):
@@ -63,11 +101,18 @@ class CAMDFLite(CAMDF):
         identity: bool = False,
         cost_blind: bool = False,
         weights: Literal["regret", "uniform"] = "regret",
+        target: Literal["hindsight", "on-policy"] = "hindsight",
         threshold: float | None = None,
         grid: Sequence[float] | None = None,
     ) -> None:
         super().__init__(
-            columns, identity=identity, cost_blind=cost_blind, weights=weights, threshold=threshold, grid=grid
+            columns,
+            identity=identity,
+            cost_blind=cost_blind,
+            weights=weights,
+            target=target,
+            threshold=threshold,
+            grid=grid,
         )
 
 
@@ -87,11 +132,18 @@ class AggregateOnlyDF(CAMDF):
         identity: bool = False,
         cost_blind: bool = False,
         weights: Literal["regret", "uniform"] = "regret",
+        target: Literal["hindsight", "on-policy"] = "hindsight",
         threshold: float | None = 0.5,
         grid: Sequence[float] | None = None,
     ) -> None:
         super().__init__(
-            columns, identity=identity, cost_blind=cost_blind, weights=weights, threshold=threshold, grid=grid
+            columns,
+            identity=identity,
+            cost_blind=cost_blind,
+            weights=weights,
+            target=target,
+            threshold=threshold,
+            grid=grid,
         )
 
 

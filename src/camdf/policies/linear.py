@@ -77,7 +77,7 @@ def state_matrix(
 
 def logistic_pipeline(matrix: Floats, labels: Bools, weights: Floats | None, max_iter: int = 400) -> Pipeline:
     """The paper's learner: standardised columns, L2 logistic regression, liblinear, C = 1."""
-    linear_model, pipeline, preprocessing = _sklearn()
+    linear_model, pipeline, preprocessing = scikit_learn()
     model = pipeline.Pipeline(
         [
             ("scale", preprocessing.StandardScaler()),
@@ -89,7 +89,7 @@ def logistic_pipeline(matrix: Floats, labels: Bools, weights: Floats | None, max
 
 def ridge_pipeline(matrix: Floats, targets: Floats) -> Pipeline:
     """Standardised columns and ridge regression with penalty 1, for targets that are not labels."""
-    linear_model, pipeline, preprocessing = _sklearn()
+    linear_model, pipeline, preprocessing = scikit_learn()
     model = pipeline.Pipeline([("scale", preprocessing.StandardScaler()), ("fit", linear_model.Ridge(alpha=1.0))])
     return model.fit(matrix, targets)
 
@@ -144,7 +144,8 @@ model_field = fields.record(
 )
 
 
-def _sklearn() -> tuple[Any, Any, Any]:
+def scikit_learn() -> tuple[Any, Any, Any]:
+    """The modules that fitting needs, or an error that names the extra."""
     try:
         from sklearn import linear_model, pipeline, preprocessing
     except ImportError as error:

@@ -10,7 +10,7 @@ import numpy as np
 
 from camdf.core.decisions import Decisions
 from camdf.core.payoff import Payoff, cost_of
-from camdf.core.rankings import Floats, Ints, LoggedTasks, Rankings
+from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks, Rankings
 from camdf.core.stopping import first_stop
 from camdf.policies import fields
 from camdf.policies.base import FittedPolicy
@@ -113,8 +113,11 @@ class StoppingPolicy(FittedPolicy):
 
     def _walk(self, rankings: Rankings, payoff: Payoff, cutoff: float) -> tuple[Ints, Floats]:
         evidence = self.evidence(rankings, payoff)
-        stop = evidence >= cutoff if self.stops_above else evidence < cutoff
-        return first_stop(stop, rankings.lengths), evidence
+        return first_stop(self.stops(evidence, cutoff), rankings.lengths), evidence
+
+    def stops(self, evidence: Floats, cutoff: float) -> Bools:
+        """(n, m): the states whose evidence says stop."""
+        return evidence >= cutoff if self.stops_above else evidence < cutoff
 
     def verify(self) -> None:
         if self.model_.columns != self.columns:

@@ -1,0 +1,65 @@
+"""Choose the set, not the depth: the tools that maximise expected payoff at the prices of this very request."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+
+from camdf.core.decisions import Decisions
+from camdf.core.payoff import Payoff
+from camdf.core.rankings import Bools, Floats, LoggedTasks, Rankings, joined
+from camdf.core.sets import expected_shares, sufficiency_by_cut, value_order
+from camdf.policies import fields
+from camdf.policies.base import NotFittedError, Policy
+from camdf.policies.membership import HeldOut, MembershipModel, fit_membership, model_field
+
+
+class ExpectedPayoffBySet(Policy):
+    """Learns once how likely each candidate is to be required; then decides at any cost pressure, prices and value.
+
+    Under the exact payoff it keeps the best cut of the order by -log(1 - p_j) / c_j; under the partial payoff it keeps
+    j where E[1{j required} / number required] >= lambda * c_j. It may skip an expensive tool in the middle of the
+    ranking, and needs no new fit when prices change. `identity` lets tools of a shared catalogue of at most 64 differ.
+    """
+
+    kind = "by-set"
+    fields = {"identity": fields.flag, "model_": model_field}
+    model_: MembershipModel
+
+    def __init__(self, identity: bool = True) -> None:
+        self.identity = identity
+
+    def fit(self, logged: LoggedTasks, payoff: Payoff, validation: LoggedTasks | None = None) -> Self:
+        self.learn(logged if validation is None else joined(logged, validation))
+        return self
+
+    def learn(self, logged: LoggedTasks) -> HeldOut:
+        """Fit, and return what models that had not seen each task's group say about it."""
+        self.model_, held = fit_membership(logged, self.identity)
+        return held
+
+    def decide(self, rankings: Rankings, payoff: Payoff) -> Decisions:
+        if "model_" not in self.__dict__:
+            raise NotFittedError("This ExpectedPayoffBySet has not been fitted. Call fit, or load a saved policy.")
+        probability, holds = self.model_.probabilities(rankings)
+        return Decisions(self.choose(rankings, payoff, probability, holds), evidence=probability)
+
+    def choose(self, rankings: Rankings, payoff: Payoff, probability: Floats, holds: Floats) -> Bools:
+        """(n, m): the best set of each task, given the probabilities."""
+        if payoff.value == "exact":
+            return self._exact(rankings, payoff, probability, holds)
+        if payoff.value == "partial":
+            share = expected_shares(probability, rankings.listed, np.array(self.model_.missing))
+            return (share >= payoff.cost_pressure * rankings.costs) & rankings.listed
+        raise ValueError("ExpectedPayoffBySet knows the values 'exact' and 'partial'. Use CAMDF for one of your own.")
+
+    def _exact(self, rankings: Rankings, payoff: Payoff, probability: Floats, holds: Floats) -> Bools:
+        order, log_not = value_order(probability, rankings.costs, rankings.listed)
+        chance = self.model_.calibrated(sufficiency_by_cut(log_not)) * holds[:, None]
+        cost = np.zeros(chance.shape)
+        np.cumsum(np.take_along_axis(rankings.costs, order, axis=1), axis=1, out=cost[:, 1:])
+        depth = (chance - payoff.cost_pressure * cost).argmax(axis=1)
+        acquired = np.zeros(rankings.scores.shape, dtype=bool)
+        np.put_along_axis(acquired, order, np.arange(rankings.width) < depth[:, None], axis=1)
+        return acquired & rankings.listed
