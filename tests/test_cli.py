@@ -24,7 +24,7 @@ def test_fit_writes_a_policy_and_says_in_a_sentence_whether_it_pays(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = tmp_path / "policy.json"
-    code = main(["fit", str(data), "-o", str(output), "--cost-pressure", "0.12", "--splits", "4"])
+    code = main(["fit", str(data), "-o", str(output), "--cost-pressure", "0.12", "--splits", "4", "--policy", "cam-df"])
     printed = capsys.readouterr().out
     assert code == 0
     assert "28 tasks, 18 groups" in printed
@@ -76,12 +76,24 @@ def test_what_cannot_run_says_why_and_exits_with_2(
     assert message in error
 
 
-def test_a_policy_that_names_no_payoff_cannot_be_evaluated(
+def test_a_policy_that_serves_any_payoff_is_evaluated_at_a_named_one(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     camdf.save(camdf.PlugIn(), tmp_path / "plug-in.json")
     assert main(["evaluate", str(tmp_path / "plug-in.json"), str(data)]) == 2
-    assert "names no payoff" in capsys.readouterr().err
+    assert "Name one: --cost-pressure or --task-worth" in capsys.readouterr().err
+    assert main(["evaluate", str(tmp_path / "plug-in.json"), str(data), "--cost-pressure", "0.1", "--splits", "4"]) == 0
+
+
+def test_the_default_policy_is_fitted_once_and_evaluated_at_another_pressure(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "policy.json"
+    assert main(["fit", str(data), "-o", str(output), "--cost-pressure", "0.12", "--splits", "4"]) == 0
+    assert camdf.load(output).kind == "by-set"
+    again = ["evaluate", str(output), str(data), "--cost-pressure", "0.3", "--value", "partial", "--splits", "4"]
+    assert main(again) == 0
+    assert "Payoff: partial value minus 0.3 times cost" in capsys.readouterr().out
 
 
 def test_lab_list_names_every_study_and_what_is_not_replicated(capsys: pytest.CaptureFixture[str]) -> None:
@@ -95,3 +107,20 @@ def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--version"])
     assert capsys.readouterr().out == f"camdf {camdf.__version__}\n"
+
+
+def test_calibrate_finds_the_pressure_of_a_promise_or_a_budget_and_refuses_its_own_training_tasks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logged = datasets.load("metatool", "minilm")
+    for name, part in (("old", logged.take(slice(0, 250))), ("new", logged.take(slice(250, None)))):
+        datasets.write_jsonl(part, tmp_path / f"{name}.jsonl")
+    old, new, policy = (str(tmp_path / name) for name in ("old.jsonl", "new.jsonl", "policy.json"))
+    assert main(["fit", old, "-o", policy, "--cost-pressure", "0.12", "--splits", "4"]) == 0
+    capsys.readouterr()
+    assert main(["calibrate", policy, new, "--min-sufficiency", "0.9"]) == 0
+    promised = float(capsys.readouterr().out.split()[-1])
+    assert main(["calibrate", policy, new, "--budget", "3"]) == 0
+    assert 0 < promised < float(capsys.readouterr().out.split()[-1])
+    assert main(["calibrate", policy, old, "--min-sufficiency", "0.9"]) == 2
+    assert "can promise nothing" in capsys.readouterr().err

@@ -11,6 +11,7 @@ from camdf.policies.base import NotFittedError, Policy
 from camdf.policies.by_depth import ExpectedPayoffByDepth
 from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf.policies.camdf import CAMDF, AggregateOnlyDF, CAMDFLite, GapRegression
+from camdf.policies.control import pressure_for_budget, pressure_for_sufficiency
 from camdf.policies.linear import MissingExtraError
 from camdf.policies.oracle import prefix_oracle
 from camdf.policies.predicates import LargestGap, PlugIn, ScoreAtLeast, ScoreMass
@@ -63,5 +64,7 @@ __all__ = [
     "paired_bootstrap",
     "prefix_oracle",
     "preselect_keywords",
+    "pressure_for_budget",
+    "pressure_for_sufficiency",
     "save",
 ]

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from camdf._version import __version__
 from camdf.core.payoff import VALUES, Payoff
@@ -16,10 +16,12 @@ from camdf.policies.artifact import ArtifactError, load, save
 from camdf.policies.linear import MissingExtraError
 from camdf.policies.training import Training
 
+J = TypeVar("J", bound="Job")
+
 if TYPE_CHECKING:
     from camdf.core.rankings import LoggedTasks
-    from camdf.lab.cells import Cell
     from camdf.lab.replay import Outcomes
+    from camdf.lab.running import Job
     from camdf.lab.study import Study
 
 
@@ -47,16 +49,27 @@ def _parser() -> argparse.ArgumentParser:
     fit = commands.add_parser("fit", help="learn a policy from logged tasks and say whether it pays")
     fit.add_argument("data", type=Path, help="logged tasks: .jsonl or .parquet")
     fit.add_argument("-o", "--output", type=Path, required=True, help="where to write the policy (.json)")
-    fit.add_argument("--policy", default="cam-df", help="which policy to fit (default: cam-df)")
-    _add_payoff(fit)
+    fit.add_argument("--policy", default="by-set", help="which policy to fit (default: by-set)")
+    _add_payoff(fit, required=True)
     _add_splits(fit)
     fit.set_defaults(run=_fit)
 
     evaluate = commands.add_parser("evaluate", help="measure a saved policy on logged tasks, beside tuned simple rules")
     evaluate.add_argument("policy", type=Path, help="a policy that camdf saved (.json)")
     evaluate.add_argument("data", type=Path, help="logged tasks: .jsonl or .parquet")
+    _add_payoff(evaluate, required=False)
     _add_splits(evaluate)
     evaluate.set_defaults(run=_evaluate)
+
+    calibrate = commands.add_parser("calibrate", help="find the cost pressure for a promised sufficiency or a budget")
+    calibrate.add_argument("policy", type=Path, help="a by-set or by-depth policy that camdf saved (.json)")
+    calibrate.add_argument("data", type=Path, help="logged tasks that it was not fitted on: .jsonl or .parquet")
+    target = calibrate.add_mutually_exclusive_group(required=True)
+    target.add_argument("--min-sufficiency", type=float, help="share of tasks that get every required tool, as 0.95")
+    target.add_argument("--budget", type=float, help="mean cost a task, in the unit of the costs")
+    calibrate.add_argument("--per-task", action="store_true", help="with --budget: bound every task, not the mean")
+    calibrate.add_argument("--value", choices=sorted(VALUES), default="exact", help="what an acquired set is worth")
+    calibrate.set_defaults(run=_calibrate)
 
     lab = commands.add_parser("lab", help="every table and figure of the paper, on the data that ships")
     actions = lab.add_subparsers(required=True, metavar="ACTION")
@@ -70,8 +83,14 @@ def _parser() -> argparse.ArgumentParser:
     check = actions.add_parser("check", help="replay a sample of cells and compare with the stored results")
     check.add_argument("--results", type=Path, default=Path("results"), help="stored results (default: results)")
     check.add_argument("--cells", type=int, default=12, help="how many cells at least (default: 12)")
+    check.add_argument("--sweeps", type=int, default=2, help="how many sweeps of the frontier (default: 2)")
     check.add_argument("--seed", type=int, default=0, help="which sample (default: 0)")
     check.set_defaults(run=_check)
+    frontier = actions.add_parser("frontier", help="the grid of all domains, values, pressures and dispersions")
+    frontier.add_argument("--workers", type=int, default=0, help="processes (default: one a core)")
+    frontier.add_argument("--into", type=Path, default=Path("results"), help="where frontier.csv goes")
+    frontier.add_argument("--page", type=Path, help="also write the page, as docs/past-the-paper.md")
+    frontier.set_defaults(run=_frontier)
     report = actions.add_parser("report", help="all stored results as one page, with pictures")
     report.add_argument("--results", type=Path, default=Path("results"), help="stored results (default: results)")
     report.add_argument("-o", "--output", type=Path, default=Path("report.html"), help=".html or .md")
@@ -79,8 +98,8 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_payoff(parser: argparse.ArgumentParser) -> None:
-    pressure = parser.add_mutually_exclusive_group(required=True)
+def _add_payoff(parser: argparse.ArgumentParser, required: bool) -> None:
+    pressure = parser.add_mutually_exclusive_group(required=required)
     pressure.add_argument("--cost-pressure", type=float, help="price of one unit of tool cost in solved tasks, as 0.12")
     pressure.add_argument("--task-worth", type=float, help="worth of a solved task in the unit of the costs, as 0.40")
     parser.add_argument("--value", choices=sorted(VALUES), default="exact", help="what an acquired set is worth")
@@ -125,9 +144,10 @@ def _evaluate(options: argparse.Namespace) -> int:
     from camdf.lab.assess import Fixed, assess
 
     policy, logged = load(options.policy), read(options.data)
-    payoff = getattr(policy, "payoff_", None)
+    chosen = options.cost_pressure is not None or options.task_worth is not None
+    payoff = _payoff(options) if chosen else getattr(policy, "payoff_", None)
     if payoff is None:
-        raise ValueError(f"A {policy.kind} policy names no payoff to measure it by. Fit one with: camdf fit")
+        raise ValueError(f"A {policy.kind} policy serves any payoff. Name one: --cost-pressure or --task-worth")
     assessment = assess(lambda: Fixed(policy), logged, payoff, splits=options.splits, seed=options.seed)
     _describe(logged, payoff)
     print(assessment.table())
@@ -135,6 +155,22 @@ def _evaluate(options: argparse.Namespace) -> int:
     if training is not None and training.data_sha256 == logged.digest():
         print("\nThis policy was fitted on these very tasks, which flatters it. Evaluate it on tasks it has not seen.")
     print(f"\n{options.policy} {assessment.verdict}")
+    return 0
+
+
+def _calibrate(options: argparse.Namespace) -> int:
+    from camdf.policies.control import pressure_for_budget, pressure_for_sufficiency
+
+    policy, logged = load(options.policy), read(options.data)
+    training = policy.training_
+    if options.budget is not None:
+        payoff = pressure_for_budget(policy, logged, options.value, budget=options.budget, per_task=options.per_task)
+    elif training is not None and training.data_sha256 == logged.digest():
+        raise ValueError("This policy was fitted on these very tasks, which can promise nothing. Name other tasks.")
+    else:
+        payoff = pressure_for_sufficiency(policy, logged, options.value, min_sufficiency=options.min_sufficiency)
+    _describe(logged, payoff)
+    print(f"--cost-pressure {payoff.cost_pressure!r}")
     return 0
 
 
@@ -177,6 +213,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> int:
+    from camdf.lab import frontier
     from camdf.lab.results import disagreements, read, sample
     from camdf.lab.studies import STUDIES
 
@@ -187,12 +224,30 @@ def _check(options: argparse.Namespace) -> int:
         print(f"{len(missing)} cells have no stored result. Run: camdf lab run all", file=sys.stderr)
         return 1
     again = _replayed(sample(cells, options.cells, options.seed), 0, fresh=True)
-    found = disagreements(stored, again)
+    swept = _replayed(frontier.sample(options.sweeps, options.seed), 0, fresh=True)
+    found = disagreements(stored, again) + frontier.disagreements(frontier.read(options.results), swept)
     for line in found:
         print(line, file=sys.stderr)
-    domains = len({cell.domain for cell in again})
-    print(f"{len(again)} cells of {domains} domains replayed: {len(found)} means disagree with the stored ones")
+    cells_swept = sum(len(sweep.cells) for sweep in swept)
+    print(
+        f"{len(again)} cells of {len({cell.domain for cell in again})} domains and {cells_swept} cells of the frontier "
+        f"replayed: {len(found)} means disagree with the stored ones"
+    )
     return 1 if found else 0
+
+
+def _frontier(options: argparse.Namespace) -> int:
+    from camdf.lab import calibration, frontier, past_the_paper
+
+    rows = frontier.write(options.into, _replayed(frontier.sweeps(), options.workers, fresh=False))
+    calibration.write(options.into, calibration.measure())
+    if options.page is not None:
+        bins = calibration.read(options.into)
+        past_the_paper.write_pictures(rows, bins, options.page.parent / "pictures")
+        options.page.write_text(past_the_paper.page(rows, bins), encoding="utf-8")
+    for name, value in frontier.summary(rows).items():
+        print(f"{value:8.3f}  {name}")
+    return 0
 
 
 def _report(options: argparse.Namespace) -> int:
@@ -214,7 +269,7 @@ def _study(name: str) -> Study:
     return STUDIES[name]
 
 
-def _replayed(cells: Sequence[Cell], workers: int, fresh: bool) -> dict[Cell, Outcomes]:
+def _replayed(cells: Sequence[J], workers: int, fresh: bool) -> dict[J, Outcomes]:
     from camdf.lab.progress import progress
     from camdf.lab.running import default_cache, run_cells
 

@@ -29,7 +29,8 @@ class CandidateView:
     def __init__(self, rankings: Rankings, listed: Floats, required: Floats, base_rate: float) -> None:
         n, m = rankings.scores.shape
         self.scores = scores = rankings.scores
-        self.rank = np.arange(m, dtype=np.float64) + np.zeros((n, 1))
+        self.zeros = np.zeros((n, m))
+        self.rank = np.arange(m, dtype=np.float64) + self.zeros
         self.length = np.maximum(rankings.lengths, 1.0)[:, None]
         self.total = np.maximum(np.cumsum(scores, axis=1)[:, -1:], 1e-9)
         self.top = np.maximum(scores.max(axis=1, keepdims=True), 1e-9)
@@ -67,12 +68,12 @@ CANDIDATE_COLUMNS: dict[str, CandidateColumn] = {
     "share_of_total": lambda view: view.scores / view.total,
     "next_logit": lambda view: logit(view.after),
     "share_of_top_by_rank": lambda view: view.relative * view.log_rank,
-    "list_total": lambda view: view.total + 0.0 * view.rank,
-    "list_top": lambda view: view.top + 0.0 * view.rank,
-    "list_top_logit": lambda view: view.top_logit + 0.0 * view.rank,
-    "list_mean": lambda view: view.mean + 0.0 * view.rank,
-    "list_deviation": lambda view: view.deviation + 0.0 * view.rank,
-    "list_log_length": lambda view: np.log(view.length) + 0.0 * view.rank,
+    "list_total": lambda view: view.total + view.zeros,
+    "list_top": lambda view: view.top + view.zeros,
+    "list_top_logit": lambda view: view.top_logit + view.zeros,
+    "list_mean": lambda view: view.mean + view.zeros,
+    "list_deviation": lambda view: view.deviation + view.zeros,
+    "list_log_length": lambda view: np.log(view.length) + view.zeros,
     "light_history": lambda view: view.light_history,
     "heavy_history": lambda view: view.heavy_history,
     "log_times_listed": lambda view: np.log1p(view.times_listed),
@@ -94,6 +95,6 @@ def candidate_features(rankings: Rankings, listed: Floats, required: Floats, bas
 
 def logit(values: Floats) -> Floats:
     """log(p / (1 - p)), with p kept away from 0 and 1."""
-    kept = np.clip(values, CLIP, 1.0 - CLIP)
+    kept = np.minimum(np.maximum(values, CLIP), 1.0 - CLIP)
     result: Floats = np.log(kept / (1.0 - kept))
     return result

@@ -286,7 +286,7 @@ class LoggedTasks:
 
 
 def joined(first: LoggedTasks, second: LoggedTasks) -> LoggedTasks:
-    """The tasks of both, over one catalogue."""
+    """The tasks of both, over one catalogue; marks are kept where both have them."""
     catalogue = tuple(dict.fromkeys(first.rankings.catalogue + second.rankings.catalogue))
     position = {name: i for i, name in enumerate(catalogue)}
     width = max(first.rankings.width, second.rankings.width)

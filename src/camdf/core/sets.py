@@ -25,21 +25,23 @@ SMALLEST = 1e-9
 
 def value_order(probability: Floats, costs: Floats, listed: Bools) -> tuple[Ints, Floats]:
     """The order in which an exact payoff takes candidates, (n, m) positions, and log(1 - p) in that order."""
-    log_not = np.where(listed, np.log1p(-np.clip(probability, SMALLEST, 1.0 - SMALLEST)), 0.0)
-    keys = np.where(listed, log_not / np.where(listed, costs, 1.0), 1.0)
-    order: Ints = np.argsort(keys, axis=1, kind="stable")
-    return order, np.take_along_axis(log_not, order, axis=1)
+    log_not = np.log1p(-np.minimum(np.maximum(probability, SMALLEST), 1.0 - SMALLEST)) * listed
+    with np.errstate(over="ignore"):  # a candidate that costs next to nothing goes first
+        keys = np.where(listed, log_not / np.where(listed, costs, 1.0), 1.0)
+    order: Ints = keys.argsort(axis=1, kind="stable")
+    return order, log_not[np.arange(len(order))[:, None], order]
 
 
 def sufficiency_by_cut(log_not: Floats) -> Floats:
     """(n, m + 1): P(required within the first k | the list holds all, at least one is required), k = 0 to m."""
     taken = np.zeros((log_not.shape[0], log_not.shape[1] + 1))
-    np.cumsum(log_not, axis=1, out=taken[:, 1:])
+    np.add.accumulate(log_not, axis=1, out=taken[:, 1:])
     everything = taken[:, -1:]
     none = np.exp(everything)
     left = np.exp(np.minimum(everything - taken, 0.0))
-    chance: Floats = np.clip((left - none) / np.maximum(1.0 - none, SMALLEST), 0.0, 1.0)
-    return chance
+    # The floor is below what one candidate of the smallest probability gives, so only an empty list meets it.
+    chance: Floats = (left - none) / np.maximum(1.0 - none, SMALLEST / 2)
+    return np.minimum(np.maximum(chance, 0.0), 1.0)
 
 
 def expected_shares(probability: Floats, listed: Bools, missing: Floats) -> Floats:

@@ -71,7 +71,7 @@ AXIS_NAMES = {"": "cost pressure λ", "lambda": "cost pressure λ", "d": "cost d
 Arguments = ParamSpec("Arguments")
 
 
-def _styled(draw: Callable[Arguments, Picture]) -> Callable[Arguments, Picture]:
+def styled(draw: Callable[Arguments, Picture]) -> Callable[Arguments, Picture]:
     """Draw with the house look, and leave the reader's settings as they were."""
 
     @wraps(draw)
@@ -82,7 +82,7 @@ def _styled(draw: Callable[Arguments, Picture]) -> Callable[Arguments, Picture]:
     return drawn
 
 
-@_styled
+@styled
 def payoff_by_depth(logged: LoggedTasks, payoff: Payoff, outcomes: Outcomes, policies: Mapping[str, str]) -> Picture:
     """The paper's payoff against tools acquired: one common top-k for all tasks, and policies that choose by task.
 
@@ -90,7 +90,7 @@ def payoff_by_depth(logged: LoggedTasks, payoff: Payoff, outcomes: Outcomes, pol
     in hindsight; the shading says on which side of that peak a common depth is too small or too large. The lower panel
     enlarges where the policies stand, with one standard error to either side.
     """
-    picture, (whole, near) = _canvas(COLUMN, 4.6, rows=2)
+    picture, (whole, near) = canvas(COLUMN, 4.6, rows=2)
     common = payoff.by_depth(logged).mean(axis=0)
     points = np.array([(outcomes.mean(policy, "tools"), outcomes.mean(policy)) for policy in policies.values()])
     errors = np.array([outcomes.standard_error(policy) for policy in policies.values()])
@@ -114,14 +114,14 @@ def payoff_by_depth(logged: LoggedTasks, payoff: Payoff, outcomes: Outcomes, pol
     return picture
 
 
-@_styled
+@styled
 def dispersion_curves(outcomes: Mapping[float, Outcomes], policies: Mapping[str, str]) -> Picture:
     """Mean payoff against cost dispersion, one curve a policy, with one standard error to either side.
 
     `outcomes` maps d to the replay at that dispersion; `policies` maps a label to the policy's name. Points that share
     a d stand side by side, so that their bars can be told apart.
     """
-    picture, axes = _canvas(COLUMN, 3.3)
+    picture, axes = canvas(COLUMN, 3.3)
     spreads = np.array(sorted(outcomes))
     step = float(np.diff(spreads).min()) if len(spreads) > 1 else 1.0
     shifts = np.linspace(-0.09, 0.09, len(policies)) * step
@@ -134,7 +134,7 @@ def dispersion_curves(outcomes: Mapping[float, Outcomes], policies: Mapping[str,
     return picture
 
 
-@_styled
+@styled
 def regime_map(results: Iterable[Result]) -> Picture:
     """Differences over a grid of regimes, one panel a baseline: red favours the policy, blue the baseline.
 
@@ -148,7 +148,7 @@ def regime_map(results: Iterable[Result]) -> Picture:
     columns = list(dict.fromkeys(_regime(result.column)[1:] for result in shown))
     reach = max(abs(result.ours.value) for result in shown) or 1.0
     width = 0.8 + len(panels) * (0.2 + 0.45 * len(columns))
-    picture, axes = _canvas(max(width, COLUMN), 1.0 + 0.34 * len(rows), columns=len(panels))
+    picture, axes = canvas(max(width, COLUMN), 1.0 + 0.34 * len(rows), columns=len(panels))
     for axis, panel in zip(np.ravel(axes), panels, strict=True):
         inside = [result for result in shown if _regime(result.row)[0] == panel]
         shading = _draw_grid(axis, rows, columns, inside, reach)
@@ -160,7 +160,7 @@ def regime_map(results: Iterable[Result]) -> Picture:
     return picture
 
 
-@_styled
+@styled
 def intervals(results: Iterable[Result]) -> Picture:
     """A forest plot: differences with 95% intervals, ours beside the paper's, a group a row and a line a column.
 
@@ -171,7 +171,7 @@ def intervals(results: Iterable[Result]) -> Picture:
     groups = list(dict.fromkeys(result.row for result in shown))
     places = _places(shown, groups)
     lowest = max(places) + 1.0
-    picture, axes = _canvas(COLUMN, 0.75 + 0.155 * (lowest + 1))
+    picture, axes = canvas(COLUMN, 0.75 + 0.155 * (lowest + 1))
     for result, place in zip(shown, places, strict=True):
         _draw_interval(axes, result.ours, place - 0.16, BLUE, "o")
         if result.paper is not None:
@@ -183,10 +183,10 @@ def intervals(results: Iterable[Result]) -> Picture:
     return picture
 
 
-@_styled
+@styled
 def verdict_overview(results: Mapping[str, Sequence[Result]]) -> Picture:
     """One bar a study, its title to the left: the share of every verdict, with counts inside."""
-    picture, axes = _canvas(COLUMN * 1.5, 0.75 + 0.23 * len(results))
+    picture, axes = canvas(COLUMN * 1.5, 0.75 + 0.23 * len(results))
     for place, found in enumerate(results.values()):
         left = 0.0
         for verdict, count in counted(found).items():
@@ -243,7 +243,8 @@ def _matplotlib() -> Any:
     return matplotlib
 
 
-def _canvas(width: float, height: float, rows: int = 1, columns: int = 1) -> tuple[Picture, Any]:
+def canvas(width: float, height: float, rows: int = 1, columns: int = 1) -> tuple[Picture, Any]:
+    """A picture of so many inches, and its axes."""
     picture = _matplotlib().figure.Figure(figsize=(width, height), layout="constrained")
     return picture, picture.subplots(rows, columns)
 

@@ -9,12 +9,30 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 import numpy as np
 
 import camdf
-from camdf.lab.cells import Cell
 from camdf.lab.replay import Outcomes
+
+
+class Job(Protocol):
+    """Something to replay: a cell, or a sweep over many. Jobs are values, equal where they replay the same."""
+
+    @property
+    def key(self) -> str:
+        """Everything that determines the outcome, as text."""
+        ...
+
+    def run(self) -> Outcomes:
+        """The replay."""
+        ...
+
+    def __hash__(self) -> int: ...
+
+
+J = TypeVar("J", bound=Job)
 
 Report = Callable[[int, int, float], None]
 """Called after every cell with how many are done, how many there are, and the estimated seconds left."""
@@ -34,12 +52,12 @@ def default_cache() -> Path:
 
 
 def run_cells(
-    cells: Iterable[Cell],
+    cells: Iterable[J],
     *,
     workers: int = 0,
     cache: Path | None = None,
     report: Report = lambda done, total, left: None,
-) -> dict[Cell, Outcomes]:
+) -> dict[J, Outcomes]:
     """The outcomes of all cells, each run once; those in `cache` are read instead of run.
 
     `workers` is the number of processes, 0 for one a core. Results do not depend on it: a cell draws all its randomness
@@ -58,13 +76,13 @@ def run_cells(
     return {cell: finished[cell] for cell in wanted}
 
 
-def _run(cells: list[Cell], workers: int) -> Iterator[tuple[Cell, Outcomes]]:
+def _run(cells: list[J], workers: int) -> Iterator[tuple[J, Outcomes]]:
     if workers == 1 or len(cells) <= 1:
         _one_thread()
         yield from ((cell, cell.run()) for cell in cells)
         return
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_one_thread) as pool:
-        running: dict[Future[Outcomes], Cell] = {pool.submit(cell.run): cell for cell in cells}
+        running: dict[Future[Outcomes], J] = {pool.submit(cell.run): cell for cell in cells}
         try:
             while running:
                 done, _ = wait(running, return_when=FIRST_COMPLETED)
@@ -82,11 +100,11 @@ def _one_thread() -> None:
     threadpool_limits(1)
 
 
-def _file(cache: Path, cell: Cell) -> Path:
+def _file(cache: Path, cell: Job) -> Path:
     return cache / f"{hashlib.sha256(cell.key.encode()).hexdigest()[:32]}.npz"
 
 
-def _write(cache: Path, cell: Cell, outcomes: Outcomes) -> None:
+def _write(cache: Path, cell: Job, outcomes: Outcomes) -> None:
     cache.mkdir(parents=True, exist_ok=True)
     arrays = {f"values/{name}": values for name, values in outcomes.values.items()}
     arrays |= {f"by_split/{name}": values for name, values in outcomes.by_split.items()}
@@ -96,7 +114,7 @@ def _write(cache: Path, cell: Cell, outcomes: Outcomes) -> None:
     unfinished.replace(_file(cache, cell))
 
 
-def _read(cache: Path, cell: Cell) -> Outcomes | None:
+def _read(cache: Path, cell: Job) -> Outcomes | None:
     path = _file(cache, cell)
     if not path.exists():
         return None

@@ -57,9 +57,10 @@ class ExpectedPayoffBySet(Policy):
     def _exact(self, rankings: Rankings, payoff: Payoff, probability: Floats, holds: Floats) -> Bools:
         order, log_not = value_order(probability, rankings.costs, rankings.listed)
         chance = self.model_.calibrated(sufficiency_by_cut(log_not)) * holds[:, None]
+        rows = np.arange(len(rankings))[:, None]
         cost = np.zeros(chance.shape)
-        np.cumsum(np.take_along_axis(rankings.costs, order, axis=1), axis=1, out=cost[:, 1:])
+        np.add.accumulate(rankings.costs[rows, order], axis=1, out=cost[:, 1:])
         depth = (chance - payoff.cost_pressure * cost).argmax(axis=1)
         acquired = np.zeros(rankings.scores.shape, dtype=bool)
-        np.put_along_axis(acquired, order, np.arange(rankings.width) < depth[:, None], axis=1)
-        return acquired & rankings.listed
+        acquired[rows, order] = np.arange(rankings.width) < np.minimum(depth, rankings.lengths)[:, None]
+        return acquired

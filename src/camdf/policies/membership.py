@@ -26,6 +26,7 @@ SLOPE_SCALE = 0.5
 
 SLOPE_COLUMN = tuple(CANDIDATE_COLUMNS).index("score_logit")
 LIST_COLUMNS = tuple(i for i, name in enumerate(CANDIDATE_COLUMNS) if name.startswith("list_"))
+FIRST_LIST_COLUMN, LAST_LIST_COLUMN = LIST_COLUMNS[0], LIST_COLUMNS[-1] + 1
 CALIBRATION_TASKS = 20.0
 """The set-level calibration counts as much as the identity when there are so many tasks."""
 
@@ -60,10 +61,19 @@ class MembershipModel:
             )
         if len(self.holds) != 1 + len(LIST_COLUMNS) or len(self.calibration) != 2 or not self.missing:
             raise ValueError("A membership model needs its list coefficients, its calibration and its missing shares.")
-        if not 0 < self.base_rate < 1 or min(self.missing) < 0 or min(self.times_listed, default=0) < 0:
-            raise ValueError("A membership model's rates must lie between 0 and 1, and its counts above")
-        table = np.array([*zip(*tables, strict=True), (0.0, 0.0, 0.0, 0.0)], dtype=np.float64)
-        object.__setattr__(self, "_table", table)
+        counts = zip(self.times_required, self.times_listed, strict=True)
+        if (
+            not 0 < self.base_rate < 1
+            or not all(0 <= share <= 1 for share in self.missing)
+            or not all(0 <= required <= listed for required, listed in counts)
+        ):
+            raise ValueError(
+                "A membership model's rates must lie between 0 and 1, and a tool must be required at least 0 times and "
+                "at most as often as it was listed."
+            )
+        object.__setattr__(self, "_table", np.array([[*values, 0.0] for values in tables]))
+        object.__setattr__(self, "_weights", np.array(self.coefficients)[:, None, None])
+        object.__setattr__(self, "_list_weights", np.array(self.holds[1:])[:, None, None])
         object.__setattr__(self, "_position", {name: i for i, name in enumerate(self.tools)})
 
     def probabilities(self, rankings: Rankings) -> tuple[Floats, Floats]:
@@ -71,33 +81,31 @@ class MembershipModel:
         position: dict[str, int] = self._position  # type: ignore[attr-defined]
         table: Floats = self._table  # type: ignore[attr-defined]
         known = np.array([*(position.get(name, -1) for name in rankings.catalogue), -1])
-        listed, required, level, slope = np.moveaxis(table[known[rankings.tool_ids]], -1, 0)
+        listed, required, level, slope = table[:, known[rankings.tool_ids]]
         features = candidate_features(rankings, listed, required, self.base_rate)
-        z = _weighted(features, self.coefficients) + self.intercept + level
+        z = _weighted(features, self._weights) + self.intercept + level  # type: ignore[attr-defined]
         if features.size:
             z += slope * features[SLOPE_COLUMN]
-        first = features[LIST_COLUMNS, :, :1]
-        held = (
-            _weighted(first, self.holds[1:])[:, :1] + self.holds[0] if first.size else np.full((len(rankings), 1), 9.0)
-        )
-        return np.where(rankings.listed, sigmoid(z), 0.0), sigmoid(held)[:, 0]
+        lists = features[FIRST_LIST_COLUMN:LAST_LIST_COLUMN, :, :1]
+        odds = _weighted(lists, self._list_weights) if lists.size else np.zeros((len(rankings), 1))  # type: ignore[attr-defined]
+        return np.where(rankings.listed, sigmoid(z), 0.0), sigmoid(odds + self.holds[0])[:, 0]
 
     def calibrated(self, chance: Floats) -> Floats:
         """The probability that a set suffices, from what independence says; nothing and everything stay as they are."""
         a, b = self.calibration
-        inner = np.clip(chance, 1e-12, 1.0 - 1e-12)
+        inner = np.minimum(np.maximum(chance, 1e-12), 1.0 - 1e-12)
         return np.where((chance <= 0) | (chance >= 1.0 - 1e-9), chance, sigmoid(a + b * np.log(inner / (1.0 - inner))))
 
 
 def sigmoid(z: Floats) -> Floats:
     """1 / (1 + exp(-z)), for any z."""
-    result: Floats = 1.0 / (1.0 + np.exp(-np.clip(z, -60.0, 60.0)))
+    result: Floats = 1.0 / (1.0 + np.exp(-np.minimum(np.maximum(z, -60.0), 60.0)))
     return result
 
 
-def _weighted(features: Floats, coefficients: tuple[float, ...]) -> Floats:
+def _weighted(features: Floats, weights: Floats) -> Floats:
     """Sum over columns, in column order; a second candidate keeps numpy from adding a lone one pairwise."""
-    terms = features * np.array(coefficients)[:, None, None]
+    terms = features * weights
     if terms[0].size == 1:
         terms = np.concatenate([terms, terms], axis=2)
     result: Floats = np.add.reduce(terms, axis=0)[:, : features.shape[2]]
@@ -148,7 +156,7 @@ def fit_membership(logged: LoggedTasks, identity: bool = True) -> tuple[Membersh
 def group_folds(logged: LoggedTasks, folds: int = FOLDS) -> Ints:
     """(n,): a fold for every task, the same for all tasks of a group; at least two folds."""
     _, group = np.unique(logged.groups, return_inverse=True)
-    groups = int(group.max()) + 1
+    groups = int(group.max(initial=-1)) + 1
     order = np.random.default_rng(0).permutation(groups)
     fold: Ints = order[group] % max(2, min(folds, groups))
     return fold
@@ -156,7 +164,7 @@ def group_folds(logged: LoggedTasks, folds: int = FOLDS) -> Ints:
 
 def splits_of(fold: Ints) -> Iterator[tuple[Bools, Bools]]:
     """For every fold: the tasks to learn from, and the ones held out."""
-    for number in range(int(fold.max()) + 1):
+    for number in range(int(fold.max(initial=-1)) + 1):
         held = fold == number
         if held.any() and not held.all():
             yield ~held, held
@@ -172,6 +180,8 @@ def _held_out(logged: LoggedTasks, fold: Ints, strength: float, scale: float) ->
 
 def _log_loss(probability: Floats, logged: LoggedTasks) -> float:
     listed = logged.rankings.listed
+    if not listed.any():
+        return 0.0
     p = np.clip(probability[listed], 1e-6, 1 - 1e-6)
     return float(-np.where(logged.required[listed], np.log(p), np.log1p(-p)).mean())
 
@@ -192,6 +202,7 @@ def _fit(logged: LoggedTasks, strength: float, scale: float, calibration: tuple[
         each = np.eye(tools)[ids] * scale
         standard = np.concatenate([standard, each, each * SLOPE_SCALE * matrix[:, [SLOPE_COLUMN]]], axis=1)
     weights, intercept = _logistic(standard, needed > 0, strength)
+    lists = features[LIST_COLUMNS, :, 0].T if rankings.width else np.zeros((len(logged), len(LIST_COLUMNS)))
     columns = len(CANDIDATE_COLUMNS)
     raw = weights[:columns] / spread
     levels = scale * weights[columns : columns + tools] if scale else np.zeros(tools)
@@ -206,9 +217,9 @@ def _fit(logged: LoggedTasks, strength: float, scale: float, calibration: tuple[
         times_required=_floats(wanted[kept]),
         levels=_floats(levels[kept]),
         slopes=_floats(slopes[kept]),
-        holds=_fit_holds(logged, features[LIST_COLUMNS, :, 0].T),
+        holds=_fit_holds(logged, lists),
         calibration=calibration,
-        missing=_floats(np.bincount(logged.missing) / len(logged)),
+        missing=_floats(np.bincount(logged.missing) / len(logged)) if len(logged) else (1.0,),
     )
 
 
@@ -227,7 +238,12 @@ def _fit_holds(logged: LoggedTasks, lists: Floats) -> tuple[float, ...]:
 
 
 def _calibration(held: HeldOut, logged: LoggedTasks) -> tuple[float, float]:
-    """Where tools are required together, sets suffice more often than independence says: learn by how much."""
+    """Where tools are required together, sets suffice more often than independence says: learn by how much.
+
+    Tasks of a single group cannot be held out from one another, and then there is nothing to learn it from.
+    """
+    if len(np.unique(held.fold)) < 2:
+        return (0.0, 1.0)
     rankings, whole = logged.rankings, logged.missing == 0
     order, log_not = value_order(held.probability, rankings.listed.astype(np.float64), rankings.listed)
     chance = sufficiency_by_cut(log_not)[:, 1:]
@@ -243,6 +259,8 @@ def _calibration(held: HeldOut, logged: LoggedTasks) -> tuple[float, float]:
 
 
 def _standard(matrix: Floats) -> tuple[Floats, Floats]:
+    if len(matrix) == 0:
+        return np.zeros(matrix.shape[1]), np.ones(matrix.shape[1])
     spread = matrix.std(axis=0)
     return matrix.mean(axis=0), np.where(spread > 1e-9, spread, 1.0)
 
