@@ -13,14 +13,21 @@ payoff expected value is additive, and the best set keeps j where E[1{j required
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from camdf.core.rankings import Bools, Floats, Ints
 
-_NODES = np.polynomial.legendre.leggauss(32)
-
 SMALLEST = 1e-9
 """Probabilities are kept this far from 0 and 1."""
+
+
+@lru_cache(maxsize=1)
+def _nodes() -> tuple[Floats, Floats]:
+    """Gauss-Legendre on [0, 1]: 32 nodes and their weights. Made on first use, because numpy loads polynomials late."""
+    nodes, weights = np.polynomial.legendre.leggauss(32)
+    return (nodes + 1.0) / 2.0, weights / 2.0
 
 
 def value_order(probability: Floats, costs: Floats, listed: Bools) -> tuple[Ints, Floats]:
@@ -52,11 +59,10 @@ def expected_shares(probability: Floats, listed: Bools, missing: Floats) -> Floa
     to degree 63, and far beyond it as good as exact.
     """
     p = np.where(listed, np.clip(probability, SMALLEST, 1.0 - SMALLEST), 0.0)
-    nodes, weights = _NODES
-    t = (nodes + 1.0) / 2.0
+    t, weights = _nodes()
     others = np.log(1.0 - p[None] * (1.0 - t)[:, None, None])
     total = np.cumsum(others, axis=2)[:, :, -1:]
-    outside = np.polynomial.polynomial.polyval(t, missing) * weights / 2.0
+    outside = np.polynomial.polynomial.polyval(t, missing) * weights
     terms = np.exp(total - others) * outside[:, None, None]
     share = p * np.cumsum(terms, axis=0)[-1]
     none = np.exp(np.cumsum(np.log1p(-p), axis=1)[:, -1:]) * missing[0]
