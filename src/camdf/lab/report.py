@@ -10,6 +10,9 @@ from html import escape
 from camdf.lab.study import Figure, Result, Study
 from camdf.lab.tables import STARS, VERDICTS, by_place, counted, interval, number
 
+NOT_PAYOFFS = frozenset({"lite-coefficients"})
+"""Studies whose signed numbers are not differences in payoff: they are judged, but no gain and no loss."""
+
 MOST = 8
 """How many of the largest gains and of the largest losses the summary names."""
 
@@ -52,7 +55,7 @@ def sentences(results: Sequence[Result]) -> list[str]:
     if reasons:
         listed = "; ".join(f"{why} ({count:,})" for why, count in reasons.most_common())
         said.append(f"{counts['cannot be compared']:,} cannot be compared: {listed}.")
-    measured = [result.margin for result in results if result.margin.clear is not None]
+    measured = [r.margin for r in results if r.margin.clear is not None and r.study not in NOT_PAYOFFS]
     if measured:
         ahead = sum(bool(margin.clear) and margin.value > 0 for margin in measured)
         behind = sum(bool(margin.clear) and margin.value < 0 for margin in measured)
@@ -67,7 +70,7 @@ def largest(results: Iterable[Result], sign: int) -> list[Result]:
     """The largest clear gains (`sign` 1) or losses (-1), one a study, so that no table fills the list alone."""
     best: dict[str, Result] = {}
     for result in results:
-        if result.margin.clear and sign * result.margin.value > 0:
+        if result.margin.clear and sign * result.margin.value > 0 and result.study not in NOT_PAYOFFS:
             held = best.get(result.study)
             if held is None or sign * result.margin.value > sign * held.margin.value:
                 best[result.study] = result

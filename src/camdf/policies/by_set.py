@@ -8,7 +8,7 @@ import numpy as np
 
 from camdf.core.decisions import Decisions
 from camdf.core.payoff import Payoff
-from camdf.core.rankings import Bools, Floats, LoggedTasks, Rankings, joined
+from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks, Rankings, joined
 from camdf.core.sets import expected_shares, sufficiency_by_cut, value_order
 from camdf.policies import fields
 from camdf.policies.base import NotFittedError, Policy
@@ -54,12 +54,17 @@ class ExpectedPayoffBySet(Policy):
             return (share >= payoff.cost_pressure * rankings.costs) & rankings.listed
         raise ValueError("ExpectedPayoffBySet knows the values 'exact' and 'partial'. Use CAMDF for one of your own.")
 
-    def _exact(self, rankings: Rankings, payoff: Payoff, probability: Floats, holds: Floats) -> Bools:
+    def cuts(self, rankings: Rankings, probability: Floats, holds: Floats) -> tuple[Ints, Floats, Floats]:
+        """The order of the exact payoff, (n, m); for every cut of it, (n, m + 1), its chance to suffice and its cost."""
         order, log_not = value_order(probability, rankings.costs, rankings.listed)
         chance = self.model_.calibrated(sufficiency_by_cut(log_not)) * holds[:, None]
-        rows = np.arange(len(rankings))[:, None]
         cost = np.zeros(chance.shape)
-        np.add.accumulate(rankings.costs[rows, order], axis=1, out=cost[:, 1:])
+        np.add.accumulate(rankings.costs[np.arange(len(rankings))[:, None], order], axis=1, out=cost[:, 1:])
+        return order, chance, cost
+
+    def _exact(self, rankings: Rankings, payoff: Payoff, probability: Floats, holds: Floats) -> Bools:
+        order, chance, cost = self.cuts(rankings, probability, holds)
+        rows = np.arange(len(rankings))[:, None]
         depth = (chance - payoff.cost_pressure * cost).argmax(axis=1)
         acquired = np.zeros(rankings.scores.shape, dtype=bool)
         acquired[rows, order] = np.arange(rankings.width) < np.minimum(depth, rankings.lengths)[:, None]

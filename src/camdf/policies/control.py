@@ -19,7 +19,7 @@ import numpy as np
 from camdf.core.decisions import Decisions
 from camdf.core.payoff import Payoff, ValueFunction, cost_of
 from camdf.core.rankings import Floats, Ints, LoggedTasks, Rankings
-from camdf.core.sets import expected_shares, sufficiency_by_cut, value_order
+from camdf.core.sets import expected_shares
 from camdf.policies.base import Policy
 from camdf.policies.by_depth import ExpectedPayoffByDepth
 from camdf.policies.by_set import ExpectedPayoffBySet
@@ -233,9 +233,7 @@ def _leaving_by_set(policy: ExpectedPayoffBySet, rankings: Rankings, value: str 
     if value == "partial":
         share = expected_shares(probability, rankings.listed, np.array(policy.model_.missing))
         return np.where(rankings.listed, share / np.where(rankings.listed, rankings.costs, 1.0), 0.0)
-    order, log_not = value_order(probability, rankings.costs, rankings.listed)
-    chance = policy.model_.calibrated(sufficiency_by_cut(log_not)) * holds[:, None]
-    cost = _before_each(np.take_along_axis(rankings.costs, order, axis=1))
+    order, chance, cost = policy.cuts(rankings, probability, holds)
     leaving = np.zeros(rankings.scores.shape)
     np.put_along_axis(leaving, order, _leaving_cuts(chance, cost, rankings.lengths), axis=1)
     return leaving
