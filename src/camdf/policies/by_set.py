@@ -55,7 +55,7 @@ class ExpectedPayoffBySet(Policy):
         raise ValueError("ExpectedPayoffBySet knows the values 'exact' and 'partial'. Use CAMDF for one of your own.")
 
     def cuts(self, rankings: Rankings, probability: Floats, holds: Floats) -> tuple[Ints, Floats, Floats]:
-        """The order of the exact payoff, (n, m); for every cut of it, (n, m + 1), its chance to suffice and its cost."""
+        """The order of the exact payoff (n, m); each cut's chance to suffice and its cost (n, m + 1)."""
         order, log_not = value_order(probability, rankings.costs, rankings.listed)
         chance = self.model_.calibrated(sufficiency_by_cut(log_not)) * holds[:, None]
         cost = np.zeros(chance.shape)
