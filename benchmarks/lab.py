@@ -12,7 +12,9 @@ import json
 import os
 import pstats
 import time
+from pathlib import Path
 
+import camdf
 from camdf.lab.running import run_cells
 from camdf.lab.studies import STUDIES
 
@@ -31,8 +33,8 @@ def measure() -> dict[str, object]:
     stats = pstats.Stats(profile).stats  # type: ignore[attr-defined]
     inside = {"scikit-learn": 0.0, "numpy and the standard library": 0.0, "camdf": 0.0}
     for (file, _, _), (_, _, own, _, _) in stats.items():
-        part = "camdf" if "camdf" in file else "scikit-learn" if "sklearn" in file else "numpy and the standard library"
-        inside[part] += own
+        ours = file.startswith(str(Path(camdf.__file__).parent))
+        inside["camdf" if ours else "scikit-learn" if "sklearn" in file else "numpy and the standard library"] += own
     total = sum(inside.values())
     return {
         "cells": len(cells),
