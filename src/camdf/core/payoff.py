@@ -84,12 +84,12 @@ class Payoff:
 
     def worth_by_depth(self, logged: LoggedTasks) -> Floats:
         """(n, m + 1): v of every prefix, depth 0 to m."""
-        covered = _before_each(logged.required.astype(np.int64))
+        covered = before_each(logged.required.astype(np.int64))
         return self.worth(covered, logged.n_required[:, None])
 
     def by_depth(self, logged: LoggedTasks) -> Floats:
         """(n, m + 1): U of every prefix, depth 0 to m. Depths past a list's end repeat its last payoff."""
-        return self.worth_by_depth(logged) - self.cost_pressure * _before_each(logged.rankings.costs)
+        return self.worth_by_depth(logged) - self.cost_pressure * before_each(logged.rankings.costs)
 
     def of(self, logged: LoggedTasks, acquired: Bools) -> Floats:
         """(n,): U of the acquired candidates, any (n, m) mask. A prefix gives `by_depth` to the bit."""
@@ -106,7 +106,7 @@ def cost_of(rankings: Rankings, acquired: Bools) -> Floats:
     return total
 
 
-def _before_each(terms: npt.NDArray[Number]) -> npt.NDArray[Number]:
+def before_each(terms: npt.NDArray[Number]) -> npt.NDArray[Number]:
     """(n, m) to (n, m + 1): the sum of every prefix, the empty one included."""
     sums = np.zeros((terms.shape[0], terms.shape[1] + 1), dtype=terms.dtype)
     np.cumsum(terms, axis=1, out=sums[:, 1:])

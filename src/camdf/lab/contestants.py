@@ -41,7 +41,7 @@ class InRatioOrder(Policy):
 
 def by_score_per_cost(rankings: Rankings) -> Ints:
     """Positions that put every list in the order of score per cost; ties keep their rank."""
-    return rankings.order_by(rankings.scores / np.where(rankings.listed, rankings.costs, 1.0))
+    return rankings.order_by(ScorePerCostThreshold().index(rankings))
 
 
 CONTESTANTS: dict[str, Callable[[], Policy]] = {

@@ -13,7 +13,7 @@ from camdf.core.payoff import Payoff
 from camdf.core.rankings import Bools, Floats, LoggedTasks, Rankings
 from camdf.policies import fields
 from camdf.policies.base import FittedPolicy
-from camdf.policies.linear import LinearModel, fit_logistic, model_field
+from camdf.policies.linear import LinearModel, fit_logistic, model_field, sigmoid
 from camdf.policies.stopping import STATES_AT_ONCE
 
 
@@ -63,9 +63,9 @@ class ExpectedPayoffByDepth(FittedPolicy):
     def expected_gain(self, rankings: Rankings) -> Floats:
         """(n, m + 1): E[v(A_k) - v(nothing) | X] at every depth; 0 at depth 0, never falling, level at padding."""
         fitted = self.payoff_
-        gain = _probability(self.gain_.evidence(rankings, fitted)) * rankings.listed
+        gain = sigmoid(self.gain_.evidence(rankings, fitted)) * rankings.listed
         so_far = np.cumsum(gain, axis=1)
-        whole = _probability(self.whole_.evidence(rankings, fitted)[:, :1])
+        whole = sigmoid(self.whole_.evidence(rankings, fitted)[:, :1])
         expected = np.zeros((len(rankings), rankings.width + 1))
         # An empty list in a wider rectangle adds nothing: 0 / 1.
         expected[:, 1:] = whole * (so_far / np.where(rankings.lengths[:, None] > 0, so_far[:, -1:], 1.0))
@@ -123,9 +123,3 @@ def _fit_share(
     weights = np.concatenate([share, 1.0 - share])
     labels = np.repeat([True, False], len(rankings))[:, None] & np.ones(rankings.width, dtype=bool)
     return fit_logistic(twice, payoff, columns, tools, np.tile(states, (2, 1)) & (weights > 0), labels, weights)
-
-
-def _probability(z: Floats) -> Floats:
-    """1 / (1 + exp(-z)), never quite 0."""
-    probability: Floats = 1.0 / (1.0 + np.exp(-np.clip(z, -700.0, 700.0)))
-    return probability

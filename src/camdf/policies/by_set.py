@@ -7,7 +7,7 @@ from typing import Self
 import numpy as np
 
 from camdf.core.decisions import Decisions
-from camdf.core.payoff import Payoff
+from camdf.core.payoff import Payoff, before_each
 from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks, Rankings, joined
 from camdf.core.sets import expected_shares, sufficiency_by_cut, value_order
 from camdf.policies import fields
@@ -58,9 +58,7 @@ class ExpectedPayoffBySet(Policy):
         """The order of the exact payoff (n, m); each cut's chance to suffice and its cost (n, m + 1)."""
         order, log_not = value_order(probability, rankings.costs, rankings.listed)
         chance = self.model_.calibrated(sufficiency_by_cut(log_not)) * holds[:, None]
-        cost = np.zeros(chance.shape)
-        np.add.accumulate(rankings.costs[np.arange(len(rankings))[:, None], order], axis=1, out=cost[:, 1:])
-        return order, chance, cost
+        return order, chance, before_each(rankings.costs[np.arange(len(rankings))[:, None], order])
 
     def _exact(self, rankings: Rankings, payoff: Payoff, probability: Floats, holds: Floats) -> Bools:
         order, chance, cost = self.cuts(rankings, probability, holds)

@@ -17,7 +17,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from camdf.core.decisions import Decisions
-from camdf.core.payoff import Payoff, ValueFunction, cost_of
+from camdf.core.payoff import Payoff, ValueFunction, before_each, cost_of
 from camdf.core.rankings import Floats, Ints, LoggedTasks, Rankings
 from camdf.core.sets import expected_shares
 from camdf.policies.base import Policy
@@ -220,7 +220,7 @@ def _leaving(policy: Policy, rankings: Rankings, value: str | ValueFunction) -> 
     if isinstance(policy, ExpectedPayoffBySet):
         return _leaving_by_set(policy, rankings, value)
     if isinstance(policy, ExpectedPayoffByDepth):
-        cost = _before_each(rankings.costs)
+        cost = before_each(rankings.costs)
         return _leaving_cuts(policy.expected_gain(rankings), cost, rankings.lengths)
     raise ValueError(
         f"The sets of a policy must be nested in the cost pressure, which is not known of {type(policy).__name__}. "
@@ -264,10 +264,3 @@ def _leaving_cuts(worth: Floats, cost: Floats, lengths: Ints) -> Floats:
     # Slopes that are equal but for rounding may rise by it; cuts are nested.
     result: Floats = np.minimum.accumulate(leaving, axis=1)
     return result
-
-
-def _before_each(costs: Floats) -> Floats:
-    """(n, m + 1): the cost of every cut, as the policies add it up."""
-    total = np.zeros((costs.shape[0], costs.shape[1] + 1))
-    np.cumsum(costs, axis=1, out=total[:, 1:])
-    return total

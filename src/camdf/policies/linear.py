@@ -63,6 +63,12 @@ class LinearModel:
         return np.array([*(known.get(name, self.intercept) for name in catalogue), self.intercept])
 
 
+def sigmoid(z: Floats) -> Floats:
+    """1 / (1 + exp(-z)), for any z."""
+    result: Floats = 1.0 / (1.0 + np.exp(-np.minimum(np.maximum(z, -700.0), 700.0)))
+    return result
+
+
 def state_matrix(
     rankings: Rankings, payoff: Payoff, columns: Sequence[str], tools: Sequence[str], states: Bools
 ) -> Floats:

@@ -12,7 +12,7 @@ from camdf.core.candidates import CANDIDATE_COLUMNS, candidate_features
 from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks, Rankings
 from camdf.core.sets import sufficiency_by_cut, value_order
 from camdf.policies import fields
-from camdf.policies.linear import scikit_learn
+from camdf.policies.linear import scikit_learn, sigmoid
 
 FOLDS = 5
 STRENGTHS = (0.01, 0.1, 1.0)
@@ -95,12 +95,6 @@ class MembershipModel:
         a, b = self.calibration
         inner = np.minimum(np.maximum(chance, 1e-12), 1.0 - 1e-12)
         return np.where((chance <= 0) | (chance >= 1.0 - 1e-9), chance, sigmoid(a + b * np.log(inner / (1.0 - inner))))
-
-
-def sigmoid(z: Floats) -> Floats:
-    """1 / (1 + exp(-z)), for any z."""
-    result: Floats = 1.0 / (1.0 + np.exp(-np.minimum(np.maximum(z, -60.0), 60.0)))
-    return result
 
 
 def _weighted(features: Floats, weights: Floats) -> Floats:

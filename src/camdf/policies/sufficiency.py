@@ -10,7 +10,7 @@ import numpy as np
 from camdf.core.features import AGGREGATES, FULL
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import Bools, Floats, LoggedTasks, Rankings
-from camdf.policies.linear import LinearModel, fit_logistic, fit_ridge, model_field
+from camdf.policies.linear import LinearModel, fit_logistic, fit_ridge, model_field, sigmoid
 from camdf.policies.stopping import StoppingPolicy
 
 FOLDS = 5
@@ -85,7 +85,4 @@ class ResidualCorrected(PredictThenThreshold):
 
     def _prediction(self, model: LinearModel, seen: Rankings, payoff: Payoff) -> Floats:
         z = model.evidence(seen, payoff)
-        if payoff.value != "exact":
-            return z
-        probability: Floats = 1.0 / (1.0 + np.exp(-np.clip(z, -700.0, 700.0)))
-        return probability
+        return sigmoid(z) if payoff.value == "exact" else z
