@@ -26,8 +26,9 @@ from camdf import (
 )
 from camdf.core.payoff import ValueFunction, cost_of
 from camdf.core.rankings import Floats
-from camdf.lab import control_study as lab
-from camdf.lab.control_plot import frontier_picture
+from camdf.lab.past import control as lab
+from camdf.lab.past import control_page
+from camdf.lab.past.control_plot import frontier_picture
 from camdf.lab.plots import svg
 from camdf.policies import control
 from camdf.policies.control import (
@@ -410,10 +411,11 @@ def test_the_rules_curves_are_prefixes_of_the_ranking() -> None:
 
 
 def test_the_table_has_a_line_a_level_and_marks_refusals() -> None:
-    lines = lab.coverage_table({"retail": retail()}).splitlines()
-    assert len(lines) == 5
-    assert "| retail | 0.95 | 10 | 100% | 0.909 | - | - | - | - | - |" in lines
-    assert {line.count("|") for line in lines} == {11}
+    lines = control_page.section(control_page.rows_of("retail", "claude"))
+    table = [line for line in lines if line.startswith("| retail")]
+    assert len(table) == 3
+    assert "| retail, claude | 0.95 | 10 | 100% | 0.909 |  |  |  |" in table
+    assert {line.count("|") for line in table} == {9}
 
 
 def test_the_picture_names_every_promise_budget_and_refusal() -> None:

@@ -8,9 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from camdf.lab import calibration, frontier, past_the_paper
 from camdf.lab.cells import Cell
-from camdf.lab.frontier import BASELINES, DEFAULT, POLICIES, Sweep, in_cell, rows_of, summary, sweeps
+from camdf.lab.past import CHAPTERS, calibration, frontier
+from camdf.lab.past.chapter import store, stored
+from camdf.lab.past.frontier import BASELINES, DEFAULT, POLICIES, Sweep, in_cell, rows_of, summary, sweeps
+from camdf.lab.past.frontier_page import TARGETS
+from camdf.lab.past.page import page
 from camdf.lab.replay import ORACLE, Outcomes
 
 ROOT = Path(__file__).parents[1]
@@ -46,11 +49,15 @@ def test_a_row_names_the_best_baseline_and_the_defaults_margin_over_it(outcomes:
 
 
 def test_stored_rows_are_read_back_and_a_changed_one_is_noticed(outcomes: Outcomes, tmp_path: Path) -> None:
-    rows = frontier.write(tmp_path, {TINY: outcomes})
+    rows = [dict(row) for row in store(tmp_path, "frontier", rows_of(TINY, outcomes))]
     assert len(rows) == 18
     assert frontier.disagreements(rows, {TINY: outcomes}) == []
     rows[3]["fixed-k"] += 0.001
     assert "fixed-k: stored" in frontier.disagreements(rows, {TINY: outcomes})[0]
+    table = tmp_path / "frontier.csv"
+    table.write_text(table.read_text(encoding="utf-8").replace("0.05", "0.06", 1), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"is not the file that digest.json names. Run: camdf lab past frontier"):
+        stored(tmp_path, "frontier")
 
 
 def test_the_summary_counts_cells_by_their_intervals(outcomes: Outcomes) -> None:
@@ -71,20 +78,20 @@ def test_expected_calibration_error_is_zero_where_probabilities_are_shares() -> 
     assert calibration.expected_calibration_error(flattered) == pytest.approx(0.25, abs=0.01)
 
 
-def test_the_page_is_what_the_stored_grid_says() -> None:
-    rows, bins = frontier.read(ROOT / "results"), calibration.read(ROOT / "results")
-    assert (ROOT / "docs" / "past-the-paper.md").read_text(encoding="utf-8") == past_the_paper.page(rows, bins)
-    assert len(rows) == 636
+def test_the_page_is_what_the_stored_tables_say() -> None:
+    text = (ROOT / "docs" / "past-the-paper.md").read_text(encoding="utf-8")
+    assert text == page(ROOT / "results", CHAPTERS)
+    assert len(stored(ROOT / "results", "frontier")) == 636
 
 
 def test_the_stored_grid_keeps_what_the_default_reaches() -> None:
-    found = summary(frontier.read(ROOT / "results"))
+    found = summary(stored(ROOT / "results", "frontier"))
     reached = {
         name
-        for name, (target, at_least) in past_the_paper.TARGETS.items()
+        for name, (target, at_least) in TARGETS.items()
         if (found[name] >= target if at_least else found[name] <= target)
     }
-    assert past_the_paper.TARGETS.keys() - reached <= {"mean gain", "above cam-df"}
+    assert TARGETS.keys() - reached <= {"mean gain", "above cam-df"}
 
 
 def test_a_sample_of_sweeps_is_quick_and_seeded() -> None:

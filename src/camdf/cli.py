@@ -83,14 +83,14 @@ def _parser() -> argparse.ArgumentParser:
     check = actions.add_parser("check", help="replay a sample of cells and compare with the stored results")
     check.add_argument("--results", type=Path, default=Path("results"), help="stored results (default: results)")
     check.add_argument("--cells", type=int, default=12, help="how many cells at least (default: 12)")
-    check.add_argument("--sweeps", type=int, default=2, help="how many sweeps of the frontier (default: 2)")
     check.add_argument("--seed", type=int, default=0, help="which sample (default: 0)")
     check.set_defaults(run=_check)
-    frontier = actions.add_parser("frontier", help="the grid of all domains, values, pressures and dispersions")
-    frontier.add_argument("--workers", type=int, default=0, help="processes (default: one a core)")
-    frontier.add_argument("--into", type=Path, default=Path("results"), help="where frontier.csv goes")
-    frontier.add_argument("--page", type=Path, help="also write the page, as docs/past-the-paper.md")
-    frontier.set_defaults(run=_frontier)
+    past = actions.add_parser("past", help="past the paper: measure one study, or all, and write their page")
+    past.add_argument("study", help="frontier, calibration, control, ... or all; page writes the page alone")
+    past.add_argument("--workers", type=int, default=0, help="processes (default: one a core)")
+    past.add_argument("--into", type=Path, default=Path("results"), help="where its table goes (default: results)")
+    past.add_argument("--page", type=Path, default=Path("docs/past-the-paper.md"), help="the page to write")
+    past.set_defaults(run=_past)
     report = actions.add_parser("report", help="all stored results as one page, with pictures")
     report.add_argument("--results", type=Path, default=Path("results"), help="stored results (default: results)")
     report.add_argument("-o", "--output", type=Path, default=Path("report.html"), help=".html or .md")
@@ -213,7 +213,8 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> int:
-    from camdf.lab import frontier
+    from camdf.lab.past import CHAPTERS
+    from camdf.lab.past.chapter import stored as stored_rows
     from camdf.lab.results import disagreements, read, sample
     from camdf.lab.studies import STUDIES
 
@@ -224,29 +225,34 @@ def _check(options: argparse.Namespace) -> int:
         print(f"{len(missing)} cells have no stored result. Run: camdf lab run all", file=sys.stderr)
         return 1
     again = _replayed(sample(cells, options.cells, options.seed), 0, fresh=True)
-    swept = _replayed(frontier.sample(options.sweeps, options.seed), 0, fresh=True)
-    found = disagreements(stored, again) + frontier.disagreements(frontier.read(options.results), swept)
+    found = disagreements(stored, again)
+    for chapter in CHAPTERS:
+        rows = stored_rows(options.results, chapter.name)
+        found += chapter.recheck(rows, options.seed, lambda jobs: _replayed(jobs, 0, fresh=True))
     for line in found:
         print(line, file=sys.stderr)
-    cells_swept = sum(len(sweep.cells) for sweep in swept)
     print(
-        f"{len(again)} cells of {len({cell.domain for cell in again})} domains and {cells_swept} cells of the frontier "
-        f"replayed: {len(found)} means disagree with the stored ones"
+        f"{len(again)} cells of {len({cell.domain for cell in again})} domains and a sample of {len(CHAPTERS)} studies "
+        f"past the paper measured again: {len(found)} figures disagree with the stored ones"
     )
     return 1 if found else 0
 
 
-def _frontier(options: argparse.Namespace) -> int:
-    from camdf.lab import calibration, frontier, past_the_paper
+def _past(options: argparse.Namespace) -> int:
+    from camdf.lab.past import CHAPTERS
+    from camdf.lab.past.chapter import store
+    from camdf.lab.past.page import write_page
 
-    rows = frontier.write(options.into, _replayed(frontier.sweeps(), options.workers, fresh=False))
-    calibration.write(options.into, calibration.measure())
-    if options.page is not None:
-        bins = calibration.read(options.into)
-        past_the_paper.write_pictures(rows, bins, options.page.parent / "pictures")
-        options.page.write_text(past_the_paper.page(rows, bins), encoding="utf-8")
-    for name, value in frontier.summary(rows).items():
-        print(f"{value:8.3f}  {name}")
+    names = [chapter.name for chapter in CHAPTERS]
+    if options.study not in (*names, "all", "page"):
+        raise ValueError(f"There is no study {options.study!r} past the paper. Known: {', '.join(names)}, all, page")
+    for chapter in CHAPTERS:
+        if options.study in (chapter.name, "all"):
+            rows = chapter.measure(lambda jobs: _replayed(jobs, options.workers, fresh=False))
+            store(options.into, chapter.name, rows)
+            print(f"{len(rows)} rows: stored in {options.into / chapter.name}.csv")
+    write_page(options.into, CHAPTERS, options.page)
+    print(f"wrote {options.page}")
     return 0
 
 

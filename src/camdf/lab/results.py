@@ -47,8 +47,10 @@ def store(folder: Path, studies: Iterable[Study], outcomes: Mapping[Cell, Outcom
     folder.mkdir(parents=True, exist_ok=True)
     _write(folder / FIGURES, figures)
     _write(folder / CELLS, cells)
-    digest = {FIGURES: _digest(figures), CELLS: _digest(cells), "figures": len(figures), "cells": len(outcomes)}
-    (folder / DIGEST).write_text(json.dumps(digest, indent=1) + "\n", encoding="utf-8")
+    path = folder / DIGEST
+    digest = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    digest |= {FIGURES: _digest(figures), CELLS: _digest(cells), "figures": len(figures), "cells": len(outcomes)}
+    path.write_text(json.dumps(digest, indent=1) + "\n", encoding="utf-8")
     return results
 
 

@@ -6,12 +6,10 @@ so the whole grid is an hour on two cores. The best of five simple rules, picked
 
 from __future__ import annotations
 
-import csv
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +19,7 @@ from camdf.core.payoff import Payoff
 from camdf.core.rankings import Bools, Floats, LoggedTasks
 from camdf.core.resampling import paired_bootstrap
 from camdf.lab.contestants import CONTESTANTS
+from camdf.lab.past.chapter import AGREEMENT, Row, Rows, Run
 from camdf.lab.replay import ORACLE, Outcomes, measured
 from camdf.lab.splits import draw_splits
 from camdf.policies.base import Policy
@@ -34,9 +33,6 @@ FITTED_ONCE = (BY_DEPTH, DEFAULT)
 
 POLICIES = (*BASELINES, PAPER, "cam-df-lite", ON_POLICY, BY_DEPTH, DEFAULT)
 LONG_LISTS = ("bfcl-multi-turn", "livemcpbench", "seal-tools")
-
-NAME = "frontier.csv"
-AGREEMENT = 1e-6
 
 
 @dataclass(frozen=True)
@@ -114,9 +110,9 @@ def sweeps() -> list[Sweep]:
     return found
 
 
-def rows_of(sweep: Sweep, outcomes: Outcomes) -> list[dict[str, Any]]:
+def rows_of(sweep: Sweep, outcomes: Outcomes) -> list[Row]:
     """One row a cell: every policy's mean, the best baseline, and the default's margins with intervals by group."""
-    rows = []
+    rows: list[Row] = []
     for cell in sweep.cells:
         means: dict[str, float] = dict.fromkeys(POLICIES, np.nan)
         means |= {name: outcomes.mean(in_cell(cell, name)) for name in (*sweep.policies, ORACLE)}
@@ -146,29 +142,17 @@ def rows_of(sweep: Sweep, outcomes: Outcomes) -> list[dict[str, Any]]:
     return rows
 
 
-def write(folder: Path, outcomes: Mapping[Sweep, Outcomes]) -> list[dict[str, Any]]:
-    """Store the grid as results/frontier.csv, six decimals."""
-    rows = [row for sweep, found in outcomes.items() for row in rows_of(sweep, found)]
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / NAME).open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        for row in rows:
-            writer.writerow({k: f"{v:.6f}" if isinstance(v, float) and k not in _PLAIN else v for k, v in row.items()})
-    return read(folder)
+def measure(run: Run) -> Rows:
+    """The whole grid: an hour on two cores."""
+    return [row for sweep, found in run(sweeps()).items() for row in rows_of(sweep, found)]
 
 
-_PLAIN = frozenset({"cost_pressure", "dispersion"})
-_TEXT = frozenset({"domain", "scorer", "splits", "value", "baseline"})
+def recheck(rows: Rows, seed: int, run: Run) -> list[str]:
+    """Two small sweeps, replayed."""
+    return disagreements(rows, run(sample(2, seed)))
 
 
-def read(folder: Path) -> list[dict[str, Any]]:
-    """The stored grid."""
-    with (folder / NAME).open(newline="", encoding="utf-8") as file:
-        return [{k: v if k in _TEXT else float(v) for k, v in row.items()} for row in csv.DictReader(file)]
-
-
-def disagreements(stored: Sequence[Mapping[str, Any]], outcomes: Mapping[Sweep, Outcomes]) -> list[str]:
+def disagreements(stored: Rows, outcomes: Mapping[Sweep, Outcomes]) -> list[str]:
     """Where recomputed sweeps differ from the stored rows, in words."""
     place = ("domain", "scorer", "splits", "value", "cost_pressure", "dispersion")
     before = {tuple(row[name] for name in place): row for row in stored}
@@ -191,9 +175,8 @@ def sample(count: int, seed: int) -> list[Sweep]:
     return [quick[i] for i in np.random.default_rng(seed).permutation(len(quick))[:count]]
 
 
-def summary(rows: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+def summary(table: Rows) -> dict[str, float]:
     """The headline figures of the grid."""
-    table = list(rows)
     gain = np.array([row["default_minus_baseline"] for row in table])
     low, high = np.array([row["lo"] for row in table]), np.array([row["hi"] for row in table])
     pairs = [(row["domain"], row["scorer"]) for row in table]

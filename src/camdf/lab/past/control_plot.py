@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from camdf.lab.control_study import THRESHOLDS, ControlStudy, Curve
+from camdf.lab.past.control import THRESHOLDS, ControlStudy, Curve
 from camdf.lab.plots import BLUE, COLUMN, GRAY, GREEN, LOOK, PURPLE, VERMILLION
 from camdf.policies.linear import MissingExtraError
 

@@ -1,19 +1,12 @@
-"""Does a promised sufficiency hold, and what does it cost? Recalibrated many times on held-out tasks, fitted once.
-
-python -m camdf.lab.control_study            the coverage table on shipped data
-python -m camdf.lab.control_study STEM       and the frontier picture as STEM.svg and STEM.png
-"""
+"""Does a promised sufficiency hold, and what does it cost? Recalibrated many times on held-out tasks, fitted once."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
-from camdf import datasets
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import Floats, Ints, LoggedTasks
 from camdf.policies.base import Policy
@@ -27,13 +20,6 @@ from camdf.policies.control import (
     unit_weights,
 )
 
-CELLS = (
-    ("workbench", "claude"),
-    ("workbench", "minilm"),
-    ("metatool", "minilm"),
-    ("retail", "claude"),
-    ("seal-tools", "bm25"),
-)
 LEVELS = (0.80, 0.90, 0.95)
 BUDGETS = (1.0, 5.0)
 RECALIBRATIONS = 1000
@@ -142,26 +128,6 @@ def curve(logged: LoggedTasks, leaving: Floats, weights: Floats) -> Curve:
     return Curve(pressures, cost, _above(sufficient_below(logged, leaving), share, pressures))
 
 
-def coverage_table(studies: Mapping[str, ControlStudy]) -> str:
-    """A Markdown table: a line a level, with the gap between what was promised and what came."""
-    lines = [
-        "| held-out tasks | level | n groups | refused | highest | sufficiency | gap | 1/(n+1) | kept | cost |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
-    ]
-    for name, study in studies.items():
-        for found in study.coverage:
-            came = (
-                f"{found.sufficiency:.3f} ± {found.error:.3f} | {found.gap:+.3f} | {1 / (found.units + 1):.3f} "
-                f"| {found.kept:.3f} | {found.cost:.2f}"
-                if found.refused < 1
-                else "- | - | - | - | -"
-            )
-            lines.append(
-                f"| {name} | {found.level:.2f} | {found.units} | {found.refused:.0%} | {found.highest:.3f} | {came} |"
-            )
-    return "\n".join(lines)
-
-
 def _above(places: Floats, amounts: Floats, pressures: Floats) -> Floats:
     """For every pressure, the sum of the amounts whose place is above it."""
     order = np.argsort(-places, kind="stable")
@@ -230,19 +196,3 @@ def _measured(
     share = weights[rows] / weights[rows].sum()
     cost = np.where(leaving[rows] > pressure, held.rankings.costs[rows], 0.0).sum(axis=1)
     return float((share * cost).sum()), float((share * (below[rows] > pressure)).sum())
-
-
-def main(arguments: Sequence[str]) -> None:
-    """Print the coverage table of the shipped cells; with a path, also draw the frontier picture there."""
-    studies = {f"{domain}, {scorer}": control_study(datasets.load(domain, scorer)) for domain, scorer in CELLS}
-    print(coverage_table(studies))
-    if arguments:
-        from camdf.lab.control_plot import frontier_picture
-        from camdf.lab.plots import save
-
-        shown = {name: studies[name] for name in ("workbench, minilm", "metatool, minilm")}
-        save(frontier_picture(shown), Path(arguments[0]))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
