@@ -1,0 +1,165 @@
+"""Tools as harnesses hold them, seen one way: OpenAI, Anthropic and MCP dicts, and the objects of agent frameworks.
+
+A tool that the provider runs itself (web search, a code sandbox, tool search), and anything of a shape that is not
+known here, is `foreign`: it has no description to score, so it is never scored, priced or cut.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One tool: what a scorer reads, what a model is sent, and the object that the harness gets back."""
+
+    name: str
+    description: str = ""
+    parameters: Mapping[str, Any] | Callable[[], Mapping[str, Any]] = field(default_factory=dict, repr=False)
+    """The JSON schema of its arguments, or a function that builds it when it is priced."""
+
+    server: str = ""
+    """Where it comes from, so that two servers may have a tool of one name."""
+
+    native: Any = field(default=None, repr=False, compare=False)
+    foreign: bool = False
+
+    @property
+    def text(self) -> str:
+        """What a scorer reads: the name in words, then the description."""
+        return f"{self.name.replace('_', ' ').replace('.', ' ').replace('-', ' ')}. {self.description}"
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """The JSON schema of its arguments."""
+        return self.parameters() if callable(self.parameters) else self.parameters
+
+    def definition(self) -> str:
+        """Name, description and schema as one line of JSON: about what the model is sent."""
+        return json.dumps({"name": self.name, "description": self.description, "parameters": self.schema}, default=str)
+
+    def digest(self) -> str:
+        """SHA-256 of the definition: changes with any byte of description or schema."""
+        import hashlib
+
+        return hashlib.sha256(self.definition().encode()).hexdigest()
+
+
+def view(native: Any) -> Tool:
+    """Any tool of any harness as a `Tool`; what is not known is foreign, under its type's name."""
+    if isinstance(native, Tool):
+        return native
+    found = _mapping(native) if isinstance(native, Mapping) else _object(native)
+    if found is None:
+        kind = native.get("name") or native.get("type") if isinstance(native, Mapping) else None
+        name = kind or getattr(native, "name", None) or type(native).__name__
+        return Tool(str(name), native=native, foreign=True)
+    name, description, parameters = found
+    return Tool(str(name), str(description or ""), parameters or {}, _server(native), native)
+
+
+def _mapping(native: Mapping[str, Any]) -> tuple[Any, Any, Any] | None:
+    inner = native.get("function")
+    if isinstance(inner, Mapping) and inner.get("name"):  # OpenAI chat completions
+        return inner["name"], inner.get("description"), inner.get("parameters")
+    kind, name = native.get("type", "function"), native.get("name")
+    if not name or kind not in ("function", "custom"):  # the provider's own, or a toolset
+        return None
+    for key in ("parameters", "input_schema", "inputSchema"):  # OpenAI responses, Anthropic, MCP
+        if key in native or kind == "custom":
+            return name, native.get("description"), native.get(key)
+    return (name, native.get("description"), {}) if "description" in native else None
+
+
+def _object(native: Any) -> tuple[Any, Any, Any] | None:
+    inner: Any = getattr(native, "metadata", None)
+    if hasattr(inner, "get_parameters_dict"):  # LlamaIndex
+        return inner.name, inner.description, inner.get_parameters_dict
+    name, description = getattr(native, "name", None), getattr(native, "description", None)
+    for key in ("parameters_json_schema", "params_json_schema", "inputSchema", "parameters"):
+        # pydantic-ai, OpenAI Agents, MCP, FastMCP
+        if isinstance(name, str) and isinstance(getattr(native, key, None), Mapping):
+            return name, description, getattr(native, key)
+    if isinstance(name, str) and hasattr(native, "tool_call_schema"):  # LangChain
+        return name, description, lambda: _pydantic_schema(native.tool_call_schema)
+    if callable(native) and hasattr(native, "__name__") and not isinstance(native, type):  # a plain function
+        return native.__name__, native.__doc__, {}
+    return None
+
+
+def _pydantic_schema(model: Any) -> Mapping[str, Any]:
+    schema: Mapping[str, Any] = model if isinstance(model, Mapping) else model.model_json_schema()
+    return schema
+
+
+def _server(native: Any) -> str:
+    held = native.get("server") if isinstance(native, Mapping) else getattr(native, "server", None)
+    return held if isinstance(held, str) else ""
+
+
+def keyed(tools: Iterable[Tool]) -> dict[str, Tool]:
+    """Tools by a key of their own: the name, which logs know too; where names collide, server and name, or a count."""
+    found: dict[str, Tool] = {}
+    for tool in tools:
+        key = tool.name
+        if key in found and tool.server:
+            key = f"{tool.server}/{tool.name}"
+        number = 1
+        while key in found:
+            number += 1
+            key = f"{tool.name}#{number}"
+        found[key] = tool
+    return found
+
+
+def called_tools(messages: Iterable[Any]) -> list[str]:
+    """The tools that a history of OpenAI chat, OpenAI responses or Anthropic messages has called already."""
+    names: list[str] = []
+    for message in messages:
+        if not isinstance(message, Mapping):
+            continue
+        content = message.get("content")
+        parts = [*(message.get("tool_calls") or ()), *(content if isinstance(content, list) else ()), message]
+        for part in parts:
+            if not isinstance(part, Mapping):
+                continue
+            if part.get("type") in ("tool_use", "function_call", "mcp_call") and part.get("name"):
+                names.append(str(part["name"]))
+            elif isinstance(part.get("function"), Mapping) and part["function"].get("name"):
+                names.append(str(part["function"]["name"]))
+    return list(dict.fromkeys(names))
+
+
+def forced_tools(tool_choice: Any) -> list[str]:
+    """The tool that a request insists on, if any: OpenAI's and Anthropic's `tool_choice`."""
+    if not isinstance(tool_choice, Mapping):
+        return []
+    inner = tool_choice.get("function")
+    name = inner.get("name") if isinstance(inner, Mapping) else tool_choice.get("name")
+    allowed = tool_choice.get("tools") or ()
+    named = [str(each.get("name")) for each in allowed if isinstance(each, Mapping) and each.get("name")]
+    return [str(name)] if name else named
+
+
+def last_user_text(messages: Any) -> str:
+    """What the user asked last: the task, in OpenAI chat, OpenAI responses or Anthropic messages, or a bare string."""
+    if isinstance(messages, str):
+        return messages
+    for message in reversed(list(messages or ())):
+        if isinstance(message, Mapping) and message.get("role") == "user":
+            text = _text(message.get("content"))
+            if text:
+                return text
+    return ""
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return content.strip()
+    parts = content if isinstance(content, list) else ()
+    kinds = ("text", "input_text")
+    texts = (str(part.get("text", "")) for part in parts if isinstance(part, Mapping) and part.get("type") in kinds)
+    return "\n".join(text for text in texts if text).strip()
