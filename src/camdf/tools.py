@@ -11,6 +11,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+_encode = json.JSONEncoder(default=str).encode
+"""Made once: `json.dumps` with arguments makes an encoder for every call."""
+
 
 @dataclass(frozen=True)
 class Tool:
@@ -39,7 +42,7 @@ class Tool:
 
     def definition(self) -> str:
         """Name, description and schema as one line of JSON: about what the model is sent."""
-        return json.dumps({"name": self.name, "description": self.description, "parameters": self.schema}, default=str)
+        return _encode({"name": self.name, "description": self.description, "parameters": self.schema})
 
     def digest(self) -> str:
         """SHA-256 of the definition: changes with any byte of description or schema."""

@@ -1,0 +1,142 @@
+"""What the gate answers: the tools to hand to the model, and why these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+Mode: TypeAlias = Literal["drop", "shadow", "defer"]
+
+Reason: TypeAlias = Literal[
+    "decided",
+    "decided before",
+    "explored",
+    "empty task",
+    "scorer failed",
+    "scorer too slow",
+    "scorer busy",
+    "scores refused",
+    "policy failed",
+    "tools not readable",
+]
+"""Why these tools. The last seven say that the gate failed open."""
+
+FAILED_OPEN: frozenset[Reason] = frozenset(
+    {
+        "empty task",
+        "scorer failed",
+        "scorer too slow",
+        "scorer busy",
+        "scores refused",
+        "policy failed",
+        "tools not readable",
+    }
+)
+
+
+class Ranked(NamedTuple):
+    """One candidate as the policy saw it."""
+
+    name: str
+    score: float
+    price: float
+    """Cost pressure times cost: what offering it costs, in solved tasks."""
+
+    evidence: float | None
+    """What the policy compared: for the default, how likely the task needs this tool."""
+
+    kept: bool
+    why: str
+
+
+@dataclass(frozen=True)
+class GateDecision:
+    """`tools` is what to hand to the model: the harness's own objects, in an order that keeps a cached prompt intact.
+
+    `kept`, `cut` and `refused` name all tools that came in: kept ones are worth their price or guarded, cut ones are
+    not, refused ones may not be offered at all. Under `shadow` and `defer` the cut ones are among `tools` too.
+    """
+
+    tools: list[Any] = field(repr=False)
+    kept: tuple[str, ...]
+    cut: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+    reason: Reason = "decided"
+    mode: Mode = "drop"
+    explored: bool = False
+    """Part of the exploration share: this task saw every tool, so its log is free of the policy's own censoring."""
+
+    ranking: tuple[Ranked, ...] = field(default=(), repr=False)
+    error: str = ""
+    """The type of what was raised; never its text, which may hold the task's."""
+
+    @property
+    def failed_open(self) -> bool:
+        """True where something went wrong and the whole authorised list, or the named fallback, was kept."""
+        return self.reason in FAILED_OPEN
+
+    def explain(self) -> str:
+        """The decision as a small table: every ranked tool with its score, its price and why it was kept or cut."""
+        total = len(self.kept) + len(self.cut)
+        note = {"drop": "", "shadow": " Shadow mode: nothing was cut.", "defer": " Cut tools are deferred."}[self.mode]
+        lines = [f"Kept {len(self.kept)} of {total} tools: {self._because()}.{note}"]
+        if self.ranking:
+            width = max(4, *(len(each.name) for each in self.ranking))
+            lines += ["", f"{'rank':>4}  {'tool':<{width}}  {'score':>6}  {'evidence':>8}  {'price':>7}"]
+            for rank, each in enumerate(self.ranking, 1):
+                evidence = "" if each.evidence is None else f"{each.evidence:.3f}"
+                mark = "kept" if each.kept else "cut"
+                lines.append(
+                    f"{rank:>4}  {each.name:<{width}}  {each.score:>6.3f}  {evidence:>8}  {each.price:>7.4f}  "
+                    f"{mark}, {each.why}"
+                )
+            lines.append(f"\nPrice of what was kept: {self.price:.4f} of a solved task, of {self.price_of_all:.4f}.")
+        unranked = [name for name in self.kept if name not in {each.name for each in self.ranking}]
+        if unranked and self.ranking:
+            lines.append(f"Never cut: {', '.join(unranked)}.")
+        if self.refused:
+            lines.append(f"Refused, not authorised: {', '.join(self.refused)}.")
+        return "\n".join(lines)
+
+    @property
+    def price(self) -> float:
+        """What the kept tools cost together, in solved tasks."""
+        return sum(each.price for each in self.ranking if each.kept)
+
+    @property
+    def price_of_all(self) -> float:
+        """What all ranked tools would cost, in solved tasks."""
+        return sum(each.price for each in self.ranking)
+
+    def svg(self) -> str:
+        """The decision as a picture: a waterfall of the ranked tools, the cut, and the price of each."""
+        from camdf.gate.waterfall import waterfall
+
+        return waterfall(self)
+
+    def _repr_svg_(self) -> str:
+        return self.svg()
+
+    def event(self) -> Mapping[str, str | bool | int | float | list[str] | list[float]]:
+        """OpenTelemetry attributes: names, scores and counts, and never the task's text."""
+        return {
+            "camdf.reason": self.reason,
+            "camdf.mode": self.mode,
+            "camdf.explored": self.explored,
+            "camdf.error": self.error,
+            "camdf.kept": list(self.kept),
+            "camdf.cut": list(self.cut),
+            "camdf.refused": list(self.refused),
+            "camdf.ranking.names": [each.name for each in self.ranking],
+            "camdf.ranking.scores": [each.score for each in self.ranking],
+            "camdf.price": self.price,
+        }
+
+    def _because(self) -> str:
+        told = {
+            "decided": "the set worth its price",
+            "decided before": "as decided before in this conversation",
+            "explored": "this task explores, so it sees every tool",
+        }
+        return told.get(self.reason) or f"failed open ({self.reason}{f', {self.error}' if self.error else ''})"

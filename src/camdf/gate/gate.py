@@ -1,0 +1,357 @@
+"""Decide which tools a task gets, inside a harness: never raise, never add a tool, never narrow a conversation."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any, Protocol, TypeAlias, get_args
+from zlib import crc32
+
+import numpy as np
+
+from camdf.core.payoff import Payoff
+from camdf.core.rankings import Rankings
+from camdf.gate.budget import BusyError, Scorer, Workers
+from camdf.gate.decision import GateDecision, Mode, Ranked, Reason
+from camdf.gate.memory import Given, Memory
+from camdf.gate.telemetry import Sink, add_to_span
+from camdf.policies.base import Policy
+from camdf.tools import Tool, keyed, view
+
+
+class Priced(Protocol):
+    """What says the cost of a tool, as `camdf.prices.Prices` does."""
+
+    def of(self, tool: Tool) -> float:
+        """The cost of offering this tool to one task."""
+        ...
+
+
+PriceList: TypeAlias = Priced | Mapping[str, float] | Callable[[Tool], float]
+Scores: TypeAlias = Mapping[str, float] | Sequence[float]
+Allow: TypeAlias = Collection[str] | Callable[[Tool], bool]
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A question to the gate: tools by key, those that may be offered, those that must stay."""
+
+    task: str
+    tools: dict[str, Tool]
+    offered: tuple[str, ...]
+    guarded: dict[str, str]
+    """Key and why it must stay."""
+
+    conversation: str | None
+    given: Given | None
+    question: int
+    explores: bool
+
+    @property
+    def candidates(self) -> list[str]:
+        """What can be scored and cut."""
+        return [key for key in self.offered if not self.tools[key].foreign]
+
+
+class Gate:
+    """A policy at work: scores and prices the tools of a task, decides, and keeps the promises that a harness needs.
+
+    - `decide` never raises. What goes wrong leaves the whole authorised list, or `fallback`, and the reason says so.
+    - The answer is a subset of what came in and of what is authorised: `allow` names tools or asks about each, and
+      `digests` pins definitions (`Tool.digest`); a tool that fails either is refused, also when asking raises.
+    - Pinned tools, tools named in `keep`, tools of a shape not known here and the provider's own are never cut.
+    - A conversation is decided once; a later turn may add tools, at the end, and never takes one away.
+    - The same input gives the same answer. An `explore` share of conversations sees every tool, and is flagged.
+
+    `mode` "drop" cuts, "shadow" only says what it would cut, "defer" marks what it would cut for the provider's tool
+    search. `budget` is what scoring may take, in seconds. `at_least` and `at_most` bound how many tools are kept;
+    guarded and earlier tools count, and are kept even beyond `at_most`. `on_decision` receives every decision on a
+    thread of its own; the current OpenTelemetry span gets an event either way.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        scorer: Scorer | None = None,
+        payoff: Payoff | None = None,
+        *,
+        prices: PriceList | None = None,
+        pinned: Collection[str] = (),
+        allow: Allow | None = None,
+        digests: Mapping[str, str] | None = None,
+        mode: Mode = "drop",
+        explore: float = 0.0,
+        fallback: Collection[str] | None = None,
+        budget: float | None = 5.0,
+        at_least: int = 0,
+        at_most: int | None = None,
+        conversations: int = 10_000,
+        on_decision: Callable[[GateDecision], object] | None = None,
+    ) -> None:
+        known = payoff or getattr(policy, "payoff_", None)
+        if not isinstance(known, Payoff):
+            raise ValueError(f"A {type(policy).__name__} serves any payoff. Give the gate one, as Payoff(0.12).")
+        if mode not in get_args(Mode):
+            raise ValueError(f"The 'mode' of Gate must be 'drop', 'shadow' or 'defer'. Got {mode!r} instead.")
+        if not 0 <= explore <= 1:
+            raise ValueError(f"The 'explore' share of Gate must lie between 0 and 1. Got {explore!r} instead.")
+        self.policy, self.scorer, self.payoff, self.prices = policy, scorer, known, prices
+        self.pinned, self.allow, self.digests = frozenset(pinned), allow, digests
+        self.mode, self.explore, self.budget = mode, explore, budget
+        self.fallback = None if fallback is None else frozenset(fallback)
+        self.at_least, self.at_most = at_least, at_most
+        self.memory = Memory(conversations)
+        self.sink = None if on_decision is None else Sink(on_decision)
+        self.counts: Counter[Reason] = Counter()
+        self._workers, self._lock = Workers(64), Lock()
+
+    def decide(
+        self,
+        task: str,
+        tools: Iterable[Any],
+        *,
+        conversation: str | None = None,
+        keep: Iterable[str] = (),
+        scores: Scores | None = None,
+    ) -> GateDecision:
+        """The tools that this task gets.
+
+        `conversation` names what must only widen: a run, a thread, a session. `keep` names tools that must stay: those
+        that the history has called, a forced `tool_choice`, handoffs. `scores`, by name or in the order of the tools,
+        stand in for the scorer's.
+        """
+        asked = self._ask(task, tools, conversation, keep, scores)
+        if isinstance(asked, _Asked):
+            try:
+                found = self._score(asked).result(self.budget)
+            except Exception as error:
+                asked = self._open(asked, _failure(error), error)
+            else:
+                asked = self._close(asked, found)
+        return self._told(asked)
+
+    async def adecide(
+        self,
+        task: str,
+        tools: Iterable[Any],
+        *,
+        conversation: str | None = None,
+        keep: Iterable[str] = (),
+        scores: Scores | None = None,
+    ) -> GateDecision:
+        """`decide`, with the scorer waited for, so that an event loop goes on."""
+        asked = self._ask(task, tools, conversation, keep, scores)
+        if isinstance(asked, _Asked):
+            try:
+                found = await asyncio.wait_for(asyncio.wrap_future(self._score(asked)), self.budget)
+            except Exception as error:
+                asked = self._open(asked, _failure(error), error)
+            else:
+                asked = self._close(asked, found)
+        return self._told(asked)
+
+    def _ask(
+        self, task: str, tools: Iterable[Any], conversation: str | None, keep: Iterable[str], scores: Scores | None
+    ) -> _Asked | GateDecision:
+        """The question for the scorer, or the answer where it need not be asked."""
+        try:
+            viewed = keyed(_viewed(native) for native in tools)
+        except Exception as error:
+            return GateDecision([], (), reason="tools not readable", mode=self.mode, error=type(error).__name__)
+        text, thread = _readable(task), None if conversation is None else _readable(conversation)
+        offered = tuple(key for key, tool in viewed.items() if self._authorised(tool))
+        named = _names(keep)
+        guarded = {key: why for key in offered if (why := self._guarded(key, viewed[key], text, named))}
+        given = self.memory.recall(thread)
+        explores = given.explored if given else self._explores(thread or text)
+        asked = _Asked(text, viewed, offered, guarded, thread, given, hash((text, offered)), explores)
+        if given is not None and given.question == asked.question:
+            return self._answer(asked, (), "decided before")
+        if not text:
+            return self._open(asked, "empty task")
+        if scores is None and asked.candidates:
+            return asked
+        try:
+            found = _aligned(asked, scores or ())
+        except Exception as error:
+            return self._open(asked, "scores refused", error)
+        return self._close(asked, found)
+
+    def _explores(self, text: str) -> bool:
+        """By the text alone, so that the same conversation is always on the same side."""
+        return crc32(text.encode(errors="surrogatepass")) < self.explore * 2**32
+
+    def _authorised(self, tool: Tool) -> bool:
+        try:
+            if self.digests is not None and not tool.foreign and tool.digest() != self.digests.get(tool.name):
+                return False
+            if self.allow is None:
+                return True
+            return bool(self.allow(tool)) if callable(self.allow) else tool.name in self.allow
+        except Exception:
+            return False
+
+    def _guarded(self, key: str, tool: Tool, task: str, keep: set[str]) -> str:
+        if tool.foreign:
+            return "the provider's own"
+        if tool.name in self.pinned or key in self.pinned:
+            return "pinned"
+        if tool.name in keep or key in keep:
+            return "called or required by the harness"
+        return "named by the task" if tool.name == task else ""
+
+    def _score(self, asked: _Asked) -> Future[Sequence[float]]:
+        if self.scorer is None:
+            raise ValueError("This gate has no scorer. Give it one, or pass scores= with every task.")
+        return self._workers.start(self.scorer, asked.task, [asked.tools[key] for key in asked.candidates])
+
+    def _close(self, asked: _Asked, scores: Sequence[float]) -> GateDecision:
+        """The decision, once there are scores."""
+        keys = asked.candidates
+        try:
+            checked = _checked(scores, len(keys))
+        except Exception as error:
+            return self._open(asked, "scores refused", error)
+        try:
+            ranking = self._decided(asked, dict(zip(keys, checked, strict=True)))
+        except Exception as error:
+            return self._open(asked, "policy failed", error)
+        if asked.explores:
+            return self._answer(asked, asked.offered, "explored", ranking)
+        return self._answer(asked, [each.name for each in ranking if each.kept], "decided", ranking)
+
+    def _decided(self, asked: _Asked, scores: dict[str, float]) -> list[Ranked]:
+        """The candidates in rank order, with what the policy and the bounds say of each."""
+        if not scores:
+            return []
+        costs = {key: self._price(key, asked.tools[key]) for key in scores}
+        rankings = Rankings.from_scores(scores, costs)
+        decisions = self.policy.decide(rankings, self.payoff)
+        names, worth = rankings.names(0), decisions.acquired[0].tolist()
+        evidence = [None] * len(names) if decisions.evidence is None else decisions.evidence[0].tolist()
+        before = set(asked.given.kept if asked.given else ())
+        stays = {key: asked.guarded.get(key) or ("kept before" if key in before else "") for key in names}
+        kept = sum(1 for name, good in zip(names, worth, strict=True) if good or stays[name])
+        ranking = []
+        for name, good, seen in zip(names, worth, evidence, strict=True):
+            keeps, why = bool(good or stays[name]), stays[name] or ("worth its price" if good else "not worth it")
+            ranking.append([name, scores[name], self.payoff.cost_pressure * costs[name], seen, keeps, why])
+        for row in ranking:  # too few: the best of the rest
+            if kept < self.at_least and not row[4]:
+                row[4:] = [True, f"at least {self.at_least}"]
+                kept += 1
+        for row in reversed(ranking):  # too many: the worst of those that are not guarded
+            if self.at_most is not None and kept > self.at_most and row[4] and not stays[row[0]]:
+                row[4:] = [False, f"at most {self.at_most}"]
+                kept -= 1
+        return [Ranked(*row) for row in ranking]
+
+    def _price(self, key: str, tool: Tool) -> float:
+        if self.prices is None:
+            return 1.0
+        if isinstance(self.prices, Mapping):
+            return float(self.prices[key] if key in self.prices else self.prices[tool.name])
+        return float(self.prices(tool) if callable(self.prices) else self.prices.of(tool))
+
+    def _open(self, asked: _Asked, reason: Reason, error: Exception | None = None) -> GateDecision:
+        """The whole authorised list, or the operator's fallback: failing open grants nothing that was not granted."""
+        kept = [
+            key
+            for key in asked.offered
+            if self.fallback is None or key in self.fallback or asked.tools[key].name in self.fallback
+        ]
+        return self._answer(asked, kept, reason, error=type(error).__name__ if error else "")
+
+    def _answer(
+        self,
+        asked: _Asked,
+        kept: Iterable[str],
+        reason: Reason,
+        ranking: Iterable[Ranked] = (),
+        error: str = "",
+    ) -> GateDecision:
+        """Guards, memory and mode: what the harness gets."""
+        wanted = {*kept, *asked.guarded}
+        in_order = [key for key in asked.offered if key in wanted]
+        had = self.memory.widen(asked.conversation, in_order, asked.question, asked.explores)
+        offered = set(asked.offered)
+        names = tuple(key for key in had if key in offered)
+        cut = tuple(key for key in asked.offered if key not in set(names))
+        natives = {key: tool.native if tool.native is not None else tool for key, tool in asked.tools.items()}
+        if self.mode == "drop":
+            tools = [natives[key] for key in names]
+        elif self.mode == "defer" and any(_is_tool_search(asked.tools[key]) for key in names):
+            tools = [natives[key] for key in names] + [_deferred(natives[key]) for key in cut]
+        else:
+            tools = [natives[key] for key in asked.offered]
+        refused = tuple(key for key in asked.tools if key not in offered)
+        return GateDecision(tools, names, cut, refused, reason, self.mode, asked.explores, tuple(ranking), error)
+
+    def _told(self, decision: GateDecision) -> GateDecision:
+        with self._lock:
+            self.counts[decision.reason] += 1
+        with suppress(Exception):  # a broken exporter is no reason to fail
+            add_to_span(decision)
+        if self.sink is not None:
+            self.sink.put(decision)
+        return decision
+
+
+def _viewed(native: Any) -> Tool:
+    try:
+        return view(native)
+    except Exception:  # an object whose own attributes raise
+        return Tool(type(native).__name__, native=native, foreign=True)
+
+
+def _readable(text: object) -> str:
+    try:
+        return str(text).strip() if text is not None else ""
+    except Exception:
+        return ""
+
+
+def _names(keep: Iterable[str]) -> set[str]:
+    try:
+        return {keep} if isinstance(keep, str) else {name for name in keep if isinstance(name, str)}
+    except Exception:
+        return set()
+
+
+def _aligned(asked: _Asked, scores: Scores) -> list[float]:
+    """The harness's own scores, one for every candidate."""
+    if isinstance(scores, Mapping):
+        return [scores[key] if key in scores else scores[asked.tools[key].name] for key in asked.candidates]
+    if not asked.candidates:
+        return []
+    by_key = dict(zip(asked.tools, scores, strict=True))
+    return [by_key[key] for key in asked.candidates]
+
+
+def _failure(error: Exception) -> Reason:
+    if isinstance(error, BusyError):
+        return "scorer busy"
+    return "scorer too slow" if isinstance(error, TimeoutError) else "scorer failed"
+
+
+def _checked(scores: Sequence[float], expected: int) -> list[float]:
+    array = np.asarray(scores)
+    if array.shape != (expected,) or array.dtype.kind not in "fiu":
+        raise ValueError(f"A scorer must give {expected} numbers. Got shape {array.shape} of {array.dtype} instead.")
+    if not (np.isfinite(array).all() and (array >= 0).all()):
+        raise ValueError("A scorer's numbers must be finite and not negative.")
+    return [float(score) for score in array]
+
+
+def _is_tool_search(tool: Tool) -> bool:
+    kind = tool.native.get("type") if isinstance(tool.native, Mapping) else None
+    return tool.foreign and isinstance(kind, str) and kind.startswith("tool_search")
+
+
+def _deferred(native: Any) -> Any:
+    return {**native, "defer_loading": True} if isinstance(native, Mapping) else native

@@ -1,0 +1,78 @@
+"""A decision as a picture: each ranked tool with its score and its price, the kept prices adding up. Plain SVG."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from camdf.gate.decision import GateDecision, Ranked
+
+ROW, TOP, LABEL, SCORES, PRICES, MARGIN = 22, 58, 230, 150, 300, 16
+KEPT, CUT, INK, FAINT = "#0072B2", "#BBBBBB", "#222222", "#777777"
+MOST_ROWS = 60
+"""Longer rankings end in a line that counts the rest."""
+
+
+def waterfall(decision: GateDecision) -> str:
+    """The whole picture, for a browser or a notebook."""
+    shown = decision.ranking[:MOST_ROWS]
+    rest = len(decision.ranking) - len(shown)
+    height = TOP + ROW * (len(shown) + 2 + bool(rest))
+    width = MARGIN * 2 + LABEL + SCORES + PRICES + 190
+    total = max(sum(each.price for each in decision.ranking if each.kept), max((e.price for e in shown), default=0.0))
+    best = max((each.score for each in shown), default=0.0) or 1.0
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
+        'font-family="sans-serif" font-size="12">',
+        f'<rect width="{width}" height="{height}" fill="white"/>',
+        _text(MARGIN, 20, decision.explain().splitlines()[0], weight="bold"),
+        _text(MARGIN + LABEL, 46, "score", FAINT),
+        _text(MARGIN + LABEL + SCORES + 10, 46, "price, in solved tasks; kept ones add up", FAINT),
+    ]
+    spent = 0.0
+    for row, each in enumerate(shown):
+        y = TOP + ROW * row
+        lines += _row(each, y, spent, total or 1.0, best)
+        spent += each.price if each.kept else 0.0
+    if rest:
+        lines.append(_text(MARGIN, TOP + ROW * len(shown) + 14, f"and {rest} more", FAINT))
+    y = TOP + ROW * (len(shown) + bool(rest))
+    start = MARGIN + LABEL + SCORES + 10
+    lines += [
+        f'<line x1="{MARGIN}" x2="{width - MARGIN}" y1="{y + 2}" y2="{y + 2}" stroke="{FAINT}" stroke-width="0.7"/>',
+        _text(MARGIN, y + 20, "kept together", weight="bold"),
+        f'<rect x="{start}" y="{y + 9}" width="{_length(decision.price, total or 1.0):.1f}" height="12" fill="{INK}"/>',
+        _text(start + PRICES + 8, y + 20, f"{decision.price:.4f} of {decision.price_of_all:.4f}", weight="bold"),
+        "</svg>",
+    ]
+    return "\n".join(lines)
+
+
+def _row(each: Ranked, y: int, spent: float, total: float, best: float) -> list[str]:
+    colour = KEPT if each.kept else CUT
+    start = MARGIN + LABEL + SCORES + 10 + _length(spent, total)
+    length = max(_length(each.price, total), 1.5)
+    fill = colour if each.kept else "none"
+    name = each.name if len(each.name) <= 32 else f"{each.name[:31]}…"
+    bar = (SCORES - 50) * each.score / best
+    return [
+        _text(MARGIN, y + 14, name, INK if each.kept else FAINT),
+        f'<rect x="{MARGIN + LABEL}" y="{y + 4}" width="{bar:.1f}" height="12" fill="{colour}"/>',
+        _text(MARGIN + LABEL + bar + 4, y + 14, f"{each.score:.2f}", FAINT),
+        f'<rect x="{start:.1f}" y="{y + 4}" width="{length:.1f}" height="12" fill="{fill}" stroke="{colour}"/>',
+        _text(
+            MARGIN + LABEL + SCORES + PRICES + 18,
+            y + 14,
+            f"{each.price:.4f}  {'kept' if each.kept else 'cut'}, {each.why}",
+            INK if each.kept else FAINT,
+        ),
+    ]
+
+
+def _length(price: float, total: float) -> float:
+    return min(PRICES * price / total, PRICES)
+
+
+def _text(x: float, y: float, text: str, fill: str = INK, weight: str = "normal") -> str:
+    return f'<text x="{x:.1f}" y="{y}" fill="{fill}" font-weight="{weight}">{escape(text)}</text>'
