@@ -1,0 +1,181 @@
+"""An OpenAI-compatible server on loopback that records every request and answers from a script.
+
+The local language model is too small to drive an agent loop (it never calls a tool on purpose), so the loops of the
+frameworks talk to this server over real HTTP; what counts is the request that reaches it.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Self
+
+
+@dataclass(frozen=True)
+class Call:
+    """The model calls a tool."""
+
+    name: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+
+Step = str | Call
+"""What the model answers: a text, or a call."""
+
+
+class ScriptedModel:
+    """Serves chat completions and responses; `requests` holds the bodies as they came. After the script: 'done'."""
+
+    def __init__(self, script: Sequence[Step] = ()) -> None:
+        self.script = list(script)
+        self.requests: list[dict[str, Any]] = []
+        self._lock = threading.Lock()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._server.daemon_threads = True
+
+    @property
+    def url(self) -> str:
+        """The base url that an OpenAI client takes."""
+        return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+
+    def tool_names(self, request: int = 0) -> list[str]:
+        """The tools that reached the model in one request, in order."""
+        tools = self.requests[request].get("tools") or []
+        return [tool.get("function", tool).get("name") or tool.get("type", "") for tool in tools]
+
+    def answer(self, body: dict[str, Any]) -> Step:
+        """The next step of the script."""
+        with self._lock:
+            self.requests.append(body)
+            return self.script.pop(0) if self.script else "done"
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def _handler(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))) or b"{}")
+            step = model.answer(body)
+            if self.path.endswith("/responses"):
+                self._events(_response_events(step)) if body.get("stream") else self._json(_response(step))
+            elif self.path.endswith("/chat/completions"):
+                self._events(_chunks(step)) if body.get("stream") else self._json(_completion(step))
+            else:
+                self.send_error(404)
+
+        def do_GET(self) -> None:
+            self._json({"object": "list", "data": [{"id": "scripted", "object": "model"}]})
+
+        def _json(self, found: dict[str, Any]) -> None:
+            data = json.dumps(found).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def _events(self, events: list[dict[str, Any]]) -> None:
+            lines = [f"data: {json.dumps(event)}\n\n" for event in events]
+            if events[0].get("object"):
+                lines.append("data: [DONE]\n\n")
+            data = "".join(lines).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    return Handler
+
+
+_USAGE = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+
+
+def _message(step: Step) -> dict[str, Any]:
+    if isinstance(step, str):
+        return {"role": "assistant", "content": step}
+    function = {"name": step.name, "arguments": json.dumps(step.arguments)}
+    return {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": f"call_{step.name}", "type": "function", "function": function}],
+    }
+
+
+def _completion(step: Step) -> dict[str, Any]:
+    reason = "stop" if isinstance(step, str) else "tool_calls"
+    choice = {"index": 0, "message": _message(step), "finish_reason": reason}
+    head = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "scripted"}
+    return {**head, "choices": [choice], "usage": _USAGE}
+
+
+def _chunks(step: Step) -> list[dict[str, Any]]:
+    head = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "scripted"}
+    delta = _message(step)
+    for index, call in enumerate(delta.get("tool_calls", [])):
+        call["index"] = index
+    reason = "stop" if isinstance(step, str) else "tool_calls"
+    return [
+        {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]},
+        {**head, "choices": [{"index": 0, "delta": {}, "finish_reason": reason}], "usage": _USAGE},
+    ]
+
+
+def _response(step: Step) -> dict[str, Any]:
+    if isinstance(step, str):
+        content = [{"type": "output_text", "text": step, "annotations": []}]
+        item: dict[str, Any] = {
+            "id": "msg_1",
+            "type": "message",
+            "role": "assistant",
+            "status": "completed",
+            "content": content,
+        }
+    else:
+        item = {
+            "id": "fc_1",
+            "type": "function_call",
+            "call_id": f"call_{step.name}",
+            "name": step.name,
+            "arguments": json.dumps(step.arguments),
+            "status": "completed",
+        }
+    return {
+        "id": "resp_1",
+        "object": "response",
+        "created_at": 1,
+        "status": "completed",
+        "model": "scripted",
+        "output": [item],
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+        "usage": {
+            "input_tokens": 1,
+            "output_tokens": 1,
+            "total_tokens": 2,
+            "input_tokens_details": {"cached_tokens": 0},
+            "output_tokens_details": {"reasoning_tokens": 0},
+        },
+    }
+
+
+def _response_events(step: Step) -> list[dict[str, Any]]:
+    whole = _response(step)
+    begun = {"type": "response.created", "sequence_number": 0, "response": {**whole, "status": "in_progress"}}
+    return [begun, {"type": "response.completed", "sequence_number": 1, "response": whole}]
