@@ -17,7 +17,7 @@ _encode = json.JSONEncoder(default=str).encode
 
 @dataclass(frozen=True)
 class Tool:
-    """One tool: what a scorer reads, what a model is sent, and the object that the harness gets back."""
+    """One tool: what a scorer reads, and what a model is sent."""
 
     name: str
     description: str = ""
@@ -27,7 +27,6 @@ class Tool:
     server: str = ""
     """Where it comes from, so that two servers may have a tool of one name."""
 
-    native: Any = field(default=None, repr=False, compare=False)
     foreign: bool = False
 
     @property
@@ -59,9 +58,9 @@ def view(native: Any) -> Tool:
     if found is None:
         kind = native.get("name") or native.get("type") if isinstance(native, Mapping) else None
         name = kind or getattr(native, "name", None) or type(native).__name__
-        return Tool(str(name), native=native, foreign=True)
+        return Tool(str(name), foreign=True)
     name, description, parameters = found
-    return Tool(str(name), str(description or ""), parameters or {}, _server(native), native)
+    return Tool(str(name), str(description or ""), parameters or {}, _server(native))
 
 
 def _mapping(native: Mapping[str, Any]) -> tuple[Any, Any, Any] | None:

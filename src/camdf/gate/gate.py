@@ -39,10 +39,11 @@ Allow: TypeAlias = Collection[str] | Callable[[Tool], bool]
 
 @dataclass(frozen=True)
 class _Asked:
-    """A question to the gate: tools by key, those that may be offered, those that must stay."""
+    """A question to the gate: tools as we see them and as they came, those that may be offered, those that stay."""
 
     task: str
     tools: dict[str, Tool]
+    natives: dict[str, Any]
     offered: tuple[str, ...]
     guarded: dict[str, str]
     """Key and why it must stay."""
@@ -160,7 +161,10 @@ class Gate:
     ) -> _Asked | GateDecision:
         """The question for the scorer, or the answer where it need not be asked."""
         try:
-            viewed = keyed(_viewed(native) for native in tools)
+            if isinstance(tools, (str, bytes, Mapping)):
+                raise TypeError("Tools come as a sequence.")
+            came = list(tools)
+            viewed = keyed(_viewed(native) for native in came)
         except Exception as error:
             return GateDecision([], (), reason="tools not readable", mode=self.mode, error=type(error).__name__)
         text, thread = _readable(task), None if conversation is None else _readable(conversation)
@@ -169,7 +173,8 @@ class Gate:
         guarded = {key: why for key in offered if (why := self._guarded(key, viewed[key], text, named))}
         given = self.memory.recall(thread)
         explores = given.explored if given else self._explores(thread or text)
-        asked = _Asked(text, viewed, offered, guarded, thread, given, hash((text, offered)), explores)
+        natives = dict(zip(viewed, came, strict=True))
+        asked = _Asked(text, viewed, natives, offered, guarded, thread, given, hash((text, offered)), explores)
         if given is not None and given.question == asked.question:
             return self._answer(asked, (), "decided before")
         if not text:
@@ -282,10 +287,10 @@ class Gate:
         offered = set(asked.offered)
         names = tuple(key for key in had if key in offered)
         cut = tuple(key for key in asked.offered if key not in set(names))
-        natives = {key: tool.native if tool.native is not None else tool for key, tool in asked.tools.items()}
+        natives = asked.natives
         if self.mode == "drop":
             tools = [natives[key] for key in names]
-        elif self.mode == "defer" and any(_is_tool_search(asked.tools[key]) for key in names):
+        elif self.mode == "defer" and any(_is_tool_search(natives[key]) for key in names):
             tools = [natives[key] for key in names] + [_deferred(natives[key]) for key in cut]
         else:
             tools = [natives[key] for key in asked.offered]
@@ -306,7 +311,7 @@ def _viewed(native: Any) -> Tool:
     try:
         return view(native)
     except Exception:  # an object whose own attributes raise
-        return Tool(type(native).__name__, native=native, foreign=True)
+        return Tool(type(native).__name__, foreign=True)
 
 
 def _readable(text: object) -> str:
@@ -348,9 +353,9 @@ def _checked(scores: Sequence[float], expected: int) -> list[float]:
     return [float(score) for score in array]
 
 
-def _is_tool_search(tool: Tool) -> bool:
-    kind = tool.native.get("type") if isinstance(tool.native, Mapping) else None
-    return tool.foreign and isinstance(kind, str) and kind.startswith("tool_search")
+def _is_tool_search(native: Any) -> bool:
+    kind = native.get("type") if isinstance(native, Mapping) else None
+    return isinstance(kind, str) and kind.startswith("tool_search")
 
 
 def _deferred(native: Any) -> Any:

@@ -1,0 +1,555 @@
+"""The gate's promises, each a test of that name."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import camdf
+from camdf.gate import Gate, GateDecision
+from camdf.gate.memory import Memory
+from camdf.gate.telemetry import Sink
+from camdf.policies.predicates import ScoreAtLeast
+from camdf.tools import Tool
+from golden import PAYOFF, VECTORS, golden_gate, openai_tool, overlap
+
+CATALOGUE = VECTORS[0].tools
+TOOLS = [openai_tool(name, text) for name, text in CATALOGUE.items()]
+TASK = "Book a flight and a hotel in a city"
+WEB_SEARCH = {"type": "web_search_20250305", "name": "web_search"}
+
+
+def names(tools: Sequence[Any]) -> list[str]:
+    return [tool["function"]["name"] if "function" in tool else tool["name"] for tool in tools]
+
+
+def high(*wanted: str, policy: float = 0.5, **gate: Any) -> Gate:
+    """A gate that keeps the named tools and whatever its guards keep."""
+    return Gate(ScoreAtLeast(policy), lambda _, tools: [float(t.name in wanted) for t in tools], PAYOFF, **gate)
+
+
+class Broken:
+    """An object whose attributes raise."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(name)
+
+
+# The same answer everywhere.
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector.task or "empty")
+def test_the_library_keeps_what_the_golden_vectors_say(vector: Any) -> None:
+    tools = [openai_tool(*each) for each in vector.tools.items()]
+    decision = golden_gate().decide(vector.task, tools)
+    assert names(decision.tools) == list(decision.kept) == vector.kept
+    assert asyncio.run(golden_gate().adecide(vector.task, tools)) == decision
+
+
+def test_the_same_input_gives_the_same_answer_whatever_came_before() -> None:
+    gate = golden_gate()
+    first = [gate.decide(vector.task, [openai_tool(*t) for t in vector.tools.items()]).kept for vector in VECTORS]
+    again = [gate.decide(v.task, [openai_tool(*t) for t in v.tools.items()]).kept for v in reversed(VECTORS)]
+    assert first == again[::-1]
+
+
+# Never raises.
+
+ODD: list[Any] = [
+    None, "", "x", 0, -1, 1.5, True, float("nan"), float("inf"), b"\xff", "\ud800", "🙂" * 50, [], {}, (), Broken(),
+    object(), {"type": "function"}, {"type": "function", "function": None}, {"type": "function", "function": {}},
+    {"name": "a"}, {"name": "a", "input_schema": {"x": {1, 2}}}, {"name": 3, "inputSchema": []}, WEB_SEARCH, TOOLS[0],
+    {"function_declarations": [{"name": "g"}]}, Tool("t", "does t"), lambda: None, int, {"name": "a", "description": 7},
+    Tool("raises", parameters=lambda: 1 / 0),  # type: ignore[arg-type, return-value]
+]  # fmt: skip
+
+
+def test_one_hundred_thousand_arbitrary_inputs_never_raise_and_never_add_a_tool() -> None:
+    rng = random.Random(0)
+    policy = golden_gate().policy
+
+    def odd_scorer(task: str, tools: Sequence[Tool]) -> Any:
+        pick = rng.randrange(8)
+        if pick == 0:
+            raise rng.choice([ValueError, OSError, KeyError, TimeoutError, RuntimeError])(task)
+        length = len(tools) + (pick == 1)
+        values = [rng.choice([0.5, 0.0, 1, "0.5", None, float("nan"), -1.0, True, 7.5]) for _ in range(length)]
+        return rng.choice([values, [rng.random() for _ in range(length)], None, "abc", np.ones((length, 1))])
+
+    prices = [None, {}, {"a": 1.0}, lambda tool: rng.choice([1.0, 0.0, -1.0, float("nan"), "x"])]
+    allows = [None, None, {"a", "t", "get_weather"}, lambda tool: 1 / 0, lambda tool: rng.random() < 0.5]
+    gates = [
+        Gate(
+            policy, odd_scorer, PAYOFF, prices=rng.choice(prices), allow=rng.choice(allows), budget=None,  # type: ignore[arg-type]
+            mode=rng.choice(["drop", "shadow", "defer"]), explore=rng.choice([0.0, 0.3]), pinned=["a"],
+            fallback=rng.choice([None, ["t"]]), at_least=rng.randrange(3), at_most=rng.choice([None, 2]),
+            digests=rng.choice([None, None, {"t": "0"}]), conversations=3,
+        )
+        for _ in range(50)
+    ]  # fmt: skip
+    for number in range(100_000):
+        gate = gates[number % len(gates)]
+        gate._workers.start = _at_once  # type: ignore[method-assign]
+        tools = rng.choices(ODD, k=rng.randrange(5)) if rng.random() < 0.97 else rng.choice(ODD)
+        scores: Any = rng.choice([None, None, None, {"a": 0.4}, [0.5] * 3, "x", {"t": "nan"}])
+        decision = gate.decide(
+            rng.choice(ODD), tools, conversation=rng.choice([None, "c", "d", *ODD]), keep=rng.choice(ODD), scores=scores
+        )
+        assert isinstance(decision, GateDecision)
+        came = list(tools) if isinstance(tools, (list, tuple)) else []
+        if gate.mode != "defer":
+            assert all(any(tool is each for each in came) for tool in decision.tools), (tools, decision)
+        assert len({*decision.kept, *decision.cut, *decision.refused}) == len(came)
+        if number % 500 == 0:
+            decision.explain()
+            decision.svg()
+
+
+def _at_once(scorer: Any, task: str, tools: Sequence[Tool]) -> Any:
+    """No thread: a hundred thousand of them take minutes and show nothing more."""
+    from concurrent.futures import Future
+
+    future: Future[Any] = Future()
+    try:
+        future.set_result(scorer(task, tools))
+    except Exception as error:
+        future.set_exception(error)
+    return future
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.data())
+def test_the_answer_is_a_subset_of_the_authorised_input_with_pins_and_bounds_kept(data: st.DataObject) -> None:
+    listed = data.draw(st.lists(st.sampled_from(sorted(CATALOGUE)), unique=True, max_size=12))
+    allowed = set(data.draw(st.lists(st.sampled_from(sorted(CATALOGUE)))))
+    pinned = set(data.draw(st.lists(st.sampled_from(sorted(CATALOGUE)), max_size=3)))
+    least, most = data.draw(st.integers(0, 5)), data.draw(st.integers(0, 8))
+    scores = [data.draw(st.floats(0, 1)) for _ in listed]
+    gate = golden_gate(allow=allowed, pinned=pinned, at_least=least, at_most=max(least, most))
+    kept = gate.decide(TASK, [openai_tool(name, "") for name in listed], scores=scores).kept
+    authorised = [name for name in listed if name in allowed]
+    guarded = pinned & set(authorised)
+    assert list(kept) == [name for name in authorised if name in kept]
+    assert guarded <= set(kept)
+    assert len(kept) >= min(least, len(authorised))
+    assert len(kept) <= max(most, least, len(guarded))
+
+
+# Decided once; later turns only widen.
+
+
+def turns(gate: Gate, tasks: Sequence[str], conversation: str | None) -> list[str]:
+    return [json.dumps(gate.decide(task, TOOLS, conversation=conversation).tools) for task in tasks]
+
+
+TEN_TURNS = [VECTORS[i % 5].task for i in range(10)]
+
+
+def test_ten_turns_of_one_conversation_are_byte_identical_or_a_superset() -> None:
+    sent = turns(golden_gate(), TEN_TURNS, "c")
+    for before, after in pairwise(sent):
+        assert after == before or after.startswith(before[:-1] + ", "), "what is added is appended"
+    assert turns(golden_gate(), [TASK] * 10, "c") == [sent[0]] * 10
+
+
+def cached_share(sent: Sequence[str]) -> float:
+    """The share of tool bytes that a provider's prefix cache would have served, over the turns after the first."""
+    hits = [len(_common(before, after)) / len(after) for before, after in pairwise(sent)]
+    return float(np.mean(hits))
+
+
+def _common(a: str, b: str) -> str:
+    end = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    return a[:end]
+
+
+def test_a_providers_cache_is_hit_more_often_than_under_an_unguarded_filter(capsys: pytest.CaptureFixture[str]) -> None:
+    guarded, unguarded = turns(golden_gate(), TEN_TURNS, "c"), turns(golden_gate(), TEN_TURNS, None)
+    with capsys.disabled():
+        print(f" cache hits: gate {cached_share(guarded):.0%}, unguarded filter {cached_share(unguarded):.0%}", end="")
+    assert cached_share(guarded) > 0.85
+    assert cached_share(unguarded) < 0.35
+
+
+def test_the_first_decision_keeps_the_original_order_and_later_tools_are_appended() -> None:
+    gate = high("write_file", "get_weather")
+    assert gate.decide("first", TOOLS, conversation="c").kept == ("get_weather", "write_file")
+    gate.scorer = lambda _, tools: [float(tool.name == "read_email") for tool in tools]
+    assert gate.decide("second", TOOLS, conversation="c").kept == ("get_weather", "write_file", "read_email")
+    assert gate.decide("second", TOOLS[::-1], conversation="c").kept == ("get_weather", "write_file", "read_email")
+    assert gate.decide("second", TOOLS).kept == ("read_email",)
+
+
+def test_a_task_asked_again_is_not_scored_again() -> None:
+    calls: list[str] = []
+
+    def counting(task: str, tools: Sequence[Tool]) -> list[float]:
+        calls.append(task)
+        return overlap(task, tools)
+
+    gate = Gate(golden_gate().policy, counting, PAYOFF)
+    decisions = [gate.decide(TASK, TOOLS, conversation="c") for _ in range(5)]
+    assert calls == [TASK]
+    assert [decision.reason for decision in decisions] == ["decided", *["decided before"] * 4]
+    assert len({decision.kept for decision in decisions}) == 1
+
+
+def test_a_tool_that_the_harness_takes_away_is_not_offered_however_it_was_kept() -> None:
+    gate = high("get_weather", "send_email")
+    gate.decide("a", TOOLS, conversation="c")
+    fewer = [tool for tool in TOOLS if tool["function"]["name"] != "get_weather"]
+    assert gate.decide("a", fewer, conversation="c").kept == ("send_email",)
+    assert gate.decide("a", TOOLS, conversation="c").kept == ("get_weather", "send_email")
+
+
+def test_turns_of_one_conversation_on_many_threads_only_widen_it() -> None:
+    gate = golden_gate()
+    threads = [
+        threading.Thread(target=gate.decide, args=(v.task, TOOLS), kwargs={"conversation": "c"}) for v in VECTORS
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    given = gate.memory.recall("c")
+    assert given is not None
+    assert set(given.kept) == {name for vector in VECTORS if vector.tools == CATALOGUE for name in vector.kept} | {
+        name for vector in VECTORS for name in golden_gate().decide(vector.task, TOOLS).kept
+    }
+
+
+def test_the_memory_forgets_the_conversation_seen_longest_ago() -> None:
+    memory = Memory(2)
+    for name in "ab":
+        memory.widen(name, ["x"], 1, False)
+    memory.recall("a")
+    memory.widen("c", ["x"], 1, False)
+    assert [memory.recall(name) is not None for name in "abc"] == [True, False, True]
+    assert len(memory) == 2
+
+
+# Always kept.
+
+
+def test_pinned_called_forced_named_and_provider_tools_are_never_cut() -> None:
+    gate = high(pinned=["run_sql"])
+    decision = gate.decide("play_music", [*TOOLS, WEB_SEARCH, Broken()], keep=["read_file"])
+    assert decision.kept == ("play_music", "run_sql", "read_file", "web_search", "Broken")
+    assert decision.tools[-2] is WEB_SEARCH
+    why = {each.name: each.why for each in decision.ranking if each.kept}
+    assert why == {
+        "play_music": "named by the task",
+        "read_file": "called or required by the harness",
+        "run_sql": "pinned",
+    }
+
+
+def test_history_and_tool_choice_name_what_must_stay() -> None:
+    from camdf.tools import called_tools, forced_tools
+
+    chat = [{"role": "assistant", "tool_calls": [{"type": "function", "function": {"name": "a", "arguments": "{}"}}]}]
+    anthropic = [{"role": "assistant", "content": [{"type": "text", "text": "x"}, {"type": "tool_use", "name": "b"}]}]
+    responses = [{"type": "function_call", "name": "c", "arguments": "{}"}, {"role": "user", "content": "x"}, "odd"]
+    assert called_tools([*chat, *anthropic, *responses, *chat]) == ["a", "b", "c"]
+    assert forced_tools({"type": "function", "function": {"name": "a"}}) == ["a"]
+    assert forced_tools({"type": "tool", "name": "b"}) == forced_tools({"type": "function", "name": "b"}) == ["b"]
+    assert forced_tools({"type": "allowed_tools", "tools": [{"type": "function", "name": "a"}]}) == ["a"]
+    assert forced_tools("auto") == forced_tools(None) == forced_tools({"type": "auto"}) == []
+
+
+# How many are worth it: fails open. May it be offered: fails closed.
+
+
+def raising(task: str, tools: Sequence[Tool]) -> list[float]:
+    raise ConnectionError(f"could not score: {task}")
+
+
+def exiting(task: str, tools: Sequence[Tool]) -> list[float]:
+    sys.exit(1)
+
+
+async def failing(task: str, tools: Sequence[Tool]) -> list[float]:
+    raise KeyError(task)
+
+
+class BrokenPolicy(camdf.Policy):
+    def decide(self, rankings: camdf.Rankings, payoff: camdf.Payoff) -> camdf.Decisions:
+        raise OverflowError
+
+
+FAILURES: dict[str, tuple[dict[str, Any], str, str]] = {
+    "raises": ({"scorer": raising}, "scorer failed", "ConnectionError"),
+    "exits": ({"scorer": exiting}, "scorer failed", "RuntimeError"),
+    "fails in a coroutine": ({"scorer": failing}, "scorer failed", "KeyError"),
+    "is missing": ({"scorer": None}, "scorer failed", "ValueError"),
+    "hangs": ({"scorer": lambda *_: time.sleep(30), "budget": 0.05}, "scorer too slow", "TimeoutError"),
+    "answers too few": ({"scorer": lambda *_: [0.5]}, "scores refused", "ValueError"),
+    "answers nothing": ({"scorer": lambda *_: None}, "scores refused", "ValueError"),
+    "answers texts": ({"scorer": lambda _, tools: ["0.5"] * len(tools)}, "scores refused", "ValueError"),
+    "answers truths": ({"scorer": lambda _, tools: [True] * len(tools)}, "scores refused", "ValueError"),
+    "answers nan": ({"scorer": lambda _, tools: [float("nan")] * len(tools)}, "scores refused", "ValueError"),
+    "answers infinity": ({"scorer": lambda _, tools: [float("inf")] * len(tools)}, "scores refused", "ValueError"),
+    "answers negatives": ({"scorer": lambda _, tools: [-0.1] * len(tools)}, "scores refused", "ValueError"),
+    "is fine but prices are not": ({"scorer": overlap, "prices": {}}, "policy failed", "KeyError"),
+    "is fine but a price is 0": ({"scorer": overlap, "prices": lambda tool: 0.0}, "policy failed", "ValueError"),
+    "is fine but the policy is not": (
+        {"scorer": overlap, "policy": BrokenPolicy()},
+        "policy failed",
+        "OverflowError",
+    ),
+}
+
+
+@pytest.mark.parametrize(("broken", "reason", "error"), FAILURES.values(), ids=list(FAILURES))
+def test_what_goes_wrong_leaves_the_whole_authorised_list_and_says_so(
+    broken: dict[str, Any], reason: str, error: str
+) -> None:
+    gate = Gate(**{"policy": ScoreAtLeast(0.5), "payoff": PAYOFF, **broken}, allow=set(CATALOGUE) - {"run_sql"})
+    for decision in (gate.decide("secret task", TOOLS), asyncio.run(gate.adecide("secret task", TOOLS))):
+        assert (decision.reason, decision.error, decision.failed_open) == (reason, error, True)
+        assert names(decision.tools) == [name for name in CATALOGUE if name != "run_sql"]
+        assert "secret" not in f"{decision!r}{decision.explain()}{decision.event()}"
+    assert gate.counts == {reason: 2}
+
+
+def test_an_empty_task_leaves_the_whole_list() -> None:
+    for task in ("", "  ", None):
+        decision = golden_gate().decide(task, TOOLS)  # type: ignore[arg-type]
+        assert (decision.reason, len(decision.tools)) == ("empty task", len(TOOLS))
+
+
+def test_the_operator_may_name_a_fallback_instead_of_everything() -> None:
+    gate = Gate(ScoreAtLeast(0.5), raising, PAYOFF, fallback=["read_file", "unheard_of"], pinned=["run_sql"])
+    assert gate.decide(TASK, TOOLS).kept == ("run_sql", "read_file")
+
+
+def test_a_hanging_scorer_costs_its_budget_and_stuck_ones_do_not_pile_up() -> None:
+    release = threading.Event()
+    gate = Gate(ScoreAtLeast(0.5), lambda *_: release.wait(20), PAYOFF, budget=0.01)  # type: ignore[arg-type]
+    reasons = [gate.decide(TASK, TOOLS).reason for _ in range(70)]
+    assert reasons == ["scorer too slow"] * 64 + ["scorer busy"] * 6
+    release.set()
+
+
+def test_whether_a_tool_may_be_offered_fails_closed() -> None:
+    def unsure(tool: Tool) -> bool:
+        if tool.name == "run_sql":
+            raise LookupError
+        return tool.name != "write_file"
+
+    decision = high("run_sql", "write_file", "get_weather", allow=unsure).decide(TASK, TOOLS, keep=["run_sql"])
+    assert decision.kept == ("get_weather",)
+    assert decision.refused == ("run_sql", "write_file")
+    failed = Gate(ScoreAtLeast(0.5), raising, PAYOFF, allow=unsure).decide(TASK, TOOLS)
+    assert not {"run_sql", "write_file"} & set(names(failed.tools))
+
+
+def test_a_changed_definition_is_refused_down_to_a_byte() -> None:
+    from camdf.tools import view
+
+    digests = {view(tool).name: view(tool).digest() for tool in TOOLS}
+    changed = [openai_tool(name, text + ("." if name == "send_email" else "")) for name, text in CATALOGUE.items()]
+    stranger = openai_tool("stranger", "a tool that nobody pinned")
+    decision = high("send_email", "stranger", "get_weather", digests=digests).decide(TASK, [*changed, stranger])
+    assert decision.refused == ("send_email", "stranger")
+    assert decision.kept == ("get_weather",)
+
+
+def test_two_servers_may_have_a_tool_of_one_name_and_neither_hides_the_other() -> None:
+    ours = [Tool("search", "a", server="docs"), Tool("search", "b", server="mail"), Tool("search", "c")]
+    gate = Gate(ScoreAtLeast(0.5), lambda _, tools: [0.9, 0.1, 0.8], PAYOFF)
+    decision = gate.decide(TASK, ours)
+    assert decision.kept == ("search", "search#2")
+    assert decision.cut == ("mail/search",)
+    assert decision.tools == [ours[0], ours[2]]
+
+
+# Modes, exploration, bounds.
+
+
+def test_shadow_says_what_it_would_cut_and_cuts_nothing() -> None:
+    decision = high("get_weather", mode="shadow").decide(TASK, TOOLS)
+    assert decision.kept == ("get_weather",)
+    assert decision.tools == TOOLS
+    assert "Shadow mode: nothing was cut" in decision.explain()
+
+
+def test_defer_marks_what_it_would_cut_where_the_provider_has_tool_search() -> None:
+    search = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
+    tools = [{"name": name, "description": text, "input_schema": {}} for name, text in CATALOGUE.items()]
+    decision = high("get_weather", mode="defer").decide(TASK, [*tools, search])
+    assert [tool.get("defer_loading", False) for tool in decision.tools] == [False, False, *[True] * 17]
+    assert decision.tools[:2] == [tools[0], search]
+    assert "defer_loading" not in tools[1]
+    without = high("get_weather", mode="defer").decide(TASK, tools)
+    assert without.tools == tools
+
+
+def test_a_share_of_conversations_sees_every_tool_and_is_flagged_for_good() -> None:
+    gate = high("get_weather", explore=0.1)
+    explored = [gate.decide(TASK, TOOLS, conversation=str(i)).explored for i in range(2000)]
+    assert 0.08 < np.mean(explored) < 0.12
+    again = high("get_weather", explore=0.1)
+    assert [again.decide(TASK, TOOLS, conversation=str(i)).explored for i in range(2000)] == explored
+    number = str(explored.index(True))
+    for decision in (
+        again.decide("another task", TOOLS, conversation=number),
+        high("get_weather", explore=0.1).decide(TASK, TOOLS, conversation=number),
+    ):
+        assert (decision.explored, decision.reason, len(decision.tools)) == (True, "explored", len(TOOLS))
+    assert [each.name for each in decision.ranking if each.kept] == ["get_weather"], "the log has what it would keep"
+
+
+def test_own_scores_stand_in_for_the_scorer() -> None:
+    gate = Gate(ScoreAtLeast(0.5), raising, PAYOFF)
+    scores = {name: float(name == "run_sql") for name in CATALOGUE}
+    assert gate.decide(TASK, TOOLS, scores=scores).kept == ("run_sql",)
+    assert gate.decide(TASK, TOOLS, scores=list(scores.values())).kept == ("run_sql",)
+    assert gate.decide(TASK, TOOLS, scores={"run_sql": 1.0}).reason == "scores refused"
+
+
+def test_prices_come_from_a_mapping_a_function_or_anything_with_of() -> None:
+    class Words:
+        def of(self, tool: Tool) -> float:
+            return float(len(tool.description.split()))
+
+    mapping = {name: float(len(text.split())) for name, text in CATALOGUE.items()}
+    prices: list[Any] = [mapping, Words().of, Words()]
+    found = [golden_gate(prices=each).decide(TASK, TOOLS) for each in prices]
+    assert found[0].ranking == found[1].ranking == found[2].ranking
+    assert found[0].ranking != golden_gate().decide(TASK, TOOLS).ranking
+
+
+def test_a_gate_that_cannot_work_is_refused_when_it_is_made() -> None:
+    with pytest.raises(ValueError, match=r"serves any payoff. Give the gate one"):
+        Gate(golden_gate().policy, overlap)
+    with pytest.raises(ValueError, match=r"'mode' of Gate must be 'drop', 'shadow' or 'defer'. Got 'cut' instead"):
+        golden_gate(mode="cut")
+    with pytest.raises(ValueError, match=r"between 0 and 1. Got 2 instead"):
+        golden_gate(explore=2)
+
+
+# An event loop goes on.
+
+
+def test_a_slow_scorer_does_not_hold_up_an_event_loop() -> None:
+    def slow(task: str, tools: Sequence[Tool]) -> list[float]:
+        time.sleep(0.3)
+        return [0.0] * len(tools)
+
+    async def longest_pause() -> float:
+        gate, longest, last = Gate(ScoreAtLeast(0.5), slow, PAYOFF), 0.0, time.perf_counter()
+        deciding = asyncio.create_task(gate.adecide(TASK, TOOLS))
+        while not deciding.done():
+            await asyncio.sleep(0.005)
+            longest, last = max(longest, time.perf_counter() - last), time.perf_counter()
+        assert deciding.result().reason == "decided"
+        return longest
+
+    assert asyncio.run(longest_pause()) < 0.2
+
+
+def test_a_coroutine_is_a_scorer_too_in_both_worlds() -> None:
+    async def thoughtful(task: str, tools: Sequence[Tool]) -> list[float]:
+        await asyncio.sleep(0)
+        return overlap(task, tools)
+
+    gate = Gate(golden_gate().policy, thoughtful, PAYOFF)
+    assert gate.decide(TASK, TOOLS).kept == asyncio.run(gate.adecide(TASK, TOOLS)).kept == tuple(VECTORS[0].kept)
+
+
+def test_cancelling_the_caller_cancels_the_decision() -> None:
+    async def cancelled() -> bool:
+        gate = Gate(ScoreAtLeast(0.5), lambda *_: time.sleep(1) or [], PAYOFF)  # type: ignore[func-returns-value]
+        deciding = asyncio.create_task(gate.adecide(TASK, TOOLS))
+        await asyncio.sleep(0.01)
+        deciding.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await deciding
+        return True
+
+    assert asyncio.run(cancelled())
+
+
+# Explained and logged.
+
+
+def test_a_decision_explains_every_ranked_tool_with_score_price_and_why() -> None:
+    decision = golden_gate(prices=lambda tool: 2.0, pinned=["run_sql"]).decide(TASK, [*TOOLS, WEB_SEARCH])
+    text = decision.explain()
+    assert text.startswith(f"Kept {len(decision.kept)} of 19 tools: the set worth its price.")
+    for each in decision.ranking:
+        line = next(line for line in text.splitlines() if f" {each.name} " in line)
+        assert f"{each.score:.3f}" in line
+        assert "0.1200" in line
+        assert line.endswith(f"{'kept' if each.kept else 'cut'}, {each.why}")
+    assert "Never cut: web_search." in text
+    assert f"{decision.price:.4f} of a solved task" in text
+
+
+def test_the_picture_has_a_row_a_tool_and_escapes_names() -> None:
+    decision = golden_gate().decide(TASK, [*TOOLS, openai_tool("<script>", "book a hotel & flight")])
+    picture = decision._repr_svg_()
+    assert picture == decision.svg()
+    assert picture.count("kept,") + picture.count("cut,") == len(decision.ranking)
+    assert "<script>" not in picture
+    assert "&lt;script&gt;" in picture
+    many = golden_gate().decide(TASK, [openai_tool(f"t{i}", "city hotel") for i in range(200)])
+    assert "and 140 more" in many.svg()
+
+
+def test_the_span_of_the_moment_gets_the_decision_without_the_tasks_text() -> None:
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    with provider.get_tracer("test").start_as_current_span("turn"):
+        decision = golden_gate().decide(f"canary-4711 {TASK}", TOOLS)
+    (span,) = exporter.get_finished_spans()
+    (event,) = span.events
+    assert event.name == "camdf.decision"
+    assert event.attributes is not None
+    assert event.attributes["camdf.kept"] == decision.kept
+    assert "canary" not in str(span.to_json())
+
+
+def test_a_stalled_sink_never_holds_up_a_decision() -> None:
+    release, seen = threading.Event(), []
+
+    def stalled(decision: GateDecision) -> None:
+        release.wait(20)
+        seen.append(decision)
+
+    gate = high("get_weather", on_decision=stalled)
+    assert gate.sink is not None
+    start = time.perf_counter()
+    for _ in range(1500):
+        gate.decide(TASK, TOOLS[:2], scores=[1.0, 0.0])
+    assert time.perf_counter() - start < 15
+    assert 498 <= gate.sink.dropped <= 500
+    release.set()
+    gate.sink.drain()
+    assert len(seen) == 1500 - gate.sink.dropped
+
+
+def test_a_sink_that_raises_is_counted_and_goes_on() -> None:
+    got = []
+    sink = Sink(lambda decision: got.append(1 / decision.price_of_all))
+    for number in (1, 2):
+        sink.put(GateDecision([], (), ranking=()) if number == 1 else high().decide(TASK, TOOLS))
+    sink.drain()
+    assert (sink.dropped, len(got)) == (1, 1)
