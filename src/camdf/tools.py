@@ -71,9 +71,9 @@ def _mapping(native: Mapping[str, Any]) -> tuple[Any, Any, Any] | None:
     if not name or kind not in ("function", "custom"):  # the provider's own, or a toolset
         return None
     for key in ("parameters", "input_schema", "inputSchema"):  # OpenAI responses, Anthropic, MCP
-        if key in native or kind == "custom":
-            return name, native.get("description"), native.get(key)
-    return (name, native.get("description"), {}) if "description" in native else None
+        if key in native:
+            return name, native.get("description"), native[key]
+    return (name, native.get("description"), {}) if kind == "custom" or "description" in native else None
 
 
 def _object(native: Any) -> tuple[Any, Any, Any] | None:

@@ -1,0 +1,83 @@
+"""Tools of every harness, seen one way. The frameworks' real objects are checked beside each adapter."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from camdf.tools import Tool, keyed, last_user_text, view
+
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
+PARTS: dict[str, Any] = {"name": "get_weather", "description": "Weather of a city"}
+
+KNOWN: dict[str, Any] = {
+    "OpenAI chat completions": {"type": "function", "function": {**PARTS, "parameters": SCHEMA}},
+    "OpenAI responses": {"type": "function", **PARTS, "parameters": SCHEMA},
+    "Anthropic": {**PARTS, "input_schema": SCHEMA},
+    "Anthropic, custom": {"type": "custom", **PARTS, "input_schema": SCHEMA},
+    "MCP, as JSON": {**PARTS, "inputSchema": SCHEMA},
+    "MCP": SimpleNamespace(**PARTS, inputSchema=SCHEMA),
+    "pydantic-ai": SimpleNamespace(**PARTS, parameters_json_schema=SCHEMA),
+    "OpenAI Agents": SimpleNamespace(**PARTS, params_json_schema=SCHEMA),
+    "FastMCP": SimpleNamespace(**PARTS, parameters=SCHEMA),
+    "LangChain": SimpleNamespace(**PARTS, tool_call_schema=SCHEMA),
+    "LangChain, a model": SimpleNamespace(**PARTS, tool_call_schema=SimpleNamespace(model_json_schema=lambda: SCHEMA)),
+    "LlamaIndex": SimpleNamespace(metadata=SimpleNamespace(**PARTS, get_parameters_dict=lambda: SCHEMA)),
+    "ours": Tool("get_weather", "Weather of a city", SCHEMA),
+}
+FOREIGN: dict[str, Any] = {
+    "web_search": {"type": "web_search_20250305", "name": "web_search"},
+    "code_interpreter": {"type": "code_interpreter", "container": {"type": "auto"}},
+    "tool_search_tool_bm25": {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"},
+    "mcp": {"type": "mcp", "server_label": "docs", "server_url": "https://example.invalid"},
+    "dict": {"function_declarations": [{"name": "a"}]},
+    "computer": SimpleNamespace(name="computer"),
+    "NoneType": None,
+}
+
+
+@pytest.mark.parametrize("native", KNOWN.values(), ids=list(KNOWN))
+def test_one_tool_in_every_known_shape_is_the_same_tool(native: Any) -> None:
+    tool = view(native)
+    assert (tool.name, tool.description, tool.foreign) == ("get_weather", "Weather of a city", False)
+    assert tool.schema == SCHEMA
+    assert tool.digest() == view(KNOWN["Anthropic"]).digest()
+    assert tool.text == "get weather. Weather of a city"
+
+
+@pytest.mark.parametrize(("name", "native"), FOREIGN.items(), ids=list(FOREIGN))
+def test_the_providers_own_tools_and_unknown_shapes_are_foreign(name: str, native: Any) -> None:
+    assert view(native) == Tool(name, foreign=True)
+
+
+def test_a_plain_function_is_a_tool() -> None:
+    def get_weather(city: str) -> str:
+        """Weather of a city."""
+        return city
+
+    assert view(get_weather) == Tool("get_weather", "Weather of a city.")
+
+
+def test_a_tool_without_a_description_is_still_a_tool() -> None:
+    assert view({"name": "a", "input_schema": {}}) == Tool("a")
+    assert view({"type": "custom", "name": "grammar"}) == Tool("grammar")
+    assert view({"type": "function", "function": {"name": "a"}}) == Tool("a")
+
+
+def test_names_that_collide_get_keys_of_their_own() -> None:
+    tools = [Tool("a"), Tool("a", server="x"), Tool("a", server="x"), Tool("b"), Tool("a")]
+    assert list(keyed(tools)) == ["a", "x/a", "a#2", "b", "a#3"]
+    assert list(keyed(tools).values()) == tools
+
+
+def test_the_task_is_what_the_user_asked_last() -> None:
+    chat = [{"role": "user", "content": "first"}, {"role": "assistant", "content": "x"}]
+    assert last_user_text([*chat, {"role": "user", "content": " second "}]) == "second"
+    parts = [{"type": "text", "text": "look"}, {"type": "image"}, {"type": "input_text", "text": "here"}]
+    assert last_user_text([*chat, {"role": "user", "content": parts}]) == "look\nhere"
+    results = {"role": "user", "content": [{"type": "tool_result", "content": "42"}]}
+    assert last_user_text([*chat, results]) == "first", "a tool's result is not a task"
+    assert last_user_text("plain") == "plain"
+    assert last_user_text([]) == last_user_text(None) == ""
