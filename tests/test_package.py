@@ -8,6 +8,7 @@ import pkgutil
 import re
 import subprocess
 import sys
+from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
 
@@ -17,8 +18,10 @@ import camdf
 from camdf.core.features import COLUMNS
 from camdf.lab.pages import markdown_page
 from camdf.lab.results import read
+from pages import run_page
 
 ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 MODULES = sorted(module.name for module in pkgutil.walk_packages(camdf.__path__, "camdf."))
 
 
@@ -47,17 +50,11 @@ def test_every_module_says_what_it_is(name: str) -> None:
     assert importlib.import_module(name).__doc__
 
 
-def test_examples_in_the_readme_run_and_print_what_they_say(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    text = (ROOT / "README.md").read_text()
-    blocks = re.findall(r"```python\n(.*?)```(?:\n+```text\n(.*?)```)?", text, flags=re.S)
-    assert blocks
-    names: dict[str, object] = {}
-    for code, printed in blocks:
-        exec(compile(code, "README.md", "exec"), names)
-        assert capsys.readouterr().out == printed
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if "```python\n" in page.read_text(encoding="utf-8")], ids=attrgetter("name")
+)
+def test_examples_on_a_page_run_and_print_what_they_say(page: Path) -> None:
+    assert run_page(page)
 
 
 def test_the_table_of_columns_in_the_docs_is_the_feature_map() -> None:
@@ -71,7 +68,7 @@ def test_the_replication_page_is_what_the_stored_results_say() -> None:
 
 
 def test_every_picture_that_a_document_shows_is_there() -> None:
-    for document in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+    for document in PAGES:
         for picture in re.findall(r"!\[[^]]*\]\(([^)]+)\)", document.read_text(encoding="utf-8")):
             assert (document.parent / picture).is_file(), (document.name, picture)
 

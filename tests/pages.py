@@ -1,0 +1,57 @@
+"""Pages whose examples are run: every Python block must print what the text block after it says.
+
+`python tests/pages.py docs/PAGE.md` writes what the blocks print into the page.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import chdir, redirect_stdout
+from io import StringIO
+from pathlib import Path
+
+BLOCK = re.compile(r"(?<=```python\n)(?P<code>.*?)```(?:\n+```text\n(?P<printed>.*?)(?=```))?", flags=re.S)
+"""A block fenced as `python`, with the block fenced as `text` right after it. `python no-run` is shown, never run."""
+
+
+def run_page(path: Path) -> int:
+    """Run a page's blocks in order, in one namespace and an empty folder, and say how many there were.
+
+    A block that no text block follows must print nothing.
+    """
+    blocks = 0
+    for block, printed in _blocks(path.read_text(encoding="utf-8"), path.name):
+        expected = block["printed"] or ""
+        assert printed == expected, f"{path.name}: a block prints\n{printed}\nand the page says\n{expected}"
+        blocks += 1
+    return blocks
+
+
+def rewrite(path: Path) -> None:
+    """The page, with what its blocks print in the text blocks after them."""
+    text = path.read_text(encoding="utf-8")
+    done, end = [], 0
+    for block, printed in _blocks(text, path.name):
+        if block["printed"] is not None:
+            start, stop = block.span("printed")
+            done += [text[end:start], printed]
+            end = stop
+    path.write_text("".join([*done, text[end:]]), encoding="utf-8")
+
+
+def _blocks(text: str, name: str) -> Iterator[tuple[re.Match[str], str]]:
+    names: dict[str, object] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for block in BLOCK.finditer(text):
+            printed = StringIO()
+            with chdir(folder), redirect_stdout(printed):
+                exec(compile(block["code"], name, "exec"), names)
+            yield block, printed.getvalue()
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        rewrite(Path(name))
