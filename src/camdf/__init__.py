@@ -26,6 +26,7 @@ from camdf.policies.simple import (
 )
 from camdf.policies.sufficiency import PredictThenThreshold, ResidualCorrected
 from camdf.policies.training import Training
+from camdf.prices import Prices, ToolStatistics
 
 __all__ = [
     "AcquireAll",
@@ -48,6 +49,7 @@ __all__ = [
     "Payoff",
     "PlugIn",
     "Policy",
+    "Prices",
     "PredictThenThreshold",
     "RETAIL_BASE_COSTS",
     "Rankings",
@@ -56,6 +58,7 @@ __all__ = [
     "ScoreMass",
     "ScorePerCostThreshold",
     "ScoreThreshold",
+    "ToolStatistics",
     "Training",
     "__version__",
     "dispersed",

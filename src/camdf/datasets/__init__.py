@@ -10,7 +10,7 @@ from camdf.datasets.domains import DOMAINS, Domain, scorers
 from camdf.datasets.own import read, read_jsonl, read_parquet, write_jsonl, write_parquet
 from camdf.datasets.quality import ScoreQuality, as_markdown, quality_table, score_quality
 from camdf.datasets.records import DataError
-from camdf.datasets.shipped import costs, labels, load, self_selected, tools
+from camdf.datasets.shipped import ToolSize, costs, labels, load, self_selected, sizes, tools
 from camdf.datasets.texts import TaskText, Texts, texts_from_folder, texts_from_tau2_bench, texts_from_tau_bench
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "ScoreQuality",
     "TaskText",
     "Texts",
+    "ToolSize",
     "as_markdown",
     "costs",
     "labels",
@@ -31,6 +32,7 @@ __all__ = [
     "score_quality",
     "scorers",
     "self_selected",
+    "sizes",
     "texts_from_folder",
     "texts_from_tau2_bench",
     "texts_from_tau_bench",

@@ -12,13 +12,16 @@ A packed file is a compressed .npz without pickles, made by `scripts/pack_datase
 
 Tools are given as positions in `tools`. The source's scores are decimals of at most four places, so dividing by 10,000
 gives the very float that the decimal reads as. No request text and no tool description is in these files.
+
+`tool-sizes.npz`, made by `scripts/measure_tools.py`, has for every domain `DOMAIN.PART`: (tools, 2), characters and
+tokens of that part of every tool's text.
 """
 
 from __future__ import annotations
 
 from contextlib import contextmanager
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -34,6 +37,13 @@ SCORE_UNITS = 10_000
 
 SELF_SELECTED = ("uniform", "dispersed")
 """The cost settings under which Claude chose its own Retail sets: all costs 1, and dispersion 1."""
+
+
+class ToolSize(NamedTuple):
+    """The length of one tool's text: characters, and tokens of the public vocabulary o200k_base."""
+
+    characters: int
+    tokens: int
 
 
 def load(domain: str, scorer: str | None = None, *, dispersion: float = 0.0, cost_vector: int = 0) -> LoggedTasks:
@@ -97,6 +107,25 @@ def costs(domain: str, *, dispersion: float = 0.0, cost_vector: int = 0) -> dict
     return _costs(domain, tools(domain), dispersion, cost_vector)
 
 
+def sizes(domain: str, part: str = "definition") -> dict[str, ToolSize]:
+    """How long every tool's text is, in the order of `tools(domain)`; the texts themselves do not ship.
+
+    `part` is "description", "definition" (name, description and an empty schema as JSON, `Tool.definition()`) or, for
+    bfcl-multi-turn alone, "schema" (the definition with its parameter schema). Descriptions were cut before counting:
+    mcp-atlas at 400 characters, livemcpbench, bfcl-multi-turn and seal-tools at 600.
+
+    >>> sizes("mcp-atlas")["calculator_calculate"]
+    ToolSize(characters=111, tokens=26)
+    """
+    names = tools(domain)
+    with _packed("tool-sizes") as pack:
+        known = [name.removeprefix(f"{domain}.") for name in pack if name.startswith(f"{domain}.")]
+        if part not in known:
+            raise ValueError(f"The 'part' of {domain} must be one of {', '.join(known)}. Got {part!r} instead.")
+        counts = pack[f"{domain}.{part}"].tolist()
+    return {name: ToolSize(*count) for name, count in zip(names, counts, strict=True)}
+
+
 def labels(domain: str) -> list[dict[str, Any]]:
     """One record a task with `task_id`, `required` and `group`; required tools that no list holds are named here too.
 
@@ -150,8 +179,8 @@ def _costs(domain: str, names: tuple[str, ...], dispersion: float, cost_vector: 
 
 
 @contextmanager
-def _packed(domain: str) -> Iterator[Mapping[str, Any]]:
-    with (files("camdf.datasets") / "packed" / f"{domain}.npz").open("rb") as file, np.load(file) as pack:
+def _packed(name: str) -> Iterator[Mapping[str, Any]]:
+    with (files("camdf.datasets") / "packed" / f"{name}.npz").open("rb") as file, np.load(file) as pack:
         yield pack
 
 

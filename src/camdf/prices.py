@@ -1,0 +1,169 @@
+"""What offering a tool costs one task, in dollars: its tokens in every request, its needless calls, what it exposes.
+
+>>> from camdf.tools import Tool
+>>> search = Tool("search", "Search the web and return the ten best pages.", {"query": {"type": "string"}})
+>>> prices = Prices(uncached=3.00, cached=0.30, turns=4)
+>>> f"{prices.of(search):.6f}"
+'0.000125'
+>>> prices.payoff(task_worth=0.40).cost_pressure
+2.5
+"""
+
+from __future__ import annotations
+
+import marshal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import isfinite
+from typing import Any
+
+from camdf.core.payoff import Payoff, ValueFunction
+from camdf.tools import Tool
+
+CHARACTERS_PER_TOKEN = 4.0
+REMEMBERED = 16_384
+"""How many definitions keep their token count, so that only a new or changed one is counted."""
+
+
+def estimated_tokens(text: str) -> int:
+    """Characters / 4, at least 1: a rule of thumb for definitions in JSON, measured in docs/prices.md.
+
+    >>> estimated_tokens("Search the web.")
+    4
+    """
+    return max(1, round(len(text) / CHARACTERS_PER_TOKEN))
+
+
+@dataclass(frozen=True)
+class ToolStatistics:
+    """What traces say of one tool: how often it was called, the seconds of all calls together, how many failed."""
+
+    calls: int
+    seconds: float
+    failures: int
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.failures <= self.calls and isfinite(self.seconds) and self.seconds >= 0):
+            raise ValueError(
+                f"ToolStatistics must have 0 <= failures <= calls and finite seconds, not negative. Got {self!r}."
+            )
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Prices a tool by three terms, in dollars a task, that add up.
+
+        tokens    t * (uncached + (turns - 1) * cached) / 1,000,000
+        needless  misuse * (seconds * dollars_per_second + failure_rate * dollars_per_failure)
+        privacy   the weight of the tool
+
+    t counts the tokens of `Tool.definition()`. Every request of a task carries it: the first at the `uncached` price of
+    a million input tokens (where writing the cache has a price of its own, that one), each of the later ones at the
+    `cached` price, which holds while the tool list stands. `cache=False` prices all `turns` requests uncached.
+
+    `misuse` is the expected number of calls a task that an offered tool gets without being required. Each takes
+    `seconds` and fails at `failure_rate`; what waiting a second and a failed call cost is for you to say. Both rates
+    come from `statistics` by tool, shrunk towards all tools together by `prior_calls` calls k:
+
+        seconds of j = (seconds in all calls of j + k * pooled seconds) / (calls of j + k)
+        failure_rate of j = (failures of j + k * pooled failure rate) / (calls of j + k)
+
+    where pooled is the mean over all calls of all tools. A tool without calls has the pooled figures; without any
+    statistics all tools have `seconds` and `failure_rate` as given here.
+
+    `privacy` maps a tool, or a server for all of its tools, to dollars a task for being exposed to it. `statistics` and
+    `privacy` are looked up as "server/name", then name; privacy then as server.
+
+    The defaults are examples, not anybody's price list: set what you pay. The second and third terms are zero until you
+    give them prices. `tokens` may be any tokenizer, text to count; the default is `estimated_tokens`.
+    """
+
+    uncached: float = 3.00
+    cached: float = 0.30
+    turns: float = 4.0
+    cache: bool = True
+    misuse: float = 0.1
+    seconds: float = 1.0
+    dollars_per_second: float = 0.0
+    failure_rate: float = 0.05
+    dollars_per_failure: float = 0.0
+    statistics: Mapping[str, ToolStatistics] = field(default_factory=dict, repr=False)
+    prior_calls: float = 20.0
+    privacy: Mapping[str, float] = field(default_factory=dict, repr=False)
+    tokens: Callable[[str], int] = field(default=estimated_tokens, repr=False)
+    _counted: dict[bytes, int] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for name in ("cached", "misuse", "seconds", "dollars_per_second", "failure_rate", "dollars_per_failure"):
+            _require(name, getattr(self, name), "finite and not negative", getattr(self, name) >= 0)
+        for name in ("uncached", "prior_calls"):
+            _require(name, getattr(self, name), "finite and positive", getattr(self, name) > 0)
+        _require("turns", self.turns, "finite and at least 1", self.turns >= 1)
+        _require("cached", self.cached, f"at most 'uncached', {self.uncached!r}", self.cached <= self.uncached)
+        _require("failure_rate", self.failure_rate, "at most 1", self.failure_rate <= 1)
+        for tool, weight in self.privacy.items():
+            _require(f"privacy[{tool!r}]", weight, "finite and not negative", weight >= 0)
+
+    def of(self, tool: Tool) -> float:
+        """Dollars that offering this tool costs one task: always positive."""
+        return self.of_tokens(self.count(tool)) + self.of_needless_calls(tool) + self.of_exposure(tool)
+
+    def of_tokens(self, count: float) -> float:
+        """The first term alone, for so many tokens in every request of a task."""
+        later = self.cached if self.cache else self.uncached
+        return count * (self.uncached + (self.turns - 1) * later) / 1e6
+
+    def of_needless_calls(self, tool: Tool) -> float:
+        """The second term alone."""
+        seconds, failure_rate = self.per_call(tool)
+        return self.misuse * (seconds * self.dollars_per_second + failure_rate * self.dollars_per_failure)
+
+    def of_exposure(self, tool: Tool) -> float:
+        """The third term alone."""
+        weights = self.privacy
+        return weights.get(_full_name(tool), weights.get(tool.name, weights.get(tool.server, 0.0))) if weights else 0.0
+
+    def per_call(self, tool: Tool) -> tuple[float, float]:
+        """Seconds and failure rate of a call: the tool's own where it was called often, those of all tools if not."""
+        seconds, failure_rate = self._pooled
+        own = self.statistics.get(_full_name(tool)) or self.statistics.get(tool.name) if self.statistics else None
+        if own is None:
+            return seconds, failure_rate
+        calls, k = own.calls + self.prior_calls, self.prior_calls
+        return (own.seconds + k * seconds) / calls, (own.failures + k * failure_rate) / calls
+
+    def count(self, tool: Tool) -> int:
+        """Tokens of the tool's definition, at least 1, counted once while the definition stays the same."""
+        try:
+            content: Any = (tool.name, tool.description, tool.schema)
+            key = marshal.dumps(content, 2)  # ten times as fast as writing JSON
+        except ValueError:  # a schema of other than plain values
+            return max(1, self.tokens(tool.definition()))
+        found = self._counted.get(key)
+        if found is None:
+            if len(self._counted) >= REMEMBERED:
+                self._counted.clear()
+            found = self._counted[key] = max(1, self.tokens(tool.definition()))
+        return found
+
+    def payoff(self, task_worth: float, value: str | ValueFunction = "exact") -> Payoff:
+        """The payoff at which these prices and a solved task worth `task_worth` dollars are in one unit."""
+        return Payoff.from_money(task_worth, value)
+
+    @cached_property
+    def _pooled(self) -> tuple[float, float]:
+        known = self.statistics.values()
+        calls = sum(each.calls for each in known)
+        if not calls:
+            return self.seconds, self.failure_rate
+        return sum(each.seconds for each in known) / calls, sum(each.failures for each in known) / calls
+
+
+def _full_name(tool: Tool) -> str:
+    return f"{tool.server}/{tool.name}"
+
+
+def _require(name: str, value: float, requirement: str, holds: bool) -> None:
+    if not (isfinite(value) and holds):
+        raise ValueError(f"The {name!r} of Prices must be {requirement}. Got {value!r} instead.")

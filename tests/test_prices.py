@@ -1,0 +1,212 @@
+"""What a tool costs: positive, additive, monotone in every price, and in one unit with the payoff."""
+
+from __future__ import annotations
+
+import json
+import timeit
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from camdf import Payoff, Prices, ToolStatistics, datasets
+from camdf.prices import REMEMBERED, estimated_tokens
+from camdf.tools import Tool
+
+SHARED = Path(__file__).parents[2] / "shared" / "data"
+SCHEMA = {"type": "object", "properties": {"query": {"type": "string", "description": "What to look for."}}}
+
+amounts = st.floats(0, 100)
+names = st.sampled_from(["search", "mail", "maps"])
+tools = st.builds(Tool, names, st.text(max_size=60), st.just(SCHEMA), st.sampled_from(["", "web"]))
+statistics = st.builds(
+    lambda calls, seconds, failing: ToolStatistics(calls, calls * seconds, int(calls * failing)),
+    st.integers(0, 1000),
+    st.floats(0, 60),
+    st.floats(0, 1),
+)
+prices = st.builds(
+    lambda cached, **rest: Prices(cached=cached * rest["uncached"], **rest),
+    cached=st.floats(0, 1),
+    uncached=st.floats(0.01, 100),
+    turns=st.floats(1, 50),
+    cache=st.booleans(),
+    misuse=st.floats(0, 3),
+    dollars_per_second=st.floats(0, 1),
+    dollars_per_failure=amounts,
+    statistics=st.dictionaries(names, statistics),
+    privacy=st.dictionaries(st.sampled_from(["search", "web", "web/mail"]), amounts),
+)
+
+
+@given(prices, tools)
+def test_a_price_is_positive_finite_and_the_sum_of_its_three_terms(prices: Prices, tool: Tool) -> None:
+    terms = prices.of_tokens(prices.count(tool)), prices.of_needless_calls(tool), prices.of_exposure(tool)
+    assert min(terms) >= 0
+    assert 0 < prices.of(tool) < float("inf")
+    assert prices.of(tool) == sum(terms)
+
+
+@given(prices, tools, st.sampled_from(["turns", "uncached", "misuse", "dollars_per_second", "dollars_per_failure"]))
+def test_a_price_never_falls_as_turns_rates_or_dollars_rise(prices: Prices, tool: Tool, name: str) -> None:
+    dearer = replace(prices, **{name: getattr(prices, name) * 1.5})
+    assert dearer.of(tool) >= prices.of(tool)
+
+
+@given(prices, tools)
+def test_a_cached_tool_list_never_costs_more_than_an_uncached_one(prices: Prices, tool: Tool) -> None:
+    assert replace(prices, cache=True).of(tool) <= replace(prices, cache=False).of(tool)
+
+
+@given(prices, st.integers(0, 5000), st.integers(0, 5000))
+def test_the_price_of_tokens_adds_up_over_tools(prices: Prices, one: int, other: int) -> None:
+    assert prices.of_tokens(one) + prices.of_tokens(other) == pytest.approx(prices.of_tokens(one + other))
+
+
+@given(prices, tools)
+def test_a_longer_description_never_costs_less(prices: Prices, tool: Tool) -> None:
+    assert prices.of(replace(tool, description=tool.description + " and more")) >= prices.of(tool)
+
+
+def test_the_first_request_is_uncached_and_the_later_ones_are_cached() -> None:
+    assert Prices(uncached=3, cached=0.3, turns=1).of_tokens(1e6) == 3
+    assert Prices(uncached=3, cached=0.3, turns=5).of_tokens(1e6) == pytest.approx(3 + 4 * 0.3)
+    assert Prices(uncached=3, cached=0.3, turns=5, cache=False).of_tokens(1e6) == 15
+
+
+def test_needless_calls_cost_their_seconds_and_their_failures() -> None:
+    prices = Prices(misuse=0.5, seconds=2, dollars_per_second=0.01, failure_rate=0.1, dollars_per_failure=0.3)
+    assert prices.of_needless_calls(Tool("search")) == pytest.approx(0.5 * (2 * 0.01 + 0.1 * 0.3))
+
+
+def test_rates_of_a_tool_with_few_calls_lean_on_all_tools_together() -> None:
+    known = {"often": ToolStatistics(10_000, 10_000.0, 100), "rarely": ToolStatistics(2, 40.0, 2)}
+    prices = Prices(statistics=known, prior_calls=20)
+    pooled = 10_040 / 10_002, 102 / 10_002
+    assert prices.per_call(Tool("never")) == pytest.approx(pooled)
+    assert prices.per_call(Tool("rarely")) == pytest.approx(((40 + 20 * pooled[0]) / 22, (2 + 20 * pooled[1]) / 22))
+    assert prices.per_call(Tool("often")) == pytest.approx((1.0, 0.01), rel=1e-2)
+    assert Prices(seconds=3, failure_rate=0.2).per_call(Tool("never")) == (3, 0.2)
+
+
+@given(statistics, st.floats(0.1, 100))
+def test_a_shrunken_rate_lies_between_the_tools_own_and_the_pooled(own: ToolStatistics, k: float) -> None:
+    prices = Prices(statistics={"a": own, "b": ToolStatistics(50, 100.0, 10)}, prior_calls=k)
+    pooled = prices.per_call(Tool("unseen"))
+    for found, mean, total in zip(prices.per_call(Tool("a")), pooled, (own.seconds, own.failures), strict=True):
+        bounds = sorted((mean, total / own.calls if own.calls else mean))
+        assert bounds[0] - 1e-9 <= found <= bounds[1] + 1e-9
+
+
+def test_a_tool_is_looked_up_with_its_server_first() -> None:
+    prices = Prices(privacy={"crm": 0.3, "find": 0.2, "crm/find": 0.1})
+    assert prices.of_exposure(Tool("find", server="crm")) == 0.1
+    assert prices.of_exposure(Tool("find", server="web")) == 0.2
+    assert prices.of_exposure(Tool("list", server="crm")) == 0.3
+    assert prices.of_exposure(Tool("list", server="web")) == 0.0
+    seen = Prices(statistics={"web/find": ToolStatistics(10**6, 7e6, 0), "find": ToolStatistics(10**6, 1e6, 0)})
+    assert seen.per_call(Tool("find", server="web"))[0] == pytest.approx(7, rel=1e-3)
+    assert seen.per_call(Tool("find", server="crm"))[0] == pytest.approx(1, rel=1e-3)
+
+
+def test_any_tokenizer_replaces_the_estimate_and_reads_each_definition_once() -> None:
+    read: list[str] = []
+
+    def words(text: str) -> int:
+        read.append(text)
+        return len(text.split())
+
+    prices, tool = Prices(tokens=words), Tool("search", "Search the web.", SCHEMA)
+    assert prices.count(tool) == len(tool.definition().split())
+    assert prices.of(tool) == prices.of(Tool("search", "Search the web.", json.loads(json.dumps(SCHEMA))))
+    assert read == [tool.definition()]
+    changed = replace(tool, parameters={**SCHEMA, "title": "Search"})
+    assert prices.count(changed) == len(changed.definition().split())
+    assert Prices(tokens=lambda text: 0).of(tool) > 0
+
+
+def test_a_schema_of_other_than_plain_values_is_counted_as_written() -> None:
+    odd: dict[str, Any] = {"properties": MappingProxyType({}), "default": Path("x")}
+    tool = Tool("search", "Search the web.", odd)
+    assert Prices().count(tool) == estimated_tokens(tool.definition())
+
+
+def test_remembered_counts_stay_bounded_and_right() -> None:
+    prices = Prices()
+    for i in range(REMEMBERED + 10):
+        prices.count(Tool(f"tool-{i}"))
+    assert len(prices._counted) <= REMEMBERED
+    assert prices.count(Tool("tool-1")) == estimated_tokens(Tool("tool-1").definition())
+
+
+def test_pricing_a_known_catalogue_is_faster_than_writing_it_as_json() -> None:
+    catalogue = [Tool(f"tool-{i}", "Looks something up in the records. " * 4, dict(SCHEMA)) for i in range(500)]
+    prices = Prices(statistics={"tool-1": ToolStatistics(3, 1.0, 0)}, privacy={"tool-2": 0.1})
+    priced = min(timeit.repeat(lambda: [prices.of(tool) for tool in catalogue], number=1, repeat=9))
+    written = min(timeit.repeat(lambda: [tool.definition() for tool in catalogue], number=1, repeat=9))
+    assert priced < written
+
+
+@given(st.floats(0.001, 1000), st.sampled_from(["exact", "partial"]))
+def test_the_payoff_is_that_of_money(worth: float, value: str) -> None:
+    assert Prices().payoff(worth, value) == Payoff.from_money(worth, value)
+    assert Prices().payoff(worth).cost_pressure * worth == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"turns": 0.5}, ["'turns'", "at least 1", "0.5"]),
+        ({"uncached": 0.0}, ["'uncached'", "positive"]),
+        ({"uncached": float("inf")}, ["'uncached'", "finite"]),
+        ({"cached": 4.0}, ["'cached'", "at most 'uncached'"]),
+        ({"misuse": -1.0}, ["'misuse'", "not negative"]),
+        ({"failure_rate": 1.5}, ["'failure_rate'", "at most 1"]),
+        ({"dollars_per_second": float("nan")}, ["'dollars_per_second'", "nan"]),
+        ({"privacy": {"mail": -1.0}}, ["mail", "not negative"]),
+    ],
+)
+def test_a_wrong_price_is_refused_by_name(wrong: dict[str, Any], words: list[str]) -> None:
+    with pytest.raises(ValueError, match="of Prices must be") as error:
+        Prices(**wrong)
+    assert all(word in str(error.value) for word in words)
+
+
+@pytest.mark.parametrize("wrong", [(1, 1.0, 2), (-1, 1.0, 0), (1, -1.0, 0), (1, float("nan"), 0)])
+def test_impossible_statistics_are_refused(wrong: tuple[int, float, int]) -> None:
+    with pytest.raises(ValueError, match="failures <= calls"):
+        ToolStatistics(*wrong)
+
+
+# The sizes that ship
+
+
+def test_every_tool_of_every_domain_has_a_size_and_more_text_has_more_tokens() -> None:
+    for domain in datasets.DOMAINS:
+        bare, whole = (datasets.sizes(domain.name, part) for part in ("description", "definition"))
+        assert tuple(bare) == tuple(whole) == datasets.tools(domain.name)
+        assert all(bare[name].tokens < whole[name].tokens <= whole[name].characters for name in whole)
+    full = datasets.sizes("bfcl-multi-turn", "schema")
+    assert all(full[name].tokens > size.tokens for name, size in datasets.sizes("bfcl-multi-turn").items())
+    assert max(size.characters for size in datasets.sizes("mcp-atlas", "description").values()) == 400
+    with pytest.raises(ValueError, match=r"description, definition\. Got 'schema'"):
+        datasets.sizes("mcp-atlas", "schema")
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the descriptions do not ship")
+@pytest.mark.parametrize("domain", [domain.name for domain in datasets.DOMAINS])
+def test_shipped_characters_are_those_of_the_source_and_give_the_estimate(domain: str) -> None:
+    described = json.loads((SHARED / domain / "tools.json").read_bytes())
+    sizes = datasets.sizes(domain)
+    assert {name: size.characters for name, size in datasets.sizes(domain, "description").items()} == {
+        name: len(text) for name, text in described.items()
+    }
+    for name, text in described.items():
+        assert len(Tool(name, text).definition()) == sizes[name].characters
+        assert Prices().count(Tool(name, text)) == max(1, round(sizes[name].characters / 4))
+    assert np.mean([size.tokens for size in sizes.values()]) > 20
