@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from camdf import Payoff, Prices, ToolStatistics, datasets
+from camdf import Payoff, PlugIn, Prices, ToolStatistics, datasets
+from camdf.gate import Gate
 from camdf.prices import REMEMBERED, estimated_tokens
 from camdf.tools import Tool
 
@@ -156,6 +157,16 @@ def test_pricing_a_known_catalogue_is_faster_than_writing_it_as_json() -> None:
 def test_the_payoff_is_that_of_money(worth: float, value: str) -> None:
     assert Prices().payoff(worth, value) == Payoff.from_money(worth, value)
     assert Prices().payoff(worth).cost_pressure * worth == pytest.approx(1)
+
+
+def test_a_gate_takes_the_prices_as_they_are() -> None:
+    prices = Prices(privacy={"crm": 0.3})
+    found, hidden = Tool("search", "Search the web."), Tool("customers", "Look a customer up.", server="crm")
+    gate = Gate(PlugIn(), payoff=prices.payoff(task_worth=0.40), prices=prices)
+    decision = gate.decide("Who asked?", [found, hidden], scores={"search": 0.6, "customers": 0.5})
+    assert (decision.reason, list(decision.cut)) == ("decided", ["customers"])
+    asked = {each.name: each.price for each in decision.ranking}
+    assert asked == pytest.approx({tool.name: prices.of(tool) / 0.40 for tool in (found, hidden)})
 
 
 @pytest.mark.parametrize(
