@@ -116,6 +116,8 @@ class Prices:
 
     def of_needless_calls(self, tool: Tool) -> float:
         """The second term alone."""
+        if not self.misuse or not (self.dollars_per_second or self.dollars_per_failure):
+            return 0.0
         seconds, failure_rate = self.per_call(tool)
         return self.misuse * (seconds * self.dollars_per_second + failure_rate * self.dollars_per_failure)
 

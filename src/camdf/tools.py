@@ -54,9 +54,10 @@ def view(native: Any) -> Tool:
     """Any tool of any harness as a `Tool`; what is not known is foreign, under its type's name."""
     if isinstance(native, Tool):
         return native
-    found = _mapping(native) if isinstance(native, Mapping) else _object(native)
+    plain = isinstance(native, (dict, Mapping))  # dict first: asking an abstract class is slow
+    found = _mapping(native) if plain else _object(native)
     if found is None:
-        kind = native.get("name") or native.get("type") if isinstance(native, Mapping) else None
+        kind = native.get("name") or native.get("type") if plain else None
         name = kind or getattr(native, "name", None) or type(native).__name__
         return Tool(str(name), foreign=True)
     name, description, parameters = found
@@ -65,7 +66,7 @@ def view(native: Any) -> Tool:
 
 def _mapping(native: Mapping[str, Any]) -> tuple[Any, Any, Any] | None:
     inner = native.get("function")
-    if isinstance(inner, Mapping) and inner.get("name"):  # OpenAI chat completions
+    if isinstance(inner, (dict, Mapping)) and inner.get("name"):  # OpenAI chat completions
         return inner["name"], inner.get("description"), inner.get("parameters")
     kind, name = native.get("type", "function"), native.get("name")
     if not name or kind not in ("function", "custom"):  # the provider's own, or a toolset
@@ -98,7 +99,7 @@ def _pydantic_schema(model: Any) -> Mapping[str, Any]:
 
 
 def _server(native: Any) -> str:
-    held = native.get("server") if isinstance(native, Mapping) else getattr(native, "server", None)
+    held = native.get("server") if isinstance(native, (dict, Mapping)) else getattr(native, "server", None)
     return held if isinstance(held, str) else ""
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from threading import Lock
 from typing import Any, Protocol, TypeAlias, get_args
 from zlib import crc32
@@ -37,7 +38,7 @@ Scores: TypeAlias = Mapping[str, float] | Sequence[float]
 Allow: TypeAlias = Collection[str] | Callable[[Tool], bool]
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Asked:
     """A question to the gate: tools as we see them and as they came, those that may be offered, those that stay."""
 
@@ -53,7 +54,7 @@ class _Asked:
     question: int
     explores: bool
 
-    @property
+    @cached_property
     def candidates(self) -> list[str]:
         """What can be scored and cut."""
         return [key for key in self.offered if not self.tools[key].foreign]
@@ -106,6 +107,7 @@ class Gate:
         self.mode, self.explore, self.budget = mode, explore, budget
         self.fallback = None if fallback is None else frozenset(fallback)
         self.at_least, self.at_most = at_least, at_most
+        self._cost = _cost_function(prices)
         self.memory = Memory(conversations)
         self.sink = None if on_decision is None else Sink(on_decision)
         self.counts: Counter[Reason] = Counter()
@@ -234,34 +236,30 @@ class Gate:
         """The candidates in rank order, with what the policy and the bounds say of each."""
         if not scores:
             return []
-        costs = {key: self._price(key, asked.tools[key]) for key in scores}
+        costs = {key: self._cost(key, asked.tools[key]) for key in scores}
         rankings = Rankings.from_scores(scores, costs)
         decisions = self.policy.decide(rankings, self.payoff)
         names, worth = rankings.names(0), decisions.acquired[0].tolist()
         evidence = [None] * len(names) if decisions.evidence is None else decisions.evidence[0].tolist()
-        before = set(asked.given.kept if asked.given else ())
-        stays = {key: asked.guarded.get(key) or ("kept before" if key in before else "") for key in names}
-        kept = sum(1 for name, good in zip(names, worth, strict=True) if good or stays[name])
-        ranking = []
-        for name, good, seen in zip(names, worth, evidence, strict=True):
-            keeps, why = bool(good or stays[name]), stays[name] or ("worth its price" if good else "not worth it")
-            ranking.append([name, scores[name], self.payoff.cost_pressure * costs[name], seen, keeps, why])
-        for row in ranking:  # too few: the best of the rest
-            if kept < self.at_least and not row[4]:
-                row[4:] = [True, f"at least {self.at_least}"]
-                kept += 1
-        for row in reversed(ranking):  # too many: the worst of those that are not guarded
-            if self.at_most is not None and kept > self.at_most and row[4] and not stays[row[0]]:
-                row[4:] = [False, f"at most {self.at_most}"]
-                kept -= 1
-        return [Ranked(*row) for row in ranking]
+        stays = {**dict.fromkeys(asked.given.kept if asked.given else (), "kept before"), **asked.guarded}
+        why = [stays.get(name) or ("worth its price" if good else "") for name, good in zip(names, worth, strict=True)]
+        self._bound(names, why, stays)
+        pressure = self.payoff.cost_pressure
+        return [
+            Ranked(name, scores[name], pressure * costs[name], seen, bool(kept), kept or "not worth it")
+            for name, seen, kept in zip(names, evidence, why, strict=True)
+        ]
 
-    def _price(self, key: str, tool: Tool) -> float:
-        if self.prices is None:
-            return 1.0
-        if isinstance(self.prices, Mapping):
-            return float(self.prices[key] if key in self.prices else self.prices[tool.name])
-        return float(self.prices(tool) if callable(self.prices) else self.prices.of(tool))
+    def _bound(self, names: Sequence[str], why: list[str], stays: Mapping[str, str]) -> None:
+        """Keep the best of the rest where too few are kept, drop the last that nothing guards where too many are."""
+        kept = sum(map(bool, why))
+        rest = [place for place, reason in enumerate(why) if not reason]
+        for place in rest[: max(self.at_least - kept, 0)]:
+            why[place] = f"at least {self.at_least}"
+        if self.at_most is not None and kept > self.at_most:
+            loose = [place for place, name in enumerate(names) if why[place] and name not in stays]
+            for place in loose[::-1][: kept - self.at_most]:
+                why[place] = ""
 
     def _open(self, asked: _Asked, reason: Reason, error: Exception | None = None) -> GateDecision:
         """The whole authorised list, or the operator's fallback: failing open grants nothing that was not granted."""
@@ -286,7 +284,8 @@ class Gate:
         had = self.memory.widen(asked.conversation, in_order, asked.question, asked.explores)
         offered = set(asked.offered)
         names = tuple(key for key in had if key in offered)
-        cut = tuple(key for key in asked.offered if key not in set(names))
+        kept_now = set(names)
+        cut = tuple(key for key in asked.offered if key not in kept_now)
         natives = asked.natives
         if self.mode == "drop":
             tools = [natives[key] for key in names]
@@ -312,6 +311,15 @@ def _viewed(native: Any) -> Tool:
         return view(native)
     except Exception:  # an object whose own attributes raise
         return Tool(type(native).__name__, foreign=True)
+
+
+def _cost_function(prices: PriceList | None) -> Callable[[str, Tool], float]:
+    if prices is None:
+        return lambda key, tool: 1.0
+    if isinstance(prices, Mapping):
+        return lambda key, tool: float(prices[key] if key in prices else prices[tool.name])
+    of: Callable[[Tool], float] = prices if callable(prices) else prices.of
+    return lambda key, tool: float(of(tool))
 
 
 def _readable(text: object) -> str:

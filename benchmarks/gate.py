@@ -1,0 +1,126 @@
+"""What the gate adds to the scorer's own time. Ratios measured side by side in one run, because machines are shared.
+
+python benchmarks/gate.py            a table
+python benchmarks/gate.py --json     the same numbers as JSON
+python benchmarks/gate.py --check    exit 1 where a ratio misses its limit, with slack for noise
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from decision import PAYOFF, SLACK, side_by_side
+
+import camdf
+from camdf.checks import sample_tasks
+from camdf.core.stopping import hindsight_targets
+from camdf.gate import Gate
+from camdf.policies.linear import logistic_pipeline, state_matrix
+from camdf.prices import Prices
+from camdf.tools import Tool
+
+LIMITS = {50: 2.0, 500: 10.0}
+"""Tools offered, and how many of scikit-learn's calls one decision of the gate may take."""
+
+
+def tools_of(count: int) -> list[dict[str, Any]]:
+    """As a client sends them: a sentence of description and a schema of four arguments each."""
+    arguments = {
+        name: {"type": "string", "description": f"The {name} to use."} for name in ("id", "day", "place", "note")
+    }
+    schema = {"type": "object", "properties": arguments, "required": ["id"]}
+    return [
+        {
+            "type": "function",
+            "function": {
+                "name": f"tool_{i}",
+                "description": f"Does the thing number {i} for a customer and says how it went.",
+                "parameters": schema,
+            },
+        }
+        for i in range(count)
+    ]
+
+
+def overhead(count: int) -> dict[str, float]:
+    """A decision with a scorer that takes no time, against scikit-learn's call on features made beforehand."""
+    tools = tools_of(count)
+    scores = [(i * 37 % 101) / 101 for i in range(count)]
+    logged = sample_tasks(seed=0, tasks=60, tools=count)
+    targets = hindsight_targets(logged, PAYOFF)
+    columns = camdf.CAMDF().fit(sample_tasks(seed=0, tools=20), PAYOFF).model_.columns
+    matrix = state_matrix(logged.rankings, PAYOFF, columns, (), targets.state)
+    pipeline = logistic_pipeline(matrix, targets.stop[targets.state], targets.weight[targets.state])
+    one = logged.rankings.take(slice(0, 1))
+    prebuilt = state_matrix(one, PAYOFF, columns, (), one.listed)
+    policy = camdf.ExpectedPayoffBySet(identity=False).fit(sample_tasks(seed=0, tools=20), PAYOFF)
+
+    def instant(task: str, offered: Sequence[Tool]) -> list[float]:
+        return scores
+
+    gate = Gate(policy, instant, PAYOFF, prices=Prices())
+    sklearn, whole, inline, again = side_by_side(
+        [
+            lambda: pipeline.predict_proba(prebuilt),
+            lambda: gate.decide("do the thing", tools),
+            lambda: gate.decide("do the thing", tools, scores=scores),
+            lambda: gate.decide("do the thing", tools, conversation="c"),
+        ],
+        rounds=30,
+        repeats=10,
+    )
+    return {
+        f"{count} tools: gate / scikit-learn": whole / sklearn,
+        f"{count} tools: gate with scores given / scikit-learn": inline / sklearn,
+        f"{count} tools: a turn decided before / scikit-learn": again / sklearn,
+        f"{count} tools: longest pause of an event loop / scikit-learn": asyncio.run(pause(gate, tools)) / sklearn,
+        f"{count} tools: gate, microseconds": whole * 1e6,
+        f"{count} tools: scikit-learn, microseconds": sklearn * 1e6,
+    }
+
+
+async def pause(gate: Gate, tools: list[dict[str, Any]], rounds: int = 60) -> float:
+    """The longest that the loop stands still inside one decision: the best over many, as for the other times."""
+    best = float("inf")
+    for _ in range(rounds):
+        longest, last = 0.0, time.perf_counter()
+        deciding = asyncio.create_task(gate.adecide("do the thing", tools))
+        while not deciding.done():
+            await asyncio.sleep(0)
+            now = time.perf_counter()
+            longest, last = max(longest, now - last), now
+        best = min(best, longest)
+    return best
+
+
+def limits() -> dict[str, float]:
+    named = ("gate / scikit-learn", "longest pause of an event loop / scikit-learn")
+    return {f"{count} tools: {name}": limit for count, limit in LIMITS.items() for name in named}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--check", action="store_true", help="exit 1 where a limit is missed")
+    options = parser.parse_args()
+    results = {name: value for count in LIMITS for name, value in overhead(count).items()}
+    if options.json:
+        print(json.dumps({"ratios": results, "limits": limits(), "slack": SLACK}, indent=1))
+    else:
+        for name, value in results.items():
+            limit = f"   (limit {limits()[name]:g})" if name in limits() else ""
+            print(f"{value:10.3g}  {name}{limit}")
+    missed = [name for name, limit in limits().items() if options.check and results[name] > limit * SLACK]
+    for name in missed:
+        print(f"missed: {name}: {results[name]:.3g}, at most {limits()[name]:g}", file=sys.stderr)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
