@@ -12,7 +12,7 @@ import pytest
 
 from camdf import ExpectedPayoffBySet, LoggedTasks, NotFittedError, Payoff, Rankings, checks, datasets
 from camdf.checks import CHECKS, BrokenPromiseError, check_policy, sample_tasks
-from camdf.core.candidates import CANDIDATE_COLUMNS, candidate_features
+from camdf.core.candidates import CANDIDATE_COLUMNS, candidate_features, history
 from camdf.core.payoff import cost_of
 from camdf.core.rankings import Bools, Floats, Ints, joined
 from camdf.core.sets import SMALLEST, expected_shares, sufficiency_by_cut, value_order
@@ -177,6 +177,13 @@ def test_a_lone_candidate_that_cannot_matter_still_suffices_where_the_list_holds
         assert sufficiency_by_cut(log_not).tolist() == [[0.0, 1.0]]
 
 
+def test_padding_comes_after_every_candidate_however_dear_or_hopeless() -> None:
+    costs = np.array([[1.7e308, 1.0, 1e-308, 0.0, 0.0], [1.0, 1.7e308, 0.0, 0.0, 0.0]])
+    order, log_not = value_order(np.zeros(costs.shape), costs, costs > 0)
+    assert order.tolist() == [[2, 1, 0, 3, 4], [0, 1, 2, 3, 4]]
+    assert (log_not < 0).tolist() == [[True, True, True, False, False], [True, True, False, False, False]]
+
+
 MISSING = {"none": (1.0,), "some": (0.6, 0.3, 0.1), "never complete": (0.0, 0.5, 0.5)}
 all_missing = pytest.mark.parametrize("missing", MISSING.values(), ids=list(MISSING))
 
@@ -187,7 +194,7 @@ def test_expected_shares_are_those_of_the_enumerated_required_sets(
     rng: np.random.Generator, m: int, missing: tuple[float, ...]
 ) -> None:
     p, _ = small_worlds(rng, m)
-    shares = expected_shares(p, np.ones(p.shape, dtype=bool), np.array(missing))
+    shares = expected_shares(p, np.ones(p.shape, dtype=bool), missing)
     np.testing.assert_allclose(shares, shares_of_each(p, missing), rtol=0, atol=1e-12)
     if missing == (1.0,):
         np.testing.assert_allclose(shares.sum(axis=1), 1.0, rtol=0, atol=1e-12)
@@ -204,7 +211,7 @@ def test_expected_shares_of_long_lists_are_those_of_the_count_distribution(rng: 
             for each in np.delete(p, j):
                 count = np.convolve(count, [1 - each, each])
             truth[j] = p[j] * (count / np.arange(1, m + 1)).sum()
-        shares = expected_shares(p[None], np.ones((1, m), dtype=bool), np.ones(1))[0]
+        shares = expected_shares(p[None], np.ones((1, m), dtype=bool), (1.0,))[0]
         np.testing.assert_allclose(shares, truth / (1 - np.prod(1 - p)), rtol=1e-9)
 
 
@@ -332,7 +339,7 @@ def test_padding_batch_size_and_task_order_change_no_bit_of_what_the_choice_rest
         probability, holds = known.probabilities(part)
         order, log_not = value_order(probability, part.costs, part.listed)
         cuts = known.calibrated(sufficiency_by_cut(log_not))
-        shares = expected_shares(probability, part.listed, np.array(known.missing))
+        shares = expected_shares(probability, part.listed, known.missing)
         cuts = cuts[:, : rankings.width + 1]
         return [holds, cuts, *(each[:, : rankings.width] for each in (probability, shares, order))]
 
@@ -463,7 +470,7 @@ def test_a_tool_of_one_task_tells_nothing_about_its_own_label(rng: np.random.Gen
         assert log_loss(probability[listed], required[listed]) == pytest.approx(entropy, abs=0.02)
     # With the own label left in, the very same world would look solved.
     counts = listed.astype(np.float64)
-    fooled = candidate_features(logged.rankings, counts, counts * required, known.base_rate)[HISTORY[0]]
+    fooled = history(counts, counts * required, known.base_rate).light
     assert area_under_curve(fooled[listed], required[listed]) == 1.0
 
 
@@ -503,18 +510,16 @@ def test_at_equal_scores_a_tool_always_required_beats_one_never_seen_and_that_be
 def test_a_tool_never_seen_has_the_history_of_an_average_one(rng: np.random.Generator) -> None:
     rankings = random_logged(rng, 50, 6, shared=True).rankings
     unseen, base = np.zeros(rankings.scores.shape), 0.3
-    never = candidate_features(rankings, unseen, unseen, base)
-    average = candidate_features(rankings, unseen + 100.0, unseen + 100.0 * base, base)
+    never = candidate_features(rankings, history(unseen, unseen, base))
+    average = candidate_features(rankings, history(unseen + 100.0, unseen + 100.0 * base, base))
     for column, name in enumerate(NAMES):
         if "history" in name:
             assert np.abs(never[column]).max() < 1e-12
             assert np.abs(average[column]).max() < 1e-12
         elif column not in HISTORY:
             assert np.array_equal(never[column], average[column])
-    more = candidate_features(rankings, unseen + 4.0, unseen + 2.0, base)
-    light, heavy = more[NAMES.index("light_history")], more[NAMES.index("heavy_history")]
-    assert (light > heavy).all()
-    assert (heavy > 0).all()
+    more = history(np.array([4.0]), np.array([2.0]), base)
+    assert more.light > more.heavy > 0
 
 
 # Held-out predictions.

@@ -10,7 +10,8 @@ Sums run in rank order and nothing goes through BLAS, so padding and batch size 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -23,78 +24,109 @@ PRIOR_WEIGHTS = (1.0, 5.0)
 """A tool's history is shrunk to the average by so many average sightings: once lightly, once heavily."""
 
 
-class CandidateView:
-    """The quantities that candidate columns share, (n, m), or (n, 1) for a whole list."""
+def logit(values: Floats) -> Floats:
+    """log(p / (1 - p)), with p kept away from 0 and 1."""
+    kept = np.minimum(np.maximum(values, CLIP), 1.0 - CLIP)
+    result: Floats = np.log(kept / (1.0 - kept))
+    return result
 
-    def __init__(self, rankings: Rankings, listed: Floats, required: Floats, base_rate: float) -> None:
-        n, m = rankings.scores.shape
+
+LOWEST_LOGIT = float(logit(np.zeros(1))[0])
+"""Of a score of 0, and of the candidate after the last."""
+
+
+class History(NamedTuple):
+    """What training tasks say about tools, as columns: one value a tool, or one a candidate."""
+
+    light: Floats
+    heavy: Floats
+    log_times_listed: Floats
+    never_listed: Floats
+
+
+def history(listed: Floats, required: Floats, base_rate: float) -> History:
+    """From how often each was listed and then required; `base_rate` is the average tool's rate."""
+    average = logit(np.array(base_rate))
+    light, heavy = (logit((required + w * base_rate) / (listed + w)) - average for w in PRIOR_WEIGHTS)
+    return History(light, heavy, np.log1p(listed), (listed == 0).astype(np.float64))
+
+
+@lru_cache(maxsize=256)
+def _by_rank(width: int) -> tuple[Floats, Floats, Floats, Floats]:
+    """(m,) each: 0 .. m - 1, its log1p, and marks of the first and the second."""
+    rank = np.arange(width, dtype=np.float64)
+    return rank, np.log1p(rank), (rank == 0).astype(np.float64), (rank == 1).astype(np.float64)
+
+
+def _following(values: Floats, last: float) -> Floats:
+    """(n, m): the value of the candidate ranked next; `last` where there is none."""
+    out = np.empty(values.shape)
+    out[:, :-1] = values[:, 1:]
+    out[:, -1] = last
+    return out
+
+
+class CandidateView:
+    """The quantities that candidate columns share: (n, m), (n, 1) for a whole list, or (m,) for a rank."""
+
+    def __init__(self, rankings: Rankings, tools: History) -> None:
         self.scores = scores = rankings.scores
-        self.zeros = np.zeros((n, m))
-        self.rank = np.arange(m, dtype=np.float64) + self.zeros
-        self.length = np.maximum(rankings.lengths, 1.0)[:, None]
-        self.total = np.maximum(np.cumsum(scores, axis=1)[:, -1:], 1e-9)
-        self.top = np.maximum(scores.max(axis=1, keepdims=True), 1e-9)
-        self.mean = self.total / self.length
-        squares = np.cumsum(scores * scores, axis=1)[:, -1:] / self.length
-        self.deviation = np.sqrt(np.maximum(squares - self.mean * self.mean, 1e-12))
+        self.tools = tools
+        self.rank, self.log_rank, self.is_first, self.is_second = _by_rank(rankings.width)
+        self.squared = scores * scores
         self.logit = logit(scores)
-        self.top_logit = logit(self.top)
-        self.after = np.concatenate((scores[:, 1:], np.zeros((n, 1))), axis=1)
         self.before = np.concatenate((scores[:, :1], scores[:, :-1]), axis=1)
-        self.log_rank = np.log1p(self.rank)
-        self.relative = scores / self.top
-        self.times_listed = listed
-        light, heavy = ((required + w * base_rate) / (listed + w) for w in PRIOR_WEIGHTS)
-        average = logit(np.array(base_rate))
-        self.light_history = logit(light) - average
-        self.heavy_history = logit(heavy) - average
+        self.after, self.next_logit = _following(scores, 0.0), _following(self.logit, LOWEST_LOGIT)
+        self.length = np.maximum(rankings.lengths, 1.0)[:, None]
+        self.total = np.maximum(np.add.accumulate(scores, axis=1)[:, -1:], 1e-9)
+        self.top = np.maximum(np.maximum.reduce(scores, axis=1, keepdims=True), 1e-9)
+        self.top_logit = np.maximum.reduce(self.logit, axis=1, keepdims=True)
+        self.mean = self.total / self.length
+        mean_square = np.add.accumulate(self.squared, axis=1)[:, -1:] / self.length
+        self.deviation = np.sqrt(np.maximum(mean_square - self.mean * self.mean, 1e-12))
+        self.share_of_top = scores / self.top
+        self.below_top = self.logit - self.top_logit
 
 
 CandidateColumn: TypeAlias = Callable[[CandidateView], Floats]
 
 CANDIDATE_COLUMNS: dict[str, CandidateColumn] = {
     "score": lambda view: view.scores,
-    "score_squared": lambda view: view.scores * view.scores,
+    "score_squared": lambda view: view.squared,
     "score_logit": lambda view: view.logit,
     "log_rank": lambda view: view.log_rank,
     "relative_rank": lambda view: view.rank / view.length,
-    "is_first": lambda view: (view.rank == 0).astype(np.float64),
-    "is_second": lambda view: (view.rank == 1).astype(np.float64),
-    "share_of_top": lambda view: view.relative,
-    "logit_below_top": lambda view: view.logit - view.top_logit,
+    "is_first": lambda view: view.is_first,
+    "is_second": lambda view: view.is_second,
+    "share_of_top": lambda view: view.share_of_top,
+    "logit_below_top": lambda view: view.below_top,
     "gap_to_next": lambda view: view.scores - view.after,
     "gap_to_previous": lambda view: view.before - view.scores,
     "standard_score": lambda view: (view.scores - view.mean) / view.deviation,
     "share_of_total": lambda view: view.scores / view.total,
-    "next_logit": lambda view: logit(view.after),
-    "share_of_top_by_rank": lambda view: view.relative * view.log_rank,
-    "list_total": lambda view: view.total + view.zeros,
-    "list_top": lambda view: view.top + view.zeros,
-    "list_top_logit": lambda view: view.top_logit + view.zeros,
-    "list_mean": lambda view: view.mean + view.zeros,
-    "list_deviation": lambda view: view.deviation + view.zeros,
-    "list_log_length": lambda view: np.log(view.length) + view.zeros,
-    "light_history": lambda view: view.light_history,
-    "heavy_history": lambda view: view.heavy_history,
-    "log_times_listed": lambda view: np.log1p(view.times_listed),
-    "never_listed": lambda view: (view.times_listed == 0).astype(np.float64),
-    "history_by_logit": lambda view: view.heavy_history * (view.logit - view.top_logit),
+    "next_logit": lambda view: view.next_logit,
+    "share_of_top_by_rank": lambda view: view.share_of_top * view.log_rank,
+    "list_total": lambda view: view.total,
+    "list_top": lambda view: view.top,
+    "list_top_logit": lambda view: view.top_logit,
+    "list_mean": lambda view: view.mean,
+    "list_deviation": lambda view: view.deviation,
+    "list_log_length": lambda view: np.log(view.length),
+    "light_history": lambda view: view.tools.light,
+    "heavy_history": lambda view: view.tools.heavy,
+    "log_times_listed": lambda view: view.tools.log_times_listed,
+    "never_listed": lambda view: view.tools.never_listed,
+    "history_by_logit": lambda view: view.tools.heavy * view.below_top,
 }
 """Every column by name. The names say what they are; `history` is the logit of a tool's shrunken rate of being required
 when listed, over the average tool's."""
 
 
-def candidate_features(rankings: Rankings, listed: Floats, required: Floats, base_rate: float) -> Floats:
-    """(columns, n, m). `listed` and `required` (n, m) count each candidate's sightings; `base_rate` is the average."""
-    shape = (len(CANDIDATE_COLUMNS), *rankings.scores.shape)
-    if 0 in shape:
-        return np.empty(shape)
-    view = CandidateView(rankings, listed, required, base_rate)
-    return np.concatenate([column(view) for column in CANDIDATE_COLUMNS.values()]).reshape(shape)
-
-
-def logit(values: Floats) -> Floats:
-    """log(p / (1 - p)), with p kept away from 0 and 1."""
-    kept = np.minimum(np.maximum(values, CLIP), 1.0 - CLIP)
-    result: Floats = np.log(kept / (1.0 - kept))
-    return result
+def candidate_features(rankings: Rankings, tools: History) -> Floats:
+    """(columns, n, m), from the rankings and each candidate's history, (n, m) a column."""
+    features = np.empty((len(CANDIDATE_COLUMNS), *rankings.scores.shape))
+    if features.size:
+        view = CandidateView(rankings, tools)
+        for i, column in enumerate(CANDIDATE_COLUMNS.values()):
+            features[i] = column(view)
+    return features

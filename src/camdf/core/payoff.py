@@ -109,5 +109,5 @@ def cost_of(rankings: Rankings, acquired: Bools) -> Floats:
 def before_each(terms: npt.NDArray[Number]) -> npt.NDArray[Number]:
     """(n, m) to (n, m + 1): the sum of every prefix, the empty one included."""
     sums = np.zeros((terms.shape[0], terms.shape[1] + 1), dtype=terms.dtype)
-    np.cumsum(terms, axis=1, out=sums[:, 1:])
+    np.add.accumulate(terms, axis=1, out=sums[:, 1:])
     return sums

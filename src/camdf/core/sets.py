@@ -17,54 +17,58 @@ from functools import lru_cache
 
 import numpy as np
 
+from camdf.core.payoff import before_each
 from camdf.core.rankings import Bools, Floats, Ints
 
 SMALLEST = 1e-9
 """Probabilities are kept this far from 0 and 1."""
 
+LOWEST_COST = 1e-300
+"""Costs are floored here before they divide: padding costs 0, and a quotient must stay finite."""
 
-@lru_cache(maxsize=1)
-def _nodes() -> tuple[Floats, Floats]:
-    """Gauss-Legendre on [0, 1]: 32 nodes and their weights. Made on first use, because numpy loads polynomials late."""
+
+@lru_cache(maxsize=64)
+def _nodes(missing: tuple[float, ...]) -> tuple[Floats, Floats]:
+    """Gauss-Legendre on [0, 1]: t - 1, and the weights times E[t^M], with t = 0 of weight 0 as first of 33 nodes.
+
+    Made on first use, because numpy loads polynomials late.
+    """
     nodes, weights = np.polynomial.legendre.leggauss(32)
-    return (nodes + 1.0) / 2.0, weights / 2.0
+    t = (nodes + 1.0) / 2.0
+    return np.append(-1.0, t - 1.0), np.append(0.0, np.polynomial.polynomial.polyval(t, missing) * weights / 2.0)
 
 
 def value_order(probability: Floats, costs: Floats, listed: Bools) -> tuple[Ints, Floats]:
     """The order in which an exact payoff takes candidates, (n, m) positions, and log(1 - p) in that order."""
     log_not = np.log1p(-np.minimum(np.maximum(probability, SMALLEST), 1.0 - SMALLEST)) * listed
-    with np.errstate(over="ignore"):  # a candidate that costs next to nothing goes first
-        keys = np.where(listed, log_not / np.where(listed, costs, 1.0), 1.0)
-    order: Ints = keys.argsort(axis=1, kind="stable")
+    # No key is above 0, that of padding: it stays last, because the sort is stable.
+    order: Ints = (log_not / np.maximum(costs, LOWEST_COST)).argsort(axis=1, kind="stable")
     return order, log_not[np.arange(len(order))[:, None], order]
 
 
 def sufficiency_by_cut(log_not: Floats) -> Floats:
     """(n, m + 1): P(required within the first k | the list holds all, at least one is required), k = 0 to m."""
-    taken = np.zeros((log_not.shape[0], log_not.shape[1] + 1))
-    np.add.accumulate(log_not, axis=1, out=taken[:, 1:])
-    everything = taken[:, -1:]
-    none = np.exp(everything)
-    left = np.exp(np.minimum(everything - taken, 0.0))
+    taken = before_each(log_not)
+    left = np.exp(taken[:, -1:] - taken)
+    none = left[:, :1]
     # The floor is below what one candidate of the smallest probability gives, so only an empty list meets it.
     chance: Floats = (left - none) / np.maximum(1.0 - none, SMALLEST / 2)
-    return np.minimum(np.maximum(chance, 0.0), 1.0)
+    return np.maximum(chance, 0.0)
 
 
-def expected_shares(probability: Floats, listed: Bools, missing: Floats) -> Floats:
+def expected_shares(probability: Floats, listed: Bools, missing: tuple[float, ...]) -> Floats:
     """(n, m): E[1{j required} / number required], given that at least one is.
 
     With M required tools outside the list, `missing[k]` = P(M = k): the expectation is the integral over t in [0, 1] of
     p_j * E[t^M] * product over i != j of (1 - p_i + p_i t), a polynomial in t. Gauss-Legendre with 32 nodes is exact up
-    to degree 63, and far beyond it as good as exact.
+    to degree 63, and far beyond it as good as exact. At t = 0 the product over all is P(none is required).
     """
-    p = np.where(listed, np.clip(probability, SMALLEST, 1.0 - SMALLEST), 0.0)
-    t, weights = _nodes()
-    others = np.log(1.0 - p[None] * (1.0 - t)[:, None, None])
-    total = np.cumsum(others, axis=2)[:, :, -1:]
-    outside = np.polynomial.polynomial.polyval(t, missing) * weights
-    terms = np.exp(total - others) * outside[:, None, None]
-    share = p * np.cumsum(terms, axis=0)[-1]
-    none = np.exp(np.cumsum(np.log1p(-p), axis=1)[:, -1:]) * missing[0]
-    result: Floats = share / np.maximum(1.0 - none, SMALLEST)
+    p = np.minimum(np.maximum(probability, SMALLEST), 1.0 - SMALLEST) * listed
+    below_one, weights = _nodes(missing)
+    factors = p[:, :, None] * below_one
+    factors += 1.0
+    product = np.multiply.reduce(factors, axis=1)
+    others = np.add.reduce((product * weights)[:, None] / factors, axis=2)
+    none = product[:, :1] * missing[0]
+    result: Floats = p * others / np.maximum(1.0 - none, SMALLEST)
     return result

@@ -50,7 +50,7 @@ class ExpectedPayoffBySet(Policy):
         if payoff.value == "exact":
             return self._exact(rankings, payoff, probability, holds)
         if payoff.value == "partial":
-            share = expected_shares(probability, rankings.listed, np.array(self.model_.missing))
+            share = expected_shares(probability, rankings.listed, self.model_.missing)
             return (share >= payoff.cost_pressure * rankings.costs) & rankings.listed
         raise ValueError("ExpectedPayoffBySet knows the values 'exact' and 'partial'. Use CAMDF for one of your own.")
 

@@ -231,7 +231,7 @@ def _leaving(policy: Policy, rankings: Rankings, value: str | ValueFunction) -> 
 def _leaving_by_set(policy: ExpectedPayoffBySet, rankings: Rankings, value: str | ValueFunction) -> Floats:
     probability, holds = policy.model_.probabilities(rankings)
     if value == "partial":
-        share = expected_shares(probability, rankings.listed, np.array(policy.model_.missing))
+        share = expected_shares(probability, rankings.listed, policy.model_.missing)
         return np.where(rankings.listed, share / np.where(rankings.listed, rankings.costs, 1.0), 0.0)
     order, chance, cost = policy.cuts(rankings, probability, holds)
     leaving = np.zeros(rankings.scores.shape)

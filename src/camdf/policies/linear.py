@@ -65,7 +65,7 @@ class LinearModel:
 
 def sigmoid(z: Floats) -> Floats:
     """1 / (1 + exp(-z)), for any z."""
-    result: Floats = 1.0 / (1.0 + np.exp(-np.minimum(np.maximum(z, -700.0), 700.0)))
+    result: Floats = 1.0 / (1.0 + np.exp(np.minimum(-z, 700.0)))
     return result
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 import numpy as np
 
-from camdf.core.candidates import CANDIDATE_COLUMNS, candidate_features
+from camdf.core.candidates import CANDIDATE_COLUMNS, History, candidate_features, history
 from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks, Rankings
 from camdf.core.sets import sufficiency_by_cut, value_order
 from camdf.policies import fields
@@ -71,7 +72,10 @@ class MembershipModel:
                 "A membership model's rates must lie between 0 and 1, and a tool must be required at least 0 times and "
                 "at most as often as it was listed."
             )
-        object.__setattr__(self, "_table", np.array([[*values, 0.0] for values in tables]))
+        # One column a tool and a last one for tools that were never seen: what its candidates are looked up in.
+        listed, required, levels, slopes = (np.array([*values, 0.0]) for values in tables)
+        columns = (*history(listed, required, self.base_rate), levels, slopes)
+        object.__setattr__(self, "_by_tool", np.array(columns))
         object.__setattr__(self, "_weights", np.array(self.coefficients)[:, None, None])
         object.__setattr__(self, "_list_weights", np.array(self.holds[1:])[:, None, None])
         object.__setattr__(self, "_position", {name: i for i, name in enumerate(self.tools)})
@@ -79,16 +83,15 @@ class MembershipModel:
     def probabilities(self, rankings: Rankings) -> tuple[Floats, Floats]:
         """(n, m): each candidate's probability; (n,): that the list holds all required tools."""
         position: dict[str, int] = self._position  # type: ignore[attr-defined]
-        table: Floats = self._table  # type: ignore[attr-defined]
-        known = np.array([*(position.get(name, -1) for name in rankings.catalogue), -1])
-        listed, required, level, slope = table[:, known[rankings.tool_ids]]
-        features = candidate_features(rankings, listed, required, self.base_rate)
+        by_tool: Floats = self._by_tool  # type: ignore[attr-defined]
+        known = np.fromiter((*map(position.get, rankings.catalogue, repeat(-1)), -1), np.int64)
+        *tools, level, slope = by_tool.take(known[rankings.tool_ids], axis=1)
+        features = candidate_features(rankings, History(*tools))
         z = _weighted(features, self._weights) + self.intercept + level  # type: ignore[attr-defined]
-        if features.size:
-            z += slope * features[SLOPE_COLUMN]
+        z += slope * features[SLOPE_COLUMN]
         lists = features[FIRST_LIST_COLUMN:LAST_LIST_COLUMN, :, :1]
         odds = _weighted(lists, self._list_weights) if lists.size else np.zeros((len(rankings), 1))  # type: ignore[attr-defined]
-        return np.where(rankings.listed, sigmoid(z), 0.0), sigmoid(odds + self.holds[0])[:, 0]
+        return sigmoid(z) * rankings.listed, sigmoid(odds[:, 0] + self.holds[0])
 
     def calibrated(self, chance: Floats) -> Floats:
         """The probability that a set suffices, from what independence says; nothing and everything stay as they are."""
@@ -98,11 +101,10 @@ class MembershipModel:
 
 
 def _weighted(features: Floats, weights: Floats) -> Floats:
-    """Sum over columns, in column order; a second candidate keeps numpy from adding a lone one pairwise."""
+    """Sum over columns, in column order: numpy would add those of a lone candidate pairwise."""
     terms = features * weights
-    if terms[0].size == 1:
-        terms = np.concatenate([terms, terms], axis=2)
-    result: Floats = np.add.reduce(terms, axis=0)[:, : features.shape[2]]
+    lone = terms.shape[1:] == (1, 1)
+    result: Floats = np.add.accumulate(terms, axis=0)[-1] if lone else np.add.reduce(terms, axis=0)
     return result
 
 
@@ -188,7 +190,7 @@ def _fit(logged: LoggedTasks, strength: float, scale: float, calibration: tuple[
     base = float(np.clip((needed.sum() + 0.5) / (len(needed) + 1.0), 1e-3, 1 - 1e-3))
     others, required = np.zeros(listed.shape), np.zeros(listed.shape)
     others[listed], required[listed] = seen[ids] - 1.0, wanted[ids] - needed
-    features = candidate_features(rankings, others, required, base)
+    features = candidate_features(rankings, history(others, required, base))
     matrix = features[:, listed].T
     mean, spread = _standard(matrix)
     standard = (matrix - mean) / spread
