@@ -122,11 +122,11 @@ def section(rows: Rows) -> list[str]:
     lines = [
         "## What a gate does to its own labels\n",
         "A tool that was not offered cannot have been called, and a run that lacked a tool fails and is dropped, so",
-        f"each fit on a gate's own logs believes in smaller sets than the last. {ROUNDS} rounds of {TASKS_A_ROUND} tasks",
-        "after a first one that saw all tools; each round fits on what the one before logged and is measured on",
-        f"tasks of groups that never were live. Means over {SEEDS} simulated deployments, exact value, pressure",
-        f"{PAYOFF.cost_pressure:g}, with standard errors. Learning from explored runs uses those of all rounds: they",
-        "are few, but no policy has censored them.\n",
+        "each fit on a gate's own logs believes in smaller sets than the last. Here are",
+        f"{ROUNDS} rounds of {TASKS_A_ROUND} tasks after a first one that saw all tools. Each round fits on what the one",
+        "before logged, and is measured on tasks of groups that never were live. Means over",
+        f"{SEEDS} simulated deployments, exact value, pressure {PAYOFF.cost_pressure:g}, with standard errors. Learning",
+        "from explored runs uses those of all rounds: they are few, but no policy has censored them.\n",
         "| domain, ranking | labels | round 0 | round 5 | round 10 |",
         "| --- | --- | --- | --- | --- |",
     ]
