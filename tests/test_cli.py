@@ -25,8 +25,9 @@ def test_fit_writes_a_policy_and_says_in_a_sentence_whether_it_pays(
 ) -> None:
     output = tmp_path / "policy.json"
     code = main(["fit", str(data), "-o", str(output), "--cost-pressure", "0.12", "--splits", "4", "--policy", "cam-df"])
-    printed = capsys.readouterr().out
+    printed, progress = capsys.readouterr()
     assert code == 0
+    assert progress.endswith("4 of 4 splits, about 0 s left\n")
     assert "28 tasks, 18 groups" in printed
     assert re.search(
         r"^cam-df (pays|does not pay|not shown to pay): [+-]0\.\d{3} over the best simple rule", printed, re.M
@@ -45,7 +46,8 @@ def test_evaluate_measures_a_saved_policy_and_warns_of_its_own_training_tasks(
     main(["fit", str(data), "-o", str(output), "--task-worth", "8", "--policy", "cam-df-lite", "--splits", "4"])
     capsys.readouterr()
     assert main(["evaluate", str(output), str(data), "--splits", "4"]) == 0
-    printed = capsys.readouterr().out
+    printed, progress = capsys.readouterr()
+    assert progress.endswith("4 of 4 splits, about 0 s left\n")
     assert "minus 0.125 times cost" in printed
     assert "fitted on these very tasks" in printed
     other = tmp_path / "other.parquet"

@@ -119,13 +119,17 @@ def _payoff(options: argparse.Namespace) -> Payoff:
 def _fit(options: argparse.Namespace) -> int:
     from camdf.lab.assess import assess
     from camdf.lab.contestants import CONTESTANTS
+    from camdf.lab.progress import progress
     from camdf.lab.splits import draw_splits
 
     if options.policy not in CONTESTANTS:
         raise ValueError(f"The policy must be one of: {'; '.join(CONTESTANTS)}. Got {options.policy!r} instead.")
     logged, payoff = read(options.data), _payoff(options)
     make = CONTESTANTS[options.policy]
-    assessment = assess(make, logged, payoff, splits=options.splits, seed=options.seed, subject=options.policy)
+    with progress("splits") as report:
+        assessment = assess(
+            make, logged, payoff, splits=options.splits, seed=options.seed, subject=options.policy, report=report
+        )
     _describe(logged, payoff)
     print(assessment.table())
     print(f"\n{options.policy} {assessment.verdict}")
@@ -142,13 +146,17 @@ def _fit(options: argparse.Namespace) -> int:
 
 def _evaluate(options: argparse.Namespace) -> int:
     from camdf.lab.assess import Fixed, assess
+    from camdf.lab.progress import progress
 
     policy, logged = load(options.policy), read(options.data)
     chosen = options.cost_pressure is not None or options.task_worth is not None
     payoff = _payoff(options) if chosen else getattr(policy, "payoff_", None)
     if payoff is None:
         raise ValueError(f"A {policy.kind} policy serves any payoff. Name one: --cost-pressure or --task-worth")
-    assessment = assess(lambda: Fixed(policy), logged, payoff, splits=options.splits, seed=options.seed)
+    with progress("splits") as report:
+        assessment = assess(
+            lambda: Fixed(policy), logged, payoff, splits=options.splits, seed=options.seed, report=report
+        )
     _describe(logged, payoff)
     print(assessment.table())
     training = policy.training_

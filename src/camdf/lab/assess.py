@@ -14,6 +14,7 @@ from camdf.core.rankings import LoggedTasks, Rankings
 from camdf.core.resampling import Interval
 from camdf.lab.contestants import CONTESTANTS
 from camdf.lab.replay import ORACLE, Outcomes, replay
+from camdf.lab.running import Report, watched
 from camdf.lab.splits import draw_splits
 from camdf.policies.base import Policy
 
@@ -87,6 +88,7 @@ def assess(
     seed: int = 0,
     subject: str = SUBJECT,
     rules: Mapping[str, Callable[[], Policy]] | None = None,
+    report: Report = lambda done, total, left: None,
 ) -> Assessment:
     """Replay a policy and the simple rules over splits that keep groups together; intervals resample groups.
 
@@ -95,6 +97,6 @@ def assess(
     chosen = {name: CONTESTANTS[name] for name in SIMPLE_RULES} if rules is None else dict(rules)
     grouped = len(np.unique(logged.groups)) < len(logged)
     drawn = draw_splits(logged, splits, seed, grouped=grouped)
-    outcomes = replay({subject: make, **chosen}, logged, payoff, drawn)
+    outcomes = replay({subject: make, **chosen}, logged, payoff, watched(drawn, splits, report))
     best = max(chosen, key=lambda name: outcomes.mean(name))
     return Assessment(outcomes, subject, best, outcomes.difference(subject, best, by_group=True))

@@ -15,7 +15,7 @@ SECONDS_BETWEEN_LINES = 20.0
 
 @contextmanager
 def progress(what: str) -> Iterator[Report]:
-    """What `run_cells` reports to."""
+    """What `run_cells` and `assess` report to."""
     if sys.stderr.isatty():
         with _bar(what) as report:
             yield report

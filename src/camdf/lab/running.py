@@ -33,9 +33,19 @@ class Job(Protocol):
 
 
 J = TypeVar("J", bound=Job)
+Item = TypeVar("Item")
 
 Report = Callable[[int, int, float], None]
-"""Called after every cell with how many are done, how many there are, and the estimated seconds left."""
+"""Called after every cell or split with how many are done, how many there are, and the estimated seconds left."""
+
+
+def watched(items: Iterable[Item], total: int, report: Report, before: int = 0) -> Iterator[Item]:
+    """The items, and a report after each has been worked off; `before` the first, so many others were done already."""
+    start = time.monotonic()
+    for number, item in enumerate(items, 1):
+        yield item
+        left = (time.monotonic() - start) / number * (total - before - number)
+        report(before + number, total, left)
 
 
 def default_cache() -> Path:
@@ -66,13 +76,11 @@ def run_cells(
     wanted = list(dict.fromkeys(cells))
     finished = {} if cache is None else {cell: found for cell in wanted if (found := _read(cache, cell)) is not None}
     missing = [cell for cell in wanted if cell not in finished]
-    start = time.monotonic()
-    for number, (cell, outcomes) in enumerate(_run(missing, workers or os.cpu_count() or 1), 1):
+    running = _run(missing, workers or os.cpu_count() or 1)
+    for cell, outcomes in watched(running, len(wanted), report, before=len(finished)):
         finished[cell] = outcomes
         if cache is not None:
             _write(cache, cell, outcomes)
-        left = (time.monotonic() - start) / number * (len(missing) - number)
-        report(len(wanted) - len(missing) + number, len(wanted), left)
     return {cell: finished[cell] for cell in wanted}
 
 
