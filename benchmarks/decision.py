@@ -100,7 +100,9 @@ def default_decision(m: int, value: str) -> dict[str, float]:
             lambda: lite.decide(one, payoff),
             lambda: default.decide(one, payoff),
             lambda: pipeline.predict_proba(prebuilt),
-        ]
+        ],
+        rounds=150,
+        repeats=8,  # a longer turn at 300 tools would seldom end before a busy machine interrupts it
     )
     key = f"by-set, m={m}, {value}: "
     return {
