@@ -11,6 +11,7 @@ from camdf.policies.base import NotFittedError, Policy
 from camdf.policies.by_depth import ExpectedPayoffByDepth
 from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf.policies.camdf import CAMDF, AggregateOnlyDF, CAMDFLite, GapRegression
+from camdf.policies.cold_start import cold_start
 from camdf.policies.control import pressure_for_budget, pressure_for_sufficiency
 from camdf.policies.linear import MissingExtraError
 from camdf.policies.oracle import prefix_oracle
@@ -61,6 +62,7 @@ __all__ = [
     "ToolStatistics",
     "Training",
     "__version__",
+    "cold_start",
     "dispersed",
     "load",
     "md5_base_costs",

@@ -1,8 +1,9 @@
 """Past the paper: where CAM-DF breaks and what our policies do there, one study a file, one page for all."""
 
 from camdf.lab.past.calibration import CHAPTER as CALIBRATION
+from camdf.lab.past.cold_start import CHAPTER as COLD_START
 from camdf.lab.past.control_page import CHAPTER as CONTROL
 from camdf.lab.past.frontier_page import CHAPTER as FRONTIER
 
-CHAPTERS = (FRONTIER, CALIBRATION, CONTROL)
+CHAPTERS = (FRONTIER, CALIBRATION, CONTROL, COLD_START)
 """In the order of the page."""

@@ -1,0 +1,86 @@
+"""For the first day, without one label of one's own: the default policy, learned from other people's tasks.
+
+It is `ExpectedPayoffBySet` with a membership model that knows no tool: it reads scores, ranks and the shape of a list.
+`camdf.lab.past.cold_start` leaves out every domain in turn and sets it beside the constants that people run today.
+What it cannot know is how many tools the tasks of a new domain require; a few labels tell, so fit as soon as there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+from camdf.core.candidates import CANDIDATE_COLUMNS, candidate_features, logit
+from camdf.core.rankings import Bools, Floats, LoggedTasks
+from camdf.policies.by_set import ExpectedPayoffBySet
+from camdf.policies.linear import scikit_learn
+from camdf.policies.membership import LIST_COLUMNS, MembershipModel
+
+ARTIFACT = "cold_start.json"
+STRENGTH = 1e4
+"""Inverse regularisation strength of a mean loss: next to none, for there are 26 columns and 200,000 candidates."""
+
+
+def cold_start() -> ExpectedPayoffBySet:
+    """The policy that ships with the package, for any catalogue, scorer, prices and cost pressure.
+
+    Scores lie between 0 and 1: probabilities, cosine similarities, or BM25 divided by the top score of its list.
+
+    >>> from camdf import Payoff, Rankings
+    >>> ranking = Rankings.from_scores({"search": 0.92, "calendar": 0.10, "mail": 0.04})
+    >>> cold_start().decide(ranking, Payoff(cost_pressure=0.12)).names(ranking)
+    ['search']
+    """
+    from camdf.policies.artifact import from_json  # it imports every policy
+
+    policy = from_json((files("camdf.policies") / ARTIFACT).read_bytes(), (ExpectedPayoffBySet,))
+    assert isinstance(policy, ExpectedPayoffBySet)
+    return policy
+
+
+def fit_across(rankings: Sequence[LoggedTasks]) -> ExpectedPayoffBySet:
+    """One model for all, in which every ranking counts alike, however many tasks and candidates it has.
+
+    No tool has a history, so the columns that read one are constant and count for nothing. Whether a list holds all
+    required tools is taken at its average, and sets are taken at what independence says.
+    """
+    matrix, labels, weights = [], [], []
+    for logged in rankings:
+        listed, nothing = logged.rankings.listed, np.zeros(logged.required.shape)
+        matrix.append(candidate_features(logged.rankings, nothing, nothing, 0.5)[:, listed].T)
+        labels.append(logged.required[listed])
+        weights.append(np.full(int(listed.sum()), 1.0 / (listed.sum() * len(rankings))))
+    coefficients, intercept = _logistic(np.concatenate(matrix), np.concatenate(labels), np.concatenate(weights))
+    width = 1 + max(int(logged.missing.max()) for logged in rankings)
+    missing = np.mean([np.bincount(logged.missing, minlength=width) / len(logged) for logged in rankings], axis=0)
+    policy = ExpectedPayoffBySet(identity=False)
+    policy.model_ = MembershipModel(
+        coefficients=tuple(coefficients.tolist()),
+        intercept=intercept,
+        base_rate=0.5,
+        tools=(),
+        times_listed=(),
+        times_required=(),
+        levels=(),
+        slopes=(),
+        holds=(float(logit(missing[0])), *(0.0,) * len(LIST_COLUMNS)),
+        calibration=(0.0, 1.0),
+        missing=tuple(missing.tolist()),
+    )
+    return policy
+
+
+def _logistic(matrix: Floats, labels: Bools, weights: Floats) -> tuple[Floats, float]:
+    """Weighted logistic regression by Newton's method, to many digits; columns that do not vary get 0."""
+    mean = weights @ matrix
+    spread = np.sqrt(weights @ (matrix - mean) ** 2)
+    varies = spread > 1e-9
+    linear_model: Any = scikit_learn()[0]
+    model = linear_model.LogisticRegression(C=STRENGTH, solver="newton-cholesky", tol=1e-9)
+    model.fit((matrix[:, varies] - mean[varies]) / spread[varies], labels, sample_weight=weights)
+    raw = np.zeros(len(CANDIDATE_COLUMNS))
+    raw[varies] = model.coef_[0] / spread[varies]
+    return raw, float(model.intercept_[0] - (raw * mean).sum())

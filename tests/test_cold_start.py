@@ -1,0 +1,138 @@
+"""The cold start: the shipped policy, how it is learned, and the stored table of left-out domains."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from importlib.resources import files
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from camdf import ExpectedPayoffBySet, LoggedTasks, Payoff, Rankings, cold_start, datasets
+from camdf.checks import sample_tasks
+from camdf.lab.past.chapter import Rows, stored
+from camdf.lab.past.cold_start import CHAPTER, COLD, CONSTANTS, PLACE, TOLD, margins, shares_won, shipped
+from camdf.lab.past.frontier import Sweep
+from camdf.policies.artifact import from_json, to_json
+from camdf.policies.cold_start import ARTIFACT, fit_across
+
+ROOT = Path(__file__).parents[1]
+PAYOFFS = [Payoff(0.05), Payoff(0.12), Payoff(0.2, "partial")]
+
+
+@pytest.fixture(scope="module")
+def rows() -> Rows:
+    return stored(ROOT / "results", CHAPTER.name)
+
+
+def test_the_shipped_artifact_is_small_and_decides_with_numpy_alone() -> None:
+    assert len((files("camdf.policies") / ARTIFACT).read_bytes()) < 5_000
+    code = (
+        "import sys, camdf; ranking = camdf.Rankings.from_scores({'a': 0.9, 'b': 0.1});"
+        "assert camdf.cold_start().decide(ranking, camdf.Payoff(0.1)).names(ranking) == ['a'];"
+        "assert not {'sklearn', 'scipy', 'camdf.datasets', 'camdf.lab'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_shipped_artifact_is_what_the_script_writes(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, ROOT / "scripts" / "fit_cold_start.py", tmp_path / "again.json"], check=True)
+    again, before = from_json((tmp_path / "again.json").read_bytes()), cold_start()
+    assert isinstance(again, ExpectedPayoffBySet)
+    assert again.training_ == before.training_
+    assert before.training_ is not None
+    assert before.training_.tasks == sum(domain.tasks for domain in datasets.DOMAINS)
+    np.testing.assert_allclose(again.model_.coefficients, before.model_.coefficients, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(again.model_.missing, before.model_.missing, rtol=0, atol=1e-12)
+    assert again.model_.intercept == pytest.approx(before.model_.intercept, abs=1e-6)
+    for logged in shipped()[::5]:
+        for payoff in PAYOFFS:
+            decided = [policy.decide(logged.rankings, payoff).acquired for policy in (again, before)]
+            assert np.array_equal(decided[0], decided[1])
+
+
+def test_saving_and_loading_changes_no_decision() -> None:
+    policy = cold_start()
+    assert to_json(policy, policy.training_).encode() == (files("camdf.policies") / ARTIFACT).read_bytes()
+
+
+@pytest.mark.parametrize("payoff", PAYOFFS, ids=str)
+def test_the_names_of_tools_do_not_matter(payoff: Payoff) -> None:
+    rankings = datasets.load("mcp-atlas", "minilm").rankings
+    renamed = replace(rankings, catalogue=tuple(f"tool {i}" for i in range(len(rankings.catalogue))))
+    decided = [cold_start().decide(each, payoff).acquired for each in (rankings, renamed)]
+    assert decided[0].any()
+    assert np.array_equal(decided[0], decided[1])
+
+
+def test_dearer_tools_are_never_taken_in_greater_number() -> None:
+    rankings = datasets.load("retail").rankings
+    for value in ("exact", "partial"):
+        taken = [cold_start().decide(rankings, Payoff(p, value)).acquired.sum(axis=1) for p in (0.0, 0.02, 0.12, 0.5)]
+        assert all((cheap >= dear).all() for cheap, dear in pairwise(taken))
+        assert (taken[0] > taken[-1]).any()
+
+
+def test_a_ranking_counts_as_much_as_another_however_many_tasks_it_has() -> None:
+    few, many = sample_tasks(1, tasks=40), sample_tasks(2, tasks=400)
+    twice = many.take(np.repeat(np.arange(400), 2))
+    one, other = (fit_across([few, each]).model_ for each in (many, twice))
+    np.testing.assert_allclose(one.coefficients, other.coefficients, rtol=0, atol=1e-6)
+    alone = fit_across([many]).model_
+    assert not np.allclose(one.coefficients, alone.coefficients, rtol=0, atol=1e-3)
+
+
+def test_what_lists_lack_is_averaged_over_rankings() -> None:
+    records = [{"scores": {"a": 0.9, "b": 0.2}, "required": ["a"]}, {"scores": {"a": 0.3, "b": 0.2}, "required": ["b"]}]
+    lacking = [{**record, "required": [*record["required"], "x"]} for record in records[:1]] + records[1:]
+    whole, half = (LoggedTasks.from_records(each) for each in (records, lacking))
+    model = fit_across([whole, half]).model_
+    assert model.missing == pytest.approx((0.75, 0.25))
+    assert 1 / (1 + np.exp(-model.holds[0])) == pytest.approx(0.75)
+
+
+def test_the_stored_table_has_every_cell(rows: Rows) -> None:
+    expected = [
+        (domain.name, scorer, *cell)
+        for domain in datasets.DOMAINS
+        for scorer in domain.scorers
+        for cell in Sweep(domain.name, scorer).cells
+    ]
+    assert [tuple(row[name] for name in PLACE) for row in rows] == expected
+    assert len(rows) == 438
+
+
+def test_the_stored_shares_are_the_ones_that_the_documents_name(rows: Rows) -> None:
+    assert [round(share, 3) for share in shares_won(rows)] == [0.824, 0.477]
+    assert [round(share, 3) for share in shares_won(rows, TOLD)] == [0.924, 0.708]
+    assert "82% of\ncomparisons, all six at once in 48% of cells" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_it_pays_more_on_average_than_every_constant(rows: Rows) -> None:
+    assert (margins(rows).mean(axis=0) > 0.15).all()
+
+
+def test_a_tie_is_not_won() -> None:
+    row = {COLD: 0.5, **dict.fromkeys(CONSTANTS, 0.4)}
+    assert shares_won([row]) == (1.0, 1.0)
+    assert shares_won([{**row, "top 5": 0.5}]) == (5 / 6, 0.0)
+
+
+def test_a_left_out_domain_gives_the_stored_payoffs_again_and_a_changed_table_is_noticed(rows: Rows) -> None:
+    def never(jobs: object, /) -> dict[object, object]:
+        raise AssertionError("no job is replayed")
+
+    assert CHAPTER.recheck(rows, 0, never) == []  # type: ignore[arg-type]
+    wrong = [{**row, COLD: row[COLD] + 1e-4} for row in rows]
+    found = CHAPTER.recheck(wrong, 0, never)  # type: ignore[arg-type]
+    assert found
+    assert all("cold start" in line for line in found)
+
+
+def test_an_empty_list_gets_nothing_beside_one_that_gets_something() -> None:
+    decided = cold_start().decide(Rankings.from_scores([{"a": 0.9, "b": 0.3}, {}]), Payoff(0.05)).acquired
+    assert decided.any(axis=1).tolist() == [True, False]
