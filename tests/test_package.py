@@ -8,6 +8,7 @@ import pkgutil
 import re
 import subprocess
 import sys
+import tomllib
 from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
@@ -22,7 +23,10 @@ from pages import run_page
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-MODULES = sorted(module.name for module in pkgutil.walk_packages(camdf.__path__, "camdf."))
+EVERY = sorted(module.name for module in pkgutil.walk_packages(camdf.__path__, "camdf."))
+ADAPTERS = [name for name in EVERY if name.startswith("camdf.integrations.")]
+MODULES = [name for name in EVERY if name not in ADAPTERS]
+"""What imports in this environment; the adapters are tested beside their frameworks."""
 
 
 def test_the_public_names_are_sorted_complete_and_real() -> None:
@@ -38,6 +42,26 @@ def test_importing_camdf_loads_numpy_and_the_standard_library_only() -> None:
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = {name.split(".")[0] for name in run.stdout.split()}
     assert loaded - sys.stdlib_module_names <= {"camdf", "numpy"}
+
+
+@pytest.mark.parametrize("name", ADAPTERS)
+def test_an_adapter_without_its_framework_names_the_extra_that_brings_it(name: str) -> None:
+    code = f"""
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] not in {{*sys.stdlib_module_names, "camdf", "numpy"}}:
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Missing())
+import camdf
+try:
+    import {name}
+except camdf.MissingExtraError as error:
+    print(error)
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    (extra,) = re.findall(r"pip install 'camdf\[(.+)\]'", run.stdout)
+    assert extra in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 
 
 @pytest.mark.parametrize("name", MODULES)

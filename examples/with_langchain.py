@@ -1,0 +1,50 @@
+"""A LangChain agent with a dozen tools whose model is sent only those that the task deserves."""
+
+from langchain.agents import create_agent
+from langchain_core.tools import StructuredTool
+from langchain_openai import ChatOpenAI
+from offline_model import OfflineModel
+
+import camdf
+from camdf.gate import Gate
+from camdf.integrations.langchain import ToolGate
+
+catalogue = {
+    "get_weather": "Weather forecast for a city",
+    "send_email": "Send an email to a person",
+    "read_email": "Read the latest email in the inbox",
+    "search_flights": "Search flights between two cities on a date",
+    "book_flight": "Book a flight for a passenger",
+    "find_hotel": "Find a hotel in a city",
+    "book_hotel": "Book a hotel room",
+    "convert_currency": "Convert an amount between currencies",
+    "create_event": "Create an event in the calendar",
+    "translate_text": "Translate a text into another language",
+    "stock_price": "Price of a stock today",
+    "play_music": "Play a song",
+}
+tools = [
+    StructuredTool.from_function(lambda: "ok", name=name, description=text, args_schema={})
+    for name, text in catalogue.items()
+]
+
+
+def words(text):
+    return {word for word in text.lower().split() if len(word) > 3}
+
+
+def shared_words(task, tools):
+    """A scorer gives every tool a number of 0 or more: here, the share of its words that the task has."""
+    return [len(words(task) & words(tool.text)) / len(words(tool.text)) for tool in tools]
+
+
+# A fitted policy goes here, as camdf.load("policy.json"). PlugIn needs no training: it keeps score >= price.
+gate = Gate(camdf.PlugIn(), shared_words, camdf.Payoff(cost_pressure=0.2))
+
+model = OfflineModel()
+llm = ChatOpenAI(base_url=model.url, api_key="none", model="offline")
+agent = create_agent(llm, tools, middleware=[ToolGate(gate)])
+
+for task in ["Book a flight to Oslo and find a hotel room", "Play a song"]:
+    agent.invoke({"messages": [{"role": "user", "content": task}]})
+    print(f"{task}: {len(model.tools_seen[-1])} of {len(tools)} tools reached the model: {model.tools_seen[-1]}")
