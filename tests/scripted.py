@@ -1,4 +1,4 @@
-"""An OpenAI-compatible server on loopback that records every request and answers from a script.
+"""A server on loopback, compatible with OpenAI and Anthropic, that records every request and answers from a script.
 
 The local language model is too small to drive an agent loop (it never calls a tool on purpose), so the loops of the
 frameworks talk to this server over real HTTP; what counts is the request that reaches it.
@@ -27,7 +27,7 @@ Step = str | Call
 
 
 class ScriptedModel:
-    """Serves chat completions and responses; `requests` holds the bodies as they came. After the script: 'done'."""
+    """Serves chat completions, responses and messages; `requests` holds the bodies. After the script: 'done'."""
 
     def __init__(self, script: Sequence[Step] = ()) -> None:
         self.script = list(script)
@@ -72,6 +72,8 @@ def _handler(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
                 self._events(_response_events(step)) if body.get("stream") else self._json(_response(step))
             elif self.path.endswith("/chat/completions"):
                 self._events(_chunks(step)) if body.get("stream") else self._json(_completion(step))
+            elif self.path.endswith("/messages"):
+                self._events(_anthropic_events(step)) if body.get("stream") else self._json(_anthropic(step))
             else:
                 self.send_error(404)
 
@@ -87,7 +89,8 @@ def _handler(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(data)
 
         def _events(self, events: list[dict[str, Any]]) -> None:
-            lines = [f"data: {json.dumps(event)}\n\n" for event in events]
+            named = [f"event: {event['type']}\n" if "type" in event else "" for event in events]
+            lines = [f"{name}data: {json.dumps(event)}\n\n" for name, event in zip(named, events, strict=True)]
             if events[0].get("object"):
                 lines.append("data: [DONE]\n\n")
             data = "".join(lines).encode()
@@ -179,3 +182,39 @@ def _response_events(step: Step) -> list[dict[str, Any]]:
     whole = _response(step)
     begun = {"type": "response.created", "sequence_number": 0, "response": {**whole, "status": "in_progress"}}
     return [begun, {"type": "response.completed", "sequence_number": 1, "response": whole}]
+
+
+def _anthropic(step: Step) -> dict[str, Any]:
+    if isinstance(step, str):
+        block: dict[str, Any] = {"type": "text", "text": step}
+    else:
+        block = {"type": "tool_use", "id": f"call_{step.name}", "name": step.name, "input": step.arguments}
+    return {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "scripted",
+        "content": [block],
+        "stop_reason": "end_turn" if isinstance(step, str) else "tool_use",
+        "stop_sequence": None,
+        "usage": {"input_tokens": 1, "output_tokens": 1},
+    }
+
+
+def _anthropic_events(step: Step) -> list[dict[str, Any]]:
+    whole = _anthropic(step)
+    block: dict[str, Any]
+    if isinstance(step, str):
+        block, delta = {"type": "text", "text": ""}, {"type": "text_delta", "text": step}
+    else:
+        block = {**whole["content"][0], "input": {}}
+        delta = {"type": "input_json_delta", "partial_json": json.dumps(step.arguments)}
+    stop = {"stop_reason": whole["stop_reason"], "stop_sequence": None}
+    return [
+        {"type": "message_start", "message": {**whole, "content": [], "stop_reason": None}},
+        {"type": "content_block_start", "index": 0, "content_block": block},
+        {"type": "content_block_delta", "index": 0, "delta": delta},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": stop, "usage": {"output_tokens": 1}},
+        {"type": "message_stop"},
+    ]

@@ -1,0 +1,71 @@
+"""A LiteLLM proxy that forwards, of a dozen tools, those that the task deserves; the model is a stand-in on loopback.
+
+The proxy takes about half a minute to start.
+"""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.append(str(HERE.parent))
+from offline_model import OfflineModel  # noqa: E402
+
+catalogue = {
+    "get_weather": "Weather forecast for a city",
+    "send_email": "Send an email to a person",
+    "read_email": "Read the latest email in the inbox",
+    "search_flights": "Search flights between two cities on a date",
+    "book_flight": "Book a flight for a passenger",
+    "find_hotel": "Find a hotel in a city",
+    "book_hotel": "Book a hotel room",
+    "convert_currency": "Convert an amount between currencies",
+    "create_event": "Create an event in the calendar",
+    "translate_text": "Translate a text into another language",
+    "stock_price": "Price of a stock today",
+    "play_music": "Play a song",
+}
+tools = [{"type": "function", "function": {"name": name, "description": text}} for name, text in catalogue.items()]
+
+
+def post(url, body):
+    headers = {"Authorization": "Bearer sk-example", "Content-Type": "application/json"}
+    with urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode(), headers), timeout=60) as answer:
+        return json.load(answer)
+
+
+def wait_for(url, proxy, log):
+    until = time.monotonic() + 240
+    while time.monotonic() < until and proxy.poll() is None:
+        try:
+            return urllib.request.urlopen(f"{url}/health/liveliness", timeout=2).close()
+        except OSError:
+            time.sleep(0.5)
+    raise SystemExit(f"The proxy did not start.\n{Path(log.name).read_text()}")
+
+
+model = OfflineModel()
+with socket.socket() as held:
+    held.bind(("127.0.0.1", 0))
+    port = held.getsockname()[1]
+url = f"http://127.0.0.1:{port}"
+settings = {"OFFLINE_MODEL_URL": model.url, "LITELLM_MASTER_KEY": "sk-example", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+command = f"{Path(sys.executable).with_name('litellm')} --config config.yaml --host 127.0.0.1 --port {port}".split()
+with tempfile.NamedTemporaryFile() as log:
+    proxy = subprocess.Popen(command, cwd=HERE, env={**os.environ, **settings}, stdout=log, stderr=log)
+    try:
+        wait_for(url, proxy, log)
+        for task in ["Book a flight to Oslo and find a hotel room", "Play a song"]:
+            asked = {"model": "offline", "messages": [{"role": "user", "content": task}], "tools": tools}
+            post(f"{url}/v1/chat/completions", asked)
+            seen = model.tools_seen[-1]
+            print(f"{task}: {len(seen)} of {len(tools)} tools reached the model: {seen}")
+    finally:
+        proxy.kill()
+        proxy.wait()

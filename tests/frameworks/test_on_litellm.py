@@ -1,0 +1,572 @@
+"""The LiteLLM adapter inside a real LiteLLM proxy process, over HTTP at both ends.
+
+`ScriptedModel` stands in for the provider, because the local model of 135 million parameters never calls a tool on
+purpose; what counts is the request that reaches it. One run goes through that local model.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count, pairwise
+from pathlib import Path
+from typing import Any
+
+import litellm
+import pytest
+from litellm.integrations.custom_logger import CustomLogger
+
+import camdf
+from camdf.gate import Gate
+from camdf.integrations.litellm import ToolGate
+from golden import PAYOFF, VECTORS, golden_gate, openai_tool, overlap
+from local_llm import local_llm
+from scripted import Call, ScriptedModel
+
+ROOT = Path(__file__).parents[2]
+TRIP = VECTORS[0]
+KEY = "sk-local"
+GATING = """
+from golden import golden_gate, overlap
+from camdf.integrations.litellm import ToolGate
+
+def fragile(task, tools):
+    if "explode" in task:
+        raise RuntimeError
+    return overlap(task, tools)
+
+gate = golden_gate(allow=lambda tool: tool.name != "forbidden")
+gate.scorer = fragile
+gate_hook = ToolGate(gate)
+"""
+sessions = (f"session-{number}" for number in count())
+
+
+@dataclass
+class Relay:
+    """Forwards every request to the real model, and keeps the bodies."""
+
+    target: str
+    bodies: list[dict[str, Any]] = field(default_factory=list)
+
+    def serve(self) -> ThreadingHTTPServer:
+        relay = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                relay.bodies.append(json.loads(body))
+                headers = {"Content-Type": "application/json"}
+                asked = urllib.request.Request(relay.target + "/chat/completions", body, headers)
+                with urllib.request.urlopen(asked, timeout=300) as answer:
+                    data = answer.read()
+                self.send_response(200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        return server
+
+
+@dataclass(frozen=True)
+class Proxy:
+    """A running proxy, the provider behind it, and the way to the real model."""
+
+    url: str
+    model: ScriptedModel
+    relay: Relay
+
+    def post(self, path: str, body: dict[str, Any], session: str | None = None, key: str = KEY) -> str:
+        """The answer's text, whole or streamed."""
+        headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+        if session:
+            headers["x-litellm-session-id"] = session
+        asked = urllib.request.Request(self.url + path, json.dumps(body).encode(), headers)
+        with urllib.request.urlopen(asked, timeout=60) as answer:
+            return str(answer.read().decode())
+
+    def seen(self) -> list[str]:
+        """The tools of the last request that reached the provider, in order."""
+        return self.model.tool_names(-1)
+
+
+@pytest.fixture(scope="module")
+def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    """One process for all tests: it takes half a minute to start."""
+    folder = tmp_path_factory.mktemp("proxy")
+    (folder / "gating.py").write_text(GATING)
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        port = held.getsockname()[1]
+    with ScriptedModel() as model:
+        relay = Relay("")
+        server = relay.serve()
+        entries = {
+            "scripted": {"model": "openai/scripted", "api_base": model.url},
+            "claude": {"model": "anthropic/scripted", "api_base": model.url.removesuffix("/v1")},
+            "local": {"model": "openai/local", "api_base": f"http://127.0.0.1:{server.server_address[1]}/v1"},
+        }
+        models = [
+            {"model_name": name, "litellm_params": {**entry, "api_key": "none", "max_retries": 0}}
+            for name, entry in entries.items()
+        ]
+        settings = {"callbacks": "gating.gate_hook"}
+        config = folder / "config.yaml"
+        config.write_text(json.dumps({"model_list": models, "litellm_settings": settings}))  # JSON is YAML
+        path = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")])
+        environment = {"LITELLM_MASTER_KEY": KEY, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "PYTHONPATH": path}
+        command = [str(Path(sys.executable).with_name("litellm")), "--config", str(config)]
+        with (folder / "log").open("w") as log:
+            process = subprocess.Popen(
+                [*command, "--host", "127.0.0.1", "--port", str(port)],
+                env={**os.environ, **environment},
+                cwd=folder,
+                stdout=log,
+                stderr=log,
+            )
+            try:
+                url = f"http://127.0.0.1:{port}"
+                _wait(url, process, folder / "log")
+                yield Proxy(url, model, relay)
+            finally:
+                process.kill()
+                process.wait()
+                server.shutdown()
+                server.server_close()
+
+
+def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    until = time.monotonic() + 240
+    while time.monotonic() < until and process.poll() is None:
+        try:
+            with urllib.request.urlopen(url + "/health/liveliness", timeout=2):
+                return
+        except OSError:
+            time.sleep(0.5)
+    raise RuntimeError(f"The proxy did not start.\n{log.read_text()[-3000:]}")
+
+
+def chat(task: str, tools: dict[str, str], model: str = "scripted") -> dict[str, Any]:
+    offered = [openai_tool(name, text) for name, text in tools.items()]
+    return {"model": model, "messages": [{"role": "user", "content": task}], "tools": offered}
+
+
+def messages(task: str, tools: dict[str, str], model: str = "scripted") -> dict[str, Any]:
+    schema = {"type": "object", "properties": {}}
+    offered = [{"name": name, "description": text, "input_schema": schema} for name, text in tools.items()]
+    return {"model": model, "max_tokens": 50, "messages": [{"role": "user", "content": task}], "tools": offered}
+
+
+def responses(task: str, tools: dict[str, str], model: str = "scripted") -> dict[str, Any]:
+    offered = [{"type": "function", **openai_tool(name, text)["function"]} for name, text in tools.items()]
+    return {"model": model, "input": task, "tools": offered}
+
+
+Ask = Callable[..., dict[str, Any]]
+ENDPOINTS: dict[str, tuple[str, Ask, str]] = {
+    "chat completions": ("/v1/chat/completions", chat, "scripted"),
+    "messages to OpenAI": ("/v1/messages", messages, "scripted"),
+    "messages to Anthropic": ("/v1/messages", messages, "claude"),
+    "responses": ("/v1/responses", responses, "scripted"),
+}
+endpoint = pytest.mark.parametrize(("path", "ask", "model"), ENDPOINTS.values(), ids=ENDPOINTS)
+
+
+def test_litellm_has_every_hook_that_the_adapter_relies_on() -> None:
+    from litellm.constants import SESSION_ID_GENERATED_METADATA_KEY
+    from litellm.proxy._types import UserAPIKeyAuth
+
+    expected = ["self", "user_api_key_dict", "cache", "data", "call_type"]
+    assert list(inspect.signature(CustomLogger.async_pre_call_hook).parameters) == expected
+    assert list(inspect.signature(ToolGate.async_pre_call_hook).parameters) == expected
+    assert {"api_key", "end_user_id"} <= set(UserAPIKeyAuth.model_fields)
+    assert SESSION_ID_GENERATED_METADATA_KEY == "litellm_session_id_generated"
+
+
+def test_the_proxy_refuses_a_callback_that_only_looks_like_a_hook() -> None:
+    from litellm.proxy.common_utils.callback_utils import _loaded_callback_or_raise
+
+    class Duck:
+        async_pre_call_hook = ToolGate.async_pre_call_hook
+
+    with pytest.raises(ValueError, match="neither a CustomLogger instance nor a callable"):
+        _loaded_callback_or_raise("gating.gate_hook", Duck())
+    hook = ToolGate(golden_gate())
+    assert _loaded_callback_or_raise("gating.gate_hook", hook) is hook
+
+
+def test_the_proxy_skips_a_hook_that_is_only_inherited(monkeypatch: pytest.MonkeyPatch) -> None:
+    from litellm.caching.caching import DualCache
+    from litellm.proxy._types import UserAPIKeyAuth
+    from litellm.proxy.utils import ProxyLogging
+
+    class Inherits(ToolGate):
+        pass
+
+    kept = {}
+    for kind in (ToolGate, Inherits):
+        monkeypatch.setattr(litellm, "callbacks", [kind(golden_gate())])
+        logging = ProxyLogging(user_api_key_cache=DualCache())
+        data = chat(TRIP.task, TRIP.tools)
+        found = asyncio.run(logging.pre_call_hook(UserAPIKeyAuth(api_key="k"), data, "acompletion"))
+        kept[kind] = [tool["function"]["name"] for tool in found["tools"]]
+    assert kept == {ToolGate: TRIP.kept, Inherits: list(TRIP.tools)}
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@endpoint
+def test_the_provider_gets_exactly_the_kept_tools_in_order(
+    proxy: Proxy, path: str, ask: Ask, model: str, stream: bool
+) -> None:
+    for vector in VECTORS:
+        answer = proxy.post(path, {**ask(vector.task, vector.tools, model), "stream": stream}, next(sessions))
+        assert proxy.seen() == vector.kept, vector.task
+        assert answer.startswith(("data:", "event:")) == stream
+        if not stream or path != "/v1/messages" or model == "claude":  # its stream carries only deltas, we send none
+            assert "done" in answer
+
+
+def test_a_real_local_model_answers_with_the_kept_tools_on_the_wire(proxy: Proxy) -> None:
+    tools = [openai_tool(name, text) for name, text in TRIP.tools.items()]
+    with local_llm() as url:
+        proxy.relay.target = url
+        answer = litellm.completion(
+            model="litellm_proxy/local",
+            api_base=proxy.url,
+            api_key=KEY,
+            messages=[{"role": "user", "content": TRIP.task}],
+            tools=tools,
+            max_tokens=24,
+            temperature=0,
+            timeout=300,
+        )
+    assert [tool["function"]["name"] for tool in proxy.relay.bodies[-1]["tools"]] == TRIP.kept
+    assert answer.usage.completion_tokens > 0
+
+
+def ten_tasks() -> list[str]:
+    return ([vector.task for vector in VECTORS if len(vector.tools) == len(TRIP.tools) and vector.task] * 2)[:10]
+
+
+@endpoint
+def test_ten_turns_of_a_session_never_lose_or_move_a_tool(proxy: Proxy, path: str, ask: Ask, model: str) -> None:
+    session, lists = next(sessions), []
+    for task in ten_tasks():
+        proxy.post(path, ask(task, TRIP.tools, model), session)
+        lists.append(json.dumps(proxy.model.requests[-1]["tools"])[:-1])
+    assert len(lists) == 10
+    assert all(later.startswith(earlier) for earlier, later in pairwise(lists))
+    assert len(lists[-1]) > len(lists[0])
+
+
+@endpoint
+def test_without_a_session_the_first_user_message_names_the_conversation(
+    proxy: Proxy, path: str, ask: Ask, model: str
+) -> None:
+    body = ask("", TRIP.tools, model)
+    opening, lists = next(sessions), []
+    history = [{"role": "user", "content": opening}]
+    for task in ten_tasks():
+        history += [{"role": "user", "content": task}]
+        proxy.post(path, {**body, "input" if "input" in body else "messages": history})
+        history += [{"role": "assistant", "content": "done"}]
+        lists.append(json.dumps(proxy.model.requests[-1]["tools"])[:-1])
+    assert all(later.startswith(earlier) for earlier, later in pairwise(lists))
+    assert len(lists[-1]) > len(lists[0])
+
+
+def test_two_end_users_of_one_key_share_no_conversation(proxy: Proxy) -> None:
+    opening = {"role": "user", "content": next(sessions)}
+    for user, vector in (("ann", VECTORS[1]), ("bob", VECTORS[2])):
+        body = chat(vector.task, vector.tools)
+        proxy.post("/v1/chat/completions", {**body, "messages": [opening, *body["messages"]], "user": user})
+        assert proxy.seen() == vector.kept
+
+
+def test_a_stored_conversation_of_the_responses_endpoint_only_widens(proxy: Proxy) -> None:
+    for held in ("conv_1", {"id": "conv_1"}):
+        proxy.post("/v1/responses", {**responses(TRIP.task, TRIP.tools), "conversation": held})
+    first, second = VECTORS[1], VECTORS[2]
+    for vector in (first, second):
+        proxy.post("/v1/responses", {**responses(vector.task, vector.tools), "conversation": "conv_2"})
+    assert proxy.seen() == first.kept + second.kept
+
+
+def test_an_answer_to_an_earlier_response_without_a_session_keeps_all_that_is_allowed(proxy: Proxy) -> None:
+    offered = {**TRIP.tools, "forbidden": "Delete every file from disk"}
+    answer = json.loads(proxy.post("/v1/responses", responses(TRIP.task, offered)))
+    assert proxy.seen() == TRIP.kept
+    chained = {**responses("Play a song", offered), "previous_response_id": answer["id"]}
+    proxy.post("/v1/responses", chained)
+    assert proxy.seen() == list(TRIP.tools)
+    session = next(sessions)
+    answer = json.loads(proxy.post("/v1/responses", responses(TRIP.task, offered), session))
+    proxy.post("/v1/responses", {**responses("play_music", offered), "previous_response_id": answer["id"]}, session)
+    assert proxy.seen() == [*TRIP.kept, "play_music"]
+
+
+HISTORIES: dict[str, tuple[str, Ask, str, list[dict[str, Any]]]] = {
+    "chat completions": (
+        *ENDPOINTS["chat completions"],
+        [
+            {
+                "role": "assistant",
+                "tool_calls": [{"id": "c", "type": "function", "function": {"name": "run_sql", "arguments": "{}"}}],
+            },
+            {"role": "tool", "tool_call_id": "c", "content": "ran"},
+        ],
+    ),
+    "messages": (
+        *ENDPOINTS["messages to Anthropic"],
+        [
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "run_sql", "input": {}}]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": "ran"}]},
+        ],
+    ),
+    "responses": (
+        *ENDPOINTS["responses"],
+        [
+            {"type": "function_call", "call_id": "c", "name": "run_sql", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "c", "output": "ran"},
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("path", "ask", "model", "later"), HISTORIES.values(), ids=HISTORIES)
+def test_a_tool_that_the_history_has_called_stays(
+    proxy: Proxy, path: str, ask: Ask, model: str, later: list[dict[str, Any]]
+) -> None:
+    body = ask(TRIP.task, TRIP.tools, model)
+    history = [{"role": "user", "content": TRIP.task}, *later]
+    proxy.post(path, {**body, "input" if "input" in body else "messages": history}, next(sessions))
+    assert proxy.seen() == [name for name in TRIP.tools if name in {*TRIP.kept, "run_sql"}]
+
+
+@pytest.mark.parametrize(
+    ("name", "choice"),
+    [
+        ("chat completions", {"type": "function", "function": {"name": "run_sql"}}),
+        ("messages to Anthropic", {"type": "tool", "name": "run_sql"}),
+        ("responses", {"type": "function", "name": "run_sql"}),
+    ],
+)
+def test_a_forced_tool_stays(proxy: Proxy, name: str, choice: dict[str, Any]) -> None:
+    path, ask, model = ENDPOINTS[name]
+    proxy.post(path, {**ask(TRIP.task, TRIP.tools, model), "tool_choice": choice}, next(sessions))
+    assert proxy.seen() == [name for name in TRIP.tools if name in {*TRIP.kept, "run_sql"}]
+
+
+@pytest.mark.parametrize(
+    ("name", "hosted"),
+    [
+        ("messages to Anthropic", {"type": "web_search_20250305", "name": "web_search"}),
+        ("responses", {"type": "web_search"}),
+    ],
+)
+def test_a_tool_that_the_provider_runs_passes(proxy: Proxy, name: str, hosted: dict[str, Any]) -> None:
+    path, ask, model = ENDPOINTS[name]
+    body = ask(TRIP.task, TRIP.tools, model)
+    proxy.post(path, {**body, "tools": [hosted, *body["tools"]]}, next(sessions))
+    assert proxy.seen() == ["web_search", *TRIP.kept]
+
+
+@endpoint
+def test_a_scorer_that_raises_leaves_the_whole_allowed_list(proxy: Proxy, path: str, ask: Ask, model: str) -> None:
+    offered = {**TRIP.tools, "forbidden": "Delete every file from disk"}
+    proxy.post(path, ask("explode", offered, model), next(sessions))
+    assert proxy.seen() == list(TRIP.tools)
+
+
+@endpoint
+def test_a_call_to_a_cut_tool_reaches_the_client_and_is_offered_from_then_on(
+    proxy: Proxy, path: str, ask: Ask, model: str
+) -> None:
+    """A proxy executes nothing: whether a tool that was not offered is run is the client's decision."""
+    body, session = ask(TRIP.task, TRIP.tools, model), next(sessions)
+    proxy.model.script = [Call("play_music")]
+    answer = json.loads(proxy.post(path, body, session))
+    assert "play_music" not in proxy.seen()
+    if "choices" in answer:
+        said = [answer["choices"][0]["message"]]
+        assert said[0]["tool_calls"][0]["function"]["name"] == "play_music"
+        done: dict[str, Any] = {"role": "tool", "tool_call_id": "call_play_music", "content": "ran"}
+    elif "output" in answer:
+        said = [{key: answer["output"][0][key] for key in ("type", "call_id", "name", "arguments")}]
+        assert said[0]["name"] == "play_music"
+        done = {"type": "function_call_output", "call_id": "call_play_music", "output": "ran"}
+    else:
+        said = [{"role": "assistant", "content": answer["content"]}]
+        assert answer["content"][0]["name"] == "play_music"
+        result = {"type": "tool_result", "tool_use_id": answer["content"][0]["id"], "content": "ran"}
+        done = {"role": "user", "content": [result]}
+    history = [{"role": "user", "content": TRIP.task}, *said, done]
+    proxy.post(path, {**body, "input" if "input" in body else "messages": history}, session)
+    assert proxy.seen() == [*TRIP.kept, "play_music"]
+
+
+class Key:
+    """What the hook reads of the proxy's key."""
+
+    def __init__(self, api_key: str = "hash", end_user_id: str | None = None) -> None:
+        self.api_key, self.end_user_id = api_key, end_user_id
+
+
+def hooked(hook: ToolGate, data: Any, key: Key | None = None) -> Any:
+    return asyncio.run(hook.async_pre_call_hook(key or Key(), None, data, "acompletion"))
+
+
+def named(data: Any) -> list[str]:
+    return [tool["function"]["name"] for tool in data["tools"]]
+
+
+def test_two_keys_share_no_session() -> None:
+    hook = ToolGate(golden_gate())
+    for key, vector in ((Key("one"), VECTORS[1]), (Key("two"), VECTORS[2])):
+        data = {**chat(vector.task, vector.tools), "litellm_session_id": "same"}
+        assert named(hooked(hook, data, key)) == vector.kept
+
+
+def test_a_session_that_the_proxy_makes_up_for_every_request_is_not_the_conversation() -> None:
+    hook = ToolGate(golden_gate())
+    for number, vector in enumerate(VECTORS[1:3]):
+        body = chat(vector.task, vector.tools)
+        made_up = {"session_id": f"made up {number}", "litellm_session_id_generated": True}
+        opening = {"role": "user", "content": "opening"}
+        data = hooked(hook, {**body, "messages": [opening, *body["messages"]], "metadata": made_up})
+    assert named(data) == VECTORS[1].kept + VECTORS[2].kept
+
+
+def test_no_text_of_the_conversation_is_remembered() -> None:
+    hook = ToolGate(golden_gate())
+    hooked(hook, chat("canary Book a flight", TRIP.tools))
+    assert hook.gate.memory._given
+    assert all("canary" not in conversation for conversation in hook.gate.memory._given)
+
+
+@pytest.mark.parametrize("choice", ["auto", "required", {"type": "any"}])
+def test_where_nothing_is_worth_it_no_empty_list_is_sent(choice: Any) -> None:
+    """Providers refuse an empty list; and a client that insists on a call gets all that is allowed."""
+    hook = ToolGate(Gate(camdf.ScoreAtLeast(2.0), overlap, PAYOFF, allow=lambda tool: tool.name != "forbidden"))
+    offered = {**TRIP.tools, "forbidden": "Delete every file from disk"}
+    data = hooked(hook, {**chat(TRIP.task, offered), "tool_choice": choice, "parallel_tool_calls": False})
+    if choice == "auto":
+        assert not {"tools", "tool_choice", "parallel_tool_calls"} & set(data)
+    else:
+        assert named(data) == list(TRIP.tools)
+        assert data["tool_choice"] == choice
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"messages": 5},
+        {"messages": [None, 3, {"role": "user", "content": {"a": 1}}]},
+        {"messages": [{"role": "assistant", "tool_calls": 5}]},
+        {"metadata": "text"},
+        {"tool_choice": {"tools": 7}},
+        {"messages": [{"role": "user", "content": "\ud800"}]},
+    ],
+)
+def test_a_request_that_makes_no_sense_never_raises_and_never_frees_a_forbidden_tool(odd: dict[str, Any]) -> None:
+    hook = ToolGate(golden_gate(allow=lambda tool: tool.name != "forbidden"))
+    offered = {**TRIP.tools, "forbidden": "Delete every file from disk"}
+    found = named(hooked(hook, {**chat("", offered), **odd}))
+    assert set(found) <= set(TRIP.tools)
+    assert found
+
+
+@pytest.mark.parametrize("tools", [None, [], "text", {"a": 1}])
+def test_a_request_without_a_list_of_tools_is_left_alone(tools: Any) -> None:
+    data = {"messages": [], "tools": tools, "tool_choice": "auto"}
+    assert hooked(ToolGate(golden_gate()), dict(data)) == data
+
+
+def test_the_sdk_never_runs_the_hook_and_its_own_one_for_asynchronous_calls_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ran: list[str] = []
+
+    class Own(ToolGate):
+        async def async_pre_call_hook(self, *_: Any, **__: Any) -> Any:
+            ran.append("proxy's hook")
+
+        async def async_pre_call_deployment_hook(self, kwargs: Any, call_type: Any) -> Any:
+            ran.append("deployment hook")
+
+    monkeypatch.setattr(litellm, "callbacks", [Own(golden_gate())])
+    with ScriptedModel() as model:
+        settings = {**chat(TRIP.task, TRIP.tools, "openai/scripted"), "api_base": model.url, "api_key": "none"}
+        litellm.completion(**settings)
+        assert ran == []
+        asyncio.run(litellm.acompletion(**settings))
+        assert ran == ["deployment hook"]
+        assert model.tool_names(0) == model.tool_names(1) == list(TRIP.tools)
+
+
+def test_a_base_install_of_litellm_fails_on_tools_so_the_extra_asks_for_the_proxy() -> None:
+    body = chat(TRIP.task, TRIP.tools, "openai/scripted")
+    with ScriptedModel() as model:
+        code = f"""
+import sys
+sys.modules["mcp"] = None
+import litellm
+litellm.completion(**{body!r}, api_base={model.url!r}, api_key="none", num_retries=0)
+"""
+        found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert found.returncode != 0
+    assert "mcp" in found.stderr
+    assert 'litellm = ["litellm[proxy]' in (ROOT / "pyproject.toml").read_text()
+
+
+def test_litellms_own_filter_skips_messages_and_function_tools() -> None:
+    from litellm.proxy.hooks.mcp_semantic_filter.hook import SemanticToolFilterHook
+
+    class Filter:
+        enabled, asked, top_k = True, False, 10
+
+        def extract_user_query(self, messages: Any) -> str:
+            return "task"
+
+        def extract_tool_info(self, tool: Any) -> tuple[str, str]:
+            return tool["function"]["name"], ""
+
+        async def filter_tools(self, query: str, available_tools: Sequence[Any]) -> list[Any]:
+            self.asked = True
+            return []
+
+    own = Filter()
+    hook = SemanticToolFilterHook(own)
+    for call_type, body in (("acompletion", chat), ("anthropic_messages", messages), ("aresponses", responses)):
+        data = body(TRIP.task, TRIP.tools)
+        asyncio.run(hook.async_pre_call_hook(Key(), None, data, call_type))
+        assert len(data["tools"]) == len(TRIP.tools)
+    assert not own.asked
+
+
+def test_the_example_runs_and_the_page_shows_its_code() -> None:
+    folder, page = ROOT / "examples" / "litellm_proxy", (ROOT / "docs" / "integrations" / "litellm.md").read_text()
+    found = subprocess.run(
+        [sys.executable, str(folder / "run.py")], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert found.returncode == 0, found.stderr
+    for name, kind in (("gating.py", "python no-run"), ("config.yaml", "yaml"), ("run.py", "python no-run")):
+        assert f"```{kind}\n{(folder / name).read_text()}```" in page, name
+    assert f"```text\n{found.stdout}```" in page
