@@ -158,6 +158,10 @@ class Gate:
                 asked = self._close(asked, found)
         return self._told(asked)
 
+    def authorised(self, native: Any) -> bool:
+        """Whether a tool may be offered at all, as `allow` and `digests` say: for a harness that is about to run it."""
+        return self._authorised(_viewed(native))
+
     def _ask(
         self, task: str, tools: Iterable[Any], conversation: str | None, keep: Iterable[str], scores: Scores | None
     ) -> _Asked | GateDecision:
