@@ -18,7 +18,8 @@ KNOWN: dict[str, Any] = {
     "Anthropic": {**PARTS, "input_schema": SCHEMA},
     "Anthropic, custom": {"type": "custom", **PARTS, "input_schema": SCHEMA},
     "MCP, as JSON": {**PARTS, "inputSchema": SCHEMA},
-    "MCP": SimpleNamespace(**PARTS, inputSchema=SCHEMA),
+    "MCP": SimpleNamespace(**PARTS, input_schema=SCHEMA),
+    "MCP 1": SimpleNamespace(**PARTS, inputSchema=SCHEMA),
     "pydantic-ai": SimpleNamespace(**PARTS, parameters_json_schema=SCHEMA),
     "OpenAI Agents": SimpleNamespace(**PARTS, params_json_schema=SCHEMA),
     "FastMCP": SimpleNamespace(**PARTS, parameters=SCHEMA),
@@ -45,6 +46,13 @@ def test_one_tool_in_every_known_shape_is_the_same_tool(native: Any) -> None:
     assert tool.schema == SCHEMA
     assert tool.digest() == view(KNOWN["Anthropic"]).digest()
     assert tool.text == "get weather. Weather of a city"
+
+
+def test_a_digest_changes_with_a_schema_and_not_with_the_order_of_its_keys() -> None:
+    tool = Tool("a", "b", SCHEMA)
+    assert Tool("a", "b", dict(reversed(SCHEMA.items()))).digest() == tool.digest()
+    assert Tool("a", "b", {**SCHEMA, "required": ["city"]}).digest() != tool.digest()
+    assert Tool("a", "c", SCHEMA).digest() != tool.digest()
 
 
 @pytest.mark.parametrize(("name", "native"), FOREIGN.items(), ids=list(FOREIGN))

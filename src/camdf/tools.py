@@ -44,10 +44,14 @@ class Tool:
         return _encode({"name": self.name, "description": self.description, "parameters": self.schema})
 
     def digest(self) -> str:
-        """SHA-256 of the definition: changes with any byte of description or schema."""
+        """SHA-256 of the definition: changes with any byte of description or schema, but not with the order of keys.
+
+        A server and the client or proxy that reads it hold the keys of one schema in different orders.
+        """
         import hashlib
 
-        return hashlib.sha256(self.definition().encode()).hexdigest()
+        definition = {"name": self.name, "description": self.description, "parameters": self.schema}
+        return hashlib.sha256(json.dumps(definition, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def view(native: Any) -> Tool:
@@ -82,8 +86,8 @@ def _object(native: Any) -> tuple[Any, Any, Any] | None:
     if hasattr(inner, "get_parameters_dict"):  # LlamaIndex
         return inner.name, inner.description, inner.get_parameters_dict
     name, description = getattr(native, "name", None), getattr(native, "description", None)
-    for key in ("parameters_json_schema", "params_json_schema", "inputSchema", "parameters"):
-        # pydantic-ai, OpenAI Agents, MCP, FastMCP
+    for key in ("parameters_json_schema", "params_json_schema", "input_schema", "inputSchema", "parameters"):
+        # pydantic-ai, OpenAI Agents, MCP (2, then 1), FastMCP
         if isinstance(name, str) and isinstance(getattr(native, key, None), Mapping):
             return name, description, getattr(native, key)
     if isinstance(name, str) and hasattr(native, "tool_call_schema"):  # LangChain
