@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from camdf.core.candidates import CANDIDATE_COLUMNS, candidate_features, logit
+from camdf.core.candidates import CANDIDATE_COLUMNS, candidate_features, history, logit
 from camdf.core.rankings import Bools, Floats, LoggedTasks
 from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf.policies.linear import scikit_learn
@@ -50,7 +50,7 @@ def fit_across(rankings: Sequence[LoggedTasks]) -> ExpectedPayoffBySet:
     matrix, labels, weights = [], [], []
     for logged in rankings:
         listed, nothing = logged.rankings.listed, np.zeros(logged.required.shape)
-        matrix.append(candidate_features(logged.rankings, nothing, nothing, 0.5)[:, listed].T)
+        matrix.append(candidate_features(logged.rankings, history(nothing, nothing, 0.5))[:, listed].T)
         labels.append(logged.required[listed])
         weights.append(np.full(int(listed.sum()), 1.0 / (listed.sum() * len(rankings))))
     coefficients, intercept = _logistic(np.concatenate(matrix), np.concatenate(labels), np.concatenate(weights))
