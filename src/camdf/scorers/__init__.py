@@ -1,0 +1,26 @@
+"""From a task's text and its tools to one score a tool.
+
+A scorer is any callable `scorer(task, tools)` that returns one finite score, not negative, for every tool
+(`camdf.tools.Tool`), in their order; a coroutine function will do, too. These are ours. Constructors only store; a
+scorer that has no answer raises `ScorerError`.
+"""
+
+from camdf.scorers.base import Scorer, ScorerError, checked, plain_text, words_text
+from camdf.scorers.bm25 import BM25
+from camdf.scorers.embeddings import Embeddings
+from camdf.scorers.fusion import Fusion
+from camdf.scorers.given import Given
+from camdf.scorers.necessity import Necessity
+
+__all__ = [
+    "BM25",
+    "Embeddings",
+    "Fusion",
+    "Given",
+    "Necessity",
+    "Scorer",
+    "ScorerError",
+    "checked",
+    "plain_text",
+    "words_text",
+]

@@ -1,0 +1,69 @@
+"""What a scorer is, what its answer must be, and the text of a tool that it reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from camdf.core.rankings import Floats
+from camdf.tools import Tool
+
+Scorer: TypeAlias = Callable[[str, Sequence[Tool]], Sequence[float] | Floats | Awaitable[Sequence[float] | Floats]]
+"""Any callable from a task's text and its tools to one score a tool, finite and not negative, in their order."""
+
+
+class ScorerError(RuntimeError):
+    """A scorer has no answer to give. The message holds neither the task's text nor a key."""
+
+
+def checked(scores: Any, tools: Sequence[Tool], who: str = "The scorer") -> Floats:
+    """(m,): the answer of a scorer as an array, or a `ScorerError` that says what is wrong with it."""
+    try:
+        found: Floats = np.asarray(scores, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ScorerError(f"{who} must return numbers. Got {type(scores).__name__} instead.") from None
+    if found.shape != (len(tools),):
+        raise ScorerError(
+            f"{who} must return one score for each of {len(tools)} tools. Got shape {found.shape} instead."
+        )
+    bad = np.flatnonzero(~(np.isfinite(found) & (found >= 0)))
+    if bad.size:
+        name, value = tools[int(bad[0])].name, found[bad[0]]
+        raise ScorerError(
+            f"{who} must return scores that are finite and not negative. Got {value} for {name!r} instead."
+        )
+    return found
+
+
+def over_maximum(scores: Floats) -> Floats:
+    """Scores divided by the largest; all 0 stays 0.
+
+    >>> over_maximum(np.array([1.0, 4.0])).tolist(), over_maximum(np.zeros(2)).tolist()
+    ([0.25, 1.0], [0.0, 0.0])
+    """
+    top = scores.max(initial=0.0)
+    return scores / top if top > 0 else scores
+
+
+def plain_text(tool: Tool) -> str:
+    """`Tool.text`: the name with `_`, `.` and `-` as spaces, a full stop, the description."""
+    return tool.text
+
+
+def words_text(tool: Tool) -> str:
+    """The words of the name, a colon, the description. Snake, kebab, slash, dot and camel case come apart.
+
+    >>> words_text(Tool("getHTTPPage_v2", "Fetch a page."))
+    'get HTTP Page v2: Fetch a page.'
+    """
+    spaced = re.sub(r"[_\-/.\s]+", " ", tool.name)
+    spaced = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", spaced)
+    spaced = re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1 \2", spaced)
+    return f"{spaced}: {tool.description}"
+
+
+TEXTS: dict[str, Callable[[Tool], str]] = {"plain": plain_text, "words": words_text}
+"""The two ways to write a tool as text, by the name that `camdf score --text` takes."""

@@ -1,0 +1,73 @@
+"""Cosine similarity of embeddings: a sentence-transformers model, or any function from texts to vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from os import PathLike
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from camdf.core.rankings import Floats
+from camdf.policies.linear import MissingExtraError
+from camdf.scorers.base import ScorerError, plain_text
+from camdf.tools import Tool
+
+Encode: TypeAlias = Callable[[list[str]], Any]
+"""Texts to an (n, d) array."""
+
+REMEMBERED = 50_000
+"""How many tools keep their vector: 77 MB at 384 numbers each. One more, and all are forgotten."""
+
+
+class Embeddings:
+    """Cosine of the task's vector and each tool's, negative values set to 0.
+
+    `model` is the name or folder of a sentence-transformers model (the extra `embeddings`), opened at the first call,
+    or a function `texts -> (n, d) array`, which needs no extra. Vectors of tools are kept in memory by their text.
+    """
+
+    def __init__(self, model: str | PathLike[str] | Encode, *, text: Callable[[Tool], str] = plain_text) -> None:
+        self.model = model
+        self.text = text
+        self._encode: Encode | None = model if callable(model) else None
+        self._vectors: dict[str, Floats] = {}
+
+    def __call__(self, task: str, tools: Sequence[Tool]) -> Floats:
+        """(m,): scores in [0, 1]."""
+        if not tools:
+            return np.zeros(0)
+        texts = list(map(self.text, tools))
+        vectors = self._vectors
+        new = [text for text in dict.fromkeys(texts) if text not in vectors]
+        found = self._encoded([task, *new])
+        if len(vectors) + len(new) > REMEMBERED:
+            vectors = {text: vectors[text] for text in texts if text in vectors}
+            self._vectors = vectors
+        vectors.update(zip(new, found[1:], strict=True))
+        # einsum, not a BLAS product: a tool's score must not depend on how many tools stand beside it.
+        cosines: Floats = np.einsum("td,d->t", np.stack([vectors[text] for text in texts]), found[0])
+        return np.clip(cosines, 0.0, 1.0)
+
+    def _encoded(self, texts: list[str]) -> Floats:
+        """(n, d): vectors of length 1, or of 0s where the model gave 0s."""
+        if self._encode is None:
+            self._encode = _sentence_transformer(str(self.model))
+        found = np.asarray(self._encode(texts), dtype=np.float64)
+        if found.ndim != 2 or len(found) != len(texts) or not np.isfinite(found).all():
+            shape = f"({len(texts)}, d)"
+            raise ScorerError(f"The embedding function must return a finite {shape} array. Got {found.shape} instead.")
+        lengths = np.linalg.norm(found, axis=1, keepdims=True)
+        unit: Floats = found / np.where(lengths > 0, lengths, 1.0)
+        return unit
+
+
+def _sentence_transformer(model: str) -> Encode:
+    try:
+        from sentence_transformers import SentenceTransformer
+    except ImportError as error:
+        raise MissingExtraError(
+            "Embeddings by model name need sentence-transformers. Install it with: pip install 'camdf[embeddings]'"
+        ) from error
+    opened = SentenceTransformer(model)
+    return lambda texts: opened.encode(texts, show_progress_bar=False)

@@ -1,0 +1,120 @@
+"""One JSON request to an HTTP endpoint, within a deadline, by the standard library alone.
+
+http.client follows no redirect and reads no proxy from the environment. Link-local addresses, where clouds keep
+credentials, are refused. What an error says: the host, the status, the kind of failure; never the body or a header.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import socket
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from typing import Any
+from urllib.parse import urlsplit
+
+from camdf.scorers.base import ScorerError
+
+MAX_BYTES = 4_000_000
+WORTH_ANOTHER_TRY = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+FIRST_PAUSE = 0.5
+"""Seconds before the second attempt; each later pause is twice as long, or what Retry-After asks for."""
+
+
+class _TryAgainError(Exception):
+    """A failure that may pass; `pause` is what the endpoint asks for, if it does."""
+
+    def __init__(self, what: str, pause: float | None = None) -> None:
+        super().__init__(what)
+        self.pause = pause
+
+
+def post(url: str, body: Any, headers: Mapping[str, str], *, timeout: float, deadline: float, retries: int) -> Any:
+    """The JSON that the endpoint answers with.
+
+    `timeout` bounds one attempt in seconds: first the connection, then the exchange, however slowly its bytes come.
+    `deadline` is a moment of `time.monotonic()` that bounds all attempts and the pauses between them.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
+        raise ScorerError("The 'url' must be http://HOST/... or https://HOST/..., without a user name in it.")
+    where = parts.netloc
+    content = json.dumps(body).encode()
+    pause = FIRST_PAUSE
+    for attempt in range(retries + 1):
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise ScorerError(f"{where} gave no answer before the deadline.")
+        try:
+            return _attempt(url, content, headers, min(timeout, left))
+        except _TryAgainError as error:
+            wait = pause if error.pause is None else error.pause
+            if attempt == retries or time.monotonic() + wait >= deadline:
+                tries = f"{attempt + 1} attempt{'s' if attempt else ''}"
+                raise ScorerError(f"{where} failed after {tries}: {error}.") from None
+            time.sleep(wait)
+            pause *= 2
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _attempt(url: str, content: bytes, headers: Mapping[str, str], seconds: float) -> Any:
+    parts = urlsplit(url)
+    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+    assert parts.hostname is not None
+    connection = kind(parts.hostname, parts.port, timeout=seconds)
+    late = threading.Event()
+    timer: threading.Timer | None = None
+    try:
+        connection.connect()
+        # A socket's own timeout starts anew with every byte; this one does not.
+        timer = threading.Timer(seconds, _hang_up, (connection.sock, late))
+        timer.daemon = True
+        timer.start()
+        if ipaddress.ip_address(connection.sock.getpeername()[0].split("%")[0]).is_link_local:
+            raise ScorerError(f"{parts.netloc} is a link-local address, which is never asked.")
+        target = parts.path + (f"?{parts.query}" if parts.query else "")
+        connection.request("POST", target, content, {"Content-Type": "application/json", **headers})
+        response = connection.getresponse()
+        _refuse_status(parts.netloc, response)
+        answer = response.read(MAX_BYTES + 1)
+    except (OSError, HTTPException) as error:
+        slow = late.is_set() or isinstance(error, TimeoutError)
+        raise _TryAgainError(f"no whole answer in {seconds:.3g} s" if slow else type(error).__name__) from None
+    finally:
+        if timer is not None:
+            timer.cancel()
+        connection.close()
+    if len(answer) > MAX_BYTES:
+        raise ScorerError(f"{parts.netloc} answered with more than {MAX_BYTES} bytes.")
+    if late.is_set():
+        raise _TryAgainError(f"no whole answer in {seconds:.3g} s")
+    try:
+        return json.loads(answer)
+    except (ValueError, RecursionError):
+        raise _TryAgainError("the answer is not JSON") from None
+
+
+def _hang_up(connected: socket.socket, late: threading.Event) -> None:
+    late.set()
+    with suppress(OSError):  # gone already
+        connected.shutdown(socket.SHUT_RDWR)
+
+
+def _refuse_status(where: str, response: HTTPResponse) -> None:
+    status = response.status
+    if status in WORTH_ANOTHER_TRY:
+        asked = response.getheader("Retry-After", "")
+        raise _TryAgainError(f"status {status}", float(asked) if asked.isdecimal() else None)
+    if 300 <= status < 400:
+        raise ScorerError(f"{where} redirects (status {status}), and redirects are not followed. Name the final URL.")
+    if status in (401, 403):
+        raise ScorerError(f"{where} refuses the key (status {status}). Check the variable that holds it.")
+    if status != 200:
+        raise ScorerError(
+            f"{where} refuses the request (status {status}). Check the URL and the model's name; "
+            "structured=False leaves the JSON schema out, for endpoints that know none."
+        )

@@ -1,0 +1,60 @@
+"""Several scorers as one."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from camdf.core.rankings import Floats
+from camdf.scorers.base import Scorer, ScorerError, checked, over_maximum
+from camdf.tools import Tool
+
+HOW = ("reciprocal-rank", "mean")
+
+
+class Fusion:
+    """The mean, over the scorers, of what each says of a tool.
+
+    `reciprocal-rank`: (1 + k) / (rank + k), so that scales do not matter; equal scores share their mean rank.
+    `mean`: the score over that scorer's largest for this task, so that margins matter.
+
+    Both lie in [0, 1], and the order of the tools changes nothing. If one scorer fails, the fusion fails.
+    """
+
+    def __init__(self, scorers: Sequence[Scorer], how: str = "reciprocal-rank", *, k: float = 60.0) -> None:
+        if not scorers or how not in HOW:
+            raise ValueError(f"A fusion needs at least one scorer, and 'how' from {HOW}. Got {how!r} instead.")
+        self.scorers = tuple(scorers)
+        self.how = how
+        self.k = k
+
+    def __call__(self, task: str, tools: Sequence[Tool]) -> Floats:
+        """(m,): scores in [0, 1]."""
+        said = np.stack([self._said(scorer, task, tools) for scorer in self.scorers])
+        mean: Floats = said.mean(axis=0)
+        return mean
+
+    def _said(self, scorer: Scorer, task: str, tools: Sequence[Tool]) -> Floats:
+        name = getattr(scorer, "__name__", type(scorer).__name__)
+        answer: Any = scorer(task, tools)
+        if inspect.iscoroutine(answer):
+            answer.close()
+            raise ScorerError(
+                f"A fusion takes plain functions, and {name} is a coroutine. Await it in one of your own."
+            )
+        scores = checked(answer, tools, name)
+        return over_maximum(scores) if self.how == "mean" else (1 + self.k) / (mean_ranks(scores) + self.k)
+
+
+def mean_ranks(scores: Floats) -> Floats:
+    """(m,): 1 for the highest; equal scores share the mean of their places.
+
+    >>> mean_ranks(np.array([0.2, 0.9, 0.2])).tolist()
+    [2.5, 1.0, 2.5]
+    """
+    _, place, count = np.unique(-scores, return_inverse=True, return_counts=True)
+    ranks: Floats = (np.cumsum(count) - (count - 1) / 2)[place]
+    return ranks
