@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from camdf.scorers.base import ScorerError
 
 MAX_BYTES = 4_000_000
+LATE = "no whole answer in time"
 WORTH_ANOTHER_TRY = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 FIRST_PAUSE = 0.5
 """Seconds before the second attempt; each later pause is twice as long, or what Retry-After asks for."""
@@ -78,12 +79,12 @@ def _attempt(url: str, content: bytes, headers: Mapping[str, str], seconds: floa
             raise ScorerError(f"{parts.netloc} is a link-local address, which is never asked.")
         target = parts.path + (f"?{parts.query}" if parts.query else "")
         connection.request("POST", target, content, {"Content-Type": "application/json", **headers})
-        response = connection.getresponse()
-        _refuse_status(parts.netloc, response)
-        answer = response.read(MAX_BYTES + 1)
+        with connection.getresponse() as response:
+            _refuse_status(parts.netloc, response)
+            answer = response.read(MAX_BYTES + 1)
     except (OSError, HTTPException) as error:
         slow = late.is_set() or isinstance(error, TimeoutError)
-        raise _TryAgainError(f"no whole answer in {seconds:.3g} s" if slow else type(error).__name__) from None
+        raise _TryAgainError(LATE if slow else type(error).__name__) from None
     finally:
         if timer is not None:
             timer.cancel()
@@ -91,7 +92,7 @@ def _attempt(url: str, content: bytes, headers: Mapping[str, str], seconds: floa
     if len(answer) > MAX_BYTES:
         raise ScorerError(f"{parts.netloc} answered with more than {MAX_BYTES} bytes.")
     if late.is_set():
-        raise _TryAgainError(f"no whole answer in {seconds:.3g} s")
+        raise _TryAgainError(LATE)
     try:
         return json.loads(answer)
     except (ValueError, RecursionError):

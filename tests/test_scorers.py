@@ -1,0 +1,451 @@
+"""Scorers: what they answer, and how they fail. The language model's endpoint is scripted, one failure shape an act."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from camdf.policies.linear import MissingExtraError
+from camdf.scorers import BM25, Embeddings, Fusion, Given, Necessity, Scorer, ScorerError, plain_text, words_text
+from camdf.scorers import endpoint as http
+from camdf.scorers.fusion import mean_ranks
+from camdf.scorers.necessity import VARIANTS, _first_object, _number
+from camdf.tools import Tool
+from scripted_endpoint import Act, answers, body, drip, drip_headers, endpoint, hang, reset
+
+TASK = "What is the weather in Paris? canary-of-the-task"
+WEATHER = Tool("get_weather", "Weather of a city, by name.")
+MAIL = Tool("sendMail", "Send a mail to an address.")
+TOOLS = [WEATHER, MAIL]
+GOOD = {"get_weather": 0.9, "sendMail": 0.1}
+
+
+def letters(texts: list[str]) -> npt.NDArray[np.float64]:
+    """An embedding: how often each letter occurs."""
+    return np.array([[text.lower().count(chr(97 + i)) for i in range(26)] for text in texts], dtype=float)
+
+
+OFFLINE: list[Scorer] = [
+    BM25(),
+    Embeddings(letters),
+    Given({"get_weather": 3.0, "sendMail": 0.0}),
+    Fusion([BM25(), Embeddings(letters)]),
+    Fusion([BM25(), Embeddings(letters)], "mean"),
+]
+
+
+@pytest.mark.parametrize("scorer", OFFLINE, ids=lambda scorer: type(scorer).__name__)
+def test_scores_are_finite_not_negative_one_a_tool_and_follow_their_tools(scorer: Callable[..., Any]) -> None:
+    scores = np.asarray(scorer(TASK, TOOLS))
+    assert scores.shape == (2,)
+    assert np.isfinite(scores).all()
+    assert (scores >= 0).all()
+    assert scores[0] > scores[1]
+    assert scorer(TASK, TOOLS[::-1]).tolist() == scores.tolist()[::-1]
+    assert scorer(TASK, []).shape == (0,)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(max_size=60), st.lists(st.builds(Tool, st.text(max_size=12), st.text(max_size=40)), max_size=6))
+def test_any_text_and_any_tools_have_scores_in_0_to_1(task: str, tools: list[Tool]) -> None:
+    for scorer in (BM25(), Embeddings(letters), Fusion([BM25(), Embeddings(letters)])):
+        scores = scorer(task, tools)
+        assert scores.shape == (len(tools),)
+        assert ((scores >= 0) & (scores <= 1)).all()
+
+
+def test_importing_the_scorers_loads_numpy_and_the_standard_library_only() -> None:
+    code = "import sys; before = set(sys.modules); import camdf.scorers; print(*set(sys.modules) - before)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert {name.split(".")[0] for name in run.stdout.split()} - sys.stdlib_module_names <= {"camdf", "numpy"}
+
+
+def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "bm25s", None)
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    with pytest.raises(MissingExtraError, match=r"camdf\[bm25\]"):
+        BM25()(TASK, TOOLS)
+    with pytest.raises(MissingExtraError, match=r"camdf\[embeddings\]"):
+        Embeddings("some/model")(TASK, TOOLS)
+
+
+# BM25
+
+
+def test_bm25_tops_at_1_and_stays_0_where_no_word_is_shared() -> None:
+    assert BM25()(TASK, TOOLS).tolist() == [1.0, 0.0]
+    assert BM25()("zebra", TOOLS).tolist() == [0.0, 0.0]
+    assert BM25()("", TOOLS).tolist() == [0.0, 0.0]
+    assert BM25()(TASK, [Tool(""), Tool("the")]).tolist() == [0.0, 0.0]
+
+
+def test_bm25_is_lucenes_formula() -> None:
+    tools = [Tool("a", "cat cat dog"), Tool("b", "dog bird fish"), Tool("c", "bird worm")]
+    scores = BM25(text=lambda tool: tool.description)("cat dog", tools)
+
+    def gain(times: int, length: int, holding: int) -> float:
+        idf = np.log(1 + (3 - holding + 0.5) / (holding + 0.5))
+        return float(idf * times / (times + 1.5 * (1 - 0.75 + 0.75 * length / (8 / 3))))
+
+    raw = np.array([gain(2, 3, 1) + gain(1, 3, 2), gain(1, 3, 2), 0.0])
+    np.testing.assert_allclose(scores, raw / raw.max(), rtol=1e-6)
+
+
+def test_bm25_indexes_a_tool_list_once_and_notices_any_change() -> None:
+    tokenised: list[str] = []
+
+    def text(tool: Tool) -> str:
+        tokenised.append(tool.name)
+        return words_text(tool)
+
+    scorer, tools = BM25(text=text), list(TOOLS)
+    scorer(TASK, tools)
+    scorer("another task", tools)
+    assert tokenised == ["get_weather", "sendMail"]
+    tools[1] = Tool("sendMail", "Weather by mail, in Paris.")
+    assert scorer(TASK, tools).tolist() == BM25()(TASK, tools).tolist()
+    assert scorer(TASK, tools)[1] > 0
+
+
+def test_the_two_texts_of_a_tool() -> None:
+    assert plain_text(Tool("maps.get-placeInfo_v2", "D.")) == "maps get placeInfo v2. D."
+    assert words_text(Tool("maps/get-placeInfo_v2", "D.")) == "maps get place Info v2: D."
+
+
+# Embeddings
+
+
+def test_embeddings_are_cosines_clipped_at_0() -> None:
+    vectors = {
+        "task": [3.0, 4.0],
+        "same. ": [0.6, 0.8],
+        "other. ": [-4.0, 3.0],
+        "against. ": [-3.0, -4.0],
+        "nil. ": [0, 0],
+    }
+    scorer = Embeddings(lambda texts: [vectors[text] for text in texts])
+    tools = [Tool("same"), Tool("other"), Tool("against"), Tool("nil")]
+    np.testing.assert_allclose(scorer("task", tools), [1.0, 0.0, 0.0, 0.0], atol=1e-12)
+
+
+def test_a_tool_is_embedded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[str]] = []
+
+    def encode(texts: list[str]) -> npt.NDArray[np.float64]:
+        asked.append(texts)
+        return letters(texts)
+
+    scorer = Embeddings(encode)
+    first = scorer(TASK, TOOLS)
+    assert scorer(TASK, [*TOOLS, WEATHER]).tolist() == [*first, first[0]]
+    assert [len(texts) for texts in asked] == [3, 1]
+    monkeypatch.setattr("camdf.scorers.embeddings.REMEMBERED", 2)
+    scorer(TASK, [Tool("new")])
+    assert scorer(TASK, TOOLS).tolist() == first.tolist()
+
+
+@pytest.mark.parametrize("answer", [[1.0, 2.0, 3.0], [[1.0], [2.0]], [[np.nan]] * 3])
+def test_vectors_of_another_shape_are_refused(answer: Any) -> None:
+    with pytest.raises(ScorerError, match=r"finite \(3, d\) array"):
+        Embeddings(lambda texts: answer)(TASK, TOOLS)
+
+
+# Given scores, fusion
+
+
+def test_given_scores_pass_through_and_a_missing_or_odd_one_is_refused() -> None:
+    assert Given({"sendMail": 7, "get_weather": 0.25, "other": 1})(TASK, TOOLS).tolist() == [0.25, 7.0]
+    assert Given.ranked(["sendMail", "get_weather"])(TASK, TOOLS).tolist() == [0.5, 1.0]
+    with pytest.raises(ScorerError, match="Missing: sendMail"):
+        Given({"get_weather": 1})(TASK, TOOLS)
+    for odd in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(ScorerError, match="finite and not negative"):
+            Given({"get_weather": odd, "sendMail": 1})(TASK, TOOLS)
+    with pytest.raises(ScorerError, match="must return numbers"):
+        Given({"get_weather": "x", "sendMail": 1})(TASK, TOOLS)  # type: ignore[dict-item]
+
+
+def test_reciprocal_ranks_ignore_scale_and_share_ties() -> None:
+    one, two = Given({"a": 9, "b": 5, "c": 5}), Given({"a": 0.1, "b": 0.3, "c": 0.2})
+    tools = [Tool("a"), Tool("b"), Tool("c")]
+    assert mean_ranks(one(TASK, tools)).tolist() == [1, 2.5, 2.5]
+    expected = [(61 / 61 + 61 / 63) / 2, (61 / 62.5 + 61 / 61) / 2, (61 / 62.5 + 61 / 62) / 2]
+    np.testing.assert_allclose(Fusion([one, two])(TASK, tools), expected)
+    np.testing.assert_allclose(Fusion([one, two], "mean")(TASK, tools), [(1 + 1 / 3) / 2, (5 / 9 + 1) / 2, 11 / 18])
+
+
+def test_a_fusion_fails_with_any_of_its_scorers() -> None:
+    async def later(task: str, tools: Sequence[Tool]) -> Sequence[float]:
+        return [1.0] * len(tools)
+
+    for broken, message in (
+        (Given({}), "must name every tool"),
+        (later, "later is a coroutine"),
+        (lambda task, tools: [1.0], "one score for each of 2 tools"),
+    ):
+        with pytest.raises(ScorerError, match=message):
+            Fusion([BM25(), broken])(TASK, TOOLS)
+    with pytest.raises(ValueError, match="at least one scorer"):
+        Fusion([])
+    with pytest.raises(ValueError, match="reciprocal-rank"):
+        Fusion([BM25()], "median")
+
+
+# Necessity, over a scripted endpoint
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "FIRST_PAUSE", 0.01)
+
+
+def ask(*script: Act, tools: Sequence[Tool] = TOOLS, **options: Any) -> tuple[list[float], list[dict[str, Any]]]:
+    with endpoint(*script) as server:
+        scores = Necessity(server.url, "some-model", **options)(TASK, tools)
+        return scores.tolist(), server.requests
+
+
+def refusal(*script: Act, **options: Any) -> str:
+    with pytest.raises(ScorerError) as caught:
+        ask(*script, **options)
+    assert "canary" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_the_request_shows_the_task_the_tools_and_the_schema_of_the_answer() -> None:
+    scores, (request,) = ask(answers(GOOD), options={"seed": 3})
+    assert scores == [0.9, 0.1]
+    assert request["model"] == "some-model"
+    assert (request["temperature"], request["seed"]) == (0, 3)
+    system, user = (message["content"] for message in request["messages"])
+    assert VARIANTS["default"] in system
+    assert TASK in user
+    assert "- get_weather: Weather of a city, by name.\n- sendMail: Send a mail" in user
+    schema = request["response_format"]["json_schema"]["schema"]
+    assert schema["required"] == ["get_weather", "sendMail"]
+    assert schema["properties"]["sendMail"] == {"type": "number", "minimum": 0, "maximum": 1}
+
+
+def test_the_conservative_variant_keeps_the_contract_and_changes_the_rule() -> None:
+    _, (one,) = ask(answers(GOOD))
+    _, (two,) = ask(answers(GOOD), variant="conservative", structured=False, options={"temperature": None})
+    assert one["messages"][1] == two["messages"][1]
+    assert VARIANTS["conservative"] in two["messages"][0]["content"]
+    assert not {"response_format", "temperature"} & two.keys()
+    with pytest.raises(ValueError, match="default, conservative"):
+        Necessity("http://localhost/v1", "m", "bold")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        json.dumps(GOOD),
+        f"Sure! Here you go:\n```json\n{json.dumps(GOOD)}\n```\nAnything else?",
+        f"{{not json}} {json.dumps(GOOD)} {{}}",
+        '{"get_weather": "0.9", "sendMail": "10%"}',
+        json.dumps(GOOD | {"invented": 85, "other": "x"}),
+    ],
+)
+def test_a_usable_answer_is_repaired_in_one_request(content: str) -> None:
+    scores, requests = ask(answers(content))
+    assert scores == [0.9, 0.1]
+    assert len(requests) == 1
+
+
+def test_values_a_little_outside_are_clipped() -> None:
+    assert ask(answers({"get_weather": 1.05, "sendMail": -0.02}))[0] == [1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    "odd", [85, -1, 2, "high", "", True, None, float("nan"), float("inf"), "nan", [0.5], {"score": 0.5}]
+)
+def test_a_missing_or_unusable_score_is_asked_for_once_more_and_alone(odd: Any) -> None:
+    for first in ({"get_weather": 0.9}, {"get_weather": 0.9, "sendMail": odd}):
+        scores, (_, again) = ask(answers(first), answers({"sendMail": 0.3, "get_weather": 0.0}))
+        assert scores == [0.9, 0.3]
+        assert again["response_format"]["json_schema"]["schema"]["required"] == ["sendMail"]
+        assert "get_weather" not in again["messages"][1]["content"]
+    message = refusal(answers({"get_weather": 0.9, "sendMail": odd}))
+    assert "1 of 2 tools, asked twice: sendMail" in message
+
+
+@pytest.mark.parametrize("content", ["", "no", "{", "[0.9, 0.1]", "{" * 5000, json.dumps({"score": GOOD})])
+def test_an_answer_without_the_object_is_asked_for_again_then_refused(content: str) -> None:
+    scores, requests = ask(answers(content), answers(GOOD))
+    assert scores == [0.9, 0.1]
+    assert len(requests) == 2
+    assert "2 of 2 tools" in refusal(answers(content))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=80) | st.recursive(st.floats() | st.text() | st.none(), st.lists).map(json.dumps))
+def test_no_answer_breaks_the_reading_of_answers(content: str) -> None:
+    assert all(number is None or 0 <= number <= 1 for number in map(_number, _first_object(content).values()))
+
+
+def test_two_tools_of_one_name_are_scored_apart() -> None:
+    tools = [Tool("search", "Files.", server="disk"), Tool("search", "Pages.", server="web")]
+    scores, (request,) = ask(answers({"search": 0.2, "web/search": 0.8}), tools=tools)
+    assert scores == [0.2, 0.8]
+    assert "- web/search: Pages." in request["messages"][1]["content"]
+
+
+@pytest.mark.parametrize("passing", [body("busy", 429), body("", 500), body("", 503), body("{", 200), reset])
+def test_a_failure_that_passes_is_tried_again(passing: Act) -> None:
+    scores, requests = ask(passing, passing, answers(GOOD))
+    assert scores == [0.9, 0.1]
+    assert len(requests) == 3
+
+
+def test_retry_after_is_kept_to_and_one_past_the_deadline_ends_the_wait_at_once() -> None:
+    start = time.monotonic()
+    assert ask(body("", 429, "Retry-After: 1\r\n"), answers(GOOD))[0] == [0.9, 0.1]
+    assert time.monotonic() - start >= 1
+    start = time.monotonic()
+    assert "status 429" in refusal(body("", 429, "Retry-After: 3600\r\n"), deadline=5)
+    assert time.monotonic() - start < 2
+
+
+@pytest.mark.parametrize(
+    ("act", "message"),
+    [
+        (body("", 500), "failed after 3 attempts: status 500"),
+        (body("canary", 429), "failed after 3 attempts: status 429"),
+        (reset, "failed after 3 attempts: ConnectionResetError"),
+        (body("<html>canary</html>"), "failed after 3 attempts: the answer is not JSON"),
+        (body("[" * 100_000), "failed after 3 attempts: the answer is not JSON"),
+        (body("[]"), r"must have choices[0].message.content"),
+        (body('{"choices": []}'), r"must have choices[0].message.content"),
+        (body("canary", 400), "refuses the request (status 400)"),
+        (body("", 404), "refuses the request (status 404)"),
+        (body("", 401), "refuses the key (status 401)"),
+        (body(" " * 5_000_000), "more than 4000000 bytes"),
+    ],
+)
+def test_a_failure_that_lasts_says_what_it_is(act: Act, message: str) -> None:
+    assert message in refusal(act, retries=2)
+
+
+def test_a_redirect_is_not_followed() -> None:
+    with endpoint(answers(GOOD)) as elsewhere:
+        moved = body("", 307, f"Location: {elsewhere.url}/chat/completions\r\n")
+        assert "redirects are not followed" in refusal(moved)
+        assert not elsewhere.requests
+
+
+@pytest.mark.parametrize("act", [hang, drip, drip_headers])
+def test_an_endpoint_that_hangs_or_drips_costs_at_most_the_deadline(act: Act) -> None:
+    start = time.monotonic()
+    assert "no whole answer in time" in refusal(act, timeout=0.2, deadline=0.7, retries=9)
+    assert time.monotonic() - start < 1.5
+
+
+def test_a_dead_endpoint_is_refused_at_once() -> None:
+    with endpoint(answers(GOOD)) as server:
+        url = server.url
+    with pytest.raises(ScorerError, match="ConnectionRefusedError"):
+        Necessity(url, "m", retries=1)(TASK, TOOLS)
+
+
+@pytest.mark.parametrize("url", ["ftp://host/v1", "file:///etc/hosts", "host/v1", "http://user:secret@host/v1", ""])
+def test_other_urls_are_refused_without_being_repeated(url: str) -> None:
+    with pytest.raises(ScorerError, match="must be http") as caught:
+        Necessity(url, "m")(TASK, TOOLS)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_link_local_address_is_never_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("camdf.scorers.endpoint.ipaddress.ip_address", lambda _: type("A", (), {"is_link_local": True}))
+    with endpoint(answers(GOOD)) as server:
+        with pytest.raises(ScorerError, match="link-local"):
+            Necessity(server.url, "m")(TASK, TOOLS)
+        assert not server.requests
+
+
+def test_the_key_comes_from_the_named_variable_and_from_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "not-this-one")
+    monkeypatch.setenv("MY_KEY", "key-canary\n")
+    with endpoint(answers(GOOD)) as server:
+        Necessity(server.url, "m")(TASK, TOOLS)
+        Necessity(server.url, "m", key_variable="MY_KEY")(TASK, TOOLS)
+    without, with_key = server.headers
+    assert "Authorization" not in without
+    assert "Authorization: Bearer key-canary\r\n" in with_key + "\r\n"
+    for held in ("", "key-canary\nX-Header: 1", "clé-canary"):
+        monkeypatch.setenv("MY_KEY", held)
+        assert "MY_KEY must hold an API key" in refusal(answers(GOOD), key_variable="MY_KEY")
+
+
+def test_nothing_of_the_task_or_the_key_reaches_a_log(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    monkeypatch.setenv("MY_KEY", "key-canary")
+    (tmp_path / "file").touch()
+    ask(body("", 500), answers(GOOD), key_variable="MY_KEY", cache=tmp_path / "file")
+    assert "could not be cached" in caplog.text
+    assert "canary" not in caplog.text
+
+
+# The cache
+
+
+def test_the_cache_spares_the_second_call_and_holds_no_text(tmp_path: Path) -> None:
+    with endpoint(answers(GOOD)) as server:
+        scorer = Necessity(server.url, "m", cache=tmp_path)
+        assert scorer(TASK, TOOLS).tolist() == scorer(TASK, TOOLS).tolist() == [0.9, 0.1]
+        assert len(server.requests) == 1
+        (entry,) = tmp_path.iterdir()
+        assert json.loads(entry.read_text()) == {"scores": GOOD}
+        scorer("Another task", TOOLS)
+        scorer(TASK, [WEATHER, Tool("sendMail", "Changed.")])
+        Necessity(server.url, "m", "conservative", cache=tmp_path)(TASK, TOOLS)
+        Necessity(server.url, "m2", cache=tmp_path)(TASK, TOOLS)
+        assert len(server.requests) == len(list(tmp_path.iterdir())) == 5
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b'{"scores": {"get_wea', b"[]", b'{"scores": []}', b'{"scores": {"get_weather": 0.5}}', b"\xff",
+                b'{"scores": {"get_weather": 5.0, "sendMail": 0.1}}',
+                b'{"scores": {"get_weather": NaN, "sendMail": 1.0}}'],
+)  # fmt: skip
+def test_a_damaged_cache_entry_is_ignored_and_replaced(tmp_path: Path, content: bytes) -> None:
+    with endpoint(answers(GOOD)) as server:
+        scorer = Necessity(server.url, "m", cache=tmp_path)
+        scorer(TASK, TOOLS)
+        (entry,) = tmp_path.iterdir()
+        entry.write_bytes(content)
+        assert scorer(TASK, TOOLS).tolist() == [0.9, 0.1]
+        assert len(server.requests) == 2
+        assert json.loads(entry.read_text()) == {"scores": GOOD}
+
+
+def test_refused_answers_are_not_cached(tmp_path: Path) -> None:
+    refusal(answers({"get_weather": 85}), cache=tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_threads_share_a_scorer_and_its_cache(tmp_path: Path) -> None:
+    results: list[list[float]] = []
+    with endpoint(answers(GOOD)) as server:
+        scorer = Necessity(server.url, "m", cache=tmp_path)
+        threads = [threading.Thread(target=lambda: results.append(scorer(TASK, TOOLS).tolist())) for _ in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert results == [[0.9, 0.1]] * 16
+    assert [path.suffix for path in tmp_path.iterdir()] == [".json"]
