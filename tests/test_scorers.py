@@ -49,13 +49,13 @@ OFFLINE: list[Scorer] = [
 
 @pytest.mark.parametrize("scorer", OFFLINE, ids=lambda scorer: type(scorer).__name__)
 def test_scores_are_finite_not_negative_one_a_tool_and_follow_their_tools(scorer: Callable[..., Any]) -> None:
-    scores = np.asarray(scorer(TASK, TOOLS))
+    scores = np.array(scorer(TASK, TOOLS))
     assert scores.shape == (2,)
     assert np.isfinite(scores).all()
     assert (scores >= 0).all()
     assert scores[0] > scores[1]
-    assert scorer(TASK, TOOLS[::-1]).tolist() == scores.tolist()[::-1]
-    assert scorer(TASK, []).shape == (0,)
+    assert scorer(TASK, TOOLS[::-1]) == scores.tolist()[::-1]
+    assert scorer(TASK, []) == []
 
 
 @settings(max_examples=60, deadline=None)
@@ -63,8 +63,8 @@ def test_scores_are_finite_not_negative_one_a_tool_and_follow_their_tools(scorer
 def test_any_text_and_any_tools_have_scores_in_0_to_1(task: str, tools: list[Tool]) -> None:
     for scorer in (BM25(), Embeddings(letters), Fusion([BM25(), Embeddings(letters)])):
         scores = scorer(task, tools)
-        assert scores.shape == (len(tools),)
-        assert ((scores >= 0) & (scores <= 1)).all()
+        assert len(scores) == len(tools)
+        assert all(0 <= score <= 1 for score in scores)
 
 
 def test_importing_the_scorers_loads_numpy_and_the_standard_library_only() -> None:
@@ -86,10 +86,10 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_bm25_tops_at_1_and_stays_0_where_no_word_is_shared() -> None:
-    assert BM25()(TASK, TOOLS).tolist() == [1.0, 0.0]
-    assert BM25()("zebra", TOOLS).tolist() == [0.0, 0.0]
-    assert BM25()("", TOOLS).tolist() == [0.0, 0.0]
-    assert BM25()(TASK, [Tool(""), Tool("the")]).tolist() == [0.0, 0.0]
+    assert BM25()(TASK, TOOLS) == [1.0, 0.0]
+    assert BM25()("zebra", TOOLS) == [0.0, 0.0]
+    assert BM25()("", TOOLS) == [0.0, 0.0]
+    assert BM25()(TASK, [Tool(""), Tool("the")]) == [0.0, 0.0]
 
 
 def test_bm25_is_lucenes_formula() -> None:
@@ -116,7 +116,7 @@ def test_bm25_indexes_a_tool_list_once_and_notices_any_change() -> None:
     scorer("another task", tools)
     assert tokenised == ["get_weather", "sendMail"]
     tools[1] = Tool("sendMail", "Weather by mail, in Paris.")
-    assert scorer(TASK, tools).tolist() == BM25()(TASK, tools).tolist()
+    assert scorer(TASK, tools) == BM25()(TASK, tools)
     assert scorer(TASK, tools)[1] > 0
 
 
@@ -150,11 +150,11 @@ def test_a_tool_is_embedded_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     scorer = Embeddings(encode)
     first = scorer(TASK, TOOLS)
-    assert scorer(TASK, [*TOOLS, WEATHER]).tolist() == [*first, first[0]]
+    assert scorer(TASK, [*TOOLS, WEATHER]) == [*first, first[0]]
     assert [len(texts) for texts in asked] == [3, 1]
     monkeypatch.setattr("camdf.scorers.embeddings.REMEMBERED", 2)
     scorer(TASK, [Tool("new")])
-    assert scorer(TASK, TOOLS).tolist() == first.tolist()
+    assert scorer(TASK, TOOLS) == first
 
 
 @pytest.mark.parametrize("answer", [[1.0, 2.0, 3.0], [[1.0], [2.0]], [[np.nan]] * 3])
@@ -167,8 +167,8 @@ def test_vectors_of_another_shape_are_refused(answer: Any) -> None:
 
 
 def test_given_scores_pass_through_and_a_missing_or_odd_one_is_refused() -> None:
-    assert Given({"sendMail": 7, "get_weather": 0.25, "other": 1})(TASK, TOOLS).tolist() == [0.25, 7.0]
-    assert Given.ranked(["sendMail", "get_weather"])(TASK, TOOLS).tolist() == [0.5, 1.0]
+    assert Given({"sendMail": 7, "get_weather": 0.25, "other": 1})(TASK, TOOLS) == [0.25, 7.0]
+    assert Given.ranked(["sendMail", "get_weather"])(TASK, TOOLS) == [0.5, 1.0]
     with pytest.raises(ScorerError, match="Missing: sendMail"):
         Given({"get_weather": 1})(TASK, TOOLS)
     for odd in (-1.0, float("nan"), float("inf")):
@@ -181,7 +181,7 @@ def test_given_scores_pass_through_and_a_missing_or_odd_one_is_refused() -> None
 def test_reciprocal_ranks_ignore_scale_and_share_ties() -> None:
     one, two = Given({"a": 9, "b": 5, "c": 5}), Given({"a": 0.1, "b": 0.3, "c": 0.2})
     tools = [Tool("a"), Tool("b"), Tool("c")]
-    assert mean_ranks(one(TASK, tools)).tolist() == [1, 2.5, 2.5]
+    assert mean_ranks(np.array(one(TASK, tools))).tolist() == [1, 2.5, 2.5]
     expected = [(61 / 61 + 61 / 63) / 2, (61 / 62.5 + 61 / 61) / 2, (61 / 62.5 + 61 / 62) / 2]
     np.testing.assert_allclose(Fusion([one, two])(TASK, tools), expected)
     np.testing.assert_allclose(Fusion([one, two], "mean")(TASK, tools), [(1 + 1 / 3) / 2, (5 / 9 + 1) / 2, 11 / 18])
@@ -215,7 +215,7 @@ def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 def ask(*script: Act, tools: Sequence[Tool] = TOOLS, **options: Any) -> tuple[list[float], list[dict[str, Any]]]:
     with endpoint(*script) as server:
         scores = Necessity(server.url, "some-model", **options)(TASK, tools)
-        return scores.tolist(), server.requests
+        return scores, server.requests
 
 
 def refusal(*script: Act, **options: Any) -> str:
@@ -406,7 +406,7 @@ def test_nothing_of_the_task_or_the_key_reaches_a_log(
 def test_the_cache_spares_the_second_call_and_holds_no_text(tmp_path: Path) -> None:
     with endpoint(answers(GOOD)) as server:
         scorer = Necessity(server.url, "m", cache=tmp_path)
-        assert scorer(TASK, TOOLS).tolist() == scorer(TASK, TOOLS).tolist() == [0.9, 0.1]
+        assert scorer(TASK, TOOLS) == scorer(TASK, TOOLS) == [0.9, 0.1]
         assert len(server.requests) == 1
         (entry,) = tmp_path.iterdir()
         assert json.loads(entry.read_text()) == {"scores": GOOD}
@@ -428,7 +428,7 @@ def test_a_damaged_cache_entry_is_ignored_and_replaced(tmp_path: Path, content: 
         scorer(TASK, TOOLS)
         (entry,) = tmp_path.iterdir()
         entry.write_bytes(content)
-        assert scorer(TASK, TOOLS).tolist() == [0.9, 0.1]
+        assert scorer(TASK, TOOLS) == [0.9, 0.1]
         assert len(server.requests) == 2
         assert json.loads(entry.read_text()) == {"scores": GOOD}
 
@@ -442,7 +442,7 @@ def test_threads_share_a_scorer_and_its_cache(tmp_path: Path) -> None:
     results: list[list[float]] = []
     with endpoint(answers(GOOD)) as server:
         scorer = Necessity(server.url, "m", cache=tmp_path)
-        threads = [threading.Thread(target=lambda: results.append(scorer(TASK, TOOLS).tolist())) for _ in range(16)]
+        threads = [threading.Thread(target=lambda: results.append(scorer(TASK, TOOLS))) for _ in range(16)]
         for thread in threads:
             thread.start()
         for thread in threads:

@@ -1,4 +1,4 @@
-"""The command line: fit and evaluate on your own logged tasks, and the lab that replays the paper."""
+"""The command line: score, fit and evaluate on your own tasks, and the lab that replays the paper."""
 
 from __future__ import annotations
 
@@ -15,6 +15,10 @@ from camdf.datasets.records import DataError
 from camdf.policies.artifact import ArtifactError, load, save
 from camdf.policies.linear import MissingExtraError
 from camdf.policies.training import Training
+from camdf.scorers import BM25, Embeddings, Necessity, Scorer, ScorerError
+from camdf.scorers.base import TEXTS
+from camdf.scorers.embeddings import MINILM
+from camdf.scorers.necessity import VARIANTS
 
 J = TypeVar("J", bound="Job")
 
@@ -30,11 +34,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         code: int = options.run(options)
-    except (ArtifactError, DataError, MissingExtraError, ValueError, OSError) as error:
+    except (ArtifactError, DataError, MissingExtraError, ScorerError, ValueError, OSError) as error:
         print(f"camdf: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("camdf: interrupted; finished cells are kept, so run the same command again to go on", file=sys.stderr)
+        print("camdf: interrupted; finished work is kept, so run the same command again to go on", file=sys.stderr)
         return 130
     return code
 
@@ -70,6 +74,20 @@ def _parser() -> argparse.ArgumentParser:
     calibrate.add_argument("--per-task", action="store_true", help="with --budget: bound every task, not the mean")
     calibrate.add_argument("--value", choices=sorted(VALUES), default="exact", help="what an acquired set is worth")
     calibrate.set_defaults(run=_calibrate)
+
+    score = commands.add_parser("score", help="score a folder of tasks; run it again to go on where it stopped")
+    score.add_argument("folder", type=Path, help="holds tasks.jsonl and tools.json")
+    score.add_argument("-o", "--output", type=Path, required=True, help="where the scores go (.jsonl)")
+    score.add_argument("--scorer", choices=("bm25", "minilm", "llm"), required=True, help="who scores")
+    score.add_argument("--top", type=int, help="keep the best so many tools a task (default: all)")
+    score.add_argument("--text", choices=sorted(TEXTS), default="words", help="how a tool is written (default: words)")
+    score.add_argument("--model", help="minilm: an embedding model's name or folder; llm: the endpoint's model")
+    score.add_argument("--url", help="llm: an OpenAI-compatible endpoint, up to /v1")
+    score.add_argument("--variant", choices=sorted(VARIANTS), default="default", help="llm: which prompt")
+    score.add_argument("--key-variable", help="llm: the environment variable that holds the API key")
+    score.add_argument("--cache", type=Path, help="llm: a folder that keeps the answers")
+    score.add_argument("--deadline", type=float, default=60.0, help="llm: seconds a task at most (default: 60)")
+    score.set_defaults(run=_score)
 
     lab = commands.add_parser("lab", help="every table and figure of the paper, on the data that ships")
     actions = lab.add_subparsers(required=True, metavar="ACTION")
@@ -180,6 +198,34 @@ def _calibrate(options: argparse.Namespace) -> int:
     _describe(logged, payoff)
     print(f"--cost-pressure {payoff.cost_pressure!r}")
     return 0
+
+
+def _score(options: argparse.Namespace) -> int:
+    from camdf.lab.progress import progress
+    from camdf.lab.scoring import score_folder
+
+    scorer: Scorer
+    settings = {"scorer": options.scorer}
+    if options.scorer == "llm":
+        if not (options.url and options.model):
+            raise ValueError("The scorer 'llm' needs an endpoint and a model. Name both: --url and --model")
+        limits = {"timeout": options.deadline, "deadline": options.deadline}
+        key, cache = options.key_variable, options.cache
+        scorer = Necessity(options.url, options.model, options.variant, key_variable=key, cache=cache, **limits)
+        settings |= {"model": options.model, "variant": options.variant}
+    else:
+        settings["text"] = options.text
+        scorer = BM25(text=TEXTS[options.text])
+        if options.scorer == "minilm":
+            settings["model"] = options.model or MINILM
+            scorer = Embeddings(settings["model"], text=TEXTS[options.text])
+    with progress("tasks") as report:
+        done = score_folder(options.folder, scorer, options.output, top=options.top, settings=settings, report=report)
+    for task_id, why in done.refused.items():
+        print(f"{task_id}: {why}", file=sys.stderr)
+    again = f"; {len(done.refused)} could not be scored: run the same command again to try them" if done.refused else ""
+    print(f"{done.now} tasks scored, {done.before} were there before: {options.output}{again}")
+    return 1 if done.refused else 0
 
 
 def _describe(logged: LoggedTasks, payoff: Payoff) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from camdf.core.rankings import Floats
 from camdf.tools import Tool
 
-Scorer: TypeAlias = Callable[[str, Sequence[Tool]], Sequence[float] | Floats | Awaitable[Sequence[float] | Floats]]
+Scorer: TypeAlias = Callable[[str, Sequence[Tool]], Sequence[float] | Awaitable[Sequence[float]]]
 """Any callable from a task's text and its tools to one score a tool, finite and not negative, in their order."""
 
 
@@ -21,10 +21,9 @@ class ScorerError(RuntimeError):
 
 def checked(scores: Any, tools: Sequence[Tool], who: str = "The scorer") -> Floats:
     """(m,): the answer of a scorer as an array, or a `ScorerError` that says what is wrong with it."""
-    try:
-        found: Floats = np.asarray(scores, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ScorerError(f"{who} must return numbers. Got {type(scores).__name__} instead.") from None
+    found = np.asarray(scores)
+    if found.dtype.kind not in "fiu" and found.size:
+        raise ScorerError(f"{who} must return numbers. Got {found.dtype} instead.")
     if found.shape != (len(tools),):
         raise ScorerError(
             f"{who} must return one score for each of {len(tools)} tools. Got shape {found.shape} instead."
@@ -35,7 +34,7 @@ def checked(scores: Any, tools: Sequence[Tool], who: str = "The scorer") -> Floa
         raise ScorerError(
             f"{who} must return scores that are finite and not negative. Got {value} for {name!r} instead."
         )
-    return found
+    return found.astype(np.float64)
 
 
 def over_maximum(scores: Floats) -> Floats:

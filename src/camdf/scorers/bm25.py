@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from camdf.core.rankings import Floats
 from camdf.policies.linear import MissingExtraError
 from camdf.scorers.base import over_maximum, words_text
 from camdf.tools import Tool
@@ -28,15 +27,16 @@ class BM25:
         self.text = text
         self._indexed: Indexed | None = None
 
-    def __call__(self, task: str, tools: Sequence[Tool]) -> Floats:
-        """(m,): scores in [0, 1]."""
+    def __call__(self, task: str, tools: Sequence[Tool]) -> list[float]:
+        """Scores in [0, 1]."""
         bm25s = _bm25s()
         index = self._index(bm25s, tools)
         (query,) = _tokens(bm25s, [task])
         known = [word for word in query if index is not None and word in index.vocab_dict]
         if not known:
-            return np.zeros(len(tools))
-        return over_maximum(np.asarray(index.get_scores(known), dtype=np.float64))
+            return [0.0] * len(tools)
+        scores: list[float] = over_maximum(np.asarray(index.get_scores(known), dtype=np.float64)).tolist()
+        return scores
 
     def _index(self, bm25s: Any, tools: Sequence[Tool]) -> Any:
         """The index of these tools, None where they hold no word. Kept and replaced whole, so threads may share it."""

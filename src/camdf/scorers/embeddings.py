@@ -16,6 +16,9 @@ from camdf.tools import Tool
 Encode: TypeAlias = Callable[[list[str]], Any]
 """Texts to an (n, d) array."""
 
+MINILM = "sentence-transformers/all-MiniLM-L6-v2"
+"""A small model that is good enough: 90 MB, 384 numbers a text, 256 words at most."""
+
 REMEMBERED = 50_000
 """How many tools keep their vector: 77 MB at 384 numbers each. One more, and all are forgotten."""
 
@@ -33,10 +36,10 @@ class Embeddings:
         self._encode: Encode | None = model if callable(model) else None
         self._vectors: dict[str, Floats] = {}
 
-    def __call__(self, task: str, tools: Sequence[Tool]) -> Floats:
-        """(m,): scores in [0, 1]."""
+    def __call__(self, task: str, tools: Sequence[Tool]) -> list[float]:
+        """Scores in [0, 1]."""
         if not tools:
-            return np.zeros(0)
+            return []
         texts = list(map(self.text, tools))
         vectors = self._vectors
         new = [text for text in dict.fromkeys(texts) if text not in vectors]
@@ -47,7 +50,8 @@ class Embeddings:
         vectors.update(zip(new, found[1:], strict=True))
         # einsum, not a BLAS product: a tool's score must not depend on how many tools stand beside it.
         cosines: Floats = np.einsum("td,d->t", np.stack([vectors[text] for text in texts]), found[0])
-        return np.clip(cosines, 0.0, 1.0)
+        scores: list[float] = np.clip(cosines, 0.0, 1.0).tolist()
+        return scores
 
     def _encoded(self, texts: list[str]) -> Floats:
         """(n, d): vectors of length 1, or of 0s where the model gave 0s."""

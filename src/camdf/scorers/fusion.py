@@ -31,10 +31,10 @@ class Fusion:
         self.how = how
         self.k = k
 
-    def __call__(self, task: str, tools: Sequence[Tool]) -> Floats:
-        """(m,): scores in [0, 1]."""
+    def __call__(self, task: str, tools: Sequence[Tool]) -> list[float]:
+        """Scores in [0, 1]."""
         said = np.stack([self._said(scorer, task, tools) for scorer in self.scorers])
-        mean: Floats = said.mean(axis=0)
+        mean: list[float] = said.mean(axis=0).tolist()
         return mean
 
     def _said(self, scorer: Scorer, task: str, tools: Sequence[Tool]) -> Floats:

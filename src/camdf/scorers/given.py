@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from camdf.core.rankings import Floats
 from camdf.scorers.base import ScorerError, checked
 from camdf.tools import Tool
 
@@ -12,7 +11,7 @@ from camdf.tools import Tool
 class Given:
     """Scores of your own for one task, by the tool's name. A tool without a score is refused, never guessed.
 
-    >>> Given({"search": 0.9, "fetch": 0.2})("any task", [Tool("fetch"), Tool("search")]).tolist()
+    >>> Given({"search": 0.9, "fetch": 0.2})("any task", [Tool("fetch"), Tool("search")])
     [0.2, 0.9]
     """
 
@@ -28,9 +27,10 @@ class Given:
         """
         return cls({name: 1 / rank for rank, name in enumerate(names, start=1)})
 
-    def __call__(self, task: str, tools: Sequence[Tool]) -> Floats:
-        """(m,): the scores as they are."""
+    def __call__(self, task: str, tools: Sequence[Tool]) -> list[float]:
+        """The scores as they are."""
         missing = [tool.name for tool in tools if tool.name not in self.scores]
         if missing:
             raise ScorerError(f"The given scores must name every tool. Missing: {', '.join(missing[:5])}.")
-        return checked([self.scores[tool.name] for tool in tools], tools, "The given scores")
+        scores: list[float] = checked([self.scores[tool.name] for tool in tools], tools, "The given scores").tolist()
+        return scores

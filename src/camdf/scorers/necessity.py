@@ -26,9 +26,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from camdf.core.rankings import Floats
 from camdf.scorers.base import ScorerError
 from camdf.scorers.endpoint import post
 from camdf.tools import Tool, keyed
@@ -101,15 +98,15 @@ class Necessity:
         self.structured = structured
         self.options = dict(options or {})
 
-    def __call__(self, task: str, tools: Sequence[Tool]) -> Floats:
-        """(m,): scores in [0, 1]."""
+    def __call__(self, task: str, tools: Sequence[Tool]) -> list[float]:
+        """Scores in [0, 1]."""
         named = keyed(tools)
         entry = self._entry(task, named)
         scores = _remembered(entry, named)
         if scores is None:
             scores = self._asked(task, named)
             _remember(entry, scores)
-        return np.array([scores[name] for name in named])
+        return [scores[name] for name in named]
 
     def messages(self, task: str, named: Mapping[str, Tool]) -> list[dict[str, str]]:
         """What the model is told."""
