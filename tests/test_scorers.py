@@ -22,7 +22,7 @@ from camdf.policies.linear import MissingExtraError
 from camdf.scorers import BM25, Embeddings, Fusion, Given, Necessity, Scorer, ScorerError, plain_text, words_text
 from camdf.scorers import endpoint as http
 from camdf.scorers.fusion import mean_ranks
-from camdf.scorers.necessity import VARIANTS, _first_object, _number
+from camdf.scorers.necessity import AGAIN, VARIANTS, _first_object, _number
 from camdf.tools import Tool
 from scripted_endpoint import Act, answers, body, drip, drip_headers, endpoint, hang, reset
 
@@ -136,7 +136,7 @@ def test_embeddings_are_cosines_clipped_at_0() -> None:
         "against. ": [-3.0, -4.0],
         "nil. ": [0, 0],
     }
-    scorer = Embeddings(lambda texts: [vectors[text] for text in texts])
+    scorer = Embeddings(lambda texts: [vectors[text] for text in texts], text=plain_text)
     tools = [Tool("same"), Tool("other"), Tool("against"), Tool("nil")]
     np.testing.assert_allclose(scorer("task", tools), [1.0, 0.0, 0.0, 0.0], atol=1e-12)
 
@@ -278,6 +278,7 @@ def test_a_missing_or_unusable_score_is_asked_for_once_more_and_alone(odd: Any) 
         assert scores == [0.9, 0.3]
         assert again["response_format"]["json_schema"]["schema"]["required"] == ["sendMail"]
         assert "get_weather" not in again["messages"][1]["content"]
+        assert again["messages"][1]["content"].endswith(AGAIN)
     message = refusal(answers({"get_weather": 0.9, "sendMail": odd}))
     assert "1 of 2 tools, asked twice: sendMail" in message
 

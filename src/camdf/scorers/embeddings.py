@@ -10,7 +10,7 @@ import numpy as np
 
 from camdf.core.rankings import Floats
 from camdf.policies.linear import MissingExtraError
-from camdf.scorers.base import ScorerError, plain_text
+from camdf.scorers.base import ScorerError, words_text
 from camdf.tools import Tool
 
 Encode: TypeAlias = Callable[[list[str]], Any]
@@ -30,7 +30,7 @@ class Embeddings:
     or a function `texts -> (n, d) array`, which needs no extra. Vectors of tools are kept in memory by their text.
     """
 
-    def __init__(self, model: str | PathLike[str] | Encode, *, text: Callable[[Tool], str] = plain_text) -> None:
+    def __init__(self, model: str | PathLike[str] | Encode, *, text: Callable[[Tool], str] = words_text) -> None:
         self.model = model
         self.text = text
         self._encode: Encode | None = model if callable(model) else None

@@ -51,6 +51,7 @@ VARIANTS = {
         "A tool that is merely useful stays below 0.5, and in doubt the number is low."
     ),
 }
+AGAIN = "\n\nAn earlier answer gave these candidates no number between 0 and 1. Give each of them one."
 CLIPPED_WITHIN = 0.1
 
 
@@ -108,21 +109,21 @@ class Necessity:
             _remember(entry, scores)
         return [scores[name] for name in named]
 
-    def messages(self, task: str, named: Mapping[str, Tool]) -> list[dict[str, str]]:
-        """What the model is told."""
+    def messages(self, task: str, named: Mapping[str, Tool], *, again: bool = False) -> list[dict[str, str]]:
+        """What the model is told, with one more sentence where it is asked `again`."""
         candidates = "\n".join(f"- {name}: {' '.join(tool.description.split())}" for name, tool in named.items())
         return [
             {"role": "system", "content": CONTRACT.format(rule=VARIANTS[self.variant])},
-            {"role": "user", "content": f"Request:\n{task}\n\nCandidates:\n{candidates}"},
+            {"role": "user", "content": f"Request:\n{task}\n\nCandidates:\n{candidates}{AGAIN if again else ''}"},
         ]
 
     def _asked(self, task: str, named: Mapping[str, Tool]) -> dict[str, float]:
         deadline = time.monotonic() + self.deadline
         scores: dict[str, float] = {}
         missing = named
-        for _ in range(2):
+        for again in (False, True):
             if missing:
-                scores |= _usable(self._answer(task, missing, deadline), missing)
+                scores |= _usable(self._answer(self.messages(task, missing, again=again), missing, deadline), missing)
                 missing = {name: tool for name, tool in named.items() if name not in scores}
         if missing:
             some = ", ".join(list(missing)[:5])
@@ -131,8 +132,8 @@ class Necessity:
             )
         return scores
 
-    def _answer(self, task: str, named: Mapping[str, Tool], deadline: float) -> str:
-        body: dict[str, Any] = {"model": self.model, "messages": self.messages(task, named), "temperature": 0}
+    def _answer(self, messages: list[dict[str, str]], named: Mapping[str, Tool], deadline: float) -> str:
+        body: dict[str, Any] = {"model": self.model, "messages": messages, "temperature": 0}
         if self.structured:
             body["response_format"] = {
                 "type": "json_schema",

@@ -1,0 +1,163 @@
+"""`camdf score`: a folder of tasks in, a ranking a line out, whatever interrupts it."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from camdf.cli import main
+from camdf.datasets.records import DataError
+from camdf.lab.scoring import score_folder
+from camdf.scorers import BM25, Given, ScorerError
+from camdf.tools import Tool
+from scripted_endpoint import answers, body, endpoint
+
+DATA = Path(__file__).parents[2] / "shared" / "data"
+"""The texts behind the shipped numbers, which do not ship."""
+
+TOOLS = {"getWeather": "Weather of a city.", "send_mail": "Send a mail.", "search": "Search the web."}
+TASKS = [
+    {"task_id": "a", "text": "The weather, by mail"},
+    {"task_id": "b", "text": "search", "tools": ["search", "send_mail"]},
+    {"task_id": "c", "text": "nothing of the kind"},
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return written(tmp_path / "tasks", TASKS, TOOLS)
+
+
+def written(folder: Path, tasks: Sequence[Any], tools: Any) -> Path:
+    folder.mkdir()
+    (folder / "tasks.jsonl").write_text("".join(json.dumps(task) + "\n" for task in tasks), encoding="utf-8")
+    (folder / "tools.json").write_text(json.dumps(tools), encoding="utf-8")
+    return folder
+
+
+def records(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def test_every_task_is_scored_over_its_own_tools_best_first(folder: Path, tmp_path: Path) -> None:
+    output = tmp_path / "scores.jsonl"
+    assert main(["score", str(folder), "--scorer", "bm25", "-o", str(output)]) == 0
+    first, second, third = records(output)
+    assert list(first["scores"]) == ["getWeather", "send_mail", "search"]
+    assert list(second["scores"].items()) == [("search", 1.0), ("send_mail", 0.0)]
+    assert set(third["scores"].values()) == {0.0}
+
+
+def test_top_keeps_the_best_by_the_unrounded_score_and_ties_favour_no_name(folder: Path, tmp_path: Path) -> None:
+    close = Given({"getWeather": 0.50001, "send_mail": 0.50002, "search": 0.1})
+    score_folder(folder, close, tmp_path / "close.jsonl", top=2)
+    assert list(records(tmp_path / "close.jsonl")[0]["scores"].items()) == [("send_mail", 0.5), ("getWeather", 0.5)]
+    names = {f"tool{i}": "" for i in range(4)}
+    many = written(tmp_path / "many", [{"task_id": str(i), "text": "x"} for i in range(40)], names)
+    score_folder(many, Given(dict.fromkeys(names, 0.0)), tmp_path / "ties.jsonl", top=1)
+    assert {name for record in records(tmp_path / "ties.jsonl") for name in record["scores"]} == set(names)
+
+
+def test_a_rerun_scores_only_what_is_missing(folder: Path, tmp_path: Path) -> None:
+    output, asked = tmp_path / "scores.jsonl", list[str]()
+
+    def scorer(task: str, tools: Sequence[Tool]) -> list[float]:
+        asked.append(task)
+        return [0.5] * len(tools)
+
+    score_folder(folder, scorer, output)
+    whole = output.read_bytes()
+    assert len(asked) == 3
+    for cut in range(len(whole) + 1):  # a kill at any byte
+        output.write_bytes(whole[:cut])
+        asked.clear()
+        done = score_folder(folder, scorer, output)
+        assert output.read_bytes() == whole
+        assert len(asked) == done.now == 3 - whole[:cut].count(b"\n")
+        assert done.before == 3 - done.now
+
+
+def test_a_refused_task_is_left_out_tried_again_and_put_in_its_place(folder: Path, tmp_path: Path) -> None:
+    output, moods = tmp_path / "scores.jsonl", {"search": "not today"}
+
+    def moody(task: str, tools: Sequence[Tool]) -> list[float]:
+        if task in moods:
+            raise ScorerError(moods.pop(task))
+        return [1.0] * len(tools)
+
+    assert score_folder(folder, moody, output).refused == {"b": "not today"}
+    assert [record["task_id"] for record in records(output)] == ["a", "c"]
+    assert score_folder(folder, moody, output).now == 1
+    assert [record["task_id"] for record in records(output)] == ["a", "b", "c"]
+
+
+def test_a_scorer_that_is_down_ends_the_run(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(ScorerError, match="3 tasks in a row failed; the last said: The given scores must name"):
+        score_folder(folder, Given({}), tmp_path / "scores.jsonl")
+
+
+def test_a_coroutine_is_a_scorer_too(folder: Path, tmp_path: Path) -> None:
+    async def scorer(task: str, tools: Sequence[Tool]) -> list[float]:
+        return [0.25] * len(tools)
+
+    assert score_folder(folder, scorer, tmp_path / "scores.jsonl").now == 3
+
+
+def test_two_rankings_are_never_mixed_in_one_file(folder: Path, tmp_path: Path) -> None:
+    output = tmp_path / "scores.jsonl"
+    score_folder(folder, BM25(), output, settings={"scorer": "bm25"})
+    with pytest.raises(DataError, match="other settings"):
+        score_folder(folder, BM25(), output, settings={"scorer": "other"})
+    with pytest.raises(DataError, match="other settings"):
+        score_folder(folder, BM25(), output, settings={"scorer": "bm25"}, top=2)
+    (tmp_path / "scores.settings.json").unlink()
+    with pytest.raises(DataError, match="other settings"):
+        score_folder(folder, BM25(), output, settings={"scorer": "bm25"})
+
+
+def test_a_damaged_line_is_named(folder: Path, tmp_path: Path) -> None:
+    output = tmp_path / "scores.jsonl"
+    score_folder(folder, BM25(), output)
+    lines = output.read_text().splitlines()
+    output.write_text("\n".join([lines[0], "{oops", lines[2]]) + "\n")
+    with pytest.raises(DataError, match=r"scores.jsonl, line 2"):
+        score_folder(folder, BM25(), output)
+
+
+def test_a_language_model_scores_a_folder_and_what_it_refuses_is_said(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "scores.jsonl"
+    good = answers({"getWeather": 0.9, "send_mail": 0.4, "search": 0.2})
+    with endpoint(good, body("", 400), good) as server:
+        command = ["score", str(folder), "--scorer", "llm", "--url", server.url, "--model", "m", "-o", str(output)]
+        assert main(command) == 1
+        printed = capsys.readouterr()
+        assert "b: 127.0.0.1" in printed.err
+        assert "2 tasks scored, 0 were there before" in printed.out
+        assert main(command) == 0
+    assert [record["scores"] for record in records(output)][:2] == [
+        {"getWeather": 0.9, "send_mail": 0.4, "search": 0.2},
+        {"send_mail": 0.4, "search": 0.2},
+    ]
+    assert main(["score", str(folder), "--scorer", "llm", "-o", str(tmp_path / "x.jsonl")]) == 2
+    assert "--url and --model" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="the request texts do not ship")
+@pytest.mark.parametrize(("domain", "sample"), [("bfcl-multi-turn", 200), ("livemcpbench", 71), ("seal-tools", 100)])
+def test_bm25_gives_the_shipped_rankings_to_the_byte(domain: str, sample: int, tmp_path: Path) -> None:
+    source = DATA / domain
+    tasks = (source / "tasks.jsonl").read_text(encoding="utf-8").splitlines()
+    drawn = sorted(random.Random(0).sample(range(len(tasks)), sample))
+    tools = json.loads((source / "tools.json").read_bytes())
+    folder = written(tmp_path / domain, [json.loads(tasks[at]) for at in drawn], tools)
+    top = [] if domain == "bfcl-multi-turn" else ["--top", "50"]
+    assert main(["score", str(folder), "--scorer", "bm25", *top, "-o", str(tmp_path / "scores.jsonl")]) == 0
+    stored = (source / "scores" / "bm25.jsonl").read_bytes().splitlines()
+    assert (tmp_path / "scores.jsonl").read_bytes().splitlines() == [stored[at] for at in drawn]
