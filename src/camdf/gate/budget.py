@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from concurrent.futures import Future
 from contextvars import copy_context
 from threading import BoundedSemaphore, Thread
-from typing import Any, TypeAlias
+from typing import Any
 
+from camdf.scorers.base import Scorer
 from camdf.tools import Tool
-
-Scorer: TypeAlias = Callable[[str, Sequence[Tool]], Sequence[float] | Awaitable[Sequence[float]]]
-"""Task text and tools in; one score a tool out, finite and not negative. A coroutine function is as good."""
 
 
 class BusyError(RuntimeError):

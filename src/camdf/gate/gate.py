@@ -13,15 +13,14 @@ from threading import Lock
 from typing import Any, Protocol, TypeAlias, get_args
 from zlib import crc32
 
-import numpy as np
-
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import Rankings
-from camdf.gate.budget import BusyError, Scorer, Workers
+from camdf.gate.budget import BusyError, Workers
 from camdf.gate.decision import GateDecision, Mode, Ranked, Reason
 from camdf.gate.memory import Given, Memory
 from camdf.gate.telemetry import Sink, add_to_span
 from camdf.policies.base import Policy
+from camdf.scorers.base import Scorer, checked
 from camdf.tools import Tool, keyed, view
 
 
@@ -225,11 +224,11 @@ class Gate:
         """The decision, once there are scores."""
         keys = asked.candidates
         try:
-            checked = _checked(scores, len(keys))
+            sound = checked(scores, [asked.tools[key] for key in keys]).tolist()
         except Exception as error:
             return self._open(asked, "scores refused", error)
         try:
-            ranking = self._decided(asked, dict(zip(keys, checked, strict=True)))
+            ranking = self._decided(asked, dict(zip(keys, sound, strict=True)))
         except Exception as error:
             return self._open(asked, "policy failed", error)
         if asked.explores:
@@ -354,15 +353,6 @@ def _failure(error: Exception) -> Reason:
     if isinstance(error, BusyError):
         return "scorer busy"
     return "scorer too slow" if isinstance(error, TimeoutError) else "scorer failed"
-
-
-def _checked(scores: Sequence[float], expected: int) -> list[float]:
-    array = np.asarray(scores)
-    if array.shape != (expected,) or array.dtype.kind not in "fiu":
-        raise ValueError(f"A scorer must give {expected} numbers. Got shape {array.shape} of {array.dtype} instead.")
-    if not (np.isfinite(array).all() and (array >= 0).all()):
-        raise ValueError("A scorer's numbers must be finite and not negative.")
-    return [float(score) for score in array]
 
 
 def _is_tool_search(native: Any) -> bool:
