@@ -20,7 +20,7 @@ def waterfall(decision: GateDecision) -> str:
     rest = len(decision.ranking) - len(shown)
     height = TOP + ROW * (len(shown) + 2 + bool(rest))
     width = MARGIN * 2 + LABEL + SCORES + PRICES + 190
-    total = max(sum(each.price for each in decision.ranking if each.kept), max((e.price for e in shown), default=0.0))
+    total = _reach(decision)
     best = max((each.score for each in shown), default=0.0) or 1.0
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
@@ -70,8 +70,17 @@ def _row(each: Ranked, y: int, spent: float, total: float, best: float) -> list[
     ]
 
 
+def _reach(decision: GateDecision) -> float:
+    """Where the rightmost bar ends: a cut tool is drawn where it would have been added."""
+    spent, reach = 0.0, 0.0
+    for each in decision.ranking:
+        reach = max(reach, spent + each.price)
+        spent += each.price if each.kept else 0.0
+    return max(reach, decision.price)
+
+
 def _length(price: float, total: float) -> float:
-    return min(PRICES * price / total, PRICES)
+    return PRICES * price / total
 
 
 def _text(x: float, y: float, text: str, fill: str = INK, weight: str = "normal") -> str:
