@@ -3,6 +3,7 @@
 python benchmarks/gate.py            a table
 python benchmarks/gate.py --json     the same numbers as JSON
 python benchmarks/gate.py --check    exit 1 where a ratio misses its limit, with slack for noise
+python benchmarks/gate.py --frameworks PYTHON    also what the frameworks of that interpreter take for a model call
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from decision import PAYOFF, SLACK, side_by_side
@@ -99,6 +102,14 @@ async def pause(gate: Gate, tools: list[dict[str, Any]], rounds: int = 60) -> fl
     return best
 
 
+def frameworks(python: str) -> dict[str, float]:
+    """What the frameworks themselves take for a model call, measured where they are installed."""
+    script = Path(__file__).with_name("framework_calls.py")
+    run = subprocess.run([python, str(script)], capture_output=True, text=True, check=True)
+    found: dict[str, float] = json.loads(run.stdout)
+    return found
+
+
 def limits() -> dict[str, float]:
     named = ("gate / scikit-learn", "longest pause of an event loop / scikit-learn")
     return {f"{count} tools: {name}": limit for count, limit in LIMITS.items() for name in named}
@@ -108,8 +119,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--check", action="store_true", help="exit 1 where a limit is missed")
+    parser.add_argument("--frameworks", metavar="PYTHON", help="an interpreter that has the frameworks installed")
     options = parser.parse_args()
     results = {name: value for count in LIMITS for name, value in overhead(count).items()}
+    if options.frameworks:
+        results |= frameworks(options.frameworks)
     if options.json:
         print(json.dumps({"ratios": results, "limits": limits(), "slack": SLACK}, indent=1))
     else:
