@@ -15,13 +15,16 @@ import pytest
 from camdf import ExpectedPayoffBySet, LoggedTasks, Payoff, Rankings, cold_start, datasets
 from camdf.checks import sample_tasks
 from camdf.lab.past.chapter import Rows, stored
-from camdf.lab.past.cold_start import CHAPTER, COLD, CONSTANTS, PLACE, TOLD, margins, shares_won, shipped
+from camdf.lab.past.cold_start import CHAPTER, COLD, CONSTANTS, PLACE, SIMILAR, TOLD, margins, shares_won, shipped
 from camdf.lab.past.frontier import Sweep
 from camdf.policies.artifact import from_json, to_json
-from camdf.policies.cold_start import ARTIFACT, fit_across
+from camdf.policies.cold_start import ARTIFACT, COLUMNS, fit_across
 
 ROOT = Path(__file__).parents[1]
 PAYOFFS = [Payoff(0.05), Payoff(0.12), Payoff(0.2, "partial")]
+
+
+kinds = pytest.mark.parametrize("scores", COLUMNS)
 
 
 @pytest.fixture(scope="module")
@@ -29,35 +32,52 @@ def rows() -> Rows:
     return stored(ROOT / "results", CHAPTER.name)
 
 
-def test_the_shipped_artifact_is_small_and_decides_with_numpy_alone() -> None:
-    assert len((files("camdf.policies") / ARTIFACT).read_bytes()) < 5_000
+@kinds
+def test_the_shipped_artifact_is_small_and_decides_with_numpy_alone(scores: str) -> None:
+    assert len((files("camdf.policies") / ARTIFACT.format(scores)).read_bytes()) < 5_000
     code = (
         "import sys, camdf; ranking = camdf.Rankings.from_scores({'a': 0.9, 'b': 0.1});"
-        "assert camdf.cold_start().decide(ranking, camdf.Payoff(0.1)).names(ranking) == ['a'];"
+        f"assert camdf.cold_start({scores!r}).decide(ranking, camdf.Payoff(0.2)).names(ranking) == ['a'];"
         "assert not {'sklearn', 'scipy', 'camdf.datasets', 'camdf.lab'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_the_shipped_artifact_is_what_the_script_writes(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, ROOT / "scripts" / "fit_cold_start.py", tmp_path / "again.json"], check=True)
-    again, before = from_json((tmp_path / "again.json").read_bytes()), cold_start()
-    assert isinstance(again, ExpectedPayoffBySet)
-    assert again.training_ == before.training_
-    assert before.training_ is not None
-    assert before.training_.tasks == sum(domain.tasks for domain in datasets.DOMAINS)
-    np.testing.assert_allclose(again.model_.coefficients, before.model_.coefficients, rtol=0, atol=1e-6)
-    np.testing.assert_allclose(again.model_.missing, before.model_.missing, rtol=0, atol=1e-12)
-    assert again.model_.intercept == pytest.approx(before.model_.intercept, abs=1e-6)
-    for logged in shipped()[::5]:
-        for payoff in PAYOFFS:
-            decided = [policy.decide(logged.rankings, payoff).acquired for policy in (again, before)]
-            assert np.array_equal(decided[0], decided[1])
+def test_the_shipped_artifacts_are_what_the_script_writes(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, ROOT / "scripts" / "fit_cold_start.py", tmp_path], check=True)
+    for scores in COLUMNS:
+        again, before = from_json((tmp_path / ARTIFACT.format(scores)).read_bytes()), cold_start(scores)
+        assert isinstance(again, ExpectedPayoffBySet)
+        assert again.training_ == before.training_
+        np.testing.assert_allclose(again.model_.coefficients, before.model_.coefficients, rtol=0, atol=1e-6)
+        np.testing.assert_allclose(again.model_.missing, before.model_.missing, rtol=0, atol=1e-12)
+        assert again.model_.intercept == pytest.approx(before.model_.intercept, abs=1e-6)
+        for logged in shipped(scores)[::5]:
+            for payoff in PAYOFFS:
+                decided = [policy.decide(logged.rankings, payoff).acquired for policy in (again, before)]
+                assert np.array_equal(decided[0], decided[1])
 
 
-def test_saving_and_loading_changes_no_decision() -> None:
-    policy = cold_start()
-    assert to_json(policy, policy.training_).encode() == (files("camdf.policies") / ARTIFACT).read_bytes()
+@kinds
+def test_saving_and_loading_changes_nothing(scores: str) -> None:
+    policy = cold_start(scores)
+    saved = (files("camdf.policies") / ARTIFACT.format(scores)).read_bytes()
+    assert to_json(policy, policy.training_).encode() == saved
+
+
+def test_scores_are_similarities_unless_they_are_said_to_be_probabilities() -> None:
+    assert to_json(cold_start()) == to_json(cold_start("similarity")) != to_json(cold_start("probability"))
+    with pytest.raises(ValueError, match=r"must be one of similarity, probability\. Got 'bm25' instead"):
+        cold_start("bm25")
+
+
+def test_a_probability_is_read_by_itself_and_a_similarity_with_its_list() -> None:
+    alone, among = ([{"a": 0.6, "b": 0.5, **more}] for more in ({}, {"c": 0.5, "d": 0.4}))
+    for scores, same in (("probability", True), ("similarity", False)):
+        chances = [
+            cold_start(scores).model_.probabilities(Rankings.from_scores(lists))[0][0, 0] for lists in (alone, among)
+        ]
+        assert (chances[0] == chances[1]) == same
 
 
 @pytest.mark.parametrize("payoff", PAYOFFS, ids=str)
@@ -107,9 +127,10 @@ def test_the_stored_table_has_every_cell(rows: Rows) -> None:
 
 
 def test_the_stored_shares_are_the_ones_that_the_documents_name(rows: Rows) -> None:
-    assert [round(share, 3) for share in shares_won(rows)] == [0.824, 0.477]
-    assert [round(share, 3) for share in shares_won(rows, TOLD)] == [0.924, 0.708]
-    assert "82% of\ncomparisons, all six at once in 48% of cells" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [round(share, 3) for share in shares_won(rows)] == [0.84, 0.516]
+    assert [round(share, 3) for share in shares_won(rows, SIMILAR)] == [0.824, 0.477]
+    assert [round(share, 3) for share in shares_won(rows, TOLD)] == [0.935, 0.731]
+    assert "84% of\ncomparisons, all six at once in 52% of cells" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_it_pays_more_on_average_than_every_constant(rows: Rows) -> None:

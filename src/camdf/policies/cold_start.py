@@ -1,6 +1,10 @@
 """For the first day, without one label of one's own: the default policy, learned from other people's tasks.
 
-It is `ExpectedPayoffBySet` with a membership model that knows no tool: it reads scores, ranks and the shape of a list.
+It is `ExpectedPayoffBySet` with a membership model that knows no tool. There are two, by what a score is. Asked how
+likely a tool is to be needed, a language model gives a probability, up to a shift and a scale of its logit, and what
+else the list shows only misleads in another domain. A similarity (embeddings, BM25) means little by itself, and is read
+with its rank and the shape of its list.
+
 `camdf.lab.past.cold_start` leaves out every domain in turn and sets it beside the constants that people run today.
 What it cannot know is how many tools the tasks of a new domain require; a few labels tell, so fit as soon as there are.
 """
@@ -19,38 +23,45 @@ from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf.policies.linear import scikit_learn
 from camdf.policies.membership import LIST_COLUMNS, MembershipModel
 
-ARTIFACT = "cold_start.json"
+COLUMNS = {"similarity": tuple(CANDIDATE_COLUMNS), "probability": ("score_logit",)}
+"""What is read of a candidate, by what its score is."""
+
+ARTIFACT = "cold_start_{}.json"
 STRENGTH = 1e4
 """Inverse regularisation strength of a mean loss: next to none, for there are 26 columns and 200,000 candidates."""
 
 
-def cold_start() -> ExpectedPayoffBySet:
-    """The policy that ships with the package, for any catalogue, scorer, prices and cost pressure.
+def cold_start(scores: str = "similarity") -> ExpectedPayoffBySet:
+    """The policy that ships with the package, for any catalogue, prices and cost pressure.
 
-    Scores lie between 0 and 1: probabilities, cosine similarities, or BM25 divided by the top score of its list.
+    `scores` says what they are: "similarity" for cosine similarities, and BM25 divided by the top score of its list;
+    "probability" where a language model was asked how likely each tool is to be needed. Both lie between 0 and 1.
 
     >>> from camdf import Payoff, Rankings
     >>> ranking = Rankings.from_scores({"search": 0.92, "calendar": 0.10, "mail": 0.04})
-    >>> cold_start().decide(ranking, Payoff(cost_pressure=0.12)).names(ranking)
+    >>> cold_start("probability").decide(ranking, Payoff(cost_pressure=0.12)).names(ranking)
     ['search']
     """
+    if scores not in COLUMNS:
+        raise ValueError(f"The 'scores' of cold_start must be one of {', '.join(COLUMNS)}. Got {scores!r} instead.")
     from camdf.policies.artifact import from_json  # it imports every policy
 
-    policy = from_json((files("camdf.policies") / ARTIFACT).read_bytes(), (ExpectedPayoffBySet,))
+    policy = from_json((files("camdf.policies") / ARTIFACT.format(scores)).read_bytes(), (ExpectedPayoffBySet,))
     assert isinstance(policy, ExpectedPayoffBySet)
     return policy
 
 
-def fit_across(rankings: Sequence[LoggedTasks]) -> ExpectedPayoffBySet:
+def fit_across(rankings: Sequence[LoggedTasks], scores: str = "similarity") -> ExpectedPayoffBySet:
     """One model for all, in which every ranking counts alike, however many tasks and candidates it has.
 
     No tool has a history, so the columns that read one are constant and count for nothing. Whether a list holds all
     required tools is taken at its average, and sets are taken at what independence says.
     """
+    read = [name in COLUMNS[scores] for name in CANDIDATE_COLUMNS]
     matrix, labels, weights = [], [], []
     for logged in rankings:
         listed, nothing = logged.rankings.listed, np.zeros(logged.required.shape)
-        matrix.append(candidate_features(logged.rankings, history(nothing, nothing, 0.5))[:, listed].T)
+        matrix.append(candidate_features(logged.rankings, history(nothing, nothing, 0.5))[:, listed].T * read)
         labels.append(logged.required[listed])
         weights.append(np.full(int(listed.sum()), 1.0 / (listed.sum() * len(rankings))))
     coefficients, intercept = _logistic(np.concatenate(matrix), np.concatenate(labels), np.concatenate(weights))

@@ -1,7 +1,8 @@
 """Without one label of the domain: every domain left out in turn, beside the constants that people run today.
 
 A row is a cell: the mean payoff, over all tasks of the left-out domain, of the cold start learned from the other eight
-domains, of six constants, and of that same cold start once two numbers of its model were fitted to the domain's labels.
+domains, of six constants, of the cold start for similarities whatever the scores are, and of the cold start once two
+numbers of its model were fitted to the domain's labels.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from camdf.lab.past.chapter import AGREEMENT, Chapter, Row, Rows, Run
 from camdf.lab.past.frontier import Sweep
 from camdf.lab.plots import BLUE, COLUMN, GRAY, VERMILLION, canvas, styled
 from camdf.policies.by_set import ExpectedPayoffBySet
-from camdf.policies.cold_start import fit_across
+from camdf.policies.cold_start import COLUMNS, fit_across
 from camdf.policies.linear import scikit_learn
 from camdf.policies.predicates import PlugIn, ScoreAtLeast
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
-COLD, TOLD = "cold start", "told base rate"
+COLD, SIMILAR, TOLD = "cold start", "taken for similarities", "told base rate"
 PLACE = ("domain", "scorer", "value", "cost_pressure", "dispersion")
 ASKED = (0.90, 0.60)
 """The share of comparisons to win, and of cells in which to win all six."""
@@ -50,13 +51,24 @@ CONSTANTS: dict[str, Callable[[Rankings, Payoff], Bools]] = {
 """Nothing in them is learned or tuned; plug-in keeps every tool whose score is at least its priced cost."""
 
 
-def shipped(without: str = "") -> list[LoggedTasks]:
-    """Every ranking of every domain but one, in the order of `datasets.DOMAINS`."""
+def kind_of(scorer: str) -> str:
+    """What its scores are: Claude was asked how likely each tool is to be needed, the other scorers compare texts."""
+    return "probability" if scorer.startswith("claude") else "similarity"
+
+
+def learned(scores: str, without: str = "") -> ExpectedPayoffBySet:
+    """The cold start for such scores, from every domain but one; a probability is learned from probabilities alone."""
+    return fit_across(shipped(scores, without), scores)
+
+
+def shipped(scores: str, without: str = "") -> list[LoggedTasks]:
+    """What it is learned from, in the order of `datasets.DOMAINS`."""
     return [
         datasets.load(domain.name, scorer)
         for domain in datasets.DOMAINS
         if domain.name != without
         for scorer in domain.scorers
+        if scores in ("similarity", kind_of(scorer))
     ]
 
 
@@ -78,9 +90,10 @@ def told(policy: ExpectedPayoffBySet, logged: LoggedTasks) -> ExpectedPayoffBySe
 
 def rows_of(domain: str) -> list[Row]:
     """Learn from the other domains, and measure every cell of this one."""
-    policy = fit_across(shipped(without=domain))
+    policies = {scores: learned(scores, without=domain) for scores in COLUMNS}
     rows: list[Row] = []
     for scorer in datasets.scorers(domain):
+        policy = policies[kind_of(scorer)]
         priced = {d: datasets.load(domain, scorer, dispersion=d) for d in (0.0, 1.0, 1.5)}
         wiser = told(policy, priced[0.0])
         for cell in Sweep(domain, scorer).cells:
@@ -89,6 +102,7 @@ def rows_of(domain: str) -> list[Row]:
             acquired = {
                 COLD: policy.decide(logged.rankings, payoff).acquired,
                 **{name: rule(logged.rankings, payoff) for name, rule in CONSTANTS.items()},
+                SIMILAR: policies["similarity"].decide(logged.rankings, payoff).acquired,
                 TOLD: wiser.decide(logged.rankings, payoff).acquired,
             }
             paid = {name: float(payoff.of(logged, kept).mean()) for name, kept in acquired.items()}
@@ -110,7 +124,7 @@ def recheck(rows: Rows, seed: int, run: Run) -> list[str]:
     return [
         f"cold start in {[old[key] for key in PLACE]}, {name}: stored {old[name]:.6f}, now {new[name]:.6f}"
         for old, new in zip(before, rows_of(domain), strict=True)
-        for name in (COLD, *CONSTANTS, TOLD)
+        for name in (COLD, *CONSTANTS, SIMILAR, TOLD)
         if abs(old[name] - new[name]) > AGREEMENT
     ]
 
@@ -135,10 +149,11 @@ def _headline(rows: Rows) -> list[str]:
     comparisons, cells = shares_won(rows)
     behind = margins(rows).max(axis=1) <= 0
     gain = np.mean([row[COLD] for row in rows]), max(np.mean([row[name] for row in rows]) for name in CONSTANTS)
-    with_rate = shares_won(rows, TOLD)
+    similar, with_rate = shares_won(rows, SIMILAR), shares_won(rows, TOLD)
     return [
         "## Without a label of one's own\n",
-        "`camdf.cold_start()` is the default policy with a model that knows no tool, learned from all shipped tasks.",
+        "`camdf.cold_start()` is the default policy with a model that knows no tool, learned from all shipped tasks;",
+        'the scores of Claude are read by `camdf.cold_start("probability")`, a shift and a scale of their logit.',
         f"Here every domain is left out in turn: {len(rows)} cells, learned from the other eight domains, measured on",
         f"all tasks of the left-out one, beside {len(CONSTANTS)} constants. A tie counts as not won. Mean payoff over",
         f"all cells: {gain[0]:+.3f}, the best single constant {gain[1]:+.3f}. In {int(behind.sum())} cells it beats no",
@@ -152,10 +167,11 @@ def _headline(rows: Rows) -> list[str]:
         "and how sharply its scores tell them apart: no list says so. One shift and one scale of the logits, fitted",
         f"to the domain's own labels, would win {with_rate[0]:.3f} of comparisons and all six in {with_rate[1]:.3f} of",
         "cells: a bound, as it is fitted on the tasks that it is measured on. So log labels and fit.\n",
-        "The strength of regularisation, next to none, was chosen with these cells in view; nothing else was tuned.",
-        "Tried in view of them and left out, because the picture stayed the same: a random effect of the domain",
-        "averaged over, an intercept for every ranking, sharpened logits, calibrated sets, columns apart for each kind",
-        "of scorer, a mixture of models of single rankings, boosted trees, fewer columns, and twice as many.\n",
+        f"Read as similarities, with rank and list, Claude's scores do worse: {similar[0]:.3f} and {similar[1]:.3f}",
+        "over all cells. That probabilities need a model of their own, that one column is enough for it, and that next",
+        "to no regularisation is best was found with these cells in view. Tried in view of them and left out, because",
+        "the picture stayed the same: a random effect of the domain averaged over, an intercept for every ranking,",
+        "sharpened logits, calibrated sets, a mixture of models of single rankings, boosted trees, more columns.\n",
     ]
 
 
@@ -200,10 +216,10 @@ def _by_price(rows: Rows) -> list[str]:
         "",
         "So do not rely on it where tools are cheap and every required one is needed. On average over its cells it is",
         f"behind the best constant in {len(behind)} of {len(best)} rankings, the worst first:",
-        "; ".join(f"{domain} under {scorer}" for domain, scorer in behind) + ". Two kinds: scores that",
-        "say little (minilm), where it takes too much or too little, and language-model scores that one cut, 0.3 or",
-        "0.5, already parts well. But which constant is best differs from cell to cell, and the wrong one costs far",
-        "more: see the mean margins above.\n",
+        "; ".join(f"{domain} under {scorer}" for domain, scorer in behind) + ".",
+        "They are of two kinds: scores that say little (minilm), where it takes too much or too little, and Claude's",
+        "where one cut, at 0.3 or 0.5, already parts them well. But which constant is best differs from cell to cell,",
+        "and the wrong one costs far more: see the mean margins above.\n",
     ]
 
 
