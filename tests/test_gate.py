@@ -266,6 +266,8 @@ def test_history_and_tool_choice_name_what_must_stay() -> None:
     assert forced_tools({"type": "function", "function": {"name": "a"}}) == ["a"]
     assert forced_tools({"type": "tool", "name": "b"}) == forced_tools({"type": "function", "name": "b"}) == ["b"]
     assert forced_tools({"type": "allowed_tools", "tools": [{"type": "function", "name": "a"}]}) == ["a"]
+    within = {"mode": "auto", "tools": [{"type": "function", "function": {"name": "a"}}]}
+    assert forced_tools({"type": "allowed_tools", "allowed_tools": within}) == ["a"]
     assert forced_tools("auto") == forced_tools(None) == forced_tools({"type": "auto"}) == []
 
 

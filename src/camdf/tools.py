@@ -141,14 +141,13 @@ def called_tools(messages: Iterable[Any]) -> list[str]:
 
 
 def forced_tools(tool_choice: Any) -> list[str]:
-    """The tool that a request insists on, if any: OpenAI's and Anthropic's `tool_choice`."""
+    """The tools that a request insists on or allows, if any: OpenAI's and Anthropic's `tool_choice`."""
     if not isinstance(tool_choice, Mapping):
         return []
-    inner = tool_choice.get("function")
+    inner, within = tool_choice.get("function"), tool_choice.get("allowed_tools")
     name = inner.get("name") if isinstance(inner, Mapping) else tool_choice.get("name")
-    allowed = tool_choice.get("tools") or ()
-    named = [str(each.get("name")) for each in allowed if isinstance(each, Mapping) and each.get("name")]
-    return [str(name)] if name else named
+    allowed = (within if isinstance(within, Mapping) else tool_choice).get("tools") or ()
+    return [str(name)] if name else [named for each in allowed for named in forced_tools(each)]
 
 
 def last_user_text(messages: Any) -> str:

@@ -366,6 +366,7 @@ def test_a_tool_that_the_history_has_called_stays(
         ("chat completions", {"type": "function", "function": {"name": "run_sql"}}),
         ("messages to Anthropic", {"type": "tool", "name": "run_sql"}),
         ("responses", {"type": "function", "name": "run_sql"}),
+        ("responses", {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "run_sql"}]}),
     ],
 )
 def test_a_forced_tool_stays(proxy: Proxy, name: str, choice: dict[str, Any]) -> None:
