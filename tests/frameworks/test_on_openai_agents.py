@@ -291,22 +291,27 @@ def test_runs_at_once_are_decided_each_for_itself(model: ScriptedModel) -> None:
     assert seen == {vector.task: vector.kept for vector in vectors}
 
 
-def test_an_approval_that_comes_back_in_another_process_finds_its_tool(model: ScriptedModel) -> None:
-    tools = [native(name, text, needs_approval=name == "book_hotel") for name, text in TRIP.tools.items()]
-    model.script = [Call("book_hotel"), "booked"]
-    paused = run(gated(plain(model, tools), golden_gate()), TRIP.task)
-    assert [each.name for each in paused.interruptions] == ["book_hotel"]
-    kept = paused.to_state().to_json()
+@pytest.mark.parametrize("stored", [False, True], ids=["same process", "from storage"])
+def test_an_approval_finds_its_tool_when_it_comes_back(stored: bool, model: ScriptedModel) -> None:
+    """The group has the tool from an earlier run, so the task that pauses would not keep it by itself."""
+    tools = [native(name, text, needs_approval=name == "play_music") for name, text in TRIP.tools.items()]
+    agent, group = gated(plain(model, tools), golden_gate()), RunConfig(group_id="thread")
+    run(agent, "play_music", run_config=group)
+    model.script = [Call("play_music"), "played"]
+    paused = run(agent, TRIP.task, run_config=group)
+    assert [each.name for each in paused.interruptions] == ["play_music"]
 
     async def later() -> Any:
-        fresh = gated(plain(model, tools), golden_gate())
-        state = await RunState.from_json(fresh, kept)
+        state, again = paused.to_state(), agent
+        if stored:
+            again = gated(plain(model, tools), golden_gate())
+            state = await RunState.from_json(again, state.to_json())
         state.approve(state.get_interruptions()[0])
-        return await Runner.run(fresh, state)
+        return await Runner.run(again, state, run_config=group)
 
-    assert loop.run(later()).final_output == "booked"
-    assert "book_hotel ran" in json.dumps(model.requests[-1])
-    assert model.tool_names(0) == model.tool_names(1) == TRIP.kept
+    assert loop.run(later()).final_output == "played"
+    assert "play_music ran" in json.dumps(model.requests[-1])
+    assert model.tool_names(-1) == (list(TRIP.tools) if stored else ["play_music", *TRIP.kept])
 
 
 def test_the_agent_itself_stays_as_it_was_and_clones_of_the_copy_are_gated(model: ScriptedModel) -> None:

@@ -4,7 +4,8 @@
 
 The conversation is the `group_id` of the run (`RunConfig(group_id="thread 7")`, which the framework keeps in the trace)
 and the agent's name; a run without a group, or with tracing disabled, is a conversation of its own. The task is the
-last user message at the start of the run, so a run is decided once however many turns it takes.
+last user message at the start of the run, so a run is decided once however many turns it takes. A run that comes back
+from storage, after an approval, has every tool again: what it waits for may have been kept for reasons forgotten here.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from collections.abc import Mapping
 from copy import copy
 from typing import Any, TypeVar
 from uuid import uuid4
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from camdf.gate import Gate
 from camdf.policies.linear import MissingExtraError
-from camdf.tools import called_tools, last_user_text
+from camdf.tools import called_tools, last_user_text, view
 
 try:
     from agents import Agent, get_current_trace
@@ -39,12 +40,17 @@ def gated(agent: AnAgent, gate: Gate) -> AnAgent:
     """
     kind = type(agent)
     runs: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+    restored: WeakSet[Any] = WeakSet()
 
     class Gated(kind):  # type: ignore[misc, valid-type]
         async def get_all_tools(self, run_context: Any) -> list[Any]:
             tools = await super().get_all_tools(run_context)
             question = _question(self, tools, run_context.turn_input)
-            if question["task"]:  # without one the framework only looks a tool up: nothing to remember
+            if not question["task"]:  # so it is for a run that comes back from storage: its tools are looked up first
+                restored.add(run_context)
+            if run_context in restored:
+                question = {"task": "", "tools": tools, "keep": [view(tool).name for tool in tools]}
+            else:
                 group = getattr(get_current_trace(), "group_id", None) or runs.setdefault(run_context, uuid4().hex)
                 question["conversation"] = f"{group}/{self.name}"
             decision = await gate.adecide(**question)
