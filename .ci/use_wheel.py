@@ -11,6 +11,8 @@ from pathlib import Path
 import camdf
 from camdf import datasets
 from camdf.checks import check_policy
+from camdf.gate import Gate
+from camdf.scorers import BM25
 
 installed = {d.metadata["Name"].lower() for d in distributions()}
 assert installed <= {"camdf", "numpy", "pip", "setuptools"}, installed
@@ -31,6 +33,12 @@ except camdf.MissingExtraError as error:
     assert "camdf[train]" in str(error)
 else:
     raise AssertionError("fitting without scikit-learn must name the extra")
+
+tools = [{"name": name, "description": name, "input_schema": {}} for name in ("search", "mail", "maps")]
+gate = Gate(camdf.cold_start(), lambda task, offered: [0.9, 0.1, 0.05], payoff)
+assert gate.decide("find it", tools).kept == ("search",)
+failed = Gate(camdf.cold_start(), BM25(), payoff).decide("find it", tools)
+assert (failed.reason, failed.error, failed.tools) == ("scorer failed", "MissingExtraError", tools)
 
 with zipfile.ZipFile(sys.argv[1]) as wheel:
     names = wheel.namelist()
