@@ -1,10 +1,12 @@
-"""The command line: score, fit and evaluate on your own tasks, and the lab that replays the paper."""
+"""The command line: score, mine, fit and evaluate on your own tasks, and the lab that replays the paper."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -88,6 +90,13 @@ def _parser() -> argparse.ArgumentParser:
     score.add_argument("--cache", type=Path, help="llm: a folder that keeps the answers")
     score.add_argument("--deadline", type=float, default=60.0, help="llm: seconds a task at most (default: 60)")
     score.set_defaults(run=_score)
+    mine = commands.add_parser("mine", help="logged tasks from the traces of an agent")
+    mine.add_argument("traces", type=Path, help="a folder of traces, or one file: span tables in Parquet")
+    mine.add_argument("-o", "--output", type=Path, required=True, help="where to write the tasks (.parquet)")
+    mine.add_argument("--statistics", type=Path, help="where to write calls, seconds and failures by tool (.json)")
+    mine.add_argument("--require-outcome", action="store_true", help="leave out runs whose outcome nobody recorded")
+    mine.add_argument("--with-text", action="store_true", help="keep what users asked, and group near-copies by it")
+    mine.set_defaults(run=_mine)
 
     lab = commands.add_parser("lab", help="every table and figure of the paper, on the data that ships")
     actions = lab.add_subparsers(required=True, metavar="ACTION")
@@ -235,6 +244,25 @@ def _describe(logged: LoggedTasks, payoff: Payoff) -> None:
         f"{logged.n_required.mean():.2f} tools required on average; {incomplete:.0%} of lists lack a required tool.\n"
         f"Payoff: {payoff.value} value minus {payoff.cost_pressure:g} times cost.\n"
     )
+
+
+def _mine(options: argparse.Namespace) -> int:
+    from camdf.lab.progress import progress
+    from camdf.mining.parts import span_tables
+    from camdf.mining.statistics import tool_statistics, usage
+    from camdf.mining.tasks import mine
+
+    with span_tables(options.traces) as tables:
+        with progress("parts") as report:
+            mined = mine(tables, require_outcome=options.require_outcome, with_text=options.with_text, report=report)
+        mined.tasks.write_parquet(options.output)
+        print(f"{mined}\nwrote {options.output}")
+        if options.statistics is not None:
+            tools = {name: asdict(found) for name, found in tool_statistics(tables).items()}
+            written = {"usage": asdict(usage(tables)), "tools": tools}
+            options.statistics.write_text(json.dumps(written, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+            print(f"wrote {options.statistics}")
+    return 0
 
 
 def _list(options: argparse.Namespace) -> int:

@@ -13,6 +13,9 @@ One record a task:
 In JSON Lines `scores` and `costs` are objects. In Parquet every field is a column of that name, and those two are lists
 of structs, (tool, score) and (tool, cost); null stands for an optional field left out. Unknown fields are refused,
 because a misspelt optional field would otherwise change the result without a word.
+
+A table that `camdf mine` wrote is read too, known by its column `ranked` (camdf.mining.tasks has all of them): `ranked`
+and `scores` side by side are the scores, `called` are the required tools, and tasks without a ranking are left out.
 """
 
 from __future__ import annotations
@@ -172,13 +175,29 @@ def _checked(where: str, found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _parquet_records(path: Path, rows: list[dict[str, Any]]) -> Iterator[tuple[str, Pairs]]:
+    if rows and "ranked" in rows[0] and not any(row["ranked"] for row in rows):
+        raise DataError(
+            f"{path}: must hold tasks with a ranking, and none of its {len(rows)} mined tasks has one. "
+            "Rank them with `camdf score`, or run a gate in shadow mode, which records its ranking."
+        )
     for number, row in enumerate(rows, start=1):
         where = f"{path}, row {number}"
+        if "ranked" in row:
+            if row["ranked"]:
+                yield where, _mined(row)
+            continue
         found = {name: value for name, value in row.items() if value is not None or name not in OPTIONAL}
         for name, part in (("scores", "score"), ("costs", "cost")):
             if name in found:
                 found[name] = _pairs(where, name, part, found[name])
         yield where, Pairs(found.items())
+
+
+def _mined(row: dict[str, Any]) -> Pairs:
+    scores = Pairs(zip(row["ranked"], row["scores"], strict=True))
+    return Pairs(
+        {**{name: row[name] for name in ("task_id", "group")}, "scores": scores, "required": row["called"]}.items()
+    )
 
 
 def _pairs(where: str, field: str, part: str, value: object) -> Pairs:

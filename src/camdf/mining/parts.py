@@ -1,0 +1,136 @@
+"""The span table read in parts that fit in memory: whole traces, picked by a hash of their name."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
+from itertools import islice
+from os import PathLike
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from camdf.datasets.records import DataError
+from camdf.mining.spans import COLUMNS, Span, arrow_table
+from camdf.policies.linear import MissingExtraError
+
+if TYPE_CHECKING:
+    import polars as pl
+    import pyarrow as pa
+
+File: TypeAlias = "str | PathLike[str]"
+Source: TypeAlias = "File | Sequence[File] | pa.Table | pl.DataFrame"
+
+SPANS_AT_A_TIME = 2_500_000
+"""How many spans are in memory together, about."""
+
+NEEDED = ("trace_id", "span_id", "parent_id", "kind")
+"""The columns without which a table is no span table."""
+
+
+class Parts:
+    """A source of spans in `total` parts, each read when it is asked for, with the types of the schema.
+
+    A column that a file lacks is empty; nulls become "" and empty lists, and empty names in a list are dropped.
+    """
+
+    def __init__(self, source: Source, columns: Sequence[str], at_a_time: int = SPANS_AT_A_TIME) -> None:
+        polars = load_polars()
+        self._table = polars.concat([_typed(table, columns) for table in _tables(source)])
+        rows = self._table.select(polars.len()).collect(engine="streaming").item()
+        self.total = max(1, -(-rows // at_a_time))
+
+    def __iter__(self) -> Iterator[pl.DataFrame]:
+        number = load_polars().col("trace_id").hash(seed=0) % self.total
+        for part in range(self.total):
+            some = self._table if self.total == 1 else self._table.filter(number == part)
+            yield some.collect(engine="streaming")
+
+
+@contextmanager
+def span_tables(path: File, spans_a_file: int = 500_000) -> Iterator[list[Path]]:
+    """The files of a folder, or the one file named, as Parquet files of the span table.
+
+    Traces in any other format are read with `read_spans` into span tables that last as long as this context.
+    """
+    files = _files(path)
+    tables = [file for file in files if file.suffix == ".parquet" and set(NEEDED) <= set(_schema(file))]
+    with TemporaryDirectory(prefix="camdf-spans-") as scratch:
+        for file in sorted(set(files) - set(tables)):
+            spans = _read_spans(file)
+            while some := list(islice(spans, spans_a_file)):
+                tables.append(Path(scratch) / f"{len(tables)}.parquet")
+                import_module("pyarrow.parquet").write_table(arrow_table(some), tables[-1])
+        if not tables:
+            raise DataError(f"{path}: must hold spans, and holds none. Name a folder of traces or of span tables.")
+        yield tables
+
+
+def load_polars() -> Any:
+    """Polars, or the words that say how to get it."""
+    try:
+        return import_module("polars")
+    except ImportError as error:
+        raise MissingExtraError("Mining needs Polars. Install: pip install 'camdf[mining]'") from error
+
+
+def _tables(source: Source) -> list[pl.LazyFrame]:
+    polars = load_polars()
+    if isinstance(source, polars.DataFrame):
+        return [source.lazy()]
+    if not isinstance(source, str | PathLike | Sequence):
+        return [polars.from_arrow(source).lazy()]
+    paths = [source] if isinstance(source, str | PathLike) else source
+    alike: dict[tuple[Any, ...], list[Path]] = defaultdict(list)
+    for file in (file for path in paths for file in _files(path) if file.suffix == ".parquet"):
+        alike[tuple(_schema(file).items())].append(file)
+    if not alike:
+        raise DataError(f"{source}: must hold Parquet files of the span table, and holds none.")
+    return [polars.scan_parquet(files) for files in alike.values()]
+
+
+def _typed(table: pl.LazyFrame, columns: Sequence[str]) -> pl.LazyFrame:
+    polars = load_polars()
+    present = table.collect_schema()
+    missing = [name for name in NEEDED if name not in present]
+    if missing:
+        raise DataError(f"The column {missing[0]!r} of a span table must be there, and is missing. Add it.")
+    texts, numbers = polars.List(polars.String), polars.List(polars.Float64)
+    types = {"text": polars.String, "texts": texts, "whole": polars.Int64, "numbers": numbers, "truth": polars.Boolean}
+
+    def typed(name: str) -> Any:
+        kind = COLUMNS[name]
+        value = polars.col(name) if name in present else polars.lit(None)
+        value = value.cast(types[kind], strict=False)
+        if kind == "text":
+            value = value.fill_null("")
+        elif kind in ("texts", "numbers"):
+            value = value.fill_null([])
+        return value.alias(name)
+
+    return table.select([typed(name) for name in columns])
+
+
+def _files(path: File) -> list[Path]:
+    path = Path(path)
+    if not path.exists():
+        raise DataError(f"{path}: must be a file or a folder, and is not there.")
+    return sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+
+
+def _schema(file: Path) -> dict[str, Any]:
+    polars = load_polars()
+    try:
+        return dict(polars.read_parquet_schema(file))
+    except (polars.exceptions.PolarsError, OSError) as error:
+        raise DataError(f"{file}: must be a whole Parquet file. {error}. Write it again, or remove it.") from None
+
+
+def _read_spans(file: Path) -> Iterator[Span]:
+    if find_spec("camdf.mining.readers") is None:
+        raise DataError(f"{file}: must be a Parquet file with the columns of camdf.mining.spans.")
+    spans: Iterator[Span] = import_module("camdf.mining.readers").read_spans(file)
+    return spans

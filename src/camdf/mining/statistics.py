@@ -1,0 +1,80 @@
+"""What traces say of prices: calls, seconds and failures of every tool, and the tokens and turns of a run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from camdf.mining.parts import SPANS_AT_A_TIME, Parts, Source, load_polars
+from camdf.mining.tasks import SCALARS, dedupe, own
+from camdf.prices import ToolStatistics
+
+MICROSECONDS_A_DAY = 86_400_000_000
+
+
+@dataclass(frozen=True)
+class Usage:
+    """How a run uses its model, on average: what `Prices` needs beside the provider's price list."""
+
+    runs: int
+    """Runs with at least one model call, failed ones included: they cost as much."""
+
+    turns: float
+    """Model calls a run: the `turns` of `Prices`."""
+
+    input_tokens: float
+    """Input tokens a model call, over the calls that record them."""
+
+    cached_share: float
+    """Which share of those was read from the provider's cache."""
+
+
+def tool_statistics(source: Source, at_a_time: int = SPANS_AT_A_TIME) -> dict[str, ToolStatistics]:
+    """Calls, seconds and failures of every tool by name: the `statistics` of `Prices`.
+
+    Every attempt counts as a call, a retry too. A call without a start or an end takes as long as the tool's others do
+    on average; one that seems to end before it starts takes no time, and none takes more than a day.
+    """
+    polars = load_polars()
+    microseconds = ((polars.col("end") - polars.col("start")) // 1000).clip(0, MICROSECONDS_A_DAY)
+    found = [
+        dedupe(spans)
+        .filter((polars.col("kind") == "tool") & (polars.col("name") != ""))
+        .group_by("name")
+        .agg(
+            calls=polars.len().cast(polars.Int64),
+            failures=(polars.col("error") != "").sum().cast(polars.Int64),
+            timed=microseconds.count().cast(polars.Int64),
+            microseconds=microseconds.sum(),
+        )
+        for spans in Parts(source, SCALARS, at_a_time)
+    ]
+    whole = polars.concat(found).group_by("name").sum().sort("name")
+    return {
+        name: ToolStatistics(calls, total / max(timed, 1) * calls / 1e6, failures)
+        for name, calls, failures, timed, total in whole.iter_rows()
+    }
+
+
+def usage(source: Source, at_a_time: int = SPANS_AT_A_TIME) -> Usage:
+    """Turns and tokens of a run, over all runs with a model call."""
+    polars = load_polars()
+    called = (polars.col("kind") == "model") & polars.col("owner").is_not_null()
+    seen = Counter[str]()
+    for spans in Parts(source, SCALARS, at_a_time):
+        calls = own(dedupe(spans)).filter(called)
+        counted = calls.filter(polars.col("input_tokens") > 0)
+        cached = polars.min_horizontal(polars.col("cached_tokens").fill_null(0).clip(0), "input_tokens")
+        seen.update(
+            runs=calls.select("trace_id", "owner").n_unique() if len(calls) else 0,
+            calls=len(calls),
+            counted=len(counted),
+            tokens=int(counted["input_tokens"].sum()),
+            cached=int(counted.select(cached.sum()).item()),
+        )
+    return Usage(
+        runs=seen["runs"],
+        turns=seen["calls"] / max(seen["runs"], 1),
+        input_tokens=seen["tokens"] / max(seen["counted"], 1),
+        cached_share=seen["cached"] / max(seen["tokens"], 1),
+    )
