@@ -90,6 +90,7 @@ def _parser() -> argparse.ArgumentParser:
     score.add_argument("--cache", type=Path, help="llm: a folder that keeps the answers")
     score.add_argument("--deadline", type=float, default=60.0, help="llm: seconds a task at most (default: 60)")
     score.set_defaults(run=_score)
+
     mine = commands.add_parser("mine", help="logged tasks from the traces of an agent")
     mine.add_argument("traces", type=Path, help="a folder of traces, or one file: span tables in Parquet")
     mine.add_argument("-o", "--output", type=Path, required=True, help="where to write the tasks (.parquet)")

@@ -398,7 +398,7 @@ def test_a_real_language_model_answers_with_the_tools_that_a_server_listed() -> 
 
 
 def test_the_example_runs_and_the_page_shows_its_code() -> None:
-    example = ROOT / "examples" / "mcp_gateway.py"
+    example = ROOT / "examples" / "with_fastmcp.py"
     told = subprocess.run([sys.executable, str(example)], capture_output=True, text=True, timeout=60, check=True)
     page = (ROOT / "docs" / "integrations" / "fastmcp.md").read_text(encoding="utf-8")
     assert example.read_text(encoding="utf-8") in page

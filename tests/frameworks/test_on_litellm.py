@@ -248,7 +248,7 @@ def test_a_real_local_model_answers_with_the_kept_tools_on_the_wire(proxy: Proxy
     with local_llm() as url:
         proxy.relay.target = url
         answer = litellm.completion(
-            model="litellm_proxy/local",
+            model="with_litellm/local",
             api_base=proxy.url,
             api_key=KEY,
             messages=[{"role": "user", "content": TRIP.task}],
@@ -563,7 +563,7 @@ def test_litellms_own_filter_skips_messages_and_function_tools() -> None:
 
 
 def test_the_example_runs_and_the_page_shows_its_code() -> None:
-    folder, page = ROOT / "examples" / "litellm_proxy", (ROOT / "docs" / "integrations" / "litellm.md").read_text()
+    folder, page = ROOT / "examples" / "with_litellm", (ROOT / "docs" / "integrations" / "litellm.md").read_text()
     found = subprocess.run(
         [sys.executable, str(folder / "run.py")], capture_output=True, text=True, timeout=300, check=False
     )
