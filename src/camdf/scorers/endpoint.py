@@ -21,7 +21,7 @@ from camdf.scorers.base import ScorerError
 
 MAX_BYTES = 4_000_000
 LATE = "no whole answer in time"
-WORTH_ANOTHER_TRY = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+WORTH_ANOTHER_TRY = frozenset({408, 429, 500, 502, 503, 504, 529})
 FIRST_PAUSE = 0.5
 """Seconds before the second attempt; each later pause is twice as long, or what Retry-After asks for."""
 
