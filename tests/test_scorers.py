@@ -18,7 +18,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from camdf.core.payoff import Payoff
+from camdf.gate import Gate
 from camdf.policies.linear import MissingExtraError
+from camdf.policies.predicates import ScoreAtLeast
 from camdf.scorers import BM25, Embeddings, Fusion, Given, Necessity, Scorer, ScorerError, plain_text, words_text
 from camdf.scorers import endpoint as http
 from camdf.scorers.fusion import mean_ranks
@@ -291,7 +294,7 @@ def test_an_answer_without_the_object_is_asked_for_again_then_refused(content: s
     assert "2 of 2 tools" in refusal(answers(content))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.text(max_size=80) | st.recursive(st.floats() | st.text() | st.none(), st.lists).map(json.dumps))
 def test_no_answer_breaks_the_reading_of_answers(content: str) -> None:
     assert all(number is None or 0 <= number <= 1 for number in map(_number, _first_object(content).values()))
@@ -399,6 +402,16 @@ def test_nothing_of_the_task_or_the_key_reaches_a_log(
     ask(body("", 500), answers(GOOD), key_variable="MY_KEY", cache=tmp_path / "file")
     assert "could not be cached" in caplog.text
     assert "canary" not in caplog.text
+
+
+def test_a_gate_takes_these_scorers_and_keeps_every_tool_where_one_fails() -> None:
+    policy, payoff = ScoreAtLeast(0.5), Payoff(0.1)
+    assert Gate(policy, BM25(), payoff).decide(TASK, TOOLS).kept == ("get_weather",)
+    with endpoint(answers(GOOD), body("", 400)) as server:
+        gate = Gate(policy, Necessity(server.url, "m"), payoff)
+        assert gate.decide(TASK, TOOLS).kept == ("get_weather",)
+        failed = gate.decide(TASK, TOOLS)
+    assert (failed.reason, failed.error, failed.tools) == ("scorer failed", "ScorerError", TOOLS)
 
 
 # The cache
