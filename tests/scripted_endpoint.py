@@ -63,6 +63,13 @@ def drip_headers(connection: socket.socket) -> None:
         time.sleep(0.05)
 
 
+def flood(connection: socket.socket) -> None:
+    """A body without an end, as fast as it is read."""
+    connection.sendall(b"HTTP/1.1 200 X\r\nConnection: close\r\n\r\n")
+    while True:
+        connection.sendall(b" " * 65536)
+
+
 def reset(connection: socket.socket) -> None:
     """The connection torn down."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

@@ -27,7 +27,7 @@ from camdf.scorers import endpoint as http
 from camdf.scorers.fusion import mean_ranks
 from camdf.scorers.necessity import AGAIN, VARIANTS, _first_object, _number
 from camdf.tools import Tool
-from scripted_endpoint import Act, answers, body, drip, drip_headers, endpoint, hang, reset
+from scripted_endpoint import Act, answers, body, drip, drip_headers, endpoint, flood, hang, reset
 
 TASK = "What is the weather in Paris? canary-of-the-task"
 WEATHER = Tool("get_weather", "Weather of a city, by name.")
@@ -337,6 +337,7 @@ def test_retry_after_is_kept_to_and_one_past_the_deadline_ends_the_wait_at_once(
         (body("", 404), "refuses the request (status 404)"),
         (body("", 401), "refuses the key (status 401)"),
         (body(" " * 5_000_000), "more than 4000000 bytes"),
+        (flood, "more than 4000000 bytes"),
     ],
 )
 def test_a_failure_that_lasts_says_what_it_is(act: Act, message: str) -> None:
