@@ -73,8 +73,11 @@ def score_folder(
                 in_a_row += 1
                 if in_a_row == IN_A_ROW:
                     raise ScorerError(f"{in_a_row} tasks in a row failed; the last said: {error}") from None
-            spent = time.monotonic() - start
-            report(len(texts.tasks) - len(left) + number, len(texts.tasks), spent / number * (len(left) - number))
+            if number == 1:  # it opened the model and indexed the tools, and says little about the others
+                start = time.monotonic()
+            else:
+                a_task = (time.monotonic() - start) / (number - 1)
+                report(len(texts.tasks) - len(left) + number, len(texts.tasks), a_task * (len(left) - number))
     _in_order(output, texts.tasks)
     return Scored(len(left) - len(refused), len(texts.tasks) - len(left), refused)
 
