@@ -1,0 +1,84 @@
+"""Tool definitions and messages in the shapes of all model clients: what was offered, called and asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from camdf.mining.readers.values import listed, mapping, structured, text
+from camdf.tools import view
+
+USERS = frozenset({"user", "human"})
+CALLS = frozenset({"tool_call", "tool_use", "function_call", "mcp_call"})
+ANSWERS = ("generations", "choices", "message", "messages", "output", "outputs", "kwargs", "additional_kwargs")
+QUESTIONS = ("messages", "input", "query", "question", "prompt", "task", "text", "content")
+
+
+def tool_names(value: Any) -> tuple[str, ...]:
+    """The names of tool definitions: a list of definitions or names, or an object of definitions by name."""
+    found = structured(value)
+    if isinstance(found, Mapping):
+        found = [found] if _tool_name(found) else list(found)
+    names = [_tool_name(structured(each)) for each in found] if isinstance(found, (list, tuple)) else []
+    return tuple(dict.fromkeys(filter(None, names)))
+
+
+def _tool_name(definition: Any) -> str:
+    if isinstance(definition, Mapping):
+        known = (definition.get(key) for key in ("name", "type", "function"))
+        return text(view(definition).name) if any(isinstance(each, (str, Mapping)) and each for each in known) else ""
+    return text(definition)
+
+
+def requested(value: Any) -> tuple[str, ...]:
+    """The tools that an answer calls, in whatever shape of message the model's client gave it."""
+    return tuple(dict.fromkeys(_called(structured(value), 8)))
+
+
+def _called(value: Any, depth: int) -> Iterator[str]:
+    if isinstance(value, (list, tuple)):
+        for each in value:
+            yield from _called(structured(each), depth - 1) if depth else ()
+    elif isinstance(value, Mapping) and depth:
+        if value.get("type") in CALLS and value.get("name"):
+            yield text(value["name"])
+        for call in listed(value.get("tool_calls")):
+            inner = mapping(call)
+            yield from filter(None, [text(mapping(inner.get("function")).get("name") or inner.get("name"))])
+        for key in (*ANSWERS, "parts", "content"):
+            deeper = value.get(key)
+            if isinstance(deeper, (list, Mapping)) or key == "message":
+                yield from _called(structured(deeper), depth - 1)
+
+
+def asked(value: Any) -> str:
+    """What the user asked last, of messages, of a function's arguments or of a bare string."""
+    found = structured(value)
+    if isinstance(found, str):
+        return text(found)
+    if isinstance(found, Mapping):
+        for key in QUESTIONS:
+            if found.get(key):
+                return asked(found[key])
+        words = [each for each in found.values() if isinstance(each, str)]
+        return text(words[0]) if len(words) == 1 else ""
+    return next(filter(None, map(_user_text, reversed(listed(found)))), "")
+
+
+def _user_text(message: Any) -> str:
+    if isinstance(message, (list, tuple)):  # a batch of one, or a pair of role and text
+        pair = len(message) == 2 and message[0] in ("user", "human")
+        return _words(message[1]) if pair else asked(list(message))
+    told = mapping(message)
+    told = mapping(told.get("message") or told.get("kwargs") or told)
+    role = told.get("role") or told.get("type")
+    words = told.get("content") or told.get("contents") or told.get("parts")
+    return _words(words) if isinstance(role, str) and role in USERS else ""
+
+
+def _words(content: Any) -> str:
+    if isinstance(content, str):
+        return text(content).strip()
+    parts = [mapping(mapping(part).get("message_content") or part) for part in listed(content)]
+    found = [part.get("text") or part.get("content") for part in parts if part.get("type") in ("text", "input_text")]
+    return "\n".join(text(each) for each in found if isinstance(each, str)).strip()

@@ -1,0 +1,146 @@
+"""Where each trace format keeps what the span table holds: the one list of attribute and field names.
+
+The conventions of tracers still move, so their names are plain strings here and nowhere else. Under one column the
+first name that a span has is read. A dot goes one level down in records that are nested.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+Names: TypeAlias = dict[str, tuple[str, ...]]
+
+OTEL: Names = {
+    "kind": ("gen_ai.operation.name",),
+    "tool": ("gen_ai.tool.name",),
+    "agent": ("gen_ai.agent.name", "agent_name"),
+    "model": ("gen_ai.request.model", "gen_ai.response.model"),
+    "conversation": ("gen_ai.conversation.id", "session.id"),
+    "error": ("error.type",),
+    "text": ("gen_ai.input.messages", "pydantic_ai.all_messages"),
+    "offered": ("gen_ai.tool.definitions", "model_request_parameters"),
+    "requested": ("gen_ai.output.messages",),
+    "call_id": ("gen_ai.tool.call.id",),
+    "input_tokens": ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"),
+    "cached_tokens": ("gen_ai.usage.cache_read.input_tokens", "gen_ai.usage.details.cache_read_tokens"),
+    "output_tokens": ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),
+}
+"""OpenTelemetry's GenAI conventions. Their older events are read too: `gen_ai.user.message`, `gen_ai.choice`,
+`gen_ai.client.inference.operation.details`; and `gen_ai.evaluation.result`."""
+
+OPENINFERENCE: Names = {
+    "kind": ("openinference.span.kind",),
+    "tool": ("tool.name",),
+    "agent": ("agent.name",),
+    "model": ("llm.model_name",),
+    "conversation": ("session.id",),
+    "text": ("llm.input_messages", "input.value"),
+    "offered": ("llm.tools",),
+    "requested": ("llm.output_messages",),
+    "call_id": ("tool_call.id", "tool.id"),
+    "input_tokens": ("llm.token_count.prompt",),
+    "cached_tokens": ("llm.token_count.prompt_details.cache_read",),
+    "output_tokens": ("llm.token_count.completion",),
+}
+
+OPENINFERENCE_MARK = "openinference.span.kind"
+OPENINFERENCE_KINDS = {"AGENT": "agent", "LLM": "model", "TOOL": "tool"}
+
+LANGSMITH: Names = {
+    "trace_id": ("trace_id",),
+    "span_id": ("id",),
+    "parent_id": ("parent_run_id",),
+    "kind": ("run_type",),
+    "name": ("name",),
+    "model": ("extra.metadata.ls_model_name", "extra.invocation_params.model"),
+    "conversation": (
+        "extra.metadata.session_id",
+        "extra.metadata.thread_id",
+        "extra.metadata.conversation_id",
+    ),
+    "start": ("start_time",),
+    "end": ("end_time",),
+    "error": ("error",),
+    "text": ("inputs",),
+    "offered": ("extra.invocation_params.tools", "extra.invocation_params.functions", "inputs.tools"),
+    "requested": ("outputs",),
+    "call_id": ("extra.tool_call_id", "outputs.output.tool_call_id"),
+    "success": ("feedback_stats",),
+    "input_tokens": ("prompt_tokens", "extra.metadata.usage_metadata.input_tokens"),
+    "cached_tokens": ("extra.metadata.usage_metadata.input_token_details.cache_read",),
+    "output_tokens": ("completion_tokens", "extra.metadata.usage_metadata.output_tokens"),
+}
+"""Runs. The field `session_id` is the project, not the conversation."""
+
+LANGFUSE: Names = {
+    "trace_id": ("traceId", "trace_id"),
+    "span_id": ("id",),
+    "parent_id": ("parentObservationId", "parent_observation_id"),
+    "kind": ("type",),
+    "name": ("name",),
+    "model": ("model", "providedModelName", "provided_model_name"),
+    "conversation": ("sessionId", "session_id", "trace.sessionId"),
+    "start": ("startTime", "start_time"),
+    "end": ("endTime", "end_time"),
+    "error": ("level",),
+    "text": ("input",),
+    "offered": ("toolDefinitions", "tool_definitions", "input.tools"),
+    "requested": ("toolCallNames", "tool_call_names", "output"),
+    "call_id": ("metadata.tool_call_id", "output.tool_call_id"),
+    "success": ("scores", "trace.scores"),
+    "input_tokens": ("usageDetails.input", "usage_details.input", "usage.input"),
+    "cached_tokens": (
+        "usageDetails.input_cached_tokens",
+        "usage_details.input_cached_tokens",
+        "usageDetails.cache_read_input_tokens",
+        "usage_details.cache_read_input_tokens",
+    ),
+    "output_tokens": ("usageDetails.output", "usage_details.output", "usage.output"),
+}
+"""Observations, of the API (camel case) and of blob storage (snake case)."""
+
+MLFLOW: Names = {
+    "kind": ("mlflow.spanType",),
+    "model": ("mlflow.llm.model",),
+    "conversation": ("mlflow.trace.session",),
+    "text": ("mlflow.spanInputs",),
+    "offered": ("mlflow.chat.tools", "mlflow.spanInputs"),
+    "requested": ("mlflow.spanOutputs",),
+    "call_id": ("tool_call_id",),
+    "success": ("assessments",),
+    "input_tokens": ("mlflow.chat.tokenUsage.input_tokens",),
+    "cached_tokens": ("mlflow.chat.tokenUsage.cache_read_input_tokens",),
+    "output_tokens": ("mlflow.chat.tokenUsage.output_tokens",),
+}
+"""Attributes of spans; `mlflow.trace.session` and `assessments` stand in the trace's info."""
+
+DECISION: Names = {
+    "ranked": ("camdf.ranking.names",),
+    "scores": ("camdf.ranking.scores",),
+    "explored": ("camdf.explored",),
+}
+"""A gate's decision: of the span event `camdf.decision`, or of a span's attributes or metadata."""
+
+SPAN: Names = {
+    "trace_id": ("traceId", "trace_id", "TraceId", "context.trace_id"),
+    "span_id": ("spanId", "span_id", "SpanId", "context.span_id"),
+    "parent_id": ("parentSpanId", "parent_span_id", "ParentSpanId", "parent_id"),
+    "name": ("name", "SpanName"),
+    "start": ("startTimeUnixNano", "start_time_unix_nano", "Timestamp", "start_time"),
+    "end": ("endTimeUnixNano", "end_time_unix_nano", "end_time"),
+    "duration": ("Duration", "duration_ns", "duration_time_unix_nano"),
+    "status": ("status.code", "status.status_code", "StatusCode", "status_code"),
+    "span_kind": ("span_kind",),
+    "attributes": ("attributes", "SpanAttributes", "span_attributes"),
+    "events": ("events", "Events", "events_json"),
+}
+"""What every OpenTelemetry span has, as OTLP JSON, the Python SDK, Phoenix, MLflow and Parquet tables call it."""
+
+OUTCOMES = frozenset(
+    {"success", "task_success", "task_completion", "outcome", "correct", "correctness", "pass", "passed", "resolved"}
+)
+"""Evaluations, feedback and scores of these names say whether a run succeeded; all others are ignored."""
+
+GOOD = frozenset({"true", "yes", "pass", "passed", "correct", "success", "resolved", "good", "complete"})
+BAD = frozenset({"false", "no", "fail", "failed", "incorrect", "failure", "unresolved", "bad", "incomplete"})
+"""How outcomes are worded. As a number, half and more is a success."""

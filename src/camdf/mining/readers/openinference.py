@@ -1,0 +1,89 @@
+"""OpenInference spans: OTLP exports of any collector, and Phoenix's own exports as JSON, JSONL or Parquet.
+
+Attributes are flat (`llm.tools.0.tool.json_schema`) where OpenTelemetry carries them and nested where Phoenix has
+unpacked them. Both are read flat.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from camdf.mining.readers.messages import asked, requested, tool_names
+from camdf.mining.readers.names import OPENINFERENCE, OPENINFERENCE_KINDS, OPENINFERENCE_MARK
+from camdf.mining.readers.values import lookup, structured, text
+
+if TYPE_CHECKING:
+    from camdf.mining.readers.otlp import Step
+
+MARK = OPENINFERENCE_MARK
+
+
+def fields(taken: Step) -> dict[str, Any]:
+    """The OpenInference conventions."""
+    flat = dict(_flat(taken.attributes, ""))
+    kind = OPENINFERENCE_KINDS.get(text(lookup(flat, OPENINFERENCE, "kind")).upper(), "other")
+    found = {column: lookup(flat, OPENINFERENCE, column) for column in OPENINFERENCE}
+    if kind == "model":
+        found["offered"] = _offered(_numbered(flat, "llm.tools"))
+        found["requested"] = requested(_messages(flat, "llm.output_messages")) or requested(flat.get("output.value"))
+    else:
+        found |= dict.fromkeys(("offered", "requested", "input_tokens", "cached_tokens", "output_tokens"))
+    return {
+        **{column: each for column, each in found.items() if column not in ("tool", "agent", "model")},
+        "kind": kind,
+        "name": text(found.get(kind)) or taken.name,
+        "error": taken.error,
+        "text": _text(flat) if kind in ("agent", "model") else "",
+    }
+
+
+def _text(flat: Mapping[str, Any]) -> str:
+    return asked(_messages(flat, "llm.input_messages")) or asked(structured(flat.get("input.value")))
+
+
+def _offered(tools: Mapping[int, dict[str, Any]]) -> tuple[str, ...]:
+    definitions = [tools[place].get("tool.json_schema") or tools[place].get("tool.name") for place in sorted(tools)]
+    return tool_names([each for each in definitions if each])
+
+
+def _messages(flat: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]:
+    found = _numbered(flat, prefix)
+    return [_message(found[place]) for place in sorted(found)]
+
+
+def _message(flat: dict[str, Any]) -> dict[str, Any]:
+    """One message as a chat API would have it, of the keys under `message.`."""
+    calls, parts = _numbered(flat, "message.tool_calls"), _numbered(flat, "message.contents")
+    words = [
+        {"type": part.get("message_content.type"), "text": part.get("message_content.text")}
+        for _, part in sorted(parts.items())
+    ]
+    names = [call.get("tool_call.function.name") for _, call in sorted(calls.items())]
+    return {
+        "role": flat.get("message.role"),
+        "content": flat.get("message.content") or words,
+        "tool_calls": [{"function": {"name": name}} for name in names if name],
+    }
+
+
+def _numbered(flat: Mapping[str, Any], prefix: str) -> dict[int, dict[str, Any]]:
+    """The keys under a prefix by the number that follows it: `llm.tools.0.tool.name` is `tool.name` of 0."""
+    found: dict[int, dict[str, Any]] = {}
+    pattern = re.compile(re.escape(prefix) + r"\.(\d{1,6})\.(.+)", flags=re.ASCII)
+    for key, value in flat.items():
+        if told := pattern.fullmatch(key):
+            found.setdefault(int(told[1]), {})[told[2]] = value
+    return found
+
+
+def _flat(value: Any, prefix: str) -> Iterator[tuple[str, Any]]:
+    """Nested attributes under dotted keys; a list of objects counts its places, a list of plain values is a value."""
+    nested = isinstance(value, (list, tuple)) and any(isinstance(each, Mapping) for each in value)
+    if nested or (isinstance(value, Mapping) and not prefix.endswith(("json_schema.", "metadata."))):
+        pairs = enumerate(value) if nested else value.items()
+        for key, each in pairs:
+            yield from _flat(each, f"{prefix}{key}.")
+    elif prefix:
+        yield prefix[:-1], value
