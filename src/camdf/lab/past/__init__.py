@@ -3,7 +3,8 @@
 from camdf.lab.past.calibration import CHAPTER as CALIBRATION
 from camdf.lab.past.cold_start import CHAPTER as COLD_START
 from camdf.lab.past.control_page import CHAPTER as CONTROL
+from camdf.lab.past.deployment import CHAPTER as DEPLOYMENT
 from camdf.lab.past.frontier_page import CHAPTER as FRONTIER
 
-CHAPTERS = (FRONTIER, CALIBRATION, CONTROL, COLD_START)
+CHAPTERS = (FRONTIER, CALIBRATION, CONTROL, COLD_START, DEPLOYMENT)
 """In the order of the page."""
