@@ -13,6 +13,7 @@ from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf.policies.camdf import CAMDF, AggregateOnlyDF, CAMDFLite, GapRegression
 from camdf.policies.cold_start import cold_start
 from camdf.policies.control import pressure_for_budget, pressure_for_sufficiency
+from camdf.policies.label_noise import LabelNoise, estimate_label_noise
 from camdf.policies.linear import MissingExtraError
 from camdf.policies.oracle import prefix_oracle
 from camdf.policies.predicates import LargestGap, PlugIn, ScoreAtLeast, ScoreMass
@@ -43,6 +44,7 @@ __all__ = [
     "GapRegression",
     "Interval",
     "KeywordRule",
+    "LabelNoise",
     "LargestGap",
     "LoggedTasks",
     "MissingExtraError",
@@ -64,6 +66,7 @@ __all__ = [
     "__version__",
     "cold_start",
     "dispersed",
+    "estimate_label_noise",
     "load",
     "md5_base_costs",
     "paired_bootstrap",

@@ -15,6 +15,7 @@ from camdf.core.payoff import VALUES, Payoff
 from camdf.datasets.own import read
 from camdf.datasets.records import DataError
 from camdf.policies.artifact import ArtifactError, load, save
+from camdf.policies.label_noise import estimate_label_noise
 from camdf.policies.linear import MissingExtraError
 from camdf.policies.training import Training
 from camdf.scorers import BM25, Embeddings, Necessity, Scorer, ScorerError
@@ -66,6 +67,13 @@ def _parser() -> argparse.ArgumentParser:
     _add_payoff(evaluate, required=False)
     _add_splits(evaluate)
     evaluate.set_defaults(run=_evaluate)
+
+    curve = commands.add_parser("curve", help="say how many labelled tasks are enough: payoff by number of labels")
+    curve.add_argument("data", type=Path, help="logged tasks: .jsonl or .parquet")
+    curve.add_argument("-o", "--output", type=Path, help="where to draw it (.png, .svg or .pdf)")
+    _add_payoff(curve, required=True)
+    _add_splits(curve, default=20)
+    curve.set_defaults(run=_curve)
 
     calibrate = commands.add_parser("calibrate", help="find the cost pressure for a promised sufficiency or a budget")
     calibrate.add_argument("policy", type=Path, help="a by-set or by-depth policy that camdf saved (.json)")
@@ -133,8 +141,8 @@ def _add_payoff(parser: argparse.ArgumentParser, required: bool) -> None:
     parser.add_argument("--value", choices=sorted(VALUES), default="exact", help="what an acquired set is worth")
 
 
-def _add_splits(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--splits", type=int, default=30, help="how many train/test splits (default: 30)")
+def _add_splits(parser: argparse.ArgumentParser, default: int = 30) -> None:
+    parser.add_argument("--splits", type=int, default=default, help=f"how many train/test splits (default: {default})")
     parser.add_argument("--seed", type=int, default=0, help="seed of the splits (default: 0)")
 
 
@@ -167,7 +175,9 @@ def _fit(options: argparse.Namespace) -> int:
     policy = make().fit(train, payoff, validation)
     means = {name: assessment.outcomes.mean(name) for name in assessment.outcomes.values}
     groups = len(set(logged.groups.tolist()))
-    save(policy, options.output, Training(logged.digest(), len(logged), groups, len(validation), None, means))
+    noise = estimate_label_noise(logged)
+    save(policy, options.output, Training(logged.digest(), len(logged), groups, len(validation), noise.rate, means))
+    print(f"at most about {noise.rate:.1%} of labels look wrong (95% interval up to {noise.at_most:.1%})")
     print(f"wrote {options.output}")
     return 0
 
@@ -191,6 +201,25 @@ def _evaluate(options: argparse.Namespace) -> int:
     if training is not None and training.data_sha256 == logged.digest():
         print("\nThis policy was fitted on these very tasks, which flatters it. Evaluate it on tasks it has not seen.")
     print(f"\n{options.policy} {assessment.verdict}")
+    return 0
+
+
+def _curve(options: argparse.Namespace) -> int:
+    from camdf.lab.curve import curve_picture, draw_steps, points_of, replay_steps, table, verdict
+    from camdf.lab.progress import progress
+
+    logged, payoff = read(options.data), _payoff(options)
+    if options.output is not None and options.output.suffix not in (".png", ".svg", ".pdf"):
+        raise ValueError(f"The output must end in .png, .svg or .pdf. Got {options.output.name!r} instead.")
+    steps = draw_steps(logged, options.splits, options.seed)
+    with progress("fits of three policies") as report:
+        points = points_of(replay_steps(logged, payoff, steps, report), steps)
+    _describe(logged, payoff)
+    print(table(points))
+    if options.output is not None:
+        curve_picture(points).savefig(options.output, dpi=200)
+        print(f"wrote {options.output}")
+    print(f"\n{verdict(points)}")
     return 0
 
 

@@ -81,13 +81,17 @@ class Cell:
         )
 
     def _with_noise(self, logged: LoggedTasks, split: int) -> LoggedTasks:
-        rng = np.random.default_rng([self.seed, split, 1])
-        return flipped(logged, self.noise, rng)
+        return noisy(logged, self.noise, self.seed, split)
 
     def _at_random_costs(self, logged: LoggedTasks, split: int) -> LoggedTasks:
         tools = datasets.tools(self.domain)
         base = np.random.default_rng([self.seed, split, 2]).uniform(0.5, 2.0, size=len(tools))
         return logged.with_costs(dispersed(dict(zip(tools, base.tolist(), strict=True)), self.dispersion))
+
+
+def noisy(logged: LoggedTasks, probability: float, seed: int, split: int) -> LoggedTasks:
+    """The labels that one split learns from: the same flips at every price and payoff."""
+    return flipped(logged, probability, np.random.default_rng([seed, split, 1])) if probability else logged
 
 
 def flipped(logged: LoggedTasks, probability: float, rng: np.random.Generator) -> LoggedTasks:

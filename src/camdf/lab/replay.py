@@ -85,6 +85,7 @@ def replay(
 ) -> Outcomes:
     """Fit every policy anew on each split and measure it on the test tasks; the prefix oracle stands beside them.
 
+    Where a split has no validation tasks, policies choose on the training tasks.
     `training` changes what is learned from (label noise, say) and `pricing` what tools cost, each by the split's
     number; tests are always measured on true labels.
     """
@@ -103,7 +104,8 @@ def replay(
             pooled[name].append(values[:, 0])
 
         for name, make in policies.items():
-            record(name, make().fit(train, payoff, validation).decide(test.rankings, payoff))
+            policy = make().fit(train, payoff, validation if len(validation) else None)
+            record(name, policy.decide(test.rankings, payoff))
         record(ORACLE, prefix_oracle(test, payoff))
     with np.errstate(invalid="ignore"):
         values = {name: total / appearances[:, None] for name, total in totals.items()}

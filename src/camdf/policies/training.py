@@ -6,6 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from camdf.policies.label_noise import estimate_label_noise
+from camdf.policies.linear import MissingExtraError
+
 if TYPE_CHECKING:
     from camdf.core.payoff import Payoff
     from camdf.core.rankings import LoggedTasks
@@ -21,6 +24,8 @@ class Training:
     groups: int = 0
     validation_tasks: int = 0
     label_noise: float | None = None
+    """The `rate` of `estimate_label_noise`, an upper bound on the share of flipped labels; None where not known."""
+
     validation_payoff: dict[str, float] = field(default_factory=dict)
     """Mean payoff on held-out tasks: this policy's, and that of each baseline it was compared with, by name."""
 
@@ -33,7 +38,10 @@ class Training:
         validation: LoggedTasks,
         baselines: Iterable[Policy] = (),
     ) -> Training:
-        """Measure a fitted policy, and fitted baselines of other kinds beside it, on the validation tasks."""
+        """Measure a fitted policy, and fitted baselines of other kinds beside it, on the validation tasks.
+
+        The label noise of `logged` is estimated where scikit-learn is installed.
+        """
         measured: dict[str, float] = {}
         for each in (policy, *baselines):
             if each.kind in measured:
@@ -43,4 +51,8 @@ class Training:
                 )
             acquired = each.decide(validation.rankings, payoff).acquired
             measured[each.kind] = float(payoff.of(validation, acquired).mean())
-        return cls(logged.digest(), len(logged), len(set(logged.groups.tolist())), len(validation), None, measured)
+        try:
+            noise = estimate_label_noise(logged).rate
+        except MissingExtraError:
+            noise = None
+        return cls(logged.digest(), len(logged), len(set(logged.groups.tolist())), len(validation), noise, measured)

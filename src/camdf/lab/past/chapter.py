@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
+import numpy as np
+
 from camdf.lab.replay import Outcomes
 from camdf.lab.results import DIGEST
 from camdf.lab.running import Job
@@ -49,6 +51,19 @@ class Chapter:
 
     pictures: Callable[[Rows], dict[str, Picture]]
     """What it draws, by file stem."""
+
+
+def differing(before: Rows, now: Rows, place: Sequence[str], figures: Sequence[str]) -> list[str]:
+    """Where figures measured again differ from the stored ones, in words; the columns of `place` tell rows apart."""
+    known = {tuple(row[name] for name in place): row for row in before}
+    found = []
+    for row in now:
+        where = tuple(row[name] for name in place)
+        for name in figures:
+            then, again = (float(each.get(name, "nan")) for each in (known.get(where, {}), row))
+            if not np.isclose(then, again, rtol=0, atol=AGREEMENT, equal_nan=True):
+                found.append(f"{where} {name}: stored {then:.6f}, now {again:.6f}")
+    return found
 
 
 def store(folder: Path, name: str, rows: Rows) -> Rows:

@@ -7,7 +7,7 @@ so the whole grid is an hour on two cores. The best of five simple rules, picked
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any
@@ -17,9 +17,9 @@ import numpy as np
 from camdf import datasets
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import Bools, Floats, LoggedTasks
-from camdf.core.resampling import paired_bootstrap
+from camdf.lab.cells import noisy
 from camdf.lab.contestants import CONTESTANTS
-from camdf.lab.past.chapter import AGREEMENT, Row, Rows, Run
+from camdf.lab.past.chapter import Row, Rows, Run, differing
 from camdf.lab.replay import ORACLE, Outcomes, measured
 from camdf.lab.splits import draw_splits
 from camdf.policies.base import Policy
@@ -29,31 +29,33 @@ BASELINES = ("fixed-k", "score-threshold", "score-per-cost", "predict", "constan
 DEFAULT, PAPER = "by-set", "cam-df"
 ON_POLICY, BY_DEPTH = "cam-df, on-policy", "by-depth"
 FITTED_ONCE = (BY_DEPTH, DEFAULT)
-"""No price enters these: one fit a split and value serves every pressure and dispersion."""
+"""No price enters these: one fit a split serves every pressure and dispersion, and the default's both values too."""
 
 POLICIES = (*BASELINES, PAPER, "cam-df-lite", ON_POLICY, BY_DEPTH, DEFAULT)
+PLACE = ("domain", "scorer", "splits", "value", "cost_pressure", "dispersion")
 LONG_LISTS = ("bfcl-multi-turn", "livemcpbench", "seal-tools")
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """One domain under one ranking, all cells, over random or grouped splits."""
+    """One domain under one ranking, all cells, over random or grouped splits.
+
+    `noise` flips each listed tool's membership in the training and validation labels with that probability; tests keep
+    the true ones.
+    """
 
     domain: str
     scorer: str
     grouped: bool = False
     splits: int = 10
     seed: int = 0
+    noise: float = 0.0
+    policies: tuple[str, ...] = POLICIES
 
     @property
     def key(self) -> str:
         """Everything that determines the outcome, as one line of JSON."""
-        return json.dumps({"sweep": asdict(self), "policies": self.policies}, sort_keys=True)
-
-    @property
-    def policies(self) -> tuple[str, ...]:
-        """All but the iterated target on seal-tools: up to ten fits of 37,000 states, 240 times over."""
-        return tuple(name for name in POLICIES if not (name == ON_POLICY and self.domain == "seal-tools"))
+        return json.dumps(asdict(self), sort_keys=True)
 
     @property
     def cells(self) -> list[tuple[str, float, float]]:
@@ -67,17 +69,20 @@ class Sweep:
         tasks = priced[0.0]
         totals: dict[str, Floats] = {}
         appearances = np.zeros(len(tasks))
-        for split in draw_splits(tasks, self.splits, self.seed, grouped=self.grouped):
+        for number, split in enumerate(draw_splits(tasks, self.splits, self.seed, grouped=self.grouped)):
             appearances[split.test] += 1
+            taught = {d: noisy(logged, self.noise, self.seed, number) for d, logged in priced.items()}
             once: dict[tuple[str, str], Policy] = {}
             for cell in self.cells:
                 value, pressure, dispersion = cell
                 payoff = Payoff(pressure, value)
-                train, validation, test = (priced[dispersion].take(rows) for rows in split)
+                train, validation = (taught[dispersion].take(rows) for rows in split[:2])
+                test = priced[dispersion].take(split.test)
                 for name in self.policies:
-                    policy = once.get((name, value)) or CONTESTANTS[name]().fit(train, payoff, validation)
+                    serves = (name, "any" if name == DEFAULT else value)
+                    policy = once.get(serves) or CONTESTANTS[name]().fit(train, payoff, validation)
                     if name in FITTED_ONCE:
-                        once[name, value] = policy
+                        once[serves] = policy
                     acquired = policy.decide(test.rankings, payoff).acquired
                     _add(totals, in_cell(cell, name), split.test, len(tasks), test, payoff, acquired)
                 oracle = prefix_oracle(test, payoff).acquired
@@ -99,14 +104,22 @@ def in_cell(cell: tuple[str, float, float], policy: str) -> str:
     return f"{value} {pressure:g} {dispersion:g}: {policy}"
 
 
-def sweeps() -> list[Sweep]:
-    """The grid: every domain and ranking, and again with grouped splits where groups exist; the slowest first."""
+def sweeps(policies: Sequence[str] = POLICIES, noise: float = 0.0) -> list[Sweep]:
+    """The grid: every domain and ranking, and again with grouped splits where groups exist; the slowest first.
+
+    The iterated target is left out on seal-tools: up to ten fits of 37,000 states, 240 times over.
+    """
     found = []
     for domain in sorted(datasets.DOMAINS, key=lambda domain: -domain.tasks):
-        splits = 5 if domain.name == "seal-tools" else 10
+        large = domain.name == "seal-tools"
+        splits, run = 5 if large else 10, tuple(name for name in policies if not (large and name == ON_POLICY))
         groups = datasets.load(domain.name).groups
         kinds = (False, True) if len(set(groups.tolist())) < domain.tasks else (False,)
-        found += [Sweep(domain.name, scorer, grouped, splits) for grouped in kinds for scorer in domain.scorers]
+        found += [
+            Sweep(domain.name, scorer, grouped, splits, noise=noise, policies=run)
+            for grouped in kinds
+            for scorer in domain.scorers
+        ]
     return found
 
 
@@ -117,29 +130,19 @@ def rows_of(sweep: Sweep, outcomes: Outcomes) -> list[Row]:
         means: dict[str, float] = dict.fromkeys(POLICIES, np.nan)
         means |= {name: outcomes.mean(in_cell(cell, name)) for name in (*sweep.policies, ORACLE)}
         best = max(BASELINES, key=lambda name: means[name])
-        default = outcomes.values[in_cell(cell, DEFAULT)][:, 0]
         margins: dict[str, float] = {}
         for suffix, other in (("baseline", best), ("camdf", PAPER)):
-            paired = default - outcomes.values[in_cell(cell, other)][:, 0]
-            interval = paired_bootstrap(paired, np.random.default_rng(0), groups=outcomes.groups)
+            interval = outcomes.difference(in_cell(cell, DEFAULT), in_cell(cell, other), by_group=True)
             end = "" if suffix == "baseline" else "_camdf"
             margins |= {f"default_minus_{suffix}": interval.mean, f"lo{end}": interval.low, f"hi{end}": interval.high}
-        value, pressure, dispersion = cell
-        rows.append(
-            {
-                "domain": sweep.domain,
-                "scorer": sweep.scorer,
-                "splits": "grouped" if sweep.grouped else "random",
-                "value": value,
-                "cost_pressure": pressure,
-                "dispersion": dispersion,
-                "n_tasks": len(outcomes.task_ids),
-                **means,
-                "baseline": best,
-                **margins,
-            }
-        )
+        place = dict(zip(PLACE, place_of(sweep, cell), strict=True))
+        rows.append({**place, "n_tasks": len(outcomes.task_ids), **means, "baseline": best, **margins})
     return rows
+
+
+def place_of(sweep: Sweep, cell: tuple[str, float, float]) -> tuple[str | float, ...]:
+    """What tells a cell from the others of the grid: the values of `PLACE`."""
+    return sweep.domain, sweep.scorer, "grouped" if sweep.grouped else "random", *cell
 
 
 def measure(run: Run) -> Rows:
@@ -154,24 +157,17 @@ def recheck(rows: Rows, seed: int, run: Run) -> list[str]:
 
 def disagreements(stored: Rows, outcomes: Mapping[Sweep, Outcomes]) -> list[str]:
     """Where recomputed sweeps differ from the stored rows, in words."""
-    place = ("domain", "scorer", "splits", "value", "cost_pressure", "dispersion")
-    before = {tuple(row[name] for name in place): row for row in stored}
-    found = []
-    for sweep, again in outcomes.items():
-        for row in rows_of(sweep, again):
-            where = tuple(row[name] for name in place)
-            found += [
-                f"{where} {name}: stored {before[where][name]:.6f}, now {row[name]:.6f}"
-                for name in (*sweep.policies, ORACLE)
-                if abs(before[where][name] - row[name]) > AGREEMENT
-            ]
-    return found
+    return [
+        line
+        for sweep, again in outcomes.items()
+        for line in differing(stored, rows_of(sweep, again), PLACE, (*sweep.policies, ORACLE))
+    ]
 
 
-def sample(count: int, seed: int) -> list[Sweep]:
+def sample(count: int, seed: int, policies: Sequence[str] = POLICIES, noise: float = 0.0) -> list[Sweep]:
     """Some of the sweeps over domains of at most 100 tasks, which take seconds each."""
     small = {domain.name for domain in datasets.DOMAINS if domain.tasks <= 100}
-    quick = [sweep for sweep in sweeps() if sweep.domain in small]
+    quick = [sweep for sweep in sweeps(policies, noise) if sweep.domain in small]
     return [quick[i] for i in np.random.default_rng(seed).permutation(len(quick))[:count]]
 
 

@@ -1,0 +1,123 @@
+"""Wrong labels: what a noisy sweep learns from, the estimate of label noise, and what the stored studies say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import camdf
+from camdf import LoggedTasks, Payoff, datasets
+from camdf.cli import main
+from camdf.lab.cells import Cell, flipped
+from camdf.lab.past import noise, noise_estimate
+from camdf.lab.past.chapter import differing, stored
+from camdf.lab.past.frontier import DEFAULT, PAPER, Sweep, in_cell
+from camdf.lab.past.noise import THRESHOLD
+from camdf.policies.label_noise import FEWEST_LABELS, LabelNoise, estimate_label_noise, upper_end
+
+ROOT = Path(__file__).parents[1]
+NOISY = Sweep("airline", "claude", splits=4, noise=0.1, policies=noise.POLICIES)
+
+
+def sure_world(tasks: int, noise: float) -> LoggedTasks:
+    """Ten tools a task, required where the score is above 0.5, with some labels flipped."""
+    rng = np.random.default_rng(0)
+    records = []
+    for number in range(tasks):
+        scores = {f"t{j}": float(score) for j, score in enumerate(rng.random(10))}
+        records.append(
+            {"task_id": str(number), "scores": scores, "required": [t for t, s in scores.items() if s > 0.5]}
+        )
+    return flipped(LoggedTasks.from_records(records), noise, rng)
+
+
+def test_a_noisy_sweep_pays_what_a_noisy_cell_of_the_lab_pays() -> None:
+    swept = NOISY.run()
+    cell = Cell("airline", "claude", noise.POLICIES, "exact", 0.12, 1.0, noise=0.1, splits=4).run()
+    for name in noise.POLICIES:
+        assert np.allclose(swept.values[in_cell(("exact", 0.12, 1.0), name)], cell.values[name])
+
+
+def test_a_row_has_the_margins_of_its_means_and_their_intervals() -> None:
+    outcomes = NOISY.run()
+    for row in noise.rows_of(NOISY, outcomes):
+        assert row["noise"] == 0.1
+        assert row["default_minus_score_per_cost"] == pytest.approx(row[DEFAULT] - row[THRESHOLD])
+        assert row["camdf_minus_score_per_cost"] == pytest.approx(row[PAPER] - row[THRESHOLD])
+        assert row["default_minus_camdf"] == pytest.approx(row[DEFAULT] - row[PAPER])
+        for end in ("", "_paper", "_camdf"):
+            assert row[f"lo{end}"] <= row[f"hi{end}"]
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.05, 0.2])
+def test_the_estimate_finds_the_flips_of_a_world_without_ambiguity(rate: float) -> None:
+    found = estimate_label_noise(sure_world(200, rate))
+    assert found.rate == pytest.approx(rate, abs=0.03)
+    assert found.rate <= found.at_most < found.rate + 0.08
+    assert found.labels >= FEWEST_LABELS
+
+
+def test_more_flips_are_never_estimated_as_fewer() -> None:
+    logged = datasets.load("telecom", "claude")
+    rates = [
+        estimate_label_noise(flipped(logged, share, np.random.default_rng(1))).rate for share in (0.0, 0.05, 0.1, 0.2)
+    ]
+    assert rates == sorted(rates)
+
+
+def test_ambiguity_looks_like_noise_so_the_estimate_is_an_upper_bound() -> None:
+    hopeless = sure_world(150, 0.5)
+    assert 0.3 < estimate_label_noise(hopeless).rate < 0.6
+
+
+def test_without_labels_the_estimate_knows_nothing() -> None:
+    empty = LoggedTasks.from_records([{"scores": {}, "required": []}, {"scores": {}, "required": []}])
+    assert estimate_label_noise(empty) == LabelNoise(0.0, 1.0, 0)
+
+
+def test_a_share_lies_below_its_upper_end_which_falls_with_the_number_of_cases() -> None:
+    for share in (0.0, 0.1, 0.5):
+        assert 1 > upper_end(share, 10) > upper_end(share, 1000) > share
+
+
+def test_fit_and_training_write_the_estimate_into_the_policy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logged, payoff = datasets.load("airline", "claude", dispersion=1.0), Payoff(0.12)
+    datasets.write_jsonl(logged, tmp_path / "logged.jsonl")
+    output = tmp_path / "policy.json"
+    fit = ["fit", str(tmp_path / "logged.jsonl"), "-o", str(output), "--cost-pressure", "0.12", "--splits", "4"]
+    assert main([*fit, "--policy", "fixed-k"]) == 0
+    estimate = estimate_label_noise(logged)
+    assert json.loads(output.read_text())["training"]["label_noise"] == estimate.rate
+    assert f"at most about {estimate.rate:.1%} of labels look wrong" in capsys.readouterr().out
+    policy = camdf.FixedK().fit(logged, payoff)
+    assert camdf.Training.of(policy, logged, payoff, logged).label_noise == estimate.rate
+
+
+def test_the_stored_check_finds_little_bias_and_a_bound_that_nearly_always_holds() -> None:
+    rows = stored(ROOT / "results", "noise_estimate")
+    assert len({(row["domain"], row["scorer"]) for row in rows}) == 22
+    for injected, found in noise_estimate.summary(rows).items():
+        assert abs(found["bias"]) < 0.006, injected
+        assert found["spread"] < 0.04, injected
+        assert found["holds"] > 0.94, injected
+
+
+def test_a_changed_estimate_is_noticed() -> None:
+    rows = [dict(row) for row in stored(ROOT / "results", "noise_estimate")]
+    place = ("domain", "scorer", "injected", "draw")
+    assert differing(rows, rows[:40], place, ("rate", "at_most")) == []
+    changed = [{**row, "rate": row["rate"] + 0.001} for row in rows[:1]]
+    assert "rate: stored" in differing(rows, changed, place, ("rate", "at_most"))[0]
+    assert "stored nan" in differing(rows[1:], rows[:1], place, ("rate",))[0]
+
+
+def test_without_scikit_learn_training_says_nothing_of_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "sklearn", None)
+    logged, payoff = datasets.load("airline", "claude"), Payoff(0.12)
+    policy = camdf.FixedK().fit(logged, payoff)
+    assert camdf.Training.of(policy, logged, payoff, logged).label_noise is None
