@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import islice
 from os import PathLike
 from pathlib import Path
+from shutil import rmtree
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 File: TypeAlias = "str | PathLike[str]"
+Report: TypeAlias = Callable[[int, int, float], None]
 Source: TypeAlias = "File | Sequence[File] | pa.Table | pl.DataFrame"
 
 SPANS_AT_A_TIME = 2_500_000
@@ -31,23 +34,41 @@ NEEDED = ("trace_id", "span_id", "parent_id", "kind")
 """The columns without which a table is no span table."""
 
 
-class Parts:
-    """A source of spans in `total` parts, each read when it is asked for, with the types of the schema.
+def in_parts(
+    source: Source, columns: Sequence[str], at_a_time: int = SPANS_AT_A_TIME, report: Report | None = None
+) -> Iterator[pl.DataFrame]:
+    """The spans of a source with the types of the schema, in parts of about `at_a_time`, no trace in two of them.
 
-    A column that a file lacks is empty; nulls become "" and empty lists, and empty names in a list are dropped.
+    A column that a file lacks is empty, and nulls become "" and empty lists. What does not fit in one part is first
+    written by part into a temporary folder, about as large as the source, so that everything is read twice and not once
+    a part. `report(done, total, seconds left)` is called on the way.
     """
+    polars = load_polars()
+    table = polars.concat([_typed(each, columns) for each in _tables(source)])
+    rows = table.select(polars.len()).collect(engine="streaming").item()
+    total = -(-rows // at_a_time)
+    begun = time.monotonic()
 
-    def __init__(self, source: Source, columns: Sequence[str], at_a_time: int = SPANS_AT_A_TIME) -> None:
-        polars = load_polars()
-        self._table = polars.concat([_typed(table, columns) for table in _tables(source)])
-        rows = self._table.select(polars.len()).collect(engine="streaming").item()
-        self.total = max(1, -(-rows // at_a_time))
+    def done(steps: int) -> None:
+        if report is not None:
+            report(steps, 2 * total, (time.monotonic() - begun) / steps * (2 * total - steps))
 
-    def __iter__(self) -> Iterator[pl.DataFrame]:
-        number = load_polars().col("trace_id").hash(seed=0) % self.total
-        for part in range(self.total):
-            some = self._table if self.total == 1 else self._table.filter(number == part)
-            yield some.collect(engine="streaming")
+    if total < 2:
+        yield table.collect(engine="streaming")
+        return
+    part = polars.col("trace_id").hash(seed=0) % total
+    with TemporaryDirectory(prefix="camdf-parts-") as scratch:
+        for number in range(total):
+            some = table.slice(number * at_a_time, at_a_time).collect(engine="streaming")
+            for (key,), rest in some.with_columns(part=part).partition_by("part", as_dict=True).items():
+                folder = Path(scratch) / str(key)
+                folder.mkdir(exist_ok=True)
+                rest.drop("part").write_parquet(folder / f"{number}.parquet", compression="lz4", statistics=False)
+            done(number + 1)
+        for number, folder in enumerate(sorted(Path(scratch).iterdir()), start=1):
+            yield polars.read_parquet(folder / "*.parquet", glob=True)
+            rmtree(folder)
+            done(total + number)
 
 
 @contextmanager

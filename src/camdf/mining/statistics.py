@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from camdf.mining.parts import SPANS_AT_A_TIME, Parts, Source, load_polars
+from camdf.mining.parts import SPANS_AT_A_TIME, Source, in_parts, load_polars
 from camdf.mining.tasks import SCALARS, dedupe, own
 from camdf.prices import ToolStatistics
 
@@ -47,7 +47,7 @@ def tool_statistics(source: Source, at_a_time: int = SPANS_AT_A_TIME) -> dict[st
             timed=microseconds.count().cast(polars.Int64),
             microseconds=microseconds.sum(),
         )
-        for spans in Parts(source, SCALARS, at_a_time)
+        for spans in in_parts(source, SCALARS, at_a_time)
     ]
     whole = polars.concat(found).group_by("name").sum().sort("name")
     return {
@@ -61,7 +61,7 @@ def usage(source: Source, at_a_time: int = SPANS_AT_A_TIME) -> Usage:
     polars = load_polars()
     called = (polars.col("kind") == "model") & polars.col("owner").is_not_null()
     seen = Counter[str]()
-    for spans in Parts(source, SCALARS, at_a_time):
+    for spans in in_parts(source, SCALARS, at_a_time):
         calls = own(dedupe(spans)).filter(called)
         counted = calls.filter(polars.col("input_tokens") > 0)
         cached = polars.min_horizontal(polars.col("cached_tokens").fill_null(0).clip(0), "input_tokens")

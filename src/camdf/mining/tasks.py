@@ -29,23 +29,20 @@ from __future__ import annotations
 
 import hashlib
 import re
-import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from camdf.core.rankings import LoggedTasks, Rankings
 from camdf.datasets.records import DataError
-from camdf.mining.parts import SPANS_AT_A_TIME, Parts, Source, load_polars
+from camdf.mining.parts import SPANS_AT_A_TIME, Report, Source, in_parts, load_polars
 from camdf.mining.spans import COLUMNS
 
 if TYPE_CHECKING:
     import polars as pl
-
-Report: TypeAlias = Callable[[int, int, float], None]
 
 SCALARS = tuple(name for name, kind in COLUMNS.items() if kind in ("text", "whole", "truth") and name != "text")
 LISTS = tuple(name for name, kind in COLUMNS.items() if kind in ("texts", "numbers"))
@@ -150,31 +147,36 @@ def mine(
     """Tasks from spans: Parquet files of the span table (one, a folder, a list), or the table itself.
 
     Runs without a recorded outcome count as successes unless `require_outcome`. Text is read only `with_text`, and only
-    then do near-copies outside of any conversation share a group. `report(done, total, seconds left)` is called after
-    each part of about `at_a_time` spans.
+    then do near-copies outside of any conversation share a group. About `at_a_time` spans are in memory together, and
+    `report(done, total, seconds left)` is called on the way.
     """
-    parts = Parts(source, [name for name in COLUMNS if with_text or name != "text"], at_a_time)
-    begun, seen, tasks = time.monotonic(), Counter[str](), []
-    for number, spans in enumerate(parts, start=1):
-        distinct = dedupe(spans)
-        owned = own(distinct)
-        runs = gather(owned, discovery)
-        tasks.append(keep(runs, require_outcome))
-        fine = ~runs["failed"]
-        seen.update(
-            spans=len(spans),
-            nameless=(nameless := len(spans) - len(_named(spans))),
-            duplicates=len(spans) - nameless - len(distinct),
-            unowned=owned["owner"].null_count(),
-            runs=len(runs),
-            failed=len(runs.filter("failed")),
-            unsuccessful=len(runs.filter(fine & runs["success"].eq_missing(False))),
-            unknown=len(runs.filter(fine & runs["success"].is_null())),
-        )
-        if report is not None:
-            report(number, parts.total, (time.monotonic() - begun) / number * (parts.total - number))
+    columns = [name for name in COLUMNS if with_text or name != "text"]
+    seen, tasks = Counter[str](), []
+    for spans in in_parts(source, columns, at_a_time, report):
+        some, counts = _mine_part(spans, require_outcome, discovery)
+        del spans  # before the next part is read
+        tasks.append(some)
+        seen.update(counts)
     table = load_polars().concat(tasks).sort("time", "task_id", nulls_last=True)
     return Mined(table, **seen, require_outcome=require_outcome)
+
+
+def _mine_part(spans: pl.DataFrame, require_outcome: bool, discovery: str) -> tuple[pl.DataFrame, dict[str, int]]:
+    distinct = dedupe(spans)
+    owned = own(distinct)
+    runs = gather(owned, discovery)
+    success = runs["success"].filter(~runs["failed"])
+    nameless = len(spans) - len(_named(spans.select(SPAN)))
+    return keep(runs, require_outcome), {
+        "spans": len(spans),
+        "nameless": nameless,
+        "duplicates": len(spans) - nameless - len(distinct),
+        "unowned": owned["owner"].null_count(),
+        "runs": len(runs),
+        "failed": len(runs) - len(success),
+        "unsuccessful": len(success.filter(success.eq_missing(False))),
+        "unknown": success.null_count(),
+    }
 
 
 def logged_tasks(mined: pl.DataFrame, prices: Mapping[str, float] | None = None) -> LoggedTasks:
@@ -245,8 +247,9 @@ def own(spans: pl.DataFrame) -> pl.DataFrame:
         agent=polars.when(agent).then("span_id").max(),
         thread=polars.when(conversation != "").then(conversation).min().fill_null(""),
     )
-    spans = spans.join(traces, on="trace_id")
-    several = spans.filter(polars.col("agents") > 1).select(*SPAN, "parent_id", "kind")
+    # Joined beside the spans, not to them: copying their lists would take most of the time.
+    beside = spans.select(*SPAN, "parent_id", "kind").join(traces, on="trace_id", how="left", maintain_order="left")
+    several = _ancestors(beside.filter(polars.col("agents") > 1))
     owner = (
         polars.when(polars.col("agents") == 0)
         .then(polars.lit(""))
@@ -254,7 +257,8 @@ def own(spans: pl.DataFrame) -> pl.DataFrame:
         .then("agent")
         .otherwise("ancestor")
     )
-    return spans.join(_ancestors(several), on=SPAN, how="left").with_columns(owner=owner).drop("ancestor", "agent")
+    found = beside.join(several, on=SPAN, how="left", maintain_order="left").select("thread", owner=owner)
+    return spans.hstack(found)
 
 
 def _ancestors(spans: pl.DataFrame) -> pl.DataFrame:
@@ -277,7 +281,7 @@ def gather(owned: pl.DataFrame, discovery: str = DISCOVERY) -> pl.DataFrame:
     """One row a run: the columns of a task, and whether it `failed`."""
     polars = load_polars()
     col, when = polars.col, polars.when
-    spans = owned.filter(col("owner").is_not_null())
+    spans = owned.lazy().filter(col("owner").is_not_null())
     agent = col("span_id") == col("owner")
     top = agent | ((col("owner") == "") & (col("parent_id") == "") & (col("kind") == "other"))
     runs = spans.group_by(RUN).agg(
@@ -291,19 +295,22 @@ def gather(owned: pl.DataFrame, discovery: str = DISCOVERY) -> pl.DataFrame:
         is_run=(agent | (col("kind") == "model") | _is_tool()).any(),
     )
     runs = runs.filter("is_run")
-    requested = spans.join(runs.filter("has_tools"), on=RUN, how="anti")
-    for found in (_called(spans, requested, discovery), _offered(spans), _ranked(spans), _asked(spans)):
+    for found in (_called(spans, runs.filter("has_tools"), discovery), _offered(spans), _ranked(spans), _asked(spans)):
         runs = runs.join(found, on=RUN, how="left")
     task_id = polars.concat_str("trace_id", polars.lit("/"), "owner")
     conversation = when(col("conversation") != "").then("conversation").otherwise("thread")
     by_text = col("text").map_elements(text_group, return_dtype=polars.String)
-    return runs.with_columns(
-        col("offered", "ranked", "scores", "called").fill_null([]),
-        task_id=task_id,
-        conversation=conversation,
-        group=when(conversation != "").then(conversation).otherwise(polars.coalesce(by_text, task_id)),
-        text=col("text").fill_null(""),
-    ).select(*TASK, "failed")
+    return (
+        runs.with_columns(
+            col("offered", "ranked", "scores", "called").fill_null([]),
+            task_id=task_id,
+            conversation=conversation,
+            group=when(conversation != "").then(conversation).otherwise(polars.coalesce(by_text, task_id)),
+            text=col("text").fill_null(""),
+        )
+        .select(*TASK, "failed")
+        .collect()
+    )
 
 
 def keep(runs: pl.DataFrame, require_outcome: bool) -> pl.DataFrame:
@@ -323,13 +330,14 @@ def _is_tool() -> pl.Expr:
     return tool
 
 
-def _called(spans: pl.DataFrame, requested: pl.DataFrame, discovery: str) -> pl.DataFrame:
-    """Tools that ran without an error in `spans`, and those that a model asked for in `requested`, runs without any."""
+def _called(spans: pl.LazyFrame, with_tools: pl.LazyFrame, discovery: str) -> pl.LazyFrame:
+    """The tools that ran without an error; in all runs but those `with_tools`, the ones that a model asked for."""
     polars = load_polars()
     ran = spans.filter(_is_tool() & (polars.col("error") == "")).select(*RUN, called="name")
-    asked = requested.filter(polars.col("kind") == "model").select(*RUN, called="requested").explode("called")
+    requests = spans.filter(polars.col("kind") == "model").select(*RUN, called="requested")
+    asked = requests.join(with_tools, on=RUN, how="anti").explode("called")
     names = polars.col("called")
-    called: pl.DataFrame = (
+    called: pl.LazyFrame = (
         polars.concat([ran, asked])
         .filter((names != "") & ~names.str.contains(discovery))
         .group_by(RUN)
@@ -338,25 +346,22 @@ def _called(spans: pl.DataFrame, requested: pl.DataFrame, discovery: str) -> pl.
     return called
 
 
-def _offered(spans: pl.DataFrame) -> pl.DataFrame:
-    """What the model's requests offered, first seen first. A request that repeats the one before it adds nothing."""
+def _offered(spans: pl.LazyFrame) -> pl.LazyFrame:
+    """What the model's requests offered, first seen first."""
     polars = load_polars()
-    col, each = polars.col, polars.element()
-    requests = (
-        spans.filter((col("kind") == "model") & (col("offered").list.len() > 0))
-        .select(*RUN, *IN_ORDER, "offered")
-        .sort(*RUN, *IN_ORDER, nulls_last=True)
-    )
-    changed = polars.any_horizontal(col(name).ne_missing(col(name).shift()) for name in (*RUN, "offered"))
+    offered, each = polars.col("offered"), polars.element()
     return (
-        requests.filter(changed)
+        spans.filter((polars.col("kind") == "model") & (offered.list.len() > 0))
+        .select(*RUN, *IN_ORDER, "offered")
+        .sort(IN_ORDER, nulls_last=True)
+        .unique([*RUN, "offered"], keep="first", maintain_order=True)
         .group_by(RUN)
-        .agg(col("offered").explode())
-        .with_columns(col("offered").list.eval(each.filter(each != "")).list.unique(maintain_order=True))
+        .agg(offered.explode())
+        .with_columns(offered.list.eval(each.filter(each != "")).list.unique(maintain_order=True))
     )
 
 
-def _ranked(spans: pl.DataFrame) -> pl.DataFrame:
+def _ranked(spans: pl.LazyFrame) -> pl.LazyFrame:
     """The first usable ranking."""
     polars = load_polars()
     return (
@@ -369,11 +374,11 @@ def _ranked(spans: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _asked(spans: pl.DataFrame) -> pl.DataFrame:
+def _asked(spans: pl.LazyFrame) -> pl.LazyFrame:
     """The text of the agent span, else the first text of the run."""
     polars = load_polars()
-    if "text" not in spans.columns:
-        return spans.clear().select(*RUN, text="owner")
+    if "text" not in spans.collect_schema():
+        return spans.select(*RUN, text="owner").clear()
     return (
         spans.filter(polars.col("text") != "")
         .select(*RUN, *IN_ORDER, "text", within=polars.col("span_id") != polars.col("owner"))
