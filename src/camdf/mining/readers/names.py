@@ -66,9 +66,17 @@ LANGSMITH: Names = {
     "requested": ("outputs",),
     "call_id": ("extra.tool_call_id", "outputs.output.tool_call_id"),
     "success": ("feedback_stats",),
-    "input_tokens": ("prompt_tokens", "extra.metadata.usage_metadata.input_tokens"),
+    "input_tokens": (
+        "prompt_tokens",
+        "extra.metadata.usage_metadata.input_tokens",
+        "outputs.llm_output.token_usage.prompt_tokens",
+    ),
     "cached_tokens": ("extra.metadata.usage_metadata.input_token_details.cache_read",),
-    "output_tokens": ("completion_tokens", "extra.metadata.usage_metadata.output_tokens"),
+    "output_tokens": (
+        "completion_tokens",
+        "extra.metadata.usage_metadata.output_tokens",
+        "outputs.llm_output.token_usage.completion_tokens",
+    ),
 }
 """Runs. The field `session_id` is the project, not the conversation."""
 

@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     from camdf.mining.readers.otlp import Step
 
 MARK = OPENINFERENCE_MARK
+REDACTED = "__REDACTED__"
+"""What the instrumentors write where inputs or outputs are hidden."""
 
 
 def fields(taken: Step) -> dict[str, Any]:
     """The OpenInference conventions."""
-    flat = dict(_flat(taken.attributes, ""))
+    flat = {key: each for key, each in _flat(taken.attributes, "") if each != REDACTED}
     kind = OPENINFERENCE_KINDS.get(text(lookup(flat, OPENINFERENCE, "kind")).upper(), "other")
     found = {column: lookup(flat, OPENINFERENCE, column) for column in OPENINFERENCE}
     if kind == "model":

@@ -1,0 +1,679 @@
+"""Readers on small hand-made records. Real libraries' spans are in tests/frameworks/test_traces.py.
+
+LangSmith and Langfuse export from their services only: their records here are hand-made after the shapes that their
+documentation describes (LangSmith's run data format, Langfuse's API and blob storage fields), not captured from them.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from camdf.datasets.records import DataError
+from camdf.mining.readers import FORMATS, guess, read_spans
+from camdf.mining.readers import names as tables
+from camdf.mining.readers.values import Unreadable
+from camdf.mining.spans import COLUMNS, Span, arrow_schema, arrow_table
+from golden import openai_tool
+from pages import run_page
+
+PAGE = Path(__file__).parents[1] / "docs" / "traces.md"
+TASK = "What is the weather in Bern?"
+WEATHER, MAIL = openai_tool("get_weather", "Weather."), openai_tool("send_mail", "Mail.")
+TRACE, AGENT, MODEL, TOOL = (
+    "5b8efff798038103d269b633813fc60c",
+    "aaaaaaaaaaaaaaaa",
+    "bbbbbbbbbbbbbbbb",
+    "cccccccccccccccc",
+)
+
+
+def written(folder: Path, *records: Any, name: str = "traces.jsonl") -> Path:
+    file = folder / name
+    file.write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
+    return file
+
+
+def spans(folder: Path, *records: Any, format: str | None = None) -> dict[str, Span]:
+    """The spans by kind, where a record has one of each."""
+    reading = read_spans(written(folder, *records), format)
+    found: dict[str, Span] = {span.kind: span for span in reading}
+    assert reading.report.skipped == 0, reading.report
+    return found
+
+
+# OpenTelemetry
+
+
+def typed(value: Any) -> dict[str, Any]:
+    if isinstance(value, bool):
+        return {"boolValue": value}
+    if isinstance(value, int):
+        return {"intValue": str(value)}
+    if isinstance(value, float):
+        return {"doubleValue": value}
+    if isinstance(value, list):
+        return {"arrayValue": {"values": list(map(typed, value))}}
+    if isinstance(value, dict):
+        return {"kvlistValue": {"values": attributes(value)}}
+    return {"stringValue": value}
+
+
+def attributes(told: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{"key": key, "value": typed(value)} for key, value in told.items()]
+
+
+def otlp_span(span_id: str, told: dict[str, Any], **more: Any) -> dict[str, Any]:
+    times = {"startTimeUnixNano": "1700000000000000001", "endTimeUnixNano": "1700000001000000001"}
+    return {"traceId": TRACE, "spanId": span_id, "name": "a span", **times, "attributes": attributes(told), **more}
+
+
+def otlp(*found: dict[str, Any]) -> dict[str, Any]:
+    return {"resourceSpans": [{"resource": {}, "scopeSpans": [{"scope": {"name": "x"}, "spans": list(found)}]}]}
+
+
+def agent_run(native: bool) -> dict[str, Any]:
+    """One run under the GenAI conventions: structured values native, or as JSON strings."""
+
+    def kept(value: Any) -> Any:
+        return value if native else json.dumps(value)
+
+    asked = [{"role": "user", "parts": [{"type": "text", "content": TASK}]}]
+    result = {"type": "tool_call_response", "id": "1", "response": "sun"}
+    calls = [{"role": "assistant", "parts": [{"type": "tool_call", "id": "1", "name": "get_weather", "arguments": {}}]}]
+    decided = {
+        "camdf.ranking.names": ["get_weather", "send_mail"],
+        "camdf.ranking.scores": [0.75, 0.5],
+        "camdf.explored": True,
+    }
+    later = {"camdf.ranking.names": ["other"], "camdf.ranking.scores": [0.1], "camdf.explored": False}
+    events = [{"name": "camdf.decision", "attributes": attributes(each)} for each in (decided, later)]
+    thread = {"gen_ai.conversation.id": "thread-1"}
+    return otlp(
+        otlp_span(
+            AGENT, {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "clerk", **thread}, events=events
+        ),
+        otlp_span(
+            MODEL,
+            {
+                "gen_ai.operation.name": "chat",
+                "gen_ai.request.model": "some-model",
+                "gen_ai.tool.definitions": kept([{"type": "function", "name": "get_weather"}, MAIL]),
+                "gen_ai.input.messages": kept([*asked, *calls, {"role": "user", "parts": [result]}]),
+                "gen_ai.output.messages": kept(calls),
+                "gen_ai.usage.input_tokens": 10,
+                "gen_ai.usage.cache_read.input_tokens": 4,
+                "gen_ai.usage.output_tokens": 3,
+                **thread,
+            },
+            parentSpanId=AGENT,
+        ),
+        otlp_span(
+            TOOL,
+            {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "get_weather", "gen_ai.tool.call.id": "1"},
+            parentSpanId=AGENT,
+            status={"code": 2, "message": TASK},
+            events=[{"name": "exception", "attributes": attributes({"exception.type": "TimeoutError"})}],
+        ),
+    )
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_otlp_json_is_read_whether_values_are_native_or_json_strings(native: bool, tmp_path: Path) -> None:
+    found = spans(tmp_path, agent_run(native))
+    times: dict[str, Any] = {"start": 1700000000000000001, "end": 1700000001000000001}
+    assert found["agent"] == Span(
+        TRACE,
+        AGENT,
+        kind="agent",
+        name="clerk",
+        conversation="thread-1",
+        ranked=("get_weather", "send_mail"),
+        scores=(0.75, 0.5),
+        explored=True,
+        **times,
+    )
+    assert found["model"] == Span(
+        TRACE,
+        MODEL,
+        AGENT,
+        "model",
+        "some-model",
+        "thread-1",
+        text=TASK,
+        offered=("get_weather", "send_mail"),
+        requested=("get_weather",),
+        input_tokens=10,
+        cached_tokens=4,
+        output_tokens=3,
+        **times,
+    )
+    assert found["tool"] == Span(TRACE, TOOL, AGENT, "tool", "get_weather", error="TimeoutError", call_id="1", **times)
+
+
+def test_the_older_events_of_the_genai_conventions_are_read(tmp_path: Path) -> None:
+    calls = [{"id": "1", "type": "function", "function": {"name": "get_weather", "arguments": "{}"}}]
+    told: list[tuple[str, dict[str, Any]]] = [
+        ("gen_ai.system.message", {"content": "Be brief."}),
+        ("gen_ai.user.message", {"content": TASK}),
+        ("gen_ai.choice", {"index": 0, "message": json.dumps({"role": "assistant", "tool_calls": calls})}),
+    ]
+    events = [{"name": name, "attributes": attributes(each)} for name, each in told]
+    old = {"gen_ai.operation.name": "chat", "gen_ai.usage.prompt_tokens": 7, "gen_ai.usage.completion_tokens": 2}
+    model = spans(tmp_path, otlp(otlp_span(MODEL, old, events=events)))["model"]
+    assert (model.text, model.requested, model.input_tokens, model.output_tokens) == (TASK, ("get_weather",), 7, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "success"),
+    [
+        ("correctness", {"gen_ai.evaluation.score.label": "pass"}, True),
+        ("Task success", {"gen_ai.evaluation.score.label": "incorrect"}, False),
+        ("correctness", {"gen_ai.evaluation.score.value": 0.9}, True),
+        ("correctness", {"gen_ai.evaluation.score.value": 0.2}, False),
+        ("correctness", {"gen_ai.evaluation.score.label": "perhaps"}, None),
+        ("politeness", {"gen_ai.evaluation.score.value": 0.0}, None),
+    ],
+)
+def test_only_an_evaluation_of_the_outcome_says_whether_a_run_succeeded(
+    name: str, said: dict[str, Any], success: bool | None, tmp_path: Path
+) -> None:
+    event = {"name": "gen_ai.evaluation.result", "attributes": attributes({"gen_ai.evaluation.name": name, **said})}
+    agent = otlp_span(AGENT, {"gen_ai.operation.name": "invoke_agent"}, events=[event])
+    assert spans(tmp_path, otlp(agent))["agent"].success is success
+
+
+def test_an_error_that_was_handled_is_none(tmp_path: Path) -> None:
+    event = {"name": "exception", "attributes": attributes({"exception.type": "TimeoutError"})}
+    told = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "get_weather"}
+    assert spans(tmp_path, otlp(otlp_span(TOOL, told, events=[event])))["tool"].error == ""
+
+
+@pytest.mark.parametrize("kept", ["map", "struct", "json"])
+def test_parquet_of_otlp_spans_is_read_with_attributes_as_map_struct_or_json(kept: str, tmp_path: Path) -> None:
+    told = {"gen_ai.operation.name": "chat", "gen_ai.tool.definitions": json.dumps([WEATHER, MAIL])}
+    decided = {"camdf.ranking.names": '["a","b"]', "camdf.ranking.scores": "[0.5,0.25]", "camdf.explored": "false"}
+    pairs: Any = {"map": list(told.items()), "struct": told, "json": json.dumps(told)}[kept]
+    words = pa.map_(pa.string(), pa.string())
+    kind = {"map": words, "struct": pa.struct([(key, pa.string()) for key in told]), "json": pa.string()}[kept]
+    event = pa.struct([("Timestamp", pa.timestamp("us")), ("Name", pa.string()), ("Attributes", words)])
+    table = pa.table(
+        {
+            "Timestamp": pa.array([1_700_000_000_000_000_001], pa.timestamp("ns", tz="UTC")),
+            "Duration": pa.array([1_000], pa.uint64()),
+            "TraceId": [TRACE],
+            "SpanId": [MODEL],
+            "ParentSpanId": [""],
+            "SpanName": ["chat"],
+            "StatusCode": ["Error"],
+            "SpanAttributes": pa.array([pairs], kind),
+            "Events": pa.array(
+                [[{"Timestamp": 1, "Name": "camdf.decision", "Attributes": list(decided.items())}]], pa.list_(event)
+            ),
+        }
+    )
+    pq.write_table(table, tmp_path / "spans.parquet")
+    (span,) = read_spans(tmp_path)
+    assert (span.trace_id, span.span_id, span.kind, span.error) == (TRACE, MODEL, "model", "error")
+    assert (span.start, span.end) == (1_700_000_000_000_000_001, 1_700_000_000_000_001_001)
+    assert span.offered == ("get_weather", "send_mail")
+    assert (span.ranked, span.scores, span.explored) == (("a", "b"), (0.5, 0.25), False)
+
+
+# OpenInference
+
+FLAT = {
+    "openinference.span.kind": "LLM",
+    "llm.model_name": "some-model",
+    "session.id": "thread-1",
+    "llm.input_messages.0.message.role": "user",
+    "llm.input_messages.0.message.contents.0.message_content.type": "text",
+    "llm.input_messages.0.message.contents.0.message_content.text": TASK,
+    "llm.input_messages.1.message.role": "tool",
+    "llm.input_messages.1.message.content": "sun",
+    "llm.output_messages.0.message.role": "assistant",
+    "llm.output_messages.0.message.tool_calls.0.tool_call.function.name": "get_weather",
+    "llm.output_messages.0.message.tool_calls.1.tool_call.function.name": "send_mail",
+    **{f"llm.tools.{place}.tool.json_schema": json.dumps(openai_tool(f"tool_{place}", "")) for place in range(12)},
+    "llm.token_count.prompt": 5,
+}
+
+
+def nested(flat: dict[str, Any]) -> Any:
+    """Attributes as Phoenix unpacks them: dots are levels and numbers are places in lists."""
+    tree: dict[str, Any] = {}
+    for key, value in flat.items():
+        *path, last = key.split(".")
+        level = tree
+        for step in path:
+            level = level.setdefault(step, {})
+        level[last] = value
+
+    def listed(level: Any) -> Any:
+        if not isinstance(level, dict):
+            return level
+        inner = {key: listed(each) for key, each in level.items()}
+        return list(inner.values()) if all(key.isdigit() for key in inner) else inner
+
+    return listed(tree)
+
+
+@pytest.mark.parametrize("way", ["otlp", "flat", "nested", "columns", "kind beside"])
+def test_openinference_attributes_are_read_flat_nested_and_as_columns(way: str, tmp_path: Path) -> None:
+    context = {"trace_id": TRACE, "span_id": MODEL}
+    head = {"name": "ChatCompletion", "start_time": "2026-01-01T00:00:00.000001Z", "status_code": "OK"}
+    bare = {key: value for key, value in FLAT.items() if key != "openinference.span.kind"}
+    record: dict[str, Any] = {
+        "otlp": otlp(otlp_span(MODEL, FLAT)),
+        "flat": {**head, "context": context, "attributes": FLAT},
+        "nested": {"data": [{**head, "context": context, "attributes": nested(FLAT)}]},
+        "columns": {
+            **head,
+            **{f"context.{key}": value for key, value in context.items()},
+            **{f"attributes.{key}": value for key, value in FLAT.items()},
+        },
+        "kind beside": {**head, "context": context, "span_kind": "LLM", "attributes": bare},
+    }[way]
+    model = spans(tmp_path, record)["model"]
+    assert (model.trace_id, model.span_id, model.name, model.conversation) == (TRACE, MODEL, "some-model", "thread-1")
+    assert model.text == TASK
+    assert model.offered == tuple(f"tool_{place}" for place in range(12))
+    assert model.requested == ("get_weather", "send_mail")
+    assert model.input_tokens == 5
+    if way != "otlp":
+        assert model.start == 1767225600000001000
+
+
+def test_what_openinference_hid_is_no_task(tmp_path: Path) -> None:
+    agent = otlp_span(AGENT, {"openinference.span.kind": "AGENT", "input.value": "__REDACTED__"})
+    assert spans(tmp_path, otlp(agent))["agent"].text == ""
+
+
+# LangSmith
+
+
+def run(run_type: str, name: str, **more: Any) -> dict[str, Any]:
+    """A run in LangSmith's documented data format. `session_id` is the project."""
+    ids = {"id": f"{run_type}-1", "trace_id": "chain-1", "parent_run_id": "chain-1", "session_id": "project-1"}
+    times = {"start_time": "2026-01-01T00:00:00", "end_time": "2026-01-01T00:00:01.5+00:00"}
+    return {**ids, "name": name, "run_type": run_type, **times, "inputs": {}, "outputs": {}, "error": None, **more}
+
+
+def langchain_message(kind: str, **told: Any) -> dict[str, Any]:
+    return {"lc": 1, "type": "constructor", "id": ["langchain", "schema", kind], "kwargs": {"type": kind, **told}}
+
+
+def langsmith_runs() -> list[dict[str, Any]]:
+    answer = langchain_message("ai", content="", tool_calls=[{"name": "get_weather", "args": {}, "id": "1"}])
+    thread = {"metadata": {"thread_id": "thread-1"}}
+    decided = {"camdf.ranking.names": ["get_weather"], "camdf.ranking.scores": [0.5], "camdf.explored": False}
+    return [
+        run(
+            "chain",
+            "clerk",
+            parent_run_id=None,
+            inputs={"messages": [{"role": "user", "content": TASK}]},
+            extra={"metadata": {**thread["metadata"], **decided}},
+            feedback_stats={"correctness": {"n": 1, "avg": 1.0}, "politeness": {"n": 1, "avg": 0.0}},
+        ),
+        run(
+            "llm",
+            "ChatOpenAI",
+            inputs={
+                "messages": [[langchain_message("system", content="Brief."), langchain_message("human", content=TASK)]]
+            },
+            outputs={"generations": [[{"text": "", "message": answer}]]},
+            extra={
+                "invocation_params": {"model": "some-model", "tools": [WEATHER, MAIL]},
+                "metadata": {**thread["metadata"], "ls_model_name": "some-model"},
+            },
+            prompt_tokens=8,
+            completion_tokens=2,
+        ),
+        run("tool", "get_weather", error=f"TimeoutError('{TASK}')Traceback ...", extra={"tool_call_id": "1", **thread}),
+    ]
+
+
+@pytest.mark.parametrize("way", ["runs", "page", "children", "strings"])
+def test_langsmith_runs_are_read_one_by_one_as_a_page_nested_and_with_json_strings(way: str, tmp_path: Path) -> None:
+    runs = langsmith_runs()
+    parted = ("inputs", "outputs", "extra", "feedback_stats")
+    records: list[Any] = {
+        "runs": runs,
+        "page": [{"runs": runs}],
+        "children": [{**runs[0], "child_runs": runs[1:]}],
+        "strings": [{key: json.dumps(each) if key in parted else each for key, each in one.items()} for one in runs],
+    }[way]
+    found = spans(tmp_path, *records)
+    agent, model, tool = found["agent"], found["model"], found["tool"]
+    assert (agent.name, agent.conversation, agent.text, agent.success) == ("clerk", "thread-1", TASK, True)
+    assert (agent.start, agent.end) == (1767225600000000000, 1767225601500000000)
+    assert (agent.ranked, agent.scores, agent.explored) == (("get_weather",), (0.5,), False)
+    assert (model.name, model.text, model.parent_id) == ("some-model", TASK, agent.span_id)
+    assert (model.offered, model.requested) == (("get_weather", "send_mail"), ("get_weather",))
+    assert (model.input_tokens, model.output_tokens) == (8, 2)
+    assert (tool.name, tool.call_id, tool.error) == ("get_weather", "1", "TimeoutError")
+
+
+def test_a_langsmith_chain_below_the_top_is_an_agent_only_by_the_name_of_its_agent(tmp_path: Path) -> None:
+    inherited = {"metadata": {"lc_agent_name": "helper"}}
+    runs = [run("chain", "helper", id="a", extra=inherited), run("chain", "model", id="b", extra=inherited)]
+    assert {span.span_id: span.kind for span in read_spans(written(tmp_path, *runs))} == {"a": "agent", "b": "other"}
+
+
+def test_a_tool_whose_error_langchain_told_the_model_has_failed(tmp_path: Path) -> None:
+    told = run("tool", "get_weather", outputs={"output": {"type": "tool", "content": "no", "status": "error"}})
+    assert spans(tmp_path, told)["tool"].error == "error"
+
+
+# Langfuse
+
+
+def observation(kind: str, name: str, **more: Any) -> dict[str, Any]:
+    """An observation with the fields of Langfuse's API."""
+    ids = {"id": f"{kind}-1", "traceId": "trace-1", "parentObservationId": "AGENT-1"}
+    times = {"startTime": "2026-01-01T00:00:00.000Z", "endTime": "2026-01-01T00:00:01.500Z"}
+    return {**ids, "type": kind, "name": name, **times, "level": "DEFAULT", "input": None, "output": None, **more}
+
+
+def langfuse_trace(given: Any, **told: Any) -> dict[str, Any]:
+    answer = {"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": "get_weather", "arguments": "{}"}}]}
+    spent = {"input": 9, "output": 2, "input_cached_tokens": 3}
+    return {
+        "id": "trace-1",
+        "sessionId": "thread-1",
+        "scores": [{"name": "success", "value": 1, "dataType": "BOOLEAN", "stringValue": "True"}],
+        "observations": [
+            observation("AGENT", "clerk", parentObservationId=None, input={"question": TASK}),
+            observation(
+                "GENERATION", "call", model="some-model", input=given, output=answer, usageDetails=spent, **told
+            ),
+            observation("TOOL", "get_weather", level="ERROR", statusMessage=TASK),
+        ],
+    }
+
+
+ASKED = [{"role": "system", "content": "Brief."}, {"role": "user", "content": TASK}]
+RESULT = {"role": "tool", "content": json.dumps({"name": "Bern", "sky": "sun"}), "tool_call_id": "1"}
+APPENDED = [{"role": "tool", "content": tool} for tool in (WEATHER, MAIL)]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"messages": ASKED, "tools": [WEATHER, MAIL]}, {}),
+        ([*ASKED, *APPENDED], {}),
+        ([*ASKED, RESULT, *APPENDED], {}),
+        (json.dumps([*ASKED, RESULT, *APPENDED]), {}),
+        (ASKED, {"toolDefinitions": {"get_weather": "{}", "send_mail": "{}"}}),
+    ],
+)
+def test_langfuse_tools_are_found_beside_and_behind_the_messages(given: Any, told: Any, tmp_path: Path) -> None:
+    found = spans(tmp_path, langfuse_trace(given, **told))
+    agent, model, tool = found["agent"], found["model"], found["tool"]
+    assert (agent.name, agent.conversation, agent.text, agent.success) == ("clerk", "thread-1", TASK, True)
+    assert (agent.start, agent.end) == (1767225600000000000, 1767225601500000000)
+    assert (model.name, model.text, model.parent_id, model.success) == ("some-model", TASK, agent.span_id, None)
+    assert (model.offered, model.requested) == (("get_weather", "send_mail"), ("get_weather",))
+    assert (model.input_tokens, model.cached_tokens, model.output_tokens) == (9, 3, 2)
+    assert (tool.name, tool.error) == ("get_weather", "error")
+
+
+@pytest.mark.parametrize("content", ["sun", json.dumps({"name": "Bern"}), {"name": "Bern", "sky": "sun"}])
+@pytest.mark.parametrize("answers", [{}, {"tool_call_id": "1"}])
+def test_a_tool_result_in_langfuse_is_never_taken_for_an_offered_tool(
+    content: Any, answers: dict[str, str], tmp_path: Path
+) -> None:
+    trace = langfuse_trace([*ASKED, {"role": "tool", "content": content, **answers}])
+    assert spans(tmp_path, trace)["model"].offered == ()
+
+
+def test_a_definition_that_answers_a_call_is_a_result(tmp_path: Path) -> None:
+    """A tool that looks up tools returns definitions."""
+    trace = langfuse_trace([*ASKED, {"role": "tool", "content": WEATHER, "tool_call_id": "1"}])
+    assert spans(tmp_path, trace)["model"].offered == ()
+
+
+def test_langfuse_observations_of_blob_storage_are_read_and_loose_scores_are_reported(tmp_path: Path) -> None:
+    row = {
+        "id": "o-1",
+        "trace_id": "trace-1",
+        "parent_observation_id": "o-0",
+        "type": "GENERATION",
+        "session_id": "thread-1",
+        "start_time": "2026-01-01 00:00:00.000000",
+        "provided_model_name": "some-model",
+        "input": json.dumps(ASKED),
+        "tool_definitions": {"get_weather": "{}"},
+        "tool_call_names": ["get_weather"],
+        "usage_details": {"input": 4},
+    }
+    loose = {"id": "s-1", "trace_id": "trace-1", "name": "success", "value": 1}
+    reading = read_spans(written(tmp_path, row, loose), "langfuse")
+    (model,) = reading
+    assert (model.kind, model.name, model.conversation, model.text) == ("model", "some-model", "thread-1", TASK)
+    assert (model.offered, model.requested, model.input_tokens) == (("get_weather",), ("get_weather",), 4)
+    assert model.start == 1767225600000000000
+    assert (reading.report.skipped, len(reading.report.reasons)) == (1, 1)
+
+
+def test_langfuse_spans_on_their_way_through_opentelemetry_are_read(tmp_path: Path) -> None:
+    told = {"langfuse.observation.type": "tool", "session.id": "thread-1"}
+    tool = spans(tmp_path, otlp(otlp_span(TOOL, told, name="get_weather")))["tool"]
+    assert (tool.name, tool.conversation) == ("get_weather", "thread-1")
+
+
+# MLflow
+
+
+def test_an_mlflow_trace_that_failed_its_assessment_says_so_on_its_agents_and_its_top(tmp_path: Path) -> None:
+    def span(span_id: str, kind: str, parent: str | None) -> dict[str, Any]:
+        told = {"mlflow.spanType": json.dumps(kind), "mlflow.spanInputs": json.dumps({"task": TASK})}
+        return {"trace_id": "abc", "span_id": span_id, "parent_span_id": parent, "name": span_id, "attributes": told}
+
+    info = {"trace_id": "tr-abc", "assessments": [{"assessment_name": "correctness", "feedback": {"value": "no"}}]}
+    trace = {
+        "info": info,
+        "data": {"spans": [span("a", "CHAIN", None), span("b", "AGENT", "a"), span("c", "TOOL", "b")]},
+    }
+    found = {span.span_id: (span.kind, span.success, span.text) for span in read_spans(written(tmp_path, trace))}
+    assert found == {"a": ("other", False, ""), "b": ("agent", False, TASK), "c": ("tool", None, "")}
+
+
+# Plain rows
+
+ROW = Span("t", "s", "p", "model", "m", "c", 1, 2, "E", "x", ("a",), ("b",), "i", ("a",), (0.5,), True, False, 1, 2, 3)
+
+
+def test_plain_rows_and_the_span_table_itself_come_back_as_they_were(tmp_path: Path) -> None:
+    bare = Span("t", "s2")
+    row = {name: getattr(ROW, name) for name in COLUMNS}
+    assert list(read_spans(written(tmp_path, row, {"trace_id": "t", "span_id": "s2", "kind": "other"}))) == [ROW, bare]
+    pq.write_table(arrow_table([ROW, bare]), tmp_path / "table.parquet")
+    assert list(read_spans(tmp_path / "table.parquet")) == [ROW, bare]
+
+
+def test_a_ranking_without_a_score_for_each_tool_is_none(tmp_path: Path) -> None:
+    row = {"trace_id": "t", "span_id": "s", "kind": "agent", "ranked": ["a", "b"], "scores": [0.5]}
+    (span,) = read_spans(written(tmp_path, row))
+    assert (span.ranked, span.scores) == ((), ())
+
+
+# Files
+
+
+def everything() -> list[Any]:
+    row = {name: getattr(ROW, name) for name in COLUMNS}
+    return [agent_run(True), otlp(otlp_span("1", FLAT)), *langsmith_runs(), langfuse_trace(ASKED), row]
+
+
+def test_order_split_compression_and_mixing_of_formats_change_nothing(tmp_path: Path) -> None:
+    records = everything()
+    expected = sorted(read_spans(written(tmp_path, *records)), key=repr)
+    random.Random(0).shuffle(records)
+    folder = tmp_path / "folder" / "deeper"
+    folder.mkdir(parents=True)
+    written(folder, *records[:2])
+    (folder / "list.json").write_text(json.dumps(records[2:4], indent=1))
+    written(folder, *records[4:5], name="collector.json")
+    with gzip.open(folder / "more.jsonl.gz", "wt") as stream:
+        stream.write("\n".join(map(json.dumps, records[5:])))
+    (folder / "notes.txt").write_text("not a trace")
+    assert sorted(read_spans(tmp_path / "folder"), key=repr) == expected
+    assert len(expected) == 11
+
+
+def test_what_is_broken_is_counted_and_never_shown(tmp_path: Path) -> None:
+    good = json.dumps(agent_run(False))
+    lines = [good, f'{{"broken": "{TASK}', "", json.dumps({"text": TASK}), json.dumps(otlp({"name": TASK})), good[:-9]]
+    (tmp_path / "a.jsonl").write_bytes("\n".join(lines).encode() + b'\n{"\xff": 1}')
+    (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(good.encode() * 50)[:-20])
+    (tmp_path / "c.parquet").write_bytes(b"PAR1 no more")
+    (tmp_path / "d.json").write_text("[1, 2")
+    reading = read_spans(tmp_path)
+    assert len(list(reading)) == 3
+    report = reading.report
+    assert (report.records, report.spans, report.skipped) == (7, 3, 8)
+    assert report.reasons == [
+        "a.jsonl:2: not JSON",
+        "a.jsonl:4: no known trace format",
+        "a.jsonl:5: a span without a trace id or a span id",
+        "a.jsonl:6: not JSON",
+        "a.jsonl:7: not JSON",
+    ]
+    assert TASK not in str(report)
+    assert str(report).startswith("7 records gave 3 spans; 8 could not be read.")
+
+
+def test_a_path_or_format_that_is_wrong_is_an_error_at_once(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no traces below"):
+        read_spans(tmp_path)
+    with pytest.raises(DataError, match="There is no file"):
+        read_spans(tmp_path / "missing.json")
+    with pytest.raises(DataError, match=r"one of \['langfuse', .*Got 'jaeger'"):
+        read_spans(written(tmp_path, {}), "jaeger")
+
+
+TABLES = (
+    tables.OTEL,
+    tables.OPENINFERENCE,
+    tables.LANGSMITH,
+    tables.LANGFUSE,
+    tables.MLFLOW,
+    tables.DECISION,
+    tables.SPAN,
+)
+NAMES = sorted(
+    {key for table in TABLES for names in table.values() for key in names}
+    | {
+        "resourceSpans",
+        "scopeSpans",
+        "spans",
+        "runs",
+        "child_runs",
+        "data",
+        "info",
+        "scores",
+        "trace",
+        "messages",
+        "key",
+    }
+    | {
+        "value",
+        "stringValue",
+        "arrayValue",
+        "kvlistValue",
+        "values",
+        "role",
+        "content",
+        "parts",
+        "tool_calls",
+        *COLUMNS,
+    }
+    | {
+        "observations",
+        "context",
+        "extra",
+        "metadata",
+        "inputs",
+        "outputs",
+        "input",
+        "output",
+        "function",
+        "Events.Name",
+    }
+)
+WORDS = st.sampled_from(
+    [*NAMES, "user", "tool", "AGENT", "GENERATION", "chat", "invoke_agent", "text", "[]", "{", '["a"]']
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | WORDS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(WORDS | st.text(max_size=5), inner, max_size=6),
+    max_leaves=25,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(value=VALUES, ids=st.booleans())
+def test_no_json_value_breaks_a_reader_and_what_it_gives_fits_the_table(value: Any, ids: bool) -> None:
+    """Straight into the readers, around the guard of `read_spans`: what they raise would be counted there."""
+    if ids and isinstance(value, dict):
+        value |= {"trace_id": "t", "span_id": "s", "id": "s"}
+    guess(value)
+    found = []
+    for reader in FORMATS.values():
+        for part in reader.parts(value):
+            with suppress(Unreadable):
+                found.append(reader.span(part))
+    assert arrow_table(found).schema == arrow_schema()
+
+
+@settings(max_examples=50, deadline=None)
+@given(lines=st.lists(st.binary(max_size=30) | VALUES.map(lambda value: json.dumps(value).encode()), max_size=5))
+def test_no_line_ends_the_reading(lines: list[bytes], tmp_path_factory: pytest.TempPathFactory) -> None:
+    file = tmp_path_factory.mktemp("fuzz") / "lines.jsonl"
+    good = json.dumps({"trace_id": "the-last", "span_id": "s", "kind": "other"}).encode()
+    file.write_bytes(b"\n".join([*lines, good]))
+    for format in (None, *FORMATS):
+        reading = read_spans(file, format)
+        found = list(reading)
+        assert reading.report.spans == len(found)
+        if format in (None, "plain"):
+            assert found[-1].trace_id == "the-last"
+
+
+# The page
+
+
+def test_the_page_has_every_column_and_every_name_that_is_read_and_no_other() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    columns = re.findall(r"^\| `(\w+)` \| (\w+) \|", page, flags=re.M)
+    assert columns == list(COLUMNS.items())
+    told = {
+        name: set(re.findall(r"`([^`]+)`", row)) for name, row in re.findall(r"^\| \*\*(\w+)\*\* \|(.*)$", page, re.M)
+    }
+    read = {
+        "otel": tables.OTEL,
+        "openinference": tables.OPENINFERENCE,
+        "langsmith": tables.LANGSMITH,
+        "langfuse": tables.LANGFUSE,
+        "mlflow": tables.MLFLOW,
+    }
+    assert told.keys() == read.keys()
+    for name, table in read.items():
+        assert told[name] == {each for keys in table.values() for each in keys}, name
+
+
+def test_the_page_prints_what_it_says() -> None:
+    assert run_page(PAGE) == 1
