@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from camdf.datasets.records import DataError
-from camdf.mining.readers import FORMATS, guess, read_spans
+from camdf.mining.readers import FORMATS, guess, plain, read_spans
 from camdf.mining.readers import names as tables
 from camdf.mining.readers.values import Unreadable
 from camdf.mining.spans import COLUMNS, Span, arrow_schema, arrow_table
@@ -95,9 +95,9 @@ def agent_run(native: bool) -> dict[str, Any]:
     decided = {
         "camdf.ranking.names": ["get_weather", "send_mail"],
         "camdf.ranking.scores": [0.75, 0.5],
-        "camdf.explored": True,
+        "camdf.explored": False,
     }
-    later = {"camdf.ranking.names": ["other"], "camdf.ranking.scores": [0.1], "camdf.explored": False}
+    later = {"camdf.ranking.names": ["other"], "camdf.ranking.scores": [0.1], "camdf.explored": True}
     events = [{"name": "camdf.decision", "attributes": attributes(each)} for each in (decided, later)]
     thread = {"gen_ai.conversation.id": "thread-1"}
     return otlp(
@@ -245,7 +245,10 @@ FLAT = {
     "llm.output_messages.0.message.role": "assistant",
     "llm.output_messages.0.message.tool_calls.0.tool_call.function.name": "get_weather",
     "llm.output_messages.0.message.tool_calls.1.tool_call.function.name": "send_mail",
-    **{f"llm.tools.{place}.tool.json_schema": json.dumps(openai_tool(f"tool_{place}", "")) for place in range(12)},
+    **{
+        f"llm.tools.{place}.tool.json_schema": json.dumps(openai_tool(f"tool_{place}", ""))
+        for place in reversed(range(12))
+    },
     "llm.token_count.prompt": 5,
 }
 
@@ -264,7 +267,7 @@ def nested(flat: dict[str, Any]) -> Any:
         if not isinstance(level, dict):
             return level
         inner = {key: listed(each) for key, each in level.items()}
-        return list(inner.values()) if all(key.isdigit() for key in inner) else inner
+        return [inner[key] for key in sorted(inner, key=int)] if all(key.isdigit() for key in inner) else inner
 
     return listed(tree)
 
@@ -364,6 +367,11 @@ def test_langsmith_runs_are_read_one_by_one_as_a_page_nested_and_with_json_strin
     assert (model.offered, model.requested) == (("get_weather", "send_mail"), ("get_weather",))
     assert (model.input_tokens, model.output_tokens) == (8, 2)
     assert (tool.name, tool.call_id, tool.error) == ("get_weather", "1", "TimeoutError")
+
+
+def test_a_run_succeeded_only_if_all_that_speak_of_it_say_so(tmp_path: Path) -> None:
+    told = {"correctness": {"avg": 1.0}, "resolved": {"avg": 0.25}}
+    assert spans(tmp_path, run("chain", "clerk", parent_run_id=None, feedback_stats=told))["agent"].success is False
 
 
 def test_a_langsmith_chain_below_the_top_is_an_agent_only_by_the_name_of_its_agent(tmp_path: Path) -> None:
@@ -554,6 +562,18 @@ def test_what_is_broken_is_counted_and_never_shown(tmp_path: Path) -> None:
     ]
     assert TASK not in str(report)
     assert str(report).startswith("7 records gave 3 spans; 8 could not be read.")
+
+
+def test_a_reader_that_fails_on_a_record_is_reported_by_the_type_of_its_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(part: Any) -> Span:
+        raise KeyError(TASK)
+
+    monkeypatch.setattr(plain, "span", fail)
+    reading = read_spans(written(tmp_path, {}, agent_run(True)), "plain")
+    assert list(reading) == []
+    assert reading.report.reasons == ["traces.jsonl:1: KeyError", "traces.jsonl:2: KeyError"]
 
 
 def test_a_path_or_format_that_is_wrong_is_an_error_at_once(tmp_path: Path) -> None:
