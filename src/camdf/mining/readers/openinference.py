@@ -75,7 +75,7 @@ def _numbered(flat: Mapping[str, Any], prefix: str) -> dict[int, dict[str, Any]]
     found: dict[int, dict[str, Any]] = {}
     pattern = re.compile(re.escape(prefix) + r"\.(\d{1,6})\.(.+)", flags=re.ASCII)
     for key, value in flat.items():
-        if told := pattern.fullmatch(key):
+        if key.startswith(prefix) and (told := pattern.fullmatch(key)):
             found.setdefault(int(told[1]), {})[told[2]] = value
     return found
 

@@ -45,8 +45,8 @@ def parts(record: Any) -> Iterator[Any]:
 def step(part: Any) -> Step:
     """The parts of a span, whatever their names."""
     record = mapping(part)
-    attributes = _attributes(lookup(record, SPAN, "attributes"))
-    attributes |= {key[11:]: each for key, each in record.items() if key.startswith("attributes.") and each is not None}
+    columns = {key[11:]: each for key, each in record.items() if key.startswith("attributes.") and each is not None}
+    attributes = {**_attributes(lookup(record, SPAN, "attributes")), **columns}
     if text(lookup(record, SPAN, "span_kind")) in OPENINFERENCE_KINDS:  # Phoenix keeps it beside the attributes
         attributes.setdefault(OPENINFERENCE_MARK, lookup(record, SPAN, "span_kind"))
     events = _events(lookup(record, SPAN, "events"), record)

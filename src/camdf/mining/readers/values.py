@@ -85,9 +85,10 @@ def structured(value: Any) -> Any:
 def mapping(value: Any) -> dict[str, Any]:
     """An object: as such, as a JSON string, or as the pairs that a map column of Parquet gives."""
     found = structured(value)
-    if isinstance(found, list) and all(isinstance(each, tuple) and len(each) == 2 for each in found):
-        found = dict(found)
-    return {str(key): each for key, each in found.items()} if isinstance(found, Mapping) else {}
+    if isinstance(found, dict):
+        return found
+    pairs = isinstance(found, list) and all(isinstance(each, tuple) and len(each) == 2 for each in found)
+    return {str(key): each for key, each in found} if pairs else {}
 
 
 def listed(value: Any) -> list[Any]:
@@ -108,8 +109,9 @@ def lookup(record: Mapping[str, Any], names: Names, column: str) -> Any:
 
 
 def _descend(record: Any, path: list[str]) -> Any:
+    level = mapping(record)
     for end in range(len(path), 0, -1):  # keys may have dots of their own
-        inner = mapping(record).get(".".join(path[:end])) if record is not None else None
+        inner = level.get(".".join(path[:end]))
         if inner is not None:
             return inner if end == len(path) else _descend(inner, path[end:])
     return None
