@@ -1,4 +1,4 @@
-"""The command line: score, mine, fit and evaluate on your own tasks, and the lab that replays the paper."""
+"""The command line: score, mine, audit, fit and evaluate on your own tasks, and the lab that replays the paper."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -57,6 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     fit.add_argument("data", type=Path, help="logged tasks: .jsonl or .parquet")
     fit.add_argument("-o", "--output", type=Path, required=True, help="where to write the policy (.json)")
     fit.add_argument("--policy", default="by-set", help="which policy to fit (default: by-set)")
+    fit.add_argument("--explored-only", action="store_true", help="mined tasks: learn from runs that explored alone")
     _add_payoff(fit, required=True)
     _add_splits(fit)
     fit.set_defaults(run=_fit)
@@ -106,6 +108,14 @@ def _parser() -> argparse.ArgumentParser:
     mine.add_argument("--require-outcome", action="store_true", help="leave out runs whose outcome nobody recorded")
     mine.add_argument("--with-text", action="store_true", help="keep what users asked, and group near-copies by it")
     mine.set_defaults(run=_mine)
+
+    audit = commands.add_parser("audit", help="can these tasks be learned from? Noise, censoring, depth, drift")
+    audit.add_argument("data", type=Path, help="what camdf mine wrote, or logged tasks: .parquet or .jsonl")
+    period = audit.add_mutually_exclusive_group()
+    period.add_argument("--since", type=datetime.fromisoformat, help="where the later period begins, as 2026-01-31")
+    period.add_argument("--split", type=float, default=0.5, help="or its place among the tasks in time (default: 0.5)")
+    audit.add_argument("--json", action="store_true", help="numbers and sentences for machines")
+    audit.set_defaults(run=_audit)
 
     lab = commands.add_parser("lab", help="every table and figure of the paper, on the data that ships")
     actions = lab.add_subparsers(required=True, metavar="ACTION")
@@ -160,7 +170,7 @@ def _fit(options: argparse.Namespace) -> int:
 
     if options.policy not in CONTESTANTS:
         raise ValueError(f"The policy must be one of: {'; '.join(CONTESTANTS)}. Got {options.policy!r} instead.")
-    logged, payoff = read(options.data), _payoff(options)
+    logged, payoff = read(options.data, explored_only=options.explored_only), _payoff(options)
     make = CONTESTANTS[options.policy]
     with progress("splits") as report:
         assessment = assess(
@@ -292,6 +302,15 @@ def _mine(options: argparse.Namespace) -> int:
             written = {"usage": asdict(usage(tables)), "tools": tools}
             options.statistics.write_text(json.dumps(written, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
             print(f"wrote {options.statistics}")
+    return 0
+
+
+def _audit(options: argparse.Namespace) -> int:
+    from camdf.mining.audit import audit
+    from camdf.mining.flat import read_tasks
+
+    found = audit(read_tasks(options.data), since=options.since, split=options.split)
+    print(json.dumps(found.to_json(), indent=1, ensure_ascii=False) if options.json else found)
     return 0
 
 

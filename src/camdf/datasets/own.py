@@ -40,13 +40,18 @@ OPTIONAL = ("n_required", "costs", "group")
 File: TypeAlias = str | PathLike[str]
 
 
-def read(path: File, *, keep_order: bool = False) -> LoggedTasks:
-    """Logged tasks from a .jsonl or .parquet file. `keep_order` is that of `LoggedTasks.from_records`."""
+def read(path: File, *, keep_order: bool = False, explored_only: bool = False) -> LoggedTasks:
+    """Logged tasks from a .jsonl or .parquet file. `keep_order` is that of `LoggedTasks.from_records`.
+
+    `explored_only` leaves out mined tasks of runs that did not explore, whose labels a gate may have censored.
+    """
     suffix = Path(path).suffix
+    if suffix == ".jsonl" and explored_only:
+        raise DataError(f"{path}: does not say which runs explored. Name a table that `camdf mine` wrote.")
     if suffix == ".jsonl":
         return read_jsonl(path, keep_order=keep_order)
     if suffix == ".parquet":
-        return read_parquet(path, keep_order=keep_order)
+        return read_parquet(path, keep_order=keep_order, explored_only=explored_only)
     raise DataError(f"{path}: must end in .jsonl or .parquet. Rename it, or call read_jsonl or read_parquet.")
 
 
@@ -55,7 +60,7 @@ def read_jsonl(path: File, *, keep_order: bool = False) -> LoggedTasks:
     return _logged(Path(path), json_lines(Path(path)), keep_order)
 
 
-def read_parquet(path: File, *, keep_order: bool = False) -> LoggedTasks:
+def read_parquet(path: File, *, keep_order: bool = False, explored_only: bool = False) -> LoggedTasks:
     """Logged tasks from one Parquet file, one record a row as this module describes them. Needs pyarrow."""
     pyarrow, parquet = _pyarrow()
     try:
@@ -63,6 +68,10 @@ def read_parquet(path: File, *, keep_order: bool = False) -> LoggedTasks:
             rows = file.read().to_pylist()
     except pyarrow.ArrowInvalid as error:
         raise DataError(f"{path}: must be a Parquet file. {error}. Write it with write_parquet.") from None
+    if explored_only:
+        rows = [row for row in rows if row.get("explored")]
+        if not rows:
+            raise DataError(f"{path}: holds no run that explored. Give the gate a share: Gate(..., explore=0.1).")
     return _logged(Path(path), _parquet_records(Path(path), rows), keep_order)
 
 

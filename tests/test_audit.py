@@ -1,0 +1,320 @@
+"""The audit: each finding against what was put into the data, and the verdict against its thresholds."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from scipy.stats import ks_2samp
+
+from camdf import datasets
+from camdf.cli import main
+from camdf.core.resampling import Interval
+from camdf.datasets.own import read, write_jsonl, write_parquet
+from camdf.datasets.records import DataError
+from camdf.mining import audit as audits
+from camdf.mining.audit import (
+    Audit,
+    Censoring,
+    Drift,
+    Exploration,
+    Noise,
+    RepeatedRuns,
+    Shift,
+    Surfacing,
+    Unknown,
+    audit,
+)
+from camdf.mining.flat import FlatTasks, read_tasks
+from camdf.mining.made_up import COME, GO, START, WEEK, spans_of_a_deployment, write_spans
+from camdf.policies.label_noise import estimate_label_noise
+
+DAY = 24 * 3600 * 10**9
+
+
+def row(called: str, ranked: str = "abc", **parts: Any) -> dict[str, Any]:
+    """A mined task whose tools are letters, ranked with falling scores."""
+    scores = [1 - place / 10 for place in range(len(ranked))]
+    task = {"ranked": list(ranked), "scores": scores, "called": list(called), "group": parts.get("task_id", "t")}
+    return {**task, **{name: list(value) if name == "offered" else value for name, value in parts.items()}}
+
+
+def flat(rows: list[dict[str, Any]]) -> FlatTasks:
+    return FlatTasks.from_table(pa.Table.from_pylist(rows))
+
+
+def repeated(rows: list[dict[str, Any]]) -> RepeatedRuns:
+    found = audits.repeated_runs(flat(rows))
+    assert isinstance(found, RepeatedRuns)
+    return found
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.01, 0.05, 0.2])
+@pytest.mark.parametrize("needed", [0.1, 0.5])
+def test_repeated_runs_find_the_share_of_flipped_labels_whatever_is_true(rate: float, needed: float) -> None:
+    rng = np.random.default_rng(0)
+    tools, rows = list("abcdefghij"), []
+    for task in range(300):
+        truth = rng.random(10) < needed
+        for _ in range(rng.integers(2, 6)):
+            labels = truth ^ (rng.random(10) < rate)
+            called = "".join(tool for tool, label in zip(tools, labels, strict=True) if label)
+            rows.append(row(called, "".join(tools), text=f"task {chr(97 + task // 26)}{chr(97 + task % 26)}"))
+    flips = repeated(rows).flips
+    assert flips.low <= rate <= flips.high
+    assert flips.high - flips.low < 0.03
+
+
+def test_agreement_is_over_pairs_of_runs_and_tools_that_either_called() -> None:
+    rng = np.random.default_rng(1)
+    runs = {text: ["".join(t for t in "abcde" if rng.random() < 0.4) for _ in range(3)] for text in ("x", "y", "z")}
+    found = repeated([row(called, "abcde", text=text) for text, some in runs.items() for called in some])
+    pairs = [pair for some in runs.values() for pair in combinations(map(set, some), 2)]
+    expected = sum(len(one & two) for one, two in pairs) / sum(len(one | two) for one, two in pairs)
+    assert found.agreement.mean == pytest.approx(expected)
+    assert (found.tasks, found.runs) == (3, 9)
+
+
+def test_a_task_that_ran_often_weighs_by_its_runs_and_not_by_its_pairs() -> None:
+    often = [row("a" if run % 2 else "b", text="often") for run in range(40)]
+    found = repeated([*often, *(row("a", text=f"pair {chr(97 + n)}") for n in range(20) for _ in range(2))])
+    # Of the often one, half of the pairs less a bit agree. It has 40 of the 80 runs.
+    same = (19 / 39) / 2
+    either = (20 / 39 * 2 + 19 / 39) / 2
+    assert found.agreement.mean == pytest.approx((same + 0.5) / (either + 0.5))
+
+
+def test_a_tool_that_only_one_of_two_runs_was_offered_is_no_disagreement() -> None:
+    cut, whole = row("a", offered="a", text="x"), row("ab", offered="abc", text="x")
+    assert repeated([cut, whole]).agreement.mean == 1
+    assert repeated([cut, whole]).flips.mean == 0
+    assert repeated([{**cut, "offered": list("abc")}, whole]).agreement.mean == 0.5
+
+
+def test_runs_without_a_ranking_are_compared_on_what_they_were_offered() -> None:
+    rows = [row(called, "", offered="abcd", text="x") for called in ("ab", "a")]
+    assert repeated(rows).agreement.mean == 0.5
+    assert repeated(rows).flips.mean == pytest.approx((1 - np.sqrt(1 - 2 / 4)) / 2)
+
+
+def test_a_conversation_is_no_repetition() -> None:
+    rows = [row("a", group="c1", conversation="c1"), row("b", group="c1", conversation="c1")]
+    assert isinstance(audits.repeated_runs(flat(rows)), Unknown)
+
+
+def test_label_noise_is_what_the_learning_side_estimates() -> None:
+    logged = datasets.load("retail", "claude")
+    expected = estimate_label_noise(logged)
+    found = audits.label_noise(FlatTasks.from_logged(logged), np.random.default_rng(0))
+    assert isinstance(found, Noise)
+    assert (found.rate, found.at_most, found.labels, found.tasks) == (*vars(expected).values(), len(logged))
+    assert "upper bound" in found.sentence
+
+
+def test_censoring_counts_ranked_tools_that_runs_without_exploration_were_not_offered() -> None:
+    rows = [
+        row("a", offered="ab", explored=False),
+        row("a", offered="abc", explored=False),
+        row("ae", "abcd", offered="a", explored=True),
+        row("a", offered="", explored=False),  # nobody recorded what it was offered
+    ]
+    found = audits.censoring(flat(rows))
+    assert isinstance(found, Censoring)
+    assert (found.runs, found.cut_runs.mean, found.cut_candidates) == (2, 0.5, 1 / 6)
+    assert found.never_offered == ("d", "e")
+    assert isinstance(audits.censoring(flat([row("a")])), Unknown)
+
+
+def test_surfacing_finds_what_the_ranking_lacks_and_the_deepest_positions() -> None:
+    rows = [row("b", "abcde", offered="abcd"), row("az", "ab", offered="abz"), row("a", "", offered="a")]
+    found = audits.surfacing(flat(rows))
+    assert isinstance(found, Surfacing)
+    assert (found.tasks, found.missed.mean) == (2, 0.5)
+    assert (found.longest, found.deepest_required, found.deepest_offered) == (5, 2, 4)
+    assert "nothing past 4 was ever offered" in found.sentence
+
+
+def test_the_distance_of_scores_is_that_of_kolmogorov_and_smirnov_with_ties() -> None:
+    rng = np.random.default_rng(2)
+    for _ in range(20):
+        values, later = np.round(rng.random(60), 1), rng.random(60) < 0.4
+        found = audits.shift(values, np.arange(60), later, rng)
+        assert found.distance == pytest.approx(ks_2samp(values[later], values[~later]).statistic)
+
+
+def test_chance_is_not_mistaken_for_drift_though_scores_of_a_task_belong_together() -> None:
+    rng = np.random.default_rng(3)
+    task, later = np.repeat(np.arange(40), 25), np.arange(40) >= 20
+    alarms = [
+        audits.shift(np.repeat(rng.random(40), 25) + rng.normal(0, 0.01, 1000), task, later, rng).chance <= 0.05
+        for _ in range(100)
+    ]
+    # 5 expected; independent scores would raise an alarm nearly always.
+    assert sum(alarms) <= 12
+
+
+def test_drift_finds_moved_scores_and_a_changed_catalogue() -> None:
+    rng = np.random.default_rng(4)
+    rows = []
+    for day in range(100):
+        new = day >= 50
+        ranked = "abd" if new else "abc"
+        moved = {"scores": (rng.random(3) * (0.5 if new else 1)).tolist()}
+        rows.append({**row("ab" if new else "a", ranked, time=day * DAY), **moved})
+    found = audits.drift(flat(rows), np.random.default_rng(0))
+    assert isinstance(found, Drift)
+    assert (found.since, found.earlier, found.later) == ("1970-02-20", 50, 50)
+    assert (found.added, found.removed, found.shared) == (("d",), ("c",), 0.5)
+    assert found.scores.moved
+    assert found.required.mean == 1
+    same = audits.drift(flat(rows), np.random.default_rng(0), since=datetime(1970, 2, 20))
+    assert same == found
+    assert isinstance(audits.drift(flat(rows), np.random.default_rng(0), since=datetime(1990, 1, 1)), Unknown)
+
+
+def test_no_drift_is_found_where_nothing_changed() -> None:
+    rng = np.random.default_rng(5)
+    rows = [{**row("a", time=day * DAY), "scores": rng.random(3).tolist()} for day in range(200)]
+    found = audits.drift(flat(rows), np.random.default_rng(0))
+    assert isinstance(found, Drift)
+    assert not found.moved
+    assert "no tool came or went" in found.sentence
+
+
+def test_only_explored_runs_that_saw_every_ranked_tool_give_unbiased_labels() -> None:
+    rows = [
+        row("a", offered="abc", explored=True),
+        row("a", offered="ab", explored=True),
+        row("a", "", offered="abc", explored=True),
+        row("a", offered="abc", explored=False),
+    ]
+    found = audits.exploration(flat(rows))
+    assert isinstance(found, Exploration)
+    assert (found.share.mean, found.unbiased, found.incomplete) == (0.75, 1, 1)
+
+
+SURE = Interval(0.0, 0.0, 0.1)
+GOOD = Audit(
+    500,
+    500,
+    20,
+    RepeatedRuns(9, 30, Interval(0.9, 0.8, 1.0), Interval(0.02, 0.01, 0.03), "text"),
+    Noise(0.03, 0.04, 100, 500),
+    Censoring(400, Interval(0.01, 0.0, 0.02), 0.01, ()),
+    Surfacing(500, SURE, 20, 9, 20),
+    Unknown("The tasks carry no times."),
+    Exploration(Interval(0.1, 0.1, 0.1), 50, 0),
+)
+CUT = Censoring(400, Interval(0.9, 0.8, 0.95), 0.8, ())
+EXPLORED = Exploration(Interval(0.1, 0.1, 0.1), 100, 0)
+MOVED = Drift("2026-01-01", 9, 9, (), (), 1.0, Shift(0.3, 0.005), Shift(0.0, 1.0), Interval(0, 0, 0))
+
+
+@pytest.mark.parametrize(
+    ("changes", "fit", "words"),
+    [
+        ({}, "yes", "Fit to learn from: 500 tasks."),
+        ({"ranked": 0}, "not yet", "no task has a ranking"),
+        ({"ranked": 99}, "not yet", "99 tasks are too few"),
+        ({"censoring": CUT}, "not yet", "50 explored runs are too few"),
+        ({"censoring": CUT, "exploration": Unknown("")}, "not yet", "0 explored runs are too few"),
+        (
+            {"censoring": CUT, "exploration": EXPLORED},
+            "explored only",
+            "--explored-only",
+        ),
+        ({"censoring": Unknown("")}, "yes", "What a gate may have cut is not known."),
+        ({"label_noise": Noise(0.11, 0.2, 100, 500)}, "yes", "Fit to learn"),  # the tighter bound counts
+        ({"label_noise": Noise(0.11, 0.2, 100, 500), "repeated_runs": Unknown("")}, "not yet", "11% of the labels"),
+        ({"label_noise": Noise(0.07, 0.2, 100, 500), "repeated_runs": Unknown("")}, "yes", "Expect little"),
+        ({"surfacing": Surfacing(500, Interval(0.3, 0.2, 0.4), 20, 9, 20)}, "yes", "Mend the ranking first"),
+        ({"drift": MOVED}, "yes", "since 2026-01-01"),
+    ],
+)
+def test_the_verdict_follows_from_its_thresholds(changes: dict[str, Any], fit: str, words: str) -> None:
+    verdict = replace(GOOD, **changes).verdict
+    assert verdict.fit == fit
+    assert words in verdict.sentence
+
+
+@pytest.fixture(scope="module")
+def mined(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("deployment")
+    write_spans(folder / "traces", runs=300, seed=1, explore=0.5)
+    assert main(["mine", str(folder / "traces"), "-o", str(folder / "tasks.parquet"), "--with-text"]) == 0
+    return folder / "tasks.parquet"
+
+
+def test_the_audit_finds_what_was_put_into_a_made_up_deployment(mined: Path) -> None:
+    found = audit(read_tasks(mined), since=datetime.fromtimestamp((START + 2 * WEEK) / 1e9, UTC))
+    assert isinstance(found.drift, Drift)
+    assert (set(found.drift.added), set(found.drift.removed)) == (set(COME), set(GO))
+    assert isinstance(found.censoring, Censoring)
+    assert found.censoring.cut_runs.mean > 0.9
+    assert isinstance(found.exploration, Exploration)
+    assert found.exploration.incomplete == 0
+    assert isinstance(found.repeated_runs, RepeatedRuns)
+    # The assistant skips 2% of what it needs and adds 0.5% of the rest, of few tools where the gate cuts.
+    assert 0.005 < found.repeated_runs.flips.mean < 0.02
+    assert found.verdict.fit == "explored only"
+
+
+def test_an_audit_does_not_depend_on_the_order_of_the_tasks(mined: Path) -> None:
+    table = pq.read_table(mined)
+    order = np.random.default_rng(0).permutation(len(table))
+    one, other = (FlatTasks.from_table(some) for some in (table, table.take(pa.array(order))))
+    for finding in (audits.repeated_runs, audits.censoring, audits.surfacing, audits.exploration):
+        assert finding(one).sentence == finding(other).sentence
+
+
+def test_the_same_seed_makes_up_the_same_spans() -> None:
+    once, again, other = (list(spans_of_a_deployment(20, seed)) for seed in (0, 0, 1))
+    assert once == again != other
+
+
+def test_the_command_prints_at_most_a_screen_and_the_same_for_machines(
+    mined: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["audit", str(mined)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 120
+    assert main(["audit", str(mined), "--split", "0.3", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["verdict"]["fit"] == "explored only"
+    assert told["drift"]["earlier"] < told["drift"]["later"]
+    assert main(["audit", str(mined.with_name("missing.parquet"))]) == 2
+
+
+@pytest.mark.parametrize("name", ["tasks.jsonl", "tasks.parquet"])
+def test_logged_tasks_of_ones_own_are_audited_as_far_as_they_tell(
+    tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logged = datasets.load("retail", "claude")
+    (write_jsonl if name.endswith("jsonl") else write_parquet)(logged, tmp_path / name)
+    assert main(["audit", str(tmp_path / name)]) == 0
+    printed = capsys.readouterr().out
+    assert f"{len(logged)} tasks, {len(logged)} with a ranking" in printed
+    for words in ("What was offered is not recorded", "carry no times", "Nobody recorded which runs explored"):
+        assert words in printed
+    assert "Not yet: 67 tasks are too few" in " ".join(printed.split())
+
+
+def test_fitting_on_explored_runs_alone_reads_those_alone(mined: Path, tmp_path: Path) -> None:
+    table = pq.read_table(mined)
+    explored = [task["task_id"] for task in table.to_pylist() if task["explored"]]
+    assert read(mined, explored_only=True).task_ids.tolist() == explored
+    assert 0 < len(explored) < len(table)
+    pq.write_table(table.drop_columns(["explored"]), tmp_path / "unsaid.parquet")
+    with pytest.raises(DataError, match="no run that explored"):
+        read(tmp_path / "unsaid.parquet", explored_only=True)
+    with pytest.raises(DataError, match="does not say which runs explored"):
+        read(tmp_path / "tasks.jsonl", explored_only=True)
