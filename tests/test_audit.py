@@ -57,6 +57,14 @@ def repeated(rows: list[dict[str, Any]]) -> RepeatedRuns:
     return found
 
 
+@pytest.fixture(scope="module")
+def mined(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("deployment")
+    write_spans(folder / "traces", runs=300, seed=1, explore=0.5)
+    assert main(["mine", str(folder / "traces"), "-o", str(folder / "tasks.parquet"), "--with-text"]) == 0
+    return folder / "tasks.parquet"
+
+
 @pytest.mark.parametrize("rate", [0.0, 0.01, 0.05, 0.2])
 @pytest.mark.parametrize("needed", [0.1, 0.5])
 def test_repeated_runs_find_the_share_of_flipped_labels_whatever_is_true(rate: float, needed: float) -> None:
@@ -117,6 +125,14 @@ def test_label_noise_is_what_the_learning_side_estimates() -> None:
     assert isinstance(found, Noise)
     assert (found.rate, found.at_most, found.labels, found.tasks) == (*vars(expected).values(), len(logged))
     assert "upper bound" in found.sentence
+
+
+def test_runs_that_a_gate_cut_do_not_make_labels_look_clean(mined: Path) -> None:
+    tasks = read_tasks(mined)
+    found = audits.label_noise(tasks, np.random.default_rng(0))
+    assert tasks.explored is not None
+    assert isinstance(found, Noise)
+    assert found.tasks == tasks.explored.sum() < len(tasks)
 
 
 def test_censoring_counts_ranked_tools_that_runs_without_exploration_were_not_offered() -> None:
@@ -214,6 +230,7 @@ GOOD = Audit(
     Exploration(Interval(0.1, 0.1, 0.1), 50, 0),
 )
 CUT = Censoring(400, Interval(0.9, 0.8, 0.95), 0.8, ())
+NOISY = RepeatedRuns(9, 30, Interval(0.5, 0.4, 0.6), Interval(0.12, 0.1, 0.2), "text")
 EXPLORED = Exploration(Interval(0.1, 0.1, 0.1), 100, 0)
 MOVED = Drift("2026-01-01", 9, 9, (), (), 1.0, Shift(0.3, 0.005), Shift(0.0, 1.0), Interval(0, 0, 0))
 
@@ -232,9 +249,10 @@ MOVED = Drift("2026-01-01", 9, 9, (), (), 1.0, Shift(0.3, 0.005), Shift(0.0, 1.0
             "--explored-only",
         ),
         ({"censoring": Unknown("")}, "yes", "What a gate may have cut is not known."),
-        ({"label_noise": Noise(0.11, 0.2, 100, 500)}, "yes", "Fit to learn"),  # the tighter bound counts
-        ({"label_noise": Noise(0.11, 0.2, 100, 500), "repeated_runs": Unknown("")}, "not yet", "11% of the labels"),
-        ({"label_noise": Noise(0.07, 0.2, 100, 500), "repeated_runs": Unknown("")}, "yes", "Expect little"),
+        ({"label_noise": Noise(0.11, 0.2, 100, 500)}, "not yet", "11% of the labels"),
+        ({"label_noise": Noise(0.07, 0.2, 100, 500)}, "yes", "Expect little"),
+        ({"repeated_runs": NOISY}, "not yet", "12% of the labels"),
+        ({"repeated_runs": replace(NOISY, by="group")}, "yes", "Fit to learn"),
         ({"surfacing": Surfacing(500, Interval(0.3, 0.2, 0.4), 20, 9, 20)}, "yes", "Mend the ranking first"),
         ({"drift": MOVED}, "yes", "since 2026-01-01"),
     ],
@@ -243,14 +261,6 @@ def test_the_verdict_follows_from_its_thresholds(changes: dict[str, Any], fit: s
     verdict = replace(GOOD, **changes).verdict
     assert verdict.fit == fit
     assert words in verdict.sentence
-
-
-@pytest.fixture(scope="module")
-def mined(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("deployment")
-    write_spans(folder / "traces", runs=300, seed=1, explore=0.5)
-    assert main(["mine", str(folder / "traces"), "-o", str(folder / "tasks.parquet"), "--with-text"]) == 0
-    return folder / "tasks.parquet"
 
 
 def test_the_audit_finds_what_was_put_into_a_made_up_deployment(mined: Path) -> None:

@@ -92,7 +92,8 @@ class Noise:
         """In words."""
         return (
             f"{self.rate:.1%} of the {self.labels:,} labels that a model is surest of contradict it, at most "
-            f"{self.at_most:.1%}. An upper bound: a task that is hard to read looks like a wrong label."
+            f"{self.at_most:.1%}, in {self.tasks:,} runs that saw their whole ranking. An upper bound on random flips: "
+            "a task that is hard to read looks like a wrong label."
         )
 
 
@@ -320,11 +321,14 @@ def repeated_runs(tasks: FlatTasks) -> RepeatedRuns | Unknown:
 
 
 def label_noise(tasks: FlatTasks, rng: np.random.Generator) -> Noise | Unknown:
-    """The estimator of the learning side, on at most MOST_FITTED tasks with a ranking."""
-    ranked = np.flatnonzero(tasks.ranked.filled)
-    some = np.sort(rng.choice(ranked, min(len(ranked), MOST_FITTED), replace=False)) if len(ranked) else ranked
+    """The estimator of the learning side, on at most MOST_FITTED tasks that saw all of their ranking.
+
+    A tool that was cut is never called, so its label is never contradicted: such runs would make labels look clean.
+    """
+    whole = np.flatnonzero(tasks.ranked.filled & ~_lacked(tasks))
+    some = np.sort(rng.choice(whole, min(len(whole), MOST_FITTED), replace=False)) if len(whole) else whole
     if len({tasks.groups[row] for row in some.tolist()}) < 2 or not tasks.called.filled[some].any():
-        return Unknown("Too few tasks have a ranking and a call to estimate it.")
+        return Unknown("Too few runs saw all of their ranking to estimate it.")
     try:
         found = estimate_label_noise(tasks.logged(some))
     except MissingExtraError as error:
@@ -343,8 +347,7 @@ def censoring(tasks: FlatTasks) -> Censoring | Unknown:
     never = tuple(sorted(tasks.catalogue[tool] for tool in np.flatnonzero(~seen)))
     if not looked.any():
         return Censoring(0, Interval(0.0, 0.0, 1.0), 0.0, never)
-    cut = _cut(tasks) & looked[tasks.ranked.task]
-    runs = np.bincount(tasks.ranked.task[cut], minlength=len(tasks)) > 0
+    cut, runs = _cut(tasks) & looked[tasks.ranked.task], _lacked(tasks) & looked
     candidates = tasks.ranked.lengths[looked].sum()
     return Censoring(
         int(looked.sum()), _share(int(runs.sum()), int(looked.sum())), float(cut.sum() / candidates), never
@@ -433,9 +436,7 @@ def exploration(tasks: FlatTasks) -> Exploration | Unknown:
     if tasks.explored is None:
         return Unknown("Nobody recorded which runs explored. A gate with explore=0.1 shows every tool to a tenth.")
     explored = tasks.explored & tasks.ranked.filled
-    lacked = np.zeros(len(tasks), dtype=bool)
-    if tasks.offered is not None:
-        lacked[tasks.ranked.task[_cut(tasks)]] = True
+    lacked = _lacked(tasks)
     share = _share(int(tasks.explored.sum()), len(tasks))
     return Exploration(share, int((explored & ~lacked).sum()), int((explored & lacked).sum()))
 
@@ -448,9 +449,10 @@ def _verdict(found: Audit) -> Verdict:
     censored = isinstance(found.censoring, Censoring) and found.censoring.cut_runs.mean > CENSORED
     unbiased = found.exploration.unbiased if isinstance(found.exploration, Exploration) else 0
     count, which = (unbiased, "explored runs") if censored else (found.ranked, "tasks")
-    bounds = [found.label_noise.rate] if isinstance(found.label_noise, Noise) else []
-    bounds += [found.repeated_runs.flips.mean] if isinstance(found.repeated_runs, RepeatedRuns) else []
-    noise = min(bounds, default=0.0)
+    noise = found.label_noise.rate if isinstance(found.label_noise, Noise) else 0.0
+    # Near-copies may truly need different tools; runs of the same text should not.
+    if isinstance(found.repeated_runs, RepeatedRuns) and found.repeated_runs.by == "text":
+        noise = max(noise, found.repeated_runs.flips.mean)
     if noise > TOO_NOISY:
         return Verdict(
             "not yet",
@@ -494,10 +496,18 @@ def _labels(tasks: FlatTasks, rows: Bools) -> tuple[Ints, Ints, Bools]:
 
 def _cut(tasks: FlatTasks) -> Bools:
     """For each ranked candidate, whether the run was not offered it. Runs that recorded no offer lost nothing."""
-    assert tasks.offered is not None
+    if tasks.offered is None:
+        return np.zeros(len(tasks.scores), dtype=bool)
     cut: Bools = ~np.isin(tasks.codes(tasks.ranked), tasks.codes(tasks.offered))
     cut &= tasks.offered.filled[tasks.ranked.task]
     return cut
+
+
+def _lacked(tasks: FlatTasks) -> Bools:
+    """For each task, whether a ranked candidate was cut."""
+    lacked = np.zeros(len(tasks), dtype=bool)
+    lacked[tasks.ranked.task[_cut(tasks)]] = True
+    return lacked
 
 
 def _tools(tasks: FlatTasks, period: Bools) -> Bools:
