@@ -28,8 +28,10 @@ from camdf.lab.curve import (
     verdict,
 )
 from camdf.lab.past import learning
+from camdf.lab.past.chapter import stored
 from camdf.lab.replay import replay
 
+ROOT = Path(__file__).parents[1]
 PAYOFF = Payoff(0.12)
 
 
@@ -169,3 +171,12 @@ def test_a_curve_of_the_study_is_rebuilt_from_its_rows() -> None:
     assert [point.labels for point in rebuilt] == [step.labels for step in steps]
     assert all(point.payoff.keys() == {*LEARNING, *FIXED} for point in rebuilt)
     assert rebuilt[0].margin.mean == pytest.approx(rows[0][DEFAULT] - rows[0][THRESHOLD])
+
+
+def test_the_stored_curves_cover_every_domain_ranking_and_value() -> None:
+    rows = stored(ROOT / "results", "learning_curves")
+    places = {(row["domain"], row["scorer"], row["value"]) for row in rows}
+    assert len(places) == 44
+    found = [learning.points(rows, *place) for place in places]
+    assert sum(ahead_from(each) is not None for each in found) == 34
+    assert sum(ahead_from(each, clearly=True) is not None for each in found) == 26

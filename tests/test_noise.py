@@ -15,7 +15,7 @@ from camdf.lab.cells import Cell, flipped
 from camdf.lab.past import noise, noise_estimate
 from camdf.lab.past.chapter import differing, stored
 from camdf.lab.past.frontier import DEFAULT, PAPER, Sweep, in_cell
-from camdf.lab.past.noise import THRESHOLD
+from camdf.lab.past.noise import MOST_BELOW, NOISE, THRESHOLD, summary
 from camdf.policies.label_noise import FEWEST_LABELS, LabelNoise, estimate_label_noise, upper_end
 
 ROOT = Path(__file__).parents[1]
@@ -96,6 +96,18 @@ def test_fit_and_training_write_the_estimate_into_the_policy(
     assert f"at most about {estimate.rate:.1%} of labels look wrong" in capsys.readouterr().out
     policy = camdf.FixedK().fit(logged, payoff)
     assert camdf.Training.of(policy, logged, payoff, logged).label_noise == estimate.rate
+
+
+def test_the_stored_grid_says_where_the_default_keeps_to_what_was_asked_under_noise() -> None:
+    """It does without noise alone; it leads the threshold on average at every noise, and loses less than CAM-DF."""
+    rows = stored(ROOT / "results", "noise")
+    assert len(rows) == 636 * len(NOISE)
+    found = summary(rows)
+    assert {each for each in NOISE if found[each]["default below"] <= MOST_BELOW} == {0.0}
+    assert [round(found[each]["default below"], 3) for each in NOISE] == [0.005, 0.042, 0.074, 0.131]
+    for each in found.values():
+        assert each["default"] > 0.015 > each["camdf"]
+        assert each["default below"] < each["camdf below"]
 
 
 def test_the_stored_check_finds_little_bias_and_a_bound_that_nearly_always_holds() -> None:

@@ -32,6 +32,9 @@ SPLITS = 20
 LITTLE = 0.01
 """A gain of less, in solved tasks, is called little."""
 
+NEAR = 1.4
+"""A number of labels is not printed on the axis where the next is less than so many times as large."""
+
 DEFAULT, PAPER, THRESHOLD = "by-set", "cam-df", "score-per-cost"
 LEARNING = (DEFAULT, PAPER, THRESHOLD)
 
@@ -219,17 +222,31 @@ def curve_picture(points: Sequence[Point]) -> Picture:
 
 
 def draw_curve(axes: Axes, points: Sequence[Point]) -> None:
-    """Payoff against labels: bands are 95% intervals, flat lines are rules that learn nothing."""
+    """Payoff against labels: bands are 95% intervals, flat lines are rules that learn nothing.
+
+    The curves fill the panel; a rule that lies outside it is named with its payoff instead.
+    """
     labels = [point.labels for point in points]
-    for name, style in zip(FIXED, (":", "--", "-."), strict=True):
-        axes.axhline(points[-1].payoff[name].mean, color=GRAY, linewidth=0.9, linestyle=style, label=name)
+    fixed = {name: points[-1].payoff[name].mean for name in FIXED}
+    for (name, payoff), style in zip(fixed.items(), (":", "--", "-."), strict=True):
+        axes.axhline(payoff, color=GRAY, linewidth=0.9, linestyle=style, label=name)
     looks = ((PAPER, VERMILLION, "s", "CAM-DF"), (THRESHOLD, GREEN, "D", "tuned score per cost"))
+    shown = []
     for name, colour, marker, text in (*looks, (DEFAULT, BLUE, "o", "by set, the default")):
         found = [point.payoff[name] for point in points]
         axes.plot(labels, [each.mean for each in found], color=colour, marker=marker, markersize=3, label=text)
+        shown += [each.mean for each in found]
         if name != PAPER:
             low, high = [each.low for each in found], [each.high for each in found]
             axes.fill_between(labels, low, high, color=colour, alpha=0.13, linewidth=0)
+            shown += low + high
+    room = 0.12 * max(max(shown) - min(shown), 0.05)
+    bottom, top = min(shown) - 1.5 * room, max(shown) + room
+    outside = [f"{name}: {payoff:.2f}" for name, payoff in fixed.items() if not bottom <= payoff <= top]
+    axes.text(0.98, 0.02, "\n".join(outside), transform=axes.transAxes, ha="right", fontsize=5.5, color=GRAY)
+    axes.set_ylim(bottom, top)
     axes.set_xscale("log")
-    axes.set_xticks(labels, [f"{each:.0f}" for each in labels])
+    following = [*labels[1:], float("inf")]
+    kept = [each for each, after in zip(labels, following, strict=True) if after / each >= NEAR]
+    axes.set_xticks(kept, [f"{each:.0f}" for each in kept])
     axes.minorticks_off()

@@ -5,7 +5,9 @@ from camdf.lab.past.cold_start import CHAPTER as COLD_START
 from camdf.lab.past.control_page import CHAPTER as CONTROL
 from camdf.lab.past.deployment import CHAPTER as DEPLOYMENT
 from camdf.lab.past.frontier_page import CHAPTER as FRONTIER
+from camdf.lab.past.learning import CHAPTER as LEARNING
+from camdf.lab.past.noise import CHAPTER as NOISE
 from camdf.lab.past.noise_estimate import CHAPTER as NOISE_ESTIMATE
 
-CHAPTERS = (FRONTIER, CALIBRATION, CONTROL, COLD_START, NOISE_ESTIMATE, DEPLOYMENT)
+CHAPTERS = (FRONTIER, CALIBRATION, CONTROL, COLD_START, NOISE, NOISE_ESTIMATE, LEARNING, DEPLOYMENT)
 """In the order of the page."""
