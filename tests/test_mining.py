@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from camdf import datasets
 from camdf.cli import main
 from camdf.datasets.records import DataError
+from camdf.mining import parts
 from camdf.mining.spans import Kind, Span, arrow_table
 from camdf.mining.statistics import tool_statistics, usage
 from camdf.mining.tasks import DISCOVERY, PREFERENCE, logged_tasks, mine, text_group
@@ -128,7 +129,7 @@ names = st.lists(st.sampled_from(TOOLS), max_size=4).map(tuple)
 moments = st.none() | st.integers(0, 6)
 truths = st.none() | st.booleans()
 scores = st.sampled_from([0.0, -0.0, 0.2, 0.9, 1.5, -1.0, math.inf])
-kinds: st.SearchStrategy[Kind] = st.sampled_from(["agent", "model", "tool", "tool", "other"])
+kinds: st.SearchStrategy[Kind] = st.sampled_from(["agent", "model", "model", "tool", "tool", "other"])
 
 
 @st.composite
@@ -136,15 +137,15 @@ def a_span(draw: st.DrawFn) -> Span:
     """Few names, so that traces, parents, cycles and versions of one span come about often."""
     ranked = draw(names)
     return Span(
-        trace_id=draw(st.sampled_from(["t", "u", "v", ""])),
-        span_id=draw(st.sampled_from(["a", "b", "c", "d", "e", "f", "g", ""])),
-        parent_id=draw(st.sampled_from(["a", "b", "c", "d", "e", "f", "gone", ""])),
+        trace_id=draw(st.sampled_from("ttttuu") | st.just("")),
+        span_id=draw(st.sampled_from("abcdefghijkl") | st.just("")),
+        parent_id=draw(st.sampled_from("abcdefghijkl") | st.sampled_from(["gone", ""])),
         kind=draw(kinds),
         name=draw(st.sampled_from(TOOLS)),
         conversation=draw(st.sampled_from(["", "", "c1", "c2"])),
         start=draw(moments),
         end=draw(moments),
-        error=draw(st.sampled_from(["", "", "timeout"])),
+        error=draw(st.sampled_from(["", "", "", "", "", "timeout"])),
         text=draw(st.sampled_from(["", "Cancel order 17", "cancel order 4", "Hello"])),
         offered=draw(names),
         requested=draw(names),
@@ -152,7 +153,7 @@ def a_span(draw: st.DrawFn) -> Span:
         ranked=ranked,
         scores=draw(st.lists(scores, min_size=len(ranked), max_size=len(ranked)).map(tuple) | st.just((0.5,))),
         explored=draw(truths),
-        success=draw(st.sampled_from([None, None, True, False])),
+        success=draw(st.sampled_from([None, None, None, True, True, False])),
         input_tokens=draw(st.none() | st.integers(0, 900)),
         cached_tokens=draw(st.none() | st.integers(0, 900)),
     )
@@ -214,6 +215,12 @@ def test_a_run_becomes_a_task_with_what_it_was_offered_ranked_and_called() -> No
         "explored": False,
         "text": "",
     }
+
+
+def test_offered_tools_come_in_the_order_in_which_requests_first_had_them() -> None:
+    later = replace(ASKS, span_id="m0", start=25, offered=("maps", "mail", "fax"))
+    untimed = replace(ASKS, span_id="a0", start=None, offered=("phone", "search"))
+    assert only(AGENT, untimed, later, ASKS)["offered"] == ["search", "mail", "maps", "fax", "phone"]
 
 
 def test_a_retry_counts_once_and_a_tool_that_only_failed_is_not_required() -> None:
@@ -412,3 +419,25 @@ def test_a_folder_without_spans_and_a_broken_file_are_named(tmp_path: Path, caps
     (folder / "half.parquet").write_bytes(b"PAR1 and no more")
     assert main(["mine", str(folder), "-o", output]) == 2
     assert "half.parquet: must be a whole Parquet file" in capsys.readouterr().err
+
+
+def test_traces_in_another_format_pass_through_temporary_span_tables(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = tmp_path / "traces"
+    folder.mkdir()
+    pq.write_table(arrow_table([RANKED, ASKS]), folder / "some.parquet")
+    (folder / "more.jsonl").write_text("a format that a reader knows")
+    monkeypatch.setattr(parts, "_read_spans", lambda file: iter([SEARCHES, replace(AGENT, trace_id="u")]))
+    with parts.span_tables(folder, spans_a_file=1) as tables:
+        assert len(tables) == 3
+        assert mine(tables).tasks["called"].to_list() == [["search"], []]
+    assert [table.exists() for table in tables] == [True, False, False]
+
+
+def test_progress_is_reported_to_the_end_and_time_left_reaches_zero() -> None:
+    spans = [replace(AGENT, trace_id=str(i)) for i in range(40)]
+    seen: list[tuple[int, int, float]] = []
+    mine(arrow_table(spans), at_a_time=10, report=lambda *step: seen.append(step))
+    assert [done for done, _, _ in seen] == sorted({done for done, _, _ in seen})
+    assert seen[-1] == (8, 8, 0.0)

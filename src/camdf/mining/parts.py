@@ -65,10 +65,12 @@ def in_parts(
                 folder.mkdir(exist_ok=True)
                 rest.drop("part").write_parquet(folder / f"{number}.parquet", compression="lz4", statistics=False)
             done(number + 1)
-        for number, folder in enumerate(sorted(Path(scratch).iterdir()), start=1):
-            yield polars.read_parquet(folder / "*.parquet", glob=True)
-            rmtree(folder)
-            done(total + number)
+        for number in range(total):
+            folder = Path(scratch) / str(number)
+            if folder.exists():
+                yield polars.read_parquet(folder / "*.parquet")
+                rmtree(folder)
+            done(total + number + 1)
 
 
 @contextmanager
