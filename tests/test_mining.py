@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections import defaultdict
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -411,28 +411,28 @@ def test_tasks_without_any_ranking_are_refused_with_what_to_do(tmp_path: Path) -
 def test_a_folder_without_spans_and_a_broken_file_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = str(tmp_path / "tasks.parquet")
     assert main(["mine", str(tmp_path / "nowhere"), "-o", output]) == 2
-    assert "is not there" in capsys.readouterr().err
+    assert "There is no file or folder" in capsys.readouterr().err
     folder = tmp_path / "traces"
     folder.mkdir()
     assert main(["mine", str(folder), "-o", output]) == 2
-    assert "must hold spans" in capsys.readouterr().err
+    assert "There are no traces" in capsys.readouterr().err
     (folder / "half.parquet").write_bytes(b"PAR1 and no more")
     assert main(["mine", str(folder), "-o", output]) == 2
     assert "half.parquet: must be a whole Parquet file" in capsys.readouterr().err
 
 
-def test_traces_in_another_format_pass_through_temporary_span_tables(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_traces_in_another_format_pass_through_temporary_span_tables(tmp_path: Path) -> None:
     folder = tmp_path / "traces"
     folder.mkdir()
     pq.write_table(arrow_table([RANKED, ASKS]), folder / "some.parquet")
-    (folder / "more.jsonl").write_text("a format that a reader knows")
-    monkeypatch.setattr(parts, "_read_spans", lambda file: iter([SEARCHES, replace(AGENT, trace_id="u")]))
-    with parts.span_tables(folder, spans_a_file=1) as tables:
+    more = [json.dumps(asdict(span)) for span in (SEARCHES, replace(AGENT, trace_id="u"))]
+    (folder / "more.jsonl").write_text("\n".join([*more, "{ broken"]))
+    told: list[str] = []
+    with parts.span_tables(folder, spans_a_file=1, tell=told.append) as tables:
         assert len(tables) == 3
         assert mine(tables).tasks["called"].to_list() == [["search"], []]
     assert [table.exists() for table in tables] == [True, False, False]
+    assert "3 records gave 2 spans; 1 could not be read." in told[0]
 
 
 def test_progress_is_reported_to_the_end_and_time_left_reaches_zero() -> None:

@@ -102,7 +102,9 @@ def _parser() -> argparse.ArgumentParser:
     score.set_defaults(run=_score)
 
     mine = commands.add_parser("mine", help="logged tasks from the traces of an agent")
-    mine.add_argument("traces", type=Path, help="a folder of traces, or one file: span tables in Parquet")
+    mine.add_argument(
+        "traces", type=Path, help="a folder of traces, or one file, of any tracer that docs/traces.md names"
+    )
     mine.add_argument("-o", "--output", type=Path, required=True, help="where to write the tasks (.parquet)")
     mine.add_argument("--statistics", type=Path, help="where to write calls, seconds and failures by tool (.json)")
     mine.add_argument("--require-outcome", action="store_true", help="leave out runs whose outcome nobody recorded")

@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from importlib.util import find_spec
 from itertools import islice
 from os import PathLike
 from pathlib import Path
@@ -16,7 +15,9 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from camdf.datasets.records import DataError
-from camdf.mining.spans import COLUMNS, Span, arrow_table
+from camdf.mining.readers import read_spans
+from camdf.mining.readers.files import trace_files
+from camdf.mining.spans import COLUMNS, arrow_table
 from camdf.policies.linear import MissingExtraError
 
 if TYPE_CHECKING:
@@ -74,19 +75,22 @@ def in_parts(
 
 
 @contextmanager
-def span_tables(path: File, spans_a_file: int = 500_000) -> Iterator[list[Path]]:
-    """The files of a folder, or the one file named, as Parquet files of the span table.
+def span_tables(path: File, spans_a_file: int = 500_000, tell: Callable[[str], object] = print) -> Iterator[list[Path]]:
+    """The trace files of a folder, or the one file named, as Parquet files of the span table.
 
-    Traces in any other format are read with `read_spans` into span tables that last as long as this context.
+    Traces in any other format are read with `read_spans` into span tables that last as long as this context; what they
+    hold that could not be read is told.
     """
-    files = _files(path)
+    files = trace_files(Path(path))
     tables = [file for file in files if file.suffix == ".parquet" and set(NEEDED) <= set(_schema(file))]
     with TemporaryDirectory(prefix="camdf-spans-") as scratch:
         for file in sorted(set(files) - set(tables)):
-            spans = _read_spans(file)
+            spans = read_spans(file)
             while some := list(islice(spans, spans_a_file)):
                 tables.append(Path(scratch) / f"{len(tables)}.parquet")
                 import_module("pyarrow.parquet").write_table(arrow_table(some), tables[-1])
+            if spans.report.skipped:
+                tell(str(spans.report))
         if not tables:
             raise DataError(f"{path}: must hold spans, and holds none. Name a folder of traces or of span tables.")
         yield tables
@@ -108,10 +112,10 @@ def _tables(source: Source) -> list[pl.LazyFrame]:
         return [polars.from_arrow(source).lazy()]
     paths = [source] if isinstance(source, str | PathLike) else source
     alike: dict[tuple[Any, ...], list[Path]] = defaultdict(list)
-    for file in (file for path in paths for file in _files(path) if file.suffix == ".parquet"):
+    for file in (file for path in paths for file in trace_files(Path(path)) if file.suffix == ".parquet"):
         alike[tuple(_schema(file).items())].append(file)
     if not alike:
-        raise DataError(f"{source}: must hold Parquet files of the span table, and holds none.")
+        raise DataError(f"{source}: must hold Parquet files of the span table, and holds none. See `span_tables`.")
     return [polars.scan_parquet(files) for files in alike.values()]
 
 
@@ -137,23 +141,9 @@ def _typed(table: pl.LazyFrame, columns: Sequence[str]) -> pl.LazyFrame:
     return table.select([typed(name) for name in columns])
 
 
-def _files(path: File) -> list[Path]:
-    path = Path(path)
-    if not path.exists():
-        raise DataError(f"{path}: must be a file or a folder, and is not there.")
-    return sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
-
-
 def _schema(file: Path) -> dict[str, Any]:
     polars = load_polars()
     try:
         return dict(polars.read_parquet_schema(file))
     except (polars.exceptions.PolarsError, OSError) as error:
         raise DataError(f"{file}: must be a whole Parquet file. {error}. Write it again, or remove it.") from None
-
-
-def _read_spans(file: Path) -> Iterator[Span]:
-    if find_spec("camdf.mining.readers") is None:
-        raise DataError(f"{file}: must be a Parquet file with the columns of camdf.mining.spans.")
-    spans: Iterator[Span] = import_module("camdf.mining.readers").read_spans(file)
-    return spans
