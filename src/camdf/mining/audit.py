@@ -15,12 +15,12 @@ import numpy as np
 
 from camdf.core.rankings import Bools, Floats, Ints
 from camdf.core.resampling import Interval
-from camdf.mining.flat import FlatTasks
+from camdf.mining.flat import FlatTasks, within
 from camdf.policies.label_noise import NORMAL_QUANTILE, estimate_label_noise, upper_end
 from camdf.policies.linear import MissingExtraError
 
 ENOUGH_TASKS = 100
-"""Fewer tasks with labels that count are not enough to learn from."""
+"""Fewer tasks with labels that count are not enough to learn from: a judgement, which `camdf curve` can measure."""
 
 NOISY, TOO_NOISY = 0.05, 0.10
 """Shares of wrong labels: the paper's edge survives the first and is gone by the second."""
@@ -325,7 +325,7 @@ def label_noise(tasks: FlatTasks, rng: np.random.Generator) -> Noise | Unknown:
 
     A tool that was cut is never called, so its label is never contradicted: such runs would make labels look clean.
     """
-    whole = np.flatnonzero(tasks.ranked.filled & ~_lacked(tasks))
+    whole = np.flatnonzero(tasks.ranked.filled & ~tasks.lacked)
     some = np.sort(rng.choice(whole, min(len(whole), MOST_FITTED), replace=False)) if len(whole) else whole
     if len({tasks.groups[row] for row in some.tolist()}) < 2 or not tasks.called.filled[some].any():
         return Unknown("Too few runs saw all of their ranking to estimate it.")
@@ -347,7 +347,7 @@ def censoring(tasks: FlatTasks) -> Censoring | Unknown:
     never = tuple(sorted(tasks.catalogue[tool] for tool in np.flatnonzero(~seen)))
     if not looked.any():
         return Censoring(0, Interval(0.0, 0.0, 1.0), 0.0, never)
-    cut, runs = _cut(tasks) & looked[tasks.ranked.task], _lacked(tasks) & looked
+    cut, runs = tasks.cut & looked[tasks.ranked.task], tasks.lacked & looked
     candidates = tasks.ranked.lengths[looked].sum()
     return Censoring(
         int(looked.sum()), _share(int(runs.sum()), int(looked.sum())), float(cut.sum() / candidates), never
@@ -359,14 +359,13 @@ def surfacing(tasks: FlatTasks) -> Surfacing | Unknown:
     ranked = tasks.ranked
     if not ranked.filled.any():
         return Unknown("No task has a ranking. Run a gate in shadow mode, which records one.")
-    required = np.isin(tasks.codes(ranked), tasks.codes(tasks.called))
-    listed = np.bincount(ranked.task[required], minlength=len(tasks))
+    listed = np.bincount(ranked.task[tasks.required], minlength=len(tasks))
     missed = (listed < tasks.n_required) & ranked.filled
     offered = None
     if tasks.offered is not None:
-        offered = int(ranked.place[np.isin(tasks.codes(ranked), tasks.codes(tasks.offered))].max(initial=0))
+        offered = int(ranked.place[~tasks.cut & tasks.offered.filled[ranked.task]].max(initial=0))
     n = int(ranked.filled.sum())
-    deepest = int(ranked.place[required].max(initial=0))
+    deepest = int(ranked.place[tasks.required].max(initial=0))
     return Surfacing(n, _share(int(missed.sum()), n), int(ranked.lengths.max()), deepest, offered)
 
 
@@ -436,9 +435,8 @@ def exploration(tasks: FlatTasks) -> Exploration | Unknown:
     if tasks.explored is None:
         return Unknown("Nobody recorded which runs explored. A gate with explore=0.1 shows every tool to a tenth.")
     explored = tasks.explored & tasks.ranked.filled
-    lacked = _lacked(tasks)
     share = _share(int(tasks.explored.sum()), len(tasks))
-    return Exploration(share, int((explored & ~lacked).sum()), int((explored & lacked).sum()))
+    return Exploration(share, int((explored & ~tasks.lacked).sum()), int((explored & tasks.lacked).sum()))
 
 
 def _verdict(found: Audit) -> Verdict:
@@ -481,33 +479,18 @@ def _verdict(found: Audit) -> Verdict:
 
 def _labels(tasks: FlatTasks, rows: Bools) -> tuple[Ints, Ints, Bools]:
     """Task, tool and whether it was called, for each tool that a run could call."""
-    ranked, called, width = tasks.codes(tasks.ranked), tasks.codes(tasks.called), len(tasks.catalogue)
-    parts = [ranked[rows[tasks.ranked.task]], called[rows[tasks.called.task]]]
-    if tasks.offered is not None:
-        offered = tasks.codes(tasks.offered)
-        parts.append(offered[(rows & ~tasks.ranked.filled)[tasks.offered.task]])
-        codes = np.unique(np.concatenate(parts))
-        could = ~tasks.offered.filled[codes // width] | np.isin(codes, offered) | np.isin(codes, called)
-        codes = codes[could]
-    else:
-        codes = np.unique(np.concatenate(parts))
-    return codes // width, codes % width, np.isin(codes, called)
-
-
-def _cut(tasks: FlatTasks) -> Bools:
-    """For each ranked candidate, whether the run was not offered it. Runs that recorded no offer lost nothing."""
-    if tasks.offered is None:
-        return np.zeros(len(tasks.scores), dtype=bool)
-    cut: Bools = ~np.isin(tasks.codes(tasks.ranked), tasks.codes(tasks.offered))
-    cut &= tasks.offered.filled[tasks.ranked.task]
-    return cut
-
-
-def _lacked(tasks: FlatTasks) -> Bools:
-    """For each task, whether a ranked candidate was cut."""
-    lacked = np.zeros(len(tasks), dtype=bool)
-    lacked[tasks.ranked.task[_cut(tasks)]] = True
-    return lacked
+    ranked, called, offered = tasks.ranked, tasks.called, tasks.offered
+    listed = rows[ranked.task] & (tasks.required | ~tasks.cut)
+    unlisted = rows[called.task] & ~within(tasks.codes(called), tasks.codes(ranked))
+    parts = [
+        (ranked.task[listed], ranked.tools[listed], tasks.required[listed]),
+        (called.task[unlisted], called.tools[unlisted], np.ones(unlisted.sum(), dtype=bool)),
+    ]
+    if offered is not None:
+        idle = (rows & ~ranked.filled)[offered.task] & ~within(tasks.codes(offered), tasks.codes(called))
+        parts.append((offered.task[idle], offered.tools[idle], np.zeros(idle.sum(), dtype=bool)))
+    task, tool, was_called = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return task, tool, was_called
 
 
 def _tools(tasks: FlatTasks, period: Bools) -> Bools:

@@ -158,6 +158,35 @@ class FlatTasks:
         codes: Ints = lists.task * len(self.catalogue) + lists.tools
         return codes
 
+    @cached_property
+    def required(self) -> Bools:
+        """For each ranked candidate, whether it was called."""
+        return within(self.codes(self.ranked), self.codes(self.called))
+
+    @cached_property
+    def cut(self) -> Bools:
+        """For each ranked candidate, whether the run was not offered it. Runs that recorded no offer lost nothing."""
+        if self.offered is None:
+            return np.zeros(len(self.scores), dtype=bool)
+        seen = within(self.codes(self.ranked), self.codes(self.offered))
+        return ~seen & self.offered.filled[self.ranked.task]
+
+    @cached_property
+    def lacked(self) -> Bools:
+        """(n,): whether a ranked candidate was cut."""
+        lacked = np.zeros(len(self), dtype=bool)
+        lacked[self.ranked.task[self.cut]] = True
+        return lacked
+
+
+def within(codes: Ints, others: Ints) -> Bools:
+    """Which codes are among the others. Both come nearly sorted, by task, which makes this several times np.isin."""
+    if not len(others):
+        return np.zeros(len(codes), dtype=bool)
+    known = np.sort(others, kind="stable")
+    found: Bools = known[np.minimum(np.searchsorted(known, codes), len(known) - 1)] == codes
+    return found
+
 
 def read_tasks(path: File) -> FlatTasks:
     """What `camdf mine` wrote, or logged tasks of one's own (camdf.datasets.own): .parquet or .jsonl."""
