@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import timeit
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -143,14 +142,6 @@ def test_remembered_counts_stay_bounded_and_right() -> None:
         prices.count(Tool(f"tool-{i}"))
     assert len(prices._counted) <= REMEMBERED
     assert prices.count(Tool("tool-1")) == estimated_tokens(Tool("tool-1").definition())
-
-
-def test_pricing_a_known_catalogue_is_faster_than_writing_it_as_json() -> None:
-    catalogue = [Tool(f"tool-{i}", "Looks something up in the records. " * 4, dict(SCHEMA)) for i in range(500)]
-    prices = Prices(statistics={"tool-1": ToolStatistics(3, 1.0, 0)}, privacy={"tool-2": 0.1})
-    priced = min(timeit.repeat(lambda: [prices.of(tool) for tool in catalogue], number=1, repeat=9))
-    written = min(timeit.repeat(lambda: [tool.definition() for tool in catalogue], number=1, repeat=9))
-    assert priced < written
 
 
 @given(st.floats(0.001, 1000), st.sampled_from(["exact", "partial"]))
