@@ -248,7 +248,7 @@ def test_a_real_local_model_answers_with_the_kept_tools_on_the_wire(proxy: Proxy
     with local_llm() as url:
         proxy.relay.target = url
         answer = litellm.completion(
-            model="with_litellm/local",
+            model="litellm_proxy/local",
             api_base=proxy.url,
             api_key=KEY,
             messages=[{"role": "user", "content": TRIP.task}],
