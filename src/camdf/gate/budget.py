@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from contextvars import copy_context
-from threading import BoundedSemaphore, Thread
+from queue import SimpleQueue
+from threading import Lock, Thread
 from typing import Any
 
 from camdf.scorers.base import Scorer
@@ -19,35 +20,56 @@ class BusyError(RuntimeError):
 
 
 class Workers:
-    """Daemon threads, at most `limit` at once, so that a stuck scorer neither piles up nor holds the process open."""
+    """Daemon threads, at most `limit`, so that a stuck scorer neither piles up nor holds the process open.
+
+    A thread that is done waits for the next call: starting one costs several times as much as waking one.
+    """
 
     def __init__(self, limit: int) -> None:
-        self._free = BoundedSemaphore(limit)
+        self.limit = limit
+        self._calls: SimpleQueue[tuple[Future[Sequence[float]], Callable[[], Sequence[float]]]] = SimpleQueue()
+        self._lock = Lock()
+        self._threads = self._idle = 0
 
     def start(self, scorer: Scorer, task: str, tools: Sequence[Tool]) -> Future[Sequence[float]]:
         """Run the scorer; its answer, or what it raised, arrives in the future."""
-        if not self._free.acquire(blocking=False):
-            raise BusyError
         future: Future[Sequence[float]] = Future()
         future.set_running_or_notify_cancel()
         context = copy_context()
-
-        def work() -> None:
-            try:
-                future.set_result(context.run(_answer, scorer, task, tools))
-            except Exception as error:
-                future.set_exception(error)
-            except BaseException as error:  # a scorer that exits ends its own thread, not the harness
-                future.set_exception(RuntimeError(type(error).__name__))
-            finally:
-                self._free.release()
-
-        try:
-            Thread(target=work, name="camdf-scorer", daemon=True).start()
-        except RuntimeError as error:  # the system has no thread to give
-            self._free.release()
-            raise BusyError from error
+        with self._lock:
+            if self._idle:
+                self._idle -= 1
+            elif self._threads < self.limit:
+                self._begin()
+            else:
+                raise BusyError
+        self._calls.put((future, lambda: context.run(_answer, scorer, task, tools)))
         return future
+
+    def _begin(self) -> None:
+        try:
+            Thread(target=self._work, name="camdf-scorer", daemon=True).start()
+        except RuntimeError as error:  # the system has no thread to give
+            raise BusyError from error
+        self._threads += 1
+
+    def _work(self) -> None:
+        while True:
+            future, call = self._calls.get()
+            try:
+                answer = call()
+            except Exception as error:
+                self._rest(future.set_exception, error)
+            except BaseException as error:  # a scorer that exits ends its own call, not the harness
+                self._rest(future.set_exception, RuntimeError(type(error).__name__))
+            else:
+                self._rest(future.set_result, answer)
+            del future, call  # an idle thread keeps nobody's task
+
+    def _rest(self, tell: Callable[[Any], None], outcome: Any) -> None:
+        with self._lock:
+            self._idle += 1
+        tell(outcome)
 
 
 def _answer(scorer: Scorer, task: str, tools: Sequence[Tool]) -> Sequence[float]:
