@@ -370,7 +370,7 @@ def _ranked(spans: pl.LazyFrame) -> pl.LazyFrame:
         .filter(_usable())
         .sort(IN_ORDER, nulls_last=True)
         .unique(RUN, keep="first", maintain_order=True)
-        .select(*RUN, "ranked", polars.col("scores").list.eval(polars.element() + 0.0))  # -0.0 is 0.0
+        .select(*RUN, "ranked", polars.col("scores").list.eval(polars.element().abs()))  # -0.0 is 0.0
     )
 
 
