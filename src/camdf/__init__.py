@@ -1,5 +1,7 @@
 """Decide, before an LLM agent runs, which of the ranked candidate tools are worth giving to it."""
 
+from typing import TYPE_CHECKING, Any
+
 from camdf._version import __version__
 from camdf.core.costs import RETAIL_BASE_COSTS, dispersed, md5_base_costs
 from camdf.core.decisions import Decisions
@@ -28,7 +30,9 @@ from camdf.policies.simple import (
 )
 from camdf.policies.sufficiency import PredictThenThreshold, ResidualCorrected
 from camdf.policies.training import Training
-from camdf.prices import Prices, ToolStatistics
+
+if TYPE_CHECKING:
+    from camdf.prices import Prices, ToolStatistics
 
 __all__ = [
     "AcquireAll",
@@ -76,3 +80,12 @@ __all__ = [
     "pressure_for_sufficiency",
     "save",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Prices are loaded when they are asked for: most decisions have costs already."""
+    if name in ("Prices", "ToolStatistics"):
+        from camdf import prices
+
+        return getattr(prices, name)
+    raise AttributeError(f"module 'camdf' has no attribute {name!r}")
