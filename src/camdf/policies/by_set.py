@@ -40,10 +40,14 @@ class ExpectedPayoffBySet(Policy):
         return held
 
     def decide(self, rankings: Rankings, payoff: Payoff) -> Decisions:
-        if "model_" not in self.__dict__:
-            raise NotFittedError("This ExpectedPayoffBySet has not been fitted. Call fit, or load a saved policy.")
-        probability, holds = self.model_.probabilities(rankings)
+        probability, holds = self.probabilities(rankings)
         return Decisions(self.choose(rankings, payoff, probability, holds), evidence=probability)
+
+    def probabilities(self, rankings: Rankings) -> tuple[Floats, Floats]:
+        """(n, m): that each candidate is required; (n,): that the list holds all required tools."""
+        if "model_" not in self.__dict__:
+            raise NotFittedError(f"This {type(self).__name__} has not been fitted. Call fit, or load a saved policy.")
+        return self.model_.probabilities(rankings)
 
     def choose(self, rankings: Rankings, payoff: Payoff, probability: Floats, holds: Floats) -> Bools:
         """(n, m): the best set of each task, given the probabilities."""

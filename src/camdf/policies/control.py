@@ -229,7 +229,7 @@ def _leaving(policy: Policy, rankings: Rankings, value: str | ValueFunction) -> 
 
 
 def _leaving_by_set(policy: ExpectedPayoffBySet, rankings: Rankings, value: str | ValueFunction) -> Floats:
-    probability, holds = policy.model_.probabilities(rankings)
+    probability, holds = policy.probabilities(rankings)
     if value == "partial":
         share = expected_shares(probability, rankings.listed, policy.model_.missing)
         return np.where(rankings.listed, share / np.where(rankings.listed, rankings.costs, 1.0), 0.0)

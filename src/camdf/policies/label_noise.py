@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from camdf.core.rankings import LoggedTasks
+from camdf.core.rankings import Bools, Floats, LoggedTasks
 from camdf.policies.membership import fit_membership
 
 FEWEST_LABELS = 40
@@ -40,7 +40,11 @@ def estimate_label_noise(logged: LoggedTasks) -> LabelNoise:
     is the tightest bound.
     """
     listed = logged.rankings.listed
-    probability, required = fit_membership(logged)[1].probability[listed], logged.required[listed]
+    return contradicted(fit_membership(logged)[1].probability[listed], logged.required[listed])
+
+
+def contradicted(probability: Floats, required: Bools) -> LabelNoise:
+    """The tightest bound among sets of held-out predictions, one prediction and label a listed candidate."""
     surest_first = np.argsort(-np.abs(probability - 0.5), kind="stable")
     wrong = np.cumsum(((probability >= 0.5) != required)[surest_first])
     count, found = len(wrong), LabelNoise(0.0, 1.0, 0)

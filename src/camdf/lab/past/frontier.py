@@ -28,8 +28,9 @@ from camdf.policies.oracle import prefix_oracle
 BASELINES = ("fixed-k", "score-threshold", "score-per-cost", "predict", "constant-set")
 DEFAULT, PAPER = "by-set", "cam-df"
 ON_POLICY, BY_DEPTH = "cam-df, on-policy", "by-depth"
-FITTED_ONCE = (BY_DEPTH, DEFAULT)
-"""No price enters these: one fit a split serves every pressure and dispersion, and the default's both values too."""
+DENOISED = "by-set, denoised"
+FITTED_ONCE = (BY_DEPTH, DEFAULT, DENOISED)
+"""No price enters these: one fit a split serves every pressure and dispersion, and but for by-depth both values."""
 
 POLICIES = (*BASELINES, PAPER, "cam-df-lite", ON_POLICY, BY_DEPTH, DEFAULT)
 PLACE = ("domain", "scorer", "splits", "value", "cost_pressure", "dispersion")
@@ -79,7 +80,7 @@ class Sweep:
                 train, validation = (taught[dispersion].take(rows) for rows in split[:2])
                 test = priced[dispersion].take(split.test)
                 for name in self.policies:
-                    serves = (name, "any" if name == DEFAULT else value)
+                    serves = (name, value if name == BY_DEPTH else "any")
                     policy = once.get(serves) or CONTESTANTS[name]().fit(train, payoff, validation)
                     if name in FITTED_ONCE:
                         once[serves] = policy
