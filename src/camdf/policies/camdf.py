@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
+import numpy as np
+
 from camdf.core.features import AGGREGATES, FULL, LITE
 from camdf.core.payoff import Payoff
-from camdf.core.rankings import LoggedTasks, Rankings
+from camdf.core.rankings import Bools, Floats, LoggedTasks, Rankings
 from camdf.core.stopping import Targets, hindsight_targets, on_policy_targets, realised
 from camdf.policies import fields
-from camdf.policies.linear import LinearModel, fit_logistic, fit_ridge
+from camdf.policies.linear import LinearModel, fit_logistic, fit_ridge, state_matrix
 from camdf.policies.stopping import StoppingPolicy
 
 MOST_ROUNDS = 10
@@ -69,6 +71,17 @@ class CAMDF(StoppingPolicy):
         labels = targets.stop if self.stops_above else ~targets.stop
         weights = targets.weight if self.weights == "regret" else None
         return fit_logistic(seen, payoff, self.columns, tools, targets.state, labels, weights)
+
+    def state_rows(self, logged: LoggedTasks, payoff: Payoff, tools: tuple[str, ...]) -> tuple[Floats, Bools, Floats]:
+        """Every state of some tasks as a row of the hindsight fit: (states, columns + tools), labels and weights."""
+        targets = hindsight_targets(logged, payoff)
+        matrix = state_matrix(self._seen(logged.rankings), payoff, self.columns, tools, targets.state)
+        labels, weights = targets.stop[targets.state], targets.weight[targets.state]
+        return (
+            matrix,
+            labels if self.stops_above else ~labels,
+            weights if self.weights == "regret" else np.ones_like(weights),
+        )
 
     def _rounds(
         self, logged: LoggedTasks, seen: Rankings, payoff: Payoff, tools: tuple[str, ...]

@@ -103,11 +103,18 @@ def ridge_pipeline(matrix: Floats, targets: Floats) -> Pipeline:
 def folded(pipeline: Pipeline, columns: Sequence[str], tools: Sequence[str]) -> LinearModel:
     """The pipeline as one set of coefficients: w = coef / scale, b = intercept - sum of w times mean."""
     scale, fit = pipeline.named_steps["scale"], pipeline.named_steps["fit"]
-    weights = np.ravel(fit.coef_) / scale.scale_
-    intercept = float(np.ravel(fit.intercept_)[0] - (weights * scale.mean_).sum())
+    return fold(np.ravel(fit.coef_), np.ravel(fit.intercept_)[0], scale.mean_, scale.scale_, columns, tools)
+
+
+def fold(
+    coefficients: Floats, intercept: float, mean: Floats, scale: Floats, columns: Sequence[str], tools: Sequence[str]
+) -> LinearModel:
+    """Coefficients of standardised columns as those of the columns themselves."""
+    weights = coefficients / scale
+    constant = float(intercept - (weights * mean).sum())
     values = [float(w) for w in weights]
     return LinearModel(
-        tuple(columns), tuple(values[: len(columns)]), intercept, tuple(tools), tuple(values[len(columns) :])
+        tuple(columns), tuple(values[: len(columns)]), constant, tuple(tools), tuple(values[len(columns) :])
     )
 
 
@@ -123,11 +130,15 @@ def fit_logistic(
     """A folded logistic model of `labels` (n, m) over the given states; a constant where only one label occurs."""
     y = labels[states]
     if y.size == 0 or y.all() or not y.any():
-        odds = (y.sum() + 0.5) / ((~y).sum() + 0.5)
-        constant = float(np.log(odds))
-        return LinearModel(tuple(columns), (0.0,) * len(columns), constant, tuple(tools), (0.0,) * len(tools))
+        return constant_model(columns, tools, int(y.sum()), y.size)
     matrix = state_matrix(rankings, payoff, columns, tools, states)
     return folded(logistic_pipeline(matrix, y, None if weights is None else weights[states]), columns, tools)
+
+
+def constant_model(columns: Sequence[str], tools: Sequence[str], labelled: int, rows: int) -> LinearModel:
+    """The model of rows that all have one label: their smoothed log odds, whatever the columns say."""
+    constant = float(np.log((labelled + 0.5) / (rows - labelled + 0.5)))
+    return LinearModel(tuple(columns), (0.0,) * len(columns), constant, tuple(tools), (0.0,) * len(tools))
 
 
 def fit_ridge(

@@ -1,0 +1,216 @@
+"""CAM-DF's fit as passes that add up: weighted L2 logistic regression by Newton's method, over batches of any engine.
+
+Minimises, over standardised columns and with the intercept unpenalised,
+
+    sum of weight * log(1 + exp(-sign * z))  +  penalty / 2 * (sum of squared coefficients),
+
+which is scikit-learn's `newton-cholesky` after a `StandardScaler` that is fitted with `sample_weight`. (The paper's
+learner, liblinear, penalises the intercept too and does not weigh the scaler; it remains what `CAMDF.fit` uses.)
+
+A pass asks every batch of logged tasks for a value and adds the values up: `Moments` once, then `Sums` at each step.
+Who holds the batches only has to provide `Total`; that is all that a cluster does. The prefix states of a batch are
+rows for as long as its sums are taken, some thousand at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial, reduce
+from operator import add
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from camdf.core.payoff import Payoff
+from camdf.core.rankings import Bools, Floats, LoggedTasks
+from camdf.policies.camdf import CAMDF
+from camdf.policies.linear import LinearModel, constant_model, fold, sigmoid
+
+PENALTY = 1.0
+"""The paper's C = 1."""
+
+SETTLED = 1e-7
+"""A Newton step this small is the last: what it leaves is of the order of its square."""
+
+MOST_PASSES = 60
+STATES_AT_ONCE = 8192
+"""Rows of states in memory together, about."""
+
+
+T = TypeVar("T", "Moments", "Sums")
+
+
+class Total(Protocol):
+    """The sum, over all batches of the training tasks, of what a function says of each."""
+
+    def __call__(self, of: Callable[[LoggedTasks], T], /) -> T: ...
+
+
+def over(batches: Iterable[LoggedTasks]) -> Total:
+    """The `Total` of batches in this process."""
+    kept = list(batches)
+
+    def total(of: Callable[[LoggedTasks], T], /) -> T:
+        return reduce(add, map(of, kept))
+
+    return total
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Rows, their labels and weights, and each column's weighted mean and weighted sum of squared deviations."""
+
+    rows: int
+    labelled: int
+    weight: float
+    mean: Floats
+    squares: Floats
+
+    def __add__(self, other: Moments) -> Moments:
+        """Both together: the sum of squares grows by what lies between the two means."""
+        weight = self.weight + other.weight
+        share = other.weight / weight if weight else 0.0
+        apart = other.mean - self.mean
+        return Moments(
+            self.rows + other.rows,
+            self.labelled + other.labelled,
+            weight,
+            self.mean + share * apart,
+            self.squares + other.squares + self.weight * share * apart**2,
+        )
+
+    @property
+    def scale(self) -> Floats:
+        """Each column's weighted standard deviation; 1 where it varies by rounding alone."""
+        variance = self.squares / self.weight
+        rounding = self.rows * np.finfo(np.float64).eps
+        constant = variance <= rounding * variance + (rounding * self.mean) ** 2
+        scale: Floats = np.where(constant, 1.0, np.sqrt(variance))
+        return scale
+
+
+def moments(matrix: Floats, labels: Bools, weights: Floats) -> Moments:
+    """The moments of some rows, (n, columns), with a label and a weight each."""
+    weight = float(weights.sum())
+    mean = weights @ matrix / weight if weight else np.zeros(matrix.shape[1])
+    return Moments(len(matrix), int(labels.sum()), weight, mean, weights @ (matrix - mean) ** 2)
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Loss, gradient and Hessian of some rows; the last entry of each belongs to the intercept."""
+
+    loss: float
+    gradient: Floats
+    hessian: Floats
+
+    def __add__(self, other: Sums) -> Sums:
+        return Sums(self.loss + other.loss, self.gradient + other.gradient, self.hessian + other.hessian)
+
+
+def partial_sums(matrix: Floats, labels: Bools, weights: Floats, coefficients: Floats) -> Sums:
+    """The sums of some rows, (n, columns + 1) with ones in the last column, without the penalty."""
+    z = matrix @ coefficients
+    chance = sigmoid(z)
+    loss = weights @ (np.logaddexp(0.0, z) - labels * z)
+    curved = matrix * (weights * chance * (1.0 - chance))[:, None]
+    return Sums(float(loss), (weights * (chance - labels)) @ matrix, curved.T @ matrix)
+
+
+def penalised(sums: Sums, coefficients: Floats, penalty: float) -> Sums:
+    """The sums with the penalty, which spares the intercept."""
+    strength = np.full(len(coefficients), penalty)
+    strength[-1] = 0.0
+    return Sums(
+        sums.loss + 0.5 * float(strength @ coefficients**2),
+        sums.gradient + strength * coefficients,
+        sums.hessian + np.diag(strength),
+    )
+
+
+def step(sums: Sums) -> Floats:
+    """The Newton step away from where penalised sums were taken."""
+    return np.asarray(np.linalg.solve(sums.hessian, sums.gradient), dtype=np.float64)
+
+
+def minimise(sums_at: Callable[[Floats], Sums], start: Floats) -> Floats:
+    """Where the penalised loss is least, from its sums at any coefficients. A step that raises the loss is halved."""
+    here, sums, passes = start, sums_at(start), 1
+    while passes < MOST_PASSES:
+        change = step(sums)
+        if np.abs(change).max() <= SETTLED:
+            return here - change
+        found, passes = sums_at(here - change), passes + 1
+        while found.loss > sums.loss and np.abs(change).max() > SETTLED and passes < MOST_PASSES:
+            change = change / 2
+            found, passes = sums_at(here - change), passes + 1
+        here, sums = here - change, found
+    raise ArithmeticError(f"Newton's method did not settle in {MOST_PASSES} passes. Look for columns that run away.")
+
+
+def fit_by_newton(
+    policy: CAMDF, total: Total, payoff: Payoff, tools: tuple[str, ...] = (), start: LinearModel | None = None
+) -> CAMDF:
+    """The policy, fitted on all tasks of `total` in one pass for the scaler and one for each Newton step.
+
+    `tools` is the catalogue that every task lists, or () where there is none (`Rankings.shares_catalogue`). `start` is
+    a model of the same columns to begin from, such as a fit on a sample: it changes how many passes there are, and
+    nothing else. The target must be in hindsight and the threshold fixed: other fits need all tasks in one place.
+    """
+    if policy.target != "hindsight" or policy.threshold is None:
+        raise ValueError(f"A fit by Newton's method needs target='hindsight' and a fixed threshold. Got {policy}.")
+    tools = tools if policy.identity else ()
+    seen = total(partial(_moments_of, policy, payoff, tools))
+    policy.payoff_, policy.cutoff_ = payoff, policy.cutoff(policy.threshold, payoff)
+    if seen.labelled in (0, seen.rows):
+        policy.model_ = constant_model(policy.columns, tools, seen.labelled, seen.rows)
+        return policy
+    mean, scale = seen.mean, seen.scale
+
+    def sums_at(coefficients: Floats) -> Sums:
+        sums = total(partial(_sums_of, policy, payoff, tools, mean, scale, coefficients))
+        return penalised(sums, coefficients, PENALTY)
+
+    found = minimise(sums_at, _unfolded(start, tools, mean, scale))
+    policy.model_ = fold(found[:-1], found[-1], mean, scale, policy.columns, tools)
+    return policy
+
+
+def _unfolded(model: LinearModel | None, tools: tuple[str, ...], mean: Floats, scale: Floats) -> Floats:
+    """A folded model's coefficients for standardised columns, and its intercept; zeros where there is none."""
+    if model is None:
+        return np.zeros(len(mean) + 1)
+    known = dict(zip(model.tools, model.tool_coefficients, strict=True))
+    weights = np.array([*model.coefficients, *(known.get(tool, 0.0) for tool in tools)])
+    return np.array([*weights * scale, model.intercept + weights @ mean])
+
+
+def _pieces(
+    policy: CAMDF, payoff: Payoff, tools: tuple[str, ...], logged: LoggedTasks
+) -> Iterator[tuple[Floats, Bools, Floats]]:
+    rows = max(1, STATES_AT_ONCE // max(logged.rankings.width, 1))
+    for start in range(0, max(len(logged), 1), rows):
+        yield policy.state_rows(logged.take(slice(start, start + rows)), payoff, tools)
+
+
+def _moments_of(policy: CAMDF, payoff: Payoff, tools: tuple[str, ...], logged: LoggedTasks) -> Moments:
+    return reduce(add, (moments(*piece) for piece in _pieces(policy, payoff, tools, logged)))
+
+
+def _sums_of(
+    policy: CAMDF,
+    payoff: Payoff,
+    tools: tuple[str, ...],
+    mean: Floats,
+    scale: Floats,
+    coefficients: Floats,
+    logged: LoggedTasks,
+) -> Sums:
+    def sums(matrix: Floats, labels: Bools, weights: Floats) -> Sums:
+        standardised = np.ones((len(matrix), matrix.shape[1] + 1), order="F")
+        np.subtract(matrix, mean, out=standardised[:, :-1])
+        standardised[:, :-1] /= scale
+        return partial_sums(standardised, labels, weights, coefficients)
+
+    return reduce(add, (sums(*piece) for piece in _pieces(policy, payoff, tools, logged)))
