@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from camdf._version import __version__
 from camdf.core.payoff import VALUES, Payoff
-from camdf.datasets.own import read
+from camdf.datasets.own import is_mined, read
 from camdf.datasets.records import DataError
 from camdf.policies.artifact import ArtifactError, load, save
 from camdf.policies.label_noise import estimate_label_noise
@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from camdf.lab.replay import Outcomes
     from camdf.lab.running import Job
     from camdf.lab.study import Study
+    from camdf.mining.spark_fit import Blocks
+    from camdf.mining.statistics import Usage
+    from camdf.policies.base import Policy
+    from camdf.prices import ToolStatistics
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -61,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     fit.add_argument("--explored-only", action="store_true", help="mined tasks: learn from runs that explored alone")
     _add_payoff(fit, required=True)
     _add_splits(fit)
+    _add_engine(fit)
     fit.set_defaults(run=_fit)
 
     evaluate = commands.add_parser("evaluate", help="measure a saved policy on logged tasks, beside tuned simple rules")
@@ -109,6 +114,7 @@ def _parser() -> argparse.ArgumentParser:
     mine.add_argument("--statistics", type=Path, help="where to write calls, seconds and failures by tool (.json)")
     mine.add_argument("--require-outcome", action="store_true", help="leave out runs whose outcome nobody recorded")
     mine.add_argument("--with-text", action="store_true", help="keep what users asked, and group near-copies by it")
+    _add_engine(mine)
     mine.set_defaults(run=_mine)
 
     audit = commands.add_parser("audit", help="can these tasks be learned from? Noise, censoring, depth, drift")
@@ -158,6 +164,10 @@ def _add_splits(parser: argparse.ArgumentParser, default: int = 30) -> None:
     parser.add_argument("--seed", type=int, default=0, help="seed of the splits (default: 0)")
 
 
+def _add_engine(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--engine", choices=("local", "spark"), default="local", help="where it runs (default: local)")
+
+
 def _payoff(options: argparse.Namespace) -> Payoff:
     if options.task_worth is not None:
         return Payoff.from_money(options.task_worth, options.value)
@@ -172,7 +182,11 @@ def _fit(options: argparse.Namespace) -> int:
 
     if options.policy not in CONTESTANTS:
         raise ValueError(f"The policy must be one of: {'; '.join(CONTESTANTS)}. Got {options.policy!r} instead.")
-    logged, payoff = read(options.data, explored_only=options.explored_only), _payoff(options)
+    payoff, blocks = _payoff(options), None
+    if options.engine == "spark":
+        logged, blocks = _sampled_on_spark(options)
+    else:
+        logged = read(options.data, explored_only=options.explored_only)
     make = CONTESTANTS[options.policy]
     with progress("splits") as report:
         assessment = assess(
@@ -184,14 +198,45 @@ def _fit(options: argparse.Namespace) -> int:
     # The policy that ships learns from every task but those that choose its threshold.
     split = next(iter(draw_splits(logged, 1, options.seed, grouped=True, shares=(0.6, 0.2))))
     train, validation = logged.take([*split.train, *split.test]), logged.take(split.validation)
-    policy = make().fit(train, payoff, validation)
+    policy, tasks = make().fit(train, payoff, validation), len(logged)
+    if blocks is not None:
+        policy, tasks = _fitted_on_spark(policy, blocks, logged, payoff)
     means = {name: assessment.outcomes.mean(name) for name in assessment.outcomes.values}
     groups = len(set(logged.groups.tolist()))
     noise = estimate_label_noise(logged)
-    save(policy, options.output, Training(logged.digest(), len(logged), groups, len(validation), noise.rate, means))
+    save(policy, options.output, Training(logged.digest(), tasks, groups, len(validation), noise.rate, means))
     print(f"at most about {noise.rate:.1%} of labels look wrong (95% interval up to {noise.at_most:.1%})")
     print(f"wrote {options.output}")
     return 0
+
+
+def _sampled_on_spark(options: argparse.Namespace) -> tuple[LoggedTasks, Blocks]:
+    """A sample of the tasks here, for what needs its tasks in one place, and all of them as blocks there."""
+    from camdf.mining.spark import session
+    from camdf.mining.spark_fit import blocks_of, pack, sample
+    from camdf.mining.tasks import logged_tasks
+
+    if options.data.suffix != ".parquet" or not is_mined(options.data):
+        logged = read(options.data, explored_only=options.explored_only)
+        return logged, blocks_of(session(), logged)
+    tasks = session().read.parquet(str(options.data))
+    if options.explored_only:
+        tasks = tasks.filter("explored")
+    blocks = pack(tasks)
+    print(blocks)
+    return logged_tasks(sample(tasks, seed=options.seed)), blocks
+
+
+def _fitted_on_spark(policy: Policy, blocks: Blocks, logged: LoggedTasks, payoff: Payoff) -> tuple[Policy, int]:
+    """The policy fitted on every task where that can be done in passes, else as it is; and on how many tasks."""
+    from camdf.mining.spark_fit import fit
+    from camdf.policies.newton import in_passes
+
+    if not in_passes(policy):
+        print(f"\nFitted on a sample of {len(logged):,} tasks: a {policy.kind} policy needs its tasks in one place.")
+        return policy, len(logged)
+    print(f"\nFitted on all {len(blocks):,} tasks by Newton's method, from a sample of {len(logged):,}.")
+    return fit(policy, blocks, payoff, start=policy.model_), len(blocks)
 
 
 def _evaluate(options: argparse.Namespace) -> int:
@@ -294,16 +339,23 @@ def _mine(options: argparse.Namespace) -> int:
     from camdf.mining.statistics import tool_statistics, usage
     from camdf.mining.tasks import mine
 
+    choices = {"require_outcome": options.require_outcome, "with_text": options.with_text}
     with span_tables(options.traces) as tables:
+        if options.engine == "spark":
+            from camdf.mining import spark
+
+            spans = spark.session().read.option("mergeSchema", True).parquet(*map(str, tables))
+            found = spark.mine(spans, **choices, with_statistics=options.statistics is not None)
+            found.tasks.write.mode("overwrite").parquet(str(options.output))
+            print(f"{found}\nwrote {options.output}")
+            _write_statistics(options.statistics, found.tool_statistics, found.usage)
+            return 0
         with progress("parts") as report:
-            mined = mine(tables, require_outcome=options.require_outcome, with_text=options.with_text, report=report)
+            mined = mine(tables, **choices, report=report)
         mined.tasks.write_parquet(options.output)
         print(f"{mined}\nwrote {options.output}")
         if options.statistics is not None:
-            tools = {name: asdict(found) for name, found in tool_statistics(tables).items()}
-            written = {"usage": asdict(usage(tables)), "tools": tools}
-            options.statistics.write_text(json.dumps(written, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-            print(f"wrote {options.statistics}")
+            _write_statistics(options.statistics, tool_statistics(tables), usage(tables))
     return 0
 
 
@@ -314,6 +366,13 @@ def _audit(options: argparse.Namespace) -> int:
     found = audit(read_tasks(options.data), since=options.since, split=options.split)
     print(json.dumps(found.to_json(), indent=1, ensure_ascii=False) if options.json else found)
     return 0
+
+
+def _write_statistics(path: Path | None, tools: dict[str, ToolStatistics], used: Usage) -> None:
+    if path is not None:
+        written = {"usage": asdict(used), "tools": {name: asdict(found) for name, found in tools.items()}}
+        path.write_text(json.dumps(written, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        print(f"wrote {path}")
 
 
 def _list(options: argparse.Namespace) -> int:

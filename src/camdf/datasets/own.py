@@ -61,11 +61,13 @@ def read_jsonl(path: File, *, keep_order: bool = False) -> LoggedTasks:
 
 
 def read_parquet(path: File, *, keep_order: bool = False, explored_only: bool = False) -> LoggedTasks:
-    """Logged tasks from one Parquet file, one record a row as this module describes them. Needs pyarrow."""
+    """Logged tasks from one Parquet file, or from a folder of them in the order of their names. Needs pyarrow."""
     pyarrow, parquet = _pyarrow()
+    rows: list[dict[str, Any]] = []
     try:
-        with parquet.ParquetFile(path) as file:
-            rows = file.read().to_pylist()
+        for part in sorted(Path(path).glob("*.parquet")) if Path(path).is_dir() else [path]:
+            with parquet.ParquetFile(part) as file:
+                rows += file.read().to_pylist()
     except pyarrow.ArrowInvalid as error:
         raise DataError(f"{path}: must be a Parquet file. {error}. Write it with write_parquet.") from None
     if explored_only:
@@ -73,6 +75,13 @@ def read_parquet(path: File, *, keep_order: bool = False, explored_only: bool = 
         if not rows:
             raise DataError(f"{path}: holds no run that explored. Give the gate a share: Gate(..., explore=0.1).")
     return _logged(Path(path), _parquet_records(Path(path), rows), keep_order)
+
+
+def is_mined(path: File) -> bool:
+    """Whether a Parquet file, or a folder of them, is a table that `camdf mine` wrote."""
+    _, parquet = _pyarrow()
+    first = sorted(Path(path).glob("*.parquet"))[0] if Path(path).is_dir() else path
+    return "ranked" in parquet.read_schema(first).names
 
 
 def write_jsonl(logged: LoggedTasks, path: File) -> None:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from camdf.mining.parts import SPANS_AT_A_TIME, Source, in_parts, load_polars
 from camdf.mining.tasks import SCALARS, dedupe, own
 from camdf.prices import ToolStatistics
+
+if TYPE_CHECKING:
+    import polars as pl
 
 MICROSECONDS_A_DAY = 86_400_000_000
 
@@ -35,6 +40,11 @@ def tool_statistics(source: Source, at_a_time: int = SPANS_AT_A_TIME) -> dict[st
     Every attempt counts as a call, a retry too. A call without a start or an end takes as long as the tool's others do
     on average; one that seems to end before it starts takes no time, and none takes more than a day.
     """
+    return statistics_of([tool_counts(source, at_a_time)])
+
+
+def tool_counts(source: Source, at_a_time: int = SPANS_AT_A_TIME) -> pl.DataFrame:
+    """What `statistics_of` adds up: calls, failures, timed calls and their microseconds by tool."""
     polars = load_polars()
     microseconds = ((polars.col("end") - polars.col("start")) // 1000).clip(0, MICROSECONDS_A_DAY)
     found = [
@@ -49,7 +59,13 @@ def tool_statistics(source: Source, at_a_time: int = SPANS_AT_A_TIME) -> dict[st
         )
         for spans in in_parts(source, SCALARS, at_a_time)
     ]
-    whole = polars.concat(found).group_by("name").sum().sort("name")
+    counted: pl.DataFrame = polars.concat(found).group_by("name").sum()
+    return counted
+
+
+def statistics_of(counts: Sequence[pl.DataFrame]) -> dict[str, ToolStatistics]:
+    """The statistics of tools that were counted in parts of whole traces."""
+    whole = load_polars().concat(counts).group_by("name").sum().sort("name")
     return {
         name: ToolStatistics(calls, total / max(timed, 1) * calls / 1e6, failures)
         for name, calls, failures, timed, total in whole.iter_rows()
@@ -58,6 +74,11 @@ def tool_statistics(source: Source, at_a_time: int = SPANS_AT_A_TIME) -> dict[st
 
 def usage(source: Source, at_a_time: int = SPANS_AT_A_TIME) -> Usage:
     """Turns and tokens of a run, over all runs with a model call."""
+    return usage_of(usage_counts(source, at_a_time))
+
+
+def usage_counts(source: Source, at_a_time: int = SPANS_AT_A_TIME) -> Counter[str]:
+    """What `usage_of` takes, and what adds up over parts of whole traces."""
     polars = load_polars()
     called = (polars.col("kind") == "model") & polars.col("owner").is_not_null()
     seen = Counter[str]()
@@ -72,6 +93,11 @@ def usage(source: Source, at_a_time: int = SPANS_AT_A_TIME) -> Usage:
             tokens=int(counted["input_tokens"].sum()),
             cached=int(counted.select(cached.sum()).item()),
         )
+    return seen
+
+
+def usage_of(seen: Mapping[str, int]) -> Usage:
+    """The usage behind counts."""
     return Usage(
         runs=seen["runs"],
         turns=seen["calls"] / max(seen["runs"], 1),

@@ -105,6 +105,11 @@ class Mined:
     """Whether those were left out too."""
 
     @property
+    def kept(self) -> int:
+        """How many tasks there are."""
+        return len(self.tasks)
+
+    @property
     def ranked(self) -> int:
         """Tasks with a gate's ranking: those that `logged_tasks` has."""
         return int((self.tasks["ranked"].list.len() > 0).sum())
@@ -127,11 +132,11 @@ class Mined:
             f"{self.unowned:,} belong to no agent.",
             f"{self.runs:,} runs: {self.failed:,} ended in an error and {self.unsuccessful:,} without success, and "
             f"were left out; {self.unknown:,} have no recorded outcome and {unknown}.",
-            f"{len(self.tasks):,} tasks with {self.tools:,} tools: {self.ranked:,} have a ranking, {self.explored:,} "
+            f"{self.kept:,} tasks with {self.tools:,} tools: {self.ranked:,} have a ranking, {self.explored:,} "
             "explored.",
         ]
-        if self.ranked < len(self.tasks):
-            lines.append(f"{_unranked(len(self.tasks) - self.ranked)}")
+        if self.ranked < self.kept:
+            lines.append(f"{_unranked(self.kept - self.ranked)}")
         return "\n".join(lines)
 
 
@@ -367,7 +372,7 @@ def _ranked(spans: pl.LazyFrame) -> pl.LazyFrame:
     return (
         spans.filter(polars.col("ranked").list.len() > 0)
         .select(*RUN, *IN_ORDER, "ranked", "scores")
-        .filter(_usable())
+        .filter(usable())
         .sort(IN_ORDER, nulls_last=True)
         .unique(RUN, keep="first", maintain_order=True)
         .select(*RUN, "ranked", polars.col("scores").list.eval(polars.element().abs()))  # -0.0 is 0.0
@@ -388,7 +393,7 @@ def _asked(spans: pl.LazyFrame) -> pl.LazyFrame:
     )
 
 
-def _usable() -> pl.Expr:
+def usable() -> pl.Expr:
     """A ranking to learn from: a finite score that is not negative for every name, and every name once."""
     polars = load_polars()
     ranked, scores, each = polars.col("ranked"), polars.col("scores"), polars.element()

@@ -18,12 +18,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial, reduce
 from operator import add
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeGuard, TypeVar
 
 import numpy as np
 
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import Bools, Floats, LoggedTasks
+from camdf.policies.base import Policy
 from camdf.policies.camdf import CAMDF
 from camdf.policies.linear import LinearModel, constant_model, fold, sigmoid
 
@@ -34,7 +35,7 @@ SETTLED = 1e-7
 """A Newton step this small is the last: what it leaves is of the order of its square."""
 
 MOST_PASSES = 60
-STATES_AT_ONCE = 8192
+STATES_AT_ONCE = 2048
 """Rows of states in memory together, about."""
 
 
@@ -158,7 +159,7 @@ def fit_by_newton(
     a model of the same columns to begin from, such as a fit on a sample: it changes how many passes there are, and
     nothing else. The target must be in hindsight and the threshold fixed: other fits need all tasks in one place.
     """
-    if policy.target != "hindsight" or policy.threshold is None:
+    if not in_passes(policy) or policy.threshold is None:
         raise ValueError(f"A fit by Newton's method needs target='hindsight' and a fixed threshold. Got {policy}.")
     tools = tools if policy.identity else ()
     seen = total(partial(_moments_of, policy, payoff, tools))
@@ -175,6 +176,11 @@ def fit_by_newton(
     found = minimise(sums_at, _unfolded(start, tools, mean, scale))
     policy.model_ = fold(found[:-1], found[-1], mean, scale, policy.columns, tools)
     return policy
+
+
+def in_passes(policy: Policy) -> TypeGuard[CAMDF]:
+    """Whether a policy can be fitted so: of CAM-DF's family, with the target in hindsight and a fixed threshold."""
+    return isinstance(policy, CAMDF) and policy.target == "hindsight" and policy.threshold is not None
 
 
 def _unfolded(model: LinearModel | None, tools: tuple[str, ...], mean: Floats, scale: Floats) -> Floats:

@@ -1,0 +1,172 @@
+"""The fit on Spark: mined tasks packed once into blocks, and each pass of the fit as one sum over the blocks.
+
+A block is some thousand logged tasks as the core holds them. Their prefix states exist only inside a worker, while
+`camdf.policies.newton` takes the sums of a block; what travels back from a partition is one gradient and one Hessian.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from operator import add
+from typing import TYPE_CHECKING, Any
+
+from camdf.core.payoff import Payoff
+from camdf.core.rankings import LoggedTasks
+from camdf.datasets.records import DataError
+from camdf.mining.parts import load_polars
+from camdf.mining.spark import pyspark
+from camdf.mining.tasks import logged_tasks, usable
+from camdf.policies.camdf import CAMDF
+from camdf.policies.linear import LinearModel
+from camdf.policies.newton import T, fit_by_newton, over
+
+if TYPE_CHECKING:
+    import polars as pl
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+TASKS_A_BLOCK = 4096
+NEEDED = ("task_id", "group", "ranked", "scores", "called")
+"""The columns of a mined task that a fit reads."""
+
+TYPES = "tasks bigint, unranked bigint, refused bigint, shared array<string>, block binary"
+"""A row of blocks: how many tasks it holds, how many it lacks, the catalogue they share if they do, and the tasks."""
+
+SAMPLED = 100_000
+"""Tasks of the sample that fits what needs all of its tasks in one place."""
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """Logged tasks on a cluster: a DataFrame of blocks, and what was counted when they were packed."""
+
+    rows: DataFrame
+    """Their types are `TYPES`."""
+
+    @cached_property
+    def _packed(self) -> list[Any]:
+        return list(self.rows.select("tasks", "unranked", "refused", "shared").collect())
+
+    def __len__(self) -> int:
+        return sum(row.tasks for row in self._packed)
+
+    @property
+    def unranked(self) -> int:
+        """Mined tasks left out because no gate ranked them."""
+        return sum(row.unranked for row in self._packed)
+
+    @property
+    def refused(self) -> int:
+        """Rows left out because they are broken: without an id, or with names and scores that do not fit."""
+        return sum(row.refused for row in self._packed)
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """The catalogue that every task lists, by name; () where there is none."""
+        catalogues = {None if row.shared is None else tuple(row.shared) for row in self._packed if row.tasks}
+        (shared,) = catalogues if len(catalogues) == 1 else (None,)
+        return shared or ()
+
+    def total(self, of: Callable[[LoggedTasks], T], /) -> T:
+        """The sum over all blocks of what a function says of each: what `fit_by_newton` asks for."""
+
+        def summed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            values = [of(pickle.loads(block.as_buffer())) for batch in batches for block in batch.column("block")]
+            if values:
+                yield _row({"sum": pickle.dumps(reduce(add, values))})
+
+        found = self._filled().mapInArrow(summed, "sum binary").collect()
+        values: list[T] = [pickle.loads(row.sum) for row in found]
+        return reduce(add, values)
+
+    def one(self) -> LoggedTasks:
+        """The tasks of one block."""
+        row = self._filled().first()
+        if row is None:
+            raise DataError(f"There is nothing to learn from: {self}")
+        logged: LoggedTasks = pickle.loads(row.block)
+        return logged
+
+    def _filled(self) -> DataFrame:
+        return self.rows.filter("tasks > 0").select("block")
+
+    def __str__(self) -> str:
+        return (
+            f"{len(self):,} tasks to learn from; {self.unranked:,} have no ranking and {self.refused:,} rows are "
+            "broken, and were left out."
+        )
+
+
+def pack(tasks: DataFrame, prices: Mapping[str, float] | None = None) -> Blocks:
+    """Mined tasks as blocks, at the prices of `logged_tasks`. They stay with the executors until the session ends."""
+    missing = [name for name in NEEDED if name not in tasks.columns]
+    if missing:
+        raise DataError(f"The column {missing[0]!r} of mined tasks must be there, and is missing. Use camdf mine.")
+
+    def packed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for start in range(0, len(batch), TASKS_A_BLOCK):
+                yield _row(_block(load_polars().from_arrow(batch.slice(start, TASKS_A_BLOCK)), prices))
+
+    return Blocks(tasks.select(*NEEDED).mapInArrow(packed, TYPES).persist())
+
+
+def blocks_of(spark: SparkSession, logged: LoggedTasks, partitions: int = 2) -> Blocks:
+    """Logged tasks of this process as blocks on a cluster."""
+    size = max(1, -(-len(logged) // partitions))
+    pieces = [logged.take(slice(start, start + size)) for start in range(0, len(logged), size)]
+    rows = [(len(piece), 0, 0, _shared(piece), pickle.dumps(piece)) for piece in pieces]
+    return Blocks(spark.createDataFrame(rows, TYPES).repartition(partitions).persist())
+
+
+def fit(policy: CAMDF, blocks: Blocks, payoff: Payoff, start: LinearModel | None = None) -> CAMDF:
+    """The policy, fitted by Newton's method on every task of the blocks (`fit_by_newton`).
+
+    Without a `start` it begins from the fit on one block, which spares about half of the passes.
+    """
+    if start is None:
+        start = fit_by_newton(policy, over([blocks.one()]), payoff, blocks.tools).model_
+    return fit_by_newton(policy, blocks.total, payoff, blocks.tools, start)
+
+
+def sample(tasks: DataFrame, at_most: int = SAMPLED, seed: int = 0) -> pl.DataFrame:
+    """About so many ranked tasks, whole groups chosen by a hash of their name; all where there are no more."""
+    sql = pyspark("sql.functions")
+    ranked = tasks.filter(sql.size("ranked") > 0)
+    share = at_most / max(ranked.count(), 1)
+    if share < 1:
+        ranked = ranked.filter(sql.pmod(sql.xxhash64("group", sql.lit(seed)), sql.lit(1_000_000)) < share * 1_000_000)
+    found: pl.DataFrame = load_polars().from_arrow(ranked.toArrow())
+    return found.sort("time", "task_id", nulls_last=True)
+
+
+def _block(tasks: pl.DataFrame, prices: Mapping[str, float] | None) -> dict[str, Any]:
+    polars = load_polars()
+    col, names = polars.col, polars.col("called")
+    known = polars.all_horizontal(col("task_id", "group").is_not_null())
+    whole = usable() & known & (names.list.len() == names.list.n_unique())
+    unranked = tasks.filter(col("ranked").list.len() == 0)
+    good = tasks.filter((col("ranked").list.len() > 0) & whole)
+    logged = logged_tasks(good, prices) if len(good) else None
+    return {
+        "tasks": len(good),
+        "unranked": len(unranked),
+        "refused": len(tasks) - len(unranked) - len(good),
+        "shared": None if logged is None else _shared(logged),
+        "block": b"" if logged is None else pickle.dumps(logged),
+    }
+
+
+def _shared(logged: LoggedTasks) -> list[str] | None:
+    return sorted(logged.rankings.catalogue) if logged.rankings.shares_catalogue else None
+
+
+def _row(values: dict[str, Any]) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    types = {"shared": pa.list_(pa.string()), "block": pa.binary(), "sum": pa.binary()}
+    schema = pa.schema([(name, types.get(name, pa.int64())) for name in values])
+    return pa.RecordBatch.from_pylist([values], schema=schema)

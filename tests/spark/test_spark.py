@@ -1,0 +1,260 @@
+"""Spark adds transport and nothing else: the same tasks, the same fit, whatever the partitions and whoever dies."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql import DataFrame, SparkSession
+
+from camdf import CAMDF, LoggedTasks, Payoff, datasets, load
+from camdf.cli import main
+from camdf.datasets.records import DataError
+from camdf.mining import spark, spark_fit
+from camdf.mining.spans import Span, arrow_table
+from camdf.mining.tasks import logged_tasks, mine
+from camdf.policies.newton import fit_by_newton, over
+from test_mining import AGENT, ASKS, RANKED, SEARCHES, a_span, traces
+from test_newton import SAMPLE, apart, by_scikit_learn
+from worlds import random_logged
+
+__all__ = ["traces"]
+
+PAYOFF = Payoff(0.08)
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "2g",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # small jobs: compile little
+    "spark.sql.codegen.wholeStage": "false",
+}
+
+
+def started(master: str) -> SparkSession:
+    builder = SparkSession.builder.master(master).appName("camdf-tests")
+    for name, value in SETTINGS.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[SparkSession]:
+    session = started("local[2]")
+    yield session
+    session.stop()
+
+
+def frame(cluster: SparkSession, spans: list[Span], partitions: int = 3) -> DataFrame:
+    return cluster.createDataFrame(arrow_table(spans)).repartition(partitions)
+
+
+def collected(tasks: DataFrame) -> pl.DataFrame:
+    found: pl.DataFrame = pl.from_arrow(tasks.toArrow())  # type: ignore[assignment]
+    return found
+
+
+def runs(count: int, conversation: str = "") -> list[Span]:
+    """So many ranked runs of three spans."""
+    return [
+        replace(span, trace_id=f"{i:06}", start=(span.start or 0) + i, conversation=conversation or f"c{i // 3}")
+        for i in range(count)
+        for span in (RANKED, replace(ASKS, conversation=""), replace(SEARCHES, name="search" if i % 3 else "mail"))
+    ]
+
+
+@given(st.lists(st.lists(a_span(), max_size=24), max_size=16), st.booleans(), st.booleans(), st.integers(1, 40))
+@settings(max_examples=4, deadline=None, derandomize=True)
+def test_the_mined_tasks_and_the_counts_are_those_of_one_machine(
+    cluster: SparkSession, worlds: list[list[Span]], require_outcome: bool, with_text: bool, at_a_time: int
+) -> None:
+    spans = [replace(s, trace_id=s.trace_id and f"{s.trace_id}{i}") for i, world in enumerate(worlds) for s in world]
+    options = {"require_outcome": require_outcome, "with_text": with_text}
+    here = mine(arrow_table(spans), **options)  # type: ignore[arg-type]
+    there = spark.mine(frame(cluster, spans), **options, spans_a_partition=at_a_time)  # type: ignore[arg-type]
+    assert collected(there.tasks).equals(here.tasks, null_equal=True)
+    assert str(there) == str(here)
+    if here.ranked:
+        assert logged_tasks(collected(there.tasks)).digest() == logged_tasks(here.tasks).digest()
+
+
+def test_a_table_without_a_needed_column_is_refused_before_anything_runs(cluster: SparkSession) -> None:
+    with pytest.raises(DataError, match="'kind'"):
+        spark.mine(frame(cluster, [AGENT]).drop("kind"))
+
+
+@pytest.mark.parametrize("one_trace", [False, True])
+def test_one_huge_conversation_does_not_sink_a_partition(cluster: SparkSession, one_trace: bool) -> None:
+    """A conversation lies wherever its traces hash to; even a single trace of its size is only one worker's table."""
+    count = 20_000
+    crowd = [
+        replace(s, trace_id="huge", span_id=f"{s.span_id}{i}") if one_trace and i % 3 else s
+        for i, s in enumerate(runs(count, "huge"))
+    ]
+    table = arrow_table(crowd)
+    mined = spark.mine(cluster.createDataFrame(table), spans_a_partition=count // 2)
+    here = mine(table)
+    assert collected(mined.tasks).equals(here.tasks, null_equal=True)
+    if not one_trace:
+        sizes = cluster.createDataFrame(table).repartition(6, "trace_id").rdd.glom().map(len).collect()
+        assert max(sizes) < 1.5 * min(sizes)
+
+
+def test_rows_that_are_no_text_are_counted_and_the_rest_is_mined(cluster: SparkSession) -> None:
+    good = frame(cluster, runs(20))
+    columns = [f"cast(X'ff' as string) as {name}" if name == "name" else name for name in good.columns]
+    broken = good.limit(7).selectExpr(*columns)
+    mined = spark.mine(good.union(broken))
+    assert (mined.unreadable, mined.spans) == (7, 67)
+    assert collected(mined.tasks).equals(mine(arrow_table(runs(20))).tasks, null_equal=True)
+    assert "7 rows hold text that is no UTF-8" in str(mined)
+
+
+def test_broken_tasks_are_counted_and_the_rest_is_learned_from(cluster: SparkSession) -> None:
+    tasks = mine(arrow_table(runs(300))).tasks
+    damage = pl.DataFrame(
+        {
+            "ranked": [["a", "b"], ["a", "a"], ["a"], None, ["a"], []],
+            "scores": [[0.5], [0.5, 0.4], [float("nan")], [0.1], [0.2], []],
+            "called": [["a"], ["a"], ["a"], ["a"], None, ["a"]],
+        }
+    ).with_columns(task_id=pl.lit("broken"), group=pl.lit("g"))
+    both = pl.concat([tasks.select(spark_fit.NEEDED), damage.select(spark_fit.NEEDED)])
+    blocks = spark_fit.pack(cluster.createDataFrame(both.to_arrow()))
+    assert (len(blocks), blocks.refused, blocks.unranked) == (300, 5, 1)
+    assert "5 rows are broken" in str(blocks)
+    whole = fit_by_newton(CAMDF(), over([logged_tasks(tasks)]), PAYOFF, blocks.tools)
+    assert apart(spark_fit.fit(CAMDF(), blocks, PAYOFF).model_, whole.model_, logged_tasks(tasks), PAYOFF) <= 1e-10
+
+
+@pytest.mark.parametrize(("domain", "scorer"), SAMPLE[:3])
+def test_the_fit_is_newton_cholesky_and_decides_alike_at_every_shipped_state(
+    cluster: SparkSession, domain: str, scorer: str
+) -> None:
+    logged = datasets.load(domain, scorer, dispersion=1.5)
+    policy = spark_fit.fit(CAMDF(), spark_fit.blocks_of(cluster, logged, 3), PAYOFF)
+    other = by_scikit_learn(CAMDF(), logged, PAYOFF)
+    if other.tools:
+        order = [other.tools.index(tool) for tool in policy.model_.tools]
+        other = replace(
+            other, tools=policy.model_.tools, tool_coefficients=tuple(other.tool_coefficients[i] for i in order)
+        )
+    assert apart(policy.model_, other, logged, PAYOFF) <= 1e-8
+    ours, theirs = (
+        policy.stops(model.evidence(logged.rankings, PAYOFF), policy.cutoff_) for model in (policy.model_, other)
+    )
+    assert (ours == theirs)[logged.rankings.listed].all()
+
+
+def test_tools_are_learned_by_name_only_where_every_task_lists_the_same(cluster: SparkSession) -> None:
+    shared = random_logged(np.random.default_rng(0), 60, 5, shared=True)
+    mixed = random_logged(np.random.default_rng(0), 60, 5)
+    assert spark_fit.blocks_of(cluster, shared).tools == tuple(sorted(shared.rankings.catalogue))
+    assert spark_fit.blocks_of(cluster, mixed).tools == ()
+
+
+def test_a_sample_keeps_groups_whole_and_is_everything_where_there_is_no_more(cluster: SparkSession) -> None:
+    tasks = mine(arrow_table(runs(600))).tasks
+    table = cluster.createDataFrame(tasks.to_arrow())
+    assert spark_fit.sample(table).equals(tasks, null_equal=True)
+    some = spark_fit.sample(table, at_most=200)
+    assert 100 < len(some) < 300
+    assert some["group"].value_counts()["count"].unique().to_list() == [3]
+
+
+def test_camdf_mine_and_fit_take_the_same_arguments_on_spark(
+    cluster: SparkSession, traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    printed = {}
+    for engine in ("local", "spark"):
+        output, statistics = tmp_path / f"{engine}.parquet", tmp_path / f"{engine}.json"
+        assert main(["mine", str(traces), "-o", str(output), "--statistics", str(statistics), "--engine", engine]) == 0
+        printed[engine] = capsys.readouterr().out.replace(engine, "ENGINE")
+    assert printed["spark"] == printed["local"]
+    assert json.loads((tmp_path / "spark.json").read_text()) == json.loads((tmp_path / "local.json").read_text())
+    here, there = (datasets.read_parquet(tmp_path / f"{engine}.parquet") for engine in ("local", "spark"))
+    assert here.digest() == there.digest()
+    for policy, engine in (("by-set", "local"), ("by-set", "spark"), ("cam-df", "spark")):
+        saved = tmp_path / f"{policy}-{engine}.json"
+        arguments = ["fit", str(tmp_path / f"{engine}.parquet"), "-o", str(saved), "--cost-pressure", "0.1"]
+        assert main([*arguments, "--splits", "2", "--policy", policy, "--engine", engine]) == 0
+        printed[policy] = capsys.readouterr().out
+        assert "40 tasks, 20 groups" in printed[policy]
+    assert "Fitted on a sample of 40 tasks" in printed["by-set"]
+    assert "Fitted on all 40 tasks by Newton's method" in printed["cam-df"]
+    by_set = [load(tmp_path / f"by-set-{engine}.json") for engine in ("local", "spark")]
+    decided = [policy.decide(here.rankings, Payoff(0.1)).acquired for policy in by_set]
+    assert (decided[0] == decided[1]).all()
+    newton = load(tmp_path / "cam-df-spark.json")
+    whole = fit_by_newton(CAMDF(), over([here]), Payoff(0.1), tuple(sorted(here.rankings.catalogue)))
+    assert apart(newton.model_, whole.model_, here, Payoff(0.1)) <= 1e-10  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def forgiving(cluster: SparkSession) -> Iterator[SparkSession]:
+    """A session that tries a task four times, in place of the other: last in the file."""
+    cluster.stop()
+    session = started("local[2,4]")
+    yield session
+    session.stop()
+
+
+def dies_once(mark: Path) -> Callable[[], None]:
+    """Kills the worker that calls it, once."""
+
+    def die() -> None:
+        if not mark.exists():
+            mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return die
+
+
+def test_a_worker_killed_in_the_middle_of_mining_or_of_a_fit_is_retried_and_the_output_is_the_same(
+    forgiving: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = mine(arrow_table(runs(200)))
+    whole, die = spark._mining, dies_once(tmp_path / "mining")
+
+    def mining(*arguments: Any) -> Any:
+        mined = whole(*arguments)
+
+        def dying(batches: Iterator[Any]) -> Iterator[Any]:
+            for number, batch in enumerate(mined(batches)):
+                yield batch
+                if number == 0:
+                    die()
+
+        return dying
+
+    monkeypatch.setattr(spark, "_mining", mining)
+    there = spark.mine(frame(forgiving, runs(200)))
+    assert collected(there.tasks).equals(here.tasks, null_equal=True)
+    assert there.spans == here.spans
+    assert (tmp_path / "mining").exists()
+
+    blocks = spark_fit.blocks_of(forgiving, random_logged(np.random.default_rng(1), 200, 6), 4)
+    calm = fit_by_newton(CAMDF(), blocks.total, PAYOFF)
+    die_again = dies_once(tmp_path / "fit")
+
+    def total(of: Any, /) -> Any:
+        def asked(logged: LoggedTasks) -> Any:
+            value = of(logged)
+            die_again()
+            return value
+
+        return blocks.total(asked)
+
+    assert fit_by_newton(CAMDF(), total, PAYOFF).model_.coefficients == calm.model_.coefficients
+    assert (tmp_path / "fit").exists()
