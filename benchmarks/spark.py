@@ -335,7 +335,7 @@ def world(rng: np.random.Generator, tasks: int, tools: int = 12) -> LoggedTasks:
     scores = np.sort(rng.random((tasks, tools)) ** rng.uniform(0.5, 3.0, (tasks, 1)), axis=1)[:, ::-1]
     ids = rng.permuted(np.tile(np.arange(100), (tasks, 1)), axis=1)[:, :tools]
     costs = np.linspace(0.2, 1.8, 100)[ids]
-    required = rng.random((tasks, tools)) < 0.6 * scores**2
+    required = rng.random((tasks, tools)) < 1.0 / (1.0 + np.exp(9.0 - 12.0 * scores))
     missing = (rng.random(tasks) < 0.1).astype(np.int64)
     names = np.arange(tasks).astype(str)
     rankings = Rankings(scores, costs, np.full(tasks, tools), ids, tuple(f"tool-{tool}" for tool in range(100)))
@@ -344,8 +344,7 @@ def world(rng: np.random.Generator, tasks: int, tools: int = 12) -> LoggedTasks:
 
 def curve(options: argparse.Namespace) -> dict[str, Any]:
     """CAM-DF by Newton on more and more tasks: the payoff on others, and how far the coefficients still move."""
-    rng = np.random.default_rng(11)
-    payoff = Payoff(0.15)
+    rng, payoff = np.random.default_rng(11), PAYOFF
     held_out, every = world(rng, HELD_OUT), world(rng, max(options.tasks))
     models: dict[int, CAMDF] = {}
     for tasks in sorted(options.tasks):

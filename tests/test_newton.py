@@ -113,7 +113,7 @@ def test_a_start_changes_the_number_of_passes_and_nothing_else() -> None:
 def test_an_integer_weight_equals_repeating_the_row() -> None:
     rng = np.random.default_rng(4)
     matrix, labels, times = rng.normal(size=(50, 3)), rng.random(50) < 0.4, rng.integers(1, 4, 50)
-    coefficients = rng.normal(size=3)
+    coefficients = rng.normal(size=4)
     weighted = partial_sums(matrix, labels, times.astype(float), coefficients)
     rows = np.repeat(np.arange(50), times)
     repeated = partial_sums(matrix[rows], labels[rows], np.ones(len(rows)), coefficients)
@@ -125,9 +125,9 @@ def test_an_integer_weight_equals_repeating_the_row() -> None:
 def test_the_gradient_and_the_hessian_are_those_of_the_loss() -> None:
     rng = np.random.default_rng(5)
     matrix, labels, weights = rng.normal(size=(40, 4)), rng.random(40) < 0.5, rng.random(40)
-    here, little = rng.normal(size=4), 1e-6
+    here, little = rng.normal(size=5), 1e-6
     sums = penalised(partial_sums(matrix, labels, weights, here), here, 0.7)
-    for i, direction in enumerate(np.eye(4)):
+    for i, direction in enumerate(np.eye(5)):
         sides = [here + sign * little * direction for sign in (1, -1)]
         above, below = (penalised(partial_sums(matrix, labels, weights, side), side, 0.7) for side in sides)
         assert (above.loss - below.loss) / (2 * little) == pytest.approx(sums.gradient[i], abs=1e-7)

@@ -111,12 +111,24 @@ class Sums:
 
 
 def partial_sums(matrix: Floats, labels: Bools, weights: Floats, coefficients: Floats) -> Sums:
-    """The sums of some rows, (n, columns + 1) with ones in the last column, without the penalty."""
-    z = matrix @ coefficients
+    """The sums of some rows, (n, columns), at (columns + 1) coefficients, without the penalty."""
+    z = matrix @ coefficients[:-1] + coefficients[-1]
     chance = sigmoid(z)
+    curvature = weights * chance * (1.0 - chance)
+    excess = weights * (chance - labels)
     loss = weights @ (np.logaddexp(0.0, z) - labels * z)
-    curved = matrix * (weights * chance * (1.0 - chance))[:, None]
-    return Sums(float(loss), (weights * (chance - labels)) @ matrix, curved.T @ matrix)
+    rooted = matrix * np.sqrt(curvature)[:, None]
+    hessian = np.empty((len(coefficients), len(coefficients)))
+    hessian[:-1, :-1] = rooted.T @ rooted
+    hessian[-1, :-1] = hessian[:-1, -1] = curvature @ matrix
+    hessian[-1, -1] = curvature.sum()
+    return Sums(float(loss), np.append(excess @ matrix, excess.sum()), hessian)
+
+
+def rescaled(sums: Sums, scale: Floats) -> Sums:
+    """The sums of rows whose columns are divided by `scale`, from those of the rows as they are."""
+    divisor = np.append(scale, 1.0)
+    return Sums(sums.loss, sums.gradient / divisor, sums.hessian / np.outer(divisor, divisor))
 
 
 def penalised(sums: Sums, coefficients: Floats, penalty: float) -> Sums:
@@ -213,10 +225,7 @@ def _sums_of(
     coefficients: Floats,
     logged: LoggedTasks,
 ) -> Sums:
-    def sums(matrix: Floats, labels: Bools, weights: Floats) -> Sums:
-        standardised = np.ones((len(matrix), matrix.shape[1] + 1), order="F")
-        np.subtract(matrix, mean, out=standardised[:, :-1])
-        standardised[:, :-1] /= scale
-        return partial_sums(standardised, labels, weights, coefficients)
-
-    return reduce(add, (sums(*piece) for piece in _pieces(policy, payoff, tools, logged)))
+    of_centred = np.append(coefficients[:-1] / scale, coefficients[-1])
+    pieces = _pieces(policy, payoff, tools, logged)
+    found = (partial_sums(matrix - mean, labels, weights, of_centred) for matrix, labels, weights in pieces)
+    return rescaled(reduce(add, found), scale)
