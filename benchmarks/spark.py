@@ -12,13 +12,15 @@ It needs what `camdf[spark]` and `camdf[train]` bring, and Java 17. Spark runs a
 benchmarks/mining.py; smaller sizes are its first files. --folder keeps them for the next run.
 
 Bare Spark is the same session doing the same without us: the same columns through the same shuffle and an identity
-mapInArrow; the mined tasks sorted and written; as many passes with an identity mapInArrow over the same blocks. A
-shared machine disturbs seconds, so the processor seconds of all processes stand beside them.
+mapInArrow; the mined tasks sorted and written; as many passes with an identity mapInArrow over the same blocks. The
+core's own work is what the functions that Spark carries take without it. A shared machine disturbs seconds, so the
+processor seconds of all processes stand beside them.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
 import os
@@ -38,6 +40,7 @@ import numpy as np
 from camdf import CAMDF, LoggedTasks, Payoff, Rankings, datasets
 from camdf.mining import spark, spark_fit
 from camdf.mining.spans import COLUMNS
+from camdf.mining.tasks import logged_tasks, mine
 from camdf.policies.linear import LinearModel, fold
 from camdf.policies.newton import fit_by_newton, over
 
@@ -178,6 +181,27 @@ def bare(session: Any, files: list[str], output: Path, blocks: Any, passes: int)
     return {**{kind: round(sum(part[kind] for part in parts.values()), 2) for kind in parts["mine"]}, "parts": parts}
 
 
+def core(files: list[str], output: Path, passes: int) -> dict[str, float]:
+    """What the functions that Spark carries take by themselves, in this process: mine, pack, and as many passes."""
+    polars = import_module("polars")
+
+    def work() -> None:
+        mine(files)
+        tasks = polars.read_parquet(output / "*.parquet")
+        blocks = [logged_tasks(part) for part in tasks.filter(polars.col("ranked").list.len() > 0).iter_slices(4096)]
+        total, asked = over(blocks), iter(range(passes))
+
+        def some(of: Any, /) -> Any:
+            if next(asked, None) is None:
+                raise StopIteration
+            return total(of)
+
+        with contextlib.suppress(StopIteration):
+            fit_by_newton(CAMDF(), some, PAYOFF)
+
+    return timed(work)[0]
+
+
 def spans_of(folder: Path | None, millions: float, scratch: Path) -> list[str]:
     """The first files of so many million spans, made where they are not there."""
     into = scratch / "spans" if folder is None else folder
@@ -199,10 +223,11 @@ def overhead(options: argparse.Namespace) -> dict[str, Any]:
             blocks = run.pop("blocks")
             run.pop("policy")
             plain = bare(session, files, output, blocks, run["passes"])
+            alone = core(files, output, run["passes"])
             blocks.rows.unpersist()
             session.catalog.clearCache()
-            say(number, run, plain)
-            rounds.append({"ours": run, "bare": plain})
+            say(number, run, plain, alone)
+            rounds.append({"ours": run, "bare": plain, "core": alone})
 
     def ratio(kind: str, part: str | None = None) -> float:
         pairs = [
@@ -214,6 +239,14 @@ def overhead(options: argparse.Namespace) -> dict[str, Any]:
     kinds = ("seconds", "processor seconds")
     return {
         "ratio": {kind: ratio(kind) for kind in kinds},
+        "ratio to bare and core": round(
+            statistics.median(
+                each["ours"]["processor seconds"]
+                / (each["bare"]["processor seconds"] + each["core"]["processor seconds"])
+                for each in rounds
+            ),
+            3,
+        ),
         "ratio by part": {part: {kind: ratio(kind, part) for kind in kinds} for part in ("mine", "pack", "fit")},
         "rounds": rounds,
     }

@@ -126,7 +126,7 @@ def costs(found: dict[str, Any]) -> list[str]:
             for name, ratio in {"end to end": over["ratio"], **over["ratio by part"]}.items()
         ),
         "",
-        verdict(over["ratio"]),
+        verdict(over),
         "",
         "| spans | tasks learned from | seconds | processor seconds | mine | pack | fit | MB shuffled |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
@@ -146,15 +146,14 @@ def costs(found: dict[str, Any]) -> list[str]:
     return lines
 
 
-def verdict(ratio: dict[str, float]) -> str:
+def verdict(over: dict[str, Any]) -> str:
     """What the limit of 1.25 says."""
-    kept = {kind: value <= 1.25 for kind, value in ratio.items()}
-    if all(kept.values()):
-        return "The limit that was set, 1.25 end to end, is kept."
+    ratio, both = over["ratio"]["processor seconds"], over["ratio to bare and core"]
+    kept = "keeps" if ratio <= 1.25 else "misses"
     return (
-        "The limit that was set, 1.25 end to end, is missed"
-        + ("" if not any(kept.values()) else f" in {next(kind for kind in kept if not kept[kind])}")
-        + ": an identity does no arithmetic, and ours builds 32 features and a Hessian for every state in each pass."
+        f"In processor seconds that {kept} the limit that was set, 1.25 end to end. An identity does no work, and ours "
+        "mines every span and builds 32 features and a Hessian for every state in each pass. Beside bare Spark plus "
+        f"what those functions take by themselves on one machine, the ratio is {both:.2f}."
     )
 
 
