@@ -7,8 +7,11 @@ import runpy
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
+from camdf.mining import spark
 from camdf.policies.linear import MissingExtraError
 
 ROOT = Path(__file__).parents[1]
@@ -31,9 +34,20 @@ def test_the_stored_fits_agree_with_scikit_learn_at_every_shipped_state(stored: 
     assert stored["agreement"]["decisions that differ"] == 0
 
 
-def test_without_pyspark_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    from camdf.mining import spark
+def test_text_is_checked_by_value_without_looking_at_each() -> None:
+    def column(*values: bytes) -> pa.StringArray:
+        ends = np.cumsum([0, *map(len, values)]).astype(np.int32)
+        return pa.StringArray.from_buffers(len(values), pa.py_buffer(ends), pa.py_buffer(b"".join(values)))
 
+    whole = "Grüße".encode()
+    assert spark._is_utf8(column(b"", whole, b"", b"a"))
+    assert not spark._is_utf8(column(b"a", b"\xff"))
+    assert not spark._is_utf8(column(whole[:3], whole[3:]))  # each half is broken, both together are not
+    assert spark._is_utf8(column(b"\xff", b"a").slice(1))
+    assert spark._is_utf8(column())
+
+
+def test_without_pyspark_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> None:
         raise ModuleNotFoundError(name)
 
