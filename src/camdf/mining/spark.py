@@ -197,14 +197,14 @@ def _is_text(batch: pa.RecordBatch) -> bool:
 
 
 def _is_utf8(texts: pa.StringArray) -> bool:
-    """Whether all of it decodes and no text begins within a character: a hundredth of the time of one after another."""
+    """Whether all of it decodes and no text begins within a character, which is quicker than one by one."""
     _, offsets, data = texts.buffers()
     if data is None or not len(texts):
         return True
     starts = np.frombuffer(offsets, dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1]
     characters = np.frombuffer(data, dtype=np.uint8)
     try:
-        str(memoryview(characters[starts[0] : starts[-1]]), "utf-8")
+        characters[starts[0] : starts[-1]].tobytes().decode()
     except UnicodeDecodeError:
         return False
     first = characters[starts[:-1][np.diff(starts) > 0]]
