@@ -6,6 +6,8 @@ python docs/spark_page.py
 from __future__ import annotations
 
 import json
+import statistics
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +83,13 @@ What goes wrong is counted:
 
 
 def page(found: dict[str, Any]) -> str:
-    return "\n".join([HEAD, *agreement(found), *costs(found), *plan(found), *serving()]) + "\n"
+    lines = [*agreement(found), *costs(found), *plan(found), *serving()]
+    return "\n".join([HEAD, *(line if line.startswith(("|", "`" * 3)) else filled(line) for line in lines)]) + "\n"
+
+
+def filled(line: str) -> str:
+    """Prose in lines as long as those of the other pages."""
+    return textwrap.fill(line, 120, break_long_words=False, break_on_hyphens=False)
 
 
 def agreement(found: dict[str, Any]) -> list[str]:
@@ -110,6 +118,7 @@ def costs(found: dict[str, Any]) -> list[str]:
     """Overhead and growth."""
     over, growth = found["overhead"], found["growth"]
     first = over["rounds"][0]["ours"]
+    alone = statistics.median(each["core"]["processor seconds"] for each in over["rounds"])
     lines = [
         "## What it costs",
         "",
@@ -139,8 +148,9 @@ def costs(found: dict[str, Any]) -> list[str]:
         "",
         f"The parts are processor seconds. Seconds grow with the spans to the power "
         f"{growth['exponent']['seconds']:.2f}, "
-        f"processor seconds to the power {growth['exponent']['processor seconds']:.2f}. One machine without Spark is "
-        "faster for whatever it can hold (docs/mining.md); Spark is for tables that are there already, or larger.",
+        f"processor seconds to the power {growth['exponent']['processor seconds']:.2f}. One machine without Spark does "
+        f"the work on {first['spans']:,} spans in {alone:.0f} processor seconds, so Spark is for tables that are there "
+        "already, or larger than a machine.",
         "",
     ]
     return lines
