@@ -34,6 +34,9 @@ PENALTY = 1.0
 SETTLED = 1e-7
 """A Newton step this small is the last: what it leaves is of the order of its square."""
 
+ROUNDING = 1e-10
+"""A loss that rises by no more than this share of itself has not risen: the sums of many rows are only so exact."""
+
 MOST_PASSES = 60
 STATES_AT_ONCE = 2048
 """Rows of states in memory together, about."""
@@ -155,7 +158,7 @@ def minimise(sums_at: Callable[[Floats], Sums], start: Floats) -> Floats:
         if np.abs(change).max() <= SETTLED:
             return here - change
         found, passes = sums_at(here - change), passes + 1
-        while found.loss > sums.loss and np.abs(change).max() > SETTLED and passes < MOST_PASSES:
+        while found.loss - sums.loss > ROUNDING * sums.loss and np.abs(change).max() > SETTLED and passes < MOST_PASSES:
             change = change / 2
             found, passes = sums_at(here - change), passes + 1
         here, sums = here - change, found
