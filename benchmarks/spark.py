@@ -75,6 +75,7 @@ SCRATCH = tempfile.TemporaryDirectory(prefix="camdf-spark-local-")
 
 
 def cluster() -> Any:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = import_module("pyspark.sql").SparkSession.builder.master("local[2]").appName("camdf-benchmark")
     for name, value in {**SETTINGS, "spark.local.dir": SCRATCH.name}.items():
         builder = builder.config(name, value)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
@@ -130,7 +131,9 @@ def mine(
 
 
 def session() -> SparkSession:
-    """The session that spark-submit or the notebook made, else a local one on all cores."""
+    """The session that spark-submit or the notebook made, else a local one on all cores, in this very Python."""
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # which spark-submit sets; its executors have a Python of their own
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     return pyspark("sql").SparkSession.builder.appName("camdf").getOrCreate()
 
 
@@ -165,7 +168,7 @@ def _mining(
         readable = [_readable(batch, seen) for batch in batches]
         if not readable:
             return
-        spans = pa.Table.from_batches(readable)
+        spans = pa.Table.from_batches(readable).combine_chunks()  # a hundred small batches are slow to read
         mined = mine_table(spans, **options)
         seen.update({name: getattr(mined, name) for name in COUNTED})
         schema = _arrow_schema()

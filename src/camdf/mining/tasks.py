@@ -59,7 +59,6 @@ DISCOVERY = (
 the same in Python, Rust and Java."""
 
 SPAN = ("trace_id", "span_id")
-RUN = ("trace_id", "owner")
 IN_ORDER = ("start", "span_id")
 TASK = (
     "task_id",
@@ -171,7 +170,7 @@ def _mine_part(spans: pl.DataFrame, require_outcome: bool, discovery: str) -> tu
     owned = own(distinct)
     runs = gather(owned, discovery)
     success = runs["success"].filter(~runs["failed"])
-    nameless = len(spans) - len(_named(spans.select(SPAN)))
+    nameless = spans.select((~_named()).sum()).item()
     return keep(runs, require_outcome), {
         "spans": len(spans),
         "nameless": nameless,
@@ -234,44 +233,51 @@ def text_group(text: str) -> str:
 def dedupe(spans: pl.DataFrame) -> pl.DataFrame:
     """One row for every trace_id and span_id, the preferred version; rows without those are dropped."""
     polars = load_polars()
-    named = _named(spans)
-    repeated = named.select(polars.struct(SPAN).is_duplicated()).to_series()
-    order = [name for name in PREFERENCE if name in named.columns]
-    versions = named.filter(repeated).sort(order, descending=True, nulls_last=True)
+    named, repeated = _named(), spans.select(polars.struct(SPAN).is_duplicated()).to_series()
+    order = [name for name in PREFERENCE if name in spans.columns]
+    versions = spans.filter(named & repeated).sort(order, descending=True, nulls_last=True)
     chosen = versions.unique(SPAN, keep="first", maintain_order=True)
-    distinct: pl.DataFrame = polars.concat([named.filter(~repeated), chosen])
+    distinct: pl.DataFrame = polars.concat([spans.filter(named & ~repeated), chosen])
     return distinct
 
 
 def own(spans: pl.DataFrame) -> pl.DataFrame:
-    """The spans with `owner`, the span_id of their agent ("" for the trace itself, null for none), and `thread`."""
+    """The spans with `owner`, the span_id of their agent ("" for the trace itself, null for none), `run` and `thread`.
+
+    A run is a trace and an owner by number: two texts in every join and group would take most of the time.
+    """
     polars = load_polars()
     agent, conversation = polars.col("kind") == "agent", polars.col("conversation")
-    traces = spans.group_by("trace_id").agg(
-        agents=agent.sum(),
-        agent=polars.when(agent).then("span_id").max(),
-        thread=polars.when(conversation != "").then(conversation).min().fill_null(""),
+    traces = (
+        spans.group_by("trace_id")
+        .agg(
+            agents=agent.sum(),
+            agent=polars.when(agent).then("span_id").max(),
+            thread=polars.when(conversation != "").then(conversation).min().fill_null(""),
+        )
+        .with_row_index("trace")
     )
     # Joined beside the spans, not to them: copying their lists would take most of the time.
     beside = spans.select(*SPAN, "parent_id", "kind").join(traces, on="trace_id", how="left", maintain_order="left")
-    several = _ancestors(beside.filter(polars.col("agents") > 1))
-    owner = (
-        polars.when(polars.col("agents") == 0)
-        .then(polars.lit(""))
-        .when(polars.col("agents") == 1)
-        .then("agent")
-        .otherwise("ancestor")
+    several = _ancestors(beside.filter(polars.col("agents") > 1), len(traces))
+    alone = polars.col("agents") < 2
+    found = beside.join(several, on=SPAN, how="left", maintain_order="left").select(
+        "thread",
+        owner=polars.when(alone).then(polars.col("agent").fill_null("")).otherwise("ancestor"),
+        run=polars.when(alone).then("trace").otherwise("run"),
     )
-    found = beside.join(several, on=SPAN, how="left", maintain_order="left").select("thread", owner=owner)
     return spans.hstack(found)
 
 
-def _ancestors(spans: pl.DataFrame) -> pl.DataFrame:
-    """The nearest agent of every span, itself included, where there is one. Each step doubles how far up it looks."""
+def _ancestors(spans: pl.DataFrame, number: int) -> pl.DataFrame:
+    """The nearest agent of every span, itself included, where there is one; agents have numbers from this one on.
+
+    Each step doubles how far up it looks.
+    """
     polars = load_polars()
     agent = polars.col("kind") == "agent"
     reached = spans.select(*SPAN, ancestor=polars.when(agent).then("span_id").otherwise("parent_id"))
-    agents = spans.filter(agent).select("trace_id", ancestor="span_id")
+    agents = spans.filter(agent).select("trace_id", ancestor="span_id").with_row_index("run", offset=number)
     longest: int = spans.group_by("trace_id").len().select(polars.col("len").max()).item() or 0
     for _ in range(longest.bit_length()):
         above = reached.select("trace_id", ancestor="span_id", next="ancestor")
@@ -279,7 +285,7 @@ def _ancestors(spans: pl.DataFrame) -> pl.DataFrame:
         if further.join(reached, on=[*SPAN, "ancestor"], how="anti", nulls_equal=True).is_empty():
             break
         reached = further
-    return reached.join(agents, on=["trace_id", "ancestor"], how="semi")
+    return reached.join(agents, on=["trace_id", "ancestor"])
 
 
 def gather(owned: pl.DataFrame, discovery: str = DISCOVERY) -> pl.DataFrame:
@@ -289,7 +295,8 @@ def gather(owned: pl.DataFrame, discovery: str = DISCOVERY) -> pl.DataFrame:
     spans = owned.lazy().filter(col("owner").is_not_null())
     agent = col("span_id") == col("owner")
     top = agent | ((col("owner") == "") & (col("parent_id") == "") & (col("kind") == "other"))
-    runs = spans.group_by(RUN).agg(
+    runs = spans.group_by("run").agg(
+        col("trace_id", "owner").first(),
         time=polars.coalesce(when(agent).then("start").max(), col("start").min()),
         conversation=when(agent).then("conversation").max(),
         thread=col("thread").first(),
@@ -301,7 +308,7 @@ def gather(owned: pl.DataFrame, discovery: str = DISCOVERY) -> pl.DataFrame:
     )
     runs = runs.filter("is_run")
     for found in (_called(spans, runs.filter("has_tools"), discovery), _offered(spans), _ranked(spans), _asked(spans)):
-        runs = runs.join(found, on=RUN, how="left")
+        runs = runs.join(found, on="run", how="left")
     task_id = polars.concat_str("trace_id", polars.lit("/"), "owner")
     conversation = when(col("conversation") != "").then("conversation").otherwise("thread")
     by_text = col("text").map_elements(text_group, return_dtype=polars.String)
@@ -324,9 +331,10 @@ def keep(runs: pl.DataFrame, require_outcome: bool) -> pl.DataFrame:
     return runs.filter(~load_polars().col("failed") & success).select(TASK)
 
 
-def _named(spans: pl.DataFrame) -> pl.DataFrame:
+def _named() -> pl.Expr:
     polars = load_polars()
-    return spans.filter((polars.col("trace_id") != "") & (polars.col("span_id") != ""))
+    named: pl.Expr = (polars.col("trace_id") != "") & (polars.col("span_id") != "")
+    return named
 
 
 def _is_tool() -> pl.Expr:
@@ -338,14 +346,14 @@ def _is_tool() -> pl.Expr:
 def _called(spans: pl.LazyFrame, with_tools: pl.LazyFrame, discovery: str) -> pl.LazyFrame:
     """The tools that ran without an error; in all runs but those `with_tools`, the ones that a model asked for."""
     polars = load_polars()
-    ran = spans.filter(_is_tool() & (polars.col("error") == "")).select(*RUN, called="name")
-    requests = spans.filter(polars.col("kind") == "model").select(*RUN, called="requested")
-    asked = requests.join(with_tools, on=RUN, how="anti").explode("called")
+    ran = spans.filter(_is_tool() & (polars.col("error") == "")).select("run", called="name")
+    requests = spans.filter(polars.col("kind") == "model").select("run", called="requested")
+    asked = requests.join(with_tools, on="run", how="anti").explode("called")
     names = polars.col("called")
     called: pl.LazyFrame = (
         polars.concat([ran, asked])
         .filter((names != "") & ~names.str.contains(discovery))
-        .group_by(RUN)
+        .group_by("run")
         .agg(names.unique().sort())
     )
     return called
@@ -357,10 +365,11 @@ def _offered(spans: pl.LazyFrame) -> pl.LazyFrame:
     offered, each = polars.col("offered"), polars.element()
     return (
         spans.filter((polars.col("kind") == "model") & (offered.list.len() > 0))
-        .select(*RUN, *IN_ORDER, "offered")
-        .sort(IN_ORDER, nulls_last=True)
-        .unique([*RUN, "offered"], keep="first", maintain_order=True)
-        .group_by(RUN)
+        .select("run", "offered", place=polars.arg_sort_by(IN_ORDER, nulls_last=True).arg_sort())
+        .group_by("run", "offered")
+        .agg(polars.col("place").min())
+        .sort("place")
+        .group_by("run", maintain_order=True)
         .agg(offered.explode())
         .with_columns(offered.list.eval(each.filter(each != "")).list.unique(maintain_order=True))
     )
@@ -371,11 +380,11 @@ def _ranked(spans: pl.LazyFrame) -> pl.LazyFrame:
     polars = load_polars()
     return (
         spans.filter(polars.col("ranked").list.len() > 0)
-        .select(*RUN, *IN_ORDER, "ranked", "scores")
+        .select("run", *IN_ORDER, "ranked", "scores")
         .filter(usable())
         .sort(IN_ORDER, nulls_last=True)
-        .unique(RUN, keep="first", maintain_order=True)
-        .select(*RUN, "ranked", polars.col("scores").list.eval(polars.element().abs()))  # -0.0 is 0.0
+        .unique("run", keep="first", maintain_order=True)
+        .select("run", "ranked", polars.col("scores").list.eval(polars.element().abs()))  # -0.0 is 0.0
     )
 
 
@@ -383,13 +392,13 @@ def _asked(spans: pl.LazyFrame) -> pl.LazyFrame:
     """The text of the agent span, else the first text of the run."""
     polars = load_polars()
     if "text" not in spans.collect_schema():
-        return spans.select(*RUN, text="owner").clear()
+        return spans.select("run", text="owner").clear()
     return (
         spans.filter(polars.col("text") != "")
-        .select(*RUN, *IN_ORDER, "text", within=polars.col("span_id") != polars.col("owner"))
+        .select("run", *IN_ORDER, "text", within=polars.col("span_id") != polars.col("owner"))
         .sort("within", *IN_ORDER, nulls_last=True)
-        .unique(RUN, keep="first", maintain_order=True)
-        .select(*RUN, "text")
+        .unique("run", keep="first", maintain_order=True)
+        .select("run", "text")
     )
 
 
