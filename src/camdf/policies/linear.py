@@ -73,8 +73,7 @@ def state_matrix(
     rankings: Rankings, payoff: Payoff, columns: Sequence[str], tools: Sequence[str], states: Bools
 ) -> Floats:
     """(states, columns + tools): the training matrix, one row a state, the next tool as one-hot columns."""
-    values = state_features(rankings, payoff, columns)
-    matrix = (values.reshape(len(columns), -1) if states.all() else values[:, states]).T
+    matrix = state_features(rankings, payoff, columns)[:, states].T
     if not tools:
         return matrix
     position = {name: i for i, name in enumerate(tools)}
