@@ -1,4 +1,4 @@
-"""Writes docs/spark.md from results/spark.json, which benchmarks/spark.py measures.
+"""Writes docs/spark.md from results/spark.json, which benchmarks/spark.py and benchmarks/spark_fit.py measure.
 
 python docs/spark_page.py
 """
@@ -98,7 +98,7 @@ def agreement(found: dict[str, Any]) -> list[str]:
     return [
         "## The same numbers",
         "",
-        f"`python benchmarks/spark.py agreement` fits CAM-DF on Spark on every shipped ranking at two "
+        f"`python benchmarks/spark_fit.py agreement` fits CAM-DF on Spark on every shipped ranking at two "
         "dispersions of cost, "
         f"{part['rankings']} fits with {part['states']:,} states, and compares with scikit-learn's `newton-cholesky`:",
         "",
@@ -219,7 +219,7 @@ def plan(found: dict[str, Any]) -> list[str]:
         "",
         "None of this has to be paid. The model has one coefficient for each of "
         f"{curve['columns']} columns and an intercept, and learns all that it can from a sample. "
-        "`python benchmarks/spark.py curve` fits it on "
+        "`python benchmarks/spark_fit.py curve` fits it on "
         f"more and more made-up tasks and decides {curve['held out']:,} others, whose best prefixes in hindsight pay "
         f"{curve['oracle']:.4f}:",
         "",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -200,6 +201,24 @@ def test_camdf_mine_and_fit_take_the_same_arguments_on_spark(
     newton = load(tmp_path / "cam-df-spark.json")
     whole = fit_by_newton(CAMDF(), over([here]), Payoff(0.1), tuple(sorted(here.rankings.catalogue)))
     assert apart(newton.model_, whole.model_, here, Payoff(0.1)) <= 1e-10  # type: ignore[attr-defined]
+
+
+def test_a_local_spark_runs_its_workers_in_the_python_that_asked(traces: Path, tmp_path: Path) -> None:
+    """Whatever python3 is on the path, which is what PySpark would take."""
+    bare = {name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"} | {"PATH": "/usr/bin:/bin"}
+    command = [
+        sys.executable,
+        "-m",
+        "camdf.cli",
+        "mine",
+        str(traces),
+        "-o",
+        str(tmp_path / "tasks"),
+        "--engine",
+        "spark",
+    ]
+    run = subprocess.run(command, env=bare, capture_output=True, text=True)
+    assert "50 tasks" in run.stdout, run.stderr
 
 
 @pytest.fixture

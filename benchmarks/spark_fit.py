@@ -1,0 +1,165 @@
+"""What CAM-DF learns on Spark: the same as scikit-learn's newton-cholesky, and no more from more than a sample.
+
+python benchmarks/spark_fit.py agreement    every shipped ranking, against scikit-learn; some against MLlib
+python benchmarks/spark_fit.py curve        payoff and coefficients by the number of tasks learned from
+    --check                                 exit 1 where a limit is missed
+    --json                                  print JSON
+    --store results/spark.json              and keep it under the name of the part
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from camdf import CAMDF, LoggedTasks, Rankings, datasets
+from camdf.mining import spark_fit
+from camdf.policies.linear import LinearModel, fold
+from camdf.policies.newton import fit_by_newton, over
+from spark import PAYOFF, asked, cluster, say, told
+
+MOST_APART = 1e-8
+HELD_OUT = 50_000
+TO_MLLIB = (("retail", "claude", 1.5), ("telecom", "claude", 1.5))
+"""What MLlib learns too: every step of it is several jobs, so few rankings are enough."""
+
+
+def agreement(options: argparse.Namespace) -> dict[str, Any]:
+    """Each shipped ranking at two dispersions of cost: Spark's coefficients and decisions against scikit-learn's."""
+    session = cluster()
+    rows: list[dict[str, Any]] = []
+    for domain in datasets.DOMAINS:
+        for scorer in domain.scorers:
+            for dispersion in (0.0, 1.5):
+                logged = datasets.load(domain.name, scorer, dispersion=dispersion)
+                tools = tuple(sorted(logged.rankings.catalogue)) if logged.rankings.shares_catalogue else ()
+                blocks = spark_fit.blocks_of(session, logged)
+                policy = spark_fit.fit(CAMDF(), blocks, PAYOFF)
+                blocks.rows.unpersist()
+                matrix, labels, weights = CAMDF().state_rows(logged, PAYOFF, tools)
+                other, scale, mean = by_scikit_learn(matrix, labels, weights, tools)
+                rows.append(
+                    {
+                        "domain": domain.name,
+                        "scorer": scorer,
+                        "dispersion": dispersion,
+                        "states": len(labels),
+                        "apart": apart(policy.model_, other, scale, mean),
+                        "decisions that differ": differing(policy, other, logged),
+                    }
+                )
+                if (domain.name, scorer, dispersion) in TO_MLLIB:
+                    rows[-1]["MLlib apart"] = apart(
+                        by_mllib(session, matrix, labels, weights, tools), other, scale, mean
+                    )
+                say(rows[-1])
+    return {
+        "rankings": len(rows),
+        "states": sum(row["states"] for row in rows),
+        "apart": max(row["apart"] for row in rows),
+        "decisions that differ": sum(row["decisions that differ"] for row in rows),
+        "MLlib apart": max(row.get("MLlib apart", 0.0) for row in rows),
+        "rows": rows,
+    }
+
+
+def by_scikit_learn(matrix: Any, labels: Any, weights: Any, tools: tuple[str, ...]) -> tuple[LinearModel, Any, Any]:
+    """newton-cholesky after a weighted scaler, whose scale is 1 where a column varies by rounding alone."""
+    linear_model, preprocessing = import_module("sklearn.linear_model"), import_module("sklearn.preprocessing")
+    with np.errstate(invalid="ignore"):
+        scaler = preprocessing.StandardScaler().fit(matrix, sample_weight=weights)
+    constant = np.ptp(matrix, axis=0) <= 1e-12 * np.abs(matrix).max(axis=0)
+    scaler.scale_ = np.where(constant, 1.0, scaler.scale_)
+    fit = linear_model.LogisticRegression(C=1.0, solver="newton-cholesky", tol=1e-12, max_iter=200)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # at this tolerance its line search ends before its own test is met
+        fit.fit(scaler.transform(matrix), labels, sample_weight=weights)
+    model = fold(np.ravel(fit.coef_), fit.intercept_[0], scaler.mean_, scaler.scale_, CAMDF().columns, tools)
+    return model, scaler.scale_, scaler.mean_
+
+
+def by_mllib(session: Any, matrix: Any, labels: Any, weights: Any, tools: tuple[str, ...]) -> LinearModel:
+    """MLlib's weighted logistic regression, told to do the same; it takes rounding for variance, so constants are 0."""
+    matrix = np.where(np.ptp(matrix, axis=0) <= 1e-12 * np.abs(matrix).max(axis=0), 0.0, matrix)
+    dense = import_module("pyspark.ml.linalg").Vectors.dense
+    rows = [(float(y), float(w), dense(x)) for x, y, w in zip(matrix.tolist(), labels, weights, strict=True)]
+    learner = import_module("pyspark.ml.classification").LogisticRegression(
+        regParam=1.0 / float(weights.sum()), standardization=True, weightCol="weight", tol=1e-10, maxIter=500
+    )
+    fitted = learner.fit(session.createDataFrame(rows, ["label", "weight", "features"]))
+    found, columns = fitted.coefficients.toArray(), CAMDF().columns
+    return fold(found, fitted.intercept, np.zeros(len(found)), np.ones(len(found)), columns, tools)
+
+
+def apart(first: LinearModel, second: LinearModel, scale: Any, mean: Any) -> float:
+    """The largest difference between two models' coefficients of standardised columns, intercept included."""
+    both = [np.array([*model.coefficients, *model.tool_coefficients]) for model in (first, second)]
+    at_mean = [model.intercept + weights @ mean for model, weights in zip((first, second), both, strict=True)]
+    return float(np.abs([*(both[0] - both[1]) * scale, at_mean[0] - at_mean[1]]).max())
+
+
+def differing(policy: CAMDF, other: LinearModel, logged: LoggedTasks) -> int:
+    stops = [
+        policy.stops(model.evidence(logged.rankings, PAYOFF), policy.cutoff_)[logged.rankings.listed]
+        for model in (policy.model_, other)
+    ]
+    return int((stops[0] != stops[1]).sum())
+
+
+def world(rng: np.random.Generator, tasks: int, tools: int = 12) -> LoggedTasks:
+    """Tasks whose scores say something of what they need, and whose prices differ by tool."""
+    scores = np.sort(rng.random((tasks, tools)) ** rng.uniform(0.5, 3.0, (tasks, 1)), axis=1)[:, ::-1]
+    ids = rng.permuted(np.tile(np.arange(100), (tasks, 1)), axis=1)[:, :tools]
+    costs = np.linspace(0.2, 1.8, 100)[ids]
+    required = rng.random((tasks, tools)) < 1.0 / (1.0 + np.exp(9.0 - 12.0 * scores))
+    missing = (rng.random(tasks) < 0.1).astype(np.int64)
+    names = np.arange(tasks).astype(str)
+    rankings = Rankings(scores, costs, np.full(tasks, tools), ids, tuple(f"tool-{tool}" for tool in range(100)))
+    return LoggedTasks(rankings, required, required.sum(axis=1) + missing, names, names)
+
+
+def curve(options: argparse.Namespace) -> dict[str, Any]:
+    """CAM-DF by Newton on more and more tasks: the payoff on others, and how far the coefficients still move."""
+    rng, payoff = np.random.default_rng(11), PAYOFF
+    held_out, every = world(rng, HELD_OUT), world(rng, max(options.tasks))
+    models: dict[int, CAMDF] = {}
+    for tasks in sorted(options.tasks):
+        models[tasks] = fit_by_newton(CAMDF(), over([every.take(slice(0, tasks))]), payoff)
+        say(tasks)
+    last = models[max(options.tasks)]
+    matrix, _, _ = last.state_rows(held_out.take(slice(0, 5000)), payoff, ())
+    scale, mean = matrix.std(axis=0), matrix.mean(axis=0)
+    decided = {tasks: policy.decide(held_out.rankings, payoff).acquired for tasks, policy in models.items()}
+    final = decided[max(options.tasks)]
+    best = payoff.by_depth(held_out).max(axis=1).mean()
+    rows = [
+        {
+            "tasks": tasks,
+            "payoff": round(float(payoff.of(held_out, decided[tasks]).mean()), 5),
+            "decisions unlike the last": round(float((decided[tasks] != final).any(axis=1).mean()), 5),
+            "coefficients from the last": round(apart(policy.model_, last.model_, scale, mean), 5),
+        }
+        for tasks, policy in models.items()
+    ]
+    return {"columns": len(last.columns), "held out": HELD_OUT, "oracle": round(float(best), 5), "rows": rows}
+
+
+PARTS = {"agreement": agreement, "curve": curve}
+
+
+def main() -> int:
+    parser = asked(__doc__, PARTS)
+    parser.add_argument("--tasks", type=int, nargs="+", default=[100, 1000, 10_000], help="curve: how many tasks")
+    options = parser.parse_args()
+    found = PARTS[options.part](options)
+    far = found.get("apart", 0.0)
+    return told(options, found, [f"largest coefficient error: {far}, at most {MOST_APART}"] if far > MOST_APART else [])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
