@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import camdf
-from camdf import DenoisedBySet, ExpectedPayoffBySet, LoggedTasks, Payoff, datasets
+from camdf import ExpectedPayoffBySet, LoggedTasks, Payoff, datasets
 from camdf.cli import main
 from camdf.lab.cells import Cell, flipped
 from camdf.lab.past import noise, noise_estimate
 from camdf.lab.past.chapter import differing, stored
-from camdf.lab.past.frontier import DEFAULT, DENOISED, PAPER, Sweep, in_cell
+from camdf.lab.past.frontier import DEFAULT, PAPER, TRUSTING, Sweep, in_cell
 from camdf.lab.past.noise import MOST_BELOW, NOISE, THRESHOLD, summary
 from camdf.policies.artifact import to_json
-from camdf.policies.denoised import LEAST, MOST_NOISE
+from camdf.policies.by_set import FEWEST_TASKS, LEAST, MOST_NOISE
 from camdf.policies.label_noise import FEWEST_LABELS, LabelNoise, estimate_label_noise, upper_end
 
 ROOT = Path(__file__).parents[1]
@@ -49,10 +50,9 @@ def test_a_row_has_the_margins_of_its_means_and_their_intervals() -> None:
         assert row["noise"] == 0.1
         assert row["default_minus_score_per_cost"] == pytest.approx(row[DEFAULT] - row[THRESHOLD])
         assert row["camdf_minus_score_per_cost"] == pytest.approx(row[PAPER] - row[THRESHOLD])
-        assert row["default_minus_camdf"] == pytest.approx(row[DEFAULT] - row[PAPER])
-        assert row["denoised_minus_score_per_cost"] == pytest.approx(row[DENOISED] - row[THRESHOLD])
-        assert row["denoised_minus_default"] == pytest.approx(row[DENOISED] - row[DEFAULT])
-        for end in ("", "_paper", "_camdf", "_denoised", "_mended"):
+        assert row["trusting_minus_score_per_cost"] == pytest.approx(row[TRUSTING] - row[THRESHOLD])
+        assert row["default_minus_trusting"] == pytest.approx(row[DEFAULT] - row[TRUSTING])
+        for end in ("", "_paper", "_trusting", "_mended"):
             assert row[f"lo{end}"] <= row[f"hi{end}"]
 
 
@@ -82,6 +82,17 @@ def test_without_labels_the_estimate_knows_nothing() -> None:
     assert estimate_label_noise(empty) == LabelNoise(0.0, 1.0, 0)
 
 
+def test_tasks_of_one_group_say_nothing_of_noise() -> None:
+    one = replace(sure_world(40, 0.2), groups=np.full(40, "g"))
+    assert estimate_label_noise(one) == LabelNoise(0.0, 1.0, 0)
+    assert ExpectedPayoffBySet().fit(one, Payoff(0.05)).label_noise_ == 0
+
+
+def test_too_few_tasks_are_taken_as_they_are_labelled() -> None:
+    few, enough = (ExpectedPayoffBySet().fit(sure_world(n, 0.2), Payoff(0.05)) for n in (FEWEST_TASKS - 1, 60))
+    assert few.label_noise_ == 0 < enough.label_noise_
+
+
 def test_a_share_lies_below_its_upper_end_which_falls_with_the_number_of_cases() -> None:
     for share in (0.0, 0.1, 0.5):
         assert 1 > upper_end(share, 10) > upper_end(share, 1000) > share
@@ -102,19 +113,19 @@ def test_fit_and_training_write_the_estimate_into_the_policy(
     assert camdf.Training.of(policy, logged, payoff, logged).label_noise == estimate.rate
 
 
-def test_the_stored_grid_says_who_keeps_to_what_was_asked_under_noise() -> None:
-    """The default does without noise alone, the denoised form at every noise; both lead the threshold on average."""
+def test_the_stored_grid_says_that_the_default_keeps_to_what_was_asked_under_noise() -> None:
+    """At every noise; without its correction on clean labels alone, where the correction costs next to nothing."""
     rows = stored(ROOT / "results", "noise")
     assert len(rows) == 636 * len(NOISE)
     found = summary(rows)
-    assert {each for each in NOISE if found[each]["default below"] <= MOST_BELOW} == {0.0}
-    assert [round(found[each]["default below"], 3) for each in NOISE] == [0.005, 0.042, 0.074, 0.131]
-    assert [round(found[each]["denoised below"], 3) for each in NOISE] == [0.005, 0.005, 0.011, 0.022]
+    assert [round(found[each]["default below"], 3) for each in NOISE] == [0.005, 0.005, 0.011, 0.022]
+    assert [round(found[each]["trusting below"], 3) for each in NOISE] == [0.005, 0.042, 0.074, 0.131]
     for each in found.values():
-        assert each["denoised"] > 0.089
-        assert each["default"] > 0.015 > each["camdf"]
+        assert each["default below"] <= MOST_BELOW
+        assert each["default"] > 0.089
+        assert each["trusting"] > 0.015 > each["camdf"]
         assert each["mended"] > -0.001
-        assert each["denoised below"] <= each["default below"] < each["camdf below"]
+        assert each["default below"] <= each["trusting below"] < each["camdf below"]
 
 
 def test_the_stored_check_finds_little_bias_and_a_bound_that_nearly_always_holds() -> None:
@@ -135,22 +146,18 @@ def test_a_changed_estimate_is_noticed() -> None:
     assert "stored nan" in differing(rows[1:], rows[:1], place, ("rate",))[0]
 
 
-def test_where_no_label_is_contradicted_the_denoised_policy_is_the_default() -> None:
-    logged = datasets.load("telecom", "claude")
-    plain, denoised = ExpectedPayoffBySet(), DenoisedBySet()
-    plain.learn(logged)
-    denoised.learn(logged)
-    assert denoised.label_noise_ == 0
-    for found, expected in zip(
-        denoised.probabilities(logged.rankings), plain.probabilities(logged.rankings), strict=True
-    ):
+def test_where_no_label_is_contradicted_nothing_is_corrected() -> None:
+    logged, payoff = datasets.load("telecom", "claude"), Payoff(0.12)
+    policy = ExpectedPayoffBySet().fit(logged, payoff)
+    assert policy.label_noise_ == 0
+    learned = policy.model_.probabilities(logged.rankings)
+    for found, expected in zip(policy.probabilities(logged.rankings), learned, strict=True):
         assert np.array_equal(found, expected)
 
 
 def test_correcting_undoes_what_flips_do_to_a_probability() -> None:
     world = sure_world(300, 0.2)
-    policy = DenoisedBySet()
-    policy.learn(world)
+    policy = ExpectedPayoffBySet().fit(world, Payoff(0.05))
     assert policy.label_noise_ == pytest.approx(0.2, abs=0.03)
     learned, _ = policy.model_.probabilities(world.rankings)
     corrected, _ = policy.probabilities(world.rankings)
@@ -160,18 +167,18 @@ def test_correcting_undoes_what_flips_do_to_a_probability() -> None:
     assert np.allclose(back[inside], learned[inside])
 
 
-def test_taught_by_flipped_labels_the_denoised_policy_pays_more_than_the_default() -> None:
+def test_after_flipped_labels_the_default_pays_more_than_one_that_trusts_them() -> None:
     flips, clean, payoff = sure_world(200, 0.2), sure_world(200, 0.0), Payoff(0.05)
-    denoised, plain = (
-        payoff.of(clean, kind().fit(flips, payoff).decide(clean.rankings, payoff).acquired).mean()
-        for kind in (DenoisedBySet, ExpectedPayoffBySet)
+    default, trusting = (
+        payoff.of(clean, policy.fit(flips, payoff).decide(clean.rankings, payoff).acquired).mean()
+        for policy in (ExpectedPayoffBySet(), ExpectedPayoffBySet(trust_labels=True))
     )
-    assert denoised > plain + 0.1
+    assert default > trusting + 0.1
 
 
 @pytest.mark.parametrize("rate", [-0.1, MOST_NOISE + 0.01])
 def test_an_impossible_noise_in_a_file_is_refused(rate: float) -> None:
-    policy = DenoisedBySet().fit(sure_world(30, 0.1), Payoff(0.05))
+    policy = ExpectedPayoffBySet().fit(sure_world(30, 0.1), Payoff(0.05))
     policy.label_noise_ = rate
     with pytest.raises(camdf.ArtifactError, match=r"must lie between 0 and 0\.4"):
         to_json(policy)

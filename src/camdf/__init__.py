@@ -15,7 +15,6 @@ from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf.policies.camdf import CAMDF, AggregateOnlyDF, CAMDFLite, GapRegression
 from camdf.policies.cold_start import cold_start
 from camdf.policies.control import pressure_for_budget, pressure_for_sufficiency
-from camdf.policies.denoised import DenoisedBySet
 from camdf.policies.label_noise import LabelNoise, estimate_label_noise
 from camdf.policies.linear import MissingExtraError
 from camdf.policies.oracle import prefix_oracle
@@ -43,7 +42,6 @@ __all__ = [
     "CAMDFLite",
     "ConstantSet",
     "Decisions",
-    "DenoisedBySet",
     "ExpectedPayoffByDepth",
     "ExpectedPayoffBySet",
     "FixedK",

@@ -15,7 +15,6 @@ from camdf.policies.base import Policy
 from camdf.policies.by_depth import ExpectedPayoffByDepth
 from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf.policies.camdf import CAMDF, AggregateOnlyDF, CAMDFLite, GapRegression
-from camdf.policies.denoised import DenoisedBySet
 from camdf.policies.predicates import LargestGap, PlugIn, ScoreAtLeast, ScoreMass
 from camdf.policies.simple import AcquireAll, ConstantSet, FixedK, ScorePerCostThreshold, ScoreThreshold
 from camdf.policies.sufficiency import PredictThenThreshold, ResidualCorrected
@@ -70,7 +69,7 @@ CONTESTANTS: dict[str, Callable[[], Policy]] = {
     "cam-df, on-policy": lambda: CAMDF(target="on-policy"),
     "by-depth": ExpectedPayoffByDepth,
     "by-set": ExpectedPayoffBySet,
-    "by-set, denoised": DenoisedBySet,
+    "by-set, trusting": lambda: ExpectedPayoffBySet(trust_labels=True),
     "gap regression": GapRegression,
     "lite, cost-free": lambda: CAMDFLite(COST_FREE),
     "lite, cost-augmented": lambda: CAMDFLite(COST_AUGMENTED),

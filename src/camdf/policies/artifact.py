@@ -18,7 +18,6 @@ from camdf.policies.base import FittedPolicy, NotFittedError, Policy
 from camdf.policies.by_depth import ExpectedPayoffByDepth
 from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf.policies.camdf import CAMDF, AggregateOnlyDF, CAMDFLite, GapRegression
-from camdf.policies.denoised import DenoisedBySet
 from camdf.policies.fields import Field
 from camdf.policies.predicates import LargestGap, PlugIn, ScoreAtLeast, ScoreMass
 from camdf.policies.simple import AcquireAll, ConstantSet, FixedK, KeywordRule, ScorePerCostThreshold, ScoreThreshold
@@ -39,7 +38,6 @@ LIBRARY: tuple[type[Policy], ...] = (
     CAMDF,
     CAMDFLite,
     ConstantSet,
-    DenoisedBySet,
     ExpectedPayoffByDepth,
     ExpectedPayoffBySet,
     FixedK,

@@ -12,7 +12,17 @@ from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks, Rankings, join
 from camdf.core.sets import expected_shares, sufficiency_by_cut, value_order
 from camdf.policies import fields
 from camdf.policies.base import NotFittedError, Policy
+from camdf.policies.label_noise import noise_of
 from camdf.policies.membership import HeldOut, MembershipModel, fit_membership, model_field
+
+FEWEST_TASKS = 15
+"""Fewer are taken as they are labelled: what a model does not know yet would pass for noise."""
+
+MOST_NOISE = 0.4
+"""A larger estimate is taken as this one: at a half, labels say nothing and nothing can be corrected."""
+
+LEAST = 1e-4
+"""Corrected probabilities stay so far from 0 and 1."""
 
 
 class ExpectedPayoffBySet(Policy):
@@ -21,14 +31,26 @@ class ExpectedPayoffBySet(Policy):
     Under the exact payoff it keeps the best cut of the order by -log(1 - p_j) / c_j; under the partial payoff it keeps
     j where E[1{j required} / number required] >= lambda * c_j. It may skip an expensive tool in the middle of the
     ranking, and needs no new fit when prices change. `identity` lets tools of a shared catalogue of at most 64 differ.
+
+    Labels of which a share e is flipped at random turn the probability p that a tool is required into e + (1 - 2e) p,
+    for every tool, so that no set seems to suffice. The fit estimates e (`estimate_label_noise`) and decisions rest on
+    (learned - e) / (1 - 2e). A hard task looks like a wrong label, so clean labels are corrected a little too much;
+    where they are known to be clean, `trust_labels` takes them as they are.
     """
 
     kind = "by-set"
-    fields = {"identity": fields.flag, "model_": model_field}
+    fields = {
+        "identity": fields.flag,
+        "trust_labels": fields.flag,
+        "model_": model_field,
+        "label_noise_": fields.number,
+    }
     model_: MembershipModel
+    label_noise_: float = 0.0
 
-    def __init__(self, identity: bool = True) -> None:
+    def __init__(self, identity: bool = True, *, trust_labels: bool = False) -> None:
         self.identity = identity
+        self.trust_labels = trust_labels
 
     def fit(self, logged: LoggedTasks, payoff: Payoff, validation: LoggedTasks | None = None) -> Self:
         self.learn(logged if validation is None else joined(logged, validation))
@@ -37,6 +59,8 @@ class ExpectedPayoffBySet(Policy):
     def learn(self, logged: LoggedTasks) -> HeldOut:
         """Fit, and return what models that had not seen each task's group say about it."""
         self.model_, held = fit_membership(logged, self.identity)
+        doubted = len(logged) >= FEWEST_TASKS and not self.trust_labels
+        self.label_noise_ = min(noise_of(logged, held).rate, MOST_NOISE) if doubted else 0.0
         return held
 
     def decide(self, rankings: Rankings, payoff: Payoff) -> Decisions:
@@ -47,7 +71,16 @@ class ExpectedPayoffBySet(Policy):
         """(n, m): that each candidate is required; (n,): that the list holds all required tools."""
         if "model_" not in self.__dict__:
             raise NotFittedError(f"This {type(self).__name__} has not been fitted. Call fit, or load a saved policy.")
-        return self.model_.probabilities(rankings)
+        learned, holds = self.model_.probabilities(rankings)
+        noise = self.label_noise_
+        if noise == 0:
+            return learned, holds
+        corrected = np.minimum(np.maximum((learned - noise) / (1.0 - 2.0 * noise), LEAST), 1.0 - LEAST)
+        return corrected * rankings.listed, holds
+
+    def verify(self) -> None:
+        if not 0 <= self.label_noise_ <= MOST_NOISE:
+            raise ValueError(f"label_noise_: must lie between 0 and {MOST_NOISE}. Got {self.label_noise_!r} instead")
 
     def choose(self, rankings: Rankings, payoff: Payoff, probability: Floats, holds: Floats) -> Bools:
         """(n, m): the best set of each task, given the probabilities."""

@@ -67,7 +67,7 @@ def fit_across(rankings: Sequence[LoggedTasks], scores: str = "similarity") -> E
     coefficients, intercept = _logistic(np.concatenate(matrix), np.concatenate(labels), np.concatenate(weights))
     width = 1 + max(int(logged.missing.max()) for logged in rankings)
     missing = np.mean([np.bincount(logged.missing, minlength=width) / len(logged) for logged in rankings], axis=0)
-    policy = ExpectedPayoffBySet(identity=False)
+    policy = ExpectedPayoffBySet(identity=False, trust_labels=True)
     policy.model_ = MembershipModel(
         coefficients=tuple(coefficients.tolist()),
         intercept=intercept,

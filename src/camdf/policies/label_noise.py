@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from camdf.core.rankings import Bools, Floats, LoggedTasks
-from camdf.policies.membership import fit_membership
+from camdf.policies.membership import HeldOut, fit_membership
 
 FEWEST_LABELS = 40
 """Smaller sets of sure predictions are not looked at: a lucky one would pass for clean labels."""
@@ -39,11 +39,16 @@ def estimate_label_noise(logged: LoggedTasks) -> LabelNoise:
     how sure they are: all of them, the surest half, the surest quarter, and so on. The set whose interval ends lowest
     is the tightest bound.
     """
+    return noise_of(logged, fit_membership(logged)[1])
+
+
+def noise_of(logged: LoggedTasks, held: HeldOut) -> LabelNoise:
+    """The estimate from held-out predictions that are there already."""
     listed = logged.rankings.listed
-    return contradicted(fit_membership(logged)[1].probability[listed], logged.required[listed])
+    return _tightest(held.probability[listed], logged.required[listed]) if held.any else LabelNoise(0.0, 1.0, 0)
 
 
-def contradicted(probability: Floats, required: Bools) -> LabelNoise:
+def _tightest(probability: Floats, required: Bools) -> LabelNoise:
     """The tightest bound among sets of held-out predictions, one prediction and label a listed candidate."""
     surest_first = np.argsort(-np.abs(probability - 0.5), kind="stable")
     wrong = np.cumsum(((probability >= 0.5) != required)[surest_first])

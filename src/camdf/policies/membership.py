@@ -130,6 +130,11 @@ class HeldOut:
     holds: Floats
     fold: Ints
 
+    @property
+    def any(self) -> bool:
+        """Whether there are any: tasks of a single group cannot be held out from one another."""
+        return len(np.unique(self.fold)) > 1
+
 
 def fit_membership(logged: LoggedTasks, identity: bool = True) -> tuple[MembershipModel, HeldOut]:
     """Learn the model; regularisation is picked by held-out log loss over folds that keep groups together."""
@@ -234,11 +239,8 @@ def _fit_holds(logged: LoggedTasks, lists: Floats) -> tuple[float, ...]:
 
 
 def _calibration(held: HeldOut, logged: LoggedTasks) -> tuple[float, float]:
-    """Where tools are required together, sets suffice more often than independence says: learn by how much.
-
-    Tasks of a single group cannot be held out from one another, and then there is nothing to learn it from.
-    """
-    if len(np.unique(held.fold)) < 2:
+    """Where tools are required together, sets suffice more often than independence says: learn by how much."""
+    if not held.any:
         return (0.0, 1.0)
     rankings, whole = logged.rankings, logged.missing == 0
     order, log_not = value_order(held.probability, rankings.listed.astype(np.float64), rankings.listed)

@@ -79,7 +79,7 @@ def told(policy: ExpectedPayoffBySet, logged: LoggedTasks) -> ExpectedPayoffBySe
     linear_model: Any = scikit_learn()[0]
     line = linear_model.LogisticRegression(C=1e6, solver="newton-cholesky", tol=1e-9).fit(odds, logged.required[listed])
     scale, shift = float(line.coef_[0, 0]), float(line.intercept_[0])
-    wiser = ExpectedPayoffBySet(identity=False)
+    wiser = ExpectedPayoffBySet(identity=False, trust_labels=True)
     wiser.model_ = replace(
         policy.model_,
         coefficients=tuple(scale * each for each in policy.model_.coefficients),

@@ -28,8 +28,8 @@ from camdf.policies.oracle import prefix_oracle
 BASELINES = ("fixed-k", "score-threshold", "score-per-cost", "predict", "constant-set")
 DEFAULT, PAPER = "by-set", "cam-df"
 ON_POLICY, BY_DEPTH = "cam-df, on-policy", "by-depth"
-DENOISED = "by-set, denoised"
-FITTED_ONCE = (BY_DEPTH, DEFAULT, DENOISED)
+TRUSTING = "by-set, trusting"
+FITTED_ONCE = (BY_DEPTH, DEFAULT, TRUSTING)
 """No price enters these: one fit a split serves every pressure and dispersion, and but for by-depth both values."""
 
 POLICIES = (*BASELINES, PAPER, "cam-df-lite", ON_POLICY, BY_DEPTH, DEFAULT)

@@ -30,7 +30,8 @@ Three remedies, each a policy:
   the list, and how often that tool was required when it was listed before), calibrates the probability that a set
   suffices, and takes the best set. The best set is a cut of the order by -log(1 - p_j) / c_j: the payoff is convex in
   (sum of -log(1 - p_j), cost), so a vertex of the hull of all sets is best, and its vertices are those cuts. One fit
-  serves every cost pressure, price and both payoffs.
+  serves every cost pressure, price and both payoffs. What wrong labels taught it is corrected by its own estimate of
+  how many there are.
 
 Read the figures with one caveat. Every fit and every choice inside a policy sees training tasks alone, but the default
 itself was designed with this grid in view: about half a dozen model variants (with and without tool history and set
