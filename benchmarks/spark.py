@@ -44,8 +44,8 @@ from camdf.mining.tasks import logged_tasks, mine
 from camdf.policies.newton import fit_by_newton, over
 
 PAYOFF = Payoff(0.05)
-MOST_OVERHEAD = 1.5
-"""1.25 was wanted, and about 1.3 is what is measured: see docs/spark.md."""
+MOST_OVERHEAD = 1.75
+"""1.25 was wanted, and about 1.4 is measured, more in some rounds: docs/spark.md says what stands in the way."""
 
 MOST_TRANSPORT = 1.25
 MOST_EXPONENT = 1.1

@@ -168,13 +168,17 @@ def costs(found: dict[str, Any]) -> list[str]:
 
 
 def verdict(over: dict[str, Any]) -> str:
-    """What the limit of 1.25 says."""
+    """What the limit of 1.25 says, and what stands in its way."""
     ratio, both = over["ratio"]["processor seconds"], over["ratio to bare and core"]
+    bare, core = (
+        statistics.median(each[name]["processor seconds"] for each in over["rounds"]) for name in ("bare", "core")
+    )
     kept = "keeps" if ratio <= 1.25 else "misses"
     return (
-        f"In processor seconds that {kept} the limit that was set, 1.25 end to end. An identity does no work, and ours "
-        "mines every span and builds 32 features and a Hessian for every state in each pass. Beside bare Spark plus "
-        f"what those functions take by themselves on one machine, the ratio is {both:.2f}."
+        f"That {kept} the limit that was set, 1.25 end to end. An identity does no work, and ours mines every span and "
+        "builds 32 features and a Hessian for every state in each pass. By themselves, on one machine, those functions "
+        f"take {core:.1f} processor seconds beside bare Spark's {bare:.1f}, which is {core / bare:.0%} more whoever "
+        f"carries them. Beside the two together the ratio is {both:.2f}: what is added to the work is its transport."
     )
 
 
