@@ -40,7 +40,7 @@ import numpy as np
 from camdf import CAMDF, Payoff
 from camdf.mining import spark, spark_fit
 from camdf.mining.spans import COLUMNS
-from camdf.mining.tasks import logged_tasks, mine
+from camdf.mining.tasks import learnable, logged_tasks, mine
 from camdf.policies.newton import fit_by_newton, over
 
 PAYOFF = Payoff(0.05)
@@ -54,6 +54,7 @@ SPANS_A_FILE = 500_000
 
 SETTINGS = {
     "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "5g",
@@ -198,23 +199,16 @@ def bare(session: Any, files: list[str], output: Path, blocks: Any, passes: int)
     return {**{kind: round(sum(part[kind] for part in parts.values()), 2) for kind in parts["mine"]}, "parts": parts}
 
 
-def core(files: list[str], output: Path, passes: int) -> dict[str, float]:
-    """What the functions that Spark carries take by themselves, in this process: mine, pack, and as many passes."""
+def core(files: list[str], output: Path) -> dict[str, float]:
+    """What the functions that Spark carries take by themselves, in this process: mine, pack and fit."""
     polars = import_module("polars")
 
     def work() -> None:
         mine(files)
         tasks = polars.read_parquet(output / "*.parquet")
-        blocks = [logged_tasks(part) for part in tasks.filter(polars.col("ranked").list.len() > 0).iter_slices(4096)]
-        total, asked = over(blocks), iter(range(passes))
-
-        def some(of: Any, /) -> Any:
-            if next(asked, None) is None:
-                raise StopIteration
-            return total(of)
-
-        with contextlib.suppress(StopIteration):
-            fit_by_newton(CAMDF(), some, PAYOFF)
+        blocks = [logged_tasks(part) for part in tasks.filter(learnable()).iter_slices(spark_fit.TASKS_A_BLOCK)]
+        start = fit_by_newton(CAMDF(), over(blocks[:1]), PAYOFF).model_
+        fit_by_newton(CAMDF(), over(blocks), PAYOFF, start=start)
 
     return timed(work)[0]
 
@@ -240,7 +234,7 @@ def overhead(options: argparse.Namespace) -> dict[str, Any]:
             blocks = run.pop("blocks")
             run.pop("policy")
             plain = bare(session, files, output, blocks, run["passes"])
-            alone = core(files, output, run["passes"])
+            alone = core(files, output)
             blocks.rows.unpersist()
             session.catalog.clearCache()
             say(number, run, plain, alone)

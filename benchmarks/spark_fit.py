@@ -25,6 +25,7 @@ from spark import PAYOFF, asked, cluster, say, told
 
 MOST_APART = 1e-8
 HELD_OUT = 50_000
+SIZES = (100, 300, 1000, 3000, 10_000, 30_000, 100_000, 300_000)
 TO_MLLIB = (("retail", "claude", 1.5), ("telecom", "claude", 1.5))
 """What MLlib learns too: every step of it is several jobs, so few rankings are enough."""
 
@@ -154,7 +155,7 @@ PARTS = {"agreement": agreement, "curve": curve}
 
 def main() -> int:
     parser = asked(__doc__, PARTS)
-    parser.add_argument("--tasks", type=int, nargs="+", default=[100, 1000, 10_000], help="curve: how many tasks")
+    parser.add_argument("--tasks", type=int, nargs="+", default=SIZES, help="curve: how many tasks")
     options = parser.parse_args()
     found = PARTS[options.part](options)
     far = found.get("apart", 0.0)

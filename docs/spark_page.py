@@ -38,9 +38,9 @@ camdf mine traces -o tasks.parquet --engine spark
 camdf fit tasks.parquet --cost-pressure 0.12 --policy cam-df -o policy.json --engine spark
 ```
 
-The commands take the session that `spark-submit` or `SPARK_REMOTE` gives them, else a local one. Spark writes a folder
-of Parquet files where one machine writes one file, and every command of `camdf` reads either. From a notebook, with
-any table that Spark has:
+The commands take the session that `spark-submit` gives them, else a local one, and read files that the driver and the
+executors both see. Spark writes a folder of Parquet files where one machine writes one file, and every command of
+`camdf` reads either. In a notebook, with any table that Spark has (a classic session; Spark Connect is not supported):
 
 ```text
 from camdf.mining import spark, spark_fit
@@ -49,6 +49,7 @@ mined = spark.mine(session.table("traces.spans"))  # mined.tasks is a DataFrame;
 blocks = spark_fit.pack(mined.tasks, prices)       # print(blocks) says what was left out
 policy = spark_fit.fit(camdf.CAMDF(), blocks, camdf.Payoff(0.12))
 camdf.save(policy, "policy.json")
+mined.release()                                    # the executors forget what they kept
 ```
 
 `camdf` must be installed where the executors' Python runs.
@@ -69,14 +70,14 @@ Spark carries rows. Every rule and every formula is the one that runs on one mac
 This fit is CAM-DF with scikit-learn's `newton-cholesky` in place of liblinear: the intercept is not penalised, and the
 scaler is weighted like the loss. `CAMDF().fit` on one machine stays as the paper has it. Policies that need all of
 their tasks in one place, the default `by-set` among them, are fitted on a sample of whole groups (`spark_fit.SAMPLED`
-tasks), and the command says so. The figures that `camdf fit` prints before it writes come from that sample too.
+tasks), and the command says so. The table that `camdf fit` prints is of one-machine fits on that sample too.
 
 What goes wrong is counted:
 
 - Spans without an id, spans whose text is no UTF-8, tasks whose names and scores do not fit: left out, and the summary
   says how many. A Parquet file that cannot be read stops the job with its name.
-- A worker that dies is started again by Spark, and its partition is computed again. A partition's counts travel with
-  its tasks, so they count once.
+- A worker that dies on a cluster is started again by Spark, and its partition is computed again; a local session does
+  that only with a master such as `local[2,4]`. A partition's counts travel with its tasks, so they count once.
 - A conversation of a million spans is as many traces as it has runs, which lie wherever they hash to. One trace of a
   million spans lies in one partition, which is a table of some hundred megabytes in one worker.
 """
@@ -124,7 +125,7 @@ def costs(found: dict[str, Any]) -> list[str]:
         "",
         f"Bare Spark here is the same session doing the same without us, in the same run: the shuffle of "
         f"{first['spans']:,} spans and an identity `mapInArrow`, the mined tasks sorted and written, and "
-        f"{first['passes']} passes of an identity `mapInArrow` over the blocks. Medians of "
+        f"as many passes of an identity `mapInArrow` over the blocks as ours took. Medians of "
         f"{len(over['rounds'])} rounds, "
         "alternating; on a machine that others use, processor seconds are the steadier figure.",
         "",

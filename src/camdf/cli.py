@@ -198,13 +198,13 @@ def _fit(options: argparse.Namespace) -> int:
     # The policy that ships learns from every task but those that choose its threshold.
     split = next(iter(draw_splits(logged, 1, options.seed, grouped=True, shares=(0.6, 0.2))))
     train, validation = logged.take([*split.train, *split.test]), logged.take(split.validation)
-    policy, tasks = make().fit(train, payoff, validation), len(logged)
-    if blocks is not None:
-        policy, tasks = _fitted_on_spark(policy, blocks, logged, payoff)
+    policy, tasks, held = make().fit(train, payoff, validation), len(logged), len(validation)
+    if blocks is not None and (on_all := _fitted_on_spark(policy, blocks, logged, payoff)) is not None:
+        policy, tasks, held = on_all, len(blocks), 0
     means = {name: assessment.outcomes.mean(name) for name in assessment.outcomes.values}
     groups = len(set(logged.groups.tolist()))
     noise = estimate_label_noise(logged)
-    save(policy, options.output, Training(logged.digest(), tasks, groups, len(validation), noise.rate, means))
+    save(policy, options.output, Training(logged.digest(), tasks, groups, held, noise.rate, means))
     print(f"at most about {noise.rate:.1%} of labels look wrong (95% interval up to {noise.at_most:.1%})")
     print(f"wrote {options.output}")
     return 0
@@ -223,20 +223,22 @@ def _sampled_on_spark(options: argparse.Namespace) -> tuple[LoggedTasks, Blocks]
     if options.explored_only:
         tasks = tasks.filter("explored")
     blocks = pack(tasks)
+    blocks.require_some()
     print(blocks)
     return logged_tasks(sample(tasks, seed=options.seed)), blocks
 
 
-def _fitted_on_spark(policy: Policy, blocks: Blocks, logged: LoggedTasks, payoff: Payoff) -> tuple[Policy, int]:
-    """The policy fitted on every task where that can be done in passes, else as it is; and on how many tasks."""
+def _fitted_on_spark(policy: Policy, blocks: Blocks, logged: LoggedTasks, payoff: Payoff) -> Policy | None:
+    """The policy fitted on every task where that can be done in passes; None where it stays as the sample made it."""
     from camdf.mining.spark_fit import fit
     from camdf.policies.newton import in_passes
 
     if not in_passes(policy):
         print(f"\nFitted on a sample of {len(logged):,} tasks: a {policy.kind} policy needs its tasks in one place.")
-        return policy, len(logged)
-    print(f"\nFitted on all {len(blocks):,} tasks by Newton's method, from a sample of {len(logged):,}.")
-    return fit(policy, blocks, payoff, start=policy.model_), len(blocks)
+        return None
+    fitted = fit(policy, blocks, payoff, start=policy.model_)
+    print(f"\nFitted on all {len(blocks):,} tasks by Newton's method. The table is of fits on {len(logged):,} of them.")
+    return fitted
 
 
 def _evaluate(options: argparse.Namespace) -> int:
@@ -344,7 +346,9 @@ def _mine(options: argparse.Namespace) -> int:
         if options.engine == "spark":
             from camdf.mining import spark
 
-            spans = spark.session().read.option("mergeSchema", True).parquet(*map(str, tables))
+            if options.output.is_dir() and not is_mined(options.output):
+                raise DataError(f"{options.output}: is a folder of something else. Name another.")
+            spans = spark.read(tables)
             found = spark.mine(spans, **choices, with_statistics=options.statistics is not None)
             found.tasks.write.mode("overwrite").parquet(str(options.output))
             print(f"{found}\nwrote {options.output}")

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -33,6 +34,7 @@ __all__ = ["traces"]
 PAYOFF = Payoff(0.08)
 SETTINGS = {
     "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "4",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -138,6 +140,38 @@ def test_broken_tasks_are_counted_and_the_rest_is_learned_from(cluster: SparkSes
     assert "5 rows are broken" in str(blocks)
     whole = fit_by_newton(CAMDF(), over([logged_tasks(tasks)]), PAYOFF, blocks.tools)
     assert apart(spark_fit.fit(CAMDF(), blocks, PAYOFF).model_, whole.model_, logged_tasks(tasks), PAYOFF) <= 1e-10
+    dated = both.with_columns(time=pl.lit(None, pl.Int64))
+    assert len(spark_fit.sample(cluster.createDataFrame(dated.to_arrow()))) == 300
+
+
+def test_where_there_is_nothing_to_learn_from_the_error_says_what_was_left_out(cluster: SparkSession) -> None:
+    unranked = mine(arrow_table(runs(9))).tasks.with_columns(ranked=pl.lit([], pl.List(pl.String)))
+    blocks = spark_fit.pack(cluster.createDataFrame(unranked.to_arrow()))
+    with pytest.raises(DataError, match="nothing to learn from: 0 tasks to learn from; 9 have no ranking"):
+        spark_fit.fit(CAMDF(), blocks, PAYOFF)
+
+
+def test_files_of_other_types_and_columns_are_one_table(cluster: SparkSession, tmp_path: Path) -> None:
+    table = arrow_table(runs(4))
+    narrow = table.set_column(table.schema.get_field_index("start"), "start", table["start"].cast("int32"))
+    for name, part in (("a", table), ("b", narrow.drop_columns(["text", "conversation"]))):
+        pq.write_table(part, tmp_path / f"{name}.parquet")
+    files = [tmp_path / f"{name}.parquet" for name in "ab"]
+    mined = spark.mine(spark.read(files))
+    assert collected(mined.tasks).equals(mine(files).tasks, null_equal=True)
+    assert mined.rows.is_cached
+    mined.release()
+    assert not mined.rows.is_cached
+
+
+def test_a_folder_of_something_else_is_never_written_over(
+    cluster: SparkSession, traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = sorted(traces.iterdir())
+    for folder in (traces, tmp_path):
+        assert main(["mine", str(traces), "-o", str(folder), "--engine", "spark"]) == 2
+        assert "folder" in capsys.readouterr().err
+    assert sorted(traces.iterdir()) == kept
 
 
 @pytest.mark.parametrize(("domain", "scorer"), SAMPLE[:3])
@@ -195,6 +229,11 @@ def test_camdf_mine_and_fit_take_the_same_arguments_on_spark(
         assert "40 tasks, 20 groups" in printed[policy]
     assert "Fitted on a sample of 40 tasks" in printed["by-set"]
     assert "Fitted on all 40 tasks by Newton's method" in printed["cam-df"]
+    audits = []
+    for engine in ("local", "spark"):
+        assert main(["audit", str(tmp_path / f"{engine}.parquet")]) == 0
+        audits.append(capsys.readouterr().out.replace(engine, "ENGINE"))
+    assert audits[0] == audits[1]
     by_set = [load(tmp_path / f"by-set-{engine}.json") for engine in ("local", "spark")]
     decided = [policy.decide(here.rankings, Payoff(0.1)).acquired for policy in by_set]
     assert (decided[0] == decided[1]).all()

@@ -65,7 +65,7 @@ def read_parquet(path: File, *, keep_order: bool = False, explored_only: bool = 
     pyarrow, parquet = _pyarrow()
     rows: list[dict[str, Any]] = []
     try:
-        for part in sorted(Path(path).glob("*.parquet")) if Path(path).is_dir() else [path]:
+        for part in parquet_parts(path):
             with parquet.ParquetFile(part) as file:
                 rows += file.read().to_pylist()
     except pyarrow.ArrowInvalid as error:
@@ -80,8 +80,15 @@ def read_parquet(path: File, *, keep_order: bool = False, explored_only: bool = 
 def is_mined(path: File) -> bool:
     """Whether a Parquet file, or a folder of them, is a table that `camdf mine` wrote."""
     _, parquet = _pyarrow()
-    first = sorted(Path(path).glob("*.parquet"))[0] if Path(path).is_dir() else path
-    return "ranked" in parquet.read_schema(first).names
+    return {"ranked", "called"} <= set(parquet.read_schema(parquet_parts(path)[0]).names)
+
+
+def parquet_parts(path: File) -> list[Path]:
+    """The file, or those of a folder in the order of their names, which is how Spark writes one table."""
+    parts = sorted(Path(path).glob("*.parquet")) if Path(path).is_dir() else [Path(path)]
+    if not parts:
+        raise DataError(f"{path}: must be a Parquet file or a folder of them, and is a folder without. Name another.")
+    return parts
 
 
 def write_jsonl(logged: LoggedTasks, path: File) -> None:

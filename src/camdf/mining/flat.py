@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks
-from camdf.datasets.own import File, read
+from camdf.datasets.own import File, is_mined, parquet_parts, read
 from camdf.mining.tasks import text_group
 from camdf.policies.linear import MissingExtraError
 
@@ -191,11 +191,10 @@ def within(codes: Ints, others: Ints) -> Bools:
 def read_tasks(path: File) -> FlatTasks:
     """What `camdf mine` wrote, or logged tasks of one's own (camdf.datasets.own): .parquet or .jsonl."""
     if Path(path).suffix == ".parquet":
-        _pyarrow()
-        parquet = import_module("pyarrow.parquet")
-        with parquet.ParquetFile(path) as file:
-            if "ranked" in file.schema_arrow.names:
-                return FlatTasks.from_table(file.read())
+        pyarrow, _ = _pyarrow()
+        if is_mined(path):
+            read_table = import_module("pyarrow.parquet").read_table
+            return FlatTasks.from_table(pyarrow.concat_tables(map(read_table, parquet_parts(path))).combine_chunks())
     return FlatTasks.from_logged(read(path))
 
 

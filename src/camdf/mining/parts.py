@@ -111,12 +111,18 @@ def _tables(source: Source) -> list[pl.LazyFrame]:
     if not isinstance(source, str | PathLike | Sequence):
         return [polars.from_arrow(source).lazy()]
     paths = [source] if isinstance(source, str | PathLike) else source
-    alike: dict[tuple[Any, ...], list[Path]] = defaultdict(list)
-    for file in (file for path in paths for file in trace_files(Path(path)) if file.suffix == ".parquet"):
-        alike[tuple(_schema(file).items())].append(file)
-    if not alike:
+    files = [file for path in paths for file in trace_files(Path(path)) if file.suffix == ".parquet"]
+    if not files:
         raise DataError(f"{source}: must hold Parquet files of the span table, and holds none. See `span_tables`.")
-    return [polars.scan_parquet(files) for files in alike.values()]
+    return [polars.scan_parquet(some) for some in alike(files)]
+
+
+def alike(files: Sequence[Path]) -> list[list[Path]]:
+    """Parquet files, those of one schema together."""
+    found: dict[tuple[Any, ...], list[Path]] = defaultdict(list)
+    for file in files:
+        found[tuple(_schema(file).items())].append(file)
+    return list(found.values())
 
 
 def _typed(table: pl.LazyFrame, columns: Sequence[str]) -> pl.LazyFrame:

@@ -13,15 +13,16 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
-from functools import cached_property
+from functools import cached_property, reduce
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from camdf.mining.parts import NEEDED, in_parts, load_polars
+from camdf.mining.parts import NEEDED, alike, in_parts, load_polars
 from camdf.mining.spans import COLUMNS
 from camdf.mining.statistics import Usage, statistics_of, tool_counts, usage_counts, usage_of
 from camdf.mining.tasks import DISCOVERY, TASK, Mined
@@ -67,6 +68,12 @@ class MinedOnSpark(Mined):
     """As those of `camdf.mining.statistics`, with `usage`; empty unless they were asked for."""
 
     usage: Usage = field(kw_only=True)
+    rows: Any = field(kw_only=True, repr=False)
+    """What the executors keep of it on their disks."""
+
+    def release(self) -> None:
+        """Let the executors forget what they keep; the tasks are mined again where they are asked for again."""
+        self.rows.unpersist()
 
     @cached_property
     def _figures(self) -> dict[str, int]:
@@ -111,8 +118,8 @@ def mine(
 ) -> MinedOnSpark:
     """Tasks from a DataFrame with the columns of the span table, as `camdf.mining.tasks.mine` on one machine.
 
-    The mined rows are kept on the executors' disks until the session ends, so that counting, sorting and writing them
-    does not mine them again.
+    The mined rows are kept on the executors' disks until `release` or the end of the session, so that counting, sorting
+    and writing them does not mine them again.
     """
     sql = pyspark("sql.functions")
     options = {"require_outcome": require_outcome, "with_text": with_text, "discovery": discovery}
@@ -127,7 +134,15 @@ def mine(
     tools = statistics_of([_tool_counts({}), *(_tool_counts(each["tools"]) for each in reports)])
     tasks = mined.filter("counts IS NULL").select(*TASK).orderBy(sql.col("time").asc_nulls_last(), "task_id")
     counts = {name: seen[name] for name in (*COUNTED, "unreadable")}
-    return MinedOnSpark(tasks, **counts, require_outcome=require_outcome, tool_statistics=tools, usage=usage_of(used))
+    return MinedOnSpark(
+        tasks, **counts, require_outcome=require_outcome, tool_statistics=tools, usage=usage_of(used), rows=mined
+    )
+
+
+def read(tables: Sequence[Path]) -> DataFrame:
+    """Parquet files of the span table as one DataFrame; columns that some of them lack are null there."""
+    frames = [session().read.parquet(*map(str, files)) for files in alike(tables)]
+    return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
 
 
 def session() -> SparkSession:

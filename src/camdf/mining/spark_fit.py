@@ -18,7 +18,7 @@ from camdf.core.rankings import LoggedTasks
 from camdf.datasets.records import DataError
 from camdf.mining.parts import load_polars
 from camdf.mining.spark import pyspark
-from camdf.mining.tasks import logged_tasks, usable
+from camdf.mining.tasks import learnable, logged_tasks
 from camdf.policies.camdf import CAMDF
 from camdf.policies.linear import LinearModel
 from camdf.policies.newton import T, fit_by_newton, over
@@ -84,13 +84,16 @@ class Blocks:
 
     def one(self) -> LoggedTasks:
         """The tasks of one block."""
-        row = self._filled().first()
-        if row is None:
-            raise DataError(f"There is nothing to learn from: {self}")
-        logged: LoggedTasks = pickle.loads(row.block)
+        logged: LoggedTasks = pickle.loads(self._filled().first().block)
         return logged
 
+    def require_some(self) -> None:
+        """Raise where there is nothing to learn from, and say what was left out."""
+        if not len(self):
+            raise DataError(f"There is nothing to learn from: {self}")
+
     def _filled(self) -> DataFrame:
+        self.require_some()
         return self.rows.filter("tasks > 0").select("block")
 
     def __str__(self) -> str:
@@ -133,23 +136,24 @@ def fit(policy: CAMDF, blocks: Blocks, payoff: Payoff, start: LinearModel | None
 
 
 def sample(tasks: DataFrame, at_most: int = SAMPLED, seed: int = 0) -> pl.DataFrame:
-    """About so many ranked tasks, whole groups chosen by a hash of their name; all where there are no more."""
+    """About so many tasks to learn from, whole groups chosen by a hash of their name; all where there are no more."""
     sql = pyspark("sql.functions")
     ranked = tasks.filter(sql.size("ranked") > 0)
     share = at_most / max(ranked.count(), 1)
     if share < 1:
         ranked = ranked.filter(sql.pmod(sql.xxhash64("group", sql.lit(seed)), sql.lit(1_000_000)) < share * 1_000_000)
     found: pl.DataFrame = load_polars().from_arrow(ranked.toArrow())
-    return found.sort("time", "task_id", nulls_last=True)
+    if found.is_empty():
+        raise DataError(
+            f"No whole group fits into a sample of {at_most:,} tasks. Look at the column 'group': nearly all tasks "
+            "share one, such as a conversation that never ends."
+        )
+    return found.filter(learnable()).sort("time", "task_id", nulls_last=True)
 
 
 def _block(tasks: pl.DataFrame, prices: Mapping[str, float] | None) -> dict[str, Any]:
-    polars = load_polars()
-    col, names = polars.col, polars.col("called")
-    known = polars.all_horizontal(col("task_id", "group").is_not_null())
-    whole = usable() & known & (names.list.len() == names.list.n_unique())
-    unranked = tasks.filter(col("ranked").list.len() == 0)
-    good = tasks.filter((col("ranked").list.len() > 0) & whole)
+    unranked = tasks.filter(load_polars().col("ranked").list.len() == 0)
+    good = tasks.filter(learnable())
     logged = logged_tasks(good, prices) if len(good) else None
     return {
         "tasks": len(good),

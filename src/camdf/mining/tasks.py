@@ -415,6 +415,17 @@ def usable() -> pl.Expr:
     return usable
 
 
+def learnable() -> pl.Expr:
+    """A mined row to learn from, from wherever it comes: ids, a usable ranking, and every called name once."""
+    polars = load_polars()
+    called = polars.col("called")
+    known = polars.all_horizontal(polars.col("task_id", "group").is_not_null())
+    learnable: pl.Expr = (
+        known & (polars.col("ranked").list.len() > 0) & usable() & (called.list.len() == called.list.n_unique())
+    )
+    return learnable
+
+
 def _unranked(count: int) -> str:
     return (
         f"{count:,} tasks have no ranking, so nothing can be learned from them yet. Rank them with `camdf score`, or "
