@@ -18,10 +18,12 @@ class BM25:
     """Lucene's BM25 by bm25s, English stop words, no stemming; divided by the task's maximum, where all 0 stays 0.
 
     The candidates of a task are the whole corpus. The index of the last tool list is kept, so scoring many tasks over
-    one list tokenises its tools once. `text` makes the text of a tool.
+    one list tokenises its tools once. `text` makes the text of a tool. Without bm25s it cannot even be made, because a
+    gate would hide what goes wrong later.
     """
 
     def __init__(self, *, k1: float = 1.5, b: float = 0.75, text: Callable[[Tool], str] = words_text) -> None:
+        _bm25s()
         self.k1 = k1
         self.b = b
         self.text = text

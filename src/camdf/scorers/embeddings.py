@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from os import PathLike
 from typing import Any, TypeAlias
 
@@ -28,9 +29,14 @@ class Embeddings:
 
     `model` is the name or folder of a sentence-transformers model (the extra `embeddings`), opened at the first call,
     or a function `texts -> (n, d) array`, which needs no extra. Vectors of tools are kept in memory by their text.
+    Without the extra it cannot even be made, because a gate would hide what goes wrong later.
     """
 
     def __init__(self, model: str | PathLike[str] | Encode, *, text: Callable[[Tool], str] = words_text) -> None:
+        if not callable(model) and find_spec("sentence_transformers") is None:
+            raise MissingExtraError(
+                "Embeddings by model name need sentence-transformers. Install it with: pip install 'camdf[embeddings]'"
+            )
         self.model = model
         self.text = text
         self._encode: Encode | None = model if callable(model) else None
@@ -67,11 +73,7 @@ class Embeddings:
 
 
 def _sentence_transformer(model: str) -> Encode:
-    try:
-        from sentence_transformers import SentenceTransformer
-    except ImportError as error:
-        raise MissingExtraError(
-            "Embeddings by model name need sentence-transformers. Install it with: pip install 'camdf[embeddings]'"
-        ) from error
+    from sentence_transformers import SentenceTransformer
+
     opened = SentenceTransformer(model)
     return lambda texts: opened.encode(texts, show_progress_bar=False)
