@@ -27,18 +27,19 @@ decided = loaded.decide(logged.rankings, payoff)
 assert (decided.acquired == policy.decide(logged.rankings, payoff).acquired).all()
 check_policy(camdf.PlugIn)
 
-try:
-    camdf.CAMDF().fit(logged, payoff)
-except camdf.MissingExtraError as error:
-    assert "camdf[train]" in str(error)
-else:
-    raise AssertionError("fitting without scikit-learn must name the extra")
+for extra, use in {"train": lambda: camdf.CAMDF().fit(logged, payoff), "bm25": BM25}.items():
+    try:
+        use()
+    except camdf.MissingExtraError as error:
+        assert f"camdf[{extra}]" in str(error)
+    else:
+        raise AssertionError(f"what needs camdf[{extra}] must name it")
 
 tools = [{"name": name, "description": name, "input_schema": {}} for name in ("search", "mail", "maps")]
 gate = Gate(camdf.cold_start(), lambda task, offered: [0.9, 0.1, 0.05], payoff)
 assert gate.decide("find it", tools).kept == ("search",)
-failed = Gate(camdf.cold_start(), BM25(), payoff).decide("find it", tools)
-assert (failed.reason, failed.error, failed.tools) == ("scorer failed", "MissingExtraError", tools)
+failed = Gate(camdf.cold_start(), lambda task, offered: 1 / 0, payoff).decide("find it", tools)
+assert (failed.reason, failed.error, failed.tools) == ("scorer failed", "ZeroDivisionError", tools)
 
 with zipfile.ZipFile(sys.argv[1]) as wheel:
     names = wheel.namelist()
