@@ -342,17 +342,18 @@ def _mine(options: argparse.Namespace) -> int:
     from camdf.mining.tasks import mine
 
     choices = {"require_outcome": options.require_outcome, "with_text": options.with_text}
+    on_spark = options.engine == "spark"
+    if on_spark and options.output.is_dir() and not is_mined(options.output):
+        raise DataError(f"{options.output}: is a folder of something else. Name another.")
     with span_tables(options.traces) as tables:
-        if options.engine == "spark":
+        if on_spark:
             from camdf.mining import spark
 
-            if options.output.is_dir() and not is_mined(options.output):
-                raise DataError(f"{options.output}: is a folder of something else. Name another.")
-            spans = spark.read(tables)
-            found = spark.mine(spans, **choices, with_statistics=options.statistics is not None)
+            found = spark.mine(spark.read(tables), **choices, with_statistics=options.statistics is not None)
             found.tasks.write.mode("overwrite").parquet(str(options.output))
             print(f"{found}\nwrote {options.output}")
-            _write_statistics(options.statistics, found.tool_statistics, found.usage)
+            if options.statistics is not None:
+                _write_statistics(options.statistics, found.tool_statistics, found.usage)
             return 0
         with progress("parts") as report:
             mined = mine(tables, **choices, report=report)
@@ -372,11 +373,10 @@ def _audit(options: argparse.Namespace) -> int:
     return 0
 
 
-def _write_statistics(path: Path | None, tools: dict[str, ToolStatistics], used: Usage) -> None:
-    if path is not None:
-        written = {"usage": asdict(used), "tools": {name: asdict(found) for name, found in tools.items()}}
-        path.write_text(json.dumps(written, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        print(f"wrote {path}")
+def _write_statistics(path: Path, tools: dict[str, ToolStatistics], used: Usage) -> None:
+    written = {"usage": asdict(used), "tools": {name: asdict(found) for name, found in tools.items()}}
+    path.write_text(json.dumps(written, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    print(f"wrote {path}")
 
 
 def _list(options: argparse.Namespace) -> int:
