@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-import warnings
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,10 @@ from camdf.mining import spark_fit
 from camdf.policies.linear import LinearModel, fold
 from camdf.policies.newton import fit_by_newton, over
 from spark import PAYOFF, asked, cluster, say, told
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+
+from newton_cholesky import constant_columns, newton_cholesky, standardised_apart, weighted_scaler
 
 MOST_APART = 1e-8
 HELD_OUT = 50_000
@@ -43,21 +47,21 @@ def agreement(options: argparse.Namespace) -> dict[str, Any]:
                 policy = spark_fit.fit(CAMDF(), blocks, PAYOFF)
                 blocks.rows.unpersist()
                 matrix, labels, weights = CAMDF().state_rows(logged, PAYOFF, tools)
-                other, scale, mean = by_scikit_learn(matrix, labels, weights, tools)
+                other = newton_cholesky(matrix, labels, weights, CAMDF().columns, tools)
+                scaler = weighted_scaler(matrix, weights)
                 rows.append(
                     {
                         "domain": domain.name,
                         "scorer": scorer,
                         "dispersion": dispersion,
                         "states": len(labels),
-                        "apart": apart(policy.model_, other, scale, mean),
+                        "apart": standardised_apart(policy.model_, other, scaler.mean_, scaler.scale_),
                         "decisions that differ": differing(policy, other, logged),
                     }
                 )
                 if (domain.name, scorer, dispersion) in TO_MLLIB:
-                    rows[-1]["MLlib apart"] = apart(
-                        by_mllib(session, matrix, labels, weights, tools), other, scale, mean
-                    )
+                    theirs = by_mllib(session, matrix, labels, weights, tools)
+                    rows[-1]["MLlib apart"] = standardised_apart(theirs, other, scaler.mean_, scaler.scale_)
                 say(rows[-1])
     return {
         "rankings": len(rows),
@@ -69,24 +73,9 @@ def agreement(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def by_scikit_learn(matrix: Any, labels: Any, weights: Any, tools: tuple[str, ...]) -> tuple[LinearModel, Any, Any]:
-    """newton-cholesky after a weighted scaler, whose scale is 1 where a column varies by rounding alone."""
-    linear_model, preprocessing = import_module("sklearn.linear_model"), import_module("sklearn.preprocessing")
-    with np.errstate(invalid="ignore"):
-        scaler = preprocessing.StandardScaler().fit(matrix, sample_weight=weights)
-    constant = np.ptp(matrix, axis=0) <= 1e-12 * np.abs(matrix).max(axis=0)
-    scaler.scale_ = np.where(constant, 1.0, scaler.scale_)
-    fit = linear_model.LogisticRegression(C=1.0, solver="newton-cholesky", tol=1e-12, max_iter=200)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # at this tolerance its line search ends before its own test is met
-        fit.fit(scaler.transform(matrix), labels, sample_weight=weights)
-    model = fold(np.ravel(fit.coef_), fit.intercept_[0], scaler.mean_, scaler.scale_, CAMDF().columns, tools)
-    return model, scaler.scale_, scaler.mean_
-
-
 def by_mllib(session: Any, matrix: Any, labels: Any, weights: Any, tools: tuple[str, ...]) -> LinearModel:
     """MLlib's weighted logistic regression, told to do the same; it takes rounding for variance, so constants are 0."""
-    matrix = np.where(np.ptp(matrix, axis=0) <= 1e-12 * np.abs(matrix).max(axis=0), 0.0, matrix)
+    matrix = np.where(constant_columns(matrix), 0.0, matrix)
     dense = import_module("pyspark.ml.linalg").Vectors.dense
     rows = [(float(y), float(w), dense(x)) for x, y, w in zip(matrix.tolist(), labels, weights, strict=True)]
     learner = import_module("pyspark.ml.classification").LogisticRegression(
@@ -95,13 +84,6 @@ def by_mllib(session: Any, matrix: Any, labels: Any, weights: Any, tools: tuple[
     fitted = learner.fit(session.createDataFrame(rows, ["label", "weight", "features"]))
     found, columns = fitted.coefficients.toArray(), CAMDF().columns
     return fold(found, fitted.intercept, np.zeros(len(found)), np.ones(len(found)), columns, tools)
-
-
-def apart(first: LinearModel, second: LinearModel, scale: Any, mean: Any) -> float:
-    """The largest difference between two models' coefficients of standardised columns, intercept included."""
-    both = [np.array([*model.coefficients, *model.tool_coefficients]) for model in (first, second)]
-    at_mean = [model.intercept + weights @ mean for model, weights in zip((first, second), both, strict=True)]
-    return float(np.abs([*(both[0] - both[1]) * scale, at_mean[0] - at_mean[1]]).max())
 
 
 def differing(policy: CAMDF, other: LinearModel, logged: LoggedTasks) -> int:
@@ -143,7 +125,7 @@ def curve(options: argparse.Namespace) -> dict[str, Any]:
             "tasks": tasks,
             "payoff": round(float(payoff.of(held_out, decided[tasks]).mean()), 5),
             "decisions unlike the last": round(float((decided[tasks] != final).any(axis=1).mean()), 5),
-            "coefficients from the last": round(apart(policy.model_, last.model_, scale, mean), 5),
+            "coefficients from the last": round(standardised_apart(policy.model_, last.model_, mean, scale), 5),
         }
         for tasks, policy in models.items()
     ]

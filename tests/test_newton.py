@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LogisticRegression
-from sklearn.preprocessing import StandardScaler
 
 from camdf import CAMDF, LoggedTasks, Payoff, datasets
 from camdf.core.rankings import Floats
 from camdf.policies.camdf import CAMDFLite
-from camdf.policies.linear import LinearModel, fold
+from camdf.policies.linear import LinearModel
 from camdf.policies.newton import Sums, fit_by_newton, minimise, moments, over, partial_sums, penalised
+from newton_cholesky import newton_cholesky, standardised_apart, weighted_scaler
 from worlds import random_logged
 
 PAYOFF = Payoff(0.08)
@@ -28,21 +25,7 @@ def by_scikit_learn(policy: CAMDF, logged: LoggedTasks, payoff: Payoff) -> Linea
     """The same model from one matrix of all states."""
     tools = logged.rankings.catalogue if policy.identity and logged.rankings.shares_catalogue else ()
     matrix, labels, weights = policy.state_rows(logged, payoff, tools)
-    scaler = weighted_scaler(matrix, weights)
-    fit = LogisticRegression(C=1.0, solver="newton-cholesky", tol=1e-12, max_iter=200)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # at this tolerance its line search ends before its own test is met
-        fit.fit(scaler.transform(matrix), labels, sample_weight=weights)
-    return fold(np.ravel(fit.coef_), fit.intercept_[0], scaler.mean_, scaler.scale_, policy.columns, tools)
-
-
-def weighted_scaler(matrix: Floats, weights: Floats) -> Any:
-    """scikit-learn's scaler. Where weights sum to little it takes rounding for variance: constants get the scale 1."""
-    with np.errstate(invalid="ignore"):
-        scaler = StandardScaler().fit(matrix, sample_weight=weights)
-    constant = np.ptp(matrix, axis=0) <= 1e-12 * np.abs(matrix).max(axis=0)
-    scaler.scale_ = np.where(constant, 1.0, scaler.scale_)
-    return scaler
+    return newton_cholesky(matrix, labels, weights, policy.columns, tools)
 
 
 def cut(logged: LoggedTasks, batches: int) -> list[LoggedTasks]:
@@ -59,11 +42,7 @@ def apart(first: LinearModel, second: LinearModel, logged: LoggedTasks, payoff: 
     """The largest difference between two models' coefficients, for columns as they are standardised."""
     matrix, _, weights = CAMDF().state_rows(logged, payoff, first.tools)
     scaler = weighted_scaler(matrix, weights)
-    both = [np.array([*model.coefficients, *model.tool_coefficients]) for model in (first, second)]
-    intercepts = [
-        model.intercept + weights @ scaler.mean_ for model, weights in zip((first, second), both, strict=True)
-    ]
-    return float(np.abs([*(both[0] - both[1]) * scaler.scale_, intercepts[0] - intercepts[1]]).max())
+    return standardised_apart(first, second, scaler.mean_, scaler.scale_)
 
 
 @pytest.mark.parametrize(("domain", "scorer"), SAMPLE)
