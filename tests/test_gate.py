@@ -22,6 +22,7 @@ from camdf.gate import Gate, GateDecision
 from camdf.gate.memory import Memory
 from camdf.gate.telemetry import Sink
 from camdf.policies.predicates import ScoreAtLeast
+from camdf.scorers import BM25
 from camdf.tools import Tool
 from golden import PAYOFF, VECTORS, golden_gate, openai_tool, overlap
 
@@ -37,7 +38,12 @@ def names(tools: Sequence[Any]) -> list[str]:
 
 def high(*wanted: str, policy: float = 0.5, **gate: Any) -> Gate:
     """A gate that keeps the named tools and whatever its guards keep."""
-    return Gate(ScoreAtLeast(policy), lambda _, tools: [float(t.name in wanted) for t in tools], PAYOFF, **gate)
+    return Gate(ScoreAtLeast(policy), lambda _, tools: falling(tools, wanted), PAYOFF, **gate)
+
+
+def falling(tools: Sequence[Tool], wanted: Sequence[str] = ()) -> list[float]:
+    """1 for the wanted tools; ever lower ones below a tenth for the others, so that scores are never all equal."""
+    return [1.0 if tool.name in wanted else 0.1 / (place + 1) for place, tool in enumerate(tools)]
 
 
 class Broken:
@@ -138,13 +144,14 @@ def test_the_answer_is_a_subset_of_the_authorised_input_with_pins_and_bounds_kep
     least, most = data.draw(st.integers(0, 5)), data.draw(st.integers(0, 8))
     scores = [data.draw(st.floats(0, 1)) for _ in listed]
     gate = golden_gate(allow=allowed, pinned=pinned, at_least=least, at_most=max(least, most))
-    kept = gate.decide(TASK, [openai_tool(name, "") for name in listed], scores=scores).kept
+    decision = gate.decide(TASK, [openai_tool(name, "") for name in listed], scores=scores)
+    kept = decision.kept
     authorised = [name for name in listed if name in allowed]
     guarded = pinned & set(authorised)
     assert list(kept) == [name for name in authorised if name in kept]
     assert guarded <= set(kept)
     assert len(kept) >= min(least, len(authorised))
-    assert len(kept) <= max(most, least, len(guarded))
+    assert decision.failed_open or len(kept) <= max(most, least, len(guarded))
 
 
 # Decided once; later turns only widen.
@@ -319,11 +326,26 @@ def test_what_goes_wrong_leaves_the_whole_authorised_list_and_says_so(
     broken: dict[str, Any], reason: str, error: str
 ) -> None:
     gate = Gate(**{"policy": ScoreAtLeast(0.5), "payoff": PAYOFF, **broken}, allow=set(CATALOGUE) - {"run_sql"})
-    for decision in (gate.decide("secret task", TOOLS), asyncio.run(gate.adecide("secret task", TOOLS))):
+    for decision in (gate.decide(f"secret {TASK}", TOOLS), asyncio.run(gate.adecide(f"secret {TASK}", TOOLS))):
         assert (decision.reason, decision.error, decision.failed_open) == (reason, error, True)
         assert names(decision.tools) == [name for name in CATALOGUE if name != "run_sql"]
         assert "secret" not in f"{decision!r}{decision.explain()}{decision.event()}"
     assert gate.counts == {reason: 2}
+
+
+def test_scores_that_are_all_equal_are_no_signal_and_leave_the_whole_list() -> None:
+    def level(score: float, tools: int = len(TOOLS)) -> GateDecision:
+        return Gate(ScoreAtLeast(0.5), lambda _, offered: [score] * len(offered), PAYOFF).decide(TASK, TOOLS[:tools])
+
+    for decision in (level(0.0), level(0.3), level(1.0), level(0.0, tools=1)):
+        assert (decision.reason, decision.failed_open, decision.cut) == ("no signal", True, ())
+    assert level(0.3, tools=1).reason == "decided", "one tool with a score is a ranking of one"
+
+
+def test_a_request_that_shares_no_word_with_any_tool_keeps_every_tool() -> None:
+    gate = Gate(camdf.cold_start(), BM25(), camdf.Payoff(0.12))
+    decision = gate.decide("Will I need an umbrella in Oslo tomorrow?", TOOLS)
+    assert (decision.reason, names(decision.tools)) == ("no signal", list(CATALOGUE))
 
 
 def test_an_empty_task_leaves_the_whole_list() -> None:
@@ -449,7 +471,7 @@ def test_a_gate_that_cannot_work_is_refused_when_it_is_made() -> None:
 def test_a_slow_scorer_does_not_hold_up_an_event_loop() -> None:
     def slow(task: str, tools: Sequence[Tool]) -> list[float]:
         time.sleep(0.3)
-        return [0.0] * len(tools)
+        return falling(tools)
 
     async def longest_pause() -> float:
         gate, longest, last = Gate(ScoreAtLeast(0.5), slow, PAYOFF), 0.0, time.perf_counter()
@@ -508,7 +530,7 @@ def test_the_picture_has_a_row_a_tool_and_escapes_names() -> None:
     assert picture.count("kept,") + picture.count("cut,") == len(decision.ranking)
     assert "<script>" not in picture
     assert "&lt;script&gt;" in picture
-    many = golden_gate().decide(TASK, [openai_tool(f"t{i}", "city hotel") for i in range(200)])
+    many = golden_gate().decide(TASK, [openai_tool(f"t{i}", "city hotel" * (i % 2)) for i in range(200)])
     assert "and 140 more" in many.svg()
 
 

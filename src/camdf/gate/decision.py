@@ -13,6 +13,7 @@ Reason: TypeAlias = Literal[
     "decided before",
     "explored",
     "empty task",
+    "no signal",
     "scorer failed",
     "scorer too slow",
     "scorer busy",
@@ -20,11 +21,12 @@ Reason: TypeAlias = Literal[
     "policy failed",
     "tools not readable",
 ]
-"""Why these tools. The last seven say that the gate failed open."""
+"""Why these tools. The last eight say that the gate failed open."""
 
 FAILED_OPEN: frozenset[Reason] = frozenset(
     {
         "empty task",
+        "no signal",
         "scorer failed",
         "scorer too slow",
         "scorer busy",

@@ -227,6 +227,8 @@ class Gate:
             sound = checked(scores, [asked.tools[key] for key in keys]).tolist()
         except Exception as error:
             return self._open(asked, "scores refused", error)
+        if _says_nothing(sound):
+            return self._open(asked, "no signal")
         try:
             ranking = self._decided(asked, dict(zip(keys, sound, strict=True)))
         except Exception as error:
@@ -347,6 +349,11 @@ def _aligned(asked: _Asked, scores: Scores) -> list[float]:
         return []
     by_key = dict(zip(asked.tools, scores, strict=True))
     return [by_key[key] for key in asked.candidates]
+
+
+def _says_nothing(scores: Sequence[float]) -> bool:
+    """Whether scores prefer no tool: all are equal, as where BM25 finds no word of the task in any description."""
+    return len(scores) > 0 and min(scores) == max(scores) and (len(scores) > 1 or scores[0] == 0)
 
 
 def _failure(error: Exception) -> Reason:
