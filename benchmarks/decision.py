@@ -23,7 +23,7 @@ from camdf.core.candidates import CANDIDATE_COLUMNS, candidate_features, history
 from camdf.core.payoff import VALUES
 from camdf.core.rankings import LoggedTasks, Rankings
 from camdf.core.stopping import hindsight_targets
-from camdf.policies.linear import logistic_pipeline, state_matrix
+from camdf.models.linear import logistic_pipeline, state_matrix
 
 PAYOFF = camdf.Payoff(cost_pressure=0.12)
 SIZES = (7, 37, 300)
@@ -35,7 +35,7 @@ SLACK = 1.25
 
 LIMITS = {
     **{f"{policy}, m={m}: decision / scikit-learn": 0.2 if m < 300 else 0.5 for policy in POLICIES for m in SIZES},
-    **{f"by-set, m={m}, {value}: decision / cam-df-lite": 3.0 for m in SIZES for value in VALUES},
+    **{f"expected-payoff-by-set, m={m}, {value}: decision / cam-df-lite": 3.0 for m in SIZES for value in VALUES},
     **{f"{policy}: one decision / batch, per state": 50.0 for policy in POLICIES},
     **{f"{policy}: time per state, 10^7 / 10^4": 1.25 for policy in POLICIES},
     "import camdf / import numpy": 1.3,
@@ -104,7 +104,7 @@ def default_decision(m: int, value: str) -> dict[str, float]:
         rounds=150,
         repeats=8,  # a longer turn at 300 tools would seldom end before a busy machine interrupts it
     )
-    key = f"by-set, m={m}, {value}: "
+    key = f"expected-payoff-by-set, m={m}, {value}: "
     return {
         key + "decision / cam-df-lite": by_set / by_lite,
         key + "decision / scikit-learn": by_set / sklearn,

@@ -15,14 +15,14 @@ import time
 from pathlib import Path
 
 import camdf
-from camdf.lab.running import run_cells
-from camdf.lab.studies import STUDIES
+from camdf.lab.jobs import run_jobs
+from camdf.lab.paper import TABLES
 
 
 def measure() -> dict[str, object]:
-    cells = STUDIES["grid"].cells
+    cells = TABLES["grid"].cells
     start = time.perf_counter()
-    run_cells(cells)
+    run_jobs(cells)
     together = time.perf_counter() - start
     profile = cProfile.Profile()
     start = time.perf_counter()

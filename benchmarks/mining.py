@@ -38,17 +38,17 @@ RUNS_A_FILE = 62_500
 TOOLS = [f"server_{i % 23}/tool_{i}" for i in range(400)]
 OFFERED = 12
 LIMIT_GIB = 8.0
-"""What Polars may take at most, a third of the machine that 20 million spans must fit on."""
+"""The most memory that Polars may take, a third of the machine that 20 million spans must fit on."""
 
 LIMIT_GIB_A_MILLION = 2.0
-"""What it may take for fewer spans than one part has."""
+"""The most that it may take for each million spans, where that is less."""
 
 DUCKDB_GIB = 8
-"""What DuckDB is told that it may take."""
+"""The limit that is set for DuckDB."""
 
 
 def generate(folder: Path, spans: int) -> dict[str, Any]:
-    """Write span tables of at least so many spans, file by file, unless the folder has some."""
+    """Write span tables of at least `spans` spans, file by file, unless the folder has some."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -78,7 +78,7 @@ def summary(spans: int, files: list[Path]) -> dict[str, Any]:
 
 
 def file_of_runs(rng: Any, runs: int, number: int) -> Any:
-    """The spans of so many runs, run by run."""
+    """The spans of `runs` runs, run by run."""
     import numpy as np
     import pyarrow as pa
 
@@ -154,10 +154,10 @@ def file_of_runs(rng: Any, runs: int, number: int) -> Any:
 def with_polars(folder: Path, output: Path) -> dict[str, Any]:
     from camdf.mining.tasks import mine
 
-    def report(done: int, total: int, left: float) -> None:
+    def progress(done: int, total: int, left: float) -> None:
         print(f"{done} of {total} steps, about {left:.0f} s left", file=sys.stderr, flush=True)
 
-    mined = mine(folder, report=report)
+    mined = mine(folder, progress=progress)
     mined.tasks.write_parquet(output)
     return {"spans": mined.spans, "runs": mined.runs, "tasks": len(mined.tasks)}
 

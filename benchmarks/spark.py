@@ -1,4 +1,4 @@
-"""What Spark costs beside what it carries: overhead beside bare Spark, growth with the spans, skewed traces.
+"""The cost of mining and fitting on Spark: overhead beside bare Spark, growth with the spans, skewed traces.
 
 python benchmarks/spark.py overhead                    a million spans, beside bare Spark, in one session
 python benchmarks/spark.py overhead --check            exit 1 where a limit is missed
@@ -38,10 +38,11 @@ from typing import Any
 import numpy as np
 
 from camdf import CAMDF, Payoff
-from camdf.mining import spark, spark_fit
-from camdf.mining.spans import COLUMNS
-from camdf.mining.tasks import learnable, logged_tasks, mine
-from camdf.policies.newton import fit_by_newton, over
+from camdf.mining.logged import LEARNED_COLUMNS, learnable, logged_tasks
+from camdf.mining.spans import SPAN_COLUMNS
+from camdf.mining.spark import fit, mining
+from camdf.mining.tasks import mine
+from camdf.models.newton import over
 
 PAYOFF = Payoff(0.05)
 MOST_OVERHEAD = 1.75
@@ -64,7 +65,7 @@ SETTINGS = {
 
 
 SCRATCH = tempfile.TemporaryDirectory(prefix="camdf-spark-local-")
-"""Where Spark leaves what it shuffles, so that it can be weighed."""
+"""The folder of Spark's shuffle files, whose bytes are counted."""
 
 
 def cluster() -> Any:
@@ -80,7 +81,7 @@ def say(*words: object) -> None:
 
 
 class Meter(threading.Thread):
-    """Processor seconds of this process and all below it. Looks often: the dead tell nothing."""
+    """Processor seconds of this process and all below it. Looks often: a process that has ended shows nothing."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -129,8 +130,8 @@ def identity(batches: Iterator[Any]) -> Iterator[Any]:
     yield from batches
 
 
-class Counted(spark_fit.Blocks):
-    """Blocks that count how often all of them are asked."""
+class Counted(fit.Blocks):
+    """Blocks that count the passes over them."""
 
     passes = 0
 
@@ -143,29 +144,29 @@ def ours(session: Any, files: list[str], output: Path) -> dict[str, Any]:
     """Spans to a fitted policy: mine, write, pack, fit."""
 
     def mined() -> Any:
-        found = spark.mine(session.read.parquet(*files))
+        found = mining.mine(session.read.parquet(*files))
         found.tasks.write.mode("overwrite").parquet(str(output))
         return found
 
-    def packed() -> spark_fit.Blocks:
-        blocks = Counted(spark_fit.pack(session.read.parquet(str(output))).rows)
+    def packed() -> fit.Blocks:
+        blocks = Counted(fit.pack(session.read.parquet(str(output))).rows)
         len(blocks)
         return blocks
 
     Counted.passes = 0
     before = shuffled()
-    mining, found = timed(mined)
+    mine_time, found = timed(mined)
     moved = sum(size for file, size in shuffled().items() if file not in before)
-    packing, blocks = timed(packed)
-    fitting, policy = timed(lambda: spark_fit.fit(CAMDF(), blocks, PAYOFF))
-    parts = {"mine": mining, "pack": packing, "fit": fitting}
+    pack_time, blocks = timed(packed)
+    fit_time, policy = timed(lambda: fit.fit_on_blocks(CAMDF(), blocks, PAYOFF))
+    parts = {"mine": mine_time, "pack": pack_time, "fit": fit_time}
     return {
         "spans": found.spans,
         "tasks": len(blocks),
         "passes": Counted.passes,
         "MB read": round(sum(Path(file).stat().st_size for file in files) / 1e6, 1),
         "MB shuffled": round(moved / 1e6, 1),
-        **{kind: round(sum(part[kind] for part in parts.values()), 2) for kind in mining},
+        **{kind: round(sum(part[kind] for part in parts.values()), 2) for kind in mine_time},
         "parts": parts,
         "blocks": blocks,
         "policy": policy,
@@ -175,20 +176,20 @@ def ours(session: Any, files: list[str], output: Path) -> dict[str, Any]:
 def bare(session: Any, files: list[str], output: Path, blocks: Any, passes: int) -> dict[str, Any]:
     """The same shuffles, identity mapInArrow in place of every function of ours, and as many passes."""
     sql = import_module("pyspark.sql.functions")
-    columns = [name for name in COLUMNS if name != "text"]
+    columns = [name for name in SPAN_COLUMNS if name != "text"]
 
     def gone(frame: Any) -> None:
         frame.write.format("noop").mode("overwrite").save()
 
     def mined() -> None:
         spans = session.read.parquet(*files).select(columns)
-        partitions = max(-(-spans.count() // spark.SPANS_A_PARTITION), 2)
+        partitions = max(-(-spans.count() // mining.SPANS_A_PARTITION), 2)
         gone(spans.repartition(partitions, "trace_id").mapInArrow(identity, spans.schema))
         tasks = session.read.parquet(str(output)).orderBy(sql.col("time").asc_nulls_last(), "task_id")
         tasks.write.mode("overwrite").parquet(f"{output}.bare")
 
     def packed() -> None:
-        tasks = session.read.parquet(str(output)).select(*spark_fit.NEEDED)
+        tasks = session.read.parquet(str(output)).select(*LEARNED_COLUMNS)
         gone(tasks.mapInArrow(identity, tasks.schema))
 
     def passed() -> None:
@@ -200,21 +201,21 @@ def bare(session: Any, files: list[str], output: Path, blocks: Any, passes: int)
 
 
 def core(files: list[str], output: Path) -> dict[str, float]:
-    """What the functions that Spark carries take by themselves, in this process: mine, pack and fit."""
+    """The cost of the functions that Spark calls, by themselves in this process: mine, pack and fit."""
     polars = import_module("polars")
 
     def work() -> None:
         mine(files)
         tasks = polars.read_parquet(output / "*.parquet")
-        blocks = [logged_tasks(part) for part in tasks.filter(learnable()).iter_slices(spark_fit.TASKS_A_BLOCK)]
-        start = fit_by_newton(CAMDF(), over(blocks[:1]), PAYOFF).model_
-        fit_by_newton(CAMDF(), over(blocks), PAYOFF, start=start)
+        blocks = [logged_tasks(part) for part in tasks.filter(learnable()).iter_slices(fit.TASKS_A_BLOCK)]
+        start = CAMDF().fit_in_passes(over(blocks[:1]), PAYOFF).model_
+        CAMDF().fit_in_passes(over(blocks), PAYOFF, start=start)
 
     return timed(work)[0]
 
 
 def spans_of(folder: Path | None, millions: float, scratch: Path) -> list[str]:
-    """The first files of so many million spans, made where they are not there."""
+    """The first files that hold `millions` of spans, made where they are missing."""
     into = scratch / "spans" if folder is None else folder
     needed = math.ceil(millions * 1e6 / SPANS_A_FILE)
     if not into.exists() or len(list(into.glob("*.parquet"))) < needed:
@@ -323,7 +324,7 @@ def skew(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def collected(session: Any, files: list[str]) -> Any:
-    return import_module("polars").from_arrow(spark.mine(session.read.parquet(*files)).tasks.toArrow())
+    return import_module("polars").from_arrow(mining.mine(session.read.parquet(*files)).tasks.toArrow())
 
 
 def store(path: Path, name: str, found: dict[str, Any]) -> None:
@@ -344,7 +345,7 @@ def missed(part: str, found: dict[str, Any]) -> list[str]:
     return [f"{name}: {value()}, at most {most}" for name, value, most in figures.get(part, []) if value() > most]
 
 
-def asked(description: str | None, parts: Iterable[str]) -> argparse.ArgumentParser:
+def arguments(description: str | None, parts: Iterable[str]) -> argparse.ArgumentParser:
     """The arguments that all parts share."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", choices=parts)
@@ -354,8 +355,8 @@ def asked(description: str | None, parts: Iterable[str]) -> argparse.ArgumentPar
     return parser
 
 
-def told(options: argparse.Namespace, found: dict[str, Any], misses: list[str]) -> int:
-    """Store and print what was found; the exit code."""
+def report(options: argparse.Namespace, found: dict[str, Any], misses: list[str]) -> int:
+    """Store and print the figures; the exit code."""
     if options.store:
         store(options.store, options.part, found)
     print(
@@ -370,13 +371,13 @@ PARTS = {"overhead": overhead, "skew": skew, "growth": growth}
 
 
 def main() -> int:
-    parser = asked(__doc__, PARTS)
+    parser = arguments(__doc__, PARTS)
     parser.add_argument("--millions", type=float, nargs="+", default=[1.0], help="million spans (default: 1)")
     parser.add_argument("--folder", type=Path, help="where the spans are, or go")
     options = parser.parse_args()
     METER.start()
     found = PARTS[options.part](options)
-    return told(options, found, missed(options.part, found))
+    return report(options, found, missed(options.part, found))
 
 
 if __name__ == "__main__":

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from camdf import CAMDF, LoggedTasks, Rankings, datasets
-from camdf.mining import spark_fit
-from camdf.policies.linear import LinearModel, fold
-from camdf.policies.newton import fit_by_newton, over
-from spark import PAYOFF, asked, cluster, say, told
+from camdf.mining.spark.fit import blocks_of, fit_on_blocks
+from camdf.models.linear import LinearModel, fold
+from camdf.models.newton import over
+from spark import PAYOFF, arguments, cluster, report, say
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
@@ -31,7 +31,7 @@ MOST_APART = 1e-8
 HELD_OUT = 50_000
 SIZES = (100, 300, 1000, 3000, 10_000, 30_000, 100_000, 300_000)
 TO_MLLIB = (("retail", "claude", 1.5), ("telecom", "claude", 1.5))
-"""What MLlib learns too: every step of it is several jobs, so few rankings are enough."""
+"""The rankings that MLlib learns too: every step of it is several jobs, so few are enough."""
 
 
 def agreement(options: argparse.Namespace) -> dict[str, Any]:
@@ -43,8 +43,8 @@ def agreement(options: argparse.Namespace) -> dict[str, Any]:
             for dispersion in (0.0, 1.5):
                 logged = datasets.load(domain.name, scorer, dispersion=dispersion)
                 tools = tuple(sorted(logged.rankings.catalogue)) if logged.rankings.shares_catalogue else ()
-                blocks = spark_fit.blocks_of(session, logged)
-                policy = spark_fit.fit(CAMDF(), blocks, PAYOFF)
+                blocks = blocks_of(session, logged)
+                policy = fit_on_blocks(CAMDF(), blocks, PAYOFF)
                 blocks.rows.unpersist()
                 matrix, labels, weights = CAMDF().state_rows(logged, PAYOFF, tools)
                 other = newton_cholesky(matrix, labels, weights, CAMDF().columns, tools)
@@ -74,7 +74,7 @@ def agreement(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def by_mllib(session: Any, matrix: Any, labels: Any, weights: Any, tools: tuple[str, ...]) -> LinearModel:
-    """MLlib's weighted logistic regression, told to do the same; it takes rounding for variance, so constants are 0."""
+    """MLlib's weighted logistic regression, same penalty; it takes rounding for variance, so constants are 0."""
     matrix = np.where(constant_columns(matrix), 0.0, matrix)
     dense = import_module("pyspark.ml.linalg").Vectors.dense
     rows = [(float(y), float(w), dense(x)) for x, y, w in zip(matrix.tolist(), labels, weights, strict=True)]
@@ -112,7 +112,7 @@ def curve(options: argparse.Namespace) -> dict[str, Any]:
     held_out, every = world(rng, HELD_OUT), world(rng, max(options.tasks))
     models: dict[int, CAMDF] = {}
     for tasks in sorted(options.tasks):
-        models[tasks] = fit_by_newton(CAMDF(), over([every.take(slice(0, tasks))]), payoff)
+        models[tasks] = CAMDF().fit_in_passes(over([every.take(slice(0, tasks))]), payoff)
         say(tasks)
     last = models[max(options.tasks)]
     matrix, _, _ = last.state_rows(held_out.take(slice(0, 5000)), payoff, ())
@@ -136,12 +136,14 @@ PARTS = {"agreement": agreement, "curve": curve}
 
 
 def main() -> int:
-    parser = asked(__doc__, PARTS)
+    parser = arguments(__doc__, PARTS)
     parser.add_argument("--tasks", type=int, nargs="+", default=SIZES, help="curve: how many tasks")
     options = parser.parse_args()
     found = PARTS[options.part](options)
     far = found.get("apart", 0.0)
-    return told(options, found, [f"largest coefficient error: {far}, at most {MOST_APART}"] if far > MOST_APART else [])
+    return report(
+        options, found, [f"largest coefficient error: {far}, at most {MOST_APART}"] if far > MOST_APART else []
+    )
 
 
 if __name__ == "__main__":

@@ -43,13 +43,14 @@ executors both see. Spark writes a folder of Parquet files where one machine wri
 `camdf` reads either. In a notebook, with any table that Spark has (a classic session; Spark Connect is not supported):
 
 ```text
-from camdf.mining import spark, spark_fit
+from camdf.mining.spark.fit import fit_on_blocks, pack
+from camdf.mining.spark.mining import mine
 
-mined = spark.mine(session.table("traces.spans"))  # mined.tasks is a DataFrame; print(mined) says what was counted
-blocks = spark_fit.pack(mined.tasks, prices)       # print(blocks) says what was left out
-policy = spark_fit.fit(camdf.CAMDF(), blocks, camdf.Payoff(0.12))
+mined = mine(session.table("traces.spans"))  # mined.tasks is a DataFrame; print(mined) has the counts
+blocks = pack(mined.tasks, prices)           # print(blocks) has the counts of tasks packed and left out
+policy = fit_on_blocks(camdf.CAMDF(), blocks, camdf.Payoff(0.12))
 camdf.save(policy, "policy.json")
-mined.release()                                    # the executors forget what they kept
+mined.release()                              # the executors delete the mined rows
 ```
 
 `camdf` must be installed where the executors' Python runs.
@@ -61,16 +62,17 @@ Spark carries rows. Every rule and every formula is the one that runs on one mac
 - Mining. A task never needs a span of another trace, so the spans are shuffled once, by trace, and each partition goes
   as Arrow batches through `camdf.mining.tasks.mine`. The tasks are then sorted as on one machine, and equal its to the
   bit. There is no second version of the rules in SQL that could drift from the first.
-- Features. `spark_fit.pack` turns the tasks into blocks of the core's own arrays, once. The prefix states of a block
+- Features. `pack` turns the tasks into blocks of the core's own arrays, once. The prefix states of a block
   exist inside a worker for as long as its sums are taken, some thousand at a time, and never as rows of a table.
-- The fit. `camdf.policies.newton` asks the engine for one thing: the sum, over all blocks, of what a function says of
+- The fit. `camdf.models.newton` needs one thing of the engine: the sum, over all blocks, of a function's value for
   each. One such pass finds the weighted mean and variance of each column, and each Newton step is one more; a partition
   sends back one gradient and one Hessian.
 
 This fit is CAM-DF with scikit-learn's `newton-cholesky` in place of liblinear: the intercept is not penalised, and the
 scaler is weighted like the loss. `CAMDF().fit` on one machine stays as the paper has it. Policies that need all of
-their tasks in one place, the default `by-set` among them, are fitted on a sample of whole groups (`spark_fit.SAMPLED`
-tasks), and the command says so. The table that `camdf fit` prints is of one-machine fits on that sample too.
+their tasks in one place, the default `expected-payoff-by-set` among them, are fitted on a sample of whole groups
+(`camdf.mining.spark.fit.SAMPLED` tasks), and the command says so. The table that `camdf fit` prints is of one-machine
+fits on that sample too.
 
 What goes wrong is counted:
 
@@ -109,7 +111,7 @@ def agreement(found: dict[str, Any]) -> list[str]:
         f"| MLlib's logistic regression, tol 1e-10, on {sum('MLlib apart' in row for row in part['rows'])} of them "
         f"| {part['MLlib apart']:.1e} | |",
         "",
-        "MLlib was told the same penalty (`regParam` = 1 / sum of weights, `standardization=True`) and would need the "
+        "MLlib got the same penalty (`regParam` = 1 / sum of weights, `standardization=True`) and would need the "
         "states as rows.",
         "",
     ]
@@ -154,7 +156,7 @@ def costs(found: dict[str, Any]) -> list[str]:
         "already, or larger than a machine.",
         "",
     ]
-    told = " and ".join(
+    timings = " and ".join(
         f"{row['seconds']:.0f} seconds with one {row['one']} (the largest of four partitions holds "
         f"{row['largest partition']:.0%})"
         for row in found["skew"]["rows"]
@@ -162,8 +164,8 @@ def costs(found: dict[str, Any]) -> list[str]:
     same = all(row["same tasks"] for row in found["skew"]["rows"])
     return [
         *lines,
-        f"A million spans of one conversation or of one trace, among a million others, are mined in {told}; the tasks "
-        f"are {'those' if same else 'not those'} of one machine.",
+        f"A million spans of one conversation or of one trace, among a million others, are mined in {timings}; the "
+        f"tasks are {'those' if same else 'not those'} of one machine.",
         "",
     ]
 

@@ -10,7 +10,7 @@ import hashlib
 import sys
 from pathlib import Path
 
-from camdf.lab.past.cold_start import learned, shipped
+from camdf.lab.beyond.cold_start import learned, shipped
 from camdf.policies.artifact import save
 from camdf.policies.cold_start import ARTIFACT, COLUMNS
 from camdf.policies.training import Training

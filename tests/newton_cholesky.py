@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from camdf.core.rankings import Bools, Floats
-from camdf.policies.linear import LinearModel, fold
+from camdf.models.linear import LinearModel, fold
 
 
 def newton_cholesky(

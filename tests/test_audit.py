@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import runpy
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import combinations
@@ -18,10 +19,10 @@ from scipy.stats import ks_2samp
 from camdf import datasets
 from camdf.cli import main
 from camdf.core.resampling import Interval
-from camdf.datasets.own import read, write_jsonl, write_parquet
-from camdf.datasets.records import DataError
-from camdf.mining import audit as audits
-from camdf.mining.audit import (
+from camdf.datasets.files import write_jsonl, write_parquet
+from camdf.errors import DataError
+from camdf.mining.audit import measures
+from camdf.mining.audit.findings import (
     Audit,
     Censoring,
     Drift,
@@ -31,12 +32,14 @@ from camdf.mining.audit import (
     Shift,
     Surfacing,
     Unknown,
-    audit,
 )
-from camdf.mining.flat import FlatTasks, read_tasks
-from camdf.mining.made_up import COME, GO, START, WEEK, spans_of_a_deployment, write_spans
-from camdf.policies.label_noise import estimate_label_noise
+from camdf.mining.audit.report import sentence
+from camdf.mining.audit.task_lists import TaskLists, read_tasks
+from camdf.mining.audit.verdict import has_drifted, has_moved, verdict_of
+from camdf.mining.logged import read_logged
+from camdf.models.label_noise import estimate_label_noise
 
+MADE_UP = runpy.run_path(str(Path(__file__).parents[1] / "examples" / "made_up_traces.py"))
 DAY = 24 * 3600 * 10**9
 
 
@@ -47,12 +50,12 @@ def row(called: str, ranked: str = "abc", **parts: Any) -> dict[str, Any]:
     return {**task, **{name: list(value) if name == "offered" else value for name, value in parts.items()}}
 
 
-def flat(rows: list[dict[str, Any]]) -> FlatTasks:
-    return FlatTasks.from_table(pa.Table.from_pylist(rows))
+def flat(rows: list[dict[str, Any]]) -> TaskLists:
+    return TaskLists.from_table(pa.Table.from_pylist(rows))
 
 
 def repeated(rows: list[dict[str, Any]]) -> RepeatedRuns:
-    found = audits.repeated_runs(flat(rows))
+    found = measures.repeated_runs(flat(rows))
     assert isinstance(found, RepeatedRuns)
     return found
 
@@ -60,7 +63,7 @@ def repeated(rows: list[dict[str, Any]]) -> RepeatedRuns:
 @pytest.fixture(scope="module")
 def mined(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("deployment")
-    write_spans(folder / "traces", runs=300, seed=1, explore=0.5)
+    MADE_UP["write_spans"](folder / "traces", runs=300, seed=1, explore=0.5)
     assert main(["mine", str(folder / "traces"), "-o", str(folder / "tasks.parquet"), "--with-text"]) == 0
     return folder / "tasks.parquet"
 
@@ -115,21 +118,21 @@ def test_runs_without_a_ranking_are_compared_on_what_they_were_offered() -> None
 
 def test_a_conversation_is_no_repetition() -> None:
     rows = [row("a", group="c1", conversation="c1"), row("b", group="c1", conversation="c1")]
-    assert isinstance(audits.repeated_runs(flat(rows)), Unknown)
+    assert isinstance(measures.repeated_runs(flat(rows)), Unknown)
 
 
 def test_label_noise_is_what_the_learning_side_estimates() -> None:
     logged = datasets.load("retail", "claude")
     expected = estimate_label_noise(logged)
-    found = audits.label_noise(FlatTasks.from_logged(logged), np.random.default_rng(0))
+    found = measures.label_noise(TaskLists.from_logged(logged), np.random.default_rng(0))
     assert isinstance(found, Noise)
     assert (found.rate, found.at_most, found.labels, found.tasks) == (*vars(expected).values(), len(logged))
-    assert "upper bound" in found.sentence
+    assert "upper bound" in sentence(found)
 
 
 def test_runs_that_a_gate_cut_do_not_make_labels_look_clean(mined: Path) -> None:
     tasks = read_tasks(mined)
-    found = audits.label_noise(tasks, np.random.default_rng(0))
+    found = measures.label_noise(tasks, np.random.default_rng(0))
     assert tasks.explored is not None
     assert isinstance(found, Noise)
     assert found.tasks == tasks.explored.sum() < len(tasks)
@@ -142,27 +145,27 @@ def test_censoring_counts_ranked_tools_that_runs_without_exploration_were_not_of
         row("ae", "abcd", offered="a", explored=True),
         row("a", offered="", explored=False),  # nobody recorded what it was offered
     ]
-    found = audits.censoring(flat(rows))
+    found = measures.censoring(flat(rows))
     assert isinstance(found, Censoring)
     assert (found.runs, found.cut_runs.mean, found.cut_candidates) == (2, 0.5, 1 / 6)
     assert found.never_offered == ("d", "e")
-    assert isinstance(audits.censoring(flat([row("a")])), Unknown)
+    assert isinstance(measures.censoring(flat([row("a")])), Unknown)
 
 
 def test_surfacing_finds_what_the_ranking_lacks_and_the_deepest_positions() -> None:
     rows = [row("b", "abcde", offered="abcd"), row("az", "ab", offered="abz"), row("a", "", offered="a")]
-    found = audits.surfacing(flat(rows))
+    found = measures.surfacing(flat(rows))
     assert isinstance(found, Surfacing)
     assert (found.tasks, found.missed.mean) == (2, 0.5)
     assert (found.longest, found.deepest_required, found.deepest_offered) == (5, 2, 4)
-    assert "nothing past 4 was ever offered" in found.sentence
+    assert "nothing past 4 was ever offered" in sentence(found)
 
 
 def test_the_distance_of_scores_is_that_of_kolmogorov_and_smirnov_with_ties() -> None:
     rng = np.random.default_rng(2)
     for _ in range(20):
         values, later = np.round(rng.random(60), 1), rng.random(60) < 0.4
-        found = audits.shift(values, np.arange(60), later, rng)
+        found = measures.shift(values, np.arange(60), later, rng)
         assert found.distance == pytest.approx(ks_2samp(values[later], values[~later]).statistic)
 
 
@@ -170,7 +173,7 @@ def test_chance_is_not_mistaken_for_drift_though_scores_of_a_task_belong_togethe
     rng = np.random.default_rng(3)
     task, later = np.repeat(np.arange(40), 25), np.arange(40) >= 20
     alarms = [
-        audits.shift(np.repeat(rng.random(40), 25) + rng.normal(0, 0.01, 1000), task, later, rng).chance <= 0.05
+        measures.shift(np.repeat(rng.random(40), 25) + rng.normal(0, 0.01, 1000), task, later, rng).chance <= 0.05
         for _ in range(100)
     ]
     # 5 expected; independent scores would raise an alarm nearly always.
@@ -185,24 +188,24 @@ def test_drift_finds_moved_scores_and_a_changed_catalogue() -> None:
         ranked = "abd" if new else "abc"
         moved = {"scores": (rng.random(3) * (0.5 if new else 1)).tolist()}
         rows.append({**row("ab" if new else "a", ranked, time=day * DAY), **moved})
-    found = audits.drift(flat(rows), np.random.default_rng(0))
+    found = measures.drift(flat(rows), np.random.default_rng(0))
     assert isinstance(found, Drift)
     assert (found.since, found.earlier, found.later) == ("1970-02-20", 50, 50)
     assert (found.added, found.removed, found.shared) == (("d",), ("c",), 0.5)
-    assert found.scores.moved
+    assert has_moved(found.scores)
     assert found.required.mean == 1
-    same = audits.drift(flat(rows), np.random.default_rng(0), since=datetime(1970, 2, 20))
+    same = measures.drift(flat(rows), np.random.default_rng(0), since=datetime(1970, 2, 20))
     assert same == found
-    assert isinstance(audits.drift(flat(rows), np.random.default_rng(0), since=datetime(1990, 1, 1)), Unknown)
+    assert isinstance(measures.drift(flat(rows), np.random.default_rng(0), since=datetime(1990, 1, 1)), Unknown)
 
 
 def test_no_drift_is_found_where_nothing_changed() -> None:
     rng = np.random.default_rng(5)
     rows = [{**row("a", time=day * DAY), "scores": rng.random(3).tolist()} for day in range(200)]
-    found = audits.drift(flat(rows), np.random.default_rng(0))
+    found = measures.drift(flat(rows), np.random.default_rng(0))
     assert isinstance(found, Drift)
-    assert not found.moved
-    assert "no tool came or went" in found.sentence
+    assert not has_drifted(found)
+    assert "no tool came or went" in sentence(found)
 
 
 def test_only_explored_runs_that_saw_every_ranked_tool_give_unbiased_labels() -> None:
@@ -212,7 +215,7 @@ def test_only_explored_runs_that_saw_every_ranked_tool_give_unbiased_labels() ->
         row("a", "", offered="abc", explored=True),
         row("a", offered="abc", explored=False),
     ]
-    found = audits.exploration(flat(rows))
+    found = measures.exploration(flat(rows))
     assert isinstance(found, Exploration)
     assert (found.share.mean, found.unbiased, found.incomplete) == (0.75, 1, 1)
 
@@ -258,15 +261,16 @@ MOVED = Drift("2026-01-01", 9, 9, (), (), 1.0, Shift(0.3, 0.005), Shift(0.0, 1.0
     ],
 )
 def test_the_verdict_follows_from_its_thresholds(changes: dict[str, Any], fit: str, words: str) -> None:
-    verdict = replace(GOOD, **changes).verdict
+    verdict = verdict_of(replace(GOOD, **changes))
     assert verdict.fit == fit
     assert words in verdict.sentence
 
 
 def test_the_audit_finds_what_was_put_into_a_made_up_deployment(mined: Path) -> None:
-    found = audit(read_tasks(mined), since=datetime.fromtimestamp((START + 2 * WEEK) / 1e9, UTC))
+    half_way = MADE_UP["START"] + 2 * MADE_UP["WEEK"]
+    found = measures.audit(read_tasks(mined), since=datetime.fromtimestamp(half_way / 1e9, UTC))
     assert isinstance(found.drift, Drift)
-    assert (set(found.drift.added), set(found.drift.removed)) == (set(COME), set(GO))
+    assert (set(found.drift.added), set(found.drift.removed)) == (set(MADE_UP["ADDED"]), set(MADE_UP["REMOVED"]))
     assert isinstance(found.censoring, Censoring)
     assert found.censoring.cut_runs.mean > 0.9
     assert isinstance(found.exploration, Exploration)
@@ -274,19 +278,19 @@ def test_the_audit_finds_what_was_put_into_a_made_up_deployment(mined: Path) -> 
     assert isinstance(found.repeated_runs, RepeatedRuns)
     # The assistant skips 2% of what it needs and adds 0.5% of the rest, of few tools where the gate cuts.
     assert 0.005 < found.repeated_runs.flips.mean < 0.02
-    assert found.verdict.fit == "explored only"
+    assert verdict_of(found).fit == "explored only"
 
 
 def test_an_audit_does_not_depend_on_the_order_of_the_tasks(mined: Path) -> None:
     table = pq.read_table(mined)
     order = np.random.default_rng(0).permutation(len(table))
-    one, other = (FlatTasks.from_table(some) for some in (table, table.take(pa.array(order))))
-    for finding in (audits.repeated_runs, audits.censoring, audits.surfacing, audits.exploration):
-        assert finding(one).sentence == finding(other).sentence
+    one, other = (TaskLists.from_table(some) for some in (table, table.take(pa.array(order))))
+    for finding in (measures.repeated_runs, measures.censoring, measures.surfacing, measures.exploration):
+        assert sentence(finding(one)) == sentence(finding(other))
 
 
 def test_the_same_seed_makes_up_the_same_spans() -> None:
-    once, again, other = (list(spans_of_a_deployment(20, seed)) for seed in (0, 0, 1))
+    once, again, other = (list(MADE_UP["spans_of_a_deployment"](20, seed)) for seed in (0, 0, 1))
     assert once == again != other
 
 
@@ -321,10 +325,10 @@ def test_logged_tasks_of_ones_own_are_audited_as_far_as_they_tell(
 def test_fitting_on_explored_runs_alone_reads_those_alone(mined: Path, tmp_path: Path) -> None:
     table = pq.read_table(mined)
     explored = [task["task_id"] for task in table.to_pylist() if task["explored"]]
-    assert read(mined, explored_only=True).task_ids.tolist() == explored
+    assert read_logged(mined, explored_only=True).task_ids.tolist() == explored
     assert 0 < len(explored) < len(table)
     pq.write_table(table.drop_columns(["explored"]), tmp_path / "unsaid.parquet")
     with pytest.raises(DataError, match="no run that explored"):
-        read(tmp_path / "unsaid.parquet", explored_only=True)
+        read_logged(tmp_path / "unsaid.parquet", explored_only=True)
     with pytest.raises(DataError, match="does not say which runs explored"):
-        read(tmp_path / "tasks.jsonl", explored_only=True)
+        read_logged(tmp_path / "tasks.jsonl", explored_only=True)

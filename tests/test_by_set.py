@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from camdf import ExpectedPayoffBySet, LoggedTasks, NotFittedError, Payoff, Rankings, checks, datasets
-from camdf.checks import CHECKS, BrokenPromiseError, check_policy, sample_tasks
+from camdf.checks import CHECKS, check_policy, sample_tasks
 from camdf.core.candidates import CANDIDATE_COLUMNS, candidate_features, history
 from camdf.core.payoff import cost_of
 from camdf.core.rankings import Bools, Floats, Ints, joined
 from camdf.core.sets import SMALLEST, expected_shares, sufficiency_by_cut, value_order
-from camdf.policies import membership
-from camdf.policies.artifact import from_json, to_json
-from camdf.policies.membership import (
+from camdf.errors import BrokenPromiseError
+from camdf.models import membership
+from camdf.models.membership import (
     LIST_COLUMNS,
     HeldOut,
     MembershipModel,
@@ -26,6 +26,7 @@ from camdf.policies.membership import (
     group_folds,
     splits_of,
 )
+from camdf.policies.artifact import from_json, to_json
 from worlds import random_logged
 
 PAYOFFS = [Payoff(0.12, "exact"), Payoff(0.12, "partial")]

@@ -10,12 +10,12 @@ import pytest
 
 import camdf
 from camdf import checks
-from camdf.checks import CHECKS, BrokenPromiseError, check_policy
+from camdf.checks import CHECKS, check_policy
 from camdf.core.features import COST_AUGMENTED, COST_FREE, SCORE_AGGREGATES
-from camdf.policies.artifact import LIBRARY
+from camdf.core.stopping import prefix_oracle
+from camdf.errors import BrokenPromiseError
 from camdf.policies.fields import whole
-from camdf.policies.oracle import prefix_oracle
-from camdf.policies.tuning import PAPER_PROBABILITY_GRID, PAPER_RATIO_GRID
+from camdf.policies.registry import LIBRARY
 
 VARIANTS: dict[str, Callable[[], camdf.Policy]] = {
     "cam-df without identity": lambda: camdf.CAMDF(identity=False),
@@ -23,11 +23,11 @@ VARIANTS: dict[str, Callable[[], camdf.Policy]] = {
     "cam-df with a tuned threshold": lambda: camdf.CAMDF(threshold=None),
     "cam-df blind to costs": lambda: camdf.CAMDF(cost_blind=True),
     "lite, cost-free": lambda: camdf.CAMDFLite(COST_FREE),
-    "lite, cost-augmented": lambda: camdf.CAMDFLite(COST_AUGMENTED, grid=PAPER_PROBABILITY_GRID),
+    "lite, cost-augmented": lambda: camdf.CAMDFLite(COST_AUGMENTED, grid=[0.05 * i for i in range(1, 20)]),
     "predict-then-threshold on scores": lambda: camdf.PredictThenThreshold(SCORE_AGGREGATES),
     "predict-then-threshold at 0.5": lambda: camdf.PredictThenThreshold(threshold=0.5),
     "gap regression, tuned": lambda: camdf.GapRegression(threshold=None),
-    "score-per-cost on the paper's grid": lambda: camdf.ScorePerCostThreshold(PAPER_RATIO_GRID),
+    "score-per-cost on a grid": lambda: camdf.ScorePerCostThreshold([0.05 * i for i in range(1, 31)]),
 }
 
 

@@ -10,7 +10,13 @@ import pytest
 
 import camdf
 from camdf import datasets
-from camdf.cli import main
+from camdf.cli import lab, main
+from camdf.errors import CamdfError
+from camdf.evaluation.assess import SIMPLE_RULES
+from camdf.evaluation.fit import fit
+from camdf.evaluation.replay import ORACLE
+from camdf.policies.artifact import to_json
+from camdf.policies.registry import DEFAULT
 
 
 @pytest.fixture
@@ -36,7 +42,7 @@ def test_fit_writes_a_policy_and_says_in_a_sentence_whether_it_pays(
     assert policy.kind == "cam-df"
     recorded = json.loads(output.read_text())["training"]
     assert recorded["tasks"] == 28
-    assert {"cam-df", "fixed-k", "score-per-cost"} <= recorded["validation_payoff"].keys()
+    assert {"cam-df", "fixed-k", "score-per-cost-threshold"} <= recorded["validation_payoff"].keys()
 
 
 def test_evaluate_measures_a_saved_policy_and_warns_of_its_own_training_tasks(
@@ -66,7 +72,7 @@ def test_evaluate_measures_a_saved_policy_and_warns_of_its_own_training_tasks(
         (["fit", "{data}", "-o", "x.json", "--cost-pressure", "-1"], "must be finite and not negative"),
         (["fit", "missing.jsonl", "-o", "x.json", "--cost-pressure", "0.1"], "missing.jsonl"),
         (["evaluate", "{data}", "{data}"], "not a usable policy"),
-        (["lab", "run", "nonsense"], "There is no study 'nonsense'"),
+        (["lab", "run", "nonsense"], "There is no table 'nonsense'"),
     ],
 )
 def test_what_cannot_run_says_why_and_exits_with_2(
@@ -92,13 +98,13 @@ def test_the_default_policy_is_fitted_once_and_evaluated_at_another_pressure(
 ) -> None:
     output = tmp_path / "policy.json"
     assert main(["fit", str(data), "-o", str(output), "--cost-pressure", "0.12", "--splits", "4"]) == 0
-    assert camdf.load(output).kind == "by-set"
+    assert camdf.load(output).kind == "expected-payoff-by-set"
     again = ["evaluate", str(output), str(data), "--cost-pressure", "0.3", "--value", "partial", "--splits", "4"]
     assert main(again) == 0
     assert "Payoff: partial value minus 0.3 times cost" in capsys.readouterr().out
 
 
-def test_lab_list_names_every_study_and_what_is_not_replicated(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lab_list_names_every_table_and_what_is_not_replicated(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lab", "list"]) == 0
     printed = capsys.readouterr().out
     assert "main " in printed
@@ -126,3 +132,111 @@ def test_calibrate_finds_the_pressure_of_a_promise_or_a_budget_and_refuses_its_o
     assert 0 < promised < float(capsys.readouterr().out.split()[-1])
     assert main(["calibrate", policy, old, "--min-sufficiency", "0.9"]) == 2
     assert "can promise nothing" in capsys.readouterr().err
+
+
+# What goes wrong.
+
+
+def every_error(kind: type[CamdfError] = CamdfError) -> list[type[CamdfError]]:
+    return [kind, *(each for below in kind.__subclasses__() for each in every_error(below))]
+
+
+@pytest.mark.parametrize("kind", every_error(), ids=lambda kind: kind.__name__)
+def test_every_error_of_ours_is_one_line_and_exit_code_2(
+    kind: type[CamdfError], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def failing(options: object) -> int:
+        raise kind("The thing must be so. Got something else instead.")
+
+    monkeypatch.setattr(lab, "_list", failing)
+    assert main(["lab", "list"]) == 2
+    assert capsys.readouterr() == ("", "camdf: The thing must be so. Got something else instead.\n")
+
+
+def test_an_error_that_nobody_raised_on_purpose_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(options: object) -> int:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(lab, "_list", failing)
+    with pytest.raises(ZeroDivisionError):
+        main(["lab", "list"])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["fit", "{missing}", "-o", "{output}", "--cost-pressure", "0.1"],
+        ["fit", "{missing}.parquet", "-o", "{output}", "--cost-pressure", "0.1"],
+        [
+            "fit",
+            "{data}",
+            "-o",
+            "{missing}/policy.json",
+            "--cost-pressure",
+            "0.1",
+            "--policy",
+            "fixed-k",
+            "--splits",
+            "2",
+        ],
+        ["evaluate", "{missing}", "{data}"],
+        ["evaluate", "{policy}", "{missing}"],
+        ["curve", "{missing}", "--cost-pressure", "0.1"],
+        ["calibrate", "{missing}", "{data}", "--budget", "3"],
+        ["calibrate", "{policy}", "{missing}", "--budget", "3"],
+        ["mine", "{missing}", "-o", "{output}"],
+        ["audit", "{missing}"],
+        ["audit", "{missing}.parquet"],
+        ["score", "{missing}", "-o", "{output}", "--scorer", "bm25"],
+        ["lab", "check", "--results", "{missing}"],
+        ["lab", "report", "--results", "{missing}", "-o", "{output}"],
+        ["lab", "past", "page", "--into", "{missing}", "--page", "{output}"],
+    ],
+    ids=lambda arguments: " ".join(arguments),
+)
+def test_a_file_that_is_not_there_is_named_in_one_line(
+    arguments: list[str], data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    camdf.save(camdf.TopK(), tmp_path / "policy.json")
+    names = {"data": data, "policy": tmp_path / "policy.json"}
+    names |= {"missing": tmp_path / "not-there", "output": tmp_path / "output.json"}
+    assert main([argument.format(**names) for argument in arguments]) == 2
+    *_, told = capsys.readouterr().err.splitlines()
+    assert told.startswith("camdf: ")
+    assert "not-there" in told
+    assert "[Errno" not in told
+
+
+def test_a_missing_file_is_told_in_one_line_and_no_more(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    missing = tmp_path / "not-there.jsonl"
+    assert main(["curve", str(missing), "--cost-pressure", "0.1"]) == 2
+    printed, told = capsys.readouterr()
+    assert printed == ""
+    assert told.count("\n") == 1
+    assert told.startswith("camdf: ")
+    assert str(missing) in told
+    assert "[Errno" not in told
+
+
+# The same from Python.
+
+
+def test_fit_from_python_is_what_the_command_writes(data: Path, tmp_path: Path) -> None:
+    output, payoff = tmp_path / "policy.json", camdf.Payoff(0.12)
+    logged = datasets.read_jsonl(data)
+    assert main(["fit", str(data), "-o", str(output), "--cost-pressure", "0.12", "--splits", "4"]) == 0
+    found = fit(logged, payoff, splits=4)
+    assert to_json(found.policy, found.training) == output.read_text(encoding="utf-8")
+
+
+def test_what_a_fit_tells_of_its_training_is_true(data: Path) -> None:
+    logged, payoff = datasets.read_jsonl(data), camdf.Payoff(0.12)
+    found = fit(logged, payoff, "by-set", splits=4)
+    told = found.training
+    assert found.assessment.subject == DEFAULT
+    assert (told.data_sha256, told.tasks, told.groups) == (logged.digest(), 28, len(set(logged.groups.tolist())))
+    assert 0 < told.validation_tasks < 28
+    assert told.label_noise == found.label_noise.rate == camdf.estimate_label_noise(logged).rate
+    assert told.validation_payoff.keys() == {DEFAULT, *SIMPLE_RULES, ORACLE}
+    for name, payoff_told in told.validation_payoff.items():
+        assert payoff_told == found.assessment.outcomes.mean(name)

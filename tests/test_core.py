@@ -14,19 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from camdf import (
-    RETAIL_BASE_COSTS,
-    Decisions,
-    Interval,
-    LoggedTasks,
-    Payoff,
-    Rankings,
-    dispersed,
-    md5_base_costs,
-    paired_bootstrap,
-)
+from camdf import Decisions, LoggedTasks, Payoff, Rankings
+from camdf.core.costs import RETAIL_BASE_COSTS, dispersed, md5_base_costs
 from camdf.core.payoff import cost_of
 from camdf.core.rankings import MAX_SHARED_CATALOGUE, Bools, Floats, Ints
+from camdf.core.resampling import Interval, paired_bootstrap
 from camdf.core.stopping import first_stop
 from worlds import random_logged, small_logged, small_payoffs
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from camdf import datasets
-from camdf.lab.past import deployment
-from camdf.lab.past.chapter import stored
-from camdf.lab.past.deployment import DOMAINS, WAYS
+from camdf.lab.beyond import deployment
+from camdf.lab.beyond.deployment import DOMAINS, WAYS
+from camdf.lab.stored import stored
 
 ROOT = Path(__file__).parents[1]
 ROWS = stored(ROOT / "results", "deployment")

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from camdf import RETAIL_BASE_COSTS, LoggedTasks, Payoff, Rankings, dispersed
+from camdf import LoggedTasks, Payoff, Rankings
+from camdf.core.costs import RETAIL_BASE_COSTS, dispersed
 from camdf.core.features import (
     AGGREGATES,
     COLUMNS,
@@ -21,7 +22,7 @@ from camdf.core.features import (
     state_features,
 )
 from camdf.core.rankings import Floats
-from camdf.policies.linear import state_matrix
+from camdf.models.linear import state_matrix
 from worlds import random_logged, small_logged, small_payoffs
 
 PAYOFF = Payoff(0.12)

@@ -9,7 +9,7 @@ import camdf
 from camdf import datasets
 from camdf.core.rankings import Bools, Floats
 from camdf.core.stopping import first_stop, hindsight_targets
-from camdf.policies.linear import folded, logistic_pipeline, state_matrix
+from camdf.models.linear import folded, logistic_pipeline, state_matrix
 from camdf.policies.stopping import StoppingPolicy
 
 RANKINGS = [(domain.name, scorer) for domain in datasets.DOMAINS for scorer in domain.scorers]

@@ -8,13 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from camdf.lab.cells import Cell
-from camdf.lab.past import CHAPTERS, calibration, frontier
-from camdf.lab.past.chapter import store, stored
-from camdf.lab.past.frontier import BASELINES, DEFAULT, POLICIES, Sweep, in_cell, rows_of, summary, sweeps
-from camdf.lab.past.frontier_page import TARGETS
-from camdf.lab.past.page import page
-from camdf.lab.replay import ORACLE, Outcomes
+from camdf.evaluation.replay import ORACLE, Outcomes, Regime
+from camdf.lab.beyond import STUDIES, calibration, frontier
+from camdf.lab.beyond.frontier import BASELINES, COMPARED, Sweep, rows_of, summary, sweeps
+from camdf.lab.beyond.frontier_page import TARGETS
+from camdf.lab.beyond.past_the_paper import past_the_paper
+from camdf.lab.paper.cells import Cell
+from camdf.lab.stored import store, stored
+from camdf.policies.registry import DEFAULT
 
 ROOT = Path(__file__).parents[1]
 TINY = Sweep("airline", "claude", splits=4)
@@ -29,15 +30,15 @@ def test_the_grid_has_every_domain_and_ranking_and_grouped_splits_where_groups_e
     grid = sweeps()
     assert len({(sweep.domain, sweep.scorer) for sweep in grid}) == 22
     assert {sweep.domain for sweep in grid if sweep.grouped} == {"retail", "airline", "telecom", "workbench"}
-    assert sum(len(sweep.cells) for sweep in grid) == 636
+    assert sum(len(sweep.regimes) for sweep in grid) == 636
     assert {sweep.splits for sweep in grid if sweep.domain != "seal-tools"} == {10}
 
 
 def test_a_sweep_pays_what_a_cell_of_the_lab_pays(outcomes: Outcomes) -> None:
-    names = ("fixed-k", "score-per-cost", "by-set", "cam-df")
+    names = ("fixed-k", "score-per-cost-threshold", "expected-payoff-by-set", "cam-df")
     cell = Cell("airline", "claude", names, "partial", 0.12, 1.0, splits=4).run()
     for name in (*names, ORACLE):
-        assert np.allclose(outcomes.values[in_cell(("partial", 0.12, 1.0), name)], cell.values[name])
+        assert np.allclose(outcomes.values[Regime("partial", 0.12, 1.0).name(name)], cell.values[name])
 
 
 def test_a_row_names_the_best_baseline_and_the_defaults_margin_over_it(outcomes: Outcomes) -> None:
@@ -45,7 +46,7 @@ def test_a_row_names_the_best_baseline_and_the_defaults_margin_over_it(outcomes:
         assert row[row["baseline"]] == max(row[name] for name in BASELINES)
         assert row["default_minus_baseline"] == pytest.approx(row[DEFAULT] - row[row["baseline"]])
         assert row["lo"] <= row["default_minus_baseline"] <= row["hi"]
-        assert set(POLICIES) <= row.keys()
+        assert set(COMPARED) <= row.keys()
 
 
 def test_stored_rows_are_read_back_and_a_changed_one_is_noticed(outcomes: Outcomes, tmp_path: Path) -> None:
@@ -80,7 +81,7 @@ def test_expected_calibration_error_is_zero_where_probabilities_are_shares() -> 
 
 def test_the_page_is_what_the_stored_tables_say() -> None:
     text = (ROOT / "docs" / "past-the-paper.md").read_text(encoding="utf-8")
-    assert text == page(ROOT / "results", CHAPTERS)
+    assert text == past_the_paper(ROOT / "results", STUDIES)
     assert len(stored(ROOT / "results", "frontier")) == 636
 
 

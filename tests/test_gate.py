@@ -21,7 +21,7 @@ import camdf
 from camdf.gate import Gate, GateDecision
 from camdf.gate.memory import Memory
 from camdf.gate.telemetry import Sink
-from camdf.policies.predicates import ScoreAtLeast
+from camdf.policies.rules import ScoreAtLeast
 from camdf.scorers import BM25
 from camdf.tools import Tool
 from golden import PAYOFF, VECTORS, golden_gate, openai_tool, overlap
@@ -302,7 +302,7 @@ FAILURES: dict[str, tuple[dict[str, Any], str, str]] = {
     "raises": ({"scorer": raising}, "scorer failed", "ConnectionError"),
     "exits": ({"scorer": exiting}, "scorer failed", "RuntimeError"),
     "fails in a coroutine": ({"scorer": failing}, "scorer failed", "KeyError"),
-    "is missing": ({"scorer": None}, "scorer failed", "ValueError"),
+    "is missing": ({"scorer": None}, "scorer failed", "UsageError"),
     "hangs": ({"scorer": lambda *_: time.sleep(30), "budget": 0.05}, "scorer too slow", "TimeoutError"),
     "answers too few": ({"scorer": lambda *_: [0.5]}, "scores refused", "ScorerError"),
     "answers nothing": ({"scorer": lambda *_: None}, "scores refused", "ScorerError"),
@@ -312,7 +312,7 @@ FAILURES: dict[str, tuple[dict[str, Any], str, str]] = {
     "answers infinity": ({"scorer": lambda _, tools: [float("inf")] * len(tools)}, "scores refused", "ScorerError"),
     "answers negatives": ({"scorer": lambda _, tools: [-0.1] * len(tools)}, "scores refused", "ScorerError"),
     "is fine but prices are not": ({"scorer": overlap, "prices": {}}, "policy failed", "KeyError"),
-    "is fine but a price is 0": ({"scorer": overlap, "prices": lambda tool: 0.0}, "policy failed", "ValueError"),
+    "is fine but a price is 0": ({"scorer": overlap, "prices": lambda tool: 0.0}, "policy failed", "UsageError"),
     "is fine but the policy is not": (
         {"scorer": overlap, "policy": BrokenPolicy()},
         "policy failed",
@@ -510,17 +510,17 @@ def test_cancelling_the_caller_cancels_the_decision() -> None:
 # Explained and logged.
 
 
-def test_a_decision_explains_every_ranked_tool_with_score_price_and_why() -> None:
+def test_a_decision_explains_every_ranked_tool_with_score_priced_cost_and_why() -> None:
     decision = golden_gate(prices=lambda tool: 2.0, pinned=["run_sql"]).decide(TASK, [*TOOLS, WEB_SEARCH])
     text = decision.explain()
-    assert text.startswith(f"Kept {len(decision.kept)} of 19 tools: the set worth its price.")
+    assert text.startswith(f"Kept {len(decision.kept)} of 19 tools: the set worth its cost.")
     for each in decision.ranking:
         line = next(line for line in text.splitlines() if f" {each.name} " in line)
         assert f"{each.score:.3f}" in line
         assert "0.1200" in line
         assert line.endswith(f"{'kept' if each.kept else 'cut'}, {each.why}")
     assert "Never cut: web_search." in text
-    assert f"{decision.price:.4f} of a solved task" in text
+    assert f"{decision.priced_cost:.4f} of a solved task" in text
 
 
 def test_the_picture_has_a_row_a_tool_and_escapes_names() -> None:
@@ -548,6 +548,7 @@ def test_the_span_of_the_moment_gets_the_decision_without_the_tasks_text() -> No
     assert event.name == "camdf.decision"
     assert event.attributes is not None
     assert event.attributes["camdf.kept"] == decision.kept
+    assert event.attributes["camdf.priced_cost"] == decision.priced_cost
     assert "canary" not in str(span.to_json())
 
 
@@ -572,7 +573,7 @@ def test_a_stalled_sink_never_holds_up_a_decision() -> None:
 
 def test_a_sink_that_raises_is_counted_and_goes_on() -> None:
     got = []
-    sink = Sink(lambda decision: got.append(1 / decision.price_of_all))
+    sink = Sink(lambda decision: got.append(1 / decision.priced_cost_of_all))
     for number in (1, 2):
         sink.put(GateDecision([], (), ranking=()) if number == 1 else high().decide(TASK, TOOLS))
     sink.drain()

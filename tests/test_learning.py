@@ -12,24 +12,24 @@ import pytest
 from camdf import LoggedTasks, Payoff, ScorePerCostThreshold, datasets
 from camdf.cli import main
 from camdf.core.resampling import Interval
-from camdf.lab.curve import (
-    DEFAULT,
+from camdf.evaluation.curve import (
     FIXED,
     LEARNING,
     SIZES,
     THRESHOLD,
     Point,
     ahead_from,
-    curve_picture,
     draw_steps,
     points_of,
     replay_steps,
     table,
     verdict,
 )
-from camdf.lab.past import learning
-from camdf.lab.past.chapter import stored
-from camdf.lab.replay import replay
+from camdf.evaluation.replay import replay
+from camdf.lab.beyond import learning
+from camdf.lab.learning_curve import curve_picture
+from camdf.lab.stored import stored
+from camdf.policies.registry import DEFAULT
 
 ROOT = Path(__file__).parents[1]
 PAYOFF = Payoff(0.12)

@@ -19,11 +19,14 @@ from hypothesis import strategies as st
 
 from camdf import datasets
 from camdf.cli import main
-from camdf.datasets.records import DataError
-from camdf.mining import parts
+from camdf.core.rankings import LoggedTasks
+from camdf.errors import DataError
+from camdf.mining.logged import is_mined, logged_tasks, read_logged
+from camdf.mining.runs import DISCOVERY, PREFERENCE, text_group
+from camdf.mining.span_files import span_tables
 from camdf.mining.spans import Kind, Span, arrow_table
-from camdf.mining.statistics import tool_statistics, usage
-from camdf.mining.tasks import DISCOVERY, PREFERENCE, logged_tasks, mine, text_group
+from camdf.mining.tasks import mine
+from camdf.mining.usage import tool_statistics, usage
 from camdf.prices import ToolStatistics
 
 Tasks = list[dict[str, Any]]
@@ -408,8 +411,7 @@ def test_camdf_mine_writes_what_camdf_fit_reads(
     found = json.loads(statistics.read_text())
     assert found["usage"] == {"runs": 50, "turns": 1.0, "input_tokens": 1200.0, "cached_share": 0.25}
     assert found["tools"]["search"]["calls"] + found["tools"]["mail"]["calls"] == 50
-    read = datasets.read_parquet(output)
-    assert read.digest() == logged_tasks(pl.read_parquet(output)).digest()
+    assert read_logged(output).digest() == logged_tasks(pl.read_parquet(output)).digest()
     policy = tmp_path / "policy.json"
     arguments = ["fit", str(output), "-o", str(policy), "--cost-pressure", "0.1", "--splits", "3"]
     assert main([*arguments, "--policy", "fixed-k"]) == 0
@@ -419,7 +421,89 @@ def test_camdf_mine_writes_what_camdf_fit_reads(
 def test_tasks_without_any_ranking_are_refused_with_what_to_do(tmp_path: Path) -> None:
     mine(arrow_table([AGENT])).tasks.write_parquet(tmp_path / "tasks.parquet")
     with pytest.raises(DataError, match=r"none of its 1 mined tasks has one.*shadow mode"):
-        datasets.read_parquet(tmp_path / "tasks.parquet")
+        read_logged(tmp_path / "tasks.parquet")
+
+
+def test_mined_tasks_are_read_as_from_records_whatever_their_files(tmp_path: Path) -> None:
+    spans = [replace(span, trace_id=f"{seed}-{span.trace_id}") for seed in range(40) for span in random_spans(seed)]
+    tasks = mine(arrow_table(spans)).tasks
+    ranked = [task for task in tasks.to_dicts() if task["ranked"]]
+    records = [
+        {
+            "task_id": task["task_id"],
+            "group": task["group"],
+            "scores": dict(zip(task["ranked"], task["scores"], strict=True)),
+            "required": task["called"],
+        }
+        for task in ranked
+    ]
+    expected = LoggedTasks.from_records(records)
+    assert len(expected) > 20
+    (tmp_path / "folder").mkdir()
+    tasks.write_parquet(tmp_path / "tasks.parquet")
+    tasks.head(9).write_parquet(tmp_path / "folder" / "a.parquet")
+    tasks.tail(-9).write_parquet(tmp_path / "folder" / "b.parquet")
+    for path in (tmp_path / "tasks.parquet", tmp_path / "folder"):
+        assert is_mined(path)
+        found = read_logged(path)
+        assert found.digest() == expected.digest()
+        assert found.rankings.catalogue == expected.rankings.catalogue
+        assert (found.task_ids.tolist(), found.groups.tolist()) == (
+            expected.task_ids.tolist(),
+            expected.groups.tolist(),
+        )
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"scores": [0.9, 0.5]}, ["'scores'", "3 numbers"]),
+        ({"scores": [0.9, 0.5, math.nan]}, ["'scores'", "'mail'", "nan", "sigmoid"]),
+        ({"scores": [0.9, -0.5, 0.1]}, ["'scores'", "'maps'", "-0.5"]),
+        ({"scores": [0.9, 0.5, None]}, ["'scores'", "'mail'", "None"]),
+        ({"ranked": ["search", "maps", "maps"]}, ["'ranked'", "once", "'maps'"]),
+        ({"ranked": ["search", "maps", "\0"]}, ["'ranked'", "valid characters"]),
+        ({"called": ["search", "search"]}, ["'called'", "once", "'search'"]),
+        ({"called": ["search", None]}, ["'called'", "None"]),
+        ({"called": None}, ["'called'", "list of tool names"]),
+        ({"group": ""}, ["'group'", "not empty"]),
+        ({"group": None}, ["'group'", "None"]),
+        ({"task_id": None}, ["'task_id'", "None"]),
+        ({"task_id": "u/a"}, ["'task_id'", "different for every task", "row 1 too"]),
+    ],
+)
+def test_a_broken_row_of_mined_tasks_is_refused_with_row_field_and_remedy(
+    tmp_path: Path, change: dict[str, Any], words: list[str]
+) -> None:
+    rows = mine(arrow_table([replace(RANKED, trace_id="u"), RANKED])).tasks.sort("task_id", descending=True)
+    first, second = rows.to_dicts()
+    path = tmp_path / "tasks.parquet"
+    pl.DataFrame([first, {**second, **change}], schema=rows.schema).write_parquet(path)
+    with pytest.raises(DataError) as caught:
+        read_logged(path)
+    assert all(word in str(caught.value) for word in (f"{path}, row 2", *words)), str(caught.value)
+
+
+def test_a_table_of_mined_tasks_is_refused_as_a_file_of_ones_own_with_what_reads_it(tmp_path: Path) -> None:
+    mine(arrow_table([RANKED])).tasks.write_parquet(tmp_path / "tasks.parquet")
+    with pytest.raises(DataError, match=r"camdf\.mining\.logged\.read_logged"):
+        datasets.read(tmp_path / "tasks.parquet")
+    pl.DataFrame(schema={"ranked": pl.List(pl.String), "called": pl.List(pl.String)}).write_parquet(
+        tmp_path / "a.parquet"
+    )
+    with pytest.raises(DataError, match="column 'task_id': must be there"):
+        read_logged(tmp_path / "a.parquet")
+
+
+def test_a_file_of_ones_own_is_read_as_logged_tasks_too(tmp_path: Path) -> None:
+    logged = datasets.load("retail", "claude")
+    for name, write in (("tasks.jsonl", datasets.write_jsonl), ("tasks.parquet", datasets.write_parquet)):
+        write(logged, tmp_path / name)
+        assert not is_mined(tmp_path / name)
+        assert read_logged(tmp_path / name).digest() == datasets.read(tmp_path / name).digest()
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="a folder without"):
+        read_logged(tmp_path / "empty")
 
 
 def test_a_folder_without_spans_and_a_broken_file_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -442,7 +526,7 @@ def test_traces_in_another_format_pass_through_temporary_span_tables(tmp_path: P
     more = [json.dumps(asdict(span)) for span in (SEARCHES, replace(AGENT, trace_id="u"))]
     (folder / "more.jsonl").write_text("\n".join([*more, "{ broken"]))
     told: list[str] = []
-    with parts.span_tables(folder, spans_a_file=1, tell=told.append) as tables:
+    with span_tables(folder, spans_a_file=1, tell=told.append) as tables:
         assert len(tables) == 3
         assert mine(tables).tasks["called"].to_list() == [["search"], []]
     assert [table.exists() for table in tables] == [True, False, False]
@@ -452,7 +536,7 @@ def test_traces_in_another_format_pass_through_temporary_span_tables(tmp_path: P
 def test_progress_is_reported_to_the_end_and_time_left_reaches_zero() -> None:
     spans = [replace(AGENT, trace_id=str(i)) for i in range(40)]
     seen: list[tuple[int, int, float]] = []
-    mine(arrow_table(spans), at_a_time=10, report=lambda *step: seen.append(step))
+    mine(arrow_table(spans), at_a_time=10, progress=lambda *step: seen.append(step))
     assert [done for done, _, _ in seen] == sorted({done for done, _, _ in seen})
     assert seen[-1] == (8, 8, 0.0)
 

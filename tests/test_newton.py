@@ -10,9 +10,9 @@ import pytest
 
 from camdf import CAMDF, LoggedTasks, Payoff, datasets
 from camdf.core.rankings import Floats
+from camdf.models.linear import LinearModel
+from camdf.models.newton import Sums, minimise, moments, over, partial_sums, penalised
 from camdf.policies.camdf import CAMDFLite
-from camdf.policies.linear import LinearModel
-from camdf.policies.newton import Sums, fit_by_newton, minimise, moments, over, partial_sums, penalised
 from newton_cholesky import newton_cholesky, standardised_apart, weighted_scaler
 from worlds import random_logged
 
@@ -35,7 +35,7 @@ def cut(logged: LoggedTasks, batches: int) -> list[LoggedTasks]:
 
 def newton(logged: LoggedTasks, payoff: Payoff, batches: int = 3, start: LinearModel | None = None) -> CAMDF:
     tools = logged.rankings.catalogue if logged.rankings.shares_catalogue else ()
-    return fit_by_newton(CAMDF(), over(cut(logged, batches)), payoff, tools, start)
+    return CAMDF().fit_in_passes(over(cut(logged, batches)), payoff, tools, start)
 
 
 def apart(first: LinearModel, second: LinearModel, logged: LoggedTasks, payoff: Payoff) -> float:
@@ -68,7 +68,7 @@ def test_no_cut_into_batches_changes_the_fit(batches: int) -> None:
 def test_a_batch_without_tasks_adds_nothing() -> None:
     logged = random_logged(np.random.default_rng(2), 90, 6)
     empty = logged.take(slice(0, 0))
-    policy = fit_by_newton(CAMDF(), over([empty, logged, empty]), PAYOFF)
+    policy = CAMDF().fit_in_passes(over([empty, logged, empty]), PAYOFF)
     assert policy.model_.coefficients == newton(logged, PAYOFF, 1).model_.coefficients
 
 
@@ -82,9 +82,9 @@ def test_a_start_changes_the_number_of_passes_and_nothing_else() -> None:
         asked.append(1)
         return batches(of)
 
-    cold = fit_by_newton(CAMDF(), counted, PAYOFF)
+    cold = CAMDF().fit_in_passes(counted, PAYOFF)
     passes = len(asked)
-    warm = fit_by_newton(CAMDF(), counted, PAYOFF, start=sample.model_)
+    warm = CAMDF().fit_in_passes(counted, PAYOFF, start=sample.model_)
     assert len(asked) - passes <= passes
     assert apart(cold.model_, warm.model_, logged, PAYOFF) <= 1e-10
 
@@ -130,7 +130,7 @@ def test_moments_of_parts_add_up_to_those_of_the_whole() -> None:
 def test_where_only_one_label_occurs_the_model_is_the_constant_of_the_one_machine_fit() -> None:
     logged = random_logged(np.random.default_rng(7), 30, 5)
     free = replace(logged, required=np.zeros_like(logged.required), n_required=np.zeros(30, dtype=np.int64))
-    streamed, whole = fit_by_newton(CAMDF(), over(cut(free, 3)), PAYOFF), CAMDF().fit(free, PAYOFF)
+    streamed, whole = CAMDF().fit_in_passes(over(cut(free, 3)), PAYOFF), CAMDF().fit(free, PAYOFF)
     assert (streamed.model_.coefficients, streamed.model_.intercept) == (
         whole.model_.coefficients,
         whole.model_.intercept,
@@ -141,13 +141,13 @@ def test_a_fit_that_needs_all_tasks_in_one_place_is_refused() -> None:
     logged = random_logged(np.random.default_rng(8), 30, 5)
     for policy in (CAMDF(target="on-policy"), CAMDFLite()):
         with pytest.raises(ValueError, match="fixed threshold"):
-            fit_by_newton(policy, over([logged]), PAYOFF)
+            policy.fit_in_passes(over([logged]), PAYOFF)
 
 
 def test_uniform_weights_and_continuing_labels_are_fitted_as_their_policies_say() -> None:
     logged = random_logged(np.random.default_rng(9), 200, 6)
     for policy in (CAMDF(weights="uniform", identity=False), CAMDFLite(threshold=0.5), CAMDF(cost_blind=True)):
-        found = fit_by_newton(policy, over(cut(logged, 4)), PAYOFF).model_
+        found = policy.fit_in_passes(over(cut(logged, 4)), PAYOFF).model_
         other = by_scikit_learn(policy, logged, PAYOFF)
         np.testing.assert_allclose(
             found.evidence(logged.rankings, PAYOFF), other.evidence(logged.rankings, PAYOFF), atol=1e-7

@@ -12,17 +12,21 @@ import pytest
 import camdf
 from camdf import ExpectedPayoffBySet, LoggedTasks, Payoff, datasets
 from camdf.cli import main
-from camdf.lab.cells import Cell, flipped
-from camdf.lab.past import noise, noise_estimate
-from camdf.lab.past.chapter import differing, stored
-from camdf.lab.past.frontier import DEFAULT, PAPER, TRUSTING, Sweep, in_cell
-from camdf.lab.past.noise import MOST_BELOW, NOISE, THRESHOLD, summary
+from camdf.evaluation.replay import Regime
+from camdf.lab.beyond import noise, noise_estimate
+from camdf.lab.beyond.frontier import PAPER, TRUSTING, Sweep
+from camdf.lab.beyond.noise import MOST_BELOW, NOISE, THRESHOLD, summary
+from camdf.lab.flips import flipped
+from camdf.lab.paper.cells import Cell
+from camdf.lab.stored import stored
+from camdf.lab.study import differing
+from camdf.models.label_noise import FEWEST_LABELS, LabelNoise, estimate_label_noise, upper_end
 from camdf.policies.artifact import to_json
 from camdf.policies.by_set import FEWEST_TASKS, LEAST, MOST_NOISE
-from camdf.policies.label_noise import FEWEST_LABELS, LabelNoise, estimate_label_noise, upper_end
+from camdf.policies.registry import DEFAULT
 
 ROOT = Path(__file__).parents[1]
-NOISY = Sweep("airline", "claude", splits=4, noise=0.1, policies=noise.POLICIES)
+NOISY = Sweep("airline", "claude", splits=4, noise=0.1, policies=noise.COMPARED)
 
 
 def sure_world(tasks: int, noise: float) -> LoggedTasks:
@@ -39,9 +43,9 @@ def sure_world(tasks: int, noise: float) -> LoggedTasks:
 
 def test_a_noisy_sweep_pays_what_a_noisy_cell_of_the_lab_pays() -> None:
     swept = NOISY.run()
-    cell = Cell("airline", "claude", noise.POLICIES, "exact", 0.12, 1.0, noise=0.1, splits=4).run()
-    for name in noise.POLICIES:
-        assert np.allclose(swept.values[in_cell(("exact", 0.12, 1.0), name)], cell.values[name])
+    cell = Cell("airline", "claude", noise.COMPARED, "exact", 0.12, 1.0, noise=0.1, splits=4).run()
+    for name in noise.COMPARED:
+        assert np.allclose(swept.values[Regime("exact", 0.12, 1.0).name(name)], cell.values[name])
 
 
 def test_a_row_has_the_margins_of_its_means_and_their_intervals() -> None:
@@ -98,10 +102,8 @@ def test_a_share_lies_below_its_upper_end_which_falls_with_the_number_of_cases()
         assert 1 > upper_end(share, 10) > upper_end(share, 1000) > share
 
 
-def test_fit_and_training_write_the_estimate_into_the_policy(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    logged, payoff = datasets.load("airline", "claude", dispersion=1.0), Payoff(0.12)
+def test_fit_writes_the_estimate_into_the_policy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    logged = datasets.load("airline", "claude", dispersion=1.0)
     datasets.write_jsonl(logged, tmp_path / "logged.jsonl")
     output = tmp_path / "policy.json"
     fit = ["fit", str(tmp_path / "logged.jsonl"), "-o", str(output), "--cost-pressure", "0.12", "--splits", "4"]
@@ -109,8 +111,6 @@ def test_fit_and_training_write_the_estimate_into_the_policy(
     estimate = estimate_label_noise(logged)
     assert json.loads(output.read_text())["training"]["label_noise"] == estimate.rate
     assert f"at most about {estimate.rate:.1%} of labels look wrong" in capsys.readouterr().out
-    policy = camdf.FixedK().fit(logged, payoff)
-    assert camdf.Training.of(policy, logged, payoff, logged).label_noise == estimate.rate
 
 
 def test_the_stored_grid_says_that_the_default_keeps_to_what_was_asked_under_noise() -> None:
@@ -182,10 +182,3 @@ def test_an_impossible_noise_in_a_file_is_refused(rate: float) -> None:
     policy.label_noise_ = rate
     with pytest.raises(camdf.ArtifactError, match=r"must lie between 0 and 0\.4"):
         to_json(policy)
-
-
-def test_without_scikit_learn_training_says_nothing_of_noise(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "sklearn", None)
-    logged, payoff = datasets.load("airline", "claude"), Payoff(0.12)
-    policy = camdf.FixedK().fit(logged, payoff)
-    assert camdf.Training.of(policy, logged, payoff, logged).label_noise is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Literal
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from camdf import CAMDF, AggregateOnlyDF, CAMDFLite, ExpectedPayoffByDepth, LoggedTasks, Payoff, Policy, Rankings
 from camdf.checks import check_policy, sample_tasks
 from camdf.core.features import FULL
-from camdf.core.rankings import Bools, Floats, Ints
+from camdf.core.rankings import Bools, Floats, Ints, pieces
 from camdf.core.stopping import (
     first_stop,
     frontier,
@@ -24,9 +25,9 @@ from camdf.core.stopping import (
     on_policy_targets,
     realised,
 )
+from camdf.models.linear import LinearModel
 from camdf.policies import by_depth
 from camdf.policies.artifact import from_json, to_json
-from camdf.policies.linear import LinearModel
 from test_theory import CASES, Worlds, random_stops, random_worlds
 from worlds import random_logged, small_logged, small_payoffs
 
@@ -272,7 +273,7 @@ def test_the_target_is_a_setting_of_the_whole_family_and_is_saved(family: Family
 
 def test_only_the_two_targets_are_fitted() -> None:
     wrong: Literal["hindsight"] = "foresight"  # type: ignore[assignment]
-    with pytest.raises(ValueError, match=r"'target' of CAMDF must be 'hindsight' or 'on-policy'. Got 'foresight'"):
+    with pytest.raises(ValueError, match=r"'target' of CAMDF must be one of hindsight, on-policy\. Got 'foresight'"):
         CAMDF(target=wrong).fit(sample_tasks(1), PAYOFFS[0])
 
 
@@ -384,10 +385,12 @@ def test_large_batches_are_worked_off_in_pieces(rng: np.random.Generator, monkey
     policy = ExpectedPayoffByDepth().fit(random_logged(rng, 200, 8), PAYOFFS[0])
     rankings = random_logged(rng, 500, 9).rankings
     whole = policy.decide(rankings, PAYOFFS[0])
-    monkeypatch.setattr(by_depth, "STATES_AT_ONCE", 50)
-    pieces = policy.decide(rankings, PAYOFFS[0])
-    assert np.array_equal(np.asarray(whole.depth), np.asarray(pieces.depth))
-    assert np.array_equal(np.asarray(whole.evidence), np.asarray(pieces.evidence))
+    small = partial(pieces, states=50)
+    assert len(small(rankings)) == 100
+    monkeypatch.setattr(by_depth, "pieces", small)
+    parts = policy.decide(rankings, PAYOFFS[0])
+    assert np.array_equal(np.asarray(whole.depth), np.asarray(parts.depth))
+    assert np.array_equal(np.asarray(whole.evidence), np.asarray(parts.evidence))
 
 
 def test_columns_that_see_costs_are_refused() -> None:

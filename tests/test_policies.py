@@ -13,16 +13,21 @@ import camdf
 from camdf import LoggedTasks, Payoff, Rankings
 from camdf.checks import sample_tasks
 from camdf.core.features import AGGREGATES, COST_AUGMENTED, COST_FREE, FULL, LITE
+from camdf.core.probability import logit
 from camdf.core.rankings import Bools, Floats
-from camdf.core.stopping import first_stop, hindsight_targets
-from camdf.policies.fields import LARGEST
-from camdf.policies.linear import LinearModel, logistic_pipeline, state_matrix
-from camdf.policies.stopping import logit
-from camdf.policies.tuning import PAPER_ATLAS_GRID, PAPER_RATIO_GRID, PAPER_SCORE_GRID, between_quantiles
+from camdf.core.stopping import first_stop, hindsight_targets, prefix_oracle
+from camdf.models.linear import LinearModel, logistic_pipeline, state_matrix
+from camdf.models.tuning import LARGEST, between_quantiles
+from camdf.policies.rules import preselect_keywords
 
 EXACT, PARTIAL = Payoff(0.12), Payoff(0.12, "partial")
 BOTH = pytest.mark.parametrize("payoff", [EXACT, PARTIAL], ids=["exact", "partial"])
 TRAIN, VALIDATION, TEST = sample_tasks(1, tasks=80), sample_tasks(2), sample_tasks(3)
+
+# The paper gives the numbers of thresholds alone; these are grids of those sizes.
+SCORE_GRID = tuple(round(0.05 * i, 2) for i in range(1, 20))
+RATIO_GRID = tuple(round(0.05 * i, 2) for i in range(1, 31))
+ATLAS_GRID = tuple(round(0.04 * i, 2) for i in range(25))
 
 
 def mean_payoff(policy: camdf.Policy, logged: LoggedTasks, payoff: Payoff) -> float:
@@ -39,6 +44,14 @@ def at_unit_costs(logged: LoggedTasks) -> LoggedTasks:
 def test_acquire_all_takes_every_listed_candidate() -> None:
     rankings = sample_tasks(4, ragged=True).rankings
     assert np.array_equal(camdf.AcquireAll().decide(rankings, EXACT).acquired, rankings.listed)
+
+
+@pytest.mark.parametrize("k", [0, 1, 5, 99])
+def test_top_k_takes_the_first_k_of_every_list_and_the_whole_list_where_it_is_shorter(k: int) -> None:
+    rankings = sample_tasks(4, ragged=True).rankings
+    decisions = camdf.TopK(k).decide(rankings, EXACT)
+    assert np.array_equal(decisions.acquired, rankings.listed & (np.arange(rankings.width) < k))
+    assert np.array_equal(decisions.acquired, camdf.TopK(k).decide(rankings, Payoff(9.0)).acquired)
 
 
 @BOTH
@@ -74,10 +87,8 @@ def test_a_tie_between_thresholds_goes_to_fewer_tools() -> None:
     )
 
 
-@pytest.mark.parametrize("grid", [PAPER_SCORE_GRID, PAPER_RATIO_GRID, PAPER_ATLAS_GRID], ids=[19, 30, 25])
-def test_the_papers_grids_have_the_papers_sizes_and_are_searched(
-    grid: tuple[float, ...], request: pytest.FixtureRequest
-) -> None:
+@pytest.mark.parametrize("grid", [SCORE_GRID, RATIO_GRID, ATLAS_GRID], ids=[19, 30, 25])
+def test_a_grid_of_the_papers_size_is_searched(grid: tuple[float, ...], request: pytest.FixtureRequest) -> None:
     assert len(grid) == int(request.node.callspec.id)
     assert camdf.ScoreThreshold(grid).fit(TRAIN, EXACT, VALIDATION).threshold_ in {*grid, -LARGEST, LARGEST}
 
@@ -91,7 +102,7 @@ def test_score_per_cost_may_skip_an_expensive_tool_in_the_middle() -> None:
 
 def test_keyword_rule_adds_what_the_rule_chose_to_what_scores_high() -> None:
     rankings = Rankings.from_scores([{"mail": 0.1, "maps": 0.9}, {"mail": 0.1, "maps": 0.2}])
-    marks = camdf.preselect_keywords(rankings, ["Write a LETTER", "hello"], {"mail": ["letter", "e-mail"]})
+    marks = preselect_keywords(rankings, ["Write a LETTER", "hello"], {"mail": ["letter", "e-mail"]})
     logged = LoggedTasks(replace(rankings, preselected=marks), marks, marks.sum(axis=1), *2 * [np.array(["1", "2"])])
     policy = camdf.KeywordRule([0.5]).fit(logged, EXACT)
     policy.threshold_ = 0.5
@@ -176,7 +187,7 @@ def test_score_at_least_keeps_the_named_score() -> None:
 @BOTH
 @pytest.mark.parametrize("policy", [camdf.CAMDF, camdf.CAMDFLite, camdf.GapRegression, camdf.PredictThenThreshold])
 def test_no_policy_that_stops_beats_the_prefix_oracle_on_any_task(policy: type[camdf.CAMDF], payoff: Payoff) -> None:
-    best = payoff.of(TEST, camdf.prefix_oracle(TEST, payoff).acquired)
+    best = payoff.of(TEST, prefix_oracle(TEST, payoff).acquired)
     fitted = policy().fit(TRAIN, payoff, VALIDATION)
     assert (payoff.of(TEST, fitted.decide(TEST.rankings, payoff).acquired) <= best).all()
 
@@ -211,8 +222,9 @@ def test_lite_is_fitted_towards_continuing_and_stops_below_its_threshold() -> No
 
 
 def test_a_fixed_threshold_is_compared_as_a_logit() -> None:
-    assert camdf.CAMDF(threshold=0.8).fit(TRAIN, EXACT).cutoff_ == logit(0.8)
-    assert camdf.PredictThenThreshold(threshold=0.8).fit(TRAIN, EXACT).cutoff_ == logit(0.8)
+    odds = float(logit(np.array(0.8)))
+    assert camdf.CAMDF(threshold=0.8).fit(TRAIN, EXACT).cutoff_ == odds
+    assert camdf.PredictThenThreshold(threshold=0.8).fit(TRAIN, EXACT).cutoff_ == odds
     assert camdf.PredictThenThreshold(threshold=0.8).fit(TRAIN, PARTIAL).cutoff_ == 0.8
     assert camdf.GapRegression().fit(TRAIN, EXACT).cutoff_ == 0.0
 

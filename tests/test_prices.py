@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from camdf import Payoff, PlugIn, Prices, ToolStatistics, datasets
+from camdf import Payoff, PlugIn, Prices, datasets
 from camdf.gate import Gate
-from camdf.prices import REMEMBERED, estimated_tokens
+from camdf.prices import REMEMBERED, ToolStatistics, estimated_tokens
 from camdf.tools import Tool
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
@@ -156,7 +156,7 @@ def test_a_gate_takes_the_prices_as_they_are() -> None:
     gate = Gate(PlugIn(), payoff=prices.payoff(task_worth=0.40), prices=prices)
     decision = gate.decide("Who asked?", [found, hidden], scores={"search": 0.6, "customers": 0.5})
     assert (decision.reason, list(decision.cut)) == ("decided", ["customers"])
-    asked = {each.name: each.price for each in decision.ranking}
+    asked = {each.name: each.priced_cost for each in decision.ranking}
     assert asked == pytest.approx({tool.name: prices.of(tool) / 0.40 for tool in (found, hidden)})
 
 

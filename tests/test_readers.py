@@ -20,11 +20,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from camdf.datasets.records import DataError
-from camdf.mining.readers import FORMATS, guess, plain, read_spans
+from camdf.errors import DataError, UsageError
+from camdf.mining.readers import FORMATS, plain, read_spans
 from camdf.mining.readers import names as tables
+from camdf.mining.readers.formats import guess
 from camdf.mining.readers.values import Unreadable
-from camdf.mining.spans import COLUMNS, Span, arrow_schema, arrow_table
+from camdf.mining.spans import SPAN_COLUMNS, Span, arrow_schema, arrow_table
 from golden import openai_tool
 from pages import run_page
 
@@ -506,7 +507,7 @@ ROW = Span("t", "s", "p", "model", "m", "c", 1, 2, "E", "x", ("a",), ("b",), "i"
 
 def test_plain_rows_and_the_span_table_itself_come_back_as_they_were(tmp_path: Path) -> None:
     bare = Span("t", "s2")
-    row = {name: getattr(ROW, name) for name in COLUMNS}
+    row = {name: getattr(ROW, name) for name in SPAN_COLUMNS}
     assert list(read_spans(written(tmp_path, row, {"trace_id": "t", "span_id": "s2", "kind": "other"}))) == [ROW, bare]
     pq.write_table(arrow_table([ROW, bare]), tmp_path / "table.parquet")
     assert list(read_spans(tmp_path / "table.parquet")) == [ROW, bare]
@@ -522,7 +523,7 @@ def test_a_ranking_without_a_score_for_each_tool_is_none(tmp_path: Path) -> None
 
 
 def everything() -> list[Any]:
-    row = {name: getattr(ROW, name) for name in COLUMNS}
+    row = {name: getattr(ROW, name) for name in SPAN_COLUMNS}
     return [agent_run(True), otlp(otlp_span("1", FLAT)), *langsmith_runs(), langfuse_trace(ASKED), row]
 
 
@@ -581,7 +582,7 @@ def test_a_path_or_format_that_is_wrong_is_an_error_at_once(tmp_path: Path) -> N
         read_spans(tmp_path)
     with pytest.raises(DataError, match="There is no file"):
         read_spans(tmp_path / "missing.json")
-    with pytest.raises(DataError, match=r"one of \['langfuse', .*Got 'jaeger'"):
+    with pytest.raises(UsageError, match=r"one of \['langfuse', .*Got 'jaeger'"):
         read_spans(written(tmp_path, {}), "jaeger")
 
 
@@ -592,7 +593,7 @@ TABLES = (
     tables.LANGFUSE,
     tables.MLFLOW,
     tables.DECISION,
-    tables.SPAN,
+    tables.OTEL_SPAN,
 )
 NAMES = sorted(
     {key for table in TABLES for names in table.values() for key in names}
@@ -619,7 +620,7 @@ NAMES = sorted(
         "content",
         "parts",
         "tool_calls",
-        *COLUMNS,
+        *SPAN_COLUMNS,
     }
     | {
         "observations",
@@ -679,7 +680,7 @@ def test_no_line_ends_the_reading(lines: list[bytes], tmp_path_factory: pytest.T
 def test_the_page_has_every_column_and_every_name_that_is_read_and_no_other() -> None:
     page = PAGE.read_text(encoding="utf-8")
     columns = re.findall(r"^\| `(\w+)` \| (\w+) \|", page, flags=re.M)
-    assert columns == list(COLUMNS.items())
+    assert columns == list(SPAN_COLUMNS.items())
     told = {
         name: set(re.findall(r"`([^`]+)`", row)) for name, row in re.findall(r"^\| \*\*(\w+)\*\* \|(.*)$", page, re.M)
     }

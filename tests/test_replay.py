@@ -11,14 +11,23 @@ import pytest
 import camdf
 from camdf import datasets
 from camdf.checks import sample_tasks
-from camdf.lab.assess import Fixed, assess
-from camdf.lab.cells import Cell, flipped
-from camdf.lab.contestants import CONTESTANTS, InRatioOrder
-from camdf.lab.replay import MEASURES, ORACLE, Outcomes, measured, replay
-from camdf.lab.results import disagreements, read, sample, store
-from camdf.lab.running import run_cells
-from camdf.lab.splits import Split, draw_splits
-from camdf.lab.study import Difference, Entry, Mean, Study
+from camdf.evaluation.assess import Fixed, assess
+from camdf.evaluation.replay import MEASURES, ORACLE, Outcomes, measured, replay
+from camdf.evaluation.splits import Split, draw_splits
+from camdf.lab.flips import flipped
+from camdf.lab.jobs import run_jobs
+from camdf.lab.paper.cells import BaseCosts, Cell
+from camdf.lab.paper.contestants import CONTESTANTS, InRatioOrder
+from camdf.lab.paper.figure import Figure
+from camdf.lab.paper.quantities import Difference, Mean
+from camdf.lab.paper.results import (
+    cell_disagreements,
+    disagreements,
+    sampled_cells,
+    store_results,
+    stored_results,
+)
+from camdf.lab.paper.table import Entry, Table
 
 PAYOFF = camdf.Payoff(0.12)
 LOGGED = sample_tasks(1, tasks=40)
@@ -114,15 +123,15 @@ def test_noise_reaches_training_but_never_the_test() -> None:
     assert not np.array_equal(clean.values["fixed-k"], noisy.values["fixed-k"])
 
 
-@pytest.mark.parametrize("costs", ["vector 3", "random"])
-def test_other_prices_change_costs_and_nothing_else(costs: str) -> None:
+@pytest.mark.parametrize("costs", [BaseCosts("vector", 3), BaseCosts("random")], ids=lambda costs: costs.source)
+def test_other_base_costs_change_what_is_paid(costs: BaseCosts) -> None:
     priced = replace(SMALL, costs=costs).run()
     assert not np.allclose(priced.mean(ORACLE, "cost"), SMALL.run().mean(ORACLE, "cost"))
 
 
 def test_a_permutation_of_base_costs_keeps_their_multiset() -> None:
-    cell = Cell("retail", "claude", (), dispersion=1.0, costs="permutation 4")
-    costs, rule = cell.logged().rankings.costs, replace(cell, costs="rule").logged().rankings.costs
+    cell = Cell("retail", "claude", (), dispersion=1.0, costs=BaseCosts("permutation", 4))
+    costs, rule = cell.logged().rankings.costs, replace(cell, costs=BaseCosts()).logged().rankings.costs
     assert np.allclose(np.sort(costs, axis=1), np.sort(rule, axis=1))
     assert not np.array_equal(costs, rule)
 
@@ -159,7 +168,7 @@ def _same(first: Outcomes, second: Outcomes) -> bool:
 
 def test_results_do_not_depend_on_the_number_of_workers() -> None:
     cells = [replace(SMALL, seed=seed) for seed in range(3)]
-    one, two = run_cells(cells, workers=1), run_cells(cells, workers=2)
+    one, two = run_jobs(cells, workers=1), run_jobs(cells, workers=2)
     assert list(one) == list(two) == cells
     assert all(_same(one[cell], two[cell]) for cell in cells)
 
@@ -174,7 +183,7 @@ def test_interrupted_work_resumes_where_it_stopped(tmp_path: Path, monkeypatch: 
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_cells(cells, workers=1, cache=tmp_path, report=stop_after_two)
+        run_jobs(cells, workers=1, cache=tmp_path, progress=stop_after_two)
     assert len(list(tmp_path.glob("*.npz"))) == 2
     ran: list[Cell] = []
     run = Cell.run
@@ -184,7 +193,7 @@ def test_interrupted_work_resumes_where_it_stopped(tmp_path: Path, monkeypatch: 
         return run(cell)
 
     monkeypatch.setattr(Cell, "run", counted)
-    again = run_cells(cells, workers=1, cache=tmp_path)
+    again = run_jobs(cells, workers=1, cache=tmp_path)
     assert ran == cells[2:]
     assert all(_same(again[cell], run(cell)) for cell in cells)
 
@@ -216,7 +225,7 @@ def test_a_tie_is_not_called_a_win() -> None:
 def test_an_assessment_reports_after_every_split_and_ends_with_nothing_left() -> None:
     reports: list[tuple[int, int, float]] = []
     rules = {"fixed-k": camdf.FixedK}
-    assess(camdf.FixedK, LOGGED, PAYOFF, splits=4, rules=rules, report=lambda *each: reports.append(each))
+    assess(camdf.FixedK, LOGGED, PAYOFF, splits=4, rules=rules, progress=lambda *each: reports.append(each))
     assert [(done, total) for done, total, _ in reports] == [(1, 4), (2, 4), (3, 4), (4, 4)]
     assert [left > 0 for *_, left in reports] == [True, True, True, False]
 
@@ -224,34 +233,68 @@ def test_an_assessment_reports_after_every_split_and_ends_with_nothing_left() ->
 # Stored results
 
 
-def _tiny_study() -> Study:
-    entry = Entry("margin", "airline", (SMALL,), Difference("cam-df-lite", "fixed-k"))
-    return Study("tiny", "A tiny study", "nowhere", "all", (entry, Entry("k", "airline", (SMALL,), Mean("fixed-k"))))
+def _tiny_table() -> Table:
+    entry = Entry("margin", "airline", (SMALL,), Difference("cam-df-lite", "fixed-k"), Figure(0.1, clear=True))
+    return Table("tiny", "A tiny table", "nowhere", "all", (entry, Entry("k", "airline", (SMALL,), Mean("fixed-k"))))
 
 
 def test_stored_results_are_read_back_as_they_were(tmp_path: Path) -> None:
-    outcomes = run_cells([SMALL], workers=1)
-    results = store(tmp_path, [_tiny_study()], outcomes)
-    stored = read(tmp_path)
+    outcomes = run_jobs([SMALL], workers=1)
+    results = store_results(tmp_path, [_tiny_table()], outcomes)
+    stored = stored_results(tmp_path)
     assert stored.results == results
-    assert disagreements(stored, outcomes) == []
+    assert cell_disagreements(stored, outcomes) == []
+    assert disagreements(stored, [_tiny_table()], outcomes) == []
 
 
 def test_a_changed_result_is_noticed(tmp_path: Path) -> None:
-    outcomes = run_cells([SMALL], workers=1)
-    store(tmp_path, [_tiny_study()], outcomes)
-    stored = read(tmp_path)
+    outcomes = run_jobs([SMALL], workers=1)
+    store_results(tmp_path, [_tiny_table()], outcomes)
+    stored = stored_results(tmp_path)
     stored.means[SMALL.key]["fixed-k"]["payoff"] += 0.001
-    assert "fixed-k payoff" in disagreements(stored, outcomes)[0]
+    assert "fixed-k payoff" in cell_disagreements(stored, outcomes)[0]
     (tmp_path / "figures.parquet").write_bytes((tmp_path / "cells.parquet").read_bytes())
     with pytest.raises(ValueError, match=r"is not the file that digest\.json names"):
-        read(tmp_path)
+        stored_results(tmp_path)
+
+
+def test_a_cell_that_is_not_stored_disagrees(tmp_path: Path) -> None:
+    outcomes = run_jobs([SMALL], workers=1)
+    store_results(tmp_path, [_tiny_table()], outcomes)
+    other = {replace(SMALL, seed=1): outcomes[SMALL]}
+    assert len(cell_disagreements(stored_results(tmp_path), other)) == len(MEASURES) * 3
+
+
+def test_every_stored_figure_and_verdict_is_compared(tmp_path: Path) -> None:
+    outcomes, table = run_jobs([SMALL], workers=1), _tiny_table()
+    store_results(tmp_path, [table], outcomes)
+    stored = stored_results(tmp_path)
+    margin, level = stored.results
+    assert margin.ours.low is not None
+    for changed, part in [
+        (replace(margin, ours=replace(margin.ours, value=margin.ours.value + 2e-6)), "ours_value"),
+        (replace(margin, margin=replace(margin.margin, low=margin.ours.low - 2e-6)), "margin_low"),
+        (replace(margin, ours=replace(margin.ours, clear=not margin.ours.clear)), "ours_clear"),
+        (replace(margin, paper=None), "paper_value"),
+        (replace(margin, verdict="something else"), "verdict"),
+        (replace(margin, why="for another reason"), "why"),
+    ]:
+        found = disagreements(replace(stored, results=[changed, level]), [table], outcomes)
+        assert found
+        assert found[0].startswith(f"tiny, margin, airline {part}: stored ")
+    rounded = replace(margin, ours=replace(margin.ours, value=margin.ours.value + 5e-7))
+    assert disagreements(replace(stored, results=[rounded, level]), [table], outcomes) == []
+    assert disagreements(replace(stored, results=[margin]), [table], outcomes) == ["tiny, k, airline: not stored"]
+    found = disagreements(replace(stored, results=[margin, level, replace(level, row="z")]), [table], outcomes)
+    assert found == ["tiny, z, airline: stored, but in no table"]
+    found = disagreements(replace(stored, means={**stored.means, "z": {}}), [table], outcomes)
+    assert found == ["a stored cell was not replayed: z"]
 
 
 def test_a_sample_holds_every_domain_and_enough_cells() -> None:
     cells = [replace(SMALL, domain=domain, seed=seed) for domain in ("retail", "airline") for seed in range(9)]
-    chosen = sample(cells, 5, seed=1)
+    chosen = sampled_cells(cells, 5, seed=1)
     assert {cell.domain for cell in chosen} == {"retail", "airline"}
     assert len(set(chosen)) == 5
-    assert chosen == sample(cells, 5, seed=1)
-    assert len(sample(cells, 1, seed=1)) == 2
+    assert chosen == sampled_cells(cells, 5, seed=1)
+    assert len(sampled_cells(cells, 1, seed=1)) == 2

@@ -19,9 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from camdf.core.payoff import Payoff
+from camdf.errors import MissingExtraError
 from camdf.gate import Gate
-from camdf.policies.linear import MissingExtraError
-from camdf.policies.predicates import ScoreAtLeast
+from camdf.policies.rules import ScoreAtLeast
 from camdf.scorers import BM25, Embeddings, Fusion, Given, Necessity, Scorer, ScorerError, plain_text, words_text
 from camdf.scorers import endpoint as http
 from camdf.scorers.fusion import mean_ranks

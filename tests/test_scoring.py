@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from camdf.cli import main
-from camdf.datasets.records import DataError
-from camdf.lab.scoring import score_folder
+from camdf.errors import DataError
 from camdf.scorers import BM25, Given, ScorerError
+from camdf.scorers.folder import score_folder
 from camdf.tools import Tool
 from scripted_endpoint import answers, body, endpoint
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import runpy
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from camdf.mining import spark
-from camdf.policies.linear import MissingExtraError
+from camdf.errors import MissingExtraError
+from camdf.mining.spark import mining
+from camdf.mining.spark.session import session
 
 ROOT = Path(__file__).parents[1]
 
@@ -51,17 +53,15 @@ def test_text_is_checked_by_value_without_looking_at_each() -> None:
         return pa.StringArray.from_buffers(len(values), pa.py_buffer(ends), pa.py_buffer(b"".join(values)))
 
     whole = "Grüße".encode()
-    assert spark._is_utf8(column(b"", whole, b"", b"a"))
-    assert not spark._is_utf8(column(b"a", b"\xff"))
-    assert not spark._is_utf8(column(whole[:3], whole[3:]))  # each half is broken, both together are not
-    assert spark._is_utf8(column(b"\xff", b"a").slice(1))
-    assert spark._is_utf8(column())
+    assert mining._is_utf8(column(b"", whole, b"", b"a"))
+    assert not mining._is_utf8(column(b"a", b"\xff"))
+    assert not mining._is_utf8(column(whole[:3], whole[3:]))  # each half is broken, both together are not
+    assert mining._is_utf8(column(b"\xff", b"a").slice(1))
+    assert mining._is_utf8(column())
 
 
 def test_without_pyspark_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str) -> None:
-        raise ModuleNotFoundError(name)
-
-    monkeypatch.setattr(spark, "import_module", missing)
+    for name in ("pyspark", "pyspark.sql"):
+        monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(MissingExtraError, match=r"camdf\[spark\]"):
-        spark.session()
+        session()

@@ -1,4 +1,4 @@
-"""Every table of the paper as a study: its printed numbers, its cells, its verdicts."""
+"""Every table of the paper: its printed numbers, its cells, its verdicts."""
 
 from __future__ import annotations
 
@@ -12,45 +12,81 @@ import pytest
 
 from camdf import datasets
 from camdf.core.rankings import Strings
-from camdf.lab.contestants import CONTESTANTS
-from camdf.lab.replay import MEASURES, ORACLE, Outcomes
-from camdf.lab.running import run_cells
-from camdf.lab.studies import NOT_REPLICATED, STUDIES, ablations, atlas, elsewhere, grid, main, scorers, stress
-from camdf.lab.studies.layout import Printed
-from camdf.lab.studies.protocols import retail
-from camdf.lab.studies.quantities import ExtremeOfCells, NotMeasured, StandardError, WinRate
-from camdf.lab.study import Difference, Entry, Figure, Mean, ShareOfCells, Study, figures, fill, judge, levels
+from camdf.evaluation.replay import MEASURES, ORACLE, Outcomes
+from camdf.lab.jobs import run_jobs
+from camdf.lab.paper import NOT_REPLICATED, TABLES
+from camdf.lab.paper.contestants import CONTESTANTS
+from camdf.lab.paper.entries import Printed, levels
+from camdf.lab.paper.figure import Figure, figures
+from camdf.lab.paper.protocols import retail
+from camdf.lab.paper.quantities import (
+    Difference,
+    ExtremeOfCells,
+    Mean,
+    NotMeasured,
+    ShareOfCells,
+    StandardError,
+    WinRate,
+)
+from camdf.lab.paper.table import Entry, Table, fill, judge
+from camdf.lab.paper.tables import (
+    ablations,
+    atlas,
+    cost_permutations,
+    cross_scorer,
+    dense_grid,
+    grid,
+    label_noise,
+    lite_coefficients,
+    main,
+    metatool,
+    objective,
+    ordering,
+    other_domains,
+    partial_payoff,
+    payoff_by_depth,
+    residual_correction,
+    retail_absolute,
+    score_quality,
+    self_selection,
+    training_free,
+    tuning_controls,
+)
+from camdf.policies.registry import ALIASES
 
 BLOCKS: dict[str, Sequence[Printed]] = {
-    "main": [main.MAIN_TABLE],
-    "retail-absolute": [main.DECOMPOSED],
-    "payoff-by-depth": [main.BY_DEPTH],
-    "grid": [grid.GRID],
-    "dense-grid": [grid.DENSE],
-    "score-quality": [scorers.PAPER_SCORES],
-    "cross-scorer": [scorers.CROSS],
-    "cross-scorer-matched": [scorers.MATCHED_AGAINST_PREDICT, scorers.MATCHED_AGAINST_RATIO],
-    "partial-payoff": [elsewhere.PARTIAL],
-    "ablations": [ablations.ABLATIONS],
-    "objective": [ablations.GAP_REGRESSION],
-    "ordering": [ablations.ORDER],
-    "training-free": [ablations.TRAINING_FREE],
-    "tuning-controls": [ablations.TUNING],
-    "label-noise": [stress.NOISE],
-    "cost-permutations": [stress.PERMUTATIONS],
-    "lite-coefficients": [stress.COEFFICIENTS],
-    "residual-correction": [ablations.RESIDUAL],
-    "self-selection": [stress.SELF_SELECTION],
-    "workbench": [elsewhere.WORKBENCH],
-    "tau2-airline": [elsewhere.AIRLINE],
-    "tau2-telecom": [elsewhere.TELECOM],
+    "main": [main.PAPER],
+    "retail-absolute": [retail_absolute.PAPER],
+    "payoff-by-depth": [payoff_by_depth.PAPER],
+    "grid": [grid.PAPER],
+    "dense-grid": [dense_grid.PAPER],
+    "score-quality": [score_quality.PAPER],
+    "cross-scorer": [cross_scorer.PAPER],
+    "cross-scorer-matched": [cross_scorer.PAPER_MATCHED],
+    "partial-payoff": [partial_payoff.PAPER],
+    "ablations": [ablations.PAPER],
+    "objective": [objective.PAPER],
+    "ordering": [ordering.PAPER],
+    "training-free": [training_free.PAPER],
+    "tuning-controls": [tuning_controls.PAPER],
+    "label-noise": [label_noise.PAPER],
+    "cost-permutations": [cost_permutations.PAPER],
+    "lite-coefficients": [lite_coefficients.PAPER],
+    "residual-correction": [residual_correction.PAPER],
+    "self-selection": [self_selection.PAPER],
+    "workbench": [other_domains.WORKBENCH],
+    "tau2-airline": [other_domains.AIRLINE],
+    "tau2-telecom": [other_domains.TELECOM],
     "atlas-unit": [atlas.UNIT_LEVELS, atlas.UNIT_DIFFERENCES, atlas.UNIT_WINS],
     "atlas-vectors": [atlas.VECTORS, atlas.VECTORS_POSITIVE],
     "atlas-random": [atlas.RANDOM],
+    "metatool": [
+        {(row, scorer): figure for (row, _), figure in metatool.PAPER.items() for scorer in ("minilm", "claude")}
+    ],
 }
-"""The paper's numbers behind each study; the other studies repeat one of these tables."""
+"""The paper's numbers behind each table; the other tables repeat one of these."""
 
-TABLES = (
+LABELS = (
     *("main", "retailabs", "scores", "partial", "cross", "costaware", "ablation", "order", "trainfree", "tuning"),
     *("griddense", "noise", "coef", "atlas", "atlashet", "athet", "grid", "workbench", "tau2", "e2e", "e2eusim"),
 )
@@ -58,7 +94,7 @@ TABLES = (
 
 SPOT_CHECKS = [
     ("main", "fixed-k", "d=0", 0.277),
-    ("main", "predict", "Telecom", -0.173),
+    ("main", "predict-then-threshold", "Telecom", -0.173),
     ("main", "cam-df-lite", "MCP-Atlas", 0.226),
     ("main", "cam-df", "Airline", 0.483),
     ("retail-absolute", "cam-df", "SE, d=1", 0.012),
@@ -67,43 +103,43 @@ SPOT_CHECKS = [
     ("payoff-by-depth", "best common depth", "payoff", 0.300),
     ("payoff-by-depth", "cam-df", "tools", 4.34),
     ("grid", "fixed-k at 0.20", "d=1", -0.018),
-    ("grid", "score-per-cost at 0.20", "wins, d=1.5", 0.88),
-    ("grid", "aggregate-only at 0.12", "d=1.5", 0.047),
-    ("dense-grid", "predict, d=2", "lambda 0.20", 0.208),
-    ("dense-grid", "score-per-cost, d=2", "lambda 0.08", -0.025),
+    ("grid", "score-per-cost-threshold at 0.20", "wins, d=1.5", 0.88),
+    ("grid", "aggregate-only-df at 0.12", "d=1.5", 0.047),
+    ("dense-grid", "predict-then-threshold, d=2", "lambda 0.20", 0.208),
+    ("dense-grid", "score-per-cost-threshold, d=2", "lambda 0.08", -0.025),
     ("score-quality", "paper: retail/qwen-max", "cover rank", 3.97),
-    ("cross-scorer", "paper: qwen-turbo", "predict, d=1", 0.063),
-    ("cross-scorer-matched", "paper: qwen-plus (conservative)", "predict, d=1", 0.021),
-    ("cross-scorer-matched", "paper: deepseek-v3", "score-per-cost, d=1", 0.122),
+    ("cross-scorer", "paper: qwen-turbo", "predict-then-threshold, d=1", 0.063),
+    ("cross-scorer-matched", "paper: qwen-plus (conservative)", "predict-then-threshold, d=1", 0.021),
+    ("cross-scorer-matched", "paper: deepseek-v3", "score-per-cost-threshold, d=1", 0.122),
     ("partial-payoff", "cam-df-lite", "partial, d=1", 0.421),
-    ("ablations", "uniform weights at 0.05", "d=1.5", 0.077),
-    ("ablations", "no identity - predict", "d=1", 0.035),
-    ("objective", "cam-df - gap regression", "d=1.5", -0.006),
+    ("ablations", "cam-df, uniform weights at 0.05", "d=1.5", 0.077),
+    ("ablations", "cam-df, no identity - predict-then-threshold", "d=1", 0.035),
+    ("objective", "cam-df - gap-regression", "d=1.5", -0.006),
     ("ordering", "lambda 0.20", "d=1.5", 0.053),
-    ("ordering", "prefix oracle, score-per-cost order", "d=1.5", 0.385),
+    ("ordering", "prefix-oracle, ratio order", "d=1.5", 0.385),
     ("training-free", "plug-in at 0.12", "d=1", 0.071),
-    ("training-free", "80% score mass at 0.20", "d=1.5", 0.212),
-    ("tuning-controls", "cam-df - predict, fixed 0.5", "d=1.5", 0.083),
-    ("label-noise", "noise 0.1, d=1", "score-per-cost", 0.261),
-    ("cost-permutations", "predict", "share clearly positive", 0.85),
+    ("training-free", "score-mass at 0.20", "d=1.5", 0.212),
+    ("tuning-controls", "cam-df - predict-then-threshold, fixed 0.5", "d=1.5", 0.083),
+    ("label-noise", "noise 0.1, d=1", "score-per-cost-threshold", 0.261),
+    ("cost-permutations", "predict-then-threshold", "share clearly positive", 0.85),
     ("lite-coefficients", "next_high_cost", "d=1", -0.57),
-    ("residual-correction", "predict, corrected", "d=1", 0.289),
+    ("residual-correction", "residual-corrected", "d=1", 0.289),
     ("self-selection", "payoff", "d=1", -0.121),
-    ("workbench", "exact: aggregate-only", "d=1.5", 0.042),
-    ("workbench", "partial: aggregate-only", "d=1", 0.007),
-    ("tau2-airline", "exact: score-per-cost", "d=1", -0.033),
-    ("tau2-telecom", "exact: score-per-cost", "d=1.5", 0.085),
-    ("atlas-unit", "lite - score-threshold", "lambda 0.12", 0.0056),
+    ("workbench", "exact: cam-df, cost-blind", "d=1.5", 0.042),
+    ("workbench", "partial: cam-df, cost-blind", "d=1", 0.007),
+    ("tau2-airline", "exact: score-per-cost-threshold", "d=1", -0.033),
+    ("tau2-telecom", "exact: score-per-cost-threshold", "d=1.5", 0.085),
+    ("atlas-unit", "cam-df-lite - score-threshold", "lambda 0.12", 0.0056),
     ("atlas-unit", "acquire-all", "lambda 0.20", -2.058),
-    ("atlas-vectors", "score-per-cost", "lambda 0.20", -0.0106),
-    ("atlas-vectors", "score-per-cost", "positive, lambda 0.20", 0.1),
-    ("atlas-random", "partial: score-per-cost at 0.20", "d=1.5", -0.042),
-    ("metatool", "predict", "minilm", 0.026),
+    ("atlas-vectors", "score-per-cost-threshold", "lambda 0.20", -0.0106),
+    ("atlas-vectors", "score-per-cost-threshold", "positive, lambda 0.20", 0.1),
+    ("atlas-random", "partial: score-per-cost-threshold at 0.20", "d=1.5", -0.042),
+    ("metatool", "predict-then-threshold", "minilm", 0.026),
 ]
 
 
-def entry_of(study: Study, row: str, column: str) -> Entry:
-    (found,) = (entry for entry in study.entries if (entry.row, entry.column) == (row, column))
+def entry_of(table: Table, row: str, column: str) -> Entry:
+    (found,) = (entry for entry in table.entries if (entry.row, entry.column) == (row, column))
     return found
 
 
@@ -121,28 +157,28 @@ def outcomes(values: dict[str, Sequence[float]], groups: Sequence[str] | None = 
 # Declarations.
 
 
-def test_every_study_is_listed_under_its_own_name_and_says_what_differs() -> None:
-    for name, study in STUDIES.items():
-        assert study.name == name
-        assert study.title
-        assert study.where.startswith(("tab:", "fig:", "app:"))
-        assert study.differs.endswith(".")
+def test_every_table_is_listed_under_its_own_name_and_says_what_differs() -> None:
+    for name, table in TABLES.items():
+        assert table.name == name
+        assert table.title
+        assert table.where.startswith(("tab:", "fig:", "app:"))
+        assert table.differs.endswith(".")
 
 
-def test_every_table_and_figure_of_results_has_a_study_or_a_reason() -> None:
-    told = " ".join([*(study.where for study in STUDIES.values()), *NOT_REPLICATED])
-    assert set(re.findall(r"tab:\w+", told)) == {f"tab:{label}" for label in TABLES}
+def test_every_table_and_figure_of_results_is_declared_or_has_a_reason() -> None:
+    told = " ".join([*(table.where for table in TABLES.values()), *NOT_REPLICATED])
+    assert set(re.findall(r"tab:\w+", told)) == {f"tab:{label}" for label in LABELS}
 
 
-@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize("name", TABLES)
 def test_no_two_entries_share_a_place(name: str) -> None:
-    places = [(entry.row, entry.column) for entry in STUDIES[name].entries]
+    places = [(entry.row, entry.column) for entry in TABLES[name].entries]
     assert len(places) == len(set(places))
 
 
 @pytest.mark.parametrize("name", BLOCKS)
 def test_every_printed_number_stands_beside_an_entry(name: str) -> None:
-    standing = {(entry.row, entry.column): entry.paper for entry in STUDIES[name].entries}
+    standing = {(entry.row, entry.column): entry.paper for entry in TABLES[name].entries}
     for block in BLOCKS[name]:
         for place, figure in block.items():
             found = standing[place]
@@ -150,20 +186,22 @@ def test_every_printed_number_stands_beside_an_entry(name: str) -> None:
             assert found.value == figure.value
 
 
-@pytest.mark.parametrize(("study", "row", "column", "value"), SPOT_CHECKS)
-def test_printed_numbers_are_the_papers(study: str, row: str, column: str, value: float) -> None:
-    paper = entry_of(STUDIES[study], row, column).paper
+@pytest.mark.parametrize(("table", "row", "column", "value"), SPOT_CHECKS)
+def test_printed_numbers_are_the_papers(table: str, row: str, column: str, value: float) -> None:
+    paper = entry_of(TABLES[table], row, column).paper
     assert paper is not None
     assert paper.value == value
 
 
 def test_printed_intervals_and_marks_are_the_papers() -> None:
-    assert grid.GRID["keyword rule at 0.12", "d=0"] == Figure(0.054, -0.009, 0.119, False)
-    assert scorers.CROSS["paper: qwen-plus", "predict, d=0"] == Figure(0.046, 0.006, 0.089, True)
-    assert atlas.UNIT_DIFFERENCES["lite - predict", "lambda 0.06"] == Figure(0.0052, 0.0010, 0.0097, True)
-    assert elsewhere.WORKBENCH["exact: score-per-cost", "d=0"] == Figure(-0.004, clear=False)
-    assert sum(bool(figure.clear) for (row, _), figure in grid.DENSE.items() if row.startswith("predict")) == 24
-    assert sum(bool(figure.clear) for figure in main.MAIN_TABLE.values()) == 21
+    assert grid.PAPER["keyword-rule at 0.12", "d=0"] == Figure(0.054, -0.009, 0.119, False)
+    assert cross_scorer.PAPER["paper: qwen-plus", "predict-then-threshold, d=0"] == Figure(0.046, 0.006, 0.089, True)
+    assert atlas.UNIT_DIFFERENCES["cam-df-lite - predict-then-threshold", "lambda 0.06"] == Figure(
+        0.0052, 0.0010, 0.0097, True
+    )
+    assert other_domains.WORKBENCH["exact: score-per-cost-threshold", "d=0"] == Figure(-0.004, clear=False)
+    assert sum(bool(figure.clear) for (row, _), figure in dense_grid.PAPER.items() if row.startswith("predict")) == 24
+    assert sum(bool(figure.clear) for figure in main.PAPER.values()) == 21
 
 
 def test_tables_that_repeat_another_hold_the_same_numbers() -> None:
@@ -173,27 +211,38 @@ def test_tables_that_repeat_another_hold_the_same_numbers() -> None:
         ("ablations", "ablations-brief"),
         ("workbench", "workbench-grouped"),
     ]:
-        assert [entry.paper for entry in STUDIES[first].entries] == [entry.paper for entry in STUDIES[again].entries]
+        assert [entry.paper for entry in TABLES[first].entries] == [entry.paper for entry in TABLES[again].entries]
 
 
 def test_judged_differences_of_the_main_table_follow_its_marks() -> None:
-    entry = entry_of(STUDIES["main"], "fixed-k", "WorkBench")
+    entry = entry_of(TABLES["main"], "fixed-k", "WorkBench")
     assert entry.contrast == Difference("cam-df", "fixed-k")
     assert entry.paper_contrast is not None
     assert entry.paper_contrast.value == pytest.approx(0.067)
     assert entry.paper_contrast.clear
-    assert entry_of(STUDIES["main"], "predict", "MCP-Atlas").contrast == Difference(
-        "lite, cost-augmented", "predict, cost-augmented"
+    assert entry_of(TABLES["main"], "predict-then-threshold", "MCP-Atlas").contrast == Difference(
+        "cam-df-lite, cost-augmented", "predict-then-threshold, cost-augmented"
     )
 
 
 def test_no_number_of_the_paper_is_judged_twice_in_a_table() -> None:
-    assert entry_of(STUDIES["workbench"], "exact: aggregate-only, no identity", "d=1").paper is None
+    assert (
+        entry_of(TABLES["workbench"], "exact: cam-df, no identity - cam-df, no identity, cost-blind", "d=1").paper
+        is None
+    )
+
+
+def test_no_label_uses_an_earlier_name_of_a_policy() -> None:
+    earlier = re.compile("|".join(rf"(?<![\w-]){re.escape(name)}(?![\w-])" for name in ALIASES))
+    assert earlier.search("cam-df - predict, d=1")
+    for table in TABLES.values():
+        for label in (*table.rows, *table.columns):
+            assert not earlier.search(label), (table.name, label)
 
 
 # Cells.
 
-CELLS = list(dict.fromkeys(cell for study in STUDIES.values() for cell in study.cells))
+CELLS = list(dict.fromkeys(cell for table in TABLES.values() for cell in table.cells))
 
 
 def test_cells_name_what_ships() -> None:
@@ -208,21 +257,21 @@ def test_cells_that_differ_in_policies_only_are_shared() -> None:
 
 
 def test_entries_measure_policies_of_their_cells() -> None:
-    for study in STUDIES.values():
-        for entry in study.entries:
-            asked = {
+    for table in TABLES.values():
+        for entry in table.entries:
+            named = {
                 getattr(quantity, field)
                 for quantity in (entry.quantity, entry.contrast)
                 for field in ("policy", "baseline")
                 if hasattr(quantity, field)
             }
             for cell in entry.cells:
-                assert asked <= {*cell.policies, ORACLE}, (study.name, entry.row, entry.column)
+                assert named <= {*cell.policies, ORACLE}, (table.name, entry.row, entry.column)
 
 
-def test_grouped_studies_split_and_resample_groups() -> None:
+def test_grouped_tables_split_and_resample_groups() -> None:
     for name in ("workbench-grouped", "telecom-grouped"):
-        for entry in STUDIES[name].entries:
+        for entry in TABLES[name].entries:
             assert isinstance(entry.quantity, Difference)
             assert entry.quantity.by_group
             assert all(cell.grouped for cell in entry.cells)
@@ -280,7 +329,7 @@ def test_a_figure_that_was_not_measured_prints_as_a_dash() -> None:
 def test_levels_judge_margins_but_neither_the_leader_nor_the_oracle() -> None:
     paper = figures("a | .1*\nlead | .3\ntop | .5", ("x",), starred=True)
     rows = {"a": "fixed-k", "lead": "cam-df", "top": ORACLE}
-    baseline, leader, oracle = levels({"x": retail()}, rows, paper, "cam-df", "lead")
+    baseline, leader, oracle = levels(rows, {"x": retail()}, paper, "cam-df")
     assert baseline.paper == Figure(0.1)
     assert baseline.contrast == Difference("cam-df", "fixed-k")
     assert baseline.paper_contrast is not None
@@ -322,8 +371,8 @@ def test_shares_extremes_wins_and_errors() -> None:
 # Numbers.
 
 
-def value_of(study: str, row: str, column: str) -> float:
-    return entry_of(STUDIES[study], row, column).quantity.of([]).value
+def value_of(table: str, row: str, column: str) -> float:
+    return entry_of(TABLES[table], row, column).quantity.of([]).value
 
 
 def test_what_needs_no_replay() -> None:
@@ -331,24 +380,24 @@ def test_what_needs_no_replay() -> None:
     assert value_of("payoff-by-depth", "best common depth", "tools") == 5
     assert value_of("payoff-by-depth", "depth 7 for all", "payoff") == pytest.approx(1 - 7 * 0.12)
     assert value_of("self-selection", "payoff", "d=0") == pytest.approx(0.444, abs=5e-4)
-    assert value_of("ordering", "prefix oracle, difference", "d=1.5") > 0
+    assert value_of("ordering", "prefix-oracle, difference", "d=1.5") > 0
 
 
 def test_lite_coefficients_of_equal_columns_are_equal_and_of_constant_ones_zero() -> None:
-    at_unit_costs = {row: value_of("lite-coefficients", row, "d=0") for row in STUDIES["lite-coefficients"].rows}
+    at_unit_costs = {row: value_of("lite-coefficients", row, "d=0") for row in TABLES["lite-coefficients"].rows}
     assert at_unit_costs["next_score"] == at_unit_costs["next_score_per_cost"] > 0
     assert at_unit_costs["progress"] == pytest.approx(at_unit_costs["selected_cost_share"])
     assert at_unit_costs["priced_next_cost"] == at_unit_costs["next_high_cost"] == 0
 
 
-def test_a_small_study_runs_end_to_end() -> None:
-    declared = STUDIES["tau2-airline"]
+def test_a_small_table_runs_end_to_end() -> None:
+    declared = TABLES["tau2-airline"]
     entries = [
         replace(entry, cells=tuple(replace(cell, splits=2) for cell in entry.cells)) for entry in declared.entries
     ]
     entries.append(Entry("level", "d=0", entries[0].cells, Mean(ORACLE)))
-    study = replace(declared, entries=tuple(entries))
-    results = fill(study, run_cells(study.cells, workers=1))
+    table = replace(declared, entries=tuple(entries))
+    results = fill(table, run_jobs(table.cells, workers=1))
     assert [(result.row, result.column) for result in results] == [(entry.row, entry.column) for entry in entries]
     assert all(result.ours.measured for result in results)
     assert results[0].verdict == "replicates"  # acquire-all is far below everything, whatever the split

@@ -3,36 +3,44 @@
 from typing import TYPE_CHECKING, Any
 
 from camdf._version import __version__
-from camdf.core.costs import RETAIL_BASE_COSTS, dispersed, md5_base_costs
 from camdf.core.decisions import Decisions
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import LoggedTasks, Rankings
-from camdf.core.resampling import Interval, paired_bootstrap
-from camdf.policies.artifact import ArtifactError, load, save
-from camdf.policies.base import NotFittedError, Policy
+from camdf.errors import (
+    ArtifactError,
+    CamdfError,
+    DataError,
+    MissingExtraError,
+    NotFittedError,
+    ScorerError,
+    UsageError,
+)
+from camdf.models.label_noise import estimate_label_noise
+from camdf.policies.artifact import load, save
+from camdf.policies.base import Policy
 from camdf.policies.by_depth import ExpectedPayoffByDepth
 from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf.policies.camdf import CAMDF, AggregateOnlyDF, CAMDFLite, GapRegression
 from camdf.policies.cold_start import cold_start
-from camdf.policies.control import pressure_for_budget, pressure_for_sufficiency
-from camdf.policies.label_noise import LabelNoise, estimate_label_noise
-from camdf.policies.linear import MissingExtraError
-from camdf.policies.oracle import prefix_oracle
-from camdf.policies.predicates import LargestGap, PlugIn, ScoreAtLeast, ScoreMass
-from camdf.policies.simple import (
+from camdf.policies.predict import PredictThenThreshold, ResidualCorrected
+from camdf.policies.pressure import pressure_for_budget, pressure_for_sufficiency
+from camdf.policies.rules import (
     AcquireAll,
     ConstantSet,
     FixedK,
     KeywordRule,
+    LargestGap,
+    PlugIn,
+    ScoreAtLeast,
+    ScoreMass,
     ScorePerCostThreshold,
     ScoreThreshold,
-    preselect_keywords,
+    TopK,
 )
-from camdf.policies.sufficiency import PredictThenThreshold, ResidualCorrected
-from camdf.policies.training import Training
 
 if TYPE_CHECKING:
-    from camdf.prices import Prices, ToolStatistics
+    from camdf.gate import Gate
+    from camdf.prices import Prices
 
 __all__ = [
     "AcquireAll",
@@ -40,15 +48,16 @@ __all__ = [
     "ArtifactError",
     "CAMDF",
     "CAMDFLite",
+    "CamdfError",
     "ConstantSet",
+    "DataError",
     "Decisions",
     "ExpectedPayoffByDepth",
     "ExpectedPayoffBySet",
     "FixedK",
     "GapRegression",
-    "Interval",
+    "Gate",
     "KeywordRule",
-    "LabelNoise",
     "LargestGap",
     "LoggedTasks",
     "MissingExtraError",
@@ -58,34 +67,32 @@ __all__ = [
     "Policy",
     "PredictThenThreshold",
     "Prices",
-    "RETAIL_BASE_COSTS",
     "Rankings",
     "ResidualCorrected",
     "ScoreAtLeast",
     "ScoreMass",
     "ScorePerCostThreshold",
     "ScoreThreshold",
-    "ToolStatistics",
-    "Training",
+    "ScorerError",
+    "TopK",
+    "UsageError",
     "__version__",
     "cold_start",
-    "dispersed",
     "estimate_label_noise",
     "load",
-    "md5_base_costs",
-    "paired_bootstrap",
-    "prefix_oracle",
-    "preselect_keywords",
     "pressure_for_budget",
     "pressure_for_sufficiency",
     "save",
 ]
 
+_LATER = {"Gate": "camdf.gate", "Prices": "camdf.prices"}
+"""Loaded when they are first used: a policy that only decides needs neither."""
+
 
 def __getattr__(name: str) -> Any:
-    """Prices are loaded when they are asked for: most decisions have costs already."""
-    if name in ("Prices", "ToolStatistics"):
-        from camdf import prices
+    """The names of `_LATER`."""
+    if name in _LATER:
+        from importlib import import_module
 
-        return getattr(prices, name)
+        return getattr(import_module(_LATER[name]), name)
     raise AttributeError(f"module 'camdf' has no attribute {name!r}")

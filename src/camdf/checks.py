@@ -15,17 +15,14 @@ import numpy as np
 from camdf.core.decisions import Decisions
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import Ints, LoggedTasks, Rankings
+from camdf.errors import BrokenPromiseError, NotFittedError
 from camdf.policies.artifact import from_json, to_json
-from camdf.policies.base import NotFittedError, Policy
+from camdf.policies.base import Policy
 
 MakePolicy: TypeAlias = Callable[[], Policy]
 """Makes a new, unfitted policy: usually the class itself."""
 
 PAYOFF = Payoff(cost_pressure=0.12)
-
-
-class BrokenPromiseError(AssertionError):
-    """A policy does not keep a promise. The message begins with the name of the check."""
 
 
 def sample_tasks(seed: int, tasks: int = 40, tools: int = 7, ragged: bool = False) -> LoggedTasks:
@@ -64,7 +61,7 @@ def check_acquires_listed_candidates_only(make: MakePolicy) -> None:
 
 
 def check_depth_agrees_with_what_is_acquired(make: MakePolicy) -> None:
-    """Where a decision names a depth, exactly the first so many candidates are acquired."""
+    """Where a decision names a depth, exactly that many of the first candidates are acquired."""
     policy = _fitted(make)
     for rankings in _samples():
         decisions = policy.decide(rankings, PAYOFF)
@@ -137,7 +134,7 @@ def check_constructor_stores_and_fit_learns(make: MakePolicy) -> None:
     _promise(not [name for name in settings if name.endswith("_")], "a new policy has learned nothing")
     _promise(policy.fit(sample_tasks(1), PAYOFF, sample_tasks(2)) is policy, "fit returns the policy itself")
     kept = {name: value for name, value in vars(policy).items() if not name.endswith("_")}
-    _promise(kept == settings, "fit leaves the settings as they are")
+    _promise(kept == settings, "fit leaves the settings alone")
 
 
 def check_fitting_again_forgets(make: MakePolicy) -> None:

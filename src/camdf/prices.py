@@ -19,6 +19,7 @@ from math import isfinite
 from typing import Any
 
 from camdf.core.payoff import Payoff, ValueFunction
+from camdf.errors import UsageError
 from camdf.tools import Tool
 
 CHARACTERS_PER_TOKEN = 4.0
@@ -45,7 +46,7 @@ class ToolStatistics:
 
     def __post_init__(self) -> None:
         if not (0 <= self.failures <= self.calls and isfinite(self.seconds) and self.seconds >= 0):
-            raise ValueError(
+            raise UsageError(
                 f"ToolStatistics must have 0 <= failures <= calls and finite seconds, not negative. Got {self!r}."
             )
 
@@ -110,7 +111,7 @@ class Prices:
         return self.of_tokens(self.count(tool)) + self.of_needless_calls(tool) + self.of_exposure(tool)
 
     def of_tokens(self, count: float) -> float:
-        """The first term alone, for so many tokens in every request of a task."""
+        """The first term alone, for `count` tokens in every request of a task."""
         later = self.cached if self.cache else self.uncached
         return count * (self.uncached + (self.turns - 1) * later) / 1e6
 
@@ -168,4 +169,4 @@ def _full_name(tool: Tool) -> str:
 
 def _require(name: str, value: float, requirement: str, holds: bool) -> None:
     if not (isfinite(value) and holds):
-        raise ValueError(f"The {name!r} of Prices must be {requirement}. Got {value!r} instead.")
+        raise UsageError(f"The {name!r} of Prices must be {requirement}. Got {value!r} instead.")

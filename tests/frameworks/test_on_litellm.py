@@ -458,8 +458,8 @@ def test_a_session_that_the_proxy_makes_up_for_every_request_is_not_the_conversa
 def test_no_text_of_the_conversation_is_remembered() -> None:
     hook = ToolGate(golden_gate())
     hooked(hook, chat("canary Book a flight", TRIP.tools))
-    assert hook.gate.memory._given
-    assert all("canary" not in conversation for conversation in hook.gate.memory._given)
+    assert hook.gate.memory._kept
+    assert all("canary" not in conversation for conversation in hook.gate.memory._kept)
 
 
 @pytest.mark.parametrize("choice", ["auto", "required", {"type": "any"}])

@@ -399,7 +399,7 @@ def test_handoffs_are_never_cut_and_two_agents_are_two_conversations(model: Scri
     run(AgentWorkflow(agents=[clerk, sales], root_agent="clerk"), TRIP.task)
     assert model.tool_names(0) == [*TRIP.kept, "handoff"]
     assert model.tool_names(1)[: len(TRIP.kept)] == TRIP.kept
-    assert {name.partition("/")[2] for name in gate.memory._given} == {"clerk", "sales"}
+    assert {name.partition("/")[2] for name in gate.memory._kept} == {"clerk", "sales"}
 
 
 def test_the_page_shows_the_example_and_both_print_what_it_says(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,11 +20,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from camdf import CAMDF, LoggedTasks, Payoff, datasets, load
 from camdf.cli import main
-from camdf.datasets.records import DataError
-from camdf.mining import spark, spark_fit
+from camdf.errors import DataError
+from camdf.mining.logged import LEARNED_COLUMNS, logged_tasks, read_logged
 from camdf.mining.spans import Span, arrow_table
-from camdf.mining.tasks import logged_tasks, mine
-from camdf.policies.newton import fit_by_newton, over
+from camdf.mining.spark import fit, mining
+from camdf.mining.tasks import mine
+from camdf.models.newton import over
 from test_mining import AGENT, ASKS, RANKED, SEARCHES, random_spans, traces
 from test_newton import SAMPLE, apart, by_scikit_learn
 from worlds import random_logged
@@ -69,7 +70,7 @@ def collected(tasks: DataFrame) -> pl.DataFrame:
 
 
 def runs(count: int, conversation: str = "") -> list[Span]:
-    """So many ranked runs of three spans."""
+    """`count` ranked runs of three spans."""
     return [
         replace(span, trace_id=f"{i:06}", start=(span.start or 0) + i, conversation=conversation or f"c{i // 3}")
         for i in range(count)
@@ -84,7 +85,7 @@ def test_the_mined_tasks_and_the_counts_are_those_of_one_machine(
     worlds = [random_spans(seed) for seed in range(at_a_time, at_a_time + 60)]
     spans = [replace(s, trace_id=s.trace_id and f"{s.trace_id}{i}") for i, world in enumerate(worlds) for s in world]
     here = mine(arrow_table(spans), require_outcome=require_outcome, with_text=with_text)
-    there = spark.mine(
+    there = mining.mine(
         frame(cluster, spans), require_outcome=require_outcome, with_text=with_text, spans_a_partition=at_a_time
     )
     assert here.ranked > 20
@@ -95,7 +96,7 @@ def test_the_mined_tasks_and_the_counts_are_those_of_one_machine(
 
 def test_a_table_without_a_needed_column_is_refused_before_anything_runs(cluster: SparkSession) -> None:
     with pytest.raises(DataError, match="'kind'"):
-        spark.mine(frame(cluster, [AGENT]).drop("kind"))
+        mining.mine(frame(cluster, [AGENT]).drop("kind"))
 
 
 @pytest.mark.parametrize("one_trace", [False, True])
@@ -107,7 +108,7 @@ def test_one_huge_conversation_does_not_sink_a_partition(cluster: SparkSession, 
         for i, s in enumerate(runs(count, "huge"))
     ]
     table = arrow_table(crowd)
-    mined = spark.mine(cluster.createDataFrame(table), spans_a_partition=count // 2)
+    mined = mining.mine(cluster.createDataFrame(table), spans_a_partition=count // 2)
     here = mine(table)
     assert collected(mined.tasks).equals(here.tasks, null_equal=True)
     if not one_trace:
@@ -119,7 +120,7 @@ def test_rows_that_are_no_text_are_counted_and_the_rest_is_mined(cluster: SparkS
     good = frame(cluster, runs(20))
     columns = [f"cast(X'ff' as string) as {name}" if name == "name" else name for name in good.columns]
     broken = good.limit(7).selectExpr(*columns)
-    mined = spark.mine(good.union(broken))
+    mined = mining.mine(good.union(broken))
     assert (mined.unreadable, mined.spans) == (7, 67)
     assert collected(mined.tasks).equals(mine(arrow_table(runs(20))).tasks, null_equal=True)
     assert "7 rows hold text that is no UTF-8" in str(mined)
@@ -134,21 +135,21 @@ def test_broken_tasks_are_counted_and_the_rest_is_learned_from(cluster: SparkSes
             "called": [["a"], ["a"], ["a"], ["a"], None, ["a"]],
         }
     ).with_columns(task_id=pl.lit("broken"), group=pl.lit("g"))
-    both = pl.concat([tasks.select(spark_fit.NEEDED), damage.select(spark_fit.NEEDED)])
-    blocks = spark_fit.pack(cluster.createDataFrame(both.to_arrow()))
+    both = pl.concat([tasks.select(LEARNED_COLUMNS), damage.select(LEARNED_COLUMNS)])
+    blocks = fit.pack(cluster.createDataFrame(both.to_arrow()))
     assert (len(blocks), blocks.refused, blocks.unranked) == (300, 5, 1)
     assert "5 rows are broken" in str(blocks)
-    whole = fit_by_newton(CAMDF(), over([logged_tasks(tasks)]), PAYOFF, blocks.tools)
-    assert apart(spark_fit.fit(CAMDF(), blocks, PAYOFF).model_, whole.model_, logged_tasks(tasks), PAYOFF) <= 1e-10
+    whole = CAMDF().fit_in_passes(over([logged_tasks(tasks)]), PAYOFF, blocks.tools)
+    assert apart(fit.fit_on_blocks(CAMDF(), blocks, PAYOFF).model_, whole.model_, logged_tasks(tasks), PAYOFF) <= 1e-10
     dated = both.with_columns(time=pl.lit(None, pl.Int64))
-    assert len(spark_fit.sample(cluster.createDataFrame(dated.to_arrow()))) == 300
+    assert len(fit.sampled_tasks(cluster.createDataFrame(dated.to_arrow()))) == 300
 
 
 def test_where_there_is_nothing_to_learn_from_the_error_says_what_was_left_out(cluster: SparkSession) -> None:
     unranked = mine(arrow_table(runs(9))).tasks.with_columns(ranked=pl.lit([], pl.List(pl.String)))
-    blocks = spark_fit.pack(cluster.createDataFrame(unranked.to_arrow()))
+    blocks = fit.pack(cluster.createDataFrame(unranked.to_arrow()))
     with pytest.raises(DataError, match="nothing to learn from: 0 tasks to learn from; 9 have no ranking"):
-        spark_fit.fit(CAMDF(), blocks, PAYOFF)
+        fit.fit_on_blocks(CAMDF(), blocks, PAYOFF)
 
 
 def test_files_of_other_types_and_columns_are_one_table(cluster: SparkSession, tmp_path: Path) -> None:
@@ -157,7 +158,7 @@ def test_files_of_other_types_and_columns_are_one_table(cluster: SparkSession, t
     for name, part in (("a", table), ("b", narrow.drop_columns(["text", "conversation"]))):
         pq.write_table(part, tmp_path / f"{name}.parquet")
     files = [tmp_path / f"{name}.parquet" for name in "ab"]
-    mined = spark.mine(spark.read(files))
+    mined = mining.mine(mining.span_frame(files))
     assert collected(mined.tasks).equals(mine(files).tasks, null_equal=True)
     assert mined.rows.is_cached
     mined.release()
@@ -179,7 +180,7 @@ def test_the_fit_is_newton_cholesky_and_decides_alike_at_every_shipped_state(
     cluster: SparkSession, domain: str, scorer: str
 ) -> None:
     logged = datasets.load(domain, scorer, dispersion=1.5)
-    policy = spark_fit.fit(CAMDF(), spark_fit.blocks_of(cluster, logged, 3), PAYOFF)
+    policy = fit.fit_on_blocks(CAMDF(), fit.blocks_of(cluster, logged, 3), PAYOFF)
     other = by_scikit_learn(CAMDF(), logged, PAYOFF)
     if other.tools:
         order = [other.tools.index(tool) for tool in policy.model_.tools]
@@ -196,15 +197,15 @@ def test_the_fit_is_newton_cholesky_and_decides_alike_at_every_shipped_state(
 def test_tools_are_learned_by_name_only_where_every_task_lists_the_same(cluster: SparkSession) -> None:
     shared = random_logged(np.random.default_rng(0), 60, 5, shared=True)
     mixed = random_logged(np.random.default_rng(0), 60, 5)
-    assert spark_fit.blocks_of(cluster, shared).tools == tuple(sorted(shared.rankings.catalogue))
-    assert spark_fit.blocks_of(cluster, mixed).tools == ()
+    assert fit.blocks_of(cluster, shared).tools == tuple(sorted(shared.rankings.catalogue))
+    assert fit.blocks_of(cluster, mixed).tools == ()
 
 
 def test_a_sample_keeps_groups_whole_and_is_everything_where_there_is_no_more(cluster: SparkSession) -> None:
     tasks = mine(arrow_table(runs(600))).tasks
     table = cluster.createDataFrame(tasks.to_arrow())
-    assert spark_fit.sample(table).equals(tasks, null_equal=True)
-    some = spark_fit.sample(table, at_most=200)
+    assert fit.sampled_tasks(table).equals(tasks, null_equal=True)
+    some = fit.sampled_tasks(table, at_most=200)
     assert 100 < len(some) < 300
     assert some["group"].value_counts()["count"].unique().to_list() == [3]
 
@@ -219,7 +220,7 @@ def test_camdf_mine_and_fit_take_the_same_arguments_on_spark(
         printed[engine] = capsys.readouterr().out.replace(engine, "ENGINE")
     assert printed["spark"] == printed["local"]
     assert json.loads((tmp_path / "spark.json").read_text()) == json.loads((tmp_path / "local.json").read_text())
-    here, there = (datasets.read_parquet(tmp_path / f"{engine}.parquet") for engine in ("local", "spark"))
+    here, there = (read_logged(tmp_path / f"{engine}.parquet") for engine in ("local", "spark"))
     assert here.digest() == there.digest()
     for policy, engine in (("by-set", "local"), ("by-set", "spark"), ("cam-df", "spark")):
         saved = tmp_path / f"{policy}-{engine}.json"
@@ -238,7 +239,7 @@ def test_camdf_mine_and_fit_take_the_same_arguments_on_spark(
     decided = [policy.decide(here.rankings, Payoff(0.1)).acquired for policy in by_set]
     assert (decided[0] == decided[1]).all()
     newton = load(tmp_path / "cam-df-spark.json")
-    whole = fit_by_newton(CAMDF(), over([here]), Payoff(0.1), tuple(sorted(here.rankings.catalogue)))
+    whole = CAMDF().fit_in_passes(over([here]), Payoff(0.1), tuple(sorted(here.rankings.catalogue)))
     assert apart(newton.model_, whole.model_, here, Payoff(0.1)) <= 1e-10  # type: ignore[attr-defined]
 
 
@@ -248,7 +249,7 @@ def test_a_local_spark_runs_its_workers_in_the_python_that_asked(traces: Path, t
     command = [
         sys.executable,
         "-m",
-        "camdf.cli",
+        "camdf",
         "mine",
         str(traces),
         "-o",
@@ -284,10 +285,10 @@ def test_a_worker_killed_in_the_middle_of_mining_or_of_a_fit_is_retried_and_the_
     forgiving: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = mine(arrow_table(runs(200)))
-    whole, die = spark._mining, dies_once(tmp_path / "mining")
+    miner, die = mining._miner, dies_once(tmp_path / "mining")
 
-    def mining(*arguments: Any) -> Any:
-        mined = whole(*arguments)
+    def dying_miner(*arguments: Any) -> Any:
+        mined = miner(*arguments)
 
         def dying(batches: Iterator[Any]) -> Iterator[Any]:
             for number, batch in enumerate(mined(batches)):
@@ -297,14 +298,14 @@ def test_a_worker_killed_in_the_middle_of_mining_or_of_a_fit_is_retried_and_the_
 
         return dying
 
-    monkeypatch.setattr(spark, "_mining", mining)
-    there = spark.mine(frame(forgiving, runs(200)))
+    monkeypatch.setattr(mining, "_miner", dying_miner)
+    there = mining.mine(frame(forgiving, runs(200)))
     assert collected(there.tasks).equals(here.tasks, null_equal=True)
     assert there.spans == here.spans
     assert (tmp_path / "mining").exists()
 
-    blocks = spark_fit.blocks_of(forgiving, random_logged(np.random.default_rng(1), 200, 6), 4)
-    calm = fit_by_newton(CAMDF(), blocks.total, PAYOFF)
+    blocks = fit.blocks_of(forgiving, random_logged(np.random.default_rng(1), 200, 6), 4)
+    calm = CAMDF().fit_in_passes(blocks.total, PAYOFF)
     die_again = dies_once(tmp_path / "fit")
 
     def total(of: Any, /) -> Any:
@@ -315,5 +316,5 @@ def test_a_worker_killed_in_the_middle_of_mining_or_of_a_fit_is_retried_and_the_
 
         return blocks.total(asked)
 
-    assert fit_by_newton(CAMDF(), total, PAYOFF).model_.coefficients == calm.model_.coefficients
+    assert CAMDF().fit_in_passes(total, PAYOFF).model_.coefficients == calm.model_.coefficients
     assert (tmp_path / "fit").exists()

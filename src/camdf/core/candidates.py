@@ -15,24 +15,14 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from camdf.core.probability import logit
 from camdf.core.rankings import Floats, Rankings
 
-CLIP = 1e-4
-"""Scores are kept this far from 0 and 1 before a logit is taken."""
-
 PRIOR_WEIGHTS = (1.0, 5.0)
-"""A tool's history is shrunk to the average by so many average sightings: once lightly, once heavily."""
-
-
-def logit(values: Floats) -> Floats:
-    """log(p / (1 - p)), with p kept away from 0 and 1."""
-    kept = np.minimum(np.maximum(values, CLIP), 1.0 - CLIP)
-    result: Floats = np.log(kept / (1.0 - kept))
-    return result
-
+"""How many sightings of an average tool a tool's own history is mixed with: few in one column, more in the other."""
 
 LOWEST_LOGIT = float(logit(np.zeros(1))[0])
-"""Of a score of 0, and of the candidate after the last."""
+"""The logit of a score of 0. The last candidate has no next one; its `next_logit` column holds this."""
 
 
 class History(NamedTuple):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from camdf.errors import UsageError
+
 FLOOR = 0.10
 """The smallest cost that the dispersion rule gives."""
 
@@ -26,7 +28,7 @@ def dispersed(base: Mapping[str, float], dispersion: float) -> dict[str, float]:
     {'cheap': 0.75, 'dear': 1.25}
     """
     if not base:
-        raise ValueError("The 'base' costs must price at least one tool.")
+        raise UsageError("The 'base' costs must price at least one tool.")
     mean = sum(base.values()) / len(base)
     return {tool: max(FLOOR, 1.0 + dispersion * (cost / mean - 1.0)) for tool, cost in base.items()}
 

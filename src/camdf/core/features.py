@@ -21,6 +21,7 @@ import numpy as np
 
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import Floats, Rankings
+from camdf.errors import UsageError
 
 _TINY = 1e-300
 """Divisors are floored here, so that 0 / 0 is 0: at padding, and in a list of zero scores."""
@@ -359,4 +360,4 @@ def state_features(rankings: Rankings, payoff: Payoff, columns: Sequence[str] = 
     try:
         return np.concatenate([COLUMNS[name](walk) for name in columns]).reshape(shape)
     except KeyError as error:
-        raise ValueError(f"The 'columns' must be names in COLUMNS. Got {error} instead.") from None
+        raise UsageError(f"The 'columns' must be names in COLUMNS. Got {error} instead.") from None

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks, Rankings
-
-Number = TypeVar("Number", np.int64, np.float64)
+from camdf.core.sums import before_each
+from camdf.errors import UsageError
 
 ValueFunction: TypeAlias = Callable[[Ints, Ints], Floats]
 """(required tools acquired, required tools in all) -> task value in [0, 1], elementwise, never falling in the first."""
@@ -48,12 +47,12 @@ class Payoff:
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.cost_pressure) and self.cost_pressure >= 0):
-            raise ValueError(
+            raise UsageError(
                 f"The 'cost_pressure' of Payoff must be finite and not negative. Got {self.cost_pressure!r} instead."
             )
         if isinstance(self.value, str):
             if self.value not in VALUES:
-                raise ValueError(
+                raise UsageError(
                     f"The 'value' of Payoff must be one of {sorted(VALUES)} or a function. Got {self.value!r} instead."
                 )
             return
@@ -62,7 +61,7 @@ class Payoff:
         elementwise = worth.shape == covered.shape
         falls = elementwise and (np.diff(worth)[np.diff(n_required) == 0] < 0).any()
         if not elementwise or falls or not ((worth >= 0) & (worth <= 1)).all():
-            raise ValueError(
+            raise UsageError(
                 "The 'value' function of Payoff must work elementwise, stay in [0, 1] and never fall as more required "
                 "tools are acquired."
             )
@@ -75,7 +74,7 @@ class Payoff:
         2.5
         """
         if not (np.isfinite(task_worth) and task_worth > 0):
-            raise ValueError(f"The 'task_worth' of Payoff must be finite and positive. Got {task_worth!r} instead.")
+            raise UsageError(f"The 'task_worth' of Payoff must be finite and positive. Got {task_worth!r} instead.")
         return cls(1.0 / task_worth, value)
 
     def worth(self, covered: Ints, n_required: Ints) -> Floats:
@@ -104,10 +103,3 @@ def cost_of(rankings: Rankings, acquired: Bools) -> Floats:
         return np.zeros(len(rankings))
     total: Floats = np.cumsum(rankings.costs * acquired, axis=1)[:, -1]
     return total
-
-
-def before_each(terms: npt.NDArray[Number]) -> npt.NDArray[Number]:
-    """(n, m) to (n, m + 1): the sum of every prefix, the empty one included."""
-    sums = np.zeros((terms.shape[0], terms.shape[1] + 1), dtype=terms.dtype)
-    np.add.accumulate(terms, axis=1, out=sums[:, 1:])
-    return sums

@@ -14,12 +14,17 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from camdf.errors import UsageError
+
 Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
 Strings: TypeAlias = npt.NDArray[np.str_]
 Table = TypeVar("Table", "Rankings", "LoggedTasks")
 Index: TypeAlias = "slice | Ints | Bools | Sequence[int]"
+
+STATES_AT_ONCE = 4096
+"""A batch is worked off in pieces of about this many states, so that the workspace stays in cache and never grows."""
 
 MAX_SHARED_CATALOGUE = 64
 """The largest catalogue whose tools get an identity column each; beyond it a policy is catalogue-free."""
@@ -45,7 +50,7 @@ class Rankings:
 
     def __post_init__(self) -> None:
         if self.scores.ndim != 2:
-            raise ValueError(_must("scores", "Rankings", "have shape (tasks, candidates)", self.scores.shape))
+            raise UsageError(_must("scores", "Rankings", "have shape (tasks, candidates)", self.scores.shape))
         n, m = self.scores.shape
         for name, array, shape in (
             ("costs", self.costs, (n, m)),
@@ -54,25 +59,25 @@ class Rankings:
             ("preselected", self.preselected, (n, m)),
         ):
             if array is not None and array.shape != shape:
-                raise ValueError(_must(name, "Rankings", f"have shape {shape}, as the scores demand", array.shape))
+                raise UsageError(_must(name, "Rankings", f"have shape {shape}, as the scores demand", array.shape))
         if n and not (self.lengths.min() >= 0 and self.lengths.max() <= m):
-            raise ValueError(_must("lengths", "Rankings", f"lie between 0 and {m}", self.lengths))
+            raise UsageError(_must("lengths", "Rankings", f"lie between 0 and {m}", self.lengths))
         listed = self.listed
         if not _all(np.isfinite(self.scores) & (self.scores >= 0), listed):
-            raise ValueError(
+            raise UsageError(
                 _must("scores", "Rankings", "be finite and not negative", self.scores[listed])
                 + " Clip cosine similarities at 0, and pass logits through a sigmoid."
             )
         if not _all(np.isfinite(self.costs) & (self.costs > 0), listed):
-            raise ValueError(
+            raise UsageError(
                 _must("costs", "Rankings", "be finite and positive", self.costs[listed])
                 + " Give a free tool a small price, such as 0.01."
             )
         if not _all((self.tool_ids >= 0) & (self.tool_ids < len(self.catalogue)), listed):
-            raise ValueError(_must("tool_ids", "Rankings", "point into the catalogue", self.tool_ids[listed]))
+            raise UsageError(_must("tool_ids", "Rankings", "point into the catalogue", self.tool_ids[listed]))
         padding = ~listed
         if self.scores[padding].any() or self.costs[padding].any() or (self.tool_ids[padding] != -1).any():
-            raise ValueError("Padding in Rankings must have score 0, cost 0 and tool id -1. Use Rankings.from_scores.")
+            raise UsageError("Padding in Rankings must have score 0, cost 0 and tool id -1. Use Rankings.from_scores.")
 
     @classmethod
     def from_scores(
@@ -161,7 +166,7 @@ class Rankings:
     def padded_to(self, width: int) -> Rankings:
         """The same rankings in a wider rectangle."""
         if width < self.width:
-            raise ValueError(f"The 'width' must be at least {self.width}, the present one. Got {width} instead.")
+            raise UsageError(f"The 'width' must be at least {self.width}, the present one. Got {width} instead.")
         extra = ((0, 0), (0, width - self.width))
         return replace(
             self,
@@ -199,11 +204,11 @@ class LoggedTasks:
             ("groups", self.groups, (n,)),
         ):
             if array.shape != shape:
-                raise ValueError(_must(name, "LoggedTasks", f"have shape {shape}, as the rankings demand", array.shape))
+                raise UsageError(_must(name, "LoggedTasks", f"have shape {shape}, as the rankings demand", array.shape))
         if (self.required & ~self.rankings.listed).any():
-            raise ValueError("The 'required' marks of LoggedTasks must not fall on padding.")
+            raise UsageError("The 'required' marks of LoggedTasks must not fall on padding.")
         if (self.required.sum(axis=1) > self.n_required).any():
-            raise ValueError(
+            raise UsageError(
                 _must("n_required", "LoggedTasks", "count every required tool, listed or not", self.n_required)
             )
 
@@ -310,6 +315,12 @@ def joined(first: LoggedTasks, second: LoggedTasks) -> LoggedTasks:
     )
 
 
+def pieces(rankings: Rankings, states: int = STATES_AT_ONCE) -> list[slice]:
+    """Consecutive rows of about `states` states together; one piece, perhaps empty, where there are no more."""
+    rows = max(1, states // max(rankings.width, 1))
+    return [slice(start, start + rows) for start in range(0, max(len(rankings), 1), rows)]
+
+
 def _listed(lengths: Ints, width: int) -> Bools:
     listed: Bools = np.arange(width) < lengths[:, None]
     return listed
@@ -324,7 +335,7 @@ def _priced(costs: Mapping[str, float] | None, catalogue: tuple[str, ...], tool_
         return (tool_ids >= 0).astype(np.float64)
     unpriced = [name for name in catalogue if name not in costs]
     if unpriced:
-        raise ValueError(f"The 'costs' must price every tool. Without a price: {', '.join(unpriced[:5])}.")
+        raise UsageError(f"The 'costs' must price every tool. Without a price: {', '.join(unpriced[:5])}.")
     table = np.array([costs[name] for name in catalogue] + [0.0], dtype=np.float64)
     return table[tool_ids]
 

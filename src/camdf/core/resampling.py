@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from camdf.core.rankings import Floats, Ints
+from camdf.core.groups import numbered_as_seen
+from camdf.core.rankings import Floats
+from camdf.errors import UsageError
 
 RESAMPLES = 2000
 """The paper's number of resamples."""
@@ -48,20 +50,13 @@ def paired_bootstrap(
     +0.250 [+0.150, +0.350]
     """
     if differences.ndim != 1 or len(differences) == 0 or not np.isfinite(differences).all():
-        raise ValueError("The 'differences' must be one finite number a task, at least one. Leave out untested tasks.")
-    member = np.arange(len(differences)) if groups is None else _numbered(groups)
+        raise UsageError("The 'differences' must be one finite number a task, at least one. Leave out untested tasks.")
+    member = np.arange(len(differences)) if groups is None else numbered_as_seen(groups)
     if len(member) != len(differences):
-        raise ValueError(f"The 'groups' must name one group a task. Got {len(member)} for {len(differences)} tasks.")
+        raise UsageError(f"The 'groups' must name one group a task. Got {len(member)} for {len(differences)} tasks.")
     sums = np.bincount(member, weights=differences)
     sizes = np.bincount(member).astype(np.float64)
     drawn = rng.multinomial(len(sums), np.full(len(sums), 1.0 / len(sums)), size=resamples).astype(np.float64)
     means = np.einsum("bg,g->b", drawn, sums) / np.einsum("bg,g->b", drawn, sizes)
     low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
     return Interval(float(differences.mean()), float(low), float(high))
-
-
-def _numbered(groups: npt.NDArray[Any]) -> Ints:
-    """Each task's group as a number, counted by first appearance, so that one group a task is the task's own number."""
-    _, first, member = np.unique(groups, return_index=True, return_inverse=True)
-    rank: Ints = first.argsort().argsort()
-    return rank[member]

@@ -17,8 +17,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from camdf.core.payoff import before_each
 from camdf.core.rankings import Bools, Floats, Ints
+from camdf.core.sums import before_each
 
 SMALLEST = 1e-9
 """Probabilities are kept this far from 0 and 1."""
@@ -71,4 +71,31 @@ def expected_shares(probability: Floats, listed: Bools, missing: tuple[float, ..
     others = np.add.reduce((product * weights)[:, None] / factors, axis=2)
     none = product[:, :1] * missing[0]
     result: Floats = p * others / np.maximum(1.0 - none, SMALLEST)
+    return result
+
+
+def leaving_cuts(worth: Floats, cost: Floats, lengths: Ints) -> Floats:
+    """(n, m): the slope of the least concave majorant of worth against cost, cut by cut; 0 past its top.
+
+    argmax over k of worth[k] - L * cost[k] reaches past cut k exactly where that slope exceeds L. From each vertex the
+    next one is where the line from it is steepest, and of equally steep ones the last.
+    """
+    tasks, cuts = worth.shape
+    place = np.arange(cuts)
+    leaving = np.zeros((tasks, cuts - 1))
+    rows, here = np.arange(tasks), np.zeros(tasks, dtype=np.int64)
+    while len(rows):
+        run = cost[rows] - cost[rows, here][:, None]
+        later = (place > here[:, None]) & (place <= lengths[rows, None]) & (run > 0)
+        rise = worth[rows] - worth[rows, here][:, None]
+        slope = np.where(later, rise / np.where(later, run, 1.0), -np.inf)
+        then = cuts - 1 - slope[:, ::-1].argmax(axis=1)
+        steepest = slope[np.arange(len(rows)), then]
+        goes = steepest > 0
+        rows, here, then, steepest = rows[goes], here[goes], then[goes], steepest[goes]
+        passed = (place[:-1] >= here[:, None]) & (place[:-1] < then[:, None])
+        leaving[rows] = np.where(passed, steepest[:, None], leaving[rows])
+        here = then
+    # Slopes that are equal but for rounding may rise by it; cuts are nested.
+    result: Floats = np.minimum.accumulate(leaving, axis=1)
     return result

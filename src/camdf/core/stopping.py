@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from camdf.core.decisions import Decisions
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks
 
@@ -92,6 +93,14 @@ def on_policy_gap(payoffs: Floats, stop: Bools) -> Floats:
 
 def _targets(delta: Floats, logged: LoggedTasks) -> Targets:
     return Targets(delta, delta >= 0, np.abs(delta) + WEIGHT_FLOOR, logged.rankings.listed)
+
+
+def prefix_oracle(logged: LoggedTasks, payoff: Payoff) -> Decisions:
+    """The earliest prefix with the highest payoff of each task: a bound for policies that stop along the ranking.
+
+    A function and no `Policy`, because it reads the required tools, which no policy may.
+    """
+    return Decisions.prefix(logged.rankings, earliest_best_depth(payoff.by_depth(logged)))
 
 
 def first_stop(stop: Bools, lengths: Ints) -> Ints:

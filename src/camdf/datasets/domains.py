@@ -1,8 +1,10 @@
-"""The nine domains: how large each is, where it comes from, under which licence, and how its labels came about."""
+"""The nine domains: how large each is, where it comes from, under which licence, and who made its labels."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from camdf.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,7 @@ def find(domain: str) -> Domain:
         if record.name == domain:
             return record
     known = ", ".join(record.name for record in DOMAINS)
-    raise ValueError(f"The 'domain' must be one of {known}. Got {domain!r} instead.")
+    raise UsageError(f"The 'domain' must be one of {known}. Got {domain!r} instead.")
 
 
 def scorers(domain: str) -> tuple[str, ...]:

@@ -10,17 +10,18 @@ from pathlib import Path
 from reprlib import Repr
 from typing import Any, NoReturn
 
+from camdf.errors import DataError
+
+FOR_SCORES = "Clip cosine similarities at 0, and pass logits through a sigmoid."
+"""The remedy for a score that is negative or not finite."""
+
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 _shown = Repr()
 _shown.maxstring = _shown.maxother = 60
 
 
-class DataError(ValueError):
-    """A data file is not as it should be. The message says where, what is required, what was found and what to do."""
-
-
 class Pairs(tuple[tuple[str, Any], ...]):
-    """A JSON object as it stands in the file: keys in order, and repeated keys not yet merged."""
+    """A JSON object as the file has it: keys in order, and repeated keys not yet merged."""
 
 
 def refuse(where: str, field: str, requirement: str, value: object, remedy: str) -> NoReturn:
@@ -30,7 +31,7 @@ def refuse(where: str, field: str, requirement: str, value: object, remedy: str)
 
 
 def json_lines(path: Path) -> Iterator[tuple[str, Pairs]]:
-    """The objects of a JSON Lines file, each with the words that say where it stands. Blank lines are skipped."""
+    """The objects of a JSON Lines file, each with its place in words, for errors. Blank lines are skipped."""
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             if not line.strip():

@@ -28,6 +28,7 @@ import numpy as np
 from camdf.core.costs import RETAIL_BASE_COSTS, dispersed, md5_base_costs
 from camdf.core.rankings import Bools, LoggedTasks, Rankings
 from camdf.datasets.domains import find
+from camdf.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -60,7 +61,7 @@ def load(domain: str, scorer: str | None = None, *, dispersion: float = 0.0, cos
     record = find(domain)
     scorer = record.scorers[0] if scorer is None else scorer
     if scorer not in record.scorers:
-        raise ValueError(
+        raise UsageError(
             f"The 'scorer' of {domain} must be one of {', '.join(record.scorers)}. Got {scorer!r} instead."
         )
     with _packed(domain) as pack:
@@ -121,7 +122,7 @@ def sizes(domain: str, part: str = "definition") -> dict[str, ToolSize]:
     with _packed("tool-sizes") as pack:
         known = [name.removeprefix(f"{domain}.") for name in pack if name.startswith(f"{domain}.")]
         if part not in known:
-            raise ValueError(f"The 'part' of {domain} must be one of {', '.join(known)}. Got {part!r} instead.")
+            raise UsageError(f"The 'part' of {domain} must be one of {', '.join(known)}. Got {part!r} instead.")
         counts = pack[f"{domain}.{part}"].tolist()
     return {name: ToolSize(*count) for name, count in zip(names, counts, strict=True)}
 
@@ -129,7 +130,7 @@ def sizes(domain: str, part: str = "definition") -> dict[str, ToolSize]:
 def labels(domain: str) -> list[dict[str, Any]]:
     """One record a task with `task_id`, `required` and `group`; required tools that no list holds are named here too.
 
-    Add the `scores` of a scorer of your own, and `LoggedTasks.from_records` takes the records as they are.
+    Add the `scores` of a scorer of your own, and `LoggedTasks.from_records` takes the records.
 
     >>> labels("retail")[0]["required"]
     ['find_user_id_by_name_zip', 'get_order_details', 'get_product_details']
@@ -146,13 +147,13 @@ def labels(domain: str) -> list[dict[str, Any]]:
 
 
 def self_selected(logged: LoggedTasks, setting: str = "uniform") -> Bools:
-    """(n, m): the sets that Claude chose itself on Retail tasks, told the payoff rule, lambda 0.12 and the costs.
+    """(n, m): the sets that Claude chose itself on Retail tasks, knowing the payoff rule, lambda 0.12 and the costs.
 
     `setting` is "uniform" (every tool costs 1) or "dispersed" (dispersion 1). `logged` is `load("retail", ...)` or
     some of its tasks. One pass over 67 tasks; the model knew the public benchmark, so read it as an upper reference.
     """
     if setting not in SELF_SELECTED:
-        raise ValueError(f"The 'setting' must be one of {', '.join(SELF_SELECTED)}. Got {setting!r} instead.")
+        raise UsageError(f"The 'setting' must be one of {', '.join(SELF_SELECTED)}. Got {setting!r} instead.")
     with _packed("retail") as pack:
         column = {name: i for i, name in enumerate(_lines(pack["tools"]))}
         row = {name: i for i, name in enumerate(_lines(pack["task_ids"]))}
@@ -160,7 +161,7 @@ def self_selected(logged: LoggedTasks, setting: str = "uniform") -> Bools:
     unknown = [name for name in logged.task_ids.tolist() if name not in row]
     unknown += [name for name in logged.rankings.catalogue if name not in column]
     if unknown:
-        raise ValueError(f"Only tasks of load('retail') have self-selected sets. Unknown: {', '.join(unknown[:5])}.")
+        raise UsageError(f"Only tasks of load('retail') have self-selected sets. Unknown: {', '.join(unknown[:5])}.")
     rows = np.array([row[name] for name in logged.task_ids.tolist()], dtype=np.int64)
     columns = np.array([column[name] for name in logged.rankings.catalogue], dtype=np.int64)
     marks: Bools = chosen[rows[:, None], columns[logged.rankings.tool_ids]] & logged.rankings.listed
@@ -171,7 +172,7 @@ def _costs(domain: str, names: tuple[str, ...], dispersion: float, cost_vector: 
     if domain != "retail":
         return dispersed(md5_base_costs(names, cost_vector), dispersion)
     if cost_vector != 0:
-        raise ValueError(
+        raise UsageError(
             f"The 'cost_vector' of retail must be 0, as its base costs are a table. Got {cost_vector!r} instead. Price "
             "the tasks yourself with load('retail').with_costs(...)."
         )

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from camdf.datasets.domains import find
-from camdf.datasets.records import DataError, fields, json_lines, names, refuse, text
+from camdf.datasets.records import fields, json_lines, names, refuse, text
 from camdf.datasets.shipped import labels, tools
+from camdf.errors import DataError, UsageError
 
 TAU2_TEXT = {
     "airline": ("reason_for_call", "known_info", "unknown_info", "task_instructions"),
@@ -86,7 +87,7 @@ def texts_from_tau2_bench(checkout: str | PathLike[str], domain: str) -> Texts:
     ids, in this order, of `split_tasks.json`. A telecom id spells out the injected faults, so it is not kept.
     """
     if domain not in TAU2_TEXT:
-        raise ValueError(f"The 'domain' of tau2-bench must be one of {', '.join(TAU2_TEXT)}. Got {domain!r} instead.")
+        raise UsageError(f"The 'domain' of tau2-bench must be one of {', '.join(TAU2_TEXT)}. Got {domain!r} instead.")
     data = Path(checkout) / "data" / "tau2" / "domains" / domain
     path = data / "tasks.json"
     try:

@@ -1,4 +1,4 @@
-"""A scorer gets so many seconds, on a thread of its own: one that hangs costs the budget and nothing else."""
+"""A scorer runs on a thread of its own, within a budget of seconds: one that hangs costs the budget, no more."""
 
 from __future__ import annotations
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from camdf.gate.waterfall import waterfall
+
 Mode: TypeAlias = Literal["drop", "shadow", "defer"]
 
 Reason: TypeAlias = Literal[
@@ -42,7 +44,7 @@ class Ranked(NamedTuple):
 
     name: str
     score: float
-    price: float
+    priced_cost: float
     """Cost pressure times cost: what offering it costs, in solved tasks."""
 
     evidence: float | None
@@ -56,7 +58,7 @@ class Ranked(NamedTuple):
 class GateDecision:
     """`tools` is what to hand to the model: the harness's own objects, in an order that keeps a cached prompt intact.
 
-    `kept`, `cut` and `refused` name all tools that came in: kept ones are worth their price or guarded, cut ones are
+    `kept`, `cut` and `refused` name all tools of the request: kept ones are worth their cost or guarded, cut ones are
     not, refused ones may not be offered at all. Under `shadow` and `defer` the cut ones are among `tools` too.
     """
 
@@ -79,21 +81,22 @@ class GateDecision:
         return self.reason in FAILED_OPEN
 
     def explain(self) -> str:
-        """The decision as a small table: every ranked tool with its score, its price and why it was kept or cut."""
+        """The decision as a small table: every ranked tool, its score, its priced cost, and why it was kept or cut."""
         total = len(self.kept) + len(self.cut)
         note = {"drop": "", "shadow": " Shadow mode: nothing was cut.", "defer": " Cut tools are deferred."}[self.mode]
         lines = [f"Kept {len(self.kept)} of {total} tools: {self._because()}.{note}"]
         if self.ranking:
             width = max(4, *(len(each.name) for each in self.ranking))
-            lines += ["", f"{'rank':>4}  {'tool':<{width}}  {'score':>6}  {'evidence':>8}  {'price':>7}"]
+            lines += ["", f"{'rank':>4}  {'tool':<{width}}  {'score':>6}  {'evidence':>8}  {'priced':>7}"]
             for rank, each in enumerate(self.ranking, 1):
                 evidence = "" if each.evidence is None else f"{each.evidence:.3f}"
                 mark = "kept" if each.kept else "cut"
                 lines.append(
-                    f"{rank:>4}  {each.name:<{width}}  {each.score:>6.3f}  {evidence:>8}  {each.price:>7.4f}  "
+                    f"{rank:>4}  {each.name:<{width}}  {each.score:>6.3f}  {evidence:>8}  {each.priced_cost:>7.4f}  "
                     f"{mark}, {each.why}"
                 )
-            lines.append(f"\nPrice of what was kept: {self.price:.4f} of a solved task, of {self.price_of_all:.4f}.")
+            priced = f"{self.priced_cost:.4f} of a solved task, of {self.priced_cost_of_all:.4f}"
+            lines.append(f"\nPriced cost of what was kept: {priced}.")
         unranked = [name for name in self.kept if name not in {each.name for each in self.ranking}]
         if unranked and self.ranking:
             lines.append(f"Never cut: {', '.join(unranked)}.")
@@ -102,20 +105,18 @@ class GateDecision:
         return "\n".join(lines)
 
     @property
-    def price(self) -> float:
+    def priced_cost(self) -> float:
         """What the kept tools cost together, in solved tasks."""
-        return sum(each.price for each in self.ranking if each.kept)
+        return sum(each.priced_cost for each in self.ranking if each.kept)
 
     @property
-    def price_of_all(self) -> float:
+    def priced_cost_of_all(self) -> float:
         """What all ranked tools would cost, in solved tasks."""
-        return sum(each.price for each in self.ranking)
+        return sum(each.priced_cost for each in self.ranking)
 
     def svg(self) -> str:
-        """The decision as a picture: a waterfall of the ranked tools, the cut, and the price of each."""
-        from camdf.gate.waterfall import waterfall
-
-        return waterfall(self)
+        """The decision as a picture: a waterfall of the ranked tools, the cut, and the priced cost of each."""
+        return waterfall(self.explain().splitlines()[0], self.ranking)
 
     def _repr_svg_(self) -> str:
         return self.svg()
@@ -132,13 +133,13 @@ class GateDecision:
             "camdf.refused": list(self.refused),
             "camdf.ranking.names": [each.name for each in self.ranking],
             "camdf.ranking.scores": [each.score for each in self.ranking],
-            "camdf.price": self.price,
+            "camdf.priced_cost": self.priced_cost,
         }
 
     def _because(self) -> str:
-        told = {
-            "decided": "the set worth its price",
+        words = {
+            "decided": "the set worth its cost",
             "decided before": "as decided before in this conversation",
             "explored": "this task explores, so it sees every tool",
         }
-        return told.get(self.reason) or f"failed open ({self.reason}{f', {self.error}' if self.error else ''})"
+        return words.get(self.reason) or f"failed open ({self.reason}{f', {self.error}' if self.error else ''})"

@@ -8,16 +8,17 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from threading import Lock
 from typing import Any, Protocol, TypeAlias, get_args
 from zlib import crc32
 
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import Rankings
+from camdf.errors import UsageError
 from camdf.gate.budget import BusyError, Workers
 from camdf.gate.decision import GateDecision, Mode, Ranked, Reason
-from camdf.gate.memory import Given, Memory
+from camdf.gate.memory import Memory, Remembered
 from camdf.gate.telemetry import Sink, add_to_span
 from camdf.policies.base import Policy
 from camdf.scorers.base import Scorer, checked
@@ -38,8 +39,8 @@ Allow: TypeAlias = Collection[str] | Callable[[Tool], bool]
 
 
 @dataclass
-class _Asked:
-    """A question to the gate: tools as we see them and as they came, those that may be offered, those that stay."""
+class _Request:
+    """One call of `decide`: its tools, as we view them and as the harness holds them, and which may be offered."""
 
     task: str
     tools: dict[str, Tool]
@@ -49,7 +50,7 @@ class _Asked:
     """Key and why it must stay."""
 
     conversation: str | None
-    given: Given | None
+    remembered: Remembered | None
     question: int
     explores: bool
 
@@ -63,8 +64,8 @@ class Gate:
     """A policy at work: scores and prices the tools of a task, decides, and keeps the promises that a harness needs.
 
     - `decide` never raises. What goes wrong leaves the whole authorised list, or `fallback`, and the reason says so.
-    - The answer is a subset of what came in and of what is authorised: `allow` names tools or asks about each, and
-      `digests` pins definitions (`Tool.digest`); a tool that fails either is refused, also when asking raises.
+    - The answer is a subset of the request's tools and of those authorised: `allow` names them, or is called for each;
+      `digests` pins definitions (`Tool.digest`). A tool that fails either is refused, also where `allow` raises.
     - Pinned tools, tools named in `keep`, tools of a shape not known here and the provider's own are never cut.
     - A conversation is decided once; a later turn may add tools, at the end, and never takes one away.
     - The same input gives the same answer. An `explore` share of conversations sees every tool, and is flagged.
@@ -94,13 +95,14 @@ class Gate:
         conversations: int = 10_000,
         on_decision: Callable[[GateDecision], object] | None = None,
     ) -> None:
+        self._settings = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
         known = payoff or getattr(policy, "payoff_", None)
         if not isinstance(known, Payoff):
-            raise ValueError(f"A {type(policy).__name__} serves any payoff. Give the gate one, as Payoff(0.12).")
+            raise UsageError(f"A {type(policy).__name__} serves any payoff. Give the gate one, as Payoff(0.12).")
         if mode not in get_args(Mode):
-            raise ValueError(f"The 'mode' of Gate must be 'drop', 'shadow' or 'defer'. Got {mode!r} instead.")
+            raise UsageError(f"The 'mode' of Gate must be 'drop', 'shadow' or 'defer'. Got {mode!r} instead.")
         if not 0 <= explore <= 1:
-            raise ValueError(f"The 'explore' share of Gate must lie between 0 and 1. Got {explore!r} instead.")
+            raise UsageError(f"The 'explore' share of Gate must lie between 0 and 1. Got {explore!r} instead.")
         self.policy, self.scorer, self.payoff, self.prices = policy, scorer, known, prices
         self.pinned, self.allow, self.digests = frozenset(pinned), allow, digests
         self.mode, self.explore, self.budget = mode, explore, budget
@@ -111,6 +113,10 @@ class Gate:
         self.sink = None if on_decision is None else Sink(on_decision)
         self.counts: Counter[Reason] = Counter()
         self._workers, self._lock = Workers(64), Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy in another process, or a deep copy, has the same settings; conversations and threads stay behind."""
+        return partial(type(self), **self._settings), ()
 
     def decide(
         self,
@@ -127,15 +133,14 @@ class Gate:
         that the history has called, a forced `tool_choice`, handoffs. `scores`, by name or in the order of the tools,
         stand in for the scorer's.
         """
-        asked = self._ask(task, tools, conversation, keep, scores)
-        if isinstance(asked, _Asked):
-            try:
-                found = self._score(asked).result(self.budget)
-            except Exception as error:
-                asked = self._open(asked, _failure(error), error)
-            else:
-                asked = self._close(asked, found)
-        return self._told(asked)
+        request = self._read(task, tools, conversation, keep, scores)
+        if isinstance(request, GateDecision):
+            return self._reported(request)
+        try:
+            found = self._score(request).result(self.budget)
+        except Exception as error:
+            return self._reported(self._open(request, _failure(error), error))
+        return self._reported(self._close(request, found))
 
     async def adecide(
         self,
@@ -147,50 +152,49 @@ class Gate:
         scores: Scores | None = None,
     ) -> GateDecision:
         """`decide`, with the scorer waited for, so that an event loop goes on."""
-        asked = self._ask(task, tools, conversation, keep, scores)
-        if isinstance(asked, _Asked):
-            try:
-                found = await asyncio.wait_for(asyncio.wrap_future(self._score(asked)), self.budget)
-            except Exception as error:
-                asked = self._open(asked, _failure(error), error)
-            else:
-                asked = self._close(asked, found)
-        return self._told(asked)
+        request = self._read(task, tools, conversation, keep, scores)
+        if isinstance(request, GateDecision):
+            return self._reported(request)
+        try:
+            found = await asyncio.wait_for(asyncio.wrap_future(self._score(request)), self.budget)
+        except Exception as error:
+            return self._reported(self._open(request, _failure(error), error))
+        return self._reported(self._close(request, found))
 
     def authorised(self, native: Any) -> bool:
         """Whether a tool may be offered at all, as `allow` and `digests` say: for a harness that is about to run it."""
         return self._authorised(_viewed(native))
 
-    def _ask(
+    def _read(
         self, task: str, tools: Iterable[Any], conversation: str | None, keep: Iterable[str], scores: Scores | None
-    ) -> _Asked | GateDecision:
-        """The question for the scorer, or the answer where it need not be asked."""
+    ) -> _Request | GateDecision:
+        """What there is to decide, or the decision where no scorer is needed."""
         try:
             if isinstance(tools, (str, bytes, Mapping)):
                 raise TypeError("Tools come as a sequence.")
-            came = list(tools)
-            viewed = keyed(_viewed(native) for native in came)
+            listed = list(tools)
+            viewed = keyed(_viewed(native) for native in listed)
         except Exception as error:
             return GateDecision([], (), reason="tools not readable", mode=self.mode, error=type(error).__name__)
         text, thread = _readable(task), None if conversation is None else _readable(conversation)
         offered = tuple(key for key, tool in viewed.items() if self._authorised(tool))
         named = _names(keep)
         guarded = {key: why for key in offered if (why := self._guarded(key, viewed[key], text, named))}
-        given = self.memory.recall(thread)
-        explores = given.explored if given else self._explores(thread or text)
-        natives = dict(zip(viewed, came, strict=True))
-        asked = _Asked(text, viewed, natives, offered, guarded, thread, given, hash((text, offered)), explores)
-        if given is not None and given.question == asked.question:
-            return self._answer(asked, (), "decided before")
+        remembered = self.memory.recall(thread)
+        explores = remembered.explored if remembered else self._explores(thread or text)
+        natives = dict(zip(viewed, listed, strict=True))
+        request = _Request(text, viewed, natives, offered, guarded, thread, remembered, hash((text, offered)), explores)
+        if remembered is not None and remembered.question == request.question:
+            return self._answer(request, (), "decided before")
         if not text:
-            return self._open(asked, "empty task")
-        if scores is None and asked.candidates:
-            return asked
+            return self._open(request, "empty task")
+        if scores is None and request.candidates:
+            return request
         try:
-            found = _aligned(asked, scores or ())
+            found = _aligned(request, scores or ())
         except Exception as error:
-            return self._open(asked, "scores refused", error)
-        return self._close(asked, found)
+            return self._open(request, "scores refused", error)
+        return self._close(request, found)
 
     def _explores(self, text: str) -> bool:
         """By the text alone, so that the same conversation is always on the same side."""
@@ -215,39 +219,42 @@ class Gate:
             return "called or required by the harness"
         return "named by the task" if tool.name == task else ""
 
-    def _score(self, asked: _Asked) -> Future[Sequence[float]]:
+    def _score(self, request: _Request) -> Future[Sequence[float]]:
         if self.scorer is None:
-            raise ValueError("This gate has no scorer. Give it one, or pass scores= with every task.")
-        return self._workers.start(self.scorer, asked.task, [asked.tools[key] for key in asked.candidates])
+            raise UsageError("This gate has no scorer. Give it one, or pass scores= with every task.")
+        return self._workers.start(self.scorer, request.task, [request.tools[key] for key in request.candidates])
 
-    def _close(self, asked: _Asked, scores: Sequence[float]) -> GateDecision:
+    def _close(self, request: _Request, scores: Sequence[float]) -> GateDecision:
         """The decision, once there are scores."""
-        keys = asked.candidates
+        keys = request.candidates
         try:
-            sound = checked(scores, [asked.tools[key] for key in keys]).tolist()
+            sound = checked(scores, [request.tools[key] for key in keys]).tolist()
         except Exception as error:
-            return self._open(asked, "scores refused", error)
+            return self._open(request, "scores refused", error)
         if _says_nothing(sound):
-            return self._open(asked, "no signal")
+            return self._open(request, "no signal")
         try:
-            ranking = self._decided(asked, dict(zip(keys, sound, strict=True)))
+            ranking = self._decided(request, dict(zip(keys, sound, strict=True)))
         except Exception as error:
-            return self._open(asked, "policy failed", error)
-        if asked.explores:
-            return self._answer(asked, asked.offered, "explored", ranking)
-        return self._answer(asked, [each.name for each in ranking if each.kept], "decided", ranking)
+            return self._open(request, "policy failed", error)
+        if request.explores:
+            return self._answer(request, request.offered, "explored", ranking)
+        return self._answer(request, [each.name for each in ranking if each.kept], "decided", ranking)
 
-    def _decided(self, asked: _Asked, scores: dict[str, float]) -> list[Ranked]:
+    def _decided(self, request: _Request, scores: dict[str, float]) -> list[Ranked]:
         """The candidates in rank order, with what the policy and the bounds say of each."""
         if not scores:
             return []
-        costs = {key: self._cost(key, asked.tools[key]) for key in scores}
+        costs = {key: self._cost(key, request.tools[key]) for key in scores}
         rankings = Rankings.from_scores(scores, costs)
         decisions = self.policy.decide(rankings, self.payoff)
         names, worth = rankings.names(0), decisions.acquired[0].tolist()
         evidence = [None] * len(names) if decisions.evidence is None else decisions.evidence[0].tolist()
-        stays = {**dict.fromkeys(asked.given.kept if asked.given else (), "kept before"), **asked.guarded}
-        why = [stays.get(name) or ("worth its price" if good else "") for name, good in zip(names, worth, strict=True)]
+        stays = {
+            **dict.fromkeys(request.remembered.kept if request.remembered else (), "kept before"),
+            **request.guarded,
+        }
+        why = [stays.get(name) or ("worth its cost" if good else "") for name, good in zip(names, worth, strict=True)]
         self._bound(names, why, stays)
         pressure = self.payoff.cost_pressure
         return [
@@ -266,42 +273,42 @@ class Gate:
             for place in loose[::-1][: kept - self.at_most]:
                 why[place] = ""
 
-    def _open(self, asked: _Asked, reason: Reason, error: Exception | None = None) -> GateDecision:
+    def _open(self, request: _Request, reason: Reason, error: Exception | None = None) -> GateDecision:
         """The whole authorised list, or the operator's fallback: failing open grants nothing that was not granted."""
         kept = [
             key
-            for key in asked.offered
-            if self.fallback is None or key in self.fallback or asked.tools[key].name in self.fallback
+            for key in request.offered
+            if self.fallback is None or key in self.fallback or request.tools[key].name in self.fallback
         ]
-        return self._answer(asked, kept, reason, error=type(error).__name__ if error else "")
+        return self._answer(request, kept, reason, error=type(error).__name__ if error else "")
 
     def _answer(
         self,
-        asked: _Asked,
+        request: _Request,
         kept: Iterable[str],
         reason: Reason,
         ranking: Iterable[Ranked] = (),
         error: str = "",
     ) -> GateDecision:
         """Guards, memory and mode: what the harness gets."""
-        wanted = {*kept, *asked.guarded}
-        in_order = [key for key in asked.offered if key in wanted]
-        had = self.memory.widen(asked.conversation, in_order, asked.question, asked.explores)
-        offered = set(asked.offered)
+        wanted = {*kept, *request.guarded}
+        in_order = [key for key in request.offered if key in wanted]
+        had = self.memory.widen(request.conversation, in_order, request.question, request.explores)
+        offered = set(request.offered)
         names = tuple(key for key in had if key in offered)
         kept_now = set(names)
-        cut = tuple(key for key in asked.offered if key not in kept_now)
-        natives = asked.natives
+        cut = tuple(key for key in request.offered if key not in kept_now)
+        natives = request.natives
         if self.mode == "drop":
             tools = [natives[key] for key in names]
         elif self.mode == "defer" and any(_is_tool_search(natives[key]) for key in names):
             tools = [natives[key] for key in names] + [_deferred(natives[key]) for key in cut]
         else:
-            tools = [natives[key] for key in asked.offered]
-        refused = tuple(key for key in asked.tools if key not in offered)
-        return GateDecision(tools, names, cut, refused, reason, self.mode, asked.explores, tuple(ranking), error)
+            tools = [natives[key] for key in request.offered]
+        refused = tuple(key for key in request.tools if key not in offered)
+        return GateDecision(tools, names, cut, refused, reason, self.mode, request.explores, tuple(ranking), error)
 
-    def _told(self, decision: GateDecision) -> GateDecision:
+    def _reported(self, decision: GateDecision) -> GateDecision:
         with self._lock:
             self.counts[decision.reason] += 1
         with suppress(Exception):  # a broken exporter is no reason to fail
@@ -341,14 +348,14 @@ def _names(keep: Iterable[str]) -> set[str]:
         return set()
 
 
-def _aligned(asked: _Asked, scores: Scores) -> list[float]:
+def _aligned(request: _Request, scores: Scores) -> list[float]:
     """The harness's own scores, one for every candidate."""
     if isinstance(scores, Mapping):
-        return [scores[key] if key in scores else scores[asked.tools[key].name] for key in asked.candidates]
-    if not asked.candidates:
+        return [scores[key] if key in scores else scores[request.tools[key].name] for key in request.candidates]
+    if not request.candidates:
         return []
-    by_key = dict(zip(asked.tools, scores, strict=True))
-    return [by_key[key] for key in asked.candidates]
+    by_key = dict(zip(request.tools, scores, strict=True))
+    return [by_key[key] for key in request.candidates]
 
 
 def _says_nothing(scores: Sequence[float]) -> bool:

@@ -1,4 +1,4 @@
-"""What each conversation was given, so that later turns only widen it: a changing tool list breaks a cached prompt."""
+"""The tools of each conversation, so that later turns only widen them: a changing tool list breaks a cached prompt."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from threading import Lock
 from typing import NamedTuple
 
 
-class Given(NamedTuple):
+class Remembered(NamedTuple):
     """The tools a conversation has, in the order it got them, and the question that was decided last."""
 
     kept: tuple[str, ...]
@@ -21,29 +21,29 @@ class Memory:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self._given: OrderedDict[str, Given] = OrderedDict()
+        self._kept: OrderedDict[str, Remembered] = OrderedDict()
         self._lock = Lock()
 
     def __len__(self) -> int:
-        return len(self._given)
+        return len(self._kept)
 
-    def recall(self, conversation: str | None) -> Given | None:
+    def recall(self, conversation: str | None) -> Remembered | None:
         """What the conversation has, if it is remembered."""
         if conversation is None:
             return None
         with self._lock:
-            if conversation in self._given:
-                self._given.move_to_end(conversation)
-            return self._given.get(conversation)
+            if conversation in self._kept:
+                self._kept.move_to_end(conversation)
+            return self._kept.get(conversation)
 
     def widen(self, conversation: str | None, kept: Iterable[str], question: int, explored: bool) -> tuple[str, ...]:
         """Add tools to what the conversation has, at the end, and return all it has now."""
         if conversation is None:
             return tuple(kept)
         with self._lock:
-            before = self._given.pop(conversation, Given((), 0, False))
+            before = self._kept.pop(conversation, Remembered((), 0, False))
             now = tuple(dict.fromkeys((*before.kept, *kept)))
-            self._given[conversation] = Given(now, question, explored or before.explored)
-            while len(self._given) > self.size:
-                self._given.popitem(last=False)
+            self._kept[conversation] = Remembered(now, question, explored or before.explored)
+            while len(self._kept) > self.size:
+                self._kept.popitem(last=False)
             return now

@@ -1,12 +1,10 @@
-"""A decision as a picture: each ranked tool with its score and its price, the kept prices adding up. Plain SVG."""
+"""A decision as a picture: each ranked tool with its score and its priced cost, the kept costs adding up. Plain SVG."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from camdf.gate.decision import GateDecision, Ranked
+from typing import Protocol
 
 ROW, TOP, LABEL, SCORES, PRICES, MARGIN = 22, 58, 230, 150, 300, 16
 KEPT, CUT, INK, FAINT = "#0072B2", "#BBBBBB", "#222222", "#777777"
@@ -14,27 +12,43 @@ MOST_ROWS = 60
 """Longer rankings end in a line that counts the rest."""
 
 
-def waterfall(decision: GateDecision) -> str:
+class Row(Protocol):
+    """What is drawn of a ranked tool, as `camdf.gate.decision.Ranked` has it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def score(self) -> float: ...
+    @property
+    def priced_cost(self) -> float: ...
+    @property
+    def kept(self) -> bool: ...
+    @property
+    def why(self) -> str: ...
+
+
+def waterfall(title: str, ranking: Sequence[Row]) -> str:
     """The whole picture, for a browser or a notebook."""
-    shown = decision.ranking[:MOST_ROWS]
-    rest = len(decision.ranking) - len(shown)
+    shown = ranking[:MOST_ROWS]
+    rest = len(ranking) - len(shown)
+    kept, everything = (sum(r.priced_cost for r in ranking if r.kept or whole) for whole in (False, True))
     height = TOP + ROW * (len(shown) + 2 + bool(rest))
     width = MARGIN * 2 + LABEL + SCORES + PRICES + 190
-    total = _reach(decision)
+    total = max(_reach(ranking), kept)
     best = max((each.score for each in shown), default=0.0) or 1.0
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
         'font-family="sans-serif" font-size="12">',
         f'<rect width="{width}" height="{height}" fill="white"/>',
-        _text(MARGIN, 20, decision.explain().splitlines()[0], weight="bold"),
+        _text(MARGIN, 20, title, weight="bold"),
         _text(MARGIN + LABEL, 46, "score", FAINT),
-        _text(MARGIN + LABEL + SCORES + 10, 46, "price, in solved tasks; kept ones add up", FAINT),
+        _text(MARGIN + LABEL + SCORES + 10, 46, "priced cost, in solved tasks; kept ones add up", FAINT),
     ]
     spent = 0.0
     for row, each in enumerate(shown):
         y = TOP + ROW * row
         lines += _row(each, y, spent, total or 1.0, best)
-        spent += each.price if each.kept else 0.0
+        spent += each.priced_cost if each.kept else 0.0
     if rest:
         lines.append(_text(MARGIN, TOP + ROW * len(shown) + 14, f"and {rest} more", FAINT))
     y = TOP + ROW * (len(shown) + bool(rest))
@@ -42,17 +56,17 @@ def waterfall(decision: GateDecision) -> str:
     lines += [
         f'<line x1="{MARGIN}" x2="{width - MARGIN}" y1="{y + 2}" y2="{y + 2}" stroke="{FAINT}" stroke-width="0.7"/>',
         _text(MARGIN, y + 20, "kept together", weight="bold"),
-        f'<rect x="{start}" y="{y + 9}" width="{_length(decision.price, total or 1.0):.1f}" height="12" fill="{INK}"/>',
-        _text(start + PRICES + 8, y + 20, f"{decision.price:.4f} of {decision.price_of_all:.4f}", weight="bold"),
+        f'<rect x="{start}" y="{y + 9}" width="{_length(kept, total or 1.0):.1f}" height="12" fill="{INK}"/>',
+        _text(start + PRICES + 8, y + 20, f"{kept:.4f} of {everything:.4f}", weight="bold"),
         "</svg>",
     ]
     return "\n".join(lines)
 
 
-def _row(each: Ranked, y: int, spent: float, total: float, best: float) -> list[str]:
+def _row(each: Row, y: int, spent: float, total: float, best: float) -> list[str]:
     colour = KEPT if each.kept else CUT
     start = MARGIN + LABEL + SCORES + 10 + _length(spent, total)
-    length = max(_length(each.price, total), 1.5)
+    length = max(_length(each.priced_cost, total), 1.5)
     fill = colour if each.kept else "none"
     name = each.name if len(each.name) <= 32 else f"{each.name[:31]}…"
     bar = (SCORES - 50) * each.score / best
@@ -64,23 +78,23 @@ def _row(each: Ranked, y: int, spent: float, total: float, best: float) -> list[
         _text(
             MARGIN + LABEL + SCORES + PRICES + 18,
             y + 14,
-            f"{each.price:.4f}  {'kept' if each.kept else 'cut'}, {each.why}",
+            f"{each.priced_cost:.4f}  {'kept' if each.kept else 'cut'}, {each.why}",
             INK if each.kept else FAINT,
         ),
     ]
 
 
-def _reach(decision: GateDecision) -> float:
+def _reach(ranking: Sequence[Row]) -> float:
     """Where the rightmost bar ends: a cut tool is drawn where it would have been added."""
     spent, reach = 0.0, 0.0
-    for each in decision.ranking:
-        reach = max(reach, spent + each.price)
-        spent += each.price if each.kept else 0.0
-    return max(reach, decision.price)
+    for each in ranking:
+        reach = max(reach, spent + each.priced_cost)
+        spent += each.priced_cost if each.kept else 0.0
+    return reach
 
 
-def _length(price: float, total: float) -> float:
-    return PRICES * price / total
+def _length(cost: float, total: float) -> float:
+    return PRICES * cost / total
 
 
 def _text(x: float, y: float, text: str, fill: str = INK, weight: str = "normal") -> str:

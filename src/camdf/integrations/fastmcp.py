@@ -1,4 +1,4 @@
-"""FastMCP: the tools of a server, or of a gateway in front of many, by what the client's task deserves.
+"""FastMCP: a server, or a gateway in front of many, lists only the tools that are worth it for the client's task.
 
     gateway.add_transform(Authorised(gate))  # what the gate refuses is neither listed nor run
     gateway.add_middleware(ToolGate(gate))   # a listing with a task in its `_meta` holds the tools worth it
@@ -14,15 +14,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from camdf.errors import needs
 from camdf.gate import Gate
-from camdf.policies.linear import MissingExtraError
 
-try:
+with needs("fastmcp"):
     from fastmcp.server.middleware import Middleware
     from fastmcp.server.transforms import Transform
     from fastmcp.server.transforms.search import BM25SearchTransform
-except ImportError as error:
-    raise MissingExtraError("The gateway needs FastMCP 3.1. Install it with: pip install 'camdf[fastmcp]'") from error
 
 
 class ToolGate(Middleware):

@@ -13,17 +13,13 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 from uuid import uuid4
 
+from camdf.errors import needs
 from camdf.gate import Gate
-from camdf.policies.linear import MissingExtraError
 from camdf.tools import forced_tools
 
-try:
+with needs("langchain"):
     from langchain.agents.middleware.types import AgentMiddleware, AgentState, PrivateStateAttr
     from langchain_core.messages import HumanMessage
-except ImportError as error:
-    raise MissingExtraError(
-        "The middleware needs LangChain 1. Install it with: pip install 'camdf[langchain]'"
-    ) from error
 
 HANDOFF = "__handoff_destination"
 """What langgraph-supervisor and langgraph-swarm write into the metadata of a tool that hands over to another agent."""

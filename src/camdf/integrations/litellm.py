@@ -16,14 +16,12 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
+from camdf.errors import needs
 from camdf.gate import Gate
-from camdf.policies.linear import MissingExtraError
 from camdf.tools import called_tools, forced_tools, last_user_text, view
 
-try:
+with needs("litellm"):
     from litellm.integrations.custom_logger import CustomLogger
-except ImportError as error:
-    raise MissingExtraError("The hook needs LiteLLM. Install it with: pip install 'camdf[litellm]'") from error
 
 
 class ToolGate(CustomLogger):

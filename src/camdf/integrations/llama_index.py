@@ -13,16 +13,14 @@ from collections.abc import Iterable
 from typing import Any
 from uuid import uuid4
 
+from camdf.errors import needs
 from camdf.gate import Gate
-from camdf.policies.linear import MissingExtraError
 from camdf.tools import view
 
-try:
+with needs("llama-index"):
     from llama_index.core.objects import ObjectRetriever
     from llama_index.core.schema import QueryBundle
     from llama_index.core.workflow import Context
-except ImportError as error:
-    raise MissingExtraError("Install LlamaIndex 0.14 with: pip install 'camdf[llama-index]'") from error
 
 
 class ToolGate(ObjectRetriever):
@@ -52,8 +50,8 @@ class ToolGate(ObjectRetriever):
         nodes = await self.retriever.aretrieve(query)
         for each in self.node_postprocessors:
             nodes = await each.apostprocess_nodes(nodes, query_bundle=query)
-        given = self.gate.memory.recall(conversation)
-        found = self._candidates(nodes, [*(given.kept if given else ()), *called])
+        remembered = self.gate.memory.recall(conversation)
+        found = self._candidates(nodes, [*(remembered.kept if remembered else ()), *called])
         return (await self.gate.adecide(task, **found, conversation=conversation, keep=called)).tools
 
     def _candidates(self, nodes: Iterable[Any], had: Iterable[str] = ()) -> dict[str, Any]:

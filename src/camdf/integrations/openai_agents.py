@@ -16,16 +16,12 @@ from typing import Any, TypeVar
 from uuid import uuid4
 from weakref import WeakKeyDictionary, WeakSet
 
+from camdf.errors import needs
 from camdf.gate import Gate
-from camdf.policies.linear import MissingExtraError
 from camdf.tools import called_tools, last_user_text, view
 
-try:
+with needs("openai-agents"):
     from agents import Agent, get_current_trace
-except ImportError as error:
-    raise MissingExtraError(
-        "A gated agent needs OpenAI Agents. Install it with: pip install 'camdf[openai-agents]'"
-    ) from error
 
 AnAgent = TypeVar("AnAgent", bound=Agent)
 
@@ -33,7 +29,7 @@ AnAgent = TypeVar("AnAgent", bound=Agent)
 def gated(agent: AnAgent, gate: Gate) -> AnAgent:
     """A copy of the agent that has, in each run, the tools that `gate` keeps, in its order.
 
-    Handoffs are no tools here and stay as they are; so do tools that the provider runs itself. Kept are tools that the
+    Handoffs are no tools here and are left alone; so are tools that the provider runs itself. Kept are tools that the
     history has called, a forced `tool_choice`, tools that end the run and deferred ones, which cost nothing until a
     search finds them. The agent does not have a cut tool: a call to it raises ModelBehaviorError, unless the run has
     `RunConfig(tool_not_found_behavior="return_error_to_model")`. Clones of the copy are gated too.

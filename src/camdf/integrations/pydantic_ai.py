@@ -13,16 +13,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from camdf.errors import needs
 from camdf.gate import Gate
-from camdf.policies.linear import MissingExtraError
 
-try:
+with needs("pydantic-ai"):
     from pydantic_ai.capabilities import AbstractCapability
     from pydantic_ai.messages import ToolCallPart, UserPromptPart
-except ImportError as error:
-    raise MissingExtraError(
-        "The capability needs pydantic-ai 2. Install it with: pip install 'camdf[pydantic-ai]'"
-    ) from error
 
 
 @dataclass

@@ -1,1 +1,1 @@
-"""Traces to labels: spans of any tracer in one table, tasks from spans, and whether the labels can be trusted."""
+"""Traces to logged tasks: spans of any tracer in one table, tasks mined from them, and an audit of their labels."""

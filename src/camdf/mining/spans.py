@@ -1,16 +1,17 @@
 """The span table: the one schema that every reader writes and every engine mines.
 
 A span is one step of an agent, as tracers record it. A reader of a trace format turns its records into `Span` values;
-from there on nothing knows which tracer they came from. As a table, one row a span, it is Parquet with the columns of
-`COLUMNS`, so that one machine and a cluster read the same files.
+after that nothing depends on the tracer. As a table, one row a span, it is Parquet with the columns of `SPAN_COLUMNS`,
+so that one machine and a cluster read the same files.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from camdf.policies.linear import MissingExtraError
+from camdf.errors import require
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,7 +33,7 @@ class Span:
     """The tool of a tool span, the agent of an agent span, the model of a model span."""
 
     conversation: str = ""
-    """What several runs share: a thread, a session."""
+    """The thread or session that several runs share."""
 
     start: int | None = None
     """Nanoseconds since 1970, as `end`."""
@@ -42,7 +43,7 @@ class Span:
     """The type of the error where the step failed."""
 
     text: str = ""
-    """The task, where the tracer records messages: what the user asked last."""
+    """The task, where the tracer records messages: the user's last request."""
 
     offered: tuple[str, ...] = ()
     """model: the tools of the request, in their order."""
@@ -51,24 +52,24 @@ class Span:
     """model: the tools that its answer calls."""
 
     call_id: str = ""
-    """tool: which call of the model's this executes, so that retries of one call can be told from two calls."""
+    """tool: which of the model's calls it executes. Retries of one call share it; two calls do not."""
 
     ranked: tuple[str, ...] = ()
     """The candidates of a gate's decision, best first, from the `camdf.decision` event; with `scores`."""
 
     scores: tuple[float, ...] = ()
     explored: bool | None = None
-    """Whether the gate let this task see every tool."""
+    """Whether the gate showed every tool to this task."""
 
     success: bool | None = None
-    """agent: the outcome, where an evaluation or feedback says it."""
+    """agent: the outcome, where an evaluation or feedback names one."""
 
     input_tokens: int | None = None
     cached_tokens: int | None = None
     output_tokens: int | None = None
 
 
-COLUMNS: dict[str, str] = {
+SPAN_COLUMNS: dict[str, str] = {
     "trace_id": "text",
     "span_id": "text",
     "parent_id": "text",
@@ -90,12 +91,12 @@ COLUMNS: dict[str, str] = {
     "cached_tokens": "whole",
     "output_tokens": "whole",
 }
-"""The fields of Span as columns: text, texts, whole (64 bits), numbers (64-bit floats), truth."""
+"""The fields of Span as columns. A column holds text, texts, whole (64 bits), numbers (64-bit floats) or truth."""
 
 
-def arrow_schema() -> pa.Schema:
-    """The table's schema for Parquet."""
-    arrow = _pyarrow()
+def arrow_schema(columns: Mapping[str, str] = SPAN_COLUMNS) -> pa.Schema:
+    """The schema of such columns in Parquet and Arrow: that of the span table by default."""
+    arrow = require("pyarrow", "mining")
     types = {
         "text": arrow.string(),
         "texts": arrow.list_(arrow.string()),
@@ -103,18 +104,22 @@ def arrow_schema() -> pa.Schema:
         "numbers": arrow.list_(arrow.float64()),
         "truth": arrow.bool_(),
     }
-    return arrow.schema([(name, types[kind]) for name, kind in COLUMNS.items()])
+    return arrow.schema([(name, types[kind]) for name, kind in columns.items()])
 
 
 def arrow_table(spans: list[Span]) -> pa.Table:
     """Some spans as an Arrow table."""
     columns = {field.name: [getattr(span, field.name) for span in spans] for field in fields(Span)}
-    return _pyarrow().table(columns, schema=arrow_schema())
+    return require("pyarrow", "mining").table(columns, schema=arrow_schema())
 
 
-def _pyarrow() -> Any:
-    try:
-        import pyarrow
-    except ImportError as error:
-        raise MissingExtraError("Span tables are Parquet. Install: pip install 'camdf[mining]'") from error
-    return pyarrow
+def polars_types() -> dict[str, Any]:
+    """The type that Polars has for each sort of column."""
+    polars = require("polars", "mining")
+    return {
+        "text": polars.String,
+        "texts": polars.List(polars.String),
+        "whole": polars.Int64,
+        "numbers": polars.List(polars.Float64),
+        "truth": polars.Boolean,
+    }

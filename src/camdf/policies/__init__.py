@@ -1,1 +1,1 @@
-"""Every policy of the paper, and the document that a fitted one becomes."""
+"""Every policy, the registry of their names, and the document that a fitted one becomes."""

@@ -7,21 +7,19 @@ most 1 MB, with at most 1,000 brackets; reading one never executes anything and 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable
+from contextlib import suppress
 from os import PathLike
 from typing import Any, NoReturn
 
 from camdf._version import __version__
 from camdf.core.payoff import VALUES, Payoff
+from camdf.errors import ArtifactError, NotFittedError
 from camdf.policies import fields
-from camdf.policies.base import FittedPolicy, NotFittedError, Policy
-from camdf.policies.by_depth import ExpectedPayoffByDepth
-from camdf.policies.by_set import ExpectedPayoffBySet
-from camdf.policies.camdf import CAMDF, AggregateOnlyDF, CAMDFLite, GapRegression
+from camdf.policies.base import FittedPolicy, Policy
 from camdf.policies.fields import Field
-from camdf.policies.predicates import LargestGap, PlugIn, ScoreAtLeast, ScoreMass
-from camdf.policies.simple import AcquireAll, ConstantSet, FixedK, KeywordRule, ScorePerCostThreshold, ScoreThreshold
-from camdf.policies.sufficiency import PredictThenThreshold, ResidualCorrected
+from camdf.policies.registry import LIBRARY, by_kind
 from camdf.policies.training import Training
 
 SCHEMA = 1
@@ -32,38 +30,25 @@ MOST_BRACKETS = 1000
 """Of [ and {, those in names included. Counted before anything is parsed, because the parser descends into nested lists
 on the C stack, which overflows and ends the process wherever a program has raised the recursion limit."""
 
-LIBRARY: tuple[type[Policy], ...] = (
-    AcquireAll,
-    AggregateOnlyDF,
-    CAMDF,
-    CAMDFLite,
-    ConstantSet,
-    ExpectedPayoffByDepth,
-    ExpectedPayoffBySet,
-    FixedK,
-    GapRegression,
-    KeywordRule,
-    LargestGap,
-    PlugIn,
-    PredictThenThreshold,
-    ResidualCorrected,
-    ScoreAtLeast,
-    ScoreMass,
-    ScorePerCostThreshold,
-    ScoreThreshold,
-)
-"""Every policy of this package; pass `(*LIBRARY, MyPolicy)` to `load` to read one of your own."""
-
-
-class ArtifactError(ValueError):
-    """A file is not a policy that may be used. The message says what is wrong and what to do."""
-
 
 def save(policy: Policy, path: str | PathLike[str], training: Training | None = None) -> None:
-    """Write a policy, and what is known of its training, as one JSON document."""
-    text = to_json(policy, training)
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
+    """Write a policy, and what is known of its training, as one JSON document.
+
+    The file is written beside its place and moved there whole, so that whoever reads it meanwhile, or after a power
+    cut, finds the old policy or the new one and never a part of either.
+    """
+    text, place = to_json(policy, training), os.fspath(path)
+    beside = f"{place}.{os.urandom(6).hex()}.part"  # of its own, whoever else saves here at the same time
+    try:
+        with open(beside, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, place)
+    except BaseException:
+        with suppress(OSError):
+            os.remove(beside)
+        raise
 
 
 def load(path: str | PathLike[str], policies: Iterable[type[Policy]] = LIBRARY) -> Policy:
@@ -117,11 +102,12 @@ def from_json(content: bytes, policies: Iterable[type[Policy]] = LIBRARY) -> Pol
     """The policy in a document, or an ArtifactError; nothing else is ever raised."""
     document = _parsed(content)
     _check_envelope(document)
-    kinds = {each.kind: each for each in policies if each.kind}
+    kinds = by_kind(policies)
     if document["kind"] not in kinds:
+        known = sorted({each.kind for each in kinds.values()})
         _refuse(
             f"it holds a policy of the unknown kind {document['kind'][:80]!r}",
-            f"Known kinds: {sorted(kinds)}. Upgrade camdf, or pass your own class to load.",
+            f"Known kinds: {known}. Upgrade camdf, or pass your own class to load.",
         )
     try:
         return _policy(kinds[document["kind"]], document)

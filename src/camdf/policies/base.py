@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Self
+from inspect import Parameter, signature
+from typing import Any, ClassVar, Literal, Self, TypeAlias
+
+import numpy as np
 
 from camdf.core.decisions import Decisions
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import LoggedTasks, Rankings
+from camdf.errors import NotFittedError, UsageError
 from camdf.policies.fields import Field
 from camdf.policies.training import Training
 
-
-class NotFittedError(RuntimeError):
-    """A policy that learns was asked to decide before `fit`."""
+Serves: TypeAlias = Literal["anything", "a value", "a payoff"]
 
 
 class Policy(ABC):
@@ -23,12 +25,15 @@ class Policy(ABC):
     in an underscore, and returns itself; constructors only store. `camdf.checks.check_policy` says whether it keeps
     the promises that the rest of the library relies on.
 
-    `kind` and `fields` let `camdf.save` write it: the name of the kind, and how to check each attribute when it is
-    read back.
+    `kind` and `fields` let `camdf.save` write it: the policy's name, and what each attribute may be. A constructor that
+    stores its arguments by `store` refuses there what `load` would refuse later.
     """
 
     training_: Training | None = None
     """What a loaded policy was fitted on, where the file says so."""
+
+    fitted_for: ClassVar[Serves] = "anything"
+    """What one fit serves: any payoff and prices, one value at any prices, or one payoff at the prices it saw."""
 
     kind: ClassVar[str] = ""
     fields: ClassVar[dict[str, Field]] = {}
@@ -44,14 +49,40 @@ class Policy(ABC):
     def verify(self) -> None:
         """Raise ValueError where attributes read from a file contradict each other."""
 
+    def store(self, **settings: Any) -> None:
+        """Keep the arguments of a constructor, each checked by its field; UsageError where one makes no sense."""
+        for name, value in settings.items():
+            plain = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+            try:
+                good = self.fields[name].read(list(plain) if isinstance(plain, tuple) else plain)
+            except ValueError as error:
+                requirement = str(error).partition(", not ")[0]
+                raise UsageError(
+                    f"The {name!r} of {type(self).__name__} {requirement}. Got {value!r} instead."
+                ) from None
+            # A tuple or a number stays the very object that it is: scikit-learn's clone asks for that.
+            self.__dict__[name] = good if isinstance(value, list | np.ndarray) else value
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The settings by name, as scikit-learn's `clone` reads them; `deep` is part of its protocol."""
+        return {name: getattr(self, name) for name in _settings(type(self))}
+
     def __repr__(self) -> str:
-        settings = ", ".join(f"{name}={value!r}" for name, value in vars(self).items() if not name.endswith("_"))
-        return f"{type(self).__name__}({settings})"
+        held = vars(self)  # a policy of your own that keeps an argument under another name prints without it
+        known = {name: each.default for name, each in _settings(type(self)).items() if name in held}
+        told = (f"{name}={held[name]!r}" for name, default in known.items() if held[name] != default)
+        return f"{type(self).__name__}({', '.join(told)})"
+
+
+def _settings(kind: type[Policy]) -> dict[str, Parameter]:
+    """The arguments of a policy's constructor."""
+    return {name: each for name, each in signature(kind).parameters.items() if each.kind is not Parameter.VAR_KEYWORD}
 
 
 class FittedPolicy(Policy):
     """A policy that must be fitted, and then decides under the payoff it was fitted for and no other."""
 
+    fitted_for: ClassVar[Serves] = "a payoff"
     payoff_: Payoff
 
     def learned(self, name: str, payoff: Payoff) -> Any:
@@ -62,5 +93,5 @@ class FittedPolicy(Policy):
                 f"This {type(self).__name__} has not been fitted. Call fit(logged, payoff), or load a saved policy."
             )
         if fitted is not payoff and fitted != payoff:
-            raise ValueError(f"This {type(self).__name__} was fitted for {fitted}. Refit it to decide under {payoff}.")
+            raise UsageError(f"This {type(self).__name__} was fitted for {fitted}. Refit it to decide under {payoff}.")
         return self.__dict__[name]

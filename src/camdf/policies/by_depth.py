@@ -9,12 +9,15 @@ import numpy as np
 
 from camdf.core.decisions import Decisions
 from camdf.core.features import COST_FREE
-from camdf.core.payoff import Payoff
-from camdf.core.rankings import Bools, Floats, LoggedTasks, Rankings
+from camdf.core.payoff import Payoff, ValueFunction
+from camdf.core.probability import sigmoid
+from camdf.core.rankings import Bools, Floats, LoggedTasks, Rankings, pieces
+from camdf.core.sets import leaving_cuts
+from camdf.core.sums import before_each
+from camdf.errors import UsageError
+from camdf.models.linear import LinearModel, fit_logistic
 from camdf.policies import fields
 from camdf.policies.base import FittedPolicy
-from camdf.policies.linear import LinearModel, fit_logistic, model_field, sigmoid
-from camdf.policies.stopping import STATES_AT_ONCE
 
 
 class ExpectedPayoffByDepth(FittedPolicy):
@@ -36,20 +39,22 @@ class ExpectedPayoffByDepth(FittedPolicy):
     `gain_` where all tasks share one catalogue of at most 64 tools.
     """
 
-    kind = "by-depth"
+    fitted_for = "a value"
+    kind = "expected-payoff-by-depth"
     fields = {
-        "columns": fields.names,
+        "columns": fields.columns,
         "identity": fields.flag,
-        "gain_": model_field,
-        "whole_": model_field,
+        "gain_": fields.linear_model,
+        "whole_": fields.linear_model,
     }
+    columns: tuple[str, ...]
+    identity: bool
 
     def __init__(self, columns: Sequence[str] = COST_FREE, *, identity: bool = True) -> None:
-        self.columns = tuple(columns)
-        self.identity = identity
+        self.store(columns=columns, identity=identity)
+        _check_cost_free(self.columns)
 
     def fit(self, logged: LoggedTasks, payoff: Payoff, validation: LoggedTasks | None = None) -> Self:
-        _check_cost_free(self.columns)
         rankings = logged.rankings
         tools = rankings.catalogue if self.identity and rankings.shares_catalogue else ()
         worth = payoff.worth_by_depth(logged)
@@ -74,12 +79,8 @@ class ExpectedPayoffByDepth(FittedPolicy):
     def decide(self, rankings: Rankings, payoff: Payoff) -> Decisions:
         """The evidence is each prefix's expected payoff less that of acquiring nothing, by its last candidate."""
         self.learned("payoff_", payoff)
-        if rankings.scores.size <= STATES_AT_ONCE:
-            net = self._net(rankings, payoff)
-        else:
-            rows = max(1, STATES_AT_ONCE // rankings.width)
-            pieces = (rankings.take(slice(start, start + rows)) for start in range(0, len(rankings), rows))
-            net = np.concatenate([self._net(piece, payoff) for piece in pieces])
+        parts = [rankings.take(piece) for piece in pieces(rankings)]
+        net = np.concatenate([self._net(part, payoff) for part in parts])
         return Decisions.prefix(rankings, net.argmax(axis=1), net[:, 1:])
 
     def _net(self, rankings: Rankings, payoff: Payoff) -> Floats:
@@ -88,11 +89,15 @@ class ExpectedPayoffByDepth(FittedPolicy):
         net[:, 1:] -= payoff.cost_pressure * np.cumsum(rankings.costs, axis=1)
         return net
 
+    def leaving_pressures(self, rankings: Rankings, value: str | ValueFunction) -> Floats:
+        """(n, m): the cost pressure at which each candidate leaves, as `camdf.policies.pressure` needs it."""
+        return leaving_cuts(self.expected_gain(rankings), before_each(rankings.costs), rankings.lengths)
+
     def learned(self, name: str, payoff: Payoff) -> Any:
         """A learned attribute, once the policy is known to be fitted, and for this value, at whatever pressure."""
         fitted = self.__dict__.get("payoff_")
         if fitted is not None and fitted.value != payoff.value:
-            raise ValueError(
+            raise UsageError(
                 f"This {type(self).__name__} was fitted for the value {fitted.value!r}, which may be decided at any "
                 f"cost pressure. Refit it to decide under the value {payoff.value!r}."
             )
@@ -109,7 +114,7 @@ class ExpectedPayoffByDepth(FittedPolicy):
 def _check_cost_free(columns: tuple[str, ...]) -> None:
     priced = [name for name in columns if name not in COST_FREE]
     if priced:
-        raise ValueError(
+        raise UsageError(
             f"The 'columns' of ExpectedPayoffByDepth must be among COST_FREE, so that one fit serves every price. "
             f"Got {priced[0][:40]!r} instead."
         )

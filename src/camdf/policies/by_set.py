@@ -7,22 +7,24 @@ from typing import Self
 import numpy as np
 
 from camdf.core.decisions import Decisions
-from camdf.core.payoff import Payoff, before_each
+from camdf.core.payoff import Payoff, ValueFunction
 from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks, Rankings, joined
-from camdf.core.sets import expected_shares, sufficiency_by_cut, value_order
+from camdf.core.sets import expected_shares, leaving_cuts, sufficiency_by_cut, value_order
+from camdf.core.sums import before_each
+from camdf.errors import NotFittedError, UsageError
+from camdf.models.label_noise import noise_of
+from camdf.models.membership import HeldOut, MembershipModel, fit_membership
 from camdf.policies import fields
-from camdf.policies.base import NotFittedError, Policy
-from camdf.policies.label_noise import noise_of
-from camdf.policies.membership import HeldOut, MembershipModel, fit_membership, model_field
+from camdf.policies.base import Policy
 
 FEWEST_TASKS = 15
-"""Fewer are taken as they are labelled: what a model does not know yet would pass for noise."""
+"""With fewer tasks, labels are trusted: what a model does not know yet would look like noise."""
 
 MOST_NOISE = 0.4
 """A larger estimate is taken as this one: at a half, labels say nothing and nothing can be corrected."""
 
 LEAST = 1e-4
-"""Corrected probabilities stay so far from 0 and 1."""
+"""Corrected probabilities stay this far from 0 and 1."""
 
 
 class ExpectedPayoffBySet(Policy):
@@ -35,22 +37,23 @@ class ExpectedPayoffBySet(Policy):
     Labels of which a share e is flipped at random turn the probability p that a tool is required into e + (1 - 2e) p,
     for every tool, so that no set seems to suffice. The fit estimates e (`estimate_label_noise`) and decisions rest on
     (learned - e) / (1 - 2e). A hard task looks like a wrong label, so clean labels are corrected a little too much;
-    where they are known to be clean, `trust_labels` takes them as they are.
+    where they are known to be clean, `trust_labels` switches the correction off.
     """
 
-    kind = "by-set"
+    kind = "expected-payoff-by-set"
     fields = {
         "identity": fields.flag,
         "trust_labels": fields.flag,
-        "model_": model_field,
+        "model_": fields.membership_model,
         "label_noise_": fields.number,
     }
+    identity: bool
+    trust_labels: bool
     model_: MembershipModel
     label_noise_: float = 0.0
 
     def __init__(self, identity: bool = True, *, trust_labels: bool = False) -> None:
-        self.identity = identity
-        self.trust_labels = trust_labels
+        self.store(identity=identity, trust_labels=trust_labels)
 
     def fit(self, logged: LoggedTasks, payoff: Payoff, validation: LoggedTasks | None = None) -> Self:
         self.learn(logged if validation is None else joined(logged, validation))
@@ -89,13 +92,24 @@ class ExpectedPayoffBySet(Policy):
         if payoff.value == "partial":
             share = expected_shares(probability, rankings.listed, self.model_.missing)
             return (share >= payoff.cost_pressure * rankings.costs) & rankings.listed
-        raise ValueError("ExpectedPayoffBySet knows the values 'exact' and 'partial'. Use CAMDF for one of your own.")
+        raise UsageError("ExpectedPayoffBySet knows the values 'exact' and 'partial'. Use CAMDF for one of your own.")
 
     def cuts(self, rankings: Rankings, probability: Floats, holds: Floats) -> tuple[Ints, Floats, Floats]:
         """The order of the exact payoff (n, m); each cut's chance to suffice and its cost (n, m + 1)."""
         order, log_not = value_order(probability, rankings.costs, rankings.listed)
         chance = self.model_.calibrated(sufficiency_by_cut(log_not)) * holds[:, None]
         return order, chance, before_each(rankings.costs[np.arange(len(rankings))[:, None], order])
+
+    def leaving_pressures(self, rankings: Rankings, value: str | ValueFunction) -> Floats:
+        """(n, m): the cost pressure at which each candidate leaves, as `camdf.policies.pressure` needs it."""
+        probability, holds = self.probabilities(rankings)
+        if value == "partial":
+            share = expected_shares(probability, rankings.listed, self.model_.missing)
+            return np.where(rankings.listed, share / np.where(rankings.listed, rankings.costs, 1.0), 0.0)
+        order, chance, cost = self.cuts(rankings, probability, holds)
+        leaving = np.zeros(rankings.scores.shape)
+        np.put_along_axis(leaving, order, leaving_cuts(chance, cost, rankings.lengths), axis=1)
+        return leaving
 
     def _exact(self, rankings: Rankings, payoff: Payoff, probability: Floats, holds: Floats) -> Bools:
         order, chance, cost = self.cuts(rankings, probability, holds)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from functools import partial
+from typing import Literal, Self
 
 import numpy as np
 
@@ -11,12 +12,14 @@ from camdf.core.features import AGGREGATES, FULL, LITE
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import Bools, Floats, LoggedTasks, Rankings
 from camdf.core.stopping import Targets, hindsight_targets, on_policy_targets, realised
+from camdf.errors import UsageError
+from camdf.models.linear import LinearModel, fit_logistic, fit_ridge, state_matrix
+from camdf.models.newton import Total, fit_in_passes
 from camdf.policies import fields
-from camdf.policies.linear import LinearModel, fit_logistic, fit_ridge, state_matrix
 from camdf.policies.stopping import StoppingPolicy
 
 MOST_ROUNDS = 10
-"""An on-policy fit refits at most so often after the first: by then it has mostly settled, or goes round in circles."""
+"""How often an on-policy fit refits at most after the first: by then it has mostly settled, or it cycles."""
 
 
 class CAMDF(StoppingPolicy):
@@ -43,6 +46,8 @@ class CAMDF(StoppingPolicy):
         "weights": fields.choice("regret", "uniform"),
         "target": fields.choice("hindsight", "on-policy"),
     }
+    weights: Literal["regret", "uniform"]
+    target: Literal["hindsight", "on-policy"]
 
     def __init__(
         self,
@@ -56,14 +61,11 @@ class CAMDF(StoppingPolicy):
         grid: Sequence[float] | None = None,
     ) -> None:
         super().__init__(columns, identity=identity, cost_blind=cost_blind, threshold=threshold, grid=grid)
-        self.weights = weights
-        self.target = target
+        self.store(weights=weights, target=target)
 
     def learn(self, logged: LoggedTasks, seen: Rankings, payoff: Payoff, tools: tuple[str, ...]) -> LinearModel:
         if self.target == "hindsight":
             return self._classifier(hindsight_targets(logged, payoff), seen, payoff, tools)
-        if self.target != "on-policy":
-            raise ValueError(f"The 'target' of CAMDF must be 'hindsight' or 'on-policy'. Got {self.target!r} instead.")
         rounds = list(self._rounds(logged, seen, payoff, tools))
         return max(reversed(rounds), key=lambda each: each[0])[1]
 
@@ -72,8 +74,35 @@ class CAMDF(StoppingPolicy):
         weights = targets.weight if self.weights == "regret" else None
         return fit_logistic(seen, payoff, self.columns, tools, targets.state, labels, weights)
 
+    @property
+    def fits_in_passes(self) -> bool:
+        """Whether the policy can be fitted by `fit_in_passes`: the target in hindsight, the threshold fixed."""
+        return self.target == "hindsight" and self.threshold is not None
+
+    def fit_in_passes(
+        self, total: Total, payoff: Payoff, tools: tuple[str, ...] = (), start: LinearModel | None = None
+    ) -> Self:
+        """Fit on all tasks behind `total`, wherever they are, by Newton's method (`camdf.models.newton`).
+
+        `tools` is the catalogue that every task lists, or () where there is none (`Rankings.shares_catalogue`). `start`
+        is a model of the same columns to begin from, such as a fit on a sample: it changes how many passes there are,
+        and nothing else. The target must be in hindsight and the threshold fixed: other fits need all tasks in one
+        place.
+        """
+        if not self.fits_in_passes or self.threshold is None:
+            raise UsageError(f"A fit in passes needs target='hindsight' and a fixed threshold. Got {self} instead.")
+        tools = tools if self.identity else ()
+        rows_of = partial(self.state_rows, payoff=payoff, tools=tools)
+        self.model_ = fit_in_passes(rows_of, total, self.columns, tools, start)
+        self.payoff_, self.cutoff_ = payoff, self.cutoff(self.threshold, payoff)
+        return self
+
     def state_rows(self, logged: LoggedTasks, payoff: Payoff, tools: tuple[str, ...]) -> tuple[Floats, Bools, Floats]:
-        """Every state of some tasks as a row of the hindsight fit: (states, columns + tools), labels and weights."""
+        """Every state of some tasks as a row of the hindsight fit: (states, columns + tools), labels and weights.
+
+        `_classifier` makes the same choices for a fit in one place. The two stand apart because liblinear's last digits
+        depend on how its matrix lies in memory, and stored figures on those digits.
+        """
         targets = hindsight_targets(logged, payoff)
         matrix = state_matrix(self._seen(logged.rankings), payoff, self.columns, tools, targets.state)
         labels, weights = targets.stop[targets.state], targets.weight[targets.state]
@@ -164,6 +193,11 @@ class GapRegression(StoppingPolicy):
     """Regress the gap itself and stop where the prediction is not negative: the paper's objective ablation."""
 
     kind = "gap-regression"
+    fields = {
+        **StoppingPolicy.fields,
+        "threshold": fields.optional(fields.number),
+        "grid": fields.optional(fields.numbers),
+    }
 
     def __init__(
         self,

@@ -1,12 +1,12 @@
-"""For the first day, without one label of one's own: the default policy, learned from other people's tasks.
+"""The first day, without any labels of your own: the default policy, learned from the tasks that ship.
 
-It is `ExpectedPayoffBySet` with a membership model that knows no tool. There are two, by what a score is. Asked how
-likely a tool is to be needed, a language model gives a probability, up to a shift and a scale of its logit, and what
-else the list shows only misleads in another domain. A similarity (embeddings, BM25) means little by itself, and is read
-with its rank and the shape of its list.
+It is `ExpectedPayoffBySet` with a membership model that knows no tool. There are two, because scores come in two kinds.
+A language model that rates how likely a tool is to be needed gives a probability, up to a shift and a scale of its
+logit; anything else that such a list shows misleads in another domain. A similarity (embeddings, BM25) means little by
+itself, so it is read together with its rank and the shape of its list.
 
-`camdf.lab.past.cold_start` leaves out every domain in turn and sets it beside the constants that people run today.
-What it cannot know is how many tools the tasks of a new domain require; a few labels tell, so fit as soon as there are.
+`camdf.lab.beyond.cold_start` leaves out every domain in turn and sets it beside the constants that people run today.
+It cannot know how many tools the tasks of a new domain require. A few labels tell, so fit as soon as you have some.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from camdf.core.candidates import CANDIDATE_COLUMNS, candidate_features, history, logit
+from camdf.core.candidates import CANDIDATE_COLUMNS, candidate_features, history
+from camdf.core.probability import logit, unscaled
 from camdf.core.rankings import Bools, Floats, LoggedTasks
+from camdf.errors import UsageError
+from camdf.models.linear import scikit_learn
+from camdf.models.membership import LIST_COLUMNS, MembershipModel
+from camdf.policies.artifact import from_json
 from camdf.policies.by_set import ExpectedPayoffBySet
-from camdf.policies.linear import scikit_learn
-from camdf.policies.membership import LIST_COLUMNS, MembershipModel
 
 COLUMNS = {"similarity": tuple(CANDIDATE_COLUMNS), "probability": ("score_logit",)}
 """What is read of a candidate, by what its score is."""
@@ -43,9 +46,7 @@ def cold_start(scores: str = "similarity") -> ExpectedPayoffBySet:
     ['search']
     """
     if scores not in COLUMNS:
-        raise ValueError(f"The 'scores' of cold_start must be one of {', '.join(COLUMNS)}. Got {scores!r} instead.")
-    from camdf.policies.artifact import from_json  # it imports every policy
-
+        raise UsageError(f"The 'scores' of cold_start must be one of {', '.join(COLUMNS)}. Got {scores!r} instead.")
     policy = from_json((files("camdf.policies") / ARTIFACT.format(scores)).read_bytes(), (ExpectedPayoffBySet,))
     assert isinstance(policy, ExpectedPayoffBySet)
     return policy
@@ -93,5 +94,5 @@ def _logistic(matrix: Floats, labels: Bools, weights: Floats) -> tuple[Floats, f
     model = linear_model.LogisticRegression(C=STRENGTH, solver="newton-cholesky", tol=1e-9)
     model.fit((matrix[:, varies] - mean[varies]) / spread[varies], labels, sample_weight=weights)
     raw = np.zeros(len(CANDIDATE_COLUMNS))
-    raw[varies] = model.coef_[0] / spread[varies]
-    return raw, float(model.intercept_[0] - (raw * mean).sum())
+    raw[varies], intercept = unscaled(model.coef_[0], model.intercept_[0], mean[varies], spread[varies])
+    return raw, intercept

@@ -1,4 +1,4 @@
-"""How each attribute of a saved policy is written to JSON, and checked when it is read back."""
+"""What each attribute of a policy may be: checked when it is set, written to JSON, checked when it is read."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-LARGEST = 1e100
-"""No number in an artifact is larger. Thresholds of acquire-nothing and acquire-all are this large.
-
-A coefficient times a cost pressure times a feature below 1e100 is far from overflow, so that no file that was read
-makes a decision warn.
-"""
+from camdf.core.features import COLUMNS
+from camdf.models.linear import LinearModel
+from camdf.models.membership import MembershipModel
+from camdf.models.tuning import LARGEST
 
 MOST_NAMES = 4096
 LONGEST_NAME = 512
@@ -27,7 +25,8 @@ class Field:
 
 
 def _number(value: Any) -> float:
-    # Compared before it is converted, because float() of a long integer raises; NaN fails the comparison.
+    # Compared before it is converted, because float() of a long integer raises; NaN fails the comparison. With this
+    # bound a coefficient times a cost pressure times a feature is far from overflow, so no file makes a decision warn.
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST:
         raise ValueError(f"must be a finite number from {-LARGEST:g} to {LARGEST:g}, not {_shown(value)}")
     return float(value)
@@ -120,9 +119,48 @@ def record(make: Callable[..., Any], fields: dict[str, Field]) -> Field:
     return Field(lambda value: make(**mapping(fields, value)), lambda owner: written(fields, owner))
 
 
+def _share(value: Any) -> float:
+    if not 0 <= (found := _number(value)) <= 1:
+        raise ValueError(f"must lie from 0 to 1, not {_shown(value)}")
+    return found
+
+
+def _shares(value: Any) -> tuple[float, ...]:
+    found = _numbers(value)
+    if not all(0 <= each <= 1 for each in found):
+        raise ValueError("must be numbers from 0 to 1")
+    return found
+
+
+def _columns(value: Any) -> tuple[str, ...]:
+    names = _names(value)
+    if not names or names != tuple(name for name in COLUMNS if name in names):
+        raise ValueError("must be names of camdf.core.features.COLUMNS, in that order, at least one")
+    return names
+
+
 number = Field(_number, float)
+share = Field(_share, float)
 whole = Field(_whole, operator.index)
 flag = Field(_flag, bool)
 text = Field(_text)
 names = Field(_names, list)
+columns = Field(_columns, list)
 numbers = Field(_numbers, lambda values: [float(value) for value in values])
+shares = Field(_shares, numbers.write)
+linear_model = record(
+    LinearModel,
+    {"columns": names, "coefficients": numbers, "intercept": number, "tools": names, "tool_coefficients": numbers},
+)
+membership_model = record(
+    MembershipModel,
+    {
+        "coefficients": numbers,
+        "intercept": number,
+        "base_rate": number,
+        "tools": names,
+        **dict.fromkeys(
+            ("times_listed", "times_required", "levels", "slopes", "holds", "calibration", "missing"), numbers
+        ),
+    },
+)

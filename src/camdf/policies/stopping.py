@@ -10,21 +10,16 @@ import numpy as np
 
 from camdf.core.decisions import Decisions
 from camdf.core.payoff import Payoff, cost_of
-from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks, Rankings
+from camdf.core.probability import logit
+from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks, Rankings, pieces
 from camdf.core.stopping import first_stop
+from camdf.models.linear import LinearModel
+from camdf.models.tuning import LARGEST, best_stop_cutoff, between_quantiles
 from camdf.policies import fields
 from camdf.policies.base import FittedPolicy
-from camdf.policies.fields import LARGEST
-from camdf.policies.linear import LinearModel, model_field
-from camdf.policies.tuning import best_stop_cutoff, between_quantiles
 
-STATES_AT_ONCE = 4096
-"""A batch is worked off in pieces of about so many states, so that the workspace stays in cache and never grows."""
-
-
-def logit(probability: float) -> float:
-    """log(p / (1 - p)): thresholds on probabilities are compared as logits, which spares the runtime its sigmoid."""
-    return float(np.log(probability) - np.log1p(-probability))
+NEXT_TO_NOTHING = 1e-15
+"""A threshold of a grid may be 0 or 1; its logit is taken this close to them."""
 
 
 class StoppingPolicy(FittedPolicy):
@@ -41,14 +36,19 @@ class StoppingPolicy(FittedPolicy):
     """True where high evidence says stop (>= cutoff), False where it says continue (stop below the cutoff)."""
 
     fields = {
-        "columns": fields.names,
+        "columns": fields.columns,
         "identity": fields.flag,
         "cost_blind": fields.flag,
-        "threshold": fields.optional(fields.number),
-        "grid": fields.optional(fields.numbers),
-        "model_": model_field,
+        "threshold": fields.optional(fields.share),
+        "grid": fields.optional(fields.shares),
+        "model_": fields.linear_model,
         "cutoff_": fields.number,
     }
+    columns: tuple[str, ...]
+    identity: bool
+    cost_blind: bool
+    threshold: float | None
+    grid: tuple[float, ...] | None
 
     def __init__(
         self,
@@ -59,19 +59,18 @@ class StoppingPolicy(FittedPolicy):
         threshold: float | None = None,
         grid: Sequence[float] | None = None,
     ) -> None:
-        self.columns = tuple(columns)
-        self.identity = identity
-        self.cost_blind = cost_blind
-        self.threshold = threshold
-        self.grid = None if grid is None else tuple(grid)
+        self.store(columns=columns, identity=identity, cost_blind=cost_blind, threshold=threshold, grid=grid)
 
     @abstractmethod
     def learn(self, logged: LoggedTasks, seen: Rankings, payoff: Payoff, tools: tuple[str, ...]) -> LinearModel:
         """Fit the model: targets from `logged`, features from `seen` (its rankings, at mean costs if cost-blind)."""
 
     def cutoff(self, threshold: float, payoff: Payoff) -> float:
-        """A threshold in the units of the evidence: the logit of a probability, unless a subclass says otherwise."""
-        return logit(threshold)
+        """A threshold in the units of the evidence: the logit of a probability, unless a subclass says otherwise.
+
+        Logits are compared, which spares a live decision the sigmoid of its evidence.
+        """
+        return float(logit(np.array(threshold), clip=NEXT_TO_NOTHING))
 
     def evidence(self, rankings: Rankings, payoff: Payoff) -> Floats:
         """(n, m): the number that is compared with the cutoff at every depth 0 .. m - 1."""
@@ -100,14 +99,12 @@ class StoppingPolicy(FittedPolicy):
         return best_stop_cutoff(evidence, validation, payoff, cutoffs, self.stops_above)
 
     def decide(self, rankings: Rankings, payoff: Payoff) -> Decisions:
-        cutoff = self.learned("cutoff_", payoff)
-        if rankings.scores.size <= STATES_AT_ONCE:
+        cutoff, parts = self.learned("cutoff_", payoff), pieces(rankings)
+        if len(parts) == 1:
             return Decisions.prefix(rankings, *self._walk(rankings, payoff, cutoff))
         depth = np.empty(len(rankings), dtype=np.int64)
         evidence = np.empty(rankings.scores.shape)
-        rows = max(1, STATES_AT_ONCE // rankings.width)
-        for start in range(0, len(rankings), rows):
-            piece = slice(start, start + rows)
+        for piece in parts:
             depth[piece], evidence[piece] = self._walk(rankings.take(piece), payoff, cutoff)
         return Decisions.prefix(rankings, depth, evidence)
 

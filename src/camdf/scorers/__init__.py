@@ -5,7 +5,8 @@ A scorer is any callable `scorer(task, tools)` that returns one finite score, no
 scorer that has no answer raises `ScorerError`.
 """
 
-from camdf.scorers.base import Scorer, ScorerError, checked, plain_text, words_text
+from camdf.errors import ScorerError
+from camdf.scorers.base import Scorer, checked, plain_text, words_text
 from camdf.scorers.bm25 import BM25
 from camdf.scorers.embeddings import Embeddings
 from camdf.scorers.fusion import Fusion

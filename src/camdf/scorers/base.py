@@ -9,14 +9,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from camdf.core.rankings import Floats
+from camdf.errors import ScorerError
 from camdf.tools import Tool
 
 Scorer: TypeAlias = Callable[[str, Sequence[Tool]], Sequence[float] | Awaitable[Sequence[float]]]
 """Any callable from a task's text and its tools to one score a tool, finite and not negative, in their order."""
-
-
-class ScorerError(RuntimeError):
-    """A scorer has no answer to give. The message holds neither the task's text nor a key."""
 
 
 def checked(scores: Any, tools: Sequence[Tool], who: str = "The scorer") -> Floats:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from camdf.policies.linear import MissingExtraError
+from camdf.errors import require
 from camdf.scorers.base import over_maximum, words_text
 from camdf.tools import Tool
 
@@ -23,7 +23,7 @@ class BM25:
     """
 
     def __init__(self, *, k1: float = 1.5, b: float = 0.75, text: Callable[[Tool], str] = words_text) -> None:
-        _bm25s()
+        require("bm25s", "bm25")
         self.k1 = k1
         self.b = b
         self.text = text
@@ -31,7 +31,7 @@ class BM25:
 
     def __call__(self, task: str, tools: Sequence[Tool]) -> list[float]:
         """Scores in [0, 1]."""
-        bm25s = _bm25s()
+        bm25s = require("bm25s", "bm25")
         index = self._index(bm25s, tools)
         (query,) = _tokens(bm25s, [task])
         known = [word for word in query if index is not None and word in index.vocab_dict]
@@ -59,11 +59,3 @@ class BM25:
 def _tokens(bm25s: Any, texts: list[str]) -> list[list[str]]:
     found: list[list[str]] = bm25s.tokenize(texts, stopwords="en", return_ids=False, show_progress=False)
     return found
-
-
-def _bm25s() -> Any:
-    try:
-        import bm25s
-    except ImportError as error:
-        raise MissingExtraError("BM25 needs bm25s. Install it with: pip install 'camdf[bm25]'") from error
-    return bm25s

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
 from os import PathLike
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from camdf.core.rankings import Floats
-from camdf.policies.linear import MissingExtraError
-from camdf.scorers.base import ScorerError, words_text
+from camdf.errors import ScorerError, expect, require
+from camdf.scorers.base import words_text
 from camdf.tools import Tool
 
 Encode: TypeAlias = Callable[[list[str]], Any]
@@ -33,10 +32,8 @@ class Embeddings:
     """
 
     def __init__(self, model: str | PathLike[str] | Encode, *, text: Callable[[Tool], str] = words_text) -> None:
-        if not callable(model) and find_spec("sentence_transformers") is None:
-            raise MissingExtraError(
-                "Embeddings by model name need sentence-transformers. Install it with: pip install 'camdf[embeddings]'"
-            )
+        if not callable(model):
+            expect("sentence_transformers", "embeddings")
         self.model = model
         self.text = text
         self._encode: Encode | None = model if callable(model) else None
@@ -59,6 +56,10 @@ class Embeddings:
         scores: list[float] = np.clip(cosines, 0.0, 1.0).tolist()
         return scores
 
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy, in this process or another, opens the model anew."""
+        return {**vars(self), "_encode": self.model if callable(self.model) else None}
+
     def _encoded(self, texts: list[str]) -> Floats:
         """(n, d): vectors of length 1, or of 0s where the model gave 0s."""
         if self._encode is None:
@@ -73,7 +74,5 @@ class Embeddings:
 
 
 def _sentence_transformer(model: str) -> Encode:
-    from sentence_transformers import SentenceTransformer
-
-    opened = SentenceTransformer(model)
+    opened = require("sentence_transformers", "embeddings").SentenceTransformer(model)
     return lambda texts: opened.encode(texts, show_progress_bar=False)

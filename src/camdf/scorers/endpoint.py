@@ -17,7 +17,7 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnec
 from typing import Any
 from urllib.parse import urlsplit
 
-from camdf.scorers.base import ScorerError
+from camdf.errors import ScorerError
 
 MAX_BYTES = 4_000_000
 LATE = "no whole answer in time"

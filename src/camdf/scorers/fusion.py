@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from camdf.core.rankings import Floats
-from camdf.scorers.base import Scorer, ScorerError, checked, over_maximum
+from camdf.errors import ScorerError, UsageError
+from camdf.scorers.base import Scorer, checked, over_maximum
 from camdf.tools import Tool
 
 HOW = ("reciprocal-rank", "mean")
@@ -26,7 +27,7 @@ class Fusion:
 
     def __init__(self, scorers: Sequence[Scorer], how: str = "reciprocal-rank", *, k: float = 60.0) -> None:
         if not scorers or how not in HOW:
-            raise ValueError(f"A fusion needs at least one scorer, and 'how' from {HOW}. Got {how!r} instead.")
+            raise UsageError(f"A fusion needs at least one scorer, and 'how' from {HOW}. Got {how!r} instead.")
         self.scorers = tuple(scorers)
         self.how = how
         self.k = k

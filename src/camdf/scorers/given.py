@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from camdf.scorers.base import ScorerError, checked
+from camdf.errors import ScorerError
+from camdf.scorers.base import checked
 from camdf.tools import Tool
 
 
@@ -28,7 +29,7 @@ class Given:
         return cls({name: 1 / rank for rank, name in enumerate(names, start=1)})
 
     def __call__(self, task: str, tools: Sequence[Tool]) -> list[float]:
-        """The scores as they are."""
+        """The scores of these tools, unchanged."""
         missing = [tool.name for tool in tools if tool.name not in self.scores]
         if missing:
             raise ScorerError(f"The given scores must name every tool. Missing: {', '.join(missing[:5])}.")

@@ -7,10 +7,10 @@ tree of dependencies, whose releases were poisoned once, for one POST request; i
 vLLM, llama.cpp, Ollama and the vendors' own.
 
 What is done with an answer:
-- the first JSON object in it counts; names that were not asked for are ignored;
+- the first JSON object in it counts; other names are ignored;
 - a score is a number, or a string that reads as one ("0.7", "70%"); within a tenth outside of [0, 1] it is clipped;
 - anything else (85, "high", true, null, NaN) is unusable: on which scale 85 was meant cannot be known;
-- tools with a missing or unusable score are asked for once more, alone; what is then still missing raises.
+- tools with a missing or unusable score are put into a second request; a score that is still missing raises.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from camdf.scorers.base import ScorerError
+from camdf.errors import ScorerError, UsageError
 from camdf.scorers.endpoint import post
 from camdf.tools import Tool, keyed
 
@@ -85,7 +85,7 @@ class Necessity:
         options: Mapping[str, Any] | None = None,
     ) -> None:
         if variant not in VARIANTS:
-            raise ValueError(
+            raise UsageError(
                 f"The 'variant' of Necessity must be one of {', '.join(VARIANTS)}. Got {variant!r} instead."
             )
         self.url = url
@@ -110,7 +110,7 @@ class Necessity:
         return [scores[name] for name in named]
 
     def messages(self, task: str, named: Mapping[str, Tool], *, again: bool = False) -> list[dict[str, str]]:
-        """What the model is told, with one more sentence where it is asked `again`."""
+        """The prompt for some tools; the second request, `again`, has one more sentence."""
         candidates = "\n".join(f"- {name}: {' '.join(tool.description.split())}" for name, tool in named.items())
         return [
             {"role": "system", "content": CONTRACT.format(rule=VARIANTS[self.variant])},

@@ -1,4 +1,4 @@
-"""Trace files: which there are, and their records, one at a time."""
+"""The trace files of a folder, and the records of a file, one at a time."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from camdf.datasets.records import DataError
+from camdf.errors import DataError, needs
 from camdf.mining.readers.values import Unreadable
-from camdf.policies.linear import MissingExtraError
 
 SUFFIXES = (".json", ".jsonl", ".ndjson", ".parquet", ".json.gz", ".jsonl.gz", ".ndjson.gz")
 
@@ -47,7 +46,7 @@ def records(file: Path) -> Iterator[tuple[int, Any]]:
 
 
 def _is_lines(file: Path) -> bool:
-    """Whether a .json file has a document a line, as the OpenTelemetry collector writes it."""
+    """Whether a .json file has a document a line, which is what the OpenTelemetry collector writes."""
     with _opened(file) as stream:
         return not isinstance(_parsed(stream.readline()), Unreadable)
 
@@ -65,11 +64,9 @@ def _parsed(line: bytes) -> Any:
 
 def _rows(file: Path) -> Iterator[dict[str, Any]]:
     """The rows of a Parquet file, a batch in memory at a time; every time, however deep, is nanoseconds since 1970."""
-    try:
+    with needs("mining"):
         import pyarrow as pa
         import pyarrow.parquet as pq
-    except ImportError as error:
-        raise MissingExtraError("Parquet files need pyarrow. Install: pip install 'camdf[mining]'") from error
 
     def retimed(kind: Any, time: Any) -> Any:
         if pa.types.is_timestamp(kind):

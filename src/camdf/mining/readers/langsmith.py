@@ -1,14 +1,23 @@
-"""LangSmith runs, as its API, its SDK and its bulk export give them: a dict a run, or a row of Parquet."""
+"""LangSmith runs from its API, its SDK and its bulk export: a dict a run, or a row of Parquet."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from camdf.mining.readers.messages import asked, requested, tool_names
+from camdf.mining.readers.messages import requested_tools, tool_names, user_text
 from camdf.mining.readers.names import LANGSMITH
-from camdf.mining.readers.values import decision, error_type, listed, lookup, mapping, nanoseconds, outcome, text
-from camdf.mining.readers.values import span as checked
+from camdf.mining.readers.values import (
+    as_list,
+    as_mapping,
+    as_text,
+    checked_span,
+    error_type,
+    gate_decision,
+    lookup,
+    nanoseconds,
+    outcome,
+)
 from camdf.mining.spans import Span
 
 KINDS = {"llm": "model", "tool": "tool"}
@@ -21,51 +30,51 @@ def parts(record: Any) -> Iterator[Any]:
         for each in record:
             yield from parts(each)
         return
-    found = mapping(record)
+    found = as_mapping(record)
     if isinstance(found.get("runs"), list):
         yield from parts(found["runs"])
         return
     yield record
-    for child in listed(found.get("child_runs")):
+    for child in as_list(found.get("child_runs")):
         yield from parts(child)
 
 
 def span(part: Any) -> Span:
     """One run."""
-    record = mapping(part)
+    record = as_mapping(part)
     found = {column: lookup(record, LANGSMITH, column) for column in LANGSMITH}
-    kind = KINDS.get(text(found["kind"])) or ("agent" if _is_agent(record) else "other")
+    kind = KINDS.get(as_text(found["kind"])) or ("agent" if _is_agent(record) else "other")
     model = kind == "model"
     spent = {name: found[name] if model else None for name in ("input_tokens", "cached_tokens", "output_tokens")}
-    return checked(
+    return checked_span(
         trace_id=found["trace_id"] or found["span_id"],
         span_id=found["span_id"],
         parent_id=found["parent_id"],
         kind=kind,
-        name=(text(found["model"]) if model else "") or found["name"],
+        name=(as_text(found["model"]) if model else "") or found["name"],
         conversation=found["conversation"],
         start=nanoseconds(found["start"], MILLISECOND),
         end=nanoseconds(found["end"], MILLISECOND),
-        error=error_type(found["error"]) or _told_error(record, kind),
-        text=asked(found["text"]) if kind in ("agent", "model") else "",
+        error=error_type(found["error"]) or _reported_error(record, kind),
+        text=user_text(found["text"]) if kind in ("agent", "model") else "",
         offered=tool_names(found["offered"]) if model else (),
-        requested=requested(found["requested"]) if model else (),
+        requested=requested_tools(found["requested"]) if model else (),
         call_id=found["call_id"] if kind == "tool" else "",
-        success=outcome((name, mapping(told).get("avg")) for name, told in mapping(found["success"]).items()),
-        **decision([mapping(mapping(record.get("extra")).get("metadata"))]),
+        success=outcome((name, as_mapping(rating).get("avg")) for name, rating in as_mapping(found["success"]).items()),
+        **gate_decision([as_mapping(as_mapping(record.get("extra")).get("metadata"))]),
         **spent,
     )
 
 
 def _is_agent(record: dict[str, Any]) -> bool:
     """The top of a trace, or a chain below it that LangChain made for an agent: its name is the agent's."""
-    metadata = mapping(mapping(record.get("extra")).get("metadata"))
+    metadata = as_mapping(as_mapping(record.get("extra")).get("metadata"))
     name = record.get("name")
     return not lookup(record, LANGSMITH, "parent_id") or name in (metadata.get("lc_agent_name"), "AgentExecutor")
 
 
-def _told_error(record: dict[str, Any], kind: str) -> str:
-    """A tool whose error was handed to the model as its message ends without one of its own."""
-    told = mapping(mapping(record.get("outputs")).get("output"))
-    failed = record.get("status") == "error" or (kind == "tool" and told.get("status") == "error")
+def _reported_error(record: dict[str, Any], kind: str) -> str:
+    """A tool that reports its error to the model as a message has no error of its own in the record."""
+    message = as_mapping(as_mapping(record.get("outputs")).get("output"))
+    failed = record.get("status") == "error" or (kind == "tool" and message.get("status") == "error")
     return "error" if failed else ""

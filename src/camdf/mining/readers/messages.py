@@ -1,11 +1,11 @@
-"""Tool definitions and messages in the shapes of all model clients: what was offered, called and asked."""
+"""Tool definitions and messages in the shapes of all model clients: tools offered, tools requested, the user's text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from camdf.mining.readers.values import listed, mapping, structured, text
+from camdf.mining.readers.values import as_list, as_mapping, as_text, structured
 from camdf.tools import view
 
 USERS = frozenset({"user", "human"})
@@ -26,12 +26,14 @@ def tool_names(value: Any) -> tuple[str, ...]:
 def _tool_name(definition: Any) -> str:
     if isinstance(definition, Mapping):
         known = (definition.get(key) for key in ("name", "type", "function"))
-        return text(view(definition).name) if any(isinstance(each, (str, Mapping)) and each for each in known) else ""
-    return text(definition)
+        return (
+            as_text(view(definition).name) if any(isinstance(each, (str, Mapping)) and each for each in known) else ""
+        )
+    return as_text(definition)
 
 
-def requested(value: Any) -> tuple[str, ...]:
-    """The tools that an answer calls, in whatever shape of message the model's client gave it."""
+def requested_tools(value: Any) -> tuple[str, ...]:
+    """The tools that a model's answer calls, whichever client wrote the message."""
     return tuple(dict.fromkeys(_called(structured(value), 8)))
 
 
@@ -41,44 +43,44 @@ def _called(value: Any, depth: int) -> Iterator[str]:
             yield from _called(structured(each), depth - 1) if depth else ()
     elif isinstance(value, Mapping) and depth:
         if value.get("type") in CALLS and value.get("name"):
-            yield text(value["name"])
-        for call in listed(value.get("tool_calls")):
-            inner = mapping(call)
-            yield from filter(None, [text(mapping(inner.get("function")).get("name") or inner.get("name"))])
+            yield as_text(value["name"])
+        for call in as_list(value.get("tool_calls")):
+            inner = as_mapping(call)
+            yield from filter(None, [as_text(as_mapping(inner.get("function")).get("name") or inner.get("name"))])
         for key in (*ANSWERS, "parts", "content"):
             deeper = value.get(key)
             if isinstance(deeper, (list, Mapping)) or key == "message":
                 yield from _called(structured(deeper), depth - 1)
 
 
-def asked(value: Any) -> str:
-    """What the user asked last, of messages, of a function's arguments or of a bare string."""
+def user_text(value: Any) -> str:
+    """The user's last request, from messages, from a function's arguments or from a bare string."""
     found = structured(value)
     if isinstance(found, str):
-        return text(found)
+        return as_text(found)
     if isinstance(found, Mapping):
         for key in QUESTIONS:
             if found.get(key):
-                return asked(found[key])
+                return user_text(found[key])
         words = [each for each in found.values() if isinstance(each, str)]
-        return text(words[0]) if len(words) == 1 else ""
-    return next(filter(None, map(_user_text, reversed(listed(found)))), "")
+        return as_text(words[0]) if len(words) == 1 else ""
+    return next(filter(None, map(_text_of_message, reversed(as_list(found)))), "")
 
 
-def _user_text(message: Any) -> str:
+def _text_of_message(message: Any) -> str:
     if isinstance(message, (list, tuple)):  # a batch of one, or a pair of role and text
         pair = len(message) == 2 and message[0] in ("user", "human")
-        return _words(message[1]) if pair else asked(list(message))
-    told = mapping(message)
-    told = mapping(told.get("message") or told.get("kwargs") or told)
-    role = told.get("role") or told.get("type")
-    words = told.get("content") or told.get("contents") or told.get("parts")
+        return _words(message[1]) if pair else user_text(list(message))
+    outer = as_mapping(message)
+    inner = as_mapping(outer.get("message") or outer.get("kwargs") or outer)
+    role = inner.get("role") or inner.get("type")
+    words = inner.get("content") or inner.get("contents") or inner.get("parts")
     return _words(words) if isinstance(role, str) and role in USERS else ""
 
 
 def _words(content: Any) -> str:
     if isinstance(content, str):
-        return text(content).strip()
-    parts = [mapping(mapping(part).get("message_content") or part) for part in listed(content)]
+        return as_text(content).strip()
+    parts = [as_mapping(as_mapping(part).get("message_content") or part) for part in as_list(content)]
     found = [part.get("text") or part.get("content") for part in parts if part.get("type") in ("text", "input_text")]
-    return "\n".join(text(each) for each in found if isinstance(each, str)).strip()
+    return "\n".join(as_text(each) for each in found if isinstance(each, str)).strip()

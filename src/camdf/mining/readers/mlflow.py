@@ -1,17 +1,15 @@
-"""MLflow traces as `Trace.to_json` writes them: an info and spans whose attributes are JSON strings."""
+"""MLflow traces, the output of `Trace.to_json`: an info and spans whose attributes are JSON strings."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
-from camdf.mining.readers import otel
-from camdf.mining.readers.messages import asked, requested, tool_names
+from camdf.mining.readers.messages import requested_tools, tool_names, user_text
 from camdf.mining.readers.names import MLFLOW
-from camdf.mining.readers.otlp import Step, step
-from camdf.mining.readers.values import listed, lookup, mapping, outcome, text
-from camdf.mining.readers.values import span as checked
+from camdf.mining.readers.otlp import OtelSpan, common_columns, otel_span
+from camdf.mining.readers.values import as_list, as_mapping, as_text, checked_span, lookup, outcome
 from camdf.mining.spans import Span
 
 MARK = "mlflow.spanType"
@@ -24,9 +22,10 @@ def parts(record: Any) -> Iterator[Any]:
         for each in record:
             yield from parts(each)
         return
-    found = mapping(record)
-    info = mapping(found.get("info") or {key: found.get(key) for key in ("trace_id", "trace_metadata", "assessments")})
-    spans = listed(mapping(found.get("data")).get("spans")) or listed(found.get("spans"))
+    found = as_mapping(record)
+    bare = {key: found.get(key) for key in ("trace_id", "trace_metadata", "assessments")}
+    info = as_mapping(found.get("info") or bare)
+    spans = as_list(as_mapping(found.get("data")).get("spans")) or as_list(found.get("spans"))
     for each in spans:
         yield {"span": each, "info": info}
     if not spans:
@@ -35,38 +34,40 @@ def parts(record: Any) -> Iterator[Any]:
 
 def span(part: Any) -> Span:
     """One span of a trace; the outcome of the trace is that of its agents and of its top."""
-    info, taken = mapping(part["info"]), step(part["span"])
-    found = otel.common(taken) | fields(taken)
-    found["trace_id"] = text(info.get("trace_id") or info.get("request_id")).removeprefix("tr-") or taken.trace_id
-    found["conversation"] = lookup(mapping(info.get("trace_metadata")), MLFLOW, "conversation") or found["conversation"]
-    if found["kind"] == "agent" or not taken.parent_id:
-        found["success"] = outcome(map(_assessment, listed(lookup(info, MLFLOW, "success"))))
-    return checked(**found)
+    info, otel = as_mapping(part["info"]), otel_span(part["span"])
+    found = common_columns(otel) | convention_columns(otel)
+    found["trace_id"] = as_text(info.get("trace_id") or info.get("request_id")).removeprefix("tr-") or otel.trace_id
+    session = lookup(as_mapping(info.get("trace_metadata")), MLFLOW, "conversation")
+    found["conversation"] = session or found["conversation"]
+    if found["kind"] == "agent" or not otel.parent_id:
+        found["success"] = outcome(map(_assessment, as_list(lookup(info, MLFLOW, "success"))))
+    return checked_span(**found)
 
 
-def fields(taken: Step) -> dict[str, Any]:
-    """The attributes that MLflow sets."""
-    attributes = {name: _decoded(each) for name, each in taken.attributes.items()}
+def convention_columns(otel: OtelSpan) -> dict[str, Any]:
+    """The columns that MLflow's attributes give."""
+    attributes = {name: _decoded(each) for name, each in otel.attributes.items()}
     found = {column: lookup(attributes, MLFLOW, column) for column in MLFLOW}
-    kind = KINDS.get(text(found["kind"]).upper(), "other")
+    kind = KINDS.get(as_text(found["kind"]).upper(), "other")
     model = kind == "model"
-    offered = found["offered"] if isinstance(found["offered"], list) else mapping(found["offered"]).get("tools")
+    offered = found["offered"] if isinstance(found["offered"], list) else as_mapping(found["offered"]).get("tools")
     return {
         "kind": kind,
-        "name": (text(found["model"]) if model else "") or taken.name,
+        "name": (as_text(found["model"]) if model else "") or otel.name,
         "conversation": found["conversation"],
-        "error": taken.error,
-        "text": asked(found["text"]) if kind in ("agent", "model") else "",
+        "error": otel.error,
+        "text": user_text(found["text"]) if kind in ("agent", "model") else "",
         "offered": tool_names(offered) if model else (),
-        "requested": requested(found["requested"]) if model else (),
+        "requested": requested_tools(found["requested"]) if model else (),
         "call_id": found["call_id"],
         **{name: found[name] if model else None for name in ("input_tokens", "cached_tokens", "output_tokens")},
     }
 
 
-def _assessment(said: Any) -> tuple[Any, Any]:
-    told: Mapping[str, Any] = mapping(said)
-    return told.get("assessment_name") or told.get("name"), mapping(told.get("feedback")).get("value")
+def _assessment(value: Any) -> tuple[Any, Any]:
+    assessment = as_mapping(value)
+    name = assessment.get("assessment_name") or assessment.get("name")
+    return name, as_mapping(assessment.get("feedback")).get("value")
 
 
 def _decoded(value: Any) -> Any:

@@ -1,16 +1,16 @@
-"""Where each trace format keeps what the span table holds: the one list of attribute and field names.
+"""Where each trace format keeps the columns of the span table: the one list of attribute and field names.
 
-The conventions of tracers still move, so their names are plain strings here and nowhere else. Under one column the
-first name that a span has is read. A dot goes one level down in records that are nested.
+The conventions of tracers still change, so their names are plain strings here and nowhere else. Of a column's names the
+first that a span has is read. A dot goes one level down in records that are nested.
 """
 
 from __future__ import annotations
 
 from typing import TypeAlias
 
-Names: TypeAlias = dict[str, tuple[str, ...]]
+FieldNames: TypeAlias = dict[str, tuple[str, ...]]
 
-OTEL: Names = {
+OTEL: FieldNames = {
     "kind": ("gen_ai.operation.name",),
     "tool": ("gen_ai.tool.name",),
     "agent": ("gen_ai.agent.name", "agent_name"),
@@ -28,7 +28,7 @@ OTEL: Names = {
 """OpenTelemetry's GenAI conventions. Their older events are read too: `gen_ai.user.message`, `gen_ai.choice`,
 `gen_ai.client.inference.operation.details`; and `gen_ai.evaluation.result`."""
 
-OPENINFERENCE: Names = {
+OPENINFERENCE: FieldNames = {
     "kind": ("openinference.span.kind",),
     "tool": ("tool.name",),
     "agent": ("agent.name",),
@@ -46,7 +46,7 @@ OPENINFERENCE: Names = {
 OPENINFERENCE_MARK = "openinference.span.kind"
 OPENINFERENCE_KINDS = {"AGENT": "agent", "LLM": "model", "TOOL": "tool"}
 
-LANGSMITH: Names = {
+LANGSMITH: FieldNames = {
     "trace_id": ("trace_id",),
     "span_id": ("id",),
     "parent_id": ("parent_run_id",),
@@ -80,7 +80,7 @@ LANGSMITH: Names = {
 }
 """Runs. The field `session_id` is the project, not the conversation."""
 
-LANGFUSE: Names = {
+LANGFUSE: FieldNames = {
     "trace_id": ("traceId", "trace_id"),
     "span_id": ("id",),
     "parent_id": ("parentObservationId", "parent_observation_id"),
@@ -107,7 +107,7 @@ LANGFUSE: Names = {
 }
 """Observations, of the API (camel case) and of blob storage (snake case)."""
 
-MLFLOW: Names = {
+MLFLOW: FieldNames = {
     "kind": ("mlflow.spanType",),
     "model": ("mlflow.llm.model",),
     "conversation": ("mlflow.trace.session",),
@@ -122,14 +122,14 @@ MLFLOW: Names = {
 }
 """Attributes of spans; `mlflow.trace.session` and `assessments` stand in the trace's info."""
 
-DECISION: Names = {
+DECISION: FieldNames = {
     "ranked": ("camdf.ranking.names",),
     "scores": ("camdf.ranking.scores",),
     "explored": ("camdf.explored",),
 }
-"""A gate's decision: of the span event `camdf.decision`, or of a span's attributes or metadata."""
+"""A gate's decision: in the span event `camdf.decision`, or in a span's attributes or metadata."""
 
-SPAN: Names = {
+OTEL_SPAN: FieldNames = {
     "trace_id": ("traceId", "trace_id", "TraceId", "context.trace_id"),
     "span_id": ("spanId", "span_id", "SpanId", "context.span_id"),
     "parent_id": ("parentSpanId", "parent_span_id", "ParentSpanId", "parent_id"),
@@ -142,13 +142,13 @@ SPAN: Names = {
     "attributes": ("attributes", "SpanAttributes", "span_attributes"),
     "events": ("events", "Events", "events_json"),
 }
-"""What every OpenTelemetry span has, as OTLP JSON, the Python SDK, Phoenix, MLflow and Parquet tables call it."""
+"""The fields of every OpenTelemetry span, by their names in OTLP JSON, the Python SDK, Phoenix, MLflow and Parquet."""
 
 OUTCOMES = frozenset(
     {"success", "task_success", "task_completion", "outcome", "correct", "correctness", "pass", "passed", "resolved"}
 )
-"""Evaluations, feedback and scores of these names say whether a run succeeded; all others are ignored."""
+"""Evaluations, feedback and scores with these names are outcomes of a run; all others are ignored."""
 
 GOOD = frozenset({"true", "yes", "pass", "passed", "correct", "success", "resolved", "good", "complete"})
 BAD = frozenset({"false", "no", "fail", "failed", "incorrect", "failure", "unresolved", "bad", "incomplete"})
-"""How outcomes are worded. As a number, half and more is a success."""
+"""The words for outcomes. As a number, half and more is a success."""

@@ -8,41 +8,40 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from camdf.mining.readers.messages import asked, requested, tool_names
+from camdf.mining.readers.messages import requested_tools, tool_names, user_text
 from camdf.mining.readers.names import OPENINFERENCE, OPENINFERENCE_KINDS, OPENINFERENCE_MARK
-from camdf.mining.readers.values import lookup, structured, text
-
-if TYPE_CHECKING:
-    from camdf.mining.readers.otlp import Step
+from camdf.mining.readers.otlp import OtelSpan
+from camdf.mining.readers.values import as_text, lookup, structured
 
 MARK = OPENINFERENCE_MARK
 REDACTED = "__REDACTED__"
-"""What the instrumentors write where inputs or outputs are hidden."""
+"""The instrumentors write this in place of hidden inputs and outputs."""
 
 
-def fields(taken: Step) -> dict[str, Any]:
-    """The OpenInference conventions."""
-    flat = {key: each for key, each in _flat(taken.attributes, "") if each != REDACTED}
-    kind = OPENINFERENCE_KINDS.get(text(lookup(flat, OPENINFERENCE, "kind")).upper(), "other")
+def convention_columns(otel: OtelSpan) -> dict[str, Any]:
+    """The columns that the OpenInference conventions give."""
+    flat = {key: each for key, each in _flat(otel.attributes, "") if each != REDACTED}
+    kind = OPENINFERENCE_KINDS.get(as_text(lookup(flat, OPENINFERENCE, "kind")).upper(), "other")
     found = {column: lookup(flat, OPENINFERENCE, column) for column in OPENINFERENCE}
     if kind == "model":
-        found["offered"] = _offered(_numbered(flat, "llm.tools"))
-        found["requested"] = requested(_messages(flat, "llm.output_messages")) or requested(flat.get("output.value"))
+        found["offered"] = _offered(_by_place(flat, "llm.tools"))
+        answers = _messages(flat, "llm.output_messages")
+        found["requested"] = requested_tools(answers) or requested_tools(flat.get("output.value"))
     else:
         found |= dict.fromkeys(("offered", "requested", "input_tokens", "cached_tokens", "output_tokens"))
     return {
         **{column: each for column, each in found.items() if column not in ("tool", "agent", "model")},
         "kind": kind,
-        "name": text(found.get(kind)) or taken.name,
-        "error": taken.error,
+        "name": as_text(found.get(kind)) or otel.name,
+        "error": otel.error,
         "text": _text(flat) if kind in ("agent", "model") else "",
     }
 
 
 def _text(flat: Mapping[str, Any]) -> str:
-    return asked(_messages(flat, "llm.input_messages")) or asked(structured(flat.get("input.value")))
+    return user_text(_messages(flat, "llm.input_messages")) or user_text(structured(flat.get("input.value")))
 
 
 def _offered(tools: Mapping[int, dict[str, Any]]) -> tuple[str, ...]:
@@ -51,13 +50,13 @@ def _offered(tools: Mapping[int, dict[str, Any]]) -> tuple[str, ...]:
 
 
 def _messages(flat: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]:
-    found = _numbered(flat, prefix)
+    found = _by_place(flat, prefix)
     return [_message(found[place]) for place in sorted(found)]
 
 
 def _message(flat: dict[str, Any]) -> dict[str, Any]:
-    """One message as a chat API would have it, of the keys under `message.`."""
-    calls, parts = _numbered(flat, "message.tool_calls"), _numbered(flat, "message.contents")
+    """The keys under `message.` as one message of a chat API."""
+    calls, parts = _by_place(flat, "message.tool_calls"), _by_place(flat, "message.contents")
     words = [
         {"type": part.get("message_content.type"), "text": part.get("message_content.text")}
         for _, part in sorted(parts.items())
@@ -70,13 +69,13 @@ def _message(flat: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _numbered(flat: Mapping[str, Any], prefix: str) -> dict[int, dict[str, Any]]:
+def _by_place(flat: Mapping[str, Any], prefix: str) -> dict[int, dict[str, Any]]:
     """The keys under a prefix by the number that follows it: `llm.tools.0.tool.name` is `tool.name` of 0."""
     found: dict[int, dict[str, Any]] = {}
     pattern = re.compile(re.escape(prefix) + r"\.(\d{1,6})\.(.+)", flags=re.ASCII)
     for key, value in flat.items():
-        if key.startswith(prefix) and (told := pattern.fullmatch(key)):
-            found.setdefault(int(told[1]), {})[told[2]] = value
+        if key.startswith(prefix) and (match := pattern.fullmatch(key)):
+            found.setdefault(int(match[1]), {})[match[2]] = value
     return found
 
 

@@ -1,4 +1,4 @@
-"""OpenTelemetry spans however they are kept: OTLP JSON, the Python SDK's JSON, Phoenix, MLflow, Parquet tables."""
+"""OpenTelemetry spans in whatever form they are stored: OTLP JSON, the Python SDK's JSON, Phoenix, MLflow, Parquet."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from camdf.mining.readers.names import OPENINFERENCE_KINDS, OPENINFERENCE_MARK, SPAN
-from camdf.mining.readers.values import listed, lookup, mapping, nanoseconds, structured, text
+from camdf.mining.readers.names import OPENINFERENCE_KINDS, OPENINFERENCE_MARK, OTEL_SPAN
+from camdf.mining.readers.values import as_list, as_mapping, as_text, gate_decision, lookup, nanoseconds, structured
 
 
-class Step(NamedTuple):
+class OtelSpan(NamedTuple):
     """One OpenTelemetry span, before any convention is applied to its attributes."""
 
     trace_id: str
@@ -33,7 +33,7 @@ def parts(record: Any) -> Iterator[Any]:
         for each in record:
             yield from parts(each)
         return
-    found = mapping(record)
+    found = as_mapping(record)
     for key in ("resourceSpans", "resource_spans", "scopeSpans", "scope_spans", "spans", "data"):
         if isinstance(found.get(key), list):
             for each in found[key]:
@@ -42,42 +42,55 @@ def parts(record: Any) -> Iterator[Any]:
     yield record
 
 
-def step(part: Any) -> Step:
-    """The parts of a span, whatever their names."""
-    record = mapping(part)
+def otel_span(part: Any) -> OtelSpan:
+    """One span, under whichever names its record has for the fields."""
+    record = as_mapping(part)
     columns = {key[11:]: each for key, each in record.items() if key.startswith("attributes.") and each is not None}
-    attributes = {**_attributes(lookup(record, SPAN, "attributes")), **columns}
-    if text(lookup(record, SPAN, "span_kind")) in OPENINFERENCE_KINDS:  # Phoenix keeps it beside the attributes
-        attributes.setdefault(OPENINFERENCE_MARK, lookup(record, SPAN, "span_kind"))
-    events = _events(lookup(record, SPAN, "events"), record)
-    start, end = (nanoseconds(lookup(record, SPAN, name)) for name in ("start", "end"))
-    lasted = nanoseconds(lookup(record, SPAN, "duration"))
+    attributes = {**_attributes(lookup(record, OTEL_SPAN, "attributes")), **columns}
+    if as_text(lookup(record, OTEL_SPAN, "span_kind")) in OPENINFERENCE_KINDS:  # Phoenix keeps it beside the attributes
+        attributes.setdefault(OPENINFERENCE_MARK, lookup(record, OTEL_SPAN, "span_kind"))
+    events = _events(lookup(record, OTEL_SPAN, "events"), record)
+    start, end = (nanoseconds(lookup(record, OTEL_SPAN, name)) for name in ("start", "end"))
+    lasted = nanoseconds(lookup(record, OTEL_SPAN, "duration"))
     if end is None and start is not None and lasted is not None:
         end = start + lasted
-    failed = re.search(r"^2$|error", text(lookup(record, SPAN, "status")), flags=re.IGNORECASE)
-    raised = next((text(told.get("exception.type")) for name, told in events if name == "exception"), "")
-    trace_id, span_id, parent_id = (_hex(lookup(record, SPAN, name)) for name in ("trace_id", "span_id", "parent_id"))
-    name = text(lookup(record, SPAN, "name"))
-    return Step(
-        trace_id, span_id, parent_id, name, start, end, (raised or "error") if failed else "", attributes, events
+    failed = re.search(r"^2$|error", as_text(lookup(record, OTEL_SPAN, "status")), flags=re.IGNORECASE)
+    raised = next((as_text(event.get("exception.type")) for name, event in events if name == "exception"), "")
+    return OtelSpan(
+        trace_id=_hex(lookup(record, OTEL_SPAN, "trace_id")),
+        span_id=_hex(lookup(record, OTEL_SPAN, "span_id")),
+        parent_id=_hex(lookup(record, OTEL_SPAN, "parent_id")),
+        name=as_text(lookup(record, OTEL_SPAN, "name")),
+        start=start,
+        end=end,
+        error=(raised or "error") if failed else "",
+        attributes=attributes,
+        events=events,
     )
+
+
+def common_columns(otel: OtelSpan) -> dict[str, Any]:
+    """The columns that every convention leaves to OpenTelemetry, and a gate's decision."""
+    decisions = [attributes for name, attributes in otel.events if name == "camdf.decision"]
+    ids = {"trace_id": otel.trace_id, "span_id": otel.span_id, "parent_id": otel.parent_id}
+    return {**ids, "start": otel.start, "end": otel.end, **gate_decision([*decisions, otel.attributes])}
 
 
 def _events(value: Any, record: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     if "Events.Name" in record:  # ClickHouse keeps a column for each part of the events
-        told = zip(listed(record["Events.Name"]), listed(record.get("Events.Attributes")), strict=False)
-        return [(text(name), _attributes(attributes)) for name, attributes in told]
-    events = [mapping(event) for event in listed(value)]
+        pairs = zip(as_list(record["Events.Name"]), as_list(record.get("Events.Attributes")), strict=False)
+        return [(as_text(name), _attributes(attributes)) for name, attributes in pairs]
+    events = [as_mapping(event) for event in as_list(value)]
     names = ("name", "Name"), ("attributes", "Attributes")
     found = [tuple(event.get(low, event.get(high)) for low, high in names) for event in events]
-    return [(text(name), _attributes(attributes)) for name, attributes in found]
+    return [(as_text(name), _attributes(attributes)) for name, attributes in found]
 
 
 def _attributes(value: Any) -> dict[str, Any]:
     pairs = structured(value)
     if isinstance(pairs, list) and all(isinstance(each, Mapping) and "key" in each for each in pairs):
-        return {text(each["key"]): _native(each.get("value")) for each in pairs}
-    return mapping(pairs)
+        return {as_text(each["key"]): _native(each.get("value")) for each in pairs}
+    return as_mapping(pairs)
 
 
 def _native(value: Any) -> Any:
@@ -87,18 +100,18 @@ def _native(value: Any) -> Any:
     kind, inner = next(iter(value.items()))
     kind = str(kind).replace("_", "").lower()
     if kind == "arrayvalue":
-        return [_native(each) for each in listed(mapping(inner).get("values"))]
+        return [_native(each) for each in as_list(as_mapping(inner).get("values"))]
     if kind == "kvlistvalue":
-        return _attributes(mapping(inner).get("values"))
+        return _attributes(as_mapping(inner).get("values"))
     return int(inner) if kind == "intvalue" and re.fullmatch(r"-?\d{1,19}", str(inner)) else inner
 
 
 def _hex(value: Any) -> str:
-    """An id in hex: as such, with 0x before it, or in base64, as protobuf's JSON has it."""
-    told = text(value).removeprefix("0x")
-    if told.endswith("="):
+    """An id in hex: plain, with 0x before it, or in base64, as protobuf's JSON has it."""
+    written = as_text(value).removeprefix("0x")
+    if written.endswith("="):
         try:
-            told = base64.b64decode(told, validate=True).hex()
+            written = base64.b64decode(written, validate=True).hex()
         except (binascii.Error, ValueError):
-            return told
-    return "" if set(told) == {"0"} else told
+            return written
+    return "" if set(written) == {"0"} else written

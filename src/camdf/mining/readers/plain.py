@@ -1,13 +1,15 @@
-"""The span table itself, a row a line: JSON with the columns of `camdf.mining.spans.COLUMNS`, all optional but two."""
+"""The span table itself as JSON, a row a line, with the columns of `camdf.mining.spans.SPAN_COLUMNS`.
+
+Only `trace_id` and `span_id` are needed; a record is recognised by these and `kind`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from camdf.mining.readers.values import mapping
-from camdf.mining.readers.values import span as checked
-from camdf.mining.spans import COLUMNS, Span
+from camdf.mining.readers.values import as_mapping, checked_span
+from camdf.mining.spans import SPAN_COLUMNS, Span
 
 
 def parts(record: Any) -> Iterator[Any]:
@@ -20,5 +22,5 @@ def parts(record: Any) -> Iterator[Any]:
 
 def span(part: Any) -> Span:
     """One row."""
-    row = mapping(part)
-    return checked(**{name: row.get(name) for name in COLUMNS})
+    row = as_mapping(part)
+    return checked_span(**{name: row.get(name) for name in SPAN_COLUMNS})

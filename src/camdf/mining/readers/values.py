@@ -1,4 +1,4 @@
-"""Values as tracers write them: JSON inside of strings, times, errors, outcomes, a gate's decision."""
+"""Values in the shapes that tracers write: JSON inside of strings, times, errors, outcomes, a gate's decision."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, get_args
 
-from camdf.mining.readers.names import BAD, DECISION, GOOD, OUTCOMES, Names
-from camdf.mining.spans import COLUMNS, Kind, Span
+from camdf.mining.readers.names import BAD, DECISION, GOOD, OUTCOMES, FieldNames
+from camdf.mining.spans import SPAN_COLUMNS, Kind, Span
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -19,9 +19,9 @@ class Unreadable(ValueError):  # noqa: N818
     """A record that is no span, and why, in words that hold nothing of the record."""
 
 
-def span(**found: Any) -> Span:
-    """A span from values as they were found: what does not fit its column counts as not recorded."""
-    checked = {name: _CHECKS[kind](found.get(name)) for name, kind in COLUMNS.items()}
+def checked_span(**found: Any) -> Span:
+    """A span from whatever values a record holds: one that does not fit its column counts as not recorded."""
+    checked = {name: _CONVERSIONS[kind](found.get(name)) for name, kind in SPAN_COLUMNS.items()}
     if not checked["trace_id"] or not checked["span_id"]:
         raise Unreadable("a span without a trace id or a span id")
     if checked["kind"] not in get_args(Kind):
@@ -31,14 +31,14 @@ def span(**found: Any) -> Span:
     return Span(**checked)
 
 
-def text(value: Any) -> str:
-    """A string or a number as text that any table can hold."""
+def as_text(value: Any) -> str:
+    """A string or a number as text that any table can hold; "" for anything else."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return str(value) if not isinstance(value, int) or value.bit_length() < 200 else ""
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else ""
 
 
-def whole(value: Any) -> int | None:
+def as_whole(value: Any) -> int | None:
     """A whole number of 64 bits; a string of digits is one."""
     if isinstance(value, str) and re.fullmatch(r"-?\d{1,19}", value, flags=re.ASCII):
         value = int(value)
@@ -48,28 +48,34 @@ def whole(value: Any) -> int | None:
     return value if fits else None
 
 
-def truth(value: Any) -> bool | None:
+def as_truth(value: Any) -> bool | None:
     """True or false, also as a string."""
     if isinstance(value, str):
         value = {"true": True, "false": False}.get(value.strip().lower())
     return value if isinstance(value, bool) else None
 
 
-def texts(value: Any) -> tuple[str, ...]:
+def as_texts(value: Any) -> tuple[str, ...]:
     """A list of names."""
     found = structured(value)
-    return tuple(filter(None, map(text, found))) if isinstance(found, (list, tuple)) else ()
+    return tuple(filter(None, map(as_text, found))) if isinstance(found, (list, tuple)) else ()
 
 
-def numbers(value: Any) -> tuple[float, ...]:
-    """A list of finite numbers; none of them where one is not."""
+def as_numbers(value: Any) -> tuple[float, ...]:
+    """A list of finite numbers; empty where one of them is not."""
     found = structured(value)
     found = found if isinstance(found, (list, tuple)) else ()
     fine = all(isinstance(each, (int, float)) and not isinstance(each, bool) and abs(each) < 1e300 for each in found)
     return tuple(map(float, found)) if fine and not any(map(math.isnan, found)) else ()
 
 
-_CHECKS: dict[str, Any] = {"text": text, "texts": texts, "whole": whole, "numbers": numbers, "truth": truth}
+_CONVERSIONS: dict[str, Any] = {
+    "text": as_text,
+    "texts": as_texts,
+    "whole": as_whole,
+    "numbers": as_numbers,
+    "truth": as_truth,
+}
 
 
 def structured(value: Any) -> Any:
@@ -82,8 +88,8 @@ def structured(value: Any) -> Any:
     return value
 
 
-def mapping(value: Any) -> dict[str, Any]:
-    """An object: as such, as a JSON string, or as the pairs that a map column of Parquet gives."""
+def as_mapping(value: Any) -> dict[str, Any]:
+    """An object, a JSON string of one, or the pairs of a Parquet map column; empty for anything else."""
     found = structured(value)
     if isinstance(found, dict):
         return found
@@ -91,14 +97,14 @@ def mapping(value: Any) -> dict[str, Any]:
     return {str(key): each for key, each in found} if pairs else {}
 
 
-def listed(value: Any) -> list[Any]:
+def as_list(value: Any) -> list[Any]:
     """A list, also as a JSON string; empty for anything else."""
     found = structured(value)
     return list(found) if isinstance(found, (list, tuple)) else []
 
 
-def lookup(record: Mapping[str, Any], names: Names, column: str) -> Any:
-    """What a record holds under the first of a column's names that it has: as a key, or level by level at the dots."""
+def lookup(record: Mapping[str, Any], names: FieldNames, column: str) -> Any:
+    """The value under the first of a column's names that a record has: as a key, or level by level at the dots."""
     for name in names.get(column, ()):
         found = record.get(name)
         if found is None and "." in name:
@@ -109,7 +115,7 @@ def lookup(record: Mapping[str, Any], names: Names, column: str) -> Any:
 
 
 def _descend(record: Any, path: list[str]) -> Any:
-    level = mapping(record)
+    level = as_mapping(record)
     for end in range(len(path), 0, -1):  # keys may have dots of their own
         inner = level.get(".".join(path[:end]))
         if inner is not None:
@@ -128,28 +134,28 @@ def nanoseconds(value: Any, unit: int = 1) -> int | None:
         aware = value if value.tzinfo else value.replace(tzinfo=UTC)
         return (aware - EPOCH) // timedelta(microseconds=1) * 1000
     if isinstance(value, float):
-        return whole(float(round(value * unit))) if abs(value) < 1e30 else None
-    number = whole(value)
-    return None if number is None else whole(number * unit)
+        return as_whole(float(round(value * unit))) if abs(value) < 1e30 else None
+    number = as_whole(value)
+    return None if number is None else as_whole(number * unit)
 
 
-def decision(told: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def gate_decision(sources: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """The first ranking of a gate among some attributes, and whether any of its decisions explored."""
-    decisions = [{name: lookup(each, DECISION, name) for name in DECISION} for each in told]
-    explored = [truth(each["explored"]) for each in decisions]
+    decisions = [{name: lookup(each, DECISION, name) for name in DECISION} for each in sources]
+    explored = [as_truth(each["explored"]) for each in decisions]
     known = [each for each in explored if each is not None]
-    first = next((each for each in decisions if texts(each["ranked"])), {})
+    first = next((each for each in decisions if as_texts(each["ranked"])), {})
     return {"ranked": first.get("ranked"), "scores": first.get("scores"), "explored": any(known) if known else None}
 
 
 def outcome(scores: Iterable[tuple[Any, Any]]) -> bool | None:
-    """Whether a run succeeded by its named scores: all that speak of it must say so; None where none does."""
-    said = [_verdict(value) for name, value in scores if re.sub(r"\W+", "_", text(name).lower()) in OUTCOMES]
-    known = [each for each in said if each is not None]
+    """Whether a run succeeded by its named scores: all that name an outcome must be good; None where none does."""
+    rated = [_is_good(value) for name, value in scores if re.sub(r"\W+", "_", as_text(name).lower()) in OUTCOMES]
+    known = [each for each in rated if each is not None]
     return all(known) if known else None
 
 
-def _verdict(value: Any) -> bool | None:
+def _is_good(value: Any) -> bool | None:
     word = str(value).strip().lower()[:20] if isinstance(value, (str, int, float)) else ""
     if word in GOOD or word in BAD:
         return word in GOOD
@@ -159,9 +165,9 @@ def _verdict(value: Any) -> bool | None:
         return None
 
 
-def error_type(said: Any) -> str:
+def error_type(message: Any) -> str:
     """The type that an error's own words begin with, as in `ValueError('...')`; never more of them."""
-    if not said:
+    if not message:
         return ""
-    named = re.match(r"[A-Za-z_][\w.]{0,80}(Error|Exception|Timeout|Interrupt|Exit)\b", text(said))
+    named = re.match(r"[A-Za-z_][\w.]{0,80}(Error|Exception|Timeout|Interrupt|Exit)\b", as_text(message))
     return named[0] if named else "error"

@@ -1,0 +1,72 @@
+"""How far a long piece of work has come: a bar where rich is installed, plain lines on any other terminal or file."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import TypeAlias, TypeVar
+
+Progress: TypeAlias = Callable[[int, int, float], None]
+"""Called with how many pieces are done, how many there are, and about how many seconds are left."""
+
+Item = TypeVar("Item")
+
+SECONDS_BETWEEN_LINES = {True: 2.0, False: 20.0}
+"""By whether somebody is watching: a line on a terminal now and then, fewer in a log."""
+
+
+def silent(done: int, total: int, left: float) -> None:
+    """Show nothing."""
+
+
+@contextmanager
+def shown(what: str) -> Iterator[Progress]:
+    """Show on standard error how many of `what` are done."""
+    watched = sys.stderr.isatty()
+    if watched and find_spec("rich") is not None:
+        with _bar(what) as progress:
+            yield progress
+    else:
+        yield _lines(what, SECONDS_BETWEEN_LINES[watched])
+
+
+def counted(items: Iterable[Item], total: int, progress: Progress, before: int = 0) -> Iterator[Item]:
+    """The items, each reported once it has been worked off; `before` counts those that were finished earlier."""
+    start = time.monotonic()
+    for number, item in enumerate(items, 1):
+        yield item
+        left = (time.monotonic() - start) / number * (total - before - number)
+        progress(before + number, total, left)
+
+
+def _lines(what: str, seconds: float) -> Progress:
+    last = time.monotonic()
+
+    def progress(done: int, total: int, left: float) -> None:
+        nonlocal last
+        if done == total or time.monotonic() - last >= seconds:
+            last = time.monotonic()
+            print(f"{done} of {total} {what}, about {left:.0f} s left", file=sys.stderr, flush=True)
+
+    return progress
+
+
+@contextmanager
+def _bar(what: str) -> Iterator[Progress]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[left]}"),
+    )
+    with Bar(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(what, total=None, left="")
+        yield lambda done, total, left: bar.update(task, completed=done, total=total, left=f"about {left:.0f} s left")

@@ -1,0 +1,177 @@
+"""Commands of the lab: list, run, check and report on the paper's tables; past measures what lies beyond them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from camdf._progress import shown
+from camdf.errors import UsageError, expect
+
+J = TypeVar("J", bound="Job")
+
+if TYPE_CHECKING:
+    from camdf.evaluation.replay import Outcomes
+    from camdf.lab.jobs import Job
+    from camdf.lab.paper.table import Table
+
+RESULTS = Path("results")
+
+
+def add_commands(commands: Any) -> None:
+    """lab, with an action of its own each."""
+    lab = commands.add_parser("lab", help="every table and figure of the paper, on the data that ships")
+    actions = lab.add_subparsers(required=True, metavar="ACTION")
+    actions.add_parser("list", help="name the tables").set_defaults(run=_list)
+
+    run = actions.add_parser("run", help="replay a table of the paper, or all of them")
+    run.add_argument("table", help="a table's name, or all")
+    run.add_argument("--workers", type=int, default=0, help="processes (default: one a core)")
+    run.add_argument("--into", type=Path, default=RESULTS, help="with all: where results go (default: results)")
+    run.add_argument("--fresh", action="store_true", help="replay cells that were finished before, too")
+    run.set_defaults(run=_run)
+
+    check = actions.add_parser("check", help="measure a sample again, or everything, and compare with what is stored")
+    check.add_argument("--results", type=Path, default=RESULTS, help="stored results (default: results)")
+    check.add_argument("--cells", type=int, default=12, help="how many cells of the paper at least (default: 12)")
+    check.add_argument("--seed", type=int, default=0, help="which sample (default: 0)")
+    check.add_argument("--all", action="store_true", help="measure everything again: two hours on two cores")
+    check.add_argument("--workers", type=int, default=0, help="processes (default: one a core)")
+    check.set_defaults(run=_check)
+
+    past = actions.add_parser("past", help="past the paper: measure one study, or all, and write their page")
+    past.add_argument("study", help="frontier, calibration, promises, ... or all; page writes the page alone")
+    past.add_argument("--workers", type=int, default=0, help="processes (default: one a core)")
+    past.add_argument("--into", type=Path, default=RESULTS, help="where its rows go (default: results)")
+    past.add_argument("--page", type=Path, default=Path("docs/past-the-paper.md"), help="the page to write")
+    past.set_defaults(run=_past)
+
+    report = actions.add_parser("report", help="all stored results on the paper as one page, with pictures")
+    report.add_argument("--results", type=Path, default=RESULTS, help="stored results (default: results)")
+    report.add_argument("-o", "--output", type=Path, default=Path("report.html"), help=".html or .md")
+    report.set_defaults(run=_report)
+
+
+def _list(options: argparse.Namespace) -> int:
+    from camdf.lab.paper import NOT_REPLICATED, TABLES
+
+    width = max(map(len, TABLES))
+    for name, table in TABLES.items():
+        print(f"{name:{width}}  {table.title} ({table.where}; {len(table.cells)} cells)")
+    print("\nNot replicated:")
+    for what, why in NOT_REPLICATED.items():
+        print(f"{what}: {why}")
+    return 0
+
+
+def _run(options: argparse.Namespace) -> int:
+    from camdf.lab.paper import TABLES
+    from camdf.lab.paper.markup import markdown
+    from camdf.lab.paper.results import store_results
+    from camdf.lab.paper.table import fill
+
+    tables = list(TABLES.values()) if options.table == "all" else [_table(options.table)]
+    cells = [cell for table in tables for cell in table.cells]
+    outcomes = _replayed(cells, options.workers, options.fresh)
+    if options.table == "all":
+        results = store_results(options.into, tables, outcomes)
+        print(f"{len(tables)} tables, {len(results)} figures, {len(outcomes)} cells: stored in {options.into}")
+    else:
+        print(markdown(tables[0], fill(tables[0], outcomes)))
+    return 0
+
+
+def _check(options: argparse.Namespace) -> int:
+    found = _checked_whole(options) if options.all else _checked_sample(options)
+    for line in found:
+        print(line, file=sys.stderr)
+    print(f"{len(found)} figures disagree with the stored ones")
+    return 1 if found else 0
+
+
+def _checked_sample(options: argparse.Namespace) -> list[str]:
+    """Some cells of the paper and a sample of each study past it, where they differ from what is stored."""
+    from camdf.lab.beyond import STUDIES
+    from camdf.lab.paper import TABLES
+    from camdf.lab.paper.results import cell_disagreements, sampled_cells, stored_results
+    from camdf.lab.stored import stored
+
+    kept = stored_results(options.results)
+    cells = [cell for table in TABLES.values() for cell in table.cells]
+    again = _replayed(sampled_cells(cells, options.cells, options.seed), options.workers, fresh=True)
+    found = cell_disagreements(kept, again)
+    for study in STUDIES:
+        rows = stored(options.results, study.name)
+        found += study.recheck(rows, options.seed, lambda jobs: _replayed(jobs, options.workers, fresh=True))
+    domains = len({cell.domain for cell in again})
+    print(
+        f"{len(again)} cells of {domains} domains and a sample of {len(STUDIES)} studies past the paper measured again"
+    )
+    return found
+
+
+def _checked_whole(options: argparse.Namespace) -> list[str]:
+    """Every cell and figure of the paper, and every row of every study past it, where they differ."""
+    from camdf.lab.beyond import STUDIES
+    from camdf.lab.paper import TABLES
+    from camdf.lab.paper.results import disagreements, stored_results
+    from camdf.lab.stored import stored
+    from camdf.lab.study import row_disagreements
+
+    outcomes = _replayed([cell for table in TABLES.values() for cell in table.cells], options.workers, fresh=False)
+    found = disagreements(stored_results(options.results), TABLES.values(), outcomes)
+    print(f"the paper: {len(outcomes)} cells measured again, {len(found)} figures differ", flush=True)
+    for study in STUDIES:
+        rows = study.measure(lambda jobs: _replayed(jobs, options.workers, fresh=False))
+        differ = [f"{study.name}, {line}" for line in row_disagreements(stored(options.results, study.name), rows)]
+        print(f"{study.name}: {len(rows)} rows measured again, {len(differ)} figures differ", flush=True)
+        found += differ
+    return found
+
+
+def _past(options: argparse.Namespace) -> int:
+    from camdf.lab.beyond import STUDIES
+    from camdf.lab.beyond.past_the_paper import write_past_the_paper
+    from camdf.lab.stored import store
+
+    names = [study.name for study in STUDIES]
+    if options.study not in (*names, "all", "page"):
+        raise UsageError(f"There is no study {options.study!r} past the paper. Known: {', '.join(names)}, all, page")
+    for study in STUDIES:
+        if options.study in (study.name, "all"):
+            rows = study.measure(lambda jobs: _replayed(jobs, options.workers, fresh=False))
+            store(options.into, study.name, rows)
+            print(f"{len(rows)} rows: stored in {options.into / study.name}.csv")
+    write_past_the_paper(options.into, STUDIES, options.page)
+    print(f"wrote {options.page}")
+    return 0
+
+
+def _report(options: argparse.Namespace) -> int:
+    from camdf.lab.paper.replication import picture_cells, write_html, write_markdown
+    from camdf.lab.paper.results import stored_results
+
+    kept, outcomes = stored_results(options.results), _replayed(picture_cells(), 0, fresh=False)
+    write = write_markdown if options.output.suffix == ".md" else write_html
+    write(kept, outcomes, options.output)
+    print(f"wrote {options.output}")
+    return 0
+
+
+def _table(name: str) -> Table:
+    from camdf.lab.paper import TABLES
+
+    if name not in TABLES:
+        raise UsageError(f"There is no table {name!r}. Known: {', '.join(TABLES)}")
+    return TABLES[name]
+
+
+def _replayed(jobs: Sequence[J], workers: int, fresh: bool) -> dict[J, Outcomes]:
+    from camdf.lab.jobs import default_cache, run_jobs
+
+    expect("sklearn", "lab")  # here, for a process of the pool that lacks it says nothing of use
+    with shown("cells") as progress:
+        return run_jobs(jobs, workers=workers, cache=None if fresh else default_cache(), progress=progress)

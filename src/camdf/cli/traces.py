@@ -1,0 +1,131 @@
+"""Commands on traces and their tasks: mine, audit, score."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from camdf._progress import shown
+from camdf.cli.policy import add_engine
+from camdf.errors import DataError, UsageError
+from camdf.scorers import BM25, Embeddings, Necessity, Scorer
+from camdf.scorers.base import TEXTS
+from camdf.scorers.embeddings import MINILM
+from camdf.scorers.necessity import VARIANTS
+
+if TYPE_CHECKING:
+    from camdf.mining.usage import Usage
+    from camdf.prices import ToolStatistics
+
+
+def add_commands(commands: Any) -> None:
+    """mine, audit, score."""
+    mine = commands.add_parser("mine", help="logged tasks from the traces of an agent")
+    mine.add_argument(
+        "traces", type=Path, help="a folder of traces, or one file, of any tracer that docs/traces.md names"
+    )
+    mine.add_argument("-o", "--output", type=Path, required=True, help="where to write the tasks (.parquet)")
+    mine.add_argument("--statistics", type=Path, help="where to write calls, seconds and failures by tool (.json)")
+    mine.add_argument("--require-outcome", action="store_true", help="leave out runs whose outcome nobody recorded")
+    mine.add_argument("--with-text", action="store_true", help="keep what users asked, and group near-copies by it")
+    add_engine(mine)
+    mine.set_defaults(run=_mine)
+
+    audit = commands.add_parser("audit", help="can these tasks be learned from? Noise, censoring, depth, drift")
+    audit.add_argument("data", type=Path, help="what camdf mine wrote, or logged tasks: .parquet or .jsonl")
+    period = audit.add_mutually_exclusive_group()
+    period.add_argument("--since", type=datetime.fromisoformat, help="where the later period begins, as 2026-01-31")
+    period.add_argument("--split", type=float, default=0.5, help="or its place among the tasks in time (default: 0.5)")
+    audit.add_argument("--json", action="store_true", help="numbers and sentences for machines")
+    audit.set_defaults(run=_audit)
+
+    score = commands.add_parser("score", help="score a folder of tasks; run it again to go on where it stopped")
+    score.add_argument("folder", type=Path, help="holds tasks.jsonl and tools.json")
+    score.add_argument("-o", "--output", type=Path, required=True, help="where the scores go (.jsonl)")
+    score.add_argument("--scorer", choices=("bm25", "minilm", "llm"), required=True, help="who scores")
+    score.add_argument("--top", type=int, help="how many of a task's best tools to keep (default: all)")
+    score.add_argument("--text", choices=sorted(TEXTS), default="words", help="how a tool is written (default: words)")
+    score.add_argument("--model", help="minilm: an embedding model's name or folder; llm: the endpoint's model")
+    score.add_argument("--url", help="llm: an OpenAI-compatible endpoint, up to /v1")
+    score.add_argument("--variant", choices=sorted(VARIANTS), default="default", help="llm: which prompt")
+    score.add_argument("--key-variable", help="llm: the environment variable that holds the API key")
+    score.add_argument("--cache", type=Path, help="llm: a folder that keeps the answers")
+    score.add_argument("--deadline", type=float, default=60.0, help="llm: seconds a task at most (default: 60)")
+    score.set_defaults(run=_score)
+
+
+def _mine(options: argparse.Namespace) -> int:
+    from camdf.mining.logged import is_mined
+    from camdf.mining.span_files import span_tables
+    from camdf.mining.tasks import mine
+    from camdf.mining.usage import tool_statistics, usage
+
+    choices = {"require_outcome": options.require_outcome, "with_text": options.with_text}
+    on_spark = options.engine == "spark"
+    if on_spark and options.output.is_dir() and not is_mined(options.output):
+        raise DataError(f"{options.output}: is a folder of something else. Name another.")
+    with span_tables(options.traces) as tables:
+        if on_spark:
+            from camdf.mining.spark import mining as spark
+
+            found = spark.mine(spark.span_frame(tables), **choices, with_statistics=options.statistics is not None)
+            found.tasks.write.mode("overwrite").parquet(str(options.output))
+            print(f"{found}\nwrote {options.output}")
+            if options.statistics is not None:
+                _write_statistics(options.statistics, found.tool_statistics, found.usage)
+            return 0
+        with shown("parts") as progress:
+            mined = mine(tables, **choices, progress=progress)
+        mined.tasks.write_parquet(options.output)
+        print(f"{mined}\nwrote {options.output}")
+        if options.statistics is not None:
+            _write_statistics(options.statistics, tool_statistics(tables), usage(tables))
+    return 0
+
+
+def _write_statistics(path: Path, tools: dict[str, ToolStatistics], used: Usage) -> None:
+    written = {"usage": asdict(used), "tools": {name: asdict(found) for name, found in tools.items()}}
+    path.write_text(json.dumps(written, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    print(f"wrote {path}")
+
+
+def _audit(options: argparse.Namespace) -> int:
+    from camdf.mining.audit import audit, audit_json, audit_text, read_tasks
+
+    found = audit(read_tasks(options.data), since=options.since, split=options.split)
+    print(json.dumps(audit_json(found), indent=1, ensure_ascii=False) if options.json else audit_text(found))
+    return 0
+
+
+def _score(options: argparse.Namespace) -> int:
+    from camdf.scorers.folder import score_folder
+
+    scorer: Scorer
+    settings = {"scorer": options.scorer}
+    if options.scorer == "llm":
+        if not (options.url and options.model):
+            raise UsageError("The scorer 'llm' needs an endpoint and a model. Name both: --url and --model")
+        limits = {"timeout": options.deadline, "deadline": options.deadline}
+        key, cache = options.key_variable, options.cache
+        scorer = Necessity(options.url, options.model, options.variant, key_variable=key, cache=cache, **limits)
+        settings |= {"model": options.model, "variant": options.variant}
+    elif options.scorer == "minilm":
+        settings |= {"text": options.text, "model": options.model or MINILM}
+        scorer = Embeddings(settings["model"], text=TEXTS[options.text])
+    else:
+        settings["text"] = options.text
+        scorer = BM25(text=TEXTS[options.text])
+    with shown("tasks") as progress:
+        done = score_folder(
+            options.folder, scorer, options.output, top=options.top, settings=settings, progress=progress
+        )
+    for task_id, why in done.refused.items():
+        print(f"{task_id}: {why}", file=sys.stderr)
+    again = f"; {len(done.refused)} could not be scored: run the same command again to try them" if done.refused else ""
+    print(f"{done.now} tasks scored, {done.before} were there before: {options.output}{again}")
+    return 1 if done.refused else 0

@@ -1,0 +1,170 @@
+"""How many labels are enough? What policies pay on held-out tasks after learning from 10 tasks, 25, 50 and so on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from camdf._progress import Progress, counted, silent
+from camdf.core.groups import numbered
+from camdf.core.payoff import Payoff
+from camdf.core.rankings import Floats, Ints, LoggedTasks
+from camdf.core.resampling import Interval, paired_bootstrap
+from camdf.errors import UsageError
+from camdf.evaluation.replay import Outcomes, replay
+from camdf.evaluation.splits import Split, draw_splits
+from camdf.policies.registry import DEFAULT, POLICIES
+
+SIZES = (10, 25, 50, 100, 200)
+"""Numbers of labelled tasks to learn from; all that a split leaves come last."""
+
+FEWEST_TASKS = 20
+SPLITS = 20
+LITTLE = 0.01
+"""A gain of less, in solved tasks, is called little."""
+
+PAPER, THRESHOLD = "cam-df", "score-per-cost-threshold"
+LEARNING = (DEFAULT, PAPER, THRESHOLD)
+FIXED = ("score-at-least", "top-k", "plug-in")
+"""Rules that learn nothing: a score of at least 0.5, the top 5, and every tool whose score is worth its price."""
+
+
+@dataclass(frozen=True, eq=False)
+class CurveStep:
+    """One number of labels: the mean over splits of how many tasks are learned from, and the splits."""
+
+    labels: float
+    splits: tuple[Split, ...]
+
+
+@dataclass(frozen=True)
+class Point:
+    """One point of a learning curve: mean payoffs, and the default's margin over the tuned threshold.
+
+    `gain` is what the default pays here more than at the point before; the first point has none.
+    """
+
+    labels: float
+    payoff: Mapping[str, Interval]
+    margin: Interval
+    gain: Interval | None = None
+
+
+def draw_steps(logged: LoggedTasks, splits: int = SPLITS, seed: int = 0) -> list[CurveStep]:
+    """Nested subsets of what each split leaves for learning; test tasks are the same at every step.
+
+    Tasks come in random order, group by group, so a small subset holds near-copies as a young log does. No group is
+    split between learning and test. Every policy learns from all labels of a step, and tunes on them too: one number
+    hardly overfits, and a threshold that had to give up a quarter of ten tasks would be a weak bar.
+    """
+    if len(logged) < FEWEST_TASKS:
+        raise UsageError(
+            f"A learning curve needs at least {FEWEST_TASKS} logged tasks. Got {len(logged)}. Log more tasks first; "
+            "until then a rule that learns nothing, such as camdf.PlugIn, is the choice."
+        )
+    grouped = numbered(logged.groups)[1] < len(logged)
+    drawn = list(draw_splits(logged, splits, seed, grouped=grouped))
+    orders = [_group_by_group(logged, split, [seed, number, 4]) for number, split in enumerate(drawn)]
+    fewest = min(map(len, orders))
+    nobody = np.zeros(0, dtype=np.int64)
+    found = []
+    for size in (*(size for size in SIZES if size < fewest), len(logged)):
+        parts = [Split(order[:size], nobody, split.test) for order, split in zip(orders, drawn, strict=True)]
+        found.append(CurveStep(float(np.mean([len(part.train) for part in parts])), tuple(parts)))
+    return found
+
+
+def _group_by_group(logged: LoggedTasks, split: Split, seed: list[int]) -> Ints:
+    rng = np.random.default_rng(seed)
+    rows = rng.permutation(np.concatenate([split.train, split.validation]))
+    group, groups = numbered(logged.groups[rows])
+    turn = rng.permutation(groups)[group]
+    ordered: Ints = rows[np.argsort(turn, kind="stable")]
+    return ordered
+
+
+def replay_steps(
+    logged: LoggedTasks, payoff: Payoff, steps: Sequence[CurveStep], progress: Progress = silent
+) -> Outcomes:
+    """What every policy paid at every step, named by `at_step`; rules that learn nothing go by their own names."""
+    values: dict[str, Floats] = {}
+    splits = len(steps[0].splits)
+    for number, step in enumerate(steps):
+        drawn = counted(step.splits, splits * len(steps), progress, before=splits * number)
+        found = replay({name: POLICIES[name] for name in LEARNING}, logged, payoff, drawn)
+        values |= {at_step(number, name): found.values[name] for name in LEARNING}
+    fixed = replay({name: POLICIES[name] for name in FIXED}, logged, payoff, steps[-1].splits)
+    values |= {name: fixed.values[name] for name in FIXED}
+    return Outcomes(logged.task_ids, logged.groups, values, {})
+
+
+def at_step(number: int, policy: str) -> str:
+    """The name under which a policy's outcome at a step is kept."""
+    return f"{number}: {policy}"
+
+
+def points_of(outcomes: Outcomes, steps: Sequence[CurveStep]) -> list[Point]:
+    """Means and margins with 95% intervals, resampling groups."""
+    points = []
+    for number, step in enumerate(steps):
+        names = {name: at_step(number, name) for name in LEARNING} | {name: name for name in FIXED}
+        payoff = {name: _interval(outcomes, key) for name, key in names.items()}
+        margin = outcomes.difference(names[DEFAULT], names[THRESHOLD], by_group=True)
+        before = at_step(number - 1, DEFAULT)
+        gain = outcomes.difference(names[DEFAULT], before, by_group=True) if number else None
+        points.append(Point(step.labels, payoff, margin, gain))
+    return points
+
+
+def _interval(outcomes: Outcomes, name: str) -> Interval:
+    payoffs = outcomes.values[name][:, 0]
+    tested = ~np.isnan(payoffs)
+    return paired_bootstrap(payoffs[tested], np.random.default_rng(0), groups=outcomes.groups[tested])
+
+
+def ahead_from(points: Sequence[Point], *, clearly: bool = False) -> float | None:
+    """The fewest labels from which on the default stays at least level with the threshold; None where it does not.
+
+    `clearly` asks that the margin's whole interval lies above zero, at that number and every larger one.
+    """
+    found = None
+    for point in reversed(points):
+        if point.margin.low <= 0 if clearly else point.margin.mean < 0:
+            break
+        found = point.labels
+    return found
+
+
+def verdict(points: Sequence[Point]) -> str:
+    """One sentence on whether learning pays yet, and one on what more labels seem to add."""
+    last = points[-1]
+    margin = f"{last.margin.mean:+.3f}, 95% CI {last.margin.low:+.3f} to {last.margin.high:+.3f}"
+    clear, ahead = ahead_from(points, clearly=True), ahead_from(points)
+    if clear is not None:
+        said = f"From about {clear:.0f} labelled tasks on, learning pays over the tuned threshold: {margin}"
+    elif ahead is not None:
+        said = f"From about {ahead:.0f} labelled tasks on, learning leads the tuned threshold, not surely: {margin}"
+    else:
+        said = f"Learning does not pay over the tuned threshold yet: {margin}"
+    said += f" with {last.labels:.0f} labels."
+    if last.gain is None:
+        return said
+    gain = f"{last.gain.mean:+.3f}, 95% CI {last.gain.low:+.3f} to {last.gain.high:+.3f}"
+    more = "more may help"
+    if last.gain.low > 0:
+        more = "more should help"
+    elif last.gain.mean < LITTLE:
+        more = "more seem to add little"
+    return f"{said} From {points[-2].labels:.0f} to {last.labels:.0f} labels it gained {gain}; {more}."
+
+
+def table(points: Sequence[Point]) -> str:
+    """Payoff by number of labels as aligned text, and the rules that learn nothing below."""
+    lines = [f"labels  {'  '.join(f'{name:>14}' for name in LEARNING)}   {DEFAULT} minus {THRESHOLD}"]
+    for point in points:
+        means = "  ".join(f"{point.payoff[name].mean:14.3f}" for name in LEARNING)
+        lines.append(f"{point.labels:6.0f}  {means}   {point.margin}")
+    fixed = "; ".join(f"{name} {points[-1].payoff[name].mean:.3f}" for name in FIXED)
+    return "\n".join([*lines, f"without labels: {fixed}"])

@@ -1,0 +1,57 @@
+"""What `camdf fit` does: measure a policy beside the simple rules, then fit the one that ships on all tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from camdf._progress import Progress, silent
+from camdf.core.groups import numbered
+from camdf.core.payoff import Payoff
+from camdf.core.rankings import LoggedTasks
+from camdf.evaluation.assess import Assessment, assess
+from camdf.evaluation.splits import draw_splits
+from camdf.models.label_noise import LabelNoise, estimate_label_noise
+from camdf.policies.base import Policy
+from camdf.policies.registry import ALIASES, DEFAULT, policy_maker
+from camdf.policies.training import Training
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A fitted policy, how it did beside the simple rules on held-out tasks, and what is known of its labels."""
+
+    policy: Policy
+    assessment: Assessment
+    label_noise: LabelNoise
+    training: Training
+    """What `camdf.save` stores with the policy."""
+
+
+def fit(
+    logged: LoggedTasks,
+    payoff: Payoff,
+    policy: str = DEFAULT,
+    *,
+    splits: int = 30,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> Fit:
+    """Measure the named policy (`camdf.policies.registry.POLICIES`) on splits, and fit one that ships.
+
+    The one that ships learns from every task but those that choose its threshold.
+
+    >>> from camdf import Payoff, datasets
+    >>> found = fit(datasets.load("retail", "claude"), Payoff(0.12), "score-threshold", splits=4)
+    >>> found.policy, round(found.assessment.outcomes.mean("score-threshold"), 2)
+    (ScoreThreshold(), 0.45)
+    """
+    make, name = policy_maker(policy), ALIASES.get(policy, policy)
+    assessment = assess(make, logged, payoff, splits=splits, seed=seed, subject=name, progress=progress)
+    split = next(iter(draw_splits(logged, 1, seed, grouped=True, shares=(0.6, 0.2))))
+    train, validation = logged.take([*split.train, *split.test]), logged.take(split.validation)
+    ships = make().fit(train, payoff, validation)
+    noise = estimate_label_noise(logged)
+    means = {each: assessment.outcomes.mean(each) for each in assessment.outcomes.values}
+    groups = numbered(logged.groups)[1]
+    training = Training(logged.digest(), len(logged), groups, len(validation), noise.rate, means)
+    return Fit(ships, assessment, noise, training)

@@ -1,0 +1,175 @@
+"""Replay: fit policies on logged tasks, decide on held-out ones, and keep what each decision paid, task by task.
+
+`replay` measures policies under one payoff and prices. `replay_regimes` measures them under many at once, and fits a
+policy that no price enters once a split instead of once a regime.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from camdf.core.decisions import Decisions
+from camdf.core.payoff import Payoff, cost_of
+from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks, Strings
+from camdf.core.resampling import RESAMPLES, Interval, paired_bootstrap
+from camdf.core.stopping import prefix_oracle
+from camdf.evaluation.splits import Split
+from camdf.policies.base import Policy
+
+MEASURES = ("payoff", "sufficiency", "cost", "waste", "tools")
+"""What is kept of a decision: its payoff, 1 if all required tools were acquired, the cost of what was acquired, the
+cost of what was acquired and not required, and how many tools were acquired."""
+
+ORACLE = "prefix-oracle"
+"""The name under which the oracle is reported; it is no policy, because it sees the labels."""
+
+
+@dataclass(frozen=True, eq=False)
+class Outcomes:
+    """What each policy's decisions paid and cost: every mean is per task over its test appearances.
+
+    `values` maps a policy's name to (tasks, measures); a task that was never tested has NaN. `by_split` maps it to the
+    pooled payoffs of all test appearances, for the paper's standard errors.
+    """
+
+    task_ids: Strings
+    groups: Strings
+    values: Mapping[str, Floats]
+    by_split: Mapping[str, Floats]
+
+    def mean(self, policy: str, measure: str = "payoff") -> float:
+        """Over tasks, of the mean over a task's test appearances."""
+        return float(np.nanmean(self.values[policy][:, MEASURES.index(measure)]))
+
+    def standard_error(self, policy: str) -> float:
+        """Of the payoff, over pooled task and split records, as the paper's Table A3 has it."""
+        pooled = self.by_split[policy]
+        return float(pooled.std(ddof=1) / np.sqrt(len(pooled))) if len(pooled) > 1 else 0.0
+
+    def difference(
+        self, policy: str, baseline: str, *, by_group: bool = False, seed: int = 0, resamples: int = RESAMPLES
+    ) -> Interval:
+        """Mean payoff of `policy` minus `baseline` with its paired bootstrap interval, over tasks or over groups."""
+        paired = self.values[policy][:, 0] - self.values[baseline][:, 0]
+        tested = ~np.isnan(paired)
+        groups = self.groups[tested] if by_group else None
+        return paired_bootstrap(paired[tested], np.random.default_rng(seed), groups=groups, resamples=resamples)
+
+    def win_rate(self, policy: str, baseline: str) -> float:
+        """The share of tasks on which `policy` pays more; a tie counts for neither."""
+        paired = self.values[policy][:, 0] - self.values[baseline][:, 0]
+        return float((paired[~np.isnan(paired)] > 0).mean())
+
+
+def measured(logged: LoggedTasks, payoff: Payoff, acquired: Bools) -> Floats:
+    """(n, measures): what the acquired candidates of each task paid and cost."""
+    covered = (logged.required & acquired).sum(axis=1)
+    return np.column_stack(
+        [
+            payoff.of(logged, acquired),
+            covered == logged.n_required,
+            cost_of(logged.rankings, acquired),
+            cost_of(logged.rankings, acquired & ~logged.required),
+            acquired.sum(axis=1),
+        ]
+    ).astype(np.float64)
+
+
+class _Tally:
+    """Measures added up by name and task over the splits that test it."""
+
+    def __init__(self, logged: LoggedTasks) -> None:
+        self.logged = logged
+        self.totals: dict[str, Floats] = {}
+        self.pooled: dict[str, list[Floats]] = {}
+        self.appearances = np.zeros(len(logged))
+
+    def add(self, name: str, rows: Ints, test: LoggedTasks, payoff: Payoff, decisions: Decisions) -> None:
+        """Measure decisions on the test tasks, which stand in these rows."""
+        values = measured(test, payoff, decisions.acquired)
+        self.totals.setdefault(name, np.zeros((len(self.logged), len(MEASURES))))[rows] += values
+        self.pooled.setdefault(name, []).append(values[:, 0])
+
+    def outcomes(self) -> Outcomes:
+        """Means over test appearances."""
+        with np.errstate(invalid="ignore"):
+            values = {name: total / self.appearances[:, None] for name, total in self.totals.items()}
+        by_split = {name: np.concatenate(parts) for name, parts in self.pooled.items()}
+        return Outcomes(self.logged.task_ids, self.logged.groups, values, by_split)
+
+
+def replay(
+    policies: Mapping[str, Callable[[], Policy]],
+    logged: LoggedTasks,
+    payoff: Payoff,
+    splits: Iterable[Split],
+    *,
+    training: Callable[[LoggedTasks, int], LoggedTasks] | None = None,
+    pricing: Callable[[LoggedTasks, int], LoggedTasks] | None = None,
+) -> Outcomes:
+    """Fit every policy anew on each split and measure it on the test tasks; the prefix oracle stands beside them.
+
+    Where a split has no validation tasks, policies choose on the training tasks.
+    `training` changes what is learned from (label noise, say) and `pricing` what tools cost, each by the split's
+    number; tests are always measured on true labels.
+    """
+    tally = _Tally(logged)
+    for number, split in enumerate(splits):
+        priced = logged if pricing is None else pricing(logged, number)
+        taught = priced if training is None else training(priced, number)
+        train, validation, test = taught.take(split.train), taught.take(split.validation), priced.take(split.test)
+        tally.appearances[split.test] += 1
+        for name, make in policies.items():
+            policy = make().fit(train, payoff, validation if len(validation) else None)
+            tally.add(name, split.test, test, payoff, policy.decide(test.rankings, payoff))
+        tally.add(ORACLE, split.test, test, payoff, prefix_oracle(test, payoff))
+    return tally.outcomes()
+
+
+class Regime(NamedTuple):
+    """Under which value, cost pressure and cost dispersion policies are measured."""
+
+    value: str
+    cost_pressure: float
+    dispersion: float
+
+    def name(self, policy: str) -> str:
+        """The name under which a policy's outcome in this regime is kept."""
+        return f"{self.value} {self.cost_pressure:g} {self.dispersion:g}: {policy}"
+
+
+def replay_regimes(
+    policies: Mapping[str, Callable[[], Policy]],
+    priced: Mapping[float, LoggedTasks],
+    regimes: Sequence[Regime],
+    splits: Iterable[Split],
+    *,
+    training: Callable[[LoggedTasks, int], LoggedTasks],
+) -> Outcomes:
+    """What every policy paid in every regime, by `Regime.name`; `priced` maps a dispersion to the tasks at its prices.
+
+    A policy is fitted once a split for all that one fit serves (`Policy.fitted_for`). `training` changes what is
+    learned from, by the split's number; tests are always measured on true labels.
+    """
+    tally = _Tally(next(iter(priced.values())))
+    for number, split in enumerate(splits):
+        tally.appearances[split.test] += 1
+        taught = {dispersion: training(logged, number) for dispersion, logged in priced.items()}
+        fitted: dict[tuple[object, ...], Policy] = {}
+        for regime in regimes:
+            payoff = Payoff(regime.cost_pressure, regime.value)
+            train, validation = (taught[regime.dispersion].take(rows) for rows in split[:2])
+            test = priced[regime.dispersion].take(split.test)
+            for name, make in policies.items():
+                policy = make()
+                serves = {"anything": (), "a value": (regime.value,), "a payoff": regime}[policy.fitted_for]
+                if (name, *serves) not in fitted:
+                    fitted[name, *serves] = policy.fit(train, payoff, validation)
+                decisions = fitted[name, *serves].decide(test.rankings, payoff)
+                tally.add(regime.name(name), split.test, test, payoff, decisions)
+            tally.add(regime.name(ORACLE), split.test, test, payoff, prefix_oracle(test, payoff))
+    return replace(tally.outcomes(), by_split={})

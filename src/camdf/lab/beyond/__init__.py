@@ -1,0 +1,13 @@
+"""Past the paper: where CAM-DF breaks and what our policies do there, one study a file, one page for all."""
+
+from camdf.lab.beyond.calibration import STUDY as CALIBRATION
+from camdf.lab.beyond.cold_start import STUDY as COLD_START
+from camdf.lab.beyond.deployment import STUDY as DEPLOYMENT
+from camdf.lab.beyond.frontier_page import STUDY as FRONTIER
+from camdf.lab.beyond.learning import STUDY as LEARNING
+from camdf.lab.beyond.noise import STUDY as NOISE
+from camdf.lab.beyond.noise_estimate import STUDY as NOISE_ESTIMATE
+from camdf.lab.beyond.promises_page import STUDY as CONTROL
+
+STUDIES = (FRONTIER, CALIBRATION, CONTROL, COLD_START, NOISE, NOISE_ESTIMATE, LEARNING, DEPLOYMENT)
+"""In the order of the page."""

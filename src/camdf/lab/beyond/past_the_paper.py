@@ -1,0 +1,53 @@
+"""The page 'Where CAM-DF breaks, and what we do about it', and its pictures, from stored results alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from camdf.lab.page import write_page
+from camdf.lab.stored import stored
+from camdf.lab.study import Study
+
+OPENING = """# Where CAM-DF breaks, and what we do about it
+
+Written by `camdf lab past` from the tables in `results/`; a part named NAME is measured by `camdf lab past NAME`.
+
+The paper's target compares stopping with the best later prefix *in hindsight*. Where the ranking is ambiguous, the
+expected maximum exceeds the maximum of expectations, so the classifier learns to go on. Ten candidates, one of them
+required, its rank uniform, unit costs, pressure 0.2: acquiring nothing is best and pays 0, but the Bayes rule of the
+hindsight target continues to depth 8 and pays -0.8. No amount of data mends that. And no prefix can skip an expensive
+middling tool.
+
+Three remedies, each a policy:
+
+- `CAMDF(target="on-policy")` replaces hindsight by what the policy itself would realise from the next depth on,
+  iterated until it stops changing. For two stop patterns a and b on one list, with V_t(a) the payoff that a realises
+  from depth t on and D_t = U_t - V_{t+1}(a), the difference V_0(b) - V_0(a) is the sum of (b_t - a_t) * D_t over the
+  states that b visits. So stopping exactly where D_t >= 0 never pays less, and a fixed point of the expected gap is
+  Bayes-optimal among depths: nothing is revealed on the way.
+- `ExpectedPayoffByDepth` models what each depth is worth and takes the argmax of value minus priced cost.
+- `ExpectedPayoffBySet`, the default, learns how likely each candidate is to be required (from its score, its place in
+  the list, and how often that tool was required when it was listed before), calibrates the probability that a set
+  suffices, and takes the best set. The best set is a cut of the order by -log(1 - p_j) / c_j: the payoff is convex in
+  (sum of -log(1 - p_j), cost), so a vertex of the hull of all sets is best, and its vertices are those cuts. One fit
+  serves every cost pressure, price and both payoffs. What wrong labels taught it is corrected by its own estimate of
+  how many there are.
+
+Read the figures with one caveat. Every fit and every choice inside a policy sees training tasks alone, but the default
+itself was designed with this grid in view: about half a dozen model variants (with and without tool history and set
+calibration, averaged over regularisation strengths) and eight fall-back rules were measured on it, and the best kept.
+The grid has no domain that was kept aside for a final look, so the margins below are somewhat optimistic.
+"""
+
+
+def past_the_paper(results: Path, studies: Sequence[Study]) -> str:
+    """The page's text."""
+    lines = [line for study in studies for line in study.section(stored(results, study.name))]
+    return "\n".join([OPENING, *lines]).rstrip() + "\n"
+
+
+def write_past_the_paper(results: Path, studies: Sequence[Study], path: Path) -> None:
+    """The page, and its pictures beside it."""
+    drawn = [study.pictures(stored(results, study.name)) for study in studies]
+    write_page(path, past_the_paper(results, studies), {stem: each for some in drawn for stem, each in some.items()})

@@ -1,0 +1,182 @@
+"""Filled tables as text: Markdown and LaTeX with our number, the paper's and the verdict at every place."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+
+from camdf.lab.paper.figure import Figure
+from camdf.lab.paper.summary import VERDICTS, by_place, verdict_counts
+from camdf.lab.paper.table import Result, Table
+
+MARKS = {"replicates": "=", "same direction": "~", "differs": "≠", "cannot be compared": ""}
+"""A verdict as one character, where a word has no room."""
+
+STARS = "A star marks a difference whose 95% interval excludes zero."
+
+
+def number_text(figure: Figure) -> str:
+    """The value: signed for a difference, with a star where it is clear; bare for a level; a dash where not measured.
+
+    >>> number_text(Figure.between(-0.1, -0.2, -0.05)), number_text(Figure(0.352)), number_text(Figure(495.0))
+    ('-0.100*', '0.352', '495')
+    """
+    if not figure.measured:
+        return "-"
+    if figure.clear is None and figure.value.is_integer() and abs(figure.value) >= 10:
+        return f"{figure.value:,.0f}"
+    return f"{figure.value:{'.3f' if figure.clear is None else '+.3f'}}" + ("*" if figure.clear else "")
+
+
+def interval_text(figure: Figure) -> str:
+    """The 95% interval, `[+0.019, +0.075]`, or nothing where there is none."""
+    if figure.low is None or figure.high is None:
+        return ""
+    return f"[{figure.low:+.3f}, {figure.high:+.3f}]"
+
+
+def markdown(table: Table, results: Iterable[Result]) -> str:
+    """One table: at every place our number, the paper's below it, and the verdict."""
+    found = by_place(table, results)
+    lines = [f"### {_markdown_text(table.title)}", "", f"In the paper: {_markdown_text(table.where)}."]
+    lines += [f"Not as in the paper: {_markdown_text(table.differs)}"] if table.differs else []
+    lines += ["", _markdown_row(["", *map(_markdown_text, table.columns)])]
+    lines.append(_markdown_row(["---"] * (1 + len(table.columns))))
+    for row in table.rows:
+        entries = [_markdown_entry(found.get((row, column))) for column in table.columns]
+        lines.append(_markdown_row([_markdown_text(row), *entries]))
+    return "\n".join([*lines, "", f"First line: ours. {STARS} Without a verdict, the two cannot be compared.", ""])
+
+
+def markdown_summary(tables: Iterable[Table], results: Iterable[Result]) -> str:
+    """One row a table: how many of its numbers replicate, go the same direction, differ, or cannot be compared."""
+    everything = list(results)
+    lines = [_markdown_row(["table", "in the paper", "numbers", *VERDICTS]), _markdown_row(["---"] * 7)]
+    total: Counter[str] = Counter()
+    for table in tables:
+        counts = verdict_counts(by_place(table, everything).values())
+        total.update(counts)
+        lines.append(_summary_row(_markdown_text(table.title), _markdown_text(table.where), counts))
+    return "\n".join([*lines, _summary_row("**all**", "", total), ""])
+
+
+def latex(table: Table, results: Iterable[Result]) -> str:
+    """One table for a paper that loads booktabs: our number, the paper's and the verdict's mark side by side."""
+    found = by_place(table, results)
+    columns = table.columns
+    heads = " & ".join(f"\\multicolumn{{3}}{{c}}{{{_latex_text(column)}}}" for column in columns)
+    rules = "".join(f"\\cmidrule(lr){{{2 + 3 * i}-{4 + 3 * i}}}" for i in range(len(columns)))
+    lines = [
+        "% needs \\usepackage{booktabs}",
+        "\\begin{table}[t]",
+        "\\centering\\small\\setlength{\\tabcolsep}{3pt}",
+        "\\begin{tabular}{l" + "rrc@{\\hspace{9pt}}" * len(columns) + "}",
+        "\\toprule",
+        f" & {heads} \\\\",
+        rules,
+        " & " + " & ".join(["ours & paper & "] * len(columns)) + " \\\\",
+        "\\midrule",
+    ]
+    for row in table.rows:
+        lines += _latex_rows(row, [found.get((row, column)) for column in columns])
+    caption = [_sentence(table.title), f"In the paper: {table.where}.", _sentence(table.differs), STARS]
+    caption.append("Verdicts: = replicates, ~ same direction, ≠ differs.")
+    lines += [
+        "\\bottomrule",
+        "\\end{tabular}",
+        f"\\caption{{{_latex_text(' '.join(filter(None, caption)))}}}",
+        f"\\label{{tab:camdf-{table.name.replace(' ', '-')}}}",
+        "\\end{table}",
+    ]
+    return "\n".join([*lines, ""])
+
+
+def _sentence(text: str) -> str:
+    return text if not text or text.endswith((".", "?", "!")) else f"{text}."
+
+
+_MARKDOWN = {ord(char): f"\\{char}" for char in "\\`*_[]|~#$"} | {ord("<"): "&lt;", ord(">"): "&gt;", ord("&"): "&amp;"}
+
+
+def _markdown_text(text: str) -> str:
+    return " ".join(text.split()).translate(_MARKDOWN)
+
+
+def _markdown_row(parts: Iterable[str]) -> str:
+    return f"| {' | '.join(parts)} |"
+
+
+def _markdown_entry(result: Result | None) -> str:
+    if result is None:
+        return ""
+    lines = [_markdown_figure(result.ours)]
+    lines += [f"paper {_markdown_figure(result.paper)}"] if result.paper is not None else []
+    if result.margin != result.ours:
+        theirs = "" if result.paper_margin is None else f", paper {_markdown_figure(result.paper_margin)}"
+        lines.append(f"lead over it {_markdown_figure(result.margin)}{theirs}")
+    verdict = {"differs": "**differs**", "cannot be compared": ""}.get(result.verdict, result.verdict)
+    return "<br>".join(filter(None, [*lines, verdict]))
+
+
+def _markdown_figure(figure: Figure) -> str:
+    return f"{_markdown_text(number_text(figure))} {interval_text(figure)}".rstrip()
+
+
+def _summary_row(title: str, where: str, counts: Mapping[str, int]) -> str:
+    return _markdown_row([title, where, str(sum(counts.values())), *(str(counts[verdict]) for verdict in VERDICTS)])
+
+
+_LATEX = {
+    "\\": "\\textbackslash{}",
+    **{char: f"\\{char}" for char in "&%$#_{}"},
+    "~": "$\\sim$",
+    "^": "\\textasciicircum{}",
+    "<": "$<$",
+    ">": "$>$",
+    "≠": "$\\neq$",
+    "≥": "$\\geq$",
+    "≤": "$\\leq$",
+    "±": "$\\pm$",
+    "λ": "$\\lambda$",
+    "τ": "$\\tau$",
+    "ε": "$\\varepsilon$",
+    "Δ": "$\\Delta$",
+    "²": "$^2$",
+}
+_LATEX_TABLE = {ord(char): escaped for char, escaped in _LATEX.items()}
+
+
+def _latex_text(text: str) -> str:
+    return " ".join(text.split()).translate(_LATEX_TABLE)
+
+
+def _latex_rows(row: str, results: list[Result | None]) -> list[str]:
+    """The numbers, and their intervals on a smaller line below where any has one."""
+    lines = [_latex_line(_latex_text(row), results, _latex_number, lambda result: _latex_text(MARKS[result.verdict]))]
+    below = _latex_line("", results, _latex_interval, lambda result: "")
+    return [*lines, below] if "[" in below else lines
+
+
+def _latex_line(
+    head: str, results: list[Result | None], shown: Callable[[Figure], str], mark: Callable[[Result], str]
+) -> str:
+    parts = [head]
+    for result in results:
+        if result is None:
+            parts += ["", "", ""]
+        else:
+            paper = "" if result.paper is None else shown(result.paper)
+            parts += [shown(result.ours), paper, mark(result)]
+    return " & ".join(parts) + " \\\\"
+
+
+def _latex_number(figure: Figure) -> str:
+    text = number_text(figure)
+    if text == "-":
+        return "--"
+    return f"${text.rstrip('*').replace(',', '{,}')}{'^{*}' if text.endswith('*') else ''}$"
+
+
+def _latex_interval(figure: Figure) -> str:
+    text = interval_text(figure)
+    return f"{{\\scriptsize${text}$}}" if text else ""

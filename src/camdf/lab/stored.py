@@ -1,0 +1,69 @@
+"""Measured rows as CSV files in a folder of results, and one file of digests that covers everything stored there."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from camdf.errors import DataError
+
+Row: TypeAlias = Mapping[str, Any]
+Rows: TypeAlias = Sequence[Row]
+
+DIGESTS = "digest.json"
+AGREEMENT = 1e-6
+"""How far a figure measured again may lie from the stored one: processors round differently, and no more."""
+
+
+def note_digests(folder: Path, digests: Mapping[str, Any]) -> None:
+    """Add to the folder's digests, or replace some of them."""
+    path = folder / DIGESTS
+    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    path.write_text(json.dumps({**known, **digests}, indent=1) + "\n", encoding="utf-8")
+
+
+def check_digest(folder: Path, name: str, digest: str, command: str) -> None:
+    """Raise where a stored file is not the one whose digest was noted; `command` makes it anew."""
+    try:
+        expected = json.loads((folder / DIGESTS).read_text(encoding="utf-8"))
+    except OSError:
+        raise DataError(f"{folder}: holds no stored results. Run: {command}") from None
+    if digest != expected.get(name):
+        raise DataError(f"{folder / name} is not the file that {DIGESTS} names. Run: {command}")
+
+
+def store(folder: Path, name: str, rows: Rows) -> Rows:
+    """Write the rows with six decimals, note their digest, and return them as they will be read."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({key: _text(value) for key, value in row.items()} for row in rows)
+    note_digests(folder, {f"{name}.csv": _digest(folder, name)})
+    return stored(folder, name)
+
+
+def stored(folder: Path, name: str) -> Rows:
+    """The rows, once the file is known to be the one whose digest was noted; what looks like a number is one."""
+    check_digest(folder, f"{name}.csv", _digest(folder, name), f"camdf lab past {name}")
+    with (folder / f"{name}.csv").open(newline="", encoding="utf-8") as file:
+        return [{key: _value(text) for key, text in row.items()} for row in csv.DictReader(file)]
+
+
+def _digest(folder: Path, name: str) -> str:
+    return hashlib.sha256((folder / f"{name}.csv").read_bytes()).hexdigest()
+
+
+def _text(value: object) -> object:
+    return f"{value:.6f}".rstrip("0").rstrip(".") if isinstance(value, float) else value
+
+
+def _value(text: str) -> str | float:
+    try:
+        return float(text)
+    except ValueError:
+        return text

@@ -1,0 +1,7 @@
+"""Can these tasks be learned from? Noise, censoring, depth, drift and exploration, and a verdict that decides."""
+
+from camdf.mining.audit.measures import audit
+from camdf.mining.audit.report import audit_json, audit_text
+from camdf.mining.audit.task_lists import read_tasks
+
+__all__ = ["audit", "audit_json", "audit_text", "read_tasks"]

@@ -1,0 +1,136 @@
+"""What an audit finds: the numbers behind each question, with an interval where one makes sense.
+
+`camdf.mining.audit.measures` computes them, `camdf.mining.audit.report` puts them into words.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from camdf.core.resampling import Interval
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """A question that these data cannot answer."""
+
+    sentence: str
+    """Why not: which column is missing, or what there is too little of."""
+
+
+@dataclass(frozen=True)
+class RepeatedRuns:
+    """How far runs of the same task agree."""
+
+    tasks: int
+    runs: int
+    agreement: Interval
+    """Of pairs of runs: tools that both called, of those that either called and both could."""
+
+    flips: Interval
+    """The share of labels that independent flips would have to change to explain the differences."""
+
+    by: str
+    """How the runs of one task were recognised: by their "text" or by their "group"."""
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The share of labels that contradict a model that is sure of them (camdf.models.label_noise)."""
+
+    rate: float
+    at_most: float
+    labels: int
+    tasks: int
+
+
+@dataclass(frozen=True)
+class Censoring:
+    """The tools that a gate kept from runs that did not explore: a tool that was cut cannot have been called."""
+
+    runs: int
+    cut_runs: Interval
+    cut_candidates: float
+    never_offered: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Surfacing:
+    """How deep the ranking reaches, and how deep anything was required or offered. The first position is 1."""
+
+    tasks: int
+    missed: Interval
+    """Tasks that required a tool which the ranking lacks."""
+
+    longest: int
+    deepest_required: int
+    deepest_offered: int | None
+
+
+@dataclass(frozen=True)
+class Shift:
+    """The largest distance between two distribution functions, and the chance of at least that much without drift."""
+
+    distance: float
+    chance: float
+
+
+@dataclass(frozen=True)
+class Drift:
+    """The differences between two periods."""
+
+    since: str
+    earlier: int
+    later: int
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    shared: float
+    """Tools of both periods, of all tools."""
+
+    scores: Shift
+    top_scores: Shift
+    required: Interval
+    """Mean number of required tools, later minus earlier."""
+
+
+@dataclass(frozen=True)
+class Exploration:
+    """The runs that saw every tool, whatever the gate's policy chose: their labels are unbiased."""
+
+    share: Interval
+    unbiased: int
+    """Explored runs with a ranking that saw all of it."""
+
+    incomplete: int
+    """Explored runs that lacked a ranked tool all the same."""
+
+
+Finding: TypeAlias = RepeatedRuns | Noise | Censoring | Surfacing | Drift | Exploration | Unknown
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The findings on one table of tasks."""
+
+    tasks: int
+    ranked: int
+    tools: int
+    repeated_runs: RepeatedRuns | Unknown
+    label_noise: Noise | Unknown
+    censoring: Censoring | Unknown
+    surfacing: Surfacing | Unknown
+    drift: Drift | Unknown
+    exploration: Exploration | Unknown
+
+    @property
+    def findings(self) -> dict[str, Finding]:
+        """The findings by name, in the order of a report."""
+        return {
+            "repeated_runs": self.repeated_runs,
+            "label_noise": self.label_noise,
+            "censoring": self.censoring,
+            "surfacing": self.surfacing,
+            "drift": self.drift,
+            "exploration": self.exploration,
+        }

@@ -1,0 +1,130 @@
+"""An audit in words: a sentence for each finding, the verdict, and the same as JSON for machines."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import asdict
+from functools import singledispatch
+from typing import Any
+
+from camdf.core.resampling import Interval
+from camdf.mining.audit.findings import (
+    Audit,
+    Censoring,
+    Drift,
+    Exploration,
+    Finding,
+    Noise,
+    RepeatedRuns,
+    Shift,
+    Surfacing,
+    Unknown,
+)
+from camdf.mining.audit.verdict import CHANCE, ENOUGH_TASKS, verdict_of
+
+WIDTH = 118
+"""Characters a line."""
+
+
+def audit_text(found: Audit) -> str:
+    """The report: the counts, then a paragraph for each finding and for the verdict."""
+    sentences = {name.replace("_", " "): sentence(finding) for name, finding in found.findings.items()}
+    indent = max(map(len, sentences)) + 2
+    lines = [f"{found.tasks:,} tasks, {found.ranked:,} with a ranking, {found.tools:,} tools.", ""]
+    for name, words in {**sentences, "verdict": verdict_of(found).sentence}.items():
+        lines += textwrap.wrap(words, WIDTH, initial_indent=f"{name:{indent}}", subsequent_indent=" " * indent)
+    return "\n".join(lines)
+
+
+def audit_json(found: Audit) -> dict[str, Any]:
+    """Numbers and sentences, for machines."""
+    findings = {name: {**asdict(finding), "sentence": sentence(finding)} for name, finding in found.findings.items()}
+    counts = {"tasks": found.tasks, "ranked": found.ranked, "tools": found.tools}
+    return {**counts, **findings, "verdict": asdict(verdict_of(found))}
+
+
+@singledispatch
+def sentence(finding: Finding) -> str:
+    """A finding in words."""
+    raise NotImplementedError
+
+
+@sentence.register
+def _(finding: Unknown) -> str:
+    return finding.sentence
+
+
+@sentence.register
+def _(finding: RepeatedRuns) -> str:
+    same = "tasks ran more than once" if finding.by == "text" else "groups of near-copies"
+    return (
+        f"{finding.tasks:,} {same}, {finding.runs:,} runs in all. Two runs of one agree on "
+        f"{_percent(finding.agreement)} of the tools that either called, as if {_percent(finding.flips)} of all labels "
+        "were flipped at random."
+    )
+
+
+@sentence.register
+def _(finding: Noise) -> str:
+    return (
+        f"{finding.rate:.1%} of the {finding.labels:,} labels that a model is surest of contradict it, at most "
+        f"{finding.at_most:.1%}, in {finding.tasks:,} runs that saw their whole ranking. An upper bound on random "
+        "flips: a task that is hard to read looks like a wrong label."
+    )
+
+
+@sentence.register
+def _(finding: Censoring) -> str:
+    never = f"Never offered to any run: {_first_names(finding.never_offered)}." if finding.never_offered else ""
+    if finding.cut_runs.mean == 0:
+        return f"None: the {finding.runs:,} runs that did not explore saw every ranked tool. {never}".rstrip()
+    return (
+        f"{_percent(finding.cut_runs)} of the {finding.runs:,} runs that did not explore lost a ranked tool, and "
+        f"{finding.cut_candidates:.0%} of their candidates were cut. What is cut cannot be called. {never}"
+    ).rstrip()
+
+
+@sentence.register
+def _(finding: Surfacing) -> str:
+    words = f"{_percent(finding.missed)} of {finding.tasks:,} tasks required a tool that the ranking lacks. "
+    words += f"Lists reach position {finding.longest}; the deepest required tool stood at {finding.deepest_required}"
+    if finding.deepest_offered is None:
+        return f"{words}. What was offered is not recorded."
+    if finding.deepest_offered < finding.longest:
+        return f"{words}, and nothing past {finding.deepest_offered} was ever offered: nothing can be learned there."
+    return f"{words}, and every position was offered to some run."
+
+
+@sentence.register
+def _(finding: Drift) -> str:
+    changes = (("came", finding.added), ("went", finding.removed))
+    changed = "; ".join(f"{_first_names(names)} {what}" for what, names in changes if names) or "no tool came or went"
+    required = finding.required
+    return (
+        f"Since {finding.since} ({finding.later:,} tasks, {finding.earlier:,} before): {changed}; "
+        f"{finding.shared:.0%} of all tools are in both periods. Distance of scores {_distance(finding.scores)}, of "
+        f"top scores {_distance(finding.top_scores)}; required tools {required.mean:+.2f} "
+        f"[{required.low:+.2f}, {required.high:+.2f}]."
+    )
+
+
+@sentence.register
+def _(finding: Exploration) -> str:
+    enough = "enough to learn from" if finding.unbiased >= ENOUGH_TASKS else f"{ENOUGH_TASKS} are enough"
+    wrong = f" {finding.incomplete:,} explored runs lacked a ranked tool all the same." if finding.incomplete else ""
+    return (
+        f"{_percent(finding.share)} of runs explored: {finding.unbiased:,} tasks have unbiased labels, {enough}.{wrong}"
+    )
+
+
+def _percent(share: Interval) -> str:
+    return f"{share.mean:.1%} [{share.low:.1%}, {share.high:.1%}]"
+
+
+def _distance(shift: Shift) -> str:
+    return f"{shift.distance:.2f} (p {'<' if shift.chance < CHANCE else '='} {max(shift.chance, CHANCE):.2f})"
+
+
+def _first_names(names: tuple[str, ...], most: int = 3) -> str:
+    rest = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + rest

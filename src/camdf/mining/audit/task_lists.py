@@ -1,0 +1,193 @@
+"""Mined or logged tasks as flat arrays, so that a question about millions of tasks is a few passes over numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from camdf.core.groups import numbered
+from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks
+from camdf.datasets.files import File, read
+from camdf.errors import require
+from camdf.mining.logged import is_mined, logged_tasks, mined_table
+from camdf.mining.runs import text_group
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, eq=False)
+class ToolLists:
+    """A list of tools for each task, end to end: numbers into a catalogue, and the length of each task's list."""
+
+    tools: Ints
+    lengths: Ints
+
+    @cached_property
+    def task(self) -> Ints:
+        """The task of each entry."""
+        return np.repeat(np.arange(len(self.lengths)), self.lengths)
+
+    @cached_property
+    def place(self) -> Ints:
+        """The place of each entry in its own list; the first is 1."""
+        starts = np.cumsum(self.lengths) - self.lengths
+        return np.arange(1, len(self.tools) + 1) - np.repeat(starts, self.lengths)
+
+    @property
+    def filled(self) -> Bools:
+        """(n,): whether the task's list has entries."""
+        filled: Bools = self.lengths > 0
+        return filled
+
+
+@dataclass(frozen=True, eq=False)
+class TaskLists:
+    """The tools that each task ranked, was offered and called. A part is None where nobody recorded it."""
+
+    catalogue: tuple[str, ...]
+    ranked: ToolLists
+    scores: Floats
+    """The scores of `ranked.tools`."""
+
+    called: ToolLists
+    n_required: Ints
+    groups: Sequence[str]
+    logged: Callable[[Ints], LoggedTasks]
+    """Some of the tasks to learn from, by number; each must have a ranking."""
+
+    offered: ToolLists | None = None
+    explored: Bools | None = None
+    time: Ints | None = None
+    """Nanoseconds since 1970; 0 for a task without a time."""
+
+    repeats: Ints | None = None
+    """Runs of the same task share a number; -1 where the task is not known."""
+
+    repeats_by: str = "text"
+
+    def __len__(self) -> int:
+        return len(self.n_required)
+
+    @classmethod
+    def from_table(cls, table: pa.Table) -> TaskLists:
+        """From mined tasks (camdf.mining.tasks); only the columns `ranked`, `scores` and `called` must be there."""
+        compute = require("pyarrow.compute", "mining")
+        lists, catalogue = _tool_lists(table)
+        explored, time, texts, groups = (_recorded(table, name) for name in ("explored", "time", "text", "group"))
+        group_names = [str(row) for row in range(len(table))] if groups is None else groups.to_pylist()
+        same = [""] * len(table) if texts is None else _digests(texts.to_pylist())
+        same = [
+            digest or (group if group.startswith("text-") else "")
+            for digest, group in zip(same, group_names, strict=True)
+        ]
+
+        def logged(rows: Ints) -> LoggedTasks:
+            polars = require("polars", "mining")
+            some = polars.from_arrow(table.select(["ranked", "scores", "called"]).take(rows))
+            names = {"task_id": rows.astype(str), "group": [group_names[row] for row in rows.tolist()]}
+            return logged_tasks(some.with_columns(polars.Series(name, each) for name, each in names.items()))
+
+        offered = lists.get("offered")
+        return cls(
+            catalogue,
+            lists["ranked"],
+            compute.list_flatten(table["scores"]).to_numpy().astype(np.float64),
+            lists["called"],
+            lists["called"].lengths,
+            group_names,
+            logged,
+            offered if offered is not None and offered.filled.any() else None,
+            None if explored is None else explored.fill_null(False).to_numpy().astype(bool),
+            None if time is None else time.fill_null(0).to_numpy().astype(np.int64),
+            np.where(np.array(same) == "", -1, numbered(same)[0]) if any(same) else None,
+        )
+
+    @classmethod
+    def from_logged(cls, logged: LoggedTasks) -> TaskLists:
+        """From logged tasks, which record neither offers nor exploration nor time; near-copies share a group."""
+        r = logged.rankings
+        lists = [ToolLists(r.tool_ids[marked], marked.sum(axis=1)) for marked in (r.listed, logged.required)]
+        number, _ = numbered(logged.groups)
+        alone = np.bincount(number)[number] == 1
+        return cls(
+            r.catalogue,
+            lists[0],
+            r.scores[r.listed],
+            lists[1],
+            logged.n_required,
+            logged.groups.tolist(),
+            logged.take,
+            repeats=None if alone.all() else np.where(alone, -1, number),
+            repeats_by="group",
+        )
+
+    def codes(self, lists: ToolLists) -> Ints:
+        """One number for each task and tool of some lists, so that membership is a comparison of numbers."""
+        codes: Ints = lists.task * len(self.catalogue) + lists.tools
+        return codes
+
+    @cached_property
+    def required(self) -> Bools:
+        """For each ranked candidate, whether it was called."""
+        return within(self.codes(self.ranked), self.codes(self.called))
+
+    @cached_property
+    def cut(self) -> Bools:
+        """For each ranked candidate, whether the run was not offered it. Runs that recorded no offer lost nothing."""
+        if self.offered is None:
+            return np.zeros(len(self.scores), dtype=bool)
+        seen = within(self.codes(self.ranked), self.codes(self.offered))
+        return ~seen & self.offered.filled[self.ranked.task]
+
+    @cached_property
+    def lacked(self) -> Bools:
+        """(n,): whether one of the task's ranked candidates was cut."""
+        lacked = np.zeros(len(self), dtype=bool)
+        lacked[self.ranked.task[self.cut]] = True
+        return lacked
+
+
+def within(codes: Ints, others: Ints) -> Bools:
+    """Which codes are among the others. Both come nearly sorted, by task, so this is faster than np.isin."""
+    if not len(others):
+        return np.zeros(len(codes), dtype=bool)
+    known = np.sort(others, kind="stable")
+    found: Bools = known[np.minimum(np.searchsorted(known, codes), len(known) - 1)] == codes
+    return found
+
+
+def read_tasks(path: File) -> TaskLists:
+    """A table that `camdf mine` wrote, or logged tasks of one's own (camdf.datasets.files): .parquet or .jsonl."""
+    return TaskLists.from_table(mined_table(path)) if is_mined(path) else TaskLists.from_logged(read(path))
+
+
+def _tool_lists(table: pa.Table) -> tuple[dict[str, ToolLists], tuple[str, ...]]:
+    """The columns of tools that a table has, over one catalogue."""
+    arrow, compute = require("pyarrow", "mining"), require("pyarrow.compute", "mining")
+    present = [name for name in ("ranked", "called", "offered") if name in table.column_names]
+    parts = [compute.list_flatten(table[name]).cast(arrow.string()) for name in present]
+    coded = arrow.chunked_array([chunk for part in parts for chunk in part.chunks], type=arrow.string())
+    coded = coded.combine_chunks().dictionary_encode()
+    numbers = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    ends = np.cumsum([len(part) for part in parts])
+    lists = {
+        name: ToolLists(some, compute.list_value_length(table[name]).fill_null(0).to_numpy().astype(np.int64))
+        for name, some in zip(present, np.split(numbers, ends[:-1]), strict=True)
+    }
+    return lists, tuple(coded.dictionary.to_pylist())
+
+
+def _recorded(table: pa.Table, name: str) -> Any:
+    """A column of a table; None where it is missing or all null."""
+    found = table[name] if name in table.column_names else None
+    return None if found is None or found.null_count == len(found) else found
+
+
+def _digests(texts: list[str | None]) -> list[str]:
+    known = {text: text_group(text) for text in set(texts) if text}
+    return [known.get(text, "") if text else "" for text in texts]

@@ -1,0 +1,98 @@
+"""Whether to learn from the audited tasks, from which of them, and what to do: thresholds on the findings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from camdf.mining.audit.findings import (
+    Audit,
+    Censoring,
+    Drift,
+    Exploration,
+    Noise,
+    RepeatedRuns,
+    Shift,
+    Surfacing,
+    Unknown,
+)
+
+ENOUGH_TASKS = 100
+"""Fewer tasks with labels that count are not enough to learn from: a judgement, which `camdf curve` can measure."""
+
+NOISY, TOO_NOISY = 0.05, 0.10
+"""Shares of wrong labels: the paper's edge survives the first and is gone by the second."""
+
+CENSORED = 0.05
+"""Where a gate cut candidates in a larger share of the runs, only explored runs show what a task needs."""
+
+MISSED = 0.2
+"""Where the ranking lacks a required tool in a larger share of the tasks, mend the ranking first."""
+
+MOVED, CHANCE = 0.15, 0.01
+"""Scores have moved where their distributions lie this far apart and chance does not explain it."""
+
+SAME_CATALOGUE = 0.9
+"""Two periods have the same tools where they share at least this much of all."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether to learn, from what, and what to do."""
+
+    fit: Literal["yes", "explored only", "not yet"]
+    sentence: str
+
+
+def verdict_of(found: Audit) -> Verdict:
+    """The verdict that follows from the findings and the thresholds above."""
+    if found.ranked == 0:
+        return Verdict(
+            "not yet", "Not yet: no task has a ranking. Run a gate in shadow mode, or rank with camdf score."
+        )
+    censored = isinstance(found.censoring, Censoring) and found.censoring.cut_runs.mean > CENSORED
+    unbiased = found.exploration.unbiased if isinstance(found.exploration, Exploration) else 0
+    count, which = (unbiased, "explored runs") if censored else (found.ranked, "tasks")
+    noise = _share_of_wrong_labels(found)
+    if noise > TOO_NOISY:
+        return Verdict(
+            "not yet",
+            f"Not yet: {noise:.0%} of the labels look wrong, and past {TOO_NOISY:.0%} learning does worse than a tuned "
+            "threshold. Leave out runs without a recorded outcome (camdf mine --require-outcome).",
+        )
+    if count < ENOUGH_TASKS:
+        more = "explore with a larger share of the traffic, or run in shadow mode" if censored else "log more tasks"
+        return Verdict(
+            "not yet", f"Not yet: {count:,} {which} are too few, {ENOUGH_TASKS} are enough. Until then {more}."
+        )
+    words = [f"Fit to learn from: {count:,} tasks."]
+    if censored:
+        words = [f"Fit to learn from the {count:,} explored runs only, as the gate cut tools of the others."]
+        words.append("Run camdf fit --explored-only.")
+    if noise > NOISY:
+        words.append(f"Expect little: {noise:.0%} of the labels look wrong.")
+    if isinstance(found.censoring, Unknown):
+        words.append("What a gate may have cut is not known.")
+    if isinstance(found.surfacing, Surfacing) and found.surfacing.missed.mean > MISSED:
+        words.append("Mend the ranking first: no cut brings back a tool that it lacks.")
+    if isinstance(found.drift, Drift) and has_drifted(found.drift):
+        words.append(f"Things changed: check the fitted policy on tasks since {found.drift.since}.")
+    return Verdict("explored only" if censored else "yes", " ".join(words))
+
+
+def has_moved(shift: Shift) -> bool:
+    """Whether a distribution moved far, and not by chance."""
+    return shift.distance >= MOVED and shift.chance <= CHANCE
+
+
+def has_drifted(drift: Drift) -> bool:
+    """Whether a policy learned from the earlier period may be wrong in the later one."""
+    return has_moved(drift.scores) or has_moved(drift.top_scores) or drift.shared < SAME_CATALOGUE
+
+
+def _share_of_wrong_labels(found: Audit) -> float:
+    """The larger of both estimates. Near-copies may truly need different tools; runs of the same text should not."""
+    noise = found.label_noise.rate if isinstance(found.label_noise, Noise) else 0.0
+    if isinstance(found.repeated_runs, RepeatedRuns) and found.repeated_runs.by == "text":
+        noise = max(noise, found.repeated_runs.flips.mean)
+    return noise

@@ -1,0 +1,170 @@
+"""Mined tasks to logged tasks, which policies learn from: what a run called is what its task required."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from camdf.core.rankings import LoggedTasks, Rankings
+from camdf.datasets.files import File, parquet_columns, parquet_tables, read
+from camdf.datasets.records import FOR_SCORES, Pairs, names, numbers, refuse, text
+from camdf.errors import DataError, require
+from camdf.mining.runs import TASK_COLUMNS, has_usable_ranking
+from camdf.mining.spans import polars_types
+from camdf.mining.tasks import TO_GET_RANKINGS, unranked
+
+if TYPE_CHECKING:
+    import polars as pl
+    import pyarrow as pa
+
+LEARNED_COLUMNS = ("task_id", "group", "ranked", "scores", "called")
+"""The columns of a mined task that become a logged task."""
+
+
+def logged_tasks(mined: pl.DataFrame, prices: Mapping[str, float] | None = None) -> LoggedTasks:
+    """The mined tasks that a gate ranked, ready to learn from; of the columns only `LEARNED_COLUMNS` are needed.
+
+    Each list is ordered by score, largest first, and then by name. A called tool that the ranking lacks is required and
+    missing from the list. `prices` maps every tool to its cost; each costs 1 without it. Tasks without a ranking are
+    left out; where all are, an error says what to do.
+    """
+    polars = require("polars", "mining")
+    ranked = mined.filter(polars.col("ranked").list.len() > 0).with_row_index("row")
+    if ranked.is_empty():
+        raise DataError(unranked(len(mined)) if len(mined) else "There are no mined tasks.")
+    called = ranked.select("row", tool="called").explode("tool").drop_nulls().with_columns(required=True)
+    listed = (
+        ranked.select("row", "scores", tool="ranked")
+        .explode("tool", "scores")
+        .sort("row", "scores", "tool", descending=[False, True, False])
+        .join(called, on=["row", "tool"], how="left", maintain_order="left")
+    )
+    catalogue = listed["tool"].unique(maintain_order=True)
+    by_tool = polars.DataFrame({"tool": catalogue}).with_row_index("id")
+    ids = listed.select("tool").join(by_tool, on="tool", how="left", maintain_order="left")["id"]
+    lengths = ranked["ranked"].list.len().to_numpy().astype(np.int64)
+    filled = np.arange(lengths.max()) < lengths[:, None]
+    scores, tool_ids, required = np.zeros(filled.shape), np.full(filled.shape, -1), np.zeros(filled.shape, dtype=bool)
+    scores[filled] = listed["scores"].to_numpy()
+    tool_ids[filled] = ids.to_numpy()
+    required[filled] = listed["required"].fill_null(False).to_numpy()
+    rankings = Rankings(scores, filled.astype(np.float64), lengths, tool_ids, tuple(catalogue))
+    return LoggedTasks(
+        rankings if prices is None else rankings.with_costs(prices),
+        required,
+        ranked["called"].list.len().to_numpy().astype(np.int64),
+        np.array(ranked["task_id"].to_list(), dtype=np.str_),
+        np.array(ranked["group"].to_list(), dtype=np.str_),
+    )
+
+
+def learnable() -> pl.Expr:
+    """A mined row to learn from, whatever wrote it: ids, a usable ranking, and every called name once."""
+    polars = require("polars", "mining")
+    called = polars.col("called")
+    known = polars.all_horizontal(polars.col("task_id", "group").is_not_null())
+    found: pl.Expr = (
+        known
+        & (polars.col("ranked").list.len() > 0)
+        & has_usable_ranking()
+        & (called.list.len() == called.list.n_unique())
+    )
+    return found
+
+
+def is_mined(path: File) -> bool:
+    """Whether a path is a Parquet file, or a folder of them, that holds mined tasks, as `camdf mine` writes them."""
+    may_be = Path(path).is_dir() or Path(path).suffix == ".parquet"
+    return may_be and {"ranked", "called"} <= set(parquet_columns(path))
+
+
+def mined_table(path: File) -> pa.Table:
+    """The mined tasks of a Parquet file, or of a folder of them in the order of their names."""
+    table: pa.Table = require("pyarrow", "mining").concat_tables(parquet_tables(path)).combine_chunks()
+    return table
+
+
+def read_logged(path: File, *, explored_only: bool = False) -> LoggedTasks:
+    """Logged tasks from a table that `camdf mine` wrote, or from a file of one's own (`camdf.datasets.read`).
+
+    `explored_only` leaves out the mined tasks of runs that did not explore, whose labels a gate may have censored.
+    """
+    if is_mined(path):
+        return _read_mined(path, explored_only)
+    if explored_only:
+        raise DataError(f"{path}: does not say which runs explored. Name a table that `camdf mine` wrote.")
+    return read(path)
+
+
+def _read_mined(path: File, explored_only: bool) -> LoggedTasks:
+    polars = require("polars", "mining")
+    mined = _typed(path, polars.from_arrow(mined_table(path)))
+    if mined.is_empty():
+        raise DataError(f"{path}: must hold at least one task, and is empty. Mine more traces.")
+    if explored_only:
+        mined = mined.filter("explored")
+        if mined.is_empty():
+            raise DataError(f"{path}: holds no run that explored. Give the gate a share: Gate(..., explore=0.1).")
+    ranked = mined.filter(polars.col("ranked").list.len() > 0)
+    if ranked.is_empty():
+        raise DataError(
+            f"{path}: must hold tasks with a ranking, and none of its {len(mined)} mined tasks has one. "
+            f"{TO_GET_RANKINGS}"
+        )
+    _refuse_broken(path, ranked)
+    return logged_tasks(ranked)
+
+
+def _typed(path: File, mined: pl.DataFrame) -> pl.DataFrame:
+    """The columns that are read, with the types of mined tasks, and the number of each row as `number`."""
+    polars, types = require("polars", "mining"), polars_types()
+    missing = [name for name in LEARNED_COLUMNS if name not in mined.columns]
+    if missing:
+        raise DataError(f"{path}, column {missing[0]!r}: must be there, and is missing. Use camdf mine.")
+    explored = polars.col("explored") if "explored" in mined.columns else polars.lit(False).alias("explored")
+    columns = {**{name: polars.col(name) for name in LEARNED_COLUMNS}, "explored": explored}
+    try:
+        typed = mined.select(column.cast(types[TASK_COLUMNS[name]]) for name, column in columns.items())
+    except polars.exceptions.PolarsError as error:
+        raise DataError(f"{path}: must have the columns of mined tasks. {error}. Use camdf mine.") from None
+    return typed.with_row_index("number", offset=1)
+
+
+def _refuse_broken(path: File, ranked: pl.DataFrame) -> None:
+    """Raise where a row cannot be learned from; the error names the first such row, the field and the remedy."""
+    polars = require("polars", "mining")
+    broken = ranked.filter(~learnable().fill_null(False) | _has_unstorable_names())
+    for row in broken.head(1).iter_rows(named=True):
+        where = f"{path}, row {row['number']}"
+        for field in ("task_id", "group"):
+            text(where, field, row[field])
+        for field in ("ranked", "called"):
+            names(where, field, row[field])
+        scores = row["scores"] or []
+        if len(scores) != len(row["ranked"]):
+            refuse(where, "scores", f"hold {len(row['ranked'])} numbers, one for each ranked tool", scores, "Add them.")
+        pairs = Pairs(zip(row["ranked"], scores, strict=True))
+        numbers(where, "scores", pairs, positive=False, remedy=FOR_SCORES)
+    repeated = ranked.filter(polars.col("task_id").is_duplicated())
+    if len(repeated):
+        task_id = repeated["task_id"][0]
+        first, second = repeated.filter(polars.col("task_id") == task_id)["number"].head(2)
+        remedy = f"It stands in {path}, row {first} too; rename or remove one."
+        refuse(f"{path}, row {second}", "task_id", "be different for every task", task_id, remedy)
+
+
+def _has_unstorable_names() -> pl.Expr:
+    """Names that `camdf.datasets.records.text` refuses: empty ones, and those that arrays of text would cut short."""
+    polars = require("polars", "mining")
+
+    def unstorable_name(name: pl.Expr) -> pl.Expr:
+        return ((name == "") | name.str.contains("\0", literal=True)).fill_null(True)
+
+    ids = [unstorable_name(polars.col(name)) for name in ("task_id", "group")]
+    each = unstorable_name(polars.element())
+    tools = [polars.col(name).list.eval(each).list.any() for name in ("ranked", "called")]
+    unstorable: pl.Expr = polars.any_horizontal(*ids, *tools).fill_null(True)
+    return unstorable

@@ -1,0 +1,54 @@
+"""The trace formats: a reader for each, and which one a record is in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from camdf.mining.readers import langfuse, langsmith, mlflow, otel, plain
+from camdf.mining.readers.values import as_mapping, as_text
+from camdf.mining.spans import SPAN_COLUMNS, Span
+
+
+class Reader(Protocol):
+    """A trace format: the parts of a record, and each part as a span."""
+
+    def parts(self, record: Any) -> Iterator[Any]:
+        """The parts of a record that may be spans."""
+
+    def span(self, part: Any) -> Span:
+        """One part as a span; raises where it is none."""
+
+
+FORMATS: dict[str, Reader] = {
+    "otel": otel,
+    "openinference": otel,
+    "langsmith": langsmith,
+    "langfuse": langfuse,
+    "mlflow": mlflow,
+    "plain": plain,
+}
+"""OpenInference spans are OpenTelemetry spans with attributes of their own, so one reader reads both."""
+
+
+def guess(record: Any) -> str:
+    """The format of a record by the keys that only it has; "" where none is known."""
+    if isinstance(record, list):
+        return next(filter(None, map(guess, record[:10])), "")
+    found = as_mapping(record)
+    if found.keys() & {"resourceSpans", "resource_spans", "scopeSpans", "scope_spans"}:
+        return "otel"
+    if "run_type" in found or isinstance(found.get("runs"), list):
+        return "langsmith"
+    if "observations" in found or (
+        found.keys() & {"traceId", "trace_id"} and as_text(found.get("type")).upper() in langfuse.OBSERVATION_TYPES
+    ):
+        return "langfuse"
+    if "info" in found and found.keys() & {"data", "spans"}:
+        return "mlflow"
+    if found.keys() >= {"trace_id", "span_id", "kind"} and found.keys() <= SPAN_COLUMNS.keys():
+        return "plain"
+    if found.keys() & {"spanId", "span_id", "SpanId", "context", "context.span_id"}:
+        return "otel"
+    inner = found.get("data") or found.get("spans")
+    return guess(inner) if isinstance(inner, list) else ""

@@ -1,0 +1,107 @@
+"""Trace files to spans, one at a time, and the report on what could not be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from camdf.errors import MissingExtraError, UsageError
+from camdf.mining.readers.files import records, trace_files
+from camdf.mining.readers.formats import FORMATS, Reader, guess
+from camdf.mining.readers.values import Unreadable
+from camdf.mining.spans import Span
+
+REASONS_KEPT = 5
+
+
+@dataclass
+class ReadingReport:
+    """The counts of a reading. Reasons hold file names and line numbers, never anything of a record."""
+
+    records: int = 0
+    """Lines, rows or documents."""
+
+    spans: int = 0
+    skipped: int = 0
+    """Records, or parts of records, that gave no span."""
+
+    reasons: list[str] = field(default_factory=list)
+    """Why the first few of these were skipped."""
+
+    def skip(self, where: str, why: str) -> None:
+        """Count one, and keep the reason if it is one of the first few."""
+        self.skipped += 1
+        if len(self.reasons) < REASONS_KEPT:
+            self.reasons.append(f"{where}: {why}")
+
+    def __str__(self) -> str:
+        counts = f"{self.records:,} records gave {self.spans:,} spans; {self.skipped:,} could not be read."
+        return "\n".join([counts, *self.reasons])
+
+
+class Reading(Iterator[Span]):
+    """The spans of a file or folder, one at a time, and the `report` that grows with them."""
+
+    def __init__(self, path: Path, format: str | None) -> None:
+        self.report = ReadingReport()
+        self._spans = self._read(trace_files(path), format)
+
+    def __next__(self) -> Span:
+        return next(self._spans)
+
+    def _read(self, files: list[Path], format: str | None) -> Iterator[Span]:
+        for file in files:
+            try:
+                for number, record in records(file):
+                    self.report.records += 1
+                    yield from self._spans_of(record, format, f"{file.name}:{number}")
+            except MissingExtraError:
+                raise
+            except Exception as error:  # a truncated archive, a broken table
+                self.report.skip(file.name, f"the rest of the file is not readable ({type(error).__name__})")
+
+    def _spans_of(self, record: Any, format: str | None, where: str) -> Iterator[Span]:
+        try:
+            reader = _reader(record, format)
+            found = list(reader.parts(record))
+        except Exception as error:
+            self.report.skip(where, _why(error))
+            return
+        for part in found:
+            try:
+                span = reader.span(part)
+            except Exception as error:  # whatever a record does to a reader must not end the reading
+                self.report.skip(where, _why(error))
+            else:
+                self.report.spans += 1
+                yield span
+
+
+def read_spans(path: str | Path, format: str | None = None) -> Reading:
+    """The spans of a trace file, or of all trace files below a folder: .json, .jsonl, .ndjson, .parquet, also gzipped.
+
+    `format` is one of `FORMATS`. Without it the format of each record is found from its keys, so a folder may hold
+    several. Each record is read by itself, so neither the order of lines nor their split into files matters. Records
+    that cannot be read are counted in `.report` and passed over.
+    """
+    if format is not None and format not in FORMATS:
+        raise UsageError(
+            f"The 'format' parameter of read_spans must be one of {sorted(FORMATS)}. Got {format!r} instead."
+        )
+    return Reading(Path(path), format)
+
+
+def _reader(record: Any, format: str | None) -> Reader:
+    if isinstance(record, Unreadable):
+        raise record
+    name = format or guess(record)
+    if not name:
+        raise Unreadable("no known trace format")
+    return FORMATS[name]
+
+
+def _why(error: Exception) -> str:
+    """A reason in our own words, or the type of an error alone: its message may quote the record."""
+    return str(error) if isinstance(error, Unreadable) else type(error).__name__

@@ -1,0 +1,140 @@
+"""Span tables read in parts that fit in memory: whole traces, picked by a hash of their name."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from os import PathLike
+from pathlib import Path
+from shutil import rmtree
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from camdf._progress import Progress, counted, silent
+from camdf.datasets.files import File
+from camdf.errors import DataError, require
+from camdf.mining.readers import read_spans
+from camdf.mining.readers.files import trace_files
+from camdf.mining.spans import SPAN_COLUMNS, arrow_table, polars_types
+
+if TYPE_CHECKING:
+    import polars as pl
+    import pyarrow as pa
+
+Source: TypeAlias = "File | Sequence[File] | pa.Table | pl.DataFrame"
+"""Parquet files of the span table (one, a folder, a list), or the table itself."""
+
+SPANS_AT_A_TIME = 2_500_000
+"""About how many spans are in memory together."""
+
+NEEDED_SPAN_COLUMNS = ("trace_id", "span_id", "parent_id", "kind")
+"""The columns without which a table is no span table."""
+
+
+def in_parts(
+    source: Source, columns: Sequence[str], at_a_time: int = SPANS_AT_A_TIME, progress: Progress = silent
+) -> Iterator[pl.DataFrame]:
+    """The spans of a source with the types of the schema, in parts of about `at_a_time`, no trace in two of them.
+
+    A column that a file lacks is empty, and nulls become "" and empty lists. A source that does not fit in one part is
+    first written by part into a temporary folder, about as large as the source. So everything is read twice, and not
+    once a part.
+    """
+    polars = require("polars", "mining")
+    table = polars.concat([_typed(each, columns) for each in _tables(source)])
+    rows = table.select(polars.len()).collect(engine="streaming").item()
+    total = -(-rows // at_a_time)
+    if total < 2:
+        yield table.collect(engine="streaming")
+        return
+    part = polars.col("trace_id").hash(seed=0) % total
+    with TemporaryDirectory(prefix="camdf-parts-") as scratch:
+        for number in counted(range(total), 2 * total, progress):
+            some = table.slice(number * at_a_time, at_a_time).collect(engine="streaming")
+            for (key,), rest in some.with_columns(part=part).partition_by("part", as_dict=True).items():
+                folder = Path(scratch) / str(key)
+                folder.mkdir(exist_ok=True)
+                rest.drop("part").write_parquet(folder / f"{number}.parquet", compression="lz4", statistics=False)
+        for number in counted(range(total), 2 * total, progress, before=total):
+            folder = Path(scratch) / str(number)
+            if folder.exists():
+                yield polars.read_parquet(folder / "*.parquet")
+                rmtree(folder)
+
+
+@contextmanager
+def span_tables(path: File, spans_a_file: int = 500_000, tell: Callable[[str], object] = print) -> Iterator[list[Path]]:
+    """The trace files of a folder, or the one file named, as Parquet files of the span table.
+
+    Traces in any other format are read with `read_spans` into span tables that last as long as this context. `tell`
+    gets a report on each file that holds records which could not be read.
+    """
+    files = trace_files(Path(path))
+    tables = [file for file in files if file.suffix == ".parquet" and set(NEEDED_SPAN_COLUMNS) <= set(_schema(file))]
+    with TemporaryDirectory(prefix="camdf-spans-") as scratch:
+        for file in sorted(set(files) - set(tables)):
+            spans = read_spans(file)
+            while some := list(islice(spans, spans_a_file)):
+                tables.append(Path(scratch) / f"{len(tables)}.parquet")
+                require("pyarrow.parquet", "mining").write_table(arrow_table(some), tables[-1])
+            if spans.report.skipped:
+                tell(str(spans.report))
+        if not tables:
+            raise DataError(f"{path}: must hold spans, and holds none. Name a folder of traces or of span tables.")
+        yield tables
+
+
+def by_schema(files: Sequence[Path]) -> list[list[Path]]:
+    """Parquet files, those of one schema together."""
+    found: dict[tuple[Any, ...], list[Path]] = defaultdict(list)
+    for file in files:
+        found[tuple(_schema(file).items())].append(file)
+    return list(found.values())
+
+
+def require_span_columns(present: Sequence[str]) -> None:
+    """Raise where a table with these columns is no span table."""
+    missing = [name for name in NEEDED_SPAN_COLUMNS if name not in present]
+    if missing:
+        raise DataError(f"The column {missing[0]!r} of a span table must be there, and is missing. Add it.")
+
+
+def _tables(source: Source) -> list[pl.LazyFrame]:
+    polars = require("polars", "mining")
+    if isinstance(source, polars.DataFrame):
+        return [source.lazy()]
+    if not isinstance(source, str | PathLike | Sequence):
+        return [polars.from_arrow(source).lazy()]
+    paths = [source] if isinstance(source, str | PathLike) else source
+    files = [file for path in paths for file in trace_files(Path(path)) if file.suffix == ".parquet"]
+    if not files:
+        raise DataError(f"{source}: must hold Parquet files of the span table, and holds none. See `span_tables`.")
+    return [polars.scan_parquet(some) for some in by_schema(files)]
+
+
+def _typed(table: pl.LazyFrame, columns: Sequence[str]) -> pl.LazyFrame:
+    polars, types = require("polars", "mining"), polars_types()
+    present = table.collect_schema().names()
+    require_span_columns(present)
+
+    def typed(name: str) -> Any:
+        kind = SPAN_COLUMNS[name]
+        value = polars.col(name) if name in present else polars.lit(None)
+        value = value.cast(types[kind], strict=False)
+        if kind == "text":
+            value = value.fill_null("")
+        elif kind in ("texts", "numbers"):
+            value = value.fill_null([])
+        return value.alias(name)
+
+    return table.select([typed(name) for name in columns])
+
+
+def _schema(file: Path) -> dict[str, Any]:
+    polars = require("polars", "mining")
+    try:
+        return dict(polars.read_parquet_schema(file))
+    except (polars.exceptions.PolarsError, OSError) as error:
+        raise DataError(f"{file}: must be a whole Parquet file. {error}. Write it again, or remove it.") from None

@@ -1,0 +1,219 @@
+"""Mining on Spark: the spans of a DataFrame brought together by trace, and every partition mined as on one machine.
+
+A task never needs a span of another trace. So the spans are shuffled once, by trace, and each partition goes as Arrow
+batches through `camdf.mining.tasks.mine` itself: there is no second version of its rules, and the tasks are the same to
+the bit, whatever the partitions. Spark moves rows, retries what fails and sorts the tasks.
+
+The counts of a partition come back as a row beside its tasks, so a partition that is run again counts once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property, reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from camdf.errors import require
+from camdf.mining.runs import DISCOVERY, TASK_COLUMNS
+from camdf.mining.span_files import by_schema, require_span_columns
+from camdf.mining.spans import SPAN_COLUMNS, arrow_schema
+from camdf.mining.spark.session import session
+from camdf.mining.tasks import Mined
+from camdf.mining.tasks import mine as mine_table
+from camdf.mining.usage import Usage, statistics_of, tool_counts, usage_counts, usage_of
+from camdf.prices import ToolStatistics
+
+if TYPE_CHECKING:
+    import polars as pl
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+SPANS_A_PARTITION = 500_000
+"""About how many spans a Python worker holds: some 300 MB."""
+
+SPARK_TYPES = {
+    "text": "string",
+    "texts": "array<string>",
+    "whole": "bigint",
+    "numbers": "array<double>",
+    "truth": "boolean",
+}
+MINED_COLUMNS = {**TASK_COLUMNS, "counts": "text"}
+"""A row that a worker returns is a task, or the counts of its partition as JSON."""
+
+COUNTED = tuple(each.name for each in fields(Mined) if each.name not in ("tasks", "require_outcome"))
+
+
+@dataclass(frozen=True)
+class MinedOnSpark(Mined):
+    """What `Mined` is on one machine, with the tasks as a DataFrame, sorted alike."""
+
+    tasks: Any
+    unreadable: int = field(kw_only=True)
+    """Rows left out because some text in them is no UTF-8."""
+
+    tool_statistics: dict[str, ToolStatistics] = field(kw_only=True)
+    """Those of `camdf.mining.usage`, with `usage`; empty unless mined `with_statistics`."""
+
+    usage: Usage = field(kw_only=True)
+    rows: Any = field(kw_only=True, repr=False)
+    """The mined rows that the executors keep on their disks."""
+
+    def release(self) -> None:
+        """Delete the rows that the executors keep; the tasks are mined again when they are next needed."""
+        self.rows.unpersist()
+
+    @cached_property
+    def _figures(self) -> dict[str, int]:
+        sql = require("pyspark.sql.functions", "spark")
+        tools = self.tasks.select(sql.explode(sql.concat("offered", "called")).alias("tool")).distinct().count()
+        counts = self.tasks.agg(
+            sql.count("*").alias("kept"),
+            sql.count_if(sql.size("ranked") > 0).alias("ranked"),
+            sql.count_if("explored").alias("explored"),
+        )
+        return {"tools": tools, **counts.first().asDict()}
+
+    @property
+    def kept(self) -> int:
+        return self._figures["kept"]
+
+    @property
+    def ranked(self) -> int:
+        return self._figures["ranked"]
+
+    @property
+    def explored(self) -> int:
+        return self._figures["explored"]
+
+    @property
+    def tools(self) -> int:
+        return self._figures["tools"]
+
+    def __str__(self) -> str:
+        unreadable = f"\n{self.unreadable:,} rows hold text that is no UTF-8, and were left out."
+        return super().__str__() + (unreadable if self.unreadable else "")
+
+
+def mine(
+    spans: DataFrame,
+    *,
+    require_outcome: bool = False,
+    with_text: bool = False,
+    with_statistics: bool = False,
+    discovery: str = DISCOVERY,
+    spans_a_partition: int = SPANS_A_PARTITION,
+) -> MinedOnSpark:
+    """Tasks from a DataFrame with the columns of the span table, by the rules of `camdf.mining.tasks.mine`.
+
+    The mined rows are kept on the executors' disks until `release` or the end of the session, so that counting, sorting
+    and writing them does not mine them again.
+    """
+    require_span_columns(spans.columns)
+    sql = require("pyspark.sql.functions", "spark")
+    options = {"require_outcome": require_outcome, "with_text": with_text, "discovery": discovery}
+    columns = [name for name in SPAN_COLUMNS if name in spans.columns and (with_text or name != "text")]
+    chosen = spans.select(columns)
+    together = chosen.repartition(_partitions(chosen, spans_a_partition), "trace_id")
+    types = ", ".join(f"`{name}` {SPARK_TYPES[kind]}" for name, kind in MINED_COLUMNS.items())
+    mined = together.mapInArrow(_miner(options, with_statistics), types)
+    mined = mined.persist(require("pyspark", "spark").StorageLevel.DISK_ONLY)
+    counts = [json.loads(row.counts) for row in mined.filter("counts IS NOT NULL").select("counts").collect()]
+    seen, used = (sum((Counter(each[part]) for each in counts), Counter[str]()) for part in ("seen", "usage"))
+    tools = statistics_of([_tool_counts({}), *(_tool_counts(each["tools"]) for each in counts)])
+    tasks = mined.filter("counts IS NULL").select(*TASK_COLUMNS).orderBy(sql.col("time").asc_nulls_last(), "task_id")
+    return MinedOnSpark(
+        tasks,
+        **{name: seen[name] for name in (*COUNTED, "unreadable")},
+        require_outcome=require_outcome,
+        tool_statistics=tools,
+        usage=usage_of(used),
+        rows=mined,
+    )
+
+
+def span_frame(tables: Sequence[Path]) -> DataFrame:
+    """Parquet files of the span table as one DataFrame; columns that some of them lack are null there."""
+    frames = [session().read.parquet(*map(str, files)) for files in by_schema(tables)]
+    return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
+
+
+def _partitions(spans: DataFrame, at_most: int) -> int:
+    """A number of partitions that a worker can hold one by one, and at least one a core."""
+    count: int = spans.count()
+    return max(-(-count // at_most), int(spans.sparkSession.sparkContext.defaultParallelism))
+
+
+def _miner(
+    options: dict[str, Any], with_statistics: bool
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function that a worker applies to the batches of one partition."""
+
+    def mined_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        os.environ.setdefault("POLARS_MAX_THREADS", "1")  # before Polars loads: Spark gives a worker one core
+        import pyarrow as pa
+
+        seen = Counter[str]()
+        readable = [_readable(batch, seen) for batch in batches]
+        if not readable:
+            return
+        spans = pa.Table.from_batches(readable).combine_chunks()  # a hundred small batches are slow to read
+        mined = mine_table(spans, **options)
+        seen.update({name: getattr(mined, name) for name in COUNTED})
+        schema = arrow_schema(MINED_COLUMNS)
+        tasks = mined.tasks.to_arrow().append_column("counts", pa.nulls(len(mined.tasks), pa.string()))
+        yield from tasks.cast(schema).to_batches(max_chunksize=10_000)
+        counts: dict[str, Any] = {"seen": seen, "usage": {}, "tools": {}}
+        if with_statistics:
+            counts |= {"usage": usage_counts(spans), "tools": tool_counts(spans).to_dict(as_series=False)}
+        yield pa.RecordBatch.from_pylist([{"counts": json.dumps(counts)}], schema=schema)
+
+    return mined_partition
+
+
+def _readable(batch: pa.RecordBatch, seen: Counter[str]) -> pa.RecordBatch:
+    """The rows whose text is UTF-8. Spark does not check it, and everything after this relies on it."""
+    if _is_text(batch):
+        return batch
+    good = [_is_text(batch.slice(row, 1)) for row in range(len(batch))]
+    seen["unreadable"] += good.count(False)
+    seen["spans"] += good.count(False)
+    return batch.filter(require("pyarrow", "spark").array(good))
+
+
+def _is_text(batch: pa.RecordBatch) -> bool:
+    import pyarrow as pa
+
+    columns = (column.flatten() if pa.types.is_list(column.type) else column for column in batch.columns)
+    return all(_is_utf8(column) for column in columns if pa.types.is_string(column.type))
+
+
+def _is_utf8(texts: pa.StringArray) -> bool:
+    """Whether the whole buffer decodes and no text begins within a character, which is quicker than text by text."""
+    _, offsets, data = texts.buffers()
+    if data is None or not len(texts):
+        return True
+    starts = np.frombuffer(offsets, dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    characters = np.frombuffer(data, dtype=np.uint8)
+    try:
+        characters[starts[0] : starts[-1]].tobytes().decode()
+    except UnicodeDecodeError:
+        return False
+    first = characters[starts[:-1][np.diff(starts) > 0]]
+    return not bool(((first & 0b1100_0000) == 0b1000_0000).any())
+
+
+def _tool_counts(columns: dict[str, list[Any]]) -> pl.DataFrame:
+    polars = require("polars", "spark")
+    numbers = ("calls", "failures", "timed", "microseconds")
+    found: pl.DataFrame = polars.DataFrame(
+        columns, schema={"name": polars.String} | dict.fromkeys(numbers, polars.Int64)
+    )
+    return found

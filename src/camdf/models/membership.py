@@ -1,0 +1,253 @@
+"""How likely is each candidate to be required? One calibrated model, learned once, that no price enters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+
+from camdf.core.candidates import CANDIDATE_COLUMNS, History, candidate_features, history
+from camdf.core.groups import numbered
+from camdf.core.probability import logit, sigmoid, smoothed_log_odds, unscaled
+from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks, Rankings
+from camdf.core.sets import sufficiency_by_cut, value_order
+from camdf.core.sums import over_columns
+from camdf.errors import UsageError
+from camdf.models.linear import scikit_learn
+
+FOLDS = 5
+STRENGTHS = (0.01, 0.1, 1.0)
+"""Inverse regularisation strengths among which held-out log loss picks."""
+
+IDENTITY_SCALES = (0.0, 0.5, 1.0)
+"""How freely a shared catalogue's tools may differ from their history; 0 leaves identity out."""
+
+SLOPE_SCALE = 0.5
+"""Tools may differ in slope half as freely as in level."""
+
+SLOPE_COLUMN = tuple(CANDIDATE_COLUMNS).index("score_logit")
+LIST_COLUMNS = tuple(i for i, name in enumerate(CANDIDATE_COLUMNS) if name.startswith("list_"))
+FIRST_LIST_COLUMN, LAST_LIST_COLUMN = LIST_COLUMNS[0], LIST_COLUMNS[-1] + 1
+CALIBRATION_TASKS = 20.0
+"""At this many tasks the learned calibration of sets counts as much as no calibration at all."""
+
+
+@dataclass(frozen=True, eq=False)
+class MembershipModel:
+    """P(j required | scores, rank, history, identity), P(the list holds all required tools), and how sets calibrate.
+
+    `tools` are the ones seen in training with how often each was listed and then required. `levels` and `slopes` are
+    what identity adds to a tool's logit, and to its slope in the score's logit. `holds` is the intercept and the
+    coefficients of the list's columns. `calibration` (a, b) turns the independent probability q of a sufficient set
+    into sigmoid(a + b * logit(q)). `missing[k]` is the share of tasks with k required tools outside their list.
+    """
+
+    coefficients: tuple[float, ...]
+    intercept: float
+    base_rate: float
+    tools: tuple[str, ...]
+    times_listed: tuple[float, ...]
+    times_required: tuple[float, ...]
+    levels: tuple[float, ...]
+    slopes: tuple[float, ...]
+    holds: tuple[float, ...]
+    calibration: tuple[float, ...]
+    missing: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        tables = (self.times_listed, self.times_required, self.levels, self.slopes)
+        if len(self.coefficients) != len(CANDIDATE_COLUMNS) or any(len(t) != len(self.tools) for t in tables):
+            raise UsageError(
+                "A membership model needs a coefficient for every column, and four numbers for every tool."
+            )
+        if len(self.holds) != 1 + len(LIST_COLUMNS) or len(self.calibration) != 2 or not self.missing:
+            raise UsageError("A membership model needs its list coefficients, its calibration and its missing shares.")
+        counts = zip(self.times_required, self.times_listed, strict=True)
+        if (
+            not 0 < self.base_rate < 1
+            or not all(0 <= share <= 1 for share in self.missing)
+            or not all(0 <= required <= listed for required, listed in counts)
+        ):
+            raise UsageError(
+                "A membership model's rates must lie between 0 and 1, and a tool must be required at least 0 times and "
+                "at most as often as it was listed."
+            )
+        # One column a tool and a last one for tools that were never seen: what its candidates are looked up in.
+        listed, required, levels, slopes = (np.array([*values, 0.0]) for values in tables)
+        columns = (*history(listed, required, self.base_rate), levels, slopes)
+        object.__setattr__(self, "_by_tool", np.array(columns))
+        object.__setattr__(self, "_weights", np.array(self.coefficients)[:, None, None])
+        object.__setattr__(self, "_list_weights", np.array(self.holds[1:])[:, None, None])
+        object.__setattr__(self, "_position", {name: i for i, name in enumerate(self.tools)})
+
+    def probabilities(self, rankings: Rankings) -> tuple[Floats, Floats]:
+        """(n, m): each candidate's probability; (n,): that the list holds all required tools."""
+        position: dict[str, int] = self._position  # type: ignore[attr-defined]
+        by_tool: Floats = self._by_tool  # type: ignore[attr-defined]
+        known = np.fromiter((*map(position.get, rankings.catalogue, repeat(-1)), -1), np.int64)
+        *tools, level, slope = by_tool.take(known[rankings.tool_ids], axis=1)
+        features = candidate_features(rankings, History(*tools))
+        z = over_columns(features * self._weights) + self.intercept + level  # type: ignore[attr-defined]
+        z += slope * features[SLOPE_COLUMN]
+        lists = features[FIRST_LIST_COLUMN:LAST_LIST_COLUMN, :, :1]
+        odds = over_columns(lists * self._list_weights) if lists.size else np.zeros((len(rankings), 1))  # type: ignore[attr-defined]
+        return sigmoid(z) * rankings.listed, sigmoid(odds[:, 0] + self.holds[0])
+
+    def calibrated(self, chance: Floats) -> Floats:
+        """The probability that a set suffices, from its probability under independence; 0 and 1 stay 0 and 1."""
+        a, b = self.calibration
+        return np.where((chance <= 0) | (chance >= 1.0 - 1e-9), chance, sigmoid(a + b * logit(chance, 1e-12)))
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Predictions for the training tasks from models that had not seen their group: what choices are made on."""
+
+    probability: Floats
+    holds: Floats
+    fold: Ints
+
+    @property
+    def any(self) -> bool:
+        """Whether there are any: tasks of a single group cannot be held out from one another."""
+        return len(np.unique(self.fold)) > 1
+
+
+def fit_membership(logged: LoggedTasks, identity: bool = True) -> tuple[MembershipModel, HeldOut]:
+    """Learn the model; regularisation is picked by held-out log loss over folds that keep groups together."""
+    shared = identity and logged.rankings.shares_catalogue
+    fold = group_folds(logged)
+    best: tuple[float, float, float] | None = None
+    held: HeldOut | None = None
+    for strength in STRENGTHS:
+        for scale in IDENTITY_SCALES if shared else (0.0,):
+            found = _held_out(logged, fold, strength, scale)
+            loss = _log_loss(found.probability, logged)
+            if best is None or loss < best[0]:
+                best, held = (loss, strength, scale), found
+    assert best is not None
+    assert held is not None
+    calibration = _calibration(held, logged)
+    return _fit(logged, best[1], best[2], calibration), held
+
+
+def group_folds(logged: LoggedTasks, folds: int = FOLDS) -> Ints:
+    """(n,): a fold for every task, the same for all tasks of a group; at least two folds."""
+    group, groups = numbered(logged.groups)
+    order = np.random.default_rng(0).permutation(groups)
+    fold: Ints = order[group] % max(2, min(folds, groups))
+    return fold
+
+
+def splits_of(fold: Ints) -> Iterator[tuple[Bools, Bools]]:
+    """For every fold: the tasks to learn from, and the ones held out."""
+    for number in range(int(fold.max(initial=-1)) + 1):
+        held = fold == number
+        if held.any() and not held.all():
+            yield ~held, held
+
+
+def _held_out(logged: LoggedTasks, fold: Ints, strength: float, scale: float) -> HeldOut:
+    probability, holds = np.zeros(logged.required.shape), np.ones(len(logged))
+    for taught, held in splits_of(fold):
+        model = _fit(logged.take(taught), strength, scale, (0.0, 1.0))
+        probability[held], holds[held] = model.probabilities(logged.rankings.take(held))
+    return HeldOut(probability, holds, fold)
+
+
+def _log_loss(probability: Floats, logged: LoggedTasks) -> float:
+    listed = logged.rankings.listed
+    if not listed.any():
+        return 0.0
+    p = np.clip(probability[listed], 1e-6, 1 - 1e-6)
+    return float(-np.where(logged.required[listed], np.log(p), np.log1p(-p)).mean())
+
+
+def _fit(logged: LoggedTasks, strength: float, scale: float, calibration: tuple[float, float]) -> MembershipModel:
+    rankings, listed = logged.rankings, logged.rankings.listed
+    ids, needed = rankings.tool_ids[listed], logged.required[listed].astype(np.float64)
+    tools = len(rankings.catalogue)
+    seen, wanted = np.bincount(ids, minlength=tools), np.bincount(ids, weights=needed, minlength=tools)
+    base = float(np.clip((needed.sum() + 0.5) / (len(needed) + 1.0), 1e-3, 1 - 1e-3))
+    others, required = np.zeros(listed.shape), np.zeros(listed.shape)
+    others[listed], required[listed] = seen[ids] - 1.0, wanted[ids] - needed
+    features = candidate_features(rankings, history(others, required, base))
+    matrix = features[:, listed].T
+    mean, spread = _standard(matrix)
+    standard = (matrix - mean) / spread
+    if scale:
+        each = np.eye(tools)[ids] * scale
+        standard = np.concatenate([standard, each, each * SLOPE_SCALE * matrix[:, [SLOPE_COLUMN]]], axis=1)
+    weights, intercept = _logistic(standard, needed > 0, strength)
+    lists = features[LIST_COLUMNS, :, 0].T if rankings.width else np.zeros((len(logged), len(LIST_COLUMNS)))
+    columns = len(CANDIDATE_COLUMNS)
+    raw, constant = unscaled(weights[:columns], intercept, mean, spread)
+    levels = scale * weights[columns : columns + tools] if scale else np.zeros(tools)
+    slopes = scale * SLOPE_SCALE * weights[columns + tools :] if scale else np.zeros(tools)
+    kept = np.flatnonzero(seen)
+    return MembershipModel(
+        coefficients=_floats(raw),
+        intercept=constant,
+        base_rate=base,
+        tools=tuple(rankings.catalogue[i] for i in kept),
+        times_listed=_floats(seen[kept]),
+        times_required=_floats(wanted[kept]),
+        levels=_floats(levels[kept]),
+        slopes=_floats(slopes[kept]),
+        holds=_fit_holds(logged, lists),
+        calibration=calibration,
+        missing=_floats(np.bincount(logged.missing) / len(logged)) if len(logged) else (1.0,),
+    )
+
+
+def _fit_holds(logged: LoggedTasks, lists: Floats) -> tuple[float, ...]:
+    """Intercept and coefficients of P(list holds all); a constant where misses or hits are fewer than five."""
+    holds = logged.missing == 0
+    if holds.all():
+        return (60.0,) + (0.0,) * len(LIST_COLUMNS)
+    if min(holds.sum(), (~holds).sum()) < 5:
+        return (smoothed_log_odds(holds.sum(), (~holds).sum()),) + (0.0,) * len(LIST_COLUMNS)
+    mean, spread = _standard(lists)
+    weights, intercept = _logistic((lists - mean) / spread, holds, 0.3)
+    raw, constant = unscaled(weights, intercept, mean, spread)
+    return (constant, *_floats(raw))
+
+
+def _calibration(held: HeldOut, logged: LoggedTasks) -> tuple[float, float]:
+    """Where tools are required together, sets suffice more often than independence says: learn by how much."""
+    if not held.any:
+        return (0.0, 1.0)
+    rankings, whole = logged.rankings, logged.missing == 0
+    order, log_not = value_order(held.probability, rankings.listed.astype(np.float64), rankings.listed)
+    chance = sufficiency_by_cut(log_not)[:, 1:]
+    covered = np.cumsum(np.take_along_axis(logged.required, order, axis=1), axis=1)
+    states = rankings.listed & whole[:, None]
+    suffices = (covered == logged.n_required[:, None])[states]
+    if len(suffices) == 0 or suffices.all() or not suffices.any():
+        return (0.0, 1.0)
+    weights, intercept = _logistic(logit(chance[states])[:, None], suffices, 10.0)
+    trust = len(logged) / (len(logged) + CALIBRATION_TASKS)
+    return (float(trust * intercept), float(1.0 + trust * (max(weights[0], 0.2) - 1.0)))
+
+
+def _standard(matrix: Floats) -> tuple[Floats, Floats]:
+    if len(matrix) == 0:
+        return np.zeros(matrix.shape[1]), np.ones(matrix.shape[1])
+    spread = matrix.std(axis=0)
+    return matrix.mean(axis=0), np.where(spread > 1e-9, spread, 1.0)
+
+
+def _logistic(matrix: Floats, labels: Bools, strength: float) -> tuple[Floats, float]:
+    """L2 logistic regression with a free intercept; where only one label occurs, a constant."""
+    if labels.all() or not labels.any():
+        return np.zeros(matrix.shape[1]), smoothed_log_odds(labels.sum(), (~labels).sum())
+    linear_model: Any = scikit_learn()[0]
+    model = linear_model.LogisticRegression(C=strength, max_iter=500).fit(matrix, labels)
+    return model.coef_[0], float(model.intercept_[0])
+
+
+def _floats(values: Any) -> tuple[float, ...]:
+    return tuple(float(value) for value in values)

@@ -1,0 +1,219 @@
+"""Say what is wanted, not what it is worth: the cost pressure that promises a sufficiency, or that meets a budget.
+
+A policy whose sets are nested in the cost pressure (they only grow as it falls) is one family of decisions. Candidate j
+of task i is then described by one number, the pressure at which it leaves the set: acquired at every pressure below,
+left out at every pressure above. Mean cost and sufficiency are step functions of the pressure that change at these
+numbers and nowhere else, so both searches sort them: there is no grid.
+
+    by depth, and exact by set    slopes of the least concave majorant of expected value against cost, along the cuts
+    partial by set                E[1{j required} / number required] / c_j
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from camdf.core.decisions import Decisions
+from camdf.core.groups import numbered
+from camdf.core.payoff import Payoff, ValueFunction, cost_of
+from camdf.core.rankings import Floats, LoggedTasks, Rankings, pieces
+from camdf.errors import UsageError
+from camdf.policies.base import Policy
+
+ROUNDING = 1e-9
+"""Summed losses, and costs relative to the budget, count as equal within this: 1 - 0.9 is not 0.1 in binary."""
+
+
+@runtime_checkable
+class Nested(Protocol):
+    """A policy whose sets grow as the cost pressure falls, and which says where its candidates leave."""
+
+    def leaving_pressures(self, rankings: Rankings, value: str | ValueFunction) -> Floats:
+        """(n, m): acquired at every cost pressure below, left out at every one above; 0 at padding."""
+        ...
+
+
+def leaving_pressures(policy: Policy, rankings: Rankings, value: str | ValueFunction = "exact") -> Floats:
+    """(n, m): the cost pressure at which each candidate leaves its task's set; 0 where it is never in, and at padding.
+
+    `policy.decide` at pressure L acquires exactly the candidates that leave above L. One that leaves at L itself goes
+    as the policy breaks ties (out under the exact value, in under the partial one) and as rounding has it: the policy
+    compares sums that are rounded at 1e-16, so a number below 1e-12 or so is only known to a few digits.
+    """
+    return np.concatenate([_leaving(policy, rankings.take(piece), value) for piece in pieces(rankings)])
+
+
+def sufficient_below(logged: LoggedTasks, leaving: Floats) -> Floats:
+    """(n,): each task's set holds all required tools at pressures below this: the first required tool to leave.
+
+    0 where the list lacks a required tool, infinity where nothing is required.
+    """
+    first: Floats = np.where(logged.required, leaving, np.inf).min(axis=1, initial=np.inf)
+    return np.where(logged.missing > 0, 0.0, first)
+
+
+def pressure_for_sufficiency(
+    policy: Policy,
+    calibration: LoggedTasks,
+    value: str | ValueFunction = "exact",
+    *,
+    min_sufficiency: float,
+    by_group: bool = True,
+) -> Payoff:
+    """The highest cost pressure that promises `min_sufficiency` on a task to come, whatever the policy learned.
+
+    Conformal risk control (Angelopoulos, Bates, Fisch, Lei and Schuster 2024): a task's loss is 1 where its set lacks a
+    required tool, else 0, and never falls as the pressure rises. With R the mean loss on n calibration tasks, this is
+    the highest pressure with (n * R + 1) / (n + 1) <= 1 - min_sufficiency. The promise, with L the loss of a new task:
+
+        if the n calibration tasks and the new one are exchangeable (in any order equally likely), and the policy was
+        fitted on none of them, then E[L; the level is not refused] <= 1 - min_sufficiency.
+
+    No distribution and no model is assumed. What the promise is not: it is an average over draws of calibration and new
+    task, not a bound for one calibration, one kind of task or tasks that have drifted; and where some draws are refused
+    (below), the tasks after the other draws may do worse than the level, since a lucky draw is what let them through.
+
+    Tasks of one group are not exchangeable with those of another, so a group is one draw: its loss is the mean over its
+    tasks, n counts groups, and the promise is about a task picked at random in a new group. Where every task is its own
+    group, as by default, that is the same thing. `by_group=False` counts tasks; it is sound where the tasks to come
+    repeat the groups as these do.
+
+    A level that cannot be promised raises UsageError and names the highest that can: with every useful tool given
+    (pressure 0) the loss R0 is that of lists that lack a required tool, so the bound is n * (1 - R0) / (n + 1).
+    """
+    if not 0 < min_sufficiency < 1:
+        raise UsageError(f"The 'min_sufficiency' must lie between 0 and 1. Got {min_sufficiency!r} instead.")
+    leaving = _checked(policy, calibration, value)
+    below, weights = sufficient_below(calibration, leaving), unit_weights(calibration, by_group)
+    highest = highest_level(below, weights)
+    limit = highest_pressure(below, weights, min_sufficiency)
+    if limit is None:
+        units = round(float(weights.sum()))
+        raise UsageError(
+            f"The 'min_sufficiency' must be at most {np.floor(highest * 1e4) / 1e4:.4f}, the highest level that these "
+            f"{units} calibration {'groups' if units < len(calibration) else 'tasks'} can promise (all listed tools "
+            f"suffice in {highest * (units + 1) / units:.1%} of them, and one more counts as a miss). "
+            f"Got {min_sufficiency!r} instead. Calibrate on more tasks, or lengthen the lists that lack required tools."
+        )
+    if np.isinf(limit):
+        return Payoff(float(leaving.max(initial=0.0)), value)
+    allowed = _allowed(weights, min_sufficiency)
+
+    def keeps(decisions: Decisions) -> bool:
+        lacks = (calibration.required & decisions.acquired).sum(axis=1) < calibration.n_required
+        return bool((weights * lacks).sum() <= allowed + ROUNDING)
+
+    # Any pressure below the limit keeps the promise, so the rounding of `decide` is met by going a little lower.
+    below_limit = [limit * (1.0 - 2.0**power) for power in (-48, -40, -32, -24, -16, -8)]
+    return _first(policy, calibration.rankings, value, [*below_limit, 0.0], keeps)
+
+
+def pressure_for_budget(
+    policy: Policy,
+    tasks: Rankings | LoggedTasks,
+    value: str | ValueFunction = "exact",
+    *,
+    budget: float,
+    per_task: bool = False,
+) -> Payoff:
+    """The lowest cost pressure, so the largest sets, at which the mean cost of a task is within `budget`.
+
+    The budget is in the unit of the costs: tools where every cost is 1, else tokens or money a task. `per_task` bounds
+    the cost of every one of these tasks instead of their mean. No labels are needed. It is met on these tasks, and on
+    others as far as they are alike: this is a measurement, not a promise.
+    """
+    if not (np.isfinite(budget) and budget >= 0):
+        raise UsageError(f"The 'budget' must be finite and not negative. Got {budget!r} instead.")
+    rankings = tasks.rankings if isinstance(tasks, LoggedTasks) else tasks
+    leaving = _checked(policy, rankings, value)
+    limit = lowest_pressure(leaving, rankings.costs, budget, per_task)
+    most = budget * (1.0 + ROUNDING)
+
+    def keeps(decisions: Decisions) -> bool:
+        cost = cost_of(rankings, decisions.acquired)
+        return bool((cost.max() if per_task else cost.mean()) <= most)
+
+    above_limit = [limit * (1.0 + 2.0**power) for power in range(-48, 9, 8)]
+    return _first(policy, rankings, value, [limit, *above_limit, 2.0 * float(leaving.max(initial=0.0))], keeps)
+
+
+def unit_weights(logged: LoggedTasks, by_group: bool = True) -> Floats:
+    """(n,): what each task counts, so that the tasks of every group count 1 together; 1 for every task otherwise."""
+    if not by_group:
+        return np.ones(len(logged))
+    group, _ = numbered(logged.groups)
+    weights: Floats = 1.0 / np.bincount(group)[group]
+    return weights
+
+
+def highest_level(below: Floats, weights: Floats) -> float:
+    """The highest sufficiency that can be promised: n * (1 - R0) / (n + 1), with R0 the mean loss at pressure 0."""
+    return float((weights * (below > 0)).sum() / (weights.sum() + 1.0))
+
+
+def highest_pressure(below: Floats, weights: Floats, level: float) -> float | None:
+    """The least upper bound of pressures with (n * R + 1) / (n + 1) <= 1 - level; None where there is none.
+
+    `below` says up to which pressure each task is sufficient, `weights` what it counts. With one task a unit this is
+    the floor((n + 1) * (1 - level))-th smallest of `below`, the quantile of split conformal prediction.
+    """
+    allowed = _allowed(weights, level)
+    order = np.argsort(below, kind="stable")
+    over = np.flatnonzero(np.cumsum(weights[order]) > allowed + ROUNDING)
+    limit = float(below[order[over[0]]]) if len(over) else np.inf
+    return None if allowed < -ROUNDING or limit <= 0 else limit
+
+
+def lowest_pressure(leaving: Floats, costs: Floats, budget: float, per_task: bool = False) -> float:
+    """The greatest lower bound of pressures at which the mean cost, or with `per_task` every cost, is within budget."""
+    leaves, prices, most = leaving, costs, budget
+    if not per_task:
+        leaves, prices, most = leaving.reshape(1, -1), costs.reshape(1, -1), budget * len(leaving)
+    order = np.argsort(-leaves, axis=1, kind="stable")
+    leaves = np.take_along_axis(leaves, order, axis=1)
+    spent = np.cumsum(np.take_along_axis(prices, order, axis=1), axis=1)
+    return float(np.where(spent > most * (1.0 + ROUNDING), leaves, 0.0).max(initial=0.0))
+
+
+def _allowed(weights: Floats, level: float) -> float:
+    """The summed loss that the level leaves: (n + 1) * (1 - level) - 1."""
+    return (float(weights.sum()) + 1.0) * (1.0 - level) - 1.0
+
+
+def _checked(policy: Policy, tasks: Rankings | LoggedTasks, value: str | ValueFunction) -> Floats:
+    if not len(tasks):
+        raise UsageError("A cost pressure is found on at least one task. Got none.")
+    rankings = tasks.rankings if isinstance(tasks, LoggedTasks) else tasks
+    return leaving_pressures(policy, rankings, value)
+
+
+def _first(
+    policy: Policy,
+    rankings: Rankings,
+    value: str | ValueFunction,
+    pressures: list[float],
+    keeps: Callable[[Decisions], bool],
+) -> Payoff:
+    """The payoff at the first of these pressures whose decisions, as the policy really makes them, keep the rule."""
+    for pressure in pressures:
+        payoff = Payoff(pressure, value)
+        if keeps(policy.decide(rankings, payoff)):
+            return payoff
+    raise UsageError(
+        f"The decisions of this {type(policy).__name__} are not the ones that its leaving pressures say. "
+        "Its sets must grow as the cost pressure falls."
+    )
+
+
+def _leaving(policy: Policy, rankings: Rankings, value: str | ValueFunction) -> Floats:
+    # One decision raises where the policy is not fitted, or not for this value.
+    policy.decide(rankings.take(slice(0, 1)), Payoff(0.0, value))
+    if isinstance(policy, Nested):
+        return policy.leaving_pressures(rankings, value)
+    raise UsageError(
+        f"The sets of a policy must be nested in the cost pressure, which is not known of {type(policy).__name__}. "
+        "Use ExpectedPayoffBySet or ExpectedPayoffByDepth, or give it a method leaving_pressures(rankings, value)."
+    )

@@ -1,0 +1,111 @@
+"""Every policy by its one name: what a file calls it, what `--policy` takes, and what tables show.
+
+A policy's name is its class's name in lower case, with hyphens between the words: `ScorePerCostThreshold` is
+"score-per-cost-threshold", `CAMDF` is "cam-df". A variant's name adds what it sets: "cam-df, cost-blind".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from camdf.core.features import COST_AUGMENTED, COST_FREE, SCORE_AGGREGATES
+from camdf.errors import UsageError
+from camdf.policies.base import Policy
+from camdf.policies.by_depth import ExpectedPayoffByDepth
+from camdf.policies.by_set import ExpectedPayoffBySet
+from camdf.policies.camdf import CAMDF, AggregateOnlyDF, CAMDFLite, GapRegression
+from camdf.policies.predict import PredictThenThreshold, ResidualCorrected
+from camdf.policies.rules import (
+    AcquireAll,
+    ConstantSet,
+    FixedK,
+    KeywordRule,
+    LargestGap,
+    PlugIn,
+    ScoreAtLeast,
+    ScoreMass,
+    ScorePerCostThreshold,
+    ScoreThreshold,
+    TopK,
+)
+
+LIBRARY: tuple[type[Policy], ...] = (
+    AcquireAll,
+    AggregateOnlyDF,
+    CAMDF,
+    CAMDFLite,
+    ConstantSet,
+    ExpectedPayoffByDepth,
+    ExpectedPayoffBySet,
+    FixedK,
+    GapRegression,
+    KeywordRule,
+    LargestGap,
+    PlugIn,
+    PredictThenThreshold,
+    ResidualCorrected,
+    ScoreAtLeast,
+    ScoreMass,
+    ScorePerCostThreshold,
+    ScoreThreshold,
+    TopK,
+)
+"""Every policy of this package; pass `(*LIBRARY, MyPolicy)` to `load` to read one of your own."""
+
+POLICIES: Mapping[str, Callable[[], Policy]] = {
+    **{policy.kind: policy for policy in LIBRARY},
+    "cam-df, cost-blind": lambda: CAMDF(cost_blind=True),
+    "cam-df, no identity": lambda: CAMDF(identity=False),
+    "cam-df, no identity, cost-blind": lambda: CAMDF(identity=False, cost_blind=True),
+    "cam-df, on-policy": lambda: CAMDF(target="on-policy"),
+    "cam-df, tuned": lambda: CAMDF(threshold=None),
+    "cam-df, uniform weights": lambda: CAMDF(weights="uniform"),
+    "cam-df-lite, cost-augmented": lambda: CAMDFLite(COST_AUGMENTED),
+    "cam-df-lite, cost-free": lambda: CAMDFLite(COST_FREE),
+    "expected-payoff-by-set, trusting": lambda: ExpectedPayoffBySet(trust_labels=True),
+    "predict-then-threshold, cost-augmented": lambda: PredictThenThreshold(COST_AUGMENTED),
+    "predict-then-threshold, cost-free": lambda: PredictThenThreshold(COST_FREE),
+    "predict-then-threshold, fixed 0.5": lambda: PredictThenThreshold(threshold=0.5),
+    "predict-then-threshold, scores only": lambda: PredictThenThreshold(SCORE_AGGREGATES),
+    "predict-then-threshold, scores only, fixed 0.5": lambda: PredictThenThreshold(SCORE_AGGREGATES, threshold=0.5),
+}
+"""Every policy, and the variants that the paper and the lab compare, by name: each makes a new, unfitted one."""
+
+DEFAULT = ExpectedPayoffBySet.kind
+"""What `camdf fit` fits unless another is named."""
+
+ALIASES: Mapping[str, str] = {
+    "aggregate-only": "aggregate-only-df",
+    "by-depth": "expected-payoff-by-depth",
+    "by-set": "expected-payoff-by-set",
+    "by-set, trusting": "expected-payoff-by-set, trusting",
+    "gap regression": "gap-regression",
+    "largest gap": "largest-gap",
+    "lite, cost-augmented": "cam-df-lite, cost-augmented",
+    "lite, cost-free": "cam-df-lite, cost-free",
+    "predict": "predict-then-threshold",
+    "predict, cost-augmented": "predict-then-threshold, cost-augmented",
+    "predict, cost-free": "predict-then-threshold, cost-free",
+    "predict, fixed 0.5": "predict-then-threshold, fixed 0.5",
+    "predict, residual-corrected": "residual-corrected",
+    "predict, scores only": "predict-then-threshold, scores only",
+    "predict, scores only, fixed 0.5": "predict-then-threshold, scores only, fixed 0.5",
+    "score at least 0.5": "score-at-least",
+    "score-per-cost": "score-per-cost-threshold",
+    "80% score mass": "score-mass",
+}
+"""Names of earlier versions, which old files and old commands still use."""
+
+
+def policy_maker(name: str) -> Callable[[], Policy]:
+    """What makes the policy of this name, or of an earlier version's name for it."""
+    known = ALIASES.get(name, name)
+    if known not in POLICIES:
+        raise UsageError(f"The policy must be one of: {'; '.join(POLICIES)}. Got {name!r} instead.")
+    return POLICIES[known]
+
+
+def by_kind(policies: Iterable[type[Policy]] = LIBRARY) -> dict[str, type[Policy]]:
+    """Classes by the name that a saved policy carries, earlier versions' names included."""
+    known = {policy.kind: policy for policy in policies if policy.kind}
+    return {**{old: known[new] for old, new in ALIASES.items() if new in known}, **known}

@@ -1,0 +1,228 @@
+"""The rules that people run today: some with their one number named beforehand, some with it tuned, one constant set.
+
+`ScoreAtLeast`, `LargestGap`, `ScoreMass` and `PlugIn` are the paper's training-free predicates (its Appendix D).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Self
+
+import numpy as np
+
+from camdf.core.decisions import Decisions
+from camdf.core.payoff import Payoff
+from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks, Rankings
+from camdf.errors import UsageError
+from camdf.models.tuning import best_cutoff, falling_cutoffs
+from camdf.policies import fields
+from camdf.policies.base import FittedPolicy, Policy
+
+
+class AcquireAll(Policy):
+    """Give the agent everything: what a harness without a gate does."""
+
+    kind = "acquire-all"
+
+    def decide(self, rankings: Rankings, payoff: Payoff) -> Decisions:
+        return Decisions.prefix(rankings, rankings.lengths)
+
+
+class TopK(Policy):
+    """The same number of top-ranked tools for every task, named beforehand: what most harnesses do."""
+
+    kind = "top-k"
+    fields = {"k": fields.whole}
+    k: int
+
+    def __init__(self, k: int = 5) -> None:
+        self.store(k=k)
+
+    def decide(self, rankings: Rankings, payoff: Payoff) -> Decisions:
+        return Decisions.prefix(rankings, np.minimum(rankings.lengths, self.k))
+
+
+class ScoreAtLeast(Policy):
+    """Acquire every tool with s_j >= 0.5, or another score named beforehand."""
+
+    kind = "score-at-least"
+    fields = {"score": fields.number}
+    score: float
+
+    def __init__(self, score: float = 0.5) -> None:
+        self.store(score=score)
+
+    def decide(self, rankings: Rankings, payoff: Payoff) -> Decisions:
+        return Decisions((rankings.scores >= self.score) & rankings.listed, evidence=rankings.scores)
+
+
+class LargestGap(Policy):
+    """Cut the ranking at its largest drop from one score to the next; the earlier of two equal drops."""
+
+    kind = "largest-gap"
+
+    def decide(self, rankings: Rankings, payoff: Payoff) -> Decisions:
+        drops = np.full(rankings.scores.shape, -np.inf)
+        inner = rankings.listed[:, 1:]
+        drops[:, :-1][inner] = (rankings.scores[:, :-1] - rankings.scores[:, 1:])[inner]
+        depth = np.where(rankings.lengths > 1, drops.argmax(axis=1) + 1 if rankings.width else 0, rankings.lengths)
+        return Decisions.prefix(rankings, depth)
+
+
+class ScoreMass(Policy):
+    """Acquire the smallest prefix that holds 80% of the list's total score, or another share named beforehand."""
+
+    kind = "score-mass"
+    fields = {"share": fields.share}
+    share: float
+
+    def __init__(self, share: float = 0.8) -> None:
+        self.store(share=share)
+
+    def decide(self, rankings: Rankings, payoff: Payoff) -> Decisions:
+        held = np.zeros((len(rankings), rankings.width + 1))
+        np.cumsum(rankings.scores, axis=1, out=held[:, 1:])
+        return Decisions.prefix(rankings, (held >= self.share * held[:, -1:]).argmax(axis=1))
+
+
+class PlugIn(Policy):
+    """Acquire every tool with s_j >= lambda c_j: Proposition 2, if scores were calibrated marginal values."""
+
+    kind = "plug-in"
+
+    def decide(self, rankings: Rankings, payoff: Payoff) -> Decisions:
+        surplus = rankings.scores - payoff.cost_pressure * rankings.costs
+        return Decisions((surplus >= 0) & rankings.listed, evidence=surplus)
+
+
+class FixedK(FittedPolicy):
+    """The same number of top-ranked tools for every task, chosen on validation payoff."""
+
+    kind = "fixed-k"
+    fields = {"k_": fields.whole}
+
+    def fit(self, logged: LoggedTasks, payoff: Payoff, validation: LoggedTasks | None = None) -> Self:
+        self.k_ = int(payoff.by_depth(logged if validation is None else validation).mean(axis=0).argmax())
+        self.payoff_ = payoff
+        return self
+
+    def decide(self, rankings: Rankings, payoff: Payoff) -> Decisions:
+        k = self.learned("k_", payoff)
+        return Decisions.prefix(rankings, np.minimum(rankings.lengths, k))
+
+
+class _Threshold(FittedPolicy):
+    """Acquire every candidate whose index reaches a tuned threshold. Subclasses say what the index is.
+
+    `grid` replaces the quantiles of the training tasks as candidate thresholds; acquire-nothing and acquire-all are
+    always among them.
+    """
+
+    fields = {"grid": fields.optional(fields.numbers), "threshold_": fields.number}
+    grid: tuple[float, ...] | None
+
+    def __init__(self, grid: Sequence[float] | None = None) -> None:
+        self.store(grid=grid)
+
+    def index(self, rankings: Rankings) -> Floats:
+        """(n, m): what is compared with the threshold."""
+        raise NotImplementedError
+
+    def acquire(self, rankings: Rankings, threshold: float) -> Bools:
+        return (self.index(rankings) >= threshold) & rankings.listed
+
+    def fit(self, logged: LoggedTasks, payoff: Payoff, validation: LoggedTasks | None = None) -> Self:
+        cutoffs = falling_cutoffs(self.index(logged.rankings)[logged.rankings.listed], self.grid)
+        chosen = logged if validation is None else validation
+        self.threshold_ = best_cutoff(cutoffs, lambda t: self.acquire(chosen.rankings, t), chosen, payoff)
+        self.payoff_ = payoff
+        return self
+
+    def decide(self, rankings: Rankings, payoff: Payoff) -> Decisions:
+        return Decisions(self.acquire(rankings, self.learned("threshold_", payoff)), evidence=self.index(rankings))
+
+
+class ScoreThreshold(_Threshold):
+    """Acquire every tool with s_j >= tau."""
+
+    kind = "score-threshold"
+
+    def index(self, rankings: Rankings) -> Floats:
+        return rankings.scores
+
+
+class ScorePerCostThreshold(_Threshold):
+    """Acquire every tool with s_j / c_j >= tau: it may skip an expensive tool in the middle of the ranking."""
+
+    kind = "score-per-cost-threshold"
+
+    def index(self, rankings: Rankings) -> Floats:
+        return rankings.scores / np.where(rankings.listed, rankings.costs, 1.0)
+
+
+class KeywordRule(ScoreThreshold):
+    """Acquire what a hand-written rule preselected, and every tool with s_j >= tau (the paper's Retail rule)."""
+
+    kind = "keyword-rule"
+
+    def acquire(self, rankings: Rankings, threshold: float) -> Bools:
+        if rankings.preselected is None:
+            raise UsageError("KeywordRule needs rankings with 'preselected' marks. Make them with preselect_keywords.")
+        return super().acquire(rankings, threshold) | rankings.preselected
+
+
+def preselect_keywords(rankings: Rankings, texts: Sequence[str], keywords: dict[str, Sequence[str]]) -> Bools:
+    """(n, m): candidates one of whose keywords stands in the task's text. Literal words, any case, no patterns."""
+    lowered = [text.lower() for text in texts]
+    chosen = np.zeros((len(rankings), len(rankings.catalogue) + 1), dtype=bool)
+    for column, tool in enumerate(rankings.catalogue):
+        words = [word.lower() for word in keywords.get(tool, ())]
+        chosen[:, column] = [any(word in text for word in words) for text in lowered]
+    marks: Bools = np.take_along_axis(chosen, rankings.tool_ids, axis=1)
+    return marks
+
+
+class ConstantSet(FittedPolicy):
+    """One set of tools for every task, blind to scores: the best set on the training tasks, by local search.
+
+    Only where all tasks share one catalogue of at most 64 tools; elsewhere it acquires nothing. The search starts from
+    the empty set and takes the best of three kinds of step until none pays: add one tool, drop one tool, or add all
+    that some training task required. Under the partial payoff this finds the best set; under the exact one it may not.
+    """
+
+    kind = "constant-set"
+    fields = {"tools_": fields.names}
+
+    def fit(self, logged: LoggedTasks, payoff: Payoff, validation: LoggedTasks | None = None) -> Self:
+        self.tools_ = _best_constant_set(logged, payoff) if logged.rankings.shares_catalogue else ()
+        self.payoff_ = payoff
+        return self
+
+    def decide(self, rankings: Rankings, payoff: Payoff) -> Decisions:
+        tools = frozenset(self.learned("tools_", payoff))
+        chosen = np.array([name in tools for name in rankings.catalogue] + [False])
+        return Decisions(chosen[rankings.tool_ids])
+
+
+def _best_constant_set(logged: LoggedTasks, payoff: Payoff) -> tuple[str, ...]:
+    rankings = logged.rankings
+    by_tool = np.argsort(rankings.tool_ids, axis=1)
+    required = np.take_along_axis(logged.required, by_tool, axis=1)
+    costs = np.take_along_axis(rankings.costs, by_tool, axis=1).mean(axis=0)
+    kinds, count = np.unique(np.column_stack([required, logged.n_required]), axis=0, return_counts=True)
+    needs, n_required = kinds[:, :-1].astype(bool), kinds[:, -1]
+
+    def mean_payoffs(sets: Bools) -> Floats:
+        covered: Ints = sets.astype(np.int64) @ needs.T.astype(np.int64)
+        worth = payoff.worth(covered, n_required)
+        value: Floats = (worth * count).sum(axis=1) / count.sum() - payoff.cost_pressure * (sets * costs).sum(axis=1)
+        return value
+
+    each = np.eye(len(costs), dtype=bool)
+    best = np.zeros(len(costs), dtype=bool)
+    while True:
+        steps = np.concatenate([best[None], best ^ each, best | needs])
+        following = steps[mean_payoffs(steps).argmax()]
+        if (following == best).all():
+            return tuple(name for name, kept in zip(rankings.catalogue, best, strict=True) if kept)
+        best = following

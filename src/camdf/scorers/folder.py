@@ -1,0 +1,147 @@
+"""Score a folder of tasks: one line a task, in the layout of the data that ships; interrupted work is taken up again.
+
+FOLDER/tasks.jsonl   {"task_id", "text", "tools"?} a line; a task without "tools" has the whole catalogue
+FOLDER/tools.json    tool name -> description
+the output           {"task_id", "scores": {name: number}} a line, best first, scores with four decimals
+
+Ranks come from the scores before rounding; equal ones are ordered by the SHA-1 of "task_id|tool", which favours none.
+Beside OUTPUT.jsonl stands OUTPUT.settings.json, so that a later run with other settings cannot mix two rankings.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import inspect
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from camdf._progress import Progress, silent
+from camdf.datasets.texts import TaskText, texts_from_folder
+from camdf.errors import DataError, ScorerError
+from camdf.scorers.base import Scorer, checked
+from camdf.tools import Tool
+
+DECIMALS = 4
+IN_A_ROW = 3
+"""How many tasks refused one after another end the run: then the endpoint is down, not the task odd."""
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What a run did: tasks scored now, tasks found finished, and why some could not be scored."""
+
+    now: int
+    before: int
+    refused: Mapping[str, str]
+
+
+def score_folder(
+    folder: Path,
+    scorer: Scorer,
+    output: Path,
+    *,
+    top: int | None = None,
+    settings: Mapping[str, Any] | None = None,
+    progress: Progress = silent,
+) -> Scored:
+    """Score every task that `output` does not hold yet, and append it there.
+
+    `top` is how many of a task's best tools are kept. A task that its scorer refuses is left out and tried again by the
+    next run. `settings` is whatever determines the scores; a run that finds others beside the output raises.
+    """
+    texts = texts_from_folder(folder.parent, folder.name)
+    tools = {name: Tool(name, description) for name, description in texts.descriptions.items()}
+    _same_settings(output, {**(settings or {}), "top": top})
+    finished = _finished(output)
+    left = [task for task in texts.tasks if task.task_id not in finished]
+    start, refused, in_a_row = time.monotonic(), dict[str, str](), 0
+    with output.open("a", encoding="utf-8", newline="\n") as file:
+        for number, task in enumerate(left, start=1):
+            try:
+                record = _record(task, scorer, [tools[name] for name in task.tools], top)
+                in_a_row = 0
+                file.write(json.dumps(record, ensure_ascii=False) + "\n")
+                file.flush()
+            except ScorerError as error:
+                refused[task.task_id] = str(error)
+                in_a_row += 1
+                if in_a_row == IN_A_ROW:
+                    raise ScorerError(f"{in_a_row} tasks in a row failed; the last said: {error}") from None
+            if number == 1:  # the first task also loads the model and indexes the tools: no guide to the others
+                start = time.monotonic()
+            else:
+                a_task = (time.monotonic() - start) / (number - 1)
+                progress(len(texts.tasks) - len(left) + number, len(texts.tasks), a_task * (len(left) - number))
+    _in_order(output, texts.tasks)
+    return Scored(len(left) - len(refused), len(texts.tasks) - len(left), refused)
+
+
+def _record(task: TaskText, scorer: Scorer, tools: Sequence[Tool], top: int | None) -> dict[str, Any]:
+    answer = scorer(task.text, tools)
+    if inspect.isawaitable(answer):
+        answer = asyncio.run(_awaited(answer))
+    scores = checked(answer, tools)
+
+    def place(at: int) -> tuple[float, str]:
+        return -scores[at], hashlib.sha1(f"{task.task_id}|{tools[at].name}".encode()).hexdigest()
+
+    ranked = sorted(range(len(tools)), key=place)[:top]
+    return {"task_id": task.task_id, "scores": {tools[at].name: round(float(scores[at]), DECIMALS) for at in ranked}}
+
+
+async def _awaited(answer: Any) -> Any:
+    return await answer
+
+
+def _same_settings(output: Path, settings: Mapping[str, Any]) -> None:
+    beside = output.with_suffix(".settings.json")
+    if not output.exists():
+        output.parent.mkdir(parents=True, exist_ok=True)
+        beside.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
+        return
+    try:
+        held = json.loads(beside.read_bytes())
+    except (OSError, ValueError):
+        held = None
+    if held != json.loads(json.dumps(settings)):
+        raise DataError(
+            f"{output}: was written with other settings (see {beside.name}). Name another file, or remove both."
+        )
+
+
+def _finished(output: Path) -> set[str]:
+    """The tasks that the output holds. A last line cut short, as by a kill, is cut off the file."""
+    if not output.exists():
+        return set()
+    content = output.read_bytes()
+    whole = content[: content.rfind(b"\n") + 1]
+    if whole != content:
+        os.truncate(output, len(whole))
+    return {record["task_id"] for _, record in _lines(output, whole)}
+
+
+def _lines(output: Path, content: bytes) -> Iterator[tuple[bytes, dict[str, Any]]]:
+    for number, line in enumerate(content.splitlines(keepends=True), start=1):
+        try:
+            record = json.loads(line)
+            record["task_id"], record["scores"]
+        except (ValueError, TypeError, KeyError):
+            raise DataError(f"{output}, line {number}: must be a task_id and its scores. Remove the line.") from None
+        yield line, record
+
+
+def _in_order(output: Path, tasks: Sequence[TaskText]) -> None:
+    """Put lines that a later run added where their tasks stand."""
+    lines = {record["task_id"]: line for line, record in _lines(output, output.read_bytes())}
+    wanted = [task.task_id for task in tasks if task.task_id in lines]
+    others = [task_id for task_id in lines if task_id not in set(wanted)]
+    if [*wanted, *others] != list(lines):
+        beside = output.with_suffix(".part")
+        beside.write_bytes(b"".join(lines[task_id] for task_id in [*wanted, *others]))
+        os.replace(beside, output)

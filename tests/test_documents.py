@@ -1,0 +1,134 @@
+"""Documents that say where things are: the map of the code, the walk through it, and every link between pages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import grimp
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "camdf"
+CONTRIBUTING, WALK, GLOSSARY = ROOT / "CONTRIBUTING.md", ROOT / "docs" / "walk.md", ROOT / "docs" / "glossary.md"
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)")
+OURS = re.compile(r"(?:src|tests|docs|examples|scripts|benchmarks|\.ci)/[\w./*-]+|[\w-]+\.(?:md|toml)")
+
+
+def text(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def mapped() -> list[str]:
+    """The files and folders on the map, as paths inside the package, in its order."""
+    (lines,) = re.findall(r"```\nsrc/camdf/\n(.*?)```", text(CONTRIBUTING), flags=re.S)
+    found, folder = list[str](), ""
+    for indent, name, job in re.findall(r"^( +)(\S+) +(\S.*)$", lines, flags=re.M):
+        assert job
+        if len(indent) == 2:
+            folder = name if name.endswith("/") else ""
+        found.append(name if len(indent) == 2 else folder + name)
+    assert len(found) == len(lines.splitlines())
+    return found
+
+
+def listed(folder: Path) -> Iterator[str]:
+    """The modules and packages right inside a folder; a package's own `__init__.py` is the folder itself."""
+    for path in folder.iterdir():
+        if path.is_dir() and any(path.glob("*.py")):
+            yield f"{path.name}/"
+        elif path.suffix == ".py" and (path.name != "__init__.py" or folder == PACKAGE):
+            yield path.name
+
+
+def test_the_map_names_every_folder_and_file_of_two_levels_once_and_no_other() -> None:
+    top = sorted(listed(PACKAGE))
+    below = [folder + name for folder in top if folder.endswith("/") for name in listed(PACKAGE / folder)]
+    assert sorted(mapped()) == sorted([*top, *below])
+
+
+def test_every_import_points_down_the_map() -> None:
+    graph = grimp.build_graph("camdf", cache_dir=None)
+    names = (name.removesuffix(".py").strip("/").replace("/", ".") for name in mapped() if name != "__init__.py")
+    place = {f"camdf.{name}": number for number, name in enumerate(names)}
+
+    def entry(module: str) -> str:
+        while module not in place:
+            module = module.rpartition(".")[0]
+        return module
+
+    up = [
+        f"{importer} imports {imported}"
+        for importer in graph.modules - {"camdf"}
+        for imported in graph.find_modules_directly_imported_by(importer) - {"camdf"}
+        if place[entry(importer)] > place[entry(imported)]
+    ]
+    assert not up
+
+
+def test_every_file_that_contributing_names_is_there() -> None:
+    code = [code for code in re.findall(r"`([^`\n]+)`", text(CONTRIBUTING)) if "PAGE" not in code]
+    named = {name for each in code for name in OURS.findall(each)}
+    assert len(named) > 15
+    assert [name for name in sorted(named) if not any(ROOT.glob(name.rstrip("/")))] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_on_the_page_leads_somewhere(page: Path) -> None:
+    for path, anchor in LINK.findall(text(page)):
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), path
+        if anchor:
+            assert anchor in anchors(target), f"{path}#{anchor}"
+
+
+def anchors(page: Path) -> set[str]:
+    """What a link to a heading of the page may name."""
+    heads = re.findall(r"^#+ (.+)$", text(page), flags=re.M)
+    return {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+def walked() -> list[list[str]]:
+    """The numbered steps of each path of the walk."""
+    paths = re.split(r"^## ", text(WALK), flags=re.M)[1:]
+    return [re.findall(r"^\d+\. .*?(?=\n\d+\. |\n\n|\Z)", path, flags=re.M | re.S) for path in paths]
+
+
+def test_the_walk_is_four_paths_through_files_in_numbered_steps() -> None:
+    paths = walked()
+    assert len(paths) == 4
+    for steps in paths:
+        assert [int(step.partition(".")[0]) for step in steps] == list(range(1, len(steps) + 1))
+        assert len(steps) >= 8
+        assert all(step.split(" ", 1)[1].startswith("[`") for step in steps)
+
+
+def test_every_file_on_the_walk_is_there_and_holds_the_names_that_its_step_mentions() -> None:
+    for shown, target in re.findall(r"\[`([^`]+\.py)`\]\(([^)]+)\)", text(WALK)):
+        assert target == f"../src/camdf/{shown}"
+        assert (PACKAGE / shown).is_file(), shown
+    for step in (step for steps in walked() for step in steps):
+        code = "".join(text(PACKAGE / name) for name in re.findall(r"\[`([^`]+\.py)`\]", step))
+        for name in re.findall(r"`([A-Za-z_]+(?:\.[A-Za-z_]+)*)`", re.sub(r"\[`[^`]+`\]", "", step)):
+            assert re.search(rf"\b{name.rpartition('.')[2]}\b", code), (name, step)
+
+
+def test_the_pages_that_users_read_first_link_the_glossary() -> None:
+    readers = [
+        ROOT / "README.md",
+        *(ROOT / "docs" / f"{name}.md" for name in ("gate", "scorers", "prices")),
+        *(ROOT / "docs" / "integrations").glob("*.md"),
+    ]
+    without = [page.name for page in readers if "glossary.md" not in text(page)]
+    assert without == []
+
+
+def test_the_glossary_explains_each_word_in_a_few_sentences() -> None:
+    parts = re.split(r"^### (.+)\n", text(GLOSSARY), flags=re.M)[1:]
+    words = dict(zip(parts[::2], parts[1::2], strict=True))
+    assert len(words) * 2 == len(parts)
+    for word, meaning in words.items():
+        said = meaning.partition("\n## ")[0]
+        assert 40 < len(said) < 420, word

@@ -1,0 +1,253 @@
+"""The plan of the package: no circle of imports, a map and a walk that are true, and one name for every policy."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from importlib import import_module
+from inspect import getmembers, isabstract, isclass
+from pathlib import Path
+from pkgutil import iter_modules
+
+import pytest
+
+import camdf
+from camdf import Policy, UsageError, policies
+from camdf.checks import sample_tasks
+from camdf.policies.artifact import digest, from_json, to_json
+from camdf.policies.registry import ALIASES, DEFAULT, LIBRARY, POLICIES, by_kind, policy_maker
+from golden import PAYOFF
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src"
+PACKAGE = SOURCE / "camdf"
+
+OLD_KINDS = (
+    *("acquire-all", "aggregate-only-df", "by-depth", "by-set", "cam-df", "cam-df-lite", "constant-set", "fixed-k"),
+    *("gap-regression", "keyword-rule", "largest-gap", "plug-in", "predict-then-threshold", "residual-corrected"),
+    *("score-at-least", "score-mass", "score-per-cost-threshold", "score-threshold"),
+)
+"""What files of the first version call their policies."""
+
+OLD_NAMES = (
+    *("acquire-all", "fixed-k", "score-threshold", "score-per-cost", "constant-set", "predict", "predict, scores only"),
+    *("predict, fixed 0.5", "predict, scores only, fixed 0.5", "predict, cost-free", "predict, cost-augmented"),
+    *("predict, residual-corrected", "aggregate-only", "cam-df", "cam-df-lite", "cam-df, no identity"),
+    *("cam-df, uniform weights", "cam-df, tuned", "cam-df, cost-blind", "cam-df, no identity, cost-blind"),
+    *("cam-df, on-policy", "by-depth", "by-set", "by-set, trusting", "gap regression", "lite, cost-free"),
+    *("lite, cost-augmented", "score at least 0.5", "largest gap", "80% score mass", "plug-in"),
+)
+"""What `camdf fit --policy` took in the first version."""
+
+
+# Imports.
+
+
+def module_files(package: Path = PACKAGE) -> dict[str, Path]:
+    """Every module of the package by its dotted name; a folder is its `__init__.py`."""
+    found = {}
+    for path in sorted(package.rglob("*.py")):
+        parts = path.relative_to(package.parent).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imported(name: str, path: Path, known: dict[str, Path]) -> Iterator[str]:
+    """The modules of the package that a file names in any import: at its top, in a function, or for types alone."""
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in known)
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            origin = ".".join([*above, *([node.module] if node.module else [])])
+            for alias in node.names:
+                inner = f"{origin}.{alias.name}"
+                if inner in known:
+                    yield inner
+                elif origin in known:
+                    yield origin
+
+
+def imports(package: Path = PACKAGE) -> dict[str, set[str]]:
+    known = module_files(package)
+    return {name: set(imported(name, path, known)) - {name} for name, path in known.items()}
+
+
+def circle(graph: dict[str, set[str]]) -> list[str]:
+    """Modules that import each other in a circle, the first again at the end; none where there is no circle."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        found: list[str] = error.args[1]
+        return found
+    return []
+
+
+def test_no_file_imports_itself_through_others() -> None:
+    assert circle(imports()) == []
+
+
+def test_every_file_is_seen_and_so_are_imports_in_functions_and_for_types() -> None:
+    graph = imports()
+    assert len(graph) > 100
+    assert "camdf.gate" in graph["camdf"]  # under TYPE_CHECKING
+    assert "camdf.evaluation.fit" in graph["camdf.cli.policy"]  # in a function
+    assert "camdf.datasets" in graph["camdf.lab.beyond.frontier"]  # a folder, by `from camdf import`
+
+
+def test_a_circle_is_found_wherever_its_imports_stand(tmp_path: Path) -> None:
+    package = tmp_path / "made_up"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "one.py").write_text("def late():\n    from made_up import two\n")
+    (package / "two.py").write_text("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from . import three\n")
+    (package / "three.py").write_text("import made_up.one\n")
+    found = circle(imports(package))
+    assert found[0] == found[-1]
+    assert set(found) == {"made_up.one", "made_up.two", "made_up.three"}
+    (package / "three.py").write_text("")
+    assert circle(imports(package)) == []
+
+
+# The map and the walk.
+
+
+def drawn() -> list[Path]:
+    """The paths that the map in CONTRIBUTING.md names: one a line, indented below its folder, then what it is."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    section = re.search(r"^## The shape$(?P<text>.*?)(?=^## |\Z)", text, flags=re.M | re.S)
+    assert section is not None, "CONTRIBUTING.md has a section 'The shape'"
+    block = re.search(r"^```\w*\n(?P<lines>.*?)^```$", section["text"], flags=re.M | re.S)
+    assert block is not None, "the section holds a map, fenced"
+    found: list[Path] = []
+    above: list[tuple[int, Path]] = []
+    for line in block["lines"].splitlines():
+        named = re.match(r"(?P<indent> *)(?P<name>[\w./-]+)(?: {2,}(?P<what>\S.*))?$", line)
+        if named is None:
+            assert not line.strip(), f"a line of the map is a name, two spaces and what it is: {line!r}"
+            continue
+        depth = len(named["indent"])
+        above = [(indent, folder) for indent, folder in above if indent < depth]
+        path = (above[-1][1] if above else ROOT) / named["name"]
+        assert above == [] or named["what"], f"the map says what {named['name']} is"
+        found.append(path)
+        if named["name"].endswith("/"):
+            above.append((depth, path))
+    return found
+
+
+def test_every_file_and_folder_that_the_map_names_exists() -> None:
+    missing = [path.relative_to(ROOT).as_posix() for path in drawn() if not path.exists()]
+    assert missing == []
+
+
+def test_the_map_names_every_folder_and_file_of_the_top_level() -> None:
+    there = {
+        path.name
+        for path in PACKAGE.iterdir()
+        if path.suffix == ".py" or (path.is_dir() and next(path.glob("*.py"), None) is not None)
+    }
+    assert there - {path.name for path in drawn() if path.parent == PACKAGE} == set()
+
+
+def test_where_the_map_opens_a_folder_it_names_all_that_is_in_it() -> None:
+    found = set(drawn())
+    for folder in {path.parent for path in found if path != PACKAGE and PACKAGE in path.parent.parents}:
+        there = {path for path in folder.iterdir() if path.suffix == ".py" and path.name != "__init__.py"}
+        there |= {path for path in folder.iterdir() if path.is_dir() and next(path.glob("*.py"), None) is not None}
+        assert {path.name for path in there - found} == set(), folder
+
+
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/walk.md"])
+def test_every_file_that_the_page_names_exists(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    linked = [(ROOT / page).parent / link for link in re.findall(r"\]\((?!https?:)([^)#]+)", text)]
+    quoted = [
+        ROOT / name for name in re.findall(r"`((?:src|tests|docs|benchmarks|examples|results|\.ci)/[^`*\s]*)`", text)
+    ]
+    assert linked + quoted
+    assert [path.as_posix() for path in linked + quoted if not path.exists()] == []
+
+
+def test_the_walk_calls_every_file_as_it_is_called() -> None:
+    text = (ROOT / "docs" / "walk.md").read_text(encoding="utf-8")
+    links = re.findall(r"\[`([^`]+)`\]\(\.\./src/camdf/([^)#]+)\)", text)
+    assert len(links) > 20
+    assert [shown for shown, target in links if shown != target] == []
+
+
+# One name for every policy.
+
+
+@pytest.mark.parametrize("policy", LIBRARY, ids=lambda policy: policy.kind)
+def test_a_policys_name_is_its_class_in_lower_case_with_hyphens(policy: type[Policy]) -> None:
+    assert policy.kind.replace("-", "") == policy.__name__.lower()
+    assert re.fullmatch(r"[a-z]+(-[a-z]+)*", policy.kind)
+    assert POLICIES[policy.kind] is policy
+    assert getattr(camdf, policy.__name__) is policy
+
+
+def test_every_policy_of_the_package_is_in_the_registry_once() -> None:
+    files = [import_module(f"camdf.policies.{module.name}") for module in iter_modules(policies.__path__)]
+    written = {
+        each
+        for file in files
+        for _, each in getmembers(file, isclass)
+        if issubclass(each, Policy) and each.__module__ == file.__name__ and vars(each).get("kind")
+    }
+    assert written == set(LIBRARY)
+    assert len({policy.kind for policy in LIBRARY}) == len(LIBRARY)
+    assert not any(isabstract(policy) for policy in LIBRARY)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_variants_name_begins_with_the_policy_that_it_is(name: str) -> None:
+    made = POLICIES[name]()
+    kind, _, what = name.partition(", ")
+    assert made.kind == kind
+    assert bool(what) == (repr(made) != f"{type(made).__name__}()")
+    assert policy_maker(name) is POLICIES[name]
+
+
+def test_no_two_variants_are_the_same_policy() -> None:
+    made = [repr(make()) for make in POLICIES.values()]
+    assert len(set(made)) == len(made)
+
+
+def test_earlier_names_point_to_names_of_today_and_are_none_themselves() -> None:
+    assert set(ALIASES.values()) <= POLICIES.keys()
+    assert not ALIASES.keys() & POLICIES.keys()
+    for old, new in ALIASES.items():
+        assert policy_maker(old) is POLICIES[new]
+
+
+@pytest.mark.parametrize("old", OLD_NAMES)
+def test_every_name_that_an_earlier_command_took_is_taken_still(old: str) -> None:
+    assert isinstance(policy_maker(old)(), Policy)
+
+
+def test_an_unknown_name_is_refused_with_all_that_are_known() -> None:
+    with pytest.raises(UsageError, match=r"must be one of: acquire-all; .*top-k.*Got 'magic' instead"):
+        policy_maker("magic")
+    assert DEFAULT in POLICIES
+
+
+@pytest.mark.parametrize("old", OLD_KINDS)
+def test_every_file_of_an_earlier_version_is_read(old: str) -> None:
+    policy = by_kind()[old]().fit(sample_tasks(1), PAYOFF, sample_tasks(2))
+    document = {**json.loads(to_json(policy)), "kind": old}
+    read = from_json(json.dumps({**document, "sha256": digest(document)}).encode())
+    assert type(read) is type(policy)
+    assert to_json(read) == to_json(policy)
+
+
+def test_a_file_written_by_an_earlier_version_decides() -> None:
+    path = Path(__file__).with_name("golden-policy.json")
+    assert json.loads(path.read_text(encoding="utf-8"))["kind"] == "by-set"
+    policy = camdf.load(path)
+    assert policy.kind == "expected-payoff-by-set"
+    assert policy.decide(sample_tasks(3).rankings, PAYOFF).acquired.any()
