@@ -19,7 +19,7 @@ SETS = {
 
 HEAD = """# The feature map
 
-What CAM-DF and its relatives know at each [depth](glossary.md#depth) of a ranking. At depth t the first t candidates are
+What CAM-DF and its family know at each [depth](glossary.md#depth) of a ranking. At depth t the first t candidates are
 selected, the rest remains, and the one at rank t + 1 is next. The paper names the groups, counts 39 columns on Retail,
 16 cost-inclusive aggregates, 9 score-only aggregates and 15 cost-free columns, and lists only the ten of CAM-DF-lite.
 Where it is silent, the choice is ours. Choices worth knowing:

@@ -38,7 +38,7 @@ def shared_words(task, tools):
     return [len(words(task) & words(tool.text)) / len(words(tool.text)) for tool in tools]
 
 
-# A fitted policy goes here, as camdf.load("policy.json"). PlugIn needs no training: it keeps score >= price.
+# A fitted policy goes here, as camdf.load("policy.json"). PlugIn needs no training: it keeps score >= priced cost.
 gate = Gate(camdf.PlugIn(), shared_words, camdf.Payoff(cost_pressure=0.2))
 
 model = OfflineModel()

@@ -151,7 +151,7 @@ def test_the_answer_is_a_subset_of_the_authorised_input_with_pins_and_bounds_kep
     assert list(kept) == [name for name in authorised if name in kept]
     assert guarded <= set(kept)
     assert len(kept) >= min(least, len(authorised))
-    assert decision.failed_open or len(kept) <= max(most, least, len(guarded))
+    assert decision.open or len(kept) <= max(most, least, len(guarded))
 
 
 # Decided once; later turns only widen.
@@ -230,11 +230,10 @@ def test_turns_of_one_conversation_on_many_threads_only_widen_it() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    given = gate.memory.recall("c")
-    assert given is not None
-    assert set(given.kept) == {name for vector in VECTORS if vector.tools == CATALOGUE for name in vector.kept} | {
-        name for vector in VECTORS for name in golden_gate().decide(vector.task, TOOLS).kept
-    }
+    remembered = gate.memory.recall("c")
+    assert remembered is not None
+    alone = [golden_gate().decide(vector.task, TOOLS) for vector in VECTORS]
+    assert set(remembered.kept) == {name for each in alone if not each.open for name in each.kept}
 
 
 def test_the_memory_forgets_the_conversation_seen_longest_ago() -> None:
@@ -327,7 +326,7 @@ def test_what_goes_wrong_leaves_the_whole_authorised_list_and_says_so(
 ) -> None:
     gate = Gate(**{"policy": ScoreAtLeast(0.5), "payoff": PAYOFF, **broken}, allow=set(CATALOGUE) - {"run_sql"})
     for decision in (gate.decide(f"secret {TASK}", TOOLS), asyncio.run(gate.adecide(f"secret {TASK}", TOOLS))):
-        assert (decision.reason, decision.error, decision.failed_open) == (reason, error, True)
+        assert (decision.reason, decision.error, decision.open) == (reason, error, True)
         assert names(decision.tools) == [name for name in CATALOGUE if name != "run_sql"]
         assert "secret" not in f"{decision!r}{decision.explain()}{decision.event()}"
     assert gate.counts == {reason: 2}
@@ -338,14 +337,52 @@ def test_scores_that_are_all_equal_are_no_signal_and_leave_the_whole_list() -> N
         return Gate(ScoreAtLeast(0.5), lambda _, offered: [score] * len(offered), PAYOFF).decide(TASK, TOOLS[:tools])
 
     for decision in (level(0.0), level(0.3), level(1.0), level(0.0, tools=1)):
-        assert (decision.reason, decision.failed_open, decision.cut) == ("no signal", True, ())
-    assert level(0.3, tools=1).reason == "decided", "one tool with a score is a ranking of one"
+        assert (decision.reason, decision.open, decision.cut) == ("no signal", True, ())
+    assert level(0.7, tools=1).reason == "decided", "one tool with a score is a ranking of one"
 
 
 def test_a_request_that_shares_no_word_with_any_tool_keeps_every_tool() -> None:
     gate = Gate(camdf.cold_start(), BM25(), camdf.Payoff(0.12))
     decision = gate.decide("Will I need an umbrella in Oslo tomorrow?", TOOLS)
     assert (decision.reason, names(decision.tools)) == ("no signal", list(CATALOGUE))
+
+
+def test_a_set_that_is_empty_is_no_signal() -> None:
+    decision = Gate(ScoreAtLeast(0.5), lambda _, tools: falling(tools), PAYOFF).decide(TASK, TOOLS)
+    assert (decision.reason, decision.open, decision.cut) == ("no signal", True, ())
+    assert len(decision.ranking) == len(TOOLS), "what was ranked can still be explained and mined"
+
+
+def test_neither_a_failure_nor_a_turn_without_signal_opens_a_conversation_or_is_remembered() -> None:
+    wanted: dict[str, Any] = {
+        "weather": ["get_weather"],
+        "down": None,
+        "nothing": [],
+        "level": 0.0,
+        "mail": ["read_email"],
+    }
+
+    def scorer(task: str, tools: Sequence[Tool]) -> list[float]:
+        if wanted[task] is None:
+            raise ConnectionError
+        return [0.0] * len(tools) if wanted[task] == 0.0 else falling(tools, wanted[task])
+
+    gate = Gate(ScoreAtLeast(0.5), scorer, PAYOFF)
+    found = [gate.decide(task, TOOLS, conversation="c") for task in wanted]
+    assert [decision.reason for decision in found] == [
+        "decided", "scorer failed", "no signal", "no signal", "decided",
+    ]  # fmt: skip
+    assert [decision.kept for decision in found] == [("get_weather",)] * 4 + [("get_weather", "read_email")]
+    assert not any(decision.open for decision in found)
+
+
+def test_a_conversation_that_begins_with_a_failure_is_open_until_a_turn_decides() -> None:
+    gate = high("get_weather")
+    wise, gate.scorer = gate.scorer, raising
+    assert gate.decide("hello", TOOLS, conversation="c").open
+    gate.scorer = wise
+    decision = gate.decide(TASK, TOOLS, conversation="c")
+    assert (decision.reason, decision.kept, decision.open) == ("decided", ("get_weather",), False)
 
 
 def test_an_empty_task_leaves_the_whole_list() -> None:
@@ -471,7 +508,7 @@ def test_a_gate_that_cannot_work_is_refused_when_it_is_made() -> None:
 def test_a_slow_scorer_does_not_hold_up_an_event_loop() -> None:
     def slow(task: str, tools: Sequence[Tool]) -> list[float]:
         time.sleep(0.3)
-        return falling(tools)
+        return falling(tools, ["get_weather"])
 
     async def longest_pause() -> float:
         gate, longest, last = Gate(ScoreAtLeast(0.5), slow, PAYOFF), 0.0, time.perf_counter()

@@ -376,7 +376,7 @@ def test_the_budget_agrees_with_trying_every_set(logged: LoggedTasks, budget: fl
 
 @cache
 def retail() -> Promises:
-    return promises(datasets.load("retail", "claude"), recalibrations=1000, levels=(0.8, 0.9, 0.95))
+    return promises(datasets.load("retail", "claude"))
 
 
 def test_promises_hold_on_retail_and_a_level_beyond_ten_groups_is_refused() -> None:
@@ -384,7 +384,6 @@ def test_promises_hold_on_retail_and_a_level_beyond_ten_groups_is_refused() -> N
     for found in (first, second):
         assert found.refused == 0
         assert found.sufficiency >= found.level - 4 * found.error
-        assert found.gap == found.sufficiency - found.level
         assert found.kept == pytest.approx(found.sufficiency)
         assert found.spread[0] <= found.sufficiency <= found.spread[1]
     assert first.cost < second.cost

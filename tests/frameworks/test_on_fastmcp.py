@@ -160,7 +160,7 @@ def test_a_listing_without_a_task_holds_every_tool(transport: Any) -> None:
 def test_the_search_tool_answers_exactly_what_the_gate_keeps_in_order(
     transport: Any, vectors: Sequence[Vector]
 ) -> None:
-    """Where the gate fails open, FastMCP's own search answers. It finds no word of these tasks in any tool, so nothing."""
+    """Where the gate fails open, FastMCP's own search answers, and finds no word of these tasks in any tool."""
     without_signal = ("", "Sing")
 
     async def ask(client: Client) -> list[list[str]]:

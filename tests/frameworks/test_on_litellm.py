@@ -463,16 +463,19 @@ def test_no_text_of_the_conversation_is_remembered() -> None:
 
 
 @pytest.mark.parametrize("choice", ["auto", "required", {"type": "any"}])
-def test_where_nothing_is_worth_it_no_empty_list_is_sent(choice: Any) -> None:
-    """Providers refuse an empty list; and a client that insists on a call gets all that is allowed."""
+def test_where_nothing_is_worth_it_all_that_is_allowed_is_sent(choice: Any) -> None:
     hook = ToolGate(Gate(camdf.ScoreAtLeast(2.0), overlap, PAYOFF, allow=lambda tool: tool.name != "forbidden"))
     offered = {**TRIP.tools, "forbidden": "Delete every file from disk"}
     data = hooked(hook, {**chat(TRIP.task, offered), "tool_choice": choice, "parallel_tool_calls": False})
-    if choice == "auto":
-        assert not {"tools", "tool_choice", "parallel_tool_calls"} & set(data)
-    else:
-        assert named(data) == list(TRIP.tools)
-        assert data["tool_choice"] == choice
+    assert named(data) == list(TRIP.tools)
+    assert data["tool_choice"] == choice
+
+
+def test_where_every_tool_is_refused_no_empty_list_is_sent() -> None:
+    """Providers refuse an empty list, and a choice among nothing."""
+    hook = ToolGate(golden_gate(allow=()))
+    data = hooked(hook, {**chat(TRIP.task, TRIP.tools), "tool_choice": "required", "parallel_tool_calls": False})
+    assert not {"tools", "tool_choice", "parallel_tool_calls"} & set(data)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,8 @@ from camdf.errors import UsageError
 RESAMPLES = 2000
 """The paper's number of resamples."""
 
+LEVEL = 0.95
+
 
 @dataclass(frozen=True)
 class Interval:
@@ -23,11 +25,6 @@ class Interval:
     mean: float
     low: float
     high: float
-
-    @property
-    def excludes_zero(self) -> bool:
-        """True where the whole interval lies on one side of zero: the paper's asterisk."""
-        return self.low > 0 or self.high < 0
 
     def __str__(self) -> str:
         return f"{self.mean:+.3f} [{self.low:+.3f}, {self.high:+.3f}]"
@@ -39,9 +36,8 @@ def paired_bootstrap(
     *,
     groups: npt.NDArray[Any] | None = None,
     resamples: int = RESAMPLES,
-    level: float = 0.95,
 ) -> Interval:
-    """The mean of paired differences, one a task, with the percentile interval of its bootstrap distribution.
+    """The mean of paired differences, one a task, with the 95% percentile interval of its bootstrap distribution.
 
     With `groups`, whole groups are drawn and the mean is taken over the tasks drawn: near-copies of a task then count
     as one piece of evidence. A group for every task is the bootstrap by task.
@@ -58,5 +54,5 @@ def paired_bootstrap(
     sizes = np.bincount(member).astype(np.float64)
     drawn = rng.multinomial(len(sums), np.full(len(sums), 1.0 / len(sums)), size=resamples).astype(np.float64)
     means = np.einsum("bg,g->b", drawn, sums) / np.einsum("bg,g->b", drawn, sizes)
-    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Interval(float(differences.mean()), float(low), float(high))

@@ -15,7 +15,7 @@ import numpy as np
 from camdf.core.decisions import Decisions
 from camdf.core.payoff import Payoff, cost_of
 from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks, Strings
-from camdf.core.resampling import RESAMPLES, Interval, paired_bootstrap
+from camdf.core.resampling import Interval, paired_bootstrap
 from camdf.core.stopping import prefix_oracle
 from camdf.evaluation.splits import Split
 from camdf.policies.base import Policy
@@ -50,14 +50,12 @@ class Outcomes:
         pooled = self.by_split[policy]
         return float(pooled.std(ddof=1) / np.sqrt(len(pooled))) if len(pooled) > 1 else 0.0
 
-    def difference(
-        self, policy: str, baseline: str, *, by_group: bool = False, seed: int = 0, resamples: int = RESAMPLES
-    ) -> Interval:
+    def difference(self, policy: str, baseline: str, *, by_group: bool = False, seed: int = 0) -> Interval:
         """Mean payoff of `policy` minus `baseline` with its paired bootstrap interval, over tasks or over groups."""
         paired = self.values[policy][:, 0] - self.values[baseline][:, 0]
         tested = ~np.isnan(paired)
         groups = self.groups[tested] if by_group else None
-        return paired_bootstrap(paired[tested], np.random.default_rng(seed), groups=groups, resamples=resamples)
+        return paired_bootstrap(paired[tested], np.random.default_rng(seed), groups=groups)
 
     def win_rate(self, policy: str, baseline: str) -> float:
         """The share of tasks on which `policy` pays more; a tie counts for neither."""

@@ -23,20 +23,7 @@ Reason: TypeAlias = Literal[
     "policy failed",
     "tools not readable",
 ]
-"""Why these tools. The last eight say that the gate failed open."""
-
-FAILED_OPEN: frozenset[Reason] = frozenset(
-    {
-        "empty task",
-        "no signal",
-        "scorer failed",
-        "scorer too slow",
-        "scorer busy",
-        "scores refused",
-        "policy failed",
-        "tools not readable",
-    }
-)
+"""Why these tools. The last eight decide nothing: the list stays as it is, or open where nothing was decided before."""
 
 
 class Ranked(NamedTuple):
@@ -75,10 +62,8 @@ class GateDecision:
     error: str = ""
     """The type of what was raised; never its text, which may hold the task's."""
 
-    @property
-    def failed_open(self) -> bool:
-        """True where something went wrong and the whole authorised list, or the named fallback, was kept."""
-        return self.reason in FAILED_OPEN
+    open: bool = False
+    """Nothing was decided, now or earlier in the conversation: the whole authorised list, or the named fallback."""
 
     def explain(self) -> str:
         """The decision as a small table: every ranked tool, its score, its priced cost, and why it was kept or cut."""
@@ -127,6 +112,7 @@ class GateDecision:
             "camdf.reason": self.reason,
             "camdf.mode": self.mode,
             "camdf.explored": self.explored,
+            "camdf.open": self.open,
             "camdf.error": self.error,
             "camdf.kept": list(self.kept),
             "camdf.cut": list(self.cut),
@@ -142,4 +128,5 @@ class GateDecision:
             "decided before": "as decided before in this conversation",
             "explored": "this task explores, so it sees every tool",
         }
-        return words.get(self.reason) or f"failed open ({self.reason}{f', {self.error}' if self.error else ''})"
+        why = f"{self.reason}{f', {self.error}' if self.error else ''}"
+        return words.get(self.reason) or (f"the list is open ({why})" if self.open else f"the list stands ({why})")

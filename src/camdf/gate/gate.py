@@ -38,6 +38,9 @@ Scores: TypeAlias = Mapping[str, float] | Sequence[float]
 Allow: TypeAlias = Collection[str] | Callable[[Tool], bool]
 
 
+NAMED = "named by the task"
+
+
 @dataclass
 class _Request:
     """One call of `decide`: its tools, as we view them and as the harness holds them, and which may be offered."""
@@ -63,7 +66,8 @@ class _Request:
 class Gate:
     """A policy at work: scores and prices the tools of a task, decides, and keeps the promises that a harness needs.
 
-    - `decide` never raises. What goes wrong leaves the whole authorised list, or `fallback`, and the reason says so.
+    - `decide` never raises. What goes wrong leaves the list as it is, and so does a task that prefers no tool: what the
+      conversation has, or else the whole authorised list or `fallback`. The reason says so, and nothing remembers it.
     - The answer is a subset of the request's tools and of those authorised: `allow` names them, or is called for each;
       `digests` pins definitions (`Tool.digest`). A tool that fails either is refused, also where `allow` raises.
     - Pinned tools, tools named in `keep`, tools of a shape not known here and the provider's own are never cut.
@@ -175,7 +179,8 @@ class Gate:
             listed = list(tools)
             viewed = keyed(_viewed(native) for native in listed)
         except Exception as error:
-            return GateDecision([], (), reason="tools not readable", mode=self.mode, error=type(error).__name__)
+            error_type = type(error).__name__
+            return GateDecision([], (), reason="tools not readable", mode=self.mode, error=error_type, open=True)
         text, thread = _readable(task), None if conversation is None else _readable(conversation)
         offered = tuple(key for key, tool in viewed.items() if self._authorised(tool))
         named = _names(keep)
@@ -217,7 +222,7 @@ class Gate:
             return "pinned"
         if tool.name in keep or key in keep:
             return "called or required by the harness"
-        return "named by the task" if tool.name == task else ""
+        return NAMED if tool.name == task else ""
 
     def _score(self, request: _Request) -> Future[Sequence[float]]:
         if self.scorer is None:
@@ -234,17 +239,19 @@ class Gate:
         if _says_nothing(sound):
             return self._open(request, "no signal")
         try:
-            ranking = self._decided(request, dict(zip(keys, sound, strict=True)))
+            ranking, chosen = self._ranked(request, dict(zip(keys, sound, strict=True)))
         except Exception as error:
             return self._open(request, "policy failed", error)
         if request.explores:
             return self._answer(request, request.offered, "explored", ranking)
+        if not chosen:
+            return self._open(request, "no signal", ranking=ranking)
         return self._answer(request, [each.name for each in ranking if each.kept], "decided", ranking)
 
-    def _decided(self, request: _Request, scores: dict[str, float]) -> list[Ranked]:
-        """The candidates in rank order, with what the policy and the bounds say of each."""
+    def _ranked(self, request: _Request, scores: dict[str, float]) -> tuple[list[Ranked], bool]:
+        """The candidates in rank order, with what the policy and the bounds say of each; and whether any was chosen."""
         if not scores:
-            return []
+            return [], True
         costs = {key: self._cost(key, request.tools[key]) for key in scores}
         rankings = Rankings.from_scores(scores, costs)
         decisions = self.policy.decide(rankings, self.payoff)
@@ -257,10 +264,11 @@ class Gate:
         why = [stays.get(name) or ("worth its cost" if good else "") for name, good in zip(names, worth, strict=True)]
         self._bound(names, why, stays)
         pressure = self.payoff.cost_pressure
-        return [
+        ranking = [
             Ranked(name, scores[name], pressure * costs[name], seen, bool(kept), kept or "not worth it")
             for name, seen, kept in zip(names, evidence, why, strict=True)
         ]
+        return ranking, any(worth) or self.at_least > 0 or NAMED in request.guarded.values()
 
     def _bound(self, names: Sequence[str], why: list[str], stays: Mapping[str, str]) -> None:
         """Keep the best of the rest where too few are kept, drop the last that nothing guards where too many are."""
@@ -273,29 +281,44 @@ class Gate:
             for place in loose[::-1][: kept - self.at_most]:
                 why[place] = ""
 
-    def _open(self, request: _Request, reason: Reason, error: Exception | None = None) -> GateDecision:
-        """The whole authorised list, or the operator's fallback: failing open grants nothing that was not granted."""
-        kept = [
-            key
-            for key in request.offered
-            if self.fallback is None or key in self.fallback or request.tools[key].name in self.fallback
-        ]
-        return self._answer(request, kept, reason, error=type(error).__name__ if error else "")
+    def _open(
+        self, request: _Request, reason: Reason, error: Exception | None = None, ranking: Iterable[Ranked] = ()
+    ) -> GateDecision:
+        """Nothing to decide on: what the conversation has, else the whole authorised list or the named fallback.
+
+        The next turn finds the memory as this one found it, so that one failure does not open a conversation for good.
+        """
+        named, guarded = self.fallback, [key for key in request.offered if key in request.guarded]
+        if request.remembered is not None:
+            kept = list(dict.fromkeys((*request.remembered.kept, *guarded)))
+        elif named is None:
+            kept = list(request.offered)
+        else:
+            kept = [key for key in request.offered if key in guarded or {key, request.tools[key].name} & named]
+        raised = type(error).__name__ if error else ""
+        return self._handed_over(request, kept, reason, ranking, raised, is_open=request.remembered is None)
 
     def _answer(
+        self, request: _Request, kept: Iterable[str], reason: Reason, ranking: Iterable[Ranked] = ()
+    ) -> GateDecision:
+        """A decision, which the conversation remembers."""
+        wanted = {*kept, *request.guarded}
+        in_order = [key for key in request.offered if key in wanted]
+        had = self.memory.widen(request.conversation, in_order, request.question, request.explores)
+        return self._handed_over(request, had, reason, ranking)
+
+    def _handed_over(
         self,
         request: _Request,
         kept: Iterable[str],
         reason: Reason,
         ranking: Iterable[Ranked] = (),
         error: str = "",
+        is_open: bool = False,
     ) -> GateDecision:
-        """Guards, memory and mode: what the harness gets."""
-        wanted = {*kept, *request.guarded}
-        in_order = [key for key in request.offered if key in wanted]
-        had = self.memory.widen(request.conversation, in_order, request.question, request.explores)
+        """What the harness gets, by the mode."""
         offered = set(request.offered)
-        names = tuple(key for key in had if key in offered)
+        names = tuple(key for key in kept if key in offered)
         kept_now = set(names)
         cut = tuple(key for key in request.offered if key not in kept_now)
         natives = request.natives
@@ -306,7 +329,9 @@ class Gate:
         else:
             tools = [natives[key] for key in request.offered]
         refused = tuple(key for key in request.tools if key not in offered)
-        return GateDecision(tools, names, cut, refused, reason, self.mode, request.explores, tuple(ranking), error)
+        return GateDecision(
+            tools, names, cut, refused, reason, self.mode, request.explores, tuple(ranking), error, is_open
+        )
 
     def _reported(self, decision: GateDecision) -> GateDecision:
         with self._lock:

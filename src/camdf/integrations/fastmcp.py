@@ -42,7 +42,7 @@ class ToolGate(Middleware):
 class GatedSearch(BM25SearchTransform):
     """FastMCP's search tool, answering with what `gate` keeps for the query, however many tools that is.
 
-    FastMCP discards the scores of its own search, so the gate's scorer ranks. Where the gate fails open, or only
+    FastMCP discards the scores of its own search, so the gate's scorer ranks. Where the gate decides nothing, or only
     watches, the answer is FastMCP's own: its best `max_results` of the tools that may be offered.
     """
 
@@ -52,7 +52,7 @@ class GatedSearch(BM25SearchTransform):
 
     async def _search(self, tools: Sequence[Any], query: str) -> Sequence[Any]:
         decision = await self.gate.adecide(query, tools)
-        if decision.failed_open or decision.mode != "drop":
+        if decision.open or decision.mode != "drop":
             return await super()._search(decision.tools, query)  # type: ignore[no-any-return]
         return decision.tools
 

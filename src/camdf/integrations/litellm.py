@@ -45,11 +45,9 @@ class ToolGate(CustomLogger):
         except Exception:  # a request that the provider will refuse; what may be offered is asked even so
             question = {"task": ""}
         kept = await self.gate.adecide(**question, tools=tools)
-        if not kept.tools and _must_call(data.get("tool_choice")):
-            kept = await self.gate.adecide(**{**question, "keep": kept.cut}, tools=tools)
         data["tools"] = kept.tools
         for name in () if kept.tools else ("tools", "tool_choice", "parallel_tool_calls"):
-            data.pop(name, None)  # providers refuse an empty list, and a choice among nothing
+            data.pop(name, None)  # every tool was refused: providers reject an empty list and a choice among nothing
         return data
 
 
@@ -72,7 +70,3 @@ def _session(data: Mapping[str, Any]) -> str:
         return f"session {known}"
     held = data.get("conversation")
     return f"conversation {held.get('id') if isinstance(held, Mapping) else held}" if held else ""
-
-
-def _must_call(choice: Any) -> bool:
-    return choice == "required" or (isinstance(choice, Mapping) and choice.get("type") == "any")

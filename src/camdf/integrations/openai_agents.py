@@ -49,10 +49,7 @@ def gated(agent: AnAgent, gate: Gate) -> AnAgent:
             else:
                 group = getattr(get_current_trace(), "group_id", None) or runs.setdefault(run_context, uuid4().hex)
                 question["conversation"] = f"{group}/{self.name}"
-            decision = await gate.adecide(**question)
-            if not decision.tools and self.model_settings.tool_choice == "required":
-                decision = await gate.adecide(**{**question, "keep": decision.cut})
-            return decision.tools
+            return (await gate.adecide(**question)).tools
 
     Gated.__name__, Gated.__qualname__ = kind.__name__, kind.__qualname__
     twin = copy(agent)

@@ -14,6 +14,7 @@ import numpy as np
 
 import camdf
 from camdf._progress import Progress, counted, silent
+from camdf.errors import expect, require
 from camdf.evaluation.replay import Outcomes
 
 
@@ -60,6 +61,7 @@ def run_jobs(
     `workers` is the number of processes, 0 for one a core. Results do not depend on it: a job draws all its randomness
     from its own seed, and linear algebra runs on one thread.
     """
+    expect("threadpoolctl", "lab")  # here, because a worker's error would come as a traceback
     wanted = list(dict.fromkeys(jobs))
     finished = {} if cache is None else {job: found for job in wanted if (found := _read(cache, job)) is not None}
     missing = [job for job in wanted if job not in finished]
@@ -90,9 +92,7 @@ def _run(jobs: list[J], workers: int) -> Iterator[tuple[J, Outcomes]]:
 
 def _one_thread() -> None:
     """Sums inside a threaded BLAS depend on the number of threads; one thread gives one answer."""
-    from threadpoolctl import threadpool_limits
-
-    threadpool_limits(1)
+    require("threadpoolctl", "lab").threadpool_limits(1)
 
 
 def _file(cache: Path, job: Job) -> Path:

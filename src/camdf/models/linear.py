@@ -70,13 +70,13 @@ def state_matrix(
     return np.concatenate([matrix, np.eye(len(tools))[codes]], axis=1)
 
 
-def logistic_pipeline(matrix: Floats, labels: Bools, weights: Floats | None, max_iter: int = 400) -> Pipeline:
+def logistic_pipeline(matrix: Floats, labels: Bools, weights: Floats | None) -> Pipeline:
     """The paper's learner: standardised columns, L2 logistic regression, liblinear, C = 1."""
     linear_model, pipeline, preprocessing = scikit_learn()
     model = pipeline.Pipeline(
         [
             ("scale", preprocessing.StandardScaler()),
-            ("fit", linear_model.LogisticRegression(C=1.0, solver="liblinear", max_iter=max_iter)),
+            ("fit", linear_model.LogisticRegression(C=1.0, solver="liblinear", max_iter=400)),
         ]
     )
     return model.fit(matrix, labels, fit__sample_weight=weights)

@@ -134,11 +134,11 @@ def fit_membership(logged: LoggedTasks, identity: bool = True) -> tuple[Membersh
     return _fit(logged, best[1], best[2], calibration), held
 
 
-def group_folds(logged: LoggedTasks, folds: int = FOLDS) -> Ints:
+def group_folds(logged: LoggedTasks) -> Ints:
     """(n,): a fold for every task, the same for all tasks of a group; at least two folds."""
     group, groups = numbered(logged.groups)
     order = np.random.default_rng(0).permutation(groups)
-    fold: Ints = order[group] % max(2, min(folds, groups))
+    fold: Ints = order[group] % max(2, min(FOLDS, groups))
     return fold
 
 

@@ -16,16 +16,16 @@ LARGEST = 1e100
 MOST_QUANTILES = 24
 
 
-def between_quantiles(values: Floats, most: int = MOST_QUANTILES) -> list[float]:
-    """At most `most` cuts through `values`, rising, each half way between two distinct neighbours.
+def between_quantiles(values: Floats) -> list[float]:
+    """At most 24 cuts through `values`, rising, each half way between two distinct neighbours.
 
     A cut never coincides with a value that was seen, so rounding in another code path cannot flip a decision.
     """
     distinct = np.unique(np.round(values, 9))
     cuts = (distinct[1:] + distinct[:-1]) / 2
-    if len(cuts) > most:
+    if len(cuts) > MOST_QUANTILES:
         mass = np.searchsorted(np.sort(values), cuts) / len(values)
-        levels = np.arange(1, most + 1) / (most + 1)
+        levels = np.arange(1, MOST_QUANTILES + 1) / (MOST_QUANTILES + 1)
         cuts = np.unique(cuts[np.abs(mass[:, None] - levels).argmin(axis=0)])
     return [float(cut) for cut in cuts]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,6 @@ import numpy as np
 from camdf.core.groups import numbered
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import Floats, Ints, LoggedTasks
-from camdf.policies.base import Policy
 from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf.policies.pressure import (
     highest_level,
@@ -59,11 +58,6 @@ class Coverage:
     cost: float
     kept: float
 
-    @property
-    def gap(self) -> float:
-        """How much more than promised: what a finite calibration sample costs, about 1 / (units + 1) at most."""
-        return self.sufficiency - self.level
-
 
 @dataclass(frozen=True)
 class Spending:
@@ -91,33 +85,23 @@ class Promises:
     spending: tuple[Spending, ...]
 
 
-def promises(
-    logged: LoggedTasks,
-    make: Callable[[], Policy] = ExpectedPayoffBySet,
-    value: str = "exact",
-    *,
-    levels: Sequence[float] = LEVELS,
-    budgets: Sequence[float] = BUDGETS,
-    recalibrations: int = RECALIBRATIONS,
-    by_group: bool = True,
-    seed: int = 0,
-) -> Promises:
-    """Fit on half of the groups; recalibrate on random parts of the other half and measure on what is left of it."""
+def promises(logged: LoggedTasks, seed: int = 0) -> Promises:
+    """Fit the default on half of the groups; recalibrate on random parts of the other half, and measure on its rest."""
     group, groups = numbered(logged.groups)
     taught = np.random.default_rng(seed).permutation(groups) < groups // 2
-    policy = make().fit(logged.take(taught[group]), Payoff(0.1, value))
+    policy = ExpectedPayoffBySet().fit(logged.take(taught[group]), Payoff(0.1))
     held = logged.take(~taught[group])
-    weights = unit_weights(held, by_group)
-    rankings, leaving = held.rankings, leaving_pressures(policy, held.rankings, value)
-    draws = list(_draws(held, by_group, recalibrations, seed))
+    weights = unit_weights(held)
+    rankings, leaving = held.rankings, leaving_pressures(policy, held.rankings)
+    draws = list(_draws(held, seed))
     return Promises(
         len(held),
         numbered(held.groups)[1],
         frontier(held, leaving, weights),
         frontier(held, np.where(rankings.listed, rankings.width - np.arange(rankings.width), 0.0), weights),
         frontier(held, np.where(rankings.listed, 1.0 + rankings.scores, 0.0), weights),
-        tuple(_coverage(held, leaving, weights, draws, level) for level in levels),
-        tuple(_spending(held, leaving, weights, draws, budget) for budget in budgets),
+        tuple(_coverage(held, leaving, weights, draws, level) for level in LEVELS),
+        tuple(_spending(held, leaving, weights, draws, budget) for budget in BUDGETS),
     )
 
 
@@ -137,13 +121,13 @@ def _above(places: Floats, amounts: Floats, pressures: Floats) -> Floats:
     return result
 
 
-def _draws(held: LoggedTasks, by_group: bool, count: int, seed: int) -> Iterator[tuple[Ints, Ints]]:
-    """Rows that calibrate and rows that test; no unit is in both."""
-    unit, units = numbered(held.groups if by_group else held.task_ids)
-    calibrating = min(units - 1, round(CALIBRATION_SHARE * units))
-    for number in range(count):
-        chosen = np.random.default_rng([seed, number]).permutation(units) < calibrating
-        yield np.flatnonzero(chosen[unit]), np.flatnonzero(~chosen[unit])
+def _draws(held: LoggedTasks, seed: int) -> Iterator[tuple[Ints, Ints]]:
+    """Rows that calibrate and rows that test; no group is in both."""
+    group, groups = numbered(held.groups)
+    calibrating = min(groups - 1, round(CALIBRATION_SHARE * groups))
+    for number in range(RECALIBRATIONS):
+        chosen = np.random.default_rng([seed, number]).permutation(groups) < calibrating
+        yield np.flatnonzero(chosen[group]), np.flatnonzero(~chosen[group])
 
 
 def _coverage(

@@ -20,8 +20,8 @@ LABELLED_DEPTHS = (1, 2, 3, 5, 10, 20, 30)
 
 
 @styled
-def frontier_picture(studies: Mapping[str, Promises], *, unit: str = "tools") -> Picture:
-    """A panel a study, titled by its name: mean sufficiency against mean cost, in `unit` a task.
+def frontier_picture(studies: Mapping[str, Promises]) -> Picture:
+    """A panel a study, titled by its name: mean sufficiency against mean cost, in tools a task.
 
     The line is the policy at every cost pressure on the held-out tasks. A circle is a promised level, at the mean over
     recalibrations, measured on tasks that did not calibrate, with a bar over the middle 90% of them; the dotted line
@@ -34,7 +34,7 @@ def frontier_picture(studies: Mapping[str, Promises], *, unit: str = "tools") ->
     panels = np.ravel(panels)
     for axes, (name, study) in zip(panels, studies.items(), strict=True):
         _draw(axes, study)
-        axes.set(title=name, xlabel=f"cost: {unit} a task, mean")
+        axes.set(title=name, xlabel="cost: tools a task, mean")
     panels[0].set_ylabel("sufficiency: share of tasks\nwith every required tool")
     drawn = [axes.get_legend_handles_labels() for axes in panels]
     handles = {text: handle for pair in drawn for handle, text in zip(*pair, strict=True)}
