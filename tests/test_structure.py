@@ -18,7 +18,7 @@ import camdf
 from camdf import Policy, UsageError, policies
 from camdf.checks import sample_tasks
 from camdf.policies.artifact import digest, from_json, to_json
-from camdf.policies.registry import ALIASES, DEFAULT, LIBRARY, POLICIES, by_kind, policy_maker
+from camdf.policies.registry import ALIASES, DEFAULT, LIBRARY, POLICIES, by_kind, policy_name
 from golden import PAYOFF
 
 ROOT = Path(__file__).parents[1]
@@ -210,7 +210,7 @@ def test_a_variants_name_begins_with_the_policy_that_it_is(name: str) -> None:
     kind, _, what = name.partition(", ")
     assert made.kind == kind
     assert bool(what) == (repr(made) != f"{type(made).__name__}()")
-    assert policy_maker(name) is POLICIES[name]
+    assert POLICIES[policy_name(name)] is POLICIES[name]
 
 
 def test_no_two_variants_are_the_same_policy() -> None:
@@ -222,17 +222,17 @@ def test_earlier_names_point_to_names_of_today_and_are_none_themselves() -> None
     assert set(ALIASES.values()) <= POLICIES.keys()
     assert not ALIASES.keys() & POLICIES.keys()
     for old, new in ALIASES.items():
-        assert policy_maker(old) is POLICIES[new]
+        assert POLICIES[policy_name(old)] is POLICIES[new]
 
 
 @pytest.mark.parametrize("old", OLD_NAMES)
 def test_every_name_that_an_earlier_command_took_is_taken_still(old: str) -> None:
-    assert isinstance(policy_maker(old)(), Policy)
+    assert isinstance(POLICIES[policy_name(old)](), Policy)
 
 
 def test_an_unknown_name_is_refused_with_all_that_are_known() -> None:
     with pytest.raises(UsageError, match=r"must be one of: acquire-all; .*top-k.*Got 'magic' instead"):
-        policy_maker("magic")
+        policy_name("magic")
     assert DEFAULT in POLICIES
 
 

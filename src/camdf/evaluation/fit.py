@@ -12,7 +12,7 @@ from camdf.evaluation.assess import Assessment, assess
 from camdf.evaluation.splits import draw_splits
 from camdf.models.label_noise import LabelNoise, estimate_label_noise
 from camdf.policies.base import Policy
-from camdf.policies.registry import ALIASES, DEFAULT, policy_maker
+from camdf.policies.registry import DEFAULT, POLICIES, policy_name
 from camdf.policies.training import Training
 
 
@@ -45,7 +45,8 @@ def fit(
     >>> found.policy, round(found.assessment.outcomes.mean("score-threshold"), 2)
     (ScoreThreshold(), 0.45)
     """
-    make, name = policy_maker(policy), ALIASES.get(policy, policy)
+    name = policy_name(policy)
+    make = POLICIES[name]
     assessment = assess(make, logged, payoff, splits=splits, seed=seed, subject=name, progress=progress)
     split = next(iter(draw_splits(logged, 1, seed, grouped=True, shares=(0.6, 0.2))))
     train, validation = logged.take([*split.train, *split.test]), logged.take(split.validation)

@@ -288,7 +288,7 @@ class Gate:
 
         The next turn finds the memory as this one found it, so that one failure does not open a conversation for good.
         """
-        named, guarded = self.fallback, [key for key in request.offered if key in request.guarded]
+        named, guarded = self.fallback, request.guarded  # which stand in the order of the request
         if request.remembered is not None:
             kept = list(dict.fromkeys((*request.remembered.kept, *guarded)))
         elif named is None:

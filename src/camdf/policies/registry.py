@@ -97,12 +97,12 @@ ALIASES: Mapping[str, str] = {
 """Names of earlier versions, which old files and old commands still use."""
 
 
-def policy_maker(name: str) -> Callable[[], Policy]:
-    """What makes the policy of this name, or of an earlier version's name for it."""
+def policy_name(name: str) -> str:
+    """The policy's one name, from that name or an earlier version's; UsageError where there is no such policy."""
     known = ALIASES.get(name, name)
     if known not in POLICIES:
         raise UsageError(f"The policy must be one of: {'; '.join(POLICIES)}. Got {name!r} instead.")
-    return POLICIES[known]
+    return known
 
 
 def by_kind(policies: Iterable[type[Policy]] = LIBRARY) -> dict[str, type[Policy]]:
