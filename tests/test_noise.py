@@ -143,7 +143,7 @@ def test_a_changed_estimate_is_noticed() -> None:
     assert differing(rows, rows[:40], place, ("rate", "at_most")) == []
     changed = [{**row, "rate": row["rate"] + 0.001} for row in rows[:1]]
     assert "rate: stored" in differing(rows, changed, place, ("rate", "at_most"))[0]
-    assert "stored nan" in differing(rows[1:], rows[:1], place, ("rate",))[0]
+    assert "stored nothing" in differing(rows[1:], rows[:1], place, ("rate",))[0]
 
 
 def test_where_no_label_is_contradicted_nothing_is_corrected() -> None:

@@ -105,7 +105,8 @@ def _checked_sample(options: argparse.Namespace) -> list[str]:
     found = cell_disagreements(kept, again)
     for study in STUDIES:
         rows = stored(options.results, study.name)
-        found += study.recheck(rows, options.seed, lambda jobs: _replayed(jobs, options.workers, fresh=True))
+        differ = study.recheck(rows, options.seed, lambda jobs: _replayed(jobs, options.workers, fresh=True))
+        found += [f"{study.name}, {line}" for line in differ]
     domains = len({cell.domain for cell in again})
     print(
         f"{len(again)} cells of {domains} domains and a sample of {len(STUDIES)} studies past the paper measured again"

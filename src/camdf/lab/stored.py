@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from camdf.errors import DataError
 
 Row: TypeAlias = Mapping[str, Any]
@@ -17,6 +19,13 @@ Rows: TypeAlias = Sequence[Row]
 DIGESTS = "digest.json"
 AGREEMENT = 1e-6
 """How far a figure measured again may lie from the stored one: processors round differently, and no more."""
+
+
+def agrees(stored: object, measured: object) -> bool:
+    """Whether a value measured again is the stored one: numbers within `AGREEMENT`, NaN with NaN, others if equal."""
+    if isinstance(stored, int | float) and isinstance(measured, int | float):
+        return bool(np.isclose(stored, measured, rtol=0, atol=AGREEMENT, equal_nan=True))
+    return stored == measured
 
 
 def note_digests(folder: Path, digests: Mapping[str, Any]) -> None:
