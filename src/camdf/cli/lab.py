@@ -58,9 +58,10 @@ def add_commands(commands: Any) -> None:
 def _list(options: argparse.Namespace) -> int:
     from camdf.lab.paper import NOT_REPLICATED, TABLES
 
+    print("Each table by its name, with what it shows and its label in the paper:\n")
     width = max(map(len, TABLES))
     for name, table in TABLES.items():
-        print(f"{name:{width}}  {table.title} ({table.where}; {len(table.cells)} cells)")
+        print(f"{name:{width}}  {table.title} ({table.where})")
     print("\nNot replicated:")
     for what, why in NOT_REPLICATED.items():
         print(f"{what}: {why}")
