@@ -73,6 +73,8 @@ def test_evaluate_measures_a_saved_policy_and_warns_of_its_own_training_tasks(
         (["fit", "missing.jsonl", "-o", "x.json", "--cost-pressure", "0.1"], "missing.jsonl"),
         (["evaluate", "{data}", "{data}"], "not a usable policy"),
         (["lab", "run", "nonsense"], "There is no table 'nonsense'"),
+        (["lab", "report", "--results", "{data}"], "no results are stored there. Run: camdf lab run all"),
+        (["lab", "past", "page", "--into", "{data}"], "no results are stored there. Run: camdf lab past frontier"),
     ],
 )
 def test_what_cannot_run_says_why_and_exits_with_2(
