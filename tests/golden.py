@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import camdf
 from camdf.gate import Gate
+from camdf.scorers.base import Scorer
 from camdf.tools import Tool
 
 HERE = Path(__file__).parent
@@ -34,9 +35,9 @@ def overlap(task: str, tools: Sequence[Tool]) -> list[float]:
     return [len(asked & words(tool.text)) / max(len(words(tool.text)), 1) for tool in tools]
 
 
-def golden_gate(**settings: Any) -> Gate:
+def golden_gate(scorer: Scorer = overlap, **settings: Any) -> Gate:
     """The gate that every adapter is given."""
-    return Gate(camdf.load(HERE / "golden-policy.json"), overlap, PAYOFF, **settings)
+    return Gate(camdf.load(HERE / "golden-policy.json"), scorer, PAYOFF, **settings)
 
 
 def openai_tool(name: str, description: str) -> dict[str, Any]:

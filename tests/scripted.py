@@ -22,8 +22,8 @@ class Call:
     arguments: dict[str, Any] = field(default_factory=dict)
 
 
-Step = str | Call
-"""What the model answers: a text, or a call."""
+Step = str | Call | tuple[Call, ...]
+"""What the model answers: a text, a call, or calls side by side."""
 
 
 class ScriptedModel:
@@ -53,7 +53,7 @@ class ScriptedModel:
             return self.script.pop(0) if self.script else "done"
 
     def __enter__(self) -> Self:
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -112,12 +112,19 @@ _USAGE = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
 def _message(step: Step) -> dict[str, Any]:
     if isinstance(step, str):
         return {"role": "assistant", "content": step}
-    function = {"name": step.name, "arguments": json.dumps(step.arguments)}
-    return {
-        "role": "assistant",
-        "content": None,
-        "tool_calls": [{"id": f"call_{step.name}", "type": "function", "function": function}],
-    }
+    made = [
+        {"id": call_id, "type": "function", "function": {"name": call.name, "arguments": json.dumps(call.arguments)}}
+        for call_id, call in _calls(step)
+    ]
+    return {"role": "assistant", "content": None, "tool_calls": made}
+
+
+def _calls(step: Call | tuple[Call, ...]) -> list[tuple[str, Call]]:
+    """Calls with their ids, each of its own in one answer."""
+    made = (step,) if isinstance(step, Call) else step
+    return [
+        (f"call_{call.name}" if not place else f"call_{call.name}_{place}", call) for place, call in enumerate(made)
+    ]
 
 
 def _completion(step: Step) -> dict[str, Any]:
@@ -142,29 +149,28 @@ def _chunks(step: Step) -> list[dict[str, Any]]:
 def _response(step: Step) -> dict[str, Any]:
     if isinstance(step, str):
         content = [{"type": "output_text", "text": step, "annotations": []}]
-        item: dict[str, Any] = {
-            "id": "msg_1",
-            "type": "message",
-            "role": "assistant",
-            "status": "completed",
-            "content": content,
-        }
+        items: list[dict[str, Any]] = [
+            {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": content}
+        ]
     else:
-        item = {
-            "id": "fc_1",
-            "type": "function_call",
-            "call_id": f"call_{step.name}",
-            "name": step.name,
-            "arguments": json.dumps(step.arguments),
-            "status": "completed",
-        }
+        items = [
+            {
+                "id": f"f{call_id}",
+                "type": "function_call",
+                "call_id": call_id,
+                "name": call.name,
+                "arguments": json.dumps(call.arguments),
+                "status": "completed",
+            }
+            for call_id, call in _calls(step)
+        ]
     return {
         "id": "resp_1",
         "object": "response",
         "created_at": 1,
         "status": "completed",
         "model": "scripted",
-        "output": [item],
+        "output": items,
         "parallel_tool_calls": True,
         "tool_choice": "auto",
         "tools": [],
@@ -186,15 +192,18 @@ def _response_events(step: Step) -> list[dict[str, Any]]:
 
 def _anthropic(step: Step) -> dict[str, Any]:
     if isinstance(step, str):
-        block: dict[str, Any] = {"type": "text", "text": step}
+        blocks: list[dict[str, Any]] = [{"type": "text", "text": step}]
     else:
-        block = {"type": "tool_use", "id": f"call_{step.name}", "name": step.name, "input": step.arguments}
+        blocks = [
+            {"type": "tool_use", "id": call_id, "name": call.name, "input": call.arguments}
+            for call_id, call in _calls(step)
+        ]
     return {
         "id": "msg_1",
         "type": "message",
         "role": "assistant",
         "model": "scripted",
-        "content": [block],
+        "content": blocks,
         "stop_reason": "end_turn" if isinstance(step, str) else "tool_use",
         "stop_sequence": None,
         "usage": {"input_tokens": 1, "output_tokens": 1},
@@ -203,18 +212,23 @@ def _anthropic(step: Step) -> dict[str, Any]:
 
 def _anthropic_events(step: Step) -> list[dict[str, Any]]:
     whole = _anthropic(step)
-    block: dict[str, Any]
-    if isinstance(step, str):
-        block, delta = {"type": "text", "text": ""}, {"type": "text_delta", "text": step}
-    else:
-        block = {**whole["content"][0], "input": {}}
-        delta = {"type": "input_json_delta", "partial_json": json.dumps(step.arguments)}
+    parts: list[dict[str, Any]] = []
+    for index, block in enumerate(whole["content"]):
+        if block["type"] == "text":
+            empty = {**block, "text": ""}
+            delta = {"type": "text_delta", "text": block["text"]}
+        else:
+            empty = {**block, "input": {}}
+            delta = {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
+        parts += [
+            {"type": "content_block_start", "index": index, "content_block": empty},
+            {"type": "content_block_delta", "index": index, "delta": delta},
+            {"type": "content_block_stop", "index": index},
+        ]
     stop = {"stop_reason": whole["stop_reason"], "stop_sequence": None}
     return [
         {"type": "message_start", "message": {**whole, "content": [], "stop_reason": None}},
-        {"type": "content_block_start", "index": 0, "content_block": block},
-        {"type": "content_block_delta", "index": 0, "delta": delta},
-        {"type": "content_block_stop", "index": 0},
+        *parts,
         {"type": "message_delta", "delta": stop, "usage": {"output_tokens": 1}},
         {"type": "message_stop"},
     ]

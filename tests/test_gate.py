@@ -107,7 +107,7 @@ def test_one_hundred_thousand_arbitrary_inputs_never_raise_and_never_add_a_tool(
     ]  # fmt: skip
     for number in range(100_000):
         gate = gates[number % len(gates)]
-        gate._workers.start = _at_once  # type: ignore[method-assign]
+        gate._opinions._workers.start = _at_once  # type: ignore[method-assign]
         tools = rng.choices(ODD, k=rng.randrange(5)) if rng.random() < 0.97 else rng.choice(ODD)
         scores: Any = rng.choice([None, None, None, {"a": 0.4}, [0.5] * 3, "x", {"t": "nan"}])
         decision = gate.decide(
@@ -123,13 +123,13 @@ def test_one_hundred_thousand_arbitrary_inputs_never_raise_and_never_add_a_tool(
             decision.svg()
 
 
-def _at_once(scorer: Any, task: str, tools: Sequence[Tool]) -> Any:
+def _at_once(work: Any) -> Any:
     """No thread: a hundred thousand of them take minutes and show nothing more."""
     from concurrent.futures import Future
 
     future: Future[Any] = Future()
     try:
-        future.set_result(scorer(task, tools))
+        future.set_result(work())
     except Exception as error:
         future.set_exception(error)
     return future
@@ -191,9 +191,9 @@ def test_a_providers_cache_is_hit_more_often_than_under_an_unguarded_filter(caps
 
 
 def test_the_first_decision_keeps_the_original_order_and_later_tools_are_appended() -> None:
-    gate = high("write_file", "get_weather")
+    wanted = {"first": ["write_file", "get_weather"], "second": ["read_email"]}
+    gate = Gate(ScoreAtLeast(0.5), lambda task, tools: falling(tools, wanted[task]), PAYOFF)
     assert gate.decide("first", TOOLS, conversation="c").kept == ("get_weather", "write_file")
-    gate.scorer = lambda _, tools: [float(tool.name == "read_email") for tool in tools]
     assert gate.decide("second", TOOLS, conversation="c").kept == ("get_weather", "write_file", "read_email")
     assert gate.decide("second", TOOLS[::-1], conversation="c").kept == ("get_weather", "write_file", "read_email")
     assert gate.decide("second", TOOLS).kept == ("read_email",)
@@ -239,9 +239,9 @@ def test_turns_of_one_conversation_on_many_threads_only_widen_it() -> None:
 def test_the_memory_forgets_the_conversation_seen_longest_ago() -> None:
     memory = Memory(2)
     for name in "ab":
-        memory.widen(name, ["x"], 1, False)
+        memory.widen(name, ["x"], False)
     memory.recall("a")
-    memory.widen("c", ["x"], 1, False)
+    memory.widen("c", ["x"], False)
     assert [memory.recall(name) is not None for name in "abc"] == [True, False, True]
     assert len(memory) == 2
 
@@ -256,8 +256,8 @@ def test_pinned_called_forced_named_and_provider_tools_are_never_cut() -> None:
     assert decision.tools[-2] is WEB_SEARCH
     why = {each.name: each.why for each in decision.ranking if each.kept}
     assert why == {
-        "play_music": "named by the task",
-        "read_file": "called or required by the harness",
+        "play_music": "the task is its name",
+        "read_file": "required by the harness",
         "run_sql": "pinned",
     }
 
@@ -377,10 +377,12 @@ def test_neither_a_failure_nor_a_turn_without_signal_opens_a_conversation_or_is_
 
 
 def test_a_conversation_that_begins_with_a_failure_is_open_until_a_turn_decides() -> None:
-    gate = high("get_weather")
-    wise, gate.scorer = gate.scorer, raising
+    well: list[bool] = []
+    gate = Gate(
+        ScoreAtLeast(0.5), lambda task, tools: falling(tools, ["get_weather"]) if well else raising(task, tools), PAYOFF
+    )
     assert gate.decide("hello", TOOLS, conversation="c").open
-    gate.scorer = wise
+    well.append(True)
     decision = gate.decide(TASK, TOOLS, conversation="c")
     assert (decision.reason, decision.kept, decision.open) == ("decided", ("get_weather",), False)
 
@@ -496,7 +498,9 @@ def test_prices_come_from_a_mapping_a_function_or_anything_with_of() -> None:
 def test_a_gate_that_cannot_work_is_refused_when_it_is_made() -> None:
     with pytest.raises(ValueError, match=r"serves any payoff. Give the gate one"):
         Gate(golden_gate().policy, overlap)
-    with pytest.raises(ValueError, match=r"'mode' of Gate must be 'drop', 'shadow' or 'defer'. Got 'cut' instead"):
+    with pytest.raises(
+        ValueError, match=r"'mode' of Gate must be one of drop, defer, allow, shadow. Got 'cut' instead"
+    ):
         golden_gate(mode="cut")
     with pytest.raises(ValueError, match=r"between 0 and 1. Got 2 instead"):
         golden_gate(explore=2)

@@ -24,7 +24,9 @@ from camdf.errors import DataError, UsageError
 from camdf.mining.readers import FORMATS, plain, read_spans
 from camdf.mining.readers import names as tables
 from camdf.mining.readers.formats import guess
+from camdf.mining.readers.messages import requested_tools
 from camdf.mining.readers.values import Unreadable
+from camdf.mining.runs import DISCOVERY
 from camdf.mining.spans import SPAN_COLUMNS, Span, arrow_schema, arrow_table
 from golden import openai_tool
 from pages import run_page
@@ -193,6 +195,27 @@ def test_only_an_evaluation_of_the_outcome_says_whether_a_run_succeeded(
     event = {"name": "gen_ai.evaluation.result", "attributes": attributes({"gen_ai.evaluation.name": name, **said})}
     agent = otlp_span(AGENT, {"gen_ai.operation.name": "invoke_agent"}, events=[event])
     assert spans(tmp_path, otlp(agent))["agent"].success is success
+
+
+@pytest.mark.parametrize("convention", ["otel", "openinference"])
+def test_a_call_through_the_door_is_a_call_of_the_tool_that_it_names(convention: str, tmp_path: Path) -> None:
+    inner = {"name": "get_weather", "arguments": {"city": "Oslo"}}
+    told: dict[str, Any] = {
+        "otel": {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": "call_tool",
+            "gen_ai.tool.call.arguments": json.dumps(inner),
+        },
+        "openinference": {
+            "openinference.span.kind": "TOOL",
+            "tool.name": "call_tool",
+            "input.value": json.dumps(inner),
+        },
+    }[convention]
+    assert spans(tmp_path, otlp(otlp_span(TOOL, told)))["tool"].name == "get_weather"
+    call = {"function": {"name": "call_tool", "arguments": json.dumps(inner)}}
+    assert requested_tools({"role": "assistant", "tool_calls": [call]}) == ("get_weather",)
+    assert re.match(DISCOVERY, "find_tool")
 
 
 def test_an_error_that_was_handled_is_none(tmp_path: Path) -> None:

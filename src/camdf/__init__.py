@@ -34,6 +34,7 @@ from camdf.policies.rules import (
     ScorePerCostThreshold,
     ScoreThreshold,
     TopK,
+    TopShare,
 )
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ __all__ = [
     "ScoreThreshold",
     "ScorerError",
     "TopK",
+    "TopShare",
     "UsageError",
     "__version__",
     "cold_start",

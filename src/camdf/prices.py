@@ -115,6 +115,15 @@ class Prices:
         later = self.cached if self.cache else self.uncached
         return count * (self.uncached + (self.turns - 1) * later) / 1e6
 
+    def of_request(self, new: float, again: float = 0.0) -> float:
+        """One model call: `new` tokens in its prompt, and `again` those that a cache has of the call before."""
+        return (new * self.uncached + again * (self.cached if self.cache else self.uncached)) / 1e6
+
+    def of_rewriting(self, characters: int) -> float:
+        """What it costs once that a provider reads so much of a cached prompt anew, because the tool list changed."""
+        tokens = characters / CHARACTERS_PER_TOKEN
+        return self.of_request(new=tokens) - self.of_request(new=0, again=tokens)
+
     def of_needless_calls(self, tool: Tool) -> float:
         """The second term alone."""
         if not self.misuse or not (self.dollars_per_second or self.dollars_per_failure):

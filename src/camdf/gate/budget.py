@@ -1,4 +1,4 @@
-"""A scorer runs on a thread of its own, within a budget of seconds: one that hangs costs the budget, no more."""
+"""Work runs on threads of its own, within a budget of seconds: a scorer that hangs costs the budget, no more."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from concurrent.futures import Future
 from contextvars import copy_context
 from queue import SimpleQueue
 from threading import Lock, Thread
-from typing import Any
+from typing import Any, TypeVar
 
 from camdf.scorers.base import Scorer
 from camdf.tools import Tool
 
+T = TypeVar("T")
+
 
 class BusyError(RuntimeError):
-    """As many scorer calls as allowed are still running."""
+    """As many calls as allowed are still running."""
 
 
 class Workers:
@@ -27,13 +29,13 @@ class Workers:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self._calls: SimpleQueue[tuple[Future[Sequence[float]], Callable[[], Sequence[float]]]] = SimpleQueue()
+        self._calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = SimpleQueue()
         self._lock = Lock()
         self._threads = self._idle = 0
 
-    def start(self, scorer: Scorer, task: str, tools: Sequence[Tool]) -> Future[Sequence[float]]:
-        """Run the scorer; its answer, or what it raised, arrives in the future."""
-        future: Future[Sequence[float]] = Future()
+    def start(self, work: Callable[[], T]) -> Future[T]:
+        """Run some work; its answer, or what it raised, arrives in the future."""
+        future: Future[T] = Future()
         future.set_running_or_notify_cancel()
         context = copy_context()
         with self._lock:
@@ -43,7 +45,7 @@ class Workers:
                 self._begin()
             else:
                 raise BusyError
-        self._calls.put((future, lambda: context.run(_answer, scorer, task, tools)))
+        self._calls.put((future, lambda: context.run(work)))
         return future
 
     def _begin(self) -> None:
@@ -72,7 +74,8 @@ class Workers:
         tell(outcome)
 
 
-def _answer(scorer: Scorer, task: str, tools: Sequence[Tool]) -> Sequence[float]:
+def answer(scorer: Scorer, task: str, tools: Sequence[Tool]) -> Sequence[float]:
+    """What a scorer says, whether it is a function or a coroutine."""
     found = scorer(task, tools)
     return asyncio.run(_awaited(found)) if inspect.isawaitable(found) else found
 

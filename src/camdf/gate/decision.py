@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from camdf.gate.waterfall import waterfall
 
-Mode: TypeAlias = Literal["drop", "shadow", "defer"]
+Mode: TypeAlias = Literal["drop", "defer", "allow", "shadow"]
 
 Reason: TypeAlias = Literal[
     "decided",
@@ -24,6 +24,13 @@ Reason: TypeAlias = Literal[
     "tools not readable",
 ]
 """Why these tools. The last eight decide nothing: the list stays as it is, or open where nothing was decided before."""
+
+NOTES: dict[Mode, str] = {
+    "drop": "",
+    "defer": " Cut tools are deferred.",
+    "allow": " Cut tools are listed, and may not be called.",
+    "shadow": " Shadow mode: nothing was cut.",
+}
 
 
 class Ranked(NamedTuple):
@@ -46,7 +53,7 @@ class GateDecision:
     """`tools` is what to hand to the model: the harness's own objects, in an order that keeps a cached prompt intact.
 
     `kept`, `cut` and `refused` name all tools of the request: kept ones are worth their cost or guarded, cut ones are
-    not, refused ones may not be offered at all. Under `shadow` and `defer` the cut ones are among `tools` too.
+    not, refused ones may not be offered at all. In every mode but "drop" the cut ones are among `tools` too.
     """
 
     tools: list[Any] = field(repr=False)
@@ -68,7 +75,7 @@ class GateDecision:
     def explain(self) -> str:
         """The decision as a small table: every ranked tool, its score, its priced cost, and why it was kept or cut."""
         total = len(self.kept) + len(self.cut)
-        note = {"drop": "", "shadow": " Shadow mode: nothing was cut.", "defer": " Cut tools are deferred."}[self.mode]
+        note = NOTES[self.mode]
         lines = [f"Kept {len(self.kept)} of {total} tools: {self._because()}.{note}"]
         if self.ranking:
             width = max(4, *(len(each.name) for each in self.ranking))

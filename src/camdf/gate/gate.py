@@ -1,28 +1,37 @@
-"""Decide which tools a task gets, inside a harness: never raise, never add a tool, never narrow a conversation."""
+"""Decide which tools a conversation gets, inside a harness: never raise, never add one, never narrow what was decided.
+
+The conversation is its own memory: where a harness hands over the messages, the tools are a fold over the user's turns
+(`fold`), and no worker needs to know what another one said.
+
+A failure decides nothing, as a turn without signal does: the list stays as it is, or open where nothing was decided,
+and neither is remembered.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from threading import Lock
 from typing import Any, Protocol, TypeAlias, get_args
 from zlib import crc32
 
 from camdf.core.payoff import Payoff
-from camdf.core.rankings import Rankings
 from camdf.errors import UsageError
-from camdf.gate.budget import BusyError, Workers
+from camdf.gate.budget import BusyError
 from camdf.gate.decision import GateDecision, Mode, Ranked, Reason
-from camdf.gate.memory import Memory, Remembered
+from camdf.gate.fold import Fold, Folding, UnscoredError
+from camdf.gate.handing_over import handed_over, has_search
+from camdf.gate.memory import Memory
+from camdf.gate.opinions import Opinions, RefusedError, says_nothing
+from camdf.gate.request import Request, Scores, names, read_task, read_tools, readable, viewed_tool
 from camdf.gate.telemetry import Sink, add_to_span
+from camdf.gate.turns import Messages
 from camdf.policies.base import Policy
-from camdf.scorers.base import Scorer, checked
-from camdf.tools import Tool, keyed, view
+from camdf.scorers.base import Scorer
+from camdf.tools import Tool
 
 
 class Priced(Protocol):
@@ -34,50 +43,28 @@ class Priced(Protocol):
 
 
 PriceList: TypeAlias = Priced | Mapping[str, float] | Callable[[Tool], float]
-Scores: TypeAlias = Mapping[str, float] | Sequence[float]
 Allow: TypeAlias = Collection[str] | Callable[[Tool], bool]
 
 
-NAMED = "named by the task"
-
-
-@dataclass
-class _Request:
-    """One call of `decide`: its tools, as we view them and as the harness holds them, and which may be offered."""
-
-    task: str
-    tools: dict[str, Tool]
-    natives: dict[str, Any]
-    offered: tuple[str, ...]
-    guarded: dict[str, str]
-    """Key and why it must stay."""
-
-    conversation: str | None
-    remembered: Remembered | None
-    question: int
-    explores: bool
-
-    @cached_property
-    def candidates(self) -> list[str]:
-        """What can be scored and cut."""
-        return [key for key in self.offered if not self.tools[key].foreign]
-
-
 class Gate:
-    """A policy at work: scores and prices the tools of a task, decides, and keeps the promises that a harness needs.
+    """A policy at work: scores and prices the tools of a conversation, decides, and keeps a harness's promises.
 
-    - `decide` never raises. What goes wrong leaves the list as it is, and so does a task that prefers no tool: what the
-      conversation has, or else the whole authorised list or `fallback`. The reason says so, and nothing remembers it.
+    - `decide` never raises. What goes wrong leaves the list as it is, or open where nothing was decided (the whole
+      authorised list, or `fallback`), and the reason says so.
     - The answer is a subset of the request's tools and of those authorised: `allow` names them, or is called for each;
       `digests` pins definitions (`Tool.digest`). A tool that fails either is refused, also where `allow` raises.
-    - Pinned tools, tools named in `keep`, tools of a shape not known here and the provider's own are never cut.
-    - A conversation is decided once; a later turn may add tools, at the end, and never takes one away.
-    - The same input gives the same answer. An `explore` share of conversations sees every tool, and is flagged.
+    - Pinned tools, tools named in `keep`, tools that the history has called, tools of a shape not known here and the
+      provider's own are never cut.
+    - Once decided, a conversation only widens, at the end of its list; with a door to the other tools it stays.
+    - The same history and tools give the same answer on every worker. An `explore` share of conversations sees every
+      tool, and is flagged.
 
-    `mode` "drop" cuts, "shadow" only says what it would cut, "defer" marks what it would cut for the provider's tool
-    search. `budget` is what scoring may take, in seconds. `at_least` and `at_most` bound how many tools are kept;
-    guarded and earlier tools count, and are kept even beyond `at_most`. `on_decision` receives every decision on a
-    thread of its own; the current OpenTelemetry span gets an event either way.
+    `mode` is "drop" (cut), "defer" (mark what is cut for the provider's tool search), "allow" (leave the list, and say
+    in `tool_choice` what may be called) or "shadow" (only say what would be cut). `budget` is what scoring may take, in
+    seconds. `at_least` and `at_most` bound how many tools are kept; guarded and earlier tools count, and are kept even
+    beyond `at_most`. `prices` in dollars (`Prices`) also price the cached prompt that a later widening rewrites.
+    `conversations` is how many conversations are remembered whose history is not shown. `on_decision` receives every
+    decision on a thread of its own; the current OpenTelemetry span gets an event either way.
     """
 
     def __init__(
@@ -102,12 +89,12 @@ class Gate:
         self._settings = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
         known = payoff or getattr(policy, "payoff_", None)
         if not isinstance(known, Payoff):
-            raise UsageError(f"A {type(policy).__name__} serves any payoff. Give the gate one, as Payoff(0.12).")
+            raise UsageError("This policy serves any payoff. Give the gate one, as Payoff(0.12).")
         if mode not in get_args(Mode):
-            raise UsageError(f"The 'mode' of Gate must be 'drop', 'shadow' or 'defer'. Got {mode!r} instead.")
+            raise UsageError(f"The 'mode' of Gate must be one of {', '.join(get_args(Mode))}. Got {mode!r} instead.")
         if not 0 <= explore <= 1:
             raise UsageError(f"The 'explore' share of Gate must lie between 0 and 1. Got {explore!r} instead.")
-        self.policy, self.scorer, self.payoff, self.prices = policy, scorer, known, prices
+        self.prices = prices
         self.pinned, self.allow, self.digests = frozenset(pinned), allow, digests
         self.mode, self.explore, self.budget = mode, explore, budget
         self.fallback = None if fallback is None else frozenset(fallback)
@@ -116,94 +103,167 @@ class Gate:
         self.memory = Memory(conversations)
         self.sink = None if on_decision is None else Sink(on_decision)
         self.counts: Counter[Reason] = Counter()
-        self._workers, self._lock = Workers(64), Lock()
+        self._opinions = Opinions(policy, scorer, known)
+        rewritten = getattr(prices, "of_rewriting", _nothing) if mode in ("drop", "shadow") else _nothing
+        self._folding = Folding(self._opinions, at_least, at_most, rewritten)
+        self._lock = Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy in another process, or a deep copy, has the same settings; conversations and threads stay behind."""
         return partial(type(self), **self._settings), ()
 
+    @property
+    def policy(self) -> Policy:
+        """What decides."""
+        return self._opinions.policy
+
+    @property
+    def scorer(self) -> Scorer | None:
+        """What ranks; None where every task brings its own scores."""
+        return self._opinions.scorer
+
+    @property
+    def payoff(self) -> Payoff:
+        """What a set of tools is worth."""
+        return self._opinions.payoff
+
     def decide(
         self,
-        task: str,
+        task: str | Messages,
         tools: Iterable[Any],
         *,
         conversation: str | None = None,
         keep: Iterable[str] = (),
+        forced: Iterable[str] = (),
         scores: Scores | None = None,
+        door: bool = False,
     ) -> GateDecision:
-        """The tools that this task gets.
+        """The tools that a conversation gets.
 
-        `conversation` names what must only widen: a run, a thread, a session. `keep` names tools that must stay: those
-        that the history has called, a forced `tool_choice`, handoffs. `scores`, by name or in the order of the tools,
-        stand in for the scorer's.
+        `task` is the history of the conversation as messages (OpenAI chat, OpenAI Responses or Anthropic), or the text
+        of one task. `conversation` names a thread or a session: where only texts are shown, the gate remembers what it
+        has; a history needs no name. `keep` names tools that stay in every request, such as handoffs; `forced` those
+        that this request's `tool_choice` names. `scores`, by name or in the order of the tools, stand in for the
+        scorer's on the last turn. `door` says that the agent can search for tools that it was not given.
         """
-        request = self._read(task, tools, conversation, keep, scores)
+        request = self._read(task, tools, conversation, keep, forced, scores, door)
         if isinstance(request, GateDecision):
             return self._reported(request)
+        silent: Collection[str] = ()
+        failure: Exception | None = None
         try:
-            found = self._score(request).result(self.budget)
+            if missing := self._opinions.missing(request):
+                silent = self._opinions.ask(request, missing).result(self.budget)
         except Exception as error:
-            return self._reported(self._open(request, _failure(error), error))
-        return self._reported(self._close(request, found))
+            failure = error
+        return self._reported(self._decided(request, silent, failure))
 
     async def adecide(
         self,
-        task: str,
+        task: str | Messages,
         tools: Iterable[Any],
         *,
         conversation: str | None = None,
         keep: Iterable[str] = (),
+        forced: Iterable[str] = (),
         scores: Scores | None = None,
+        door: bool = False,
     ) -> GateDecision:
         """`decide`, with the scorer waited for, so that an event loop goes on."""
-        request = self._read(task, tools, conversation, keep, scores)
+        request = self._read(task, tools, conversation, keep, forced, scores, door)
         if isinstance(request, GateDecision):
             return self._reported(request)
+        silent: Collection[str] = ()
+        failure: Exception | None = None
         try:
-            found = await asyncio.wait_for(asyncio.wrap_future(self._score(request)), self.budget)
+            if missing := self._opinions.missing(request):
+                asked = asyncio.wrap_future(self._opinions.ask(request, missing))
+                silent = await asyncio.wait_for(asked, self.budget)
         except Exception as error:
-            return self._reported(self._open(request, _failure(error), error))
-        return self._reported(self._close(request, found))
+            failure = error
+        return self._reported(self._decided(request, silent, failure))
+
+    def find(self, query: str, tools: Iterable[Any], most: int = 3) -> list[Any]:
+        """The tools that a query finds, the best first, of those that may be offered; none where it prefers none.
+
+        For a search that an agent runs to reach tools which it was not given (`camdf.gate.door`). Never raises.
+        """
+        request = self._read(query, tools, None, (), (), None, False)
+        if isinstance(request, GateDecision):
+            return []
+        with suppress(Exception):
+            if missing := self._opinions.missing(request):
+                self._opinions.ask(request, missing).result(self.budget)
+        return self._found(request, most)
+
+    async def afind(self, query: str, tools: Iterable[Any], most: int = 3) -> list[Any]:
+        """`find`, with the scorer waited for, so that an event loop goes on."""
+        request = self._read(query, tools, None, (), (), None, False)
+        if isinstance(request, GateDecision):
+            return []
+        with suppress(Exception):
+            if missing := self._opinions.missing(request):
+                await asyncio.wait_for(asyncio.wrap_future(self._opinions.ask(request, missing)), self.budget)
+        return self._found(request, most)
 
     def authorised(self, native: Any) -> bool:
         """Whether a tool may be offered at all, as `allow` and `digests` say: for a harness that is about to run it."""
-        return self._authorised(_viewed(native))
+        return self._authorised(viewed_tool(native))
 
     def _read(
-        self, task: str, tools: Iterable[Any], conversation: str | None, keep: Iterable[str], scores: Scores | None
-    ) -> _Request | GateDecision:
-        """What there is to decide, or the decision where no scorer is needed."""
+        self,
+        task: str | Messages,
+        tools: Iterable[Any],
+        conversation: str | None,
+        keep: Iterable[str],
+        forced: Iterable[str],
+        scores: Scores | None,
+        door: bool,
+    ) -> Request | GateDecision:
+        """What there is to decide on; a decision where there is nothing."""
         try:
-            if isinstance(tools, (str, bytes, Mapping)):
-                raise TypeError("Tools come as a sequence.")
-            listed = list(tools)
-            viewed = keyed(_viewed(native) for native in listed)
+            viewed, natives = read_tools(tools)
         except Exception as error:
             error_type = type(error).__name__
             return GateDecision([], (), reason="tools not readable", mode=self.mode, error=error_type, open=True)
-        text, thread = _readable(task), None if conversation is None else _readable(conversation)
         offered = tuple(key for key, tool in viewed.items() if self._authorised(tool))
-        named = _names(keep)
-        guarded = {key: why for key in offered if (why := self._guarded(key, viewed[key], text, named))}
-        remembered = self.memory.recall(thread)
-        explores = remembered.explored if remembered else self._explores(thread or text)
-        natives = dict(zip(viewed, listed, strict=True))
-        request = _Request(text, viewed, natives, offered, guarded, thread, remembered, hash((text, offered)), explores)
-        if remembered is not None and remembered.question == request.question:
-            return self._answer(request, (), "decided before")
-        if not text:
-            return self._open(request, "empty task")
-        if scores is None and request.candidates:
-            return request
+        named, insisted = {*names(keep)}, names(forced)
+        request = Request(
+            events=read_task(task),
+            tools=viewed,
+            natives={key: natives[key] for key in offered},
+            offered=offered,
+            guarded={key: why for key in offered if (why := self._guarded(key, viewed[key], named))},
+            forced=tuple(key for key in offered if key in insisted or viewed[key].name in insisted),
+            costs={},
+            door=door or (self.mode == "defer" and has_search(natives[key] for key in offered)),
+            found_by_name=self.mode == "defer",
+            conversation=None if conversation is None else readable(conversation),
+            shown=isinstance(task, (list, tuple)),
+        )
+        if not request.shown and (remembered := self.memory.recall(request.conversation)):
+            request.before = tuple(key for key in remembered.kept if key in request.natives)
         try:
-            found = _aligned(request, scores or ())
+            request.costs = {key: self._cost(key, viewed[key]) for key in offered if not viewed[key].foreign}
         except Exception as error:
-            return self._open(request, "scores refused", error)
-        return self._close(request, found)
+            return self._open(request, "policy failed", type(error).__name__)
+        try:
+            if scores is not None and request.turns and request.turns[-1].subject:
+                self._opinions.take(request, request.turns[-1].subject, request.aligned(scores))
+        except Exception as error:
+            return self._open(request, "scores refused", _refused(error))
+        return request
 
-    def _explores(self, text: str) -> bool:
-        """By the text alone, so that the same conversation is always on the same side."""
-        return crc32(text.encode(errors="surrogatepass")) < self.explore * 2**32
+    def _found(self, request: Request, most: int) -> list[Any]:
+        query = request.turns[0].subject
+        named = [key for key in request.offered if query in (key, request.tools[key].name)]
+        try:
+            ranking = self._opinions.ranking(request, query)
+        except Exception:  # it could not be scored
+            ranking = ()
+        scored = () if says_nothing([each.score for each in ranking]) else ranking
+        keys = dict.fromkeys((*named, *(each.name for each in scored if each.score > 0)))
+        return [request.natives[key] for key in keys][:most]
 
     def _authorised(self, tool: Tool) -> bool:
         try:
@@ -215,123 +275,71 @@ class Gate:
         except Exception:
             return False
 
-    def _guarded(self, key: str, tool: Tool, task: str, keep: set[str]) -> str:
+    def _guarded(self, key: str, tool: Tool, keep: set[str]) -> str:
         if tool.foreign:
             return "the provider's own"
         if tool.name in self.pinned or key in self.pinned:
             return "pinned"
-        if tool.name in keep or key in keep:
-            return "called or required by the harness"
-        return NAMED if tool.name == task else ""
+        return "required by the harness" if tool.name in keep or key in keep else ""
 
-    def _score(self, request: _Request) -> Future[Sequence[float]]:
-        if self.scorer is None:
-            raise UsageError("This gate has no scorer. Give it one, or pass scores= with every task.")
-        return self._workers.start(self.scorer, request.task, [request.tools[key] for key in request.candidates])
-
-    def _close(self, request: _Request, scores: Sequence[float]) -> GateDecision:
-        """The decision, once there are scores."""
-        keys = request.candidates
+    def _decided(self, request: Request, silent: Collection[str], failure: Exception | None) -> GateDecision:
+        """The decision, once the turns are scored, or as many as could be."""
+        reason, error = _failure(failure)
         try:
-            sound = checked(scores, [request.tools[key] for key in keys]).tolist()
-        except Exception as error:
-            return self._open(request, "scores refused", error)
-        if _says_nothing(sound):
-            return self._open(request, "no signal")
-        try:
-            ranking, chosen = self._ranked(request, dict(zip(keys, sound, strict=True)))
-        except Exception as error:
-            return self._open(request, "policy failed", error)
-        if request.explores:
-            return self._answer(request, request.offered, "explored", ranking)
-        if not chosen:
-            return self._open(request, "no signal", ranking=ranking)
-        return self._answer(request, [each.name for each in ranking if each.kept], "decided", ranking)
+            fold = self._folding.of(request, silent, reason)
+        except UnscoredError:
+            return self._open(request, reason, error)
+        except Exception as raised:
+            return self._open(request, "policy failed", type(raised).__name__)
+        if not fold.first:
+            return self._open(request, fold.reason, error, fold)
+        explores, kept = self._explores(request, fold), fold.kept
+        if not request.shown:
+            kept = self.memory.widen(request.conversation, request.offered if explores else kept, explores)
+        if explores:
+            return self._answer(request, request.offered, "explored", ranking=fold.ranking, explored=True)
+        return self._answer(request, kept, fold.reason, error, fold.ranking)
 
-    def _ranked(self, request: _Request, scores: dict[str, float]) -> tuple[list[Ranked], bool]:
-        """The candidates in rank order, with what the policy and the bounds say of each; and whether any was chosen."""
-        if not scores:
-            return [], True
-        costs = {key: self._cost(key, request.tools[key]) for key in scores}
-        rankings = Rankings.from_scores(scores, costs)
-        decisions = self.policy.decide(rankings, self.payoff)
-        names, worth = rankings.names(0), decisions.acquired[0].tolist()
-        evidence = [None] * len(names) if decisions.evidence is None else decisions.evidence[0].tolist()
-        stays = {
-            **dict.fromkeys(request.remembered.kept if request.remembered else (), "kept before"),
-            **request.guarded,
-        }
-        why = [stays.get(name) or ("worth its cost" if good else "") for name, good in zip(names, worth, strict=True)]
-        self._bound(names, why, stays)
-        pressure = self.payoff.cost_pressure
-        ranking = [
-            Ranked(name, scores[name], pressure * costs[name], seen, bool(kept), kept or "not worth it")
-            for name, seen, kept in zip(names, evidence, why, strict=True)
-        ]
-        return ranking, any(worth) or self.at_least > 0 or NAMED in request.guarded.values()
+    def _explores(self, request: Request, fold: Fold) -> bool:
+        """By the conversation's name or its first turn with signal, so that it is always on the same side."""
+        if request.before and (remembered := self.memory.recall(request.conversation)):
+            return remembered.explored
+        text = request.conversation or fold.first
+        return crc32(text.encode(errors="surrogatepass")) < self.explore * 2**32
 
-    def _bound(self, names: Sequence[str], why: list[str], stays: Mapping[str, str]) -> None:
-        """Keep the best of the rest where too few are kept, drop the last that nothing guards where too many are."""
-        kept = sum(map(bool, why))
-        rest = [place for place, reason in enumerate(why) if not reason]
-        for place in rest[: max(self.at_least - kept, 0)]:
-            why[place] = f"at least {self.at_least}"
-        if self.at_most is not None and kept > self.at_most:
-            loose = [place for place, name in enumerate(names) if why[place] and name not in stays]
-            for place in loose[::-1][: kept - self.at_most]:
-                why[place] = ""
+    def _open(self, request: Request, reason: Reason, error: str = "", fold: Fold | None = None) -> GateDecision:
+        """Nothing is decided: what the conversation has, else the whole authorised list or the named fallback.
 
-    def _open(
-        self, request: _Request, reason: Reason, error: Exception | None = None, ranking: Iterable[Ranked] = ()
-    ) -> GateDecision:
-        """Nothing to decide on: what the conversation has, else the whole authorised list or the named fallback.
-
-        The next turn finds the memory as this one found it, so that one failure does not open a conversation for good.
+        Nothing is remembered either, so that one failure does not open a conversation for good.
         """
-        named, guarded = self.fallback, request.guarded  # which stand in the order of the request
-        if request.remembered is not None:
-            kept = list(dict.fromkeys((*request.remembered.kept, *guarded)))
-        elif named is None:
+        fold = fold or Fold()
+        stays = {*request.guarded, *fold.called, *request.forced}
+        if request.before:
+            kept = list(dict.fromkeys((*request.before, *request.guarded)))
+        elif self.fallback is None:
             kept = list(request.offered)
         else:
-            kept = [key for key in request.offered if key in guarded or {key, request.tools[key].name} & named]
-        raised = type(error).__name__ if error else ""
-        return self._handed_over(request, kept, reason, ranking, raised, is_open=request.remembered is None)
+            named = self.fallback
+            kept = [key for key in request.offered if key in stays or {key, request.tools[key].name} & named]
+        return self._answer(request, kept, reason, error, fold.ranking, is_open=not request.before)
 
     def _answer(
-        self, request: _Request, kept: Iterable[str], reason: Reason, ranking: Iterable[Ranked] = ()
-    ) -> GateDecision:
-        """A decision, which the conversation remembers."""
-        wanted = {*kept, *request.guarded}
-        in_order = [key for key in request.offered if key in wanted]
-        had = self.memory.widen(request.conversation, in_order, request.question, request.explores)
-        return self._handed_over(request, had, reason, ranking)
-
-    def _handed_over(
         self,
-        request: _Request,
+        request: Request,
         kept: Iterable[str],
         reason: Reason,
-        ranking: Iterable[Ranked] = (),
         error: str = "",
+        ranking: tuple[Ranked, ...] = (),
         is_open: bool = False,
+        explored: bool = False,
     ) -> GateDecision:
         """What the harness gets, by the mode."""
-        offered = set(request.offered)
-        names = tuple(key for key in kept if key in offered)
-        kept_now = set(names)
-        cut = tuple(key for key in request.offered if key not in kept_now)
-        natives = request.natives
-        if self.mode == "drop":
-            tools = [natives[key] for key in names]
-        elif self.mode == "defer" and any(_is_tool_search(natives[key]) for key in names):
-            tools = [natives[key] for key in names] + [_deferred(natives[key]) for key in cut]
-        else:
-            tools = [natives[key] for key in request.offered]
-        refused = tuple(key for key in request.tools if key not in offered)
-        return GateDecision(
-            tools, names, cut, refused, reason, self.mode, request.explores, tuple(ranking), error, is_open
-        )
+        stay = tuple(dict.fromkeys(key for key in (*kept, *request.forced) if key in request.natives))
+        known = set(stay)
+        cut = tuple(key for key in request.offered if key not in known)
+        refused = tuple(key for key in request.tools if key not in request.natives)
+        tools = handed_over(self.mode, request.natives, stay, cut)
+        return GateDecision(tools, stay, cut, refused, reason, self.mode, explored, ranking, error, is_open)
 
     def _reported(self, decision: GateDecision) -> GateDecision:
         with self._lock:
@@ -343,13 +351,6 @@ class Gate:
         return decision
 
 
-def _viewed(native: Any) -> Tool:
-    try:
-        return view(native)
-    except Exception:  # an object whose own attributes raise
-        return Tool(type(native).__name__, foreign=True)
-
-
 def _cost_function(prices: PriceList | None) -> Callable[[str, Tool], float]:
     if prices is None:
         return lambda key, tool: 1.0
@@ -359,45 +360,20 @@ def _cost_function(prices: PriceList | None) -> Callable[[str, Tool], float]:
     return lambda key, tool: float(of(tool))
 
 
-def _readable(text: object) -> str:
-    try:
-        return str(text).strip() if text is not None else ""
-    except Exception:
-        return ""
+def _nothing(characters: int) -> float:
+    """What rewriting a cached prompt costs where prices do not say."""
+    return 0.0
 
 
-def _names(keep: Iterable[str]) -> set[str]:
-    try:
-        return {keep} if isinstance(keep, str) else {name for name in keep if isinstance(name, str)}
-    except Exception:
-        return set()
-
-
-def _aligned(request: _Request, scores: Scores) -> list[float]:
-    """The harness's own scores, one for every candidate."""
-    if isinstance(scores, Mapping):
-        return [scores[key] if key in scores else scores[request.tools[key].name] for key in request.candidates]
-    if not request.candidates:
-        return []
-    by_key = dict(zip(request.tools, scores, strict=True))
-    return [by_key[key] for key in request.candidates]
-
-
-def _says_nothing(scores: Sequence[float]) -> bool:
-    """Whether scores prefer no tool: all are equal, as where BM25 finds no word of the task in any description."""
-    return len(scores) > 0 and min(scores) == max(scores) and (len(scores) > 1 or scores[0] == 0)
-
-
-def _failure(error: Exception) -> Reason:
+def _failure(error: Exception | None) -> tuple[Reason, str]:
+    """Why turns have no scores, and the type of what was raised."""
+    if isinstance(error, RefusedError):
+        return "scores refused", _refused(error)
+    name = type(error).__name__ if error else ""
     if isinstance(error, BusyError):
-        return "scorer busy"
-    return "scorer too slow" if isinstance(error, TimeoutError) else "scorer failed"
+        return "scorer busy", name
+    return ("scorer too slow" if isinstance(error, TimeoutError) else "scorer failed"), name
 
 
-def _is_tool_search(native: Any) -> bool:
-    kind = native.get("type") if isinstance(native, Mapping) else None
-    return isinstance(kind, str) and kind.startswith("tool_search")
-
-
-def _deferred(native: Any) -> Any:
-    return {**native, "defer_loading": True} if isinstance(native, Mapping) else native
+def _refused(error: Exception) -> str:
+    return str(error) if isinstance(error, RefusedError) else type(error).__name__

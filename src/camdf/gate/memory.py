@@ -1,4 +1,4 @@
-"""The tools of each conversation, so that later turns only widen them: a changing tool list breaks a cached prompt."""
+"""The tools of conversations whose history a gate is not shown, so that their later turns only widen them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import NamedTuple
 
 
 class Remembered(NamedTuple):
-    """The tools a conversation has, in the order it got them, and the question that was decided last."""
+    """The tools a conversation has, in the order it got them, and whether it explores."""
 
     kept: tuple[str, ...]
-    question: int
     explored: bool
 
 
@@ -36,14 +35,14 @@ class Memory:
                 self._kept.move_to_end(conversation)
             return self._kept.get(conversation)
 
-    def widen(self, conversation: str | None, kept: Iterable[str], question: int, explored: bool) -> tuple[str, ...]:
+    def widen(self, conversation: str | None, kept: Iterable[str], explored: bool) -> tuple[str, ...]:
         """Add tools to what the conversation has, at the end, and return all it has now."""
         if conversation is None:
             return tuple(kept)
         with self._lock:
-            before = self._kept.pop(conversation, Remembered((), 0, False))
+            before = self._kept.pop(conversation, Remembered((), False))
             now = tuple(dict.fromkeys((*before.kept, *kept)))
-            self._kept[conversation] = Remembered(now, question, explored or before.explored)
+            self._kept[conversation] = Remembered(now, explored or before.explored)
             while len(self._kept) > self.size:
                 self._kept.popitem(last=False)
             return now

@@ -27,6 +27,7 @@ from camdf.policies.rules import (
     ScorePerCostThreshold,
     ScoreThreshold,
     TopK,
+    TopShare,
 )
 
 LIBRARY: tuple[type[Policy], ...] = (
@@ -49,6 +50,7 @@ LIBRARY: tuple[type[Policy], ...] = (
     ScorePerCostThreshold,
     ScoreThreshold,
     TopK,
+    TopShare,
 )
 """Every policy of this package; pass `(*LIBRARY, MyPolicy)` to `load` to read one of your own."""
 

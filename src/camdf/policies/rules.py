@@ -42,6 +42,20 @@ class TopK(Policy):
         return Decisions.prefix(rankings, np.minimum(rankings.lengths, self.k))
 
 
+class TopShare(Policy):
+    """The same share of every list, from the top, rounded up: a working set where nothing is known but a ranking."""
+
+    kind = "top-share"
+    fields = {"share": fields.share}
+    share: float
+
+    def __init__(self, share: float = 0.375) -> None:
+        self.store(share=share)
+
+    def decide(self, rankings: Rankings, payoff: Payoff) -> Decisions:
+        return Decisions.prefix(rankings, np.ceil(rankings.lengths * self.share - 1e-9).astype(np.int64))
+
+
 class ScoreAtLeast(Policy):
     """Acquire every tool with s_j >= 0.5, or another score named beforehand."""
 

@@ -12,6 +12,7 @@ from camdf.scorers.embeddings import Embeddings
 from camdf.scorers.fusion import Fusion
 from camdf.scorers.given import Given
 from camdf.scorers.necessity import Necessity
+from camdf.scorers.shared import Shared
 
 __all__ = [
     "BM25",
@@ -21,6 +22,7 @@ __all__ = [
     "Necessity",
     "Scorer",
     "ScorerError",
+    "Shared",
     "checked",
     "plain_text",
     "words_text",

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from camdf.mining.readers.messages import requested_tools, tool_names, user_text
+from camdf.mining.readers.messages import meant, requested_tools, tool_names, user_text
 from camdf.mining.readers.names import OPENINFERENCE, OPENINFERENCE_KINDS, OPENINFERENCE_MARK
 from camdf.mining.readers.otlp import OtelSpan
 from camdf.mining.readers.values import as_text, lookup, structured
@@ -32,9 +32,9 @@ def convention_columns(otel: OtelSpan) -> dict[str, Any]:
     else:
         found |= dict.fromkeys(("offered", "requested", "input_tokens", "cached_tokens", "output_tokens"))
     return {
-        **{column: each for column, each in found.items() if column not in ("tool", "agent", "model")},
+        **{column: each for column, each in found.items() if column not in ("tool", "agent", "model", "arguments")},
         "kind": kind,
-        "name": as_text(found.get(kind)) or otel.name,
+        "name": meant(found.get(kind), found["arguments"]) or otel.name,
         "error": otel.error,
         "text": _text(flat) if kind in ("agent", "model") else "",
     }

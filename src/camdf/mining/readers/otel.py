@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from camdf.mining.readers import langfuse, mlflow, openinference
-from camdf.mining.readers.messages import requested_tools, tool_names, user_text
+from camdf.mining.readers.messages import meant, requested_tools, tool_names, user_text
 from camdf.mining.readers.names import OTEL
 from camdf.mining.readers.otlp import OtelSpan, common_columns, otel_span, parts
 from camdf.mining.readers.values import as_mapping, as_text, checked_span, lookup, outcome, structured
@@ -50,9 +50,9 @@ def convention_columns(otel: OtelSpan) -> dict[str, Any]:
         found |= dict.fromkeys(("offered", "requested", "input_tokens", "cached_tokens", "output_tokens"))
     graded = [event for name, event in events if name == "gen_ai.evaluation.result"]
     return {
-        **{column: each for column, each in found.items() if column not in ("tool", "agent", "model")},
+        **{column: each for column, each in found.items() if column not in ("tool", "agent", "model", "arguments")},
         "kind": kind,
-        "name": as_text(found.get(kind)) or otel.name,
+        "name": meant(found.get(kind), found["arguments"]) or otel.name,
         "error": as_text(found["error"]) or otel.error,
         "text": user_text(structured(found["text"])) or _prompt(events) if kind in ("agent", "model") else "",
         "success": outcome((event.get("gen_ai.evaluation.name"), _score(event)) for event in graded),

@@ -1,0 +1,71 @@
+"""A door to the tools that a conversation was not given: two fixed tools that an adapter adds where some are cut.
+
+The agent searches with `find_tool` and runs what it found with `call_tool`, since a tool that is not declared cannot be
+called by its own name. The tool list, and the cached prompt with it, stands. An adapter answers `find_tool` with
+`listing(gate.find(query, tools))`, and runs `call_tool` through its framework's own path to the tool that is meant.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from camdf.tools import Tool, view
+
+FIND = Tool(
+    "find_tool",
+    "Search for a tool that is not in your list. Describe in a few English words what it should do, such as "
+    "'create a calendar event'. Answers with the names, descriptions and parameters of the tools that match best. "
+    "Run one of them with call_tool.",
+    {
+        "type": "object",
+        "properties": {"query": {"type": "string", "description": "What the tool should do, in a few words."}},
+        "required": ["query"],
+        "additionalProperties": False,
+    },
+)
+
+CALL = Tool(
+    "call_tool",
+    "Run a tool that find_tool has found.",
+    {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "description": "The name of the tool, as find_tool gave it."},
+            "arguments": {"type": "object", "description": "Its arguments, as its parameters say."},
+        },
+        "required": ["name", "arguments"],
+    },
+)
+
+DOOR = (FIND, CALL)
+
+
+def listing(found: Iterable[Any], others: Iterable[Any] = ()) -> str:
+    """What `find_tool` answers: the tools that were found; where there are none, the names of all `others`."""
+    tools = [view(native) for native in found]
+    if tools:
+        return json.dumps(
+            [{"name": each.name, "description": each.description, "parameters": each.schema} for each in tools],
+            default=str,
+            ensure_ascii=False,
+        )
+    names = ", ".join(sorted({view(native).name for native in others}))
+    return f"No tool matches. Search again in other words. All there are, by name: {names}."
+
+
+def arguments_of(arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The tool that a `call_tool` means, and what it is called with; models also write the arguments as JSON text."""
+    inner = arguments.get("arguments") or {}
+    if isinstance(inner, str):
+        try:
+            inner = json.loads(inner)
+        except ValueError:
+            inner = {}
+    return str(arguments.get("name", "")), dict(inner) if isinstance(inner, Mapping) else {}
+
+
+def unknown(name: str) -> str:
+    """What `call_tool` answers where no tool has that name."""
+    return f"There is no tool named {name!r}. Search with find_tool, and give the name as it is listed there."

@@ -1,0 +1,145 @@
+"""The tools of a conversation as a fold over its turns: nothing at first, then what each turn makes worth adding.
+
+The first decision keeps the order of the request, and what a later turn or call adds is appended, so that any worker,
+after any restart, sends the same bytes for the same history, and a cached prompt stays intact up to what is new.
+
+A turn without signal changes nothing: no words, scores that prefer no tool, a choice of no tool. Where the agent has a
+door to the tools that it was not given, the first decision stands: a miss is a search, and not a rewritten prompt. Only
+a tool that its request forced, and that was called by its own name, is added even then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from camdf.gate.decision import Ranked, Reason
+from camdf.gate.opinions import Opinions, says_nothing
+from camdf.gate.request import Request
+from camdf.gate.turns import Call, Turn
+
+REMEMBERED = "remembered"
+"""Stands for the first turn with signal where a memory, and not the history, knows it."""
+
+
+class UnscoredError(Exception):
+    """A turn of the past has no scores, so what the conversation has is not known here."""
+
+
+class Fold(NamedTuple):
+    """What the turns of a conversation make of its tools."""
+
+    kept: tuple[str, ...] = ()
+    """In the order in which the conversation got them."""
+
+    first: str = ""
+    """The first turn with signal; "" where none has any, and nothing is decided."""
+
+    reason: Reason = "empty task"
+    """Of the last turn."""
+
+    ranking: tuple[Ranked, ...] = ()
+    """Of the last turn that has one, with what became of each tool."""
+
+    called: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Folding:
+    """Folds conversations: by these opinions of turns, within these bounds, at this price of a rewritten prompt."""
+
+    opinions: Opinions
+    at_least: int
+    at_most: int | None
+    rewrite: Callable[[int], float]
+    """What it costs, in the unit of tool costs, that a provider reads so many characters anew."""
+
+    def of(self, request: Request, silent: Collection[str], failure: Reason) -> Fold:
+        """`silent` turns have no scores and will get none; `failure` says why the last turn may have none."""
+        now = Fold(request.before, REMEMBERED if request.before else "")
+        last = request.turns[-1] if request.turns else None
+        for event in request.events:
+            if isinstance(event, Call):
+                now = self._called(now, request, event)
+            elif now.first and request.door:
+                now = now._replace(reason="decided before")
+            elif not event.subject:
+                now = now._replace(reason="empty task")
+            elif not request.asks(event):
+                now = now._replace(reason="no signal")
+            elif self.opinions.scored(request, event.subject) or not request.costs:
+                now = self._turned(now, request, event)
+            elif event is last or event.subject in silent:
+                now = now._replace(reason=failure)
+            else:
+                raise UnscoredError
+        return now
+
+    def _called(self, now: Fold, request: Request, call: Call) -> Fold:
+        keys = request.keys_of(call)
+        found = request.door and request.found_by_name
+        kept = now.kept if found or not now.first else _appended(now.kept, keys)
+        reason: Reason = "decided before" if now.reason == "decided" else now.reason
+        return now._replace(kept=kept, reason=reason, called=now.called.union(keys))
+
+    def _turned(self, now: Fold, request: Request, turn: Turn) -> Fold:
+        ranking = self.opinions.ranking(request, turn.subject)
+        named = request.named(turn.subject)
+        chosen = named or any(each.kept for each in ranking) or self.at_least > 0 or not ranking
+        if not chosen or says_nothing([each.score for each in ranking]):
+            return now._replace(reason="no signal", ranking=ranking)
+        stays = {
+            **dict.fromkeys(now.kept, "kept before"),
+            **dict.fromkeys(now.called, "called before"),
+            **dict.fromkeys(named, "the task is its name"),
+            **request.guarded,
+        }
+        ranking = self._bounded(ranking, stays)
+        if now.first:
+            ranking = self._worth_rewriting(ranking, request, turn, stays)
+        adds = {*stays, *(each.name for each in ranking if each.kept)}
+        kept = _appended(now.kept, (key for key in request.offered if key in adds))
+        reason: Reason = "decided before" if now.first and kept == now.kept else "decided"
+        return Fold(kept, now.first or turn.subject, reason, ranking, now.called)
+
+    def _bounded(self, ranking: tuple[Ranked, ...], stays: Mapping[str, str]) -> tuple[Ranked, ...]:
+        """Keep the best of the rest where too few are kept, drop the last that nothing guards where too many are."""
+        why = [stays.get(each.name) or (each.why if each.kept else "") for each in ranking]
+        kept = sum(map(bool, why))
+        rest = [place for place, reason in enumerate(why) if not reason]
+        for place in rest[: max(self.at_least - kept, 0)]:
+            why[place] = f"at least {self.at_least}"
+        if self.at_most is not None and kept > self.at_most:
+            loose = [place for place, each in enumerate(ranking) if why[place] and each.name not in stays]
+            for place in loose[::-1][: kept - self.at_most]:
+                why[place] = ""
+        return tuple(
+            each._replace(kept=bool(reason), why=reason or "not worth it")
+            for each, reason in zip(ranking, why, strict=True)
+        )
+
+    def _worth_rewriting(
+        self, ranking: tuple[Ranked, ...], request: Request, turn: Turn, stays: Mapping[str, str]
+    ) -> tuple[Ranked, ...]:
+        """Without what is not worth its share of rewriting the cached prompt: shared anew until all that is left is."""
+        price = self.rewrite(turn.before)
+        adds = {each.name for each in ranking if each.kept and each.name not in stays}
+        while price > 0 and adds:
+            share = price / len(adds)
+            costs = {key: cost if key in stays else cost + share for key, cost in request.costs.items()}
+            again = self.opinions.ranked({each.name: each.score for each in ranking}, costs)
+            left = adds & {each.name for each in again if each.kept}
+            if left == adds:
+                break
+            adds = left
+        return tuple(
+            each._replace(kept=False, why="not worth rewriting the cached prompt")
+            if each.kept and each.name not in adds and each.name not in stays
+            else each
+            for each in ranking
+        )
+
+
+def _appended(kept: tuple[str, ...], more: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*kept, *more)))

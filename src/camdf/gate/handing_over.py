@@ -1,0 +1,89 @@
+"""What a harness is handed of a decision: its own tools, by the gate's mode.
+
+- drop: the tools that are kept;
+- defer: those, and the others marked for the provider's tool search, where the request has one;
+- allow: the whole list as it came, so that a cached prompt stands; `tool_choice` names what may be called;
+- shadow: the whole list as it came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from camdf.gate.decision import Mode
+
+MARK = "cache_control"
+"""Where an Anthropic request says that its prompt up to here may be cached."""
+
+
+def handed_over(mode: Mode, natives: Mapping[str, Any], kept: Sequence[str], cut: Sequence[str]) -> list[Any]:
+    """The tools for the model; `natives` are those that may be offered, in the order of the request."""
+    if mode == "drop":
+        return _marked([natives[key] for key in kept], natives.values())
+    if mode == "defer" and has_search(natives[key] for key in kept):
+        loaded = _marked([natives[key] for key in kept], natives.values())
+        return loaded + [_deferred(natives[key]) for key in cut]
+    return list(natives.values())
+
+
+def allowed_choice(tools: Iterable[str | Mapping[str, Any]], choice: Any, *, responses: bool) -> Any:
+    """OpenAI's `tool_choice` that allows only these tools, of Responses or of Chat Completions.
+
+    Functions may be given by name; all others as the request has them. A stricter choice of the request's own stands.
+
+    >>> allowed_choice(["search"], "auto", responses=True)
+    {'type': 'allowed_tools', 'mode': 'auto', 'tools': [{'type': 'function', 'name': 'search'}]}
+    """
+    if choice not in (None, "auto", "required"):
+        return choice
+    within = {"mode": choice or "auto", "tools": [_reference(tool, responses) for tool in tools]}
+    return {"type": "allowed_tools", **(within if responses else {"allowed_tools": within})}
+
+
+def _reference(tool: str | Mapping[str, Any], responses: bool) -> dict[str, Any]:
+    """A tool as a choice names it: the provider's own by its type, a server of tools by its label."""
+    if isinstance(tool, str):
+        tool = {"type": "function", "name": tool}
+    kind = tool.get("type", "function")
+    inner = tool.get(kind)
+    name = inner["name"] if isinstance(inner, Mapping) else tool.get("name")
+    if not responses:
+        return {"type": kind, kind: {"name": name}}
+    named = {"name": name, "server_label": tool.get("server_label")}
+    return {"type": kind, **{key: value for key, value in named.items() if value}}
+
+
+def has_search(natives: Iterable[Any]) -> bool:
+    """Whether a request has its provider's tool search: Anthropic's and OpenAI's types begin alike."""
+    kinds = (native.get("type") for native in natives if isinstance(native, Mapping))
+    return any(isinstance(kind, str) and kind.startswith("tool_search") for kind in kinds)
+
+
+def _deferred(native: Any) -> Any:
+    return {**_unmarked(native), "defer_loading": True} if isinstance(native, Mapping) else native
+
+
+def _marked(loaded: list[Any], came: Iterable[Any]) -> list[Any]:
+    """The last mark of the request stands on the last tool that is loaded, wherever it stood."""
+    marked = [native for native in came if _mark(native)]
+    if not marked or not loaded or not isinstance(loaded[-1], Mapping):
+        return loaded
+    moved = [_unmarked(native) if native is marked[-1] else native for native in loaded]
+    return [*moved[:-1], {**moved[-1], MARK: _mark(marked[-1])}]
+
+
+def _mark(native: Any) -> Any:
+    """On the tool itself or, as LiteLLM has it too, in its function."""
+    if not isinstance(native, Mapping):
+        return None
+    inner = native.get("function")
+    return native.get(MARK) or (inner.get(MARK) if isinstance(inner, Mapping) else None)
+
+
+def _unmarked(native: Mapping[str, Any]) -> dict[str, Any]:
+    inner = native.get("function")
+    bare = {key: value for key, value in native.items() if key != MARK}
+    if isinstance(inner, Mapping) and MARK in inner:
+        bare["function"] = {key: value for key, value in inner.items() if key != MARK}
+    return bare

@@ -1,0 +1,169 @@
+"""A conversation as its user's turns and the tools that it has called: all that a gate reads of a history.
+
+Three shapes of history are read: OpenAI chat messages, OpenAI Responses items and Anthropic messages, all as mappings.
+An adapter of a framework with message objects of its own turns them into one of these.
+
+A user turn is a message of the user. One that only carries tool results is none, though Anthropic files it under the
+user. Text that a harness puts between a user's words (`INJECTED`) is left out.
+
+A turn is short where it has at most `SHORT` words ("and tomorrow?", "yes please"). By itself it says little about the
+tools it needs, so it is read together with the turns before it, back to the last one that is not short. Where there is
+none before it, at most `GREETING` words ("Good morning!") say nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+Messages: TypeAlias = Sequence[Mapping[str, Any]]
+
+INJECTED = (
+    "system-reminder",
+    "system_reminder",
+    "environment_details",
+    "environment_context",
+    "local-command-stdout",
+    "ide_opened_file",
+    "ide_selection",
+)
+"""Tags around what a harness adds to a user's message: reminders, the state of an editor, the output of a command."""
+
+SHORT = 6
+"""A turn of at most this many words is read together with the turns before it."""
+
+GREETING = 3
+"""A turn of at most this many words, read with those before it, is a greeting, or might be: no signal."""
+
+MOST_BEFORE = 3
+"""How many turns before a short one are read with it at most."""
+
+CALLS = frozenset({"tool_use", "function_call", "custom_tool_call", "mcp_call"})
+"""Types of the parts that call a tool by `name`; chat messages have `tool_calls` instead."""
+
+_INJECTED = re.compile(rf"<({'|'.join(INJECTED)})\b[^>]*>.*?(?:</\1>|\Z)", re.DOTALL)
+_WORDS = re.compile(r"[^\W_]+")
+_UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+
+
+class Turn(NamedTuple):
+    """A turn of the user."""
+
+    subject: str
+    """What it is about: its own words, after those of earlier turns where it is short; "" without any."""
+
+    before: int = 0
+    """Characters of the conversation before it: what a changed tool list makes a provider read again."""
+
+    greets: bool = False
+    """Whether it is too short to say what it wants, with none before it that does."""
+
+
+class Call(NamedTuple):
+    """A tool that the assistant called."""
+
+    tool: str
+
+
+Event: TypeAlias = Turn | Call
+
+
+def events(messages: Messages) -> tuple[Event, ...]:
+    """The user's turns and the assistant's calls, in order.
+
+    >>> first, second = events([
+    ...     {"role": "user", "content": "Book a flight"}, {"role": "assistant", "content": "Which date?"},
+    ...     {"role": "user", "content": "Tomorrow please"}])
+    >>> second
+    Turn(subject='Book a flight\\nTomorrow please', before=24)
+    """
+    found: list[Event] = []
+    said: list[str] = []
+    before = 0
+    for message in messages:
+        if is_turn(message):
+            said.append(own_words(text_of(message.get("content"))))
+            about = subject(said)
+            found.append(Turn(about, before, greets=words_in(about) <= GREETING))
+        elif isinstance(message, Mapping):
+            found += [Call(name) for name in _calls(message)]
+        before += _characters(message)
+    return tuple(found)
+
+
+def subject(turns: Sequence[str]) -> str:
+    """What the last of some turns is about.
+
+    >>> subject(["What is the weather in Graz?", "and tomorrow?"])
+    'What is the weather in Graz?\\nand tomorrow?'
+    >>> subject(["Book a flight", "Now play some quiet jazz on the living room speaker"])
+    'Now play some quiet jazz on the living room speaker'
+    """
+    if not turns or not turns[-1]:
+        return ""
+    first = len(turns) - 1
+    while first > 0 and len(turns) - first <= MOST_BEFORE and words_in(turns[first]) <= SHORT:
+        first -= 1
+    return "\n".join(filter(None, turns[first:]))
+
+
+def words_in(text: str) -> int:
+    """How many words a text has; two characters of a script without spaces count as one."""
+    unspaced = len(_UNSPACED.findall(text))
+    return len(_WORDS.findall(_UNSPACED.sub(" ", text))) + (unspaced + 1) // 2
+
+
+def is_turn(message: Any) -> bool:
+    """Whether a message is the user's own, and not a carrier of tool results."""
+    if not isinstance(message, Mapping) or message.get("role") != "user":
+        return False
+    content = message.get("content")
+    parts = content if isinstance(content, (list, tuple)) else ()
+    results = [isinstance(part, Mapping) and part.get("type") == "tool_result" for part in parts]
+    return not (results and all(results))
+
+
+def own_words(text: str) -> str:
+    """A user's words without what a harness put between them.
+
+    >>> own_words("hi\\n<system-reminder>Available skills have changed.</system-reminder>")
+    'hi'
+    """
+    return _INJECTED.sub("", text).strip()
+
+
+def text_of(content: Any) -> str:
+    """The text of a message's content: a string, or the text parts of a list."""
+    if isinstance(content, str):
+        return content.strip()
+    parts = content if isinstance(content, (list, tuple)) else ()
+    kinds = ("text", "input_text")
+    texts = (str(part.get("text", "")) for part in parts if isinstance(part, Mapping) and part.get("type") in kinds)
+    return "\n".join(filter(None, texts)).strip()
+
+
+def called_tools(messages: Iterable[Any]) -> list[str]:
+    """The tools that a history has called: functions, custom tools, Anthropic's and hosted MCP calls, each once."""
+    return list(dict.fromkeys(name for each in messages if isinstance(each, Mapping) for name in _calls(each)))
+
+
+def _characters(part: Any) -> int:
+    """How much text a message holds, at any depth."""
+    if isinstance(part, str):
+        return len(part)
+    if isinstance(part, Mapping):
+        return sum(_characters(each) for key, each in part.items() if key not in ("role", "type"))
+    return sum(map(_characters, part)) if isinstance(part, (list, tuple)) else 0
+
+
+def _calls(message: Mapping[str, Any]) -> Iterator[str]:
+    content = message.get("content")
+    parts = [*(message.get("tool_calls") or ()), *(content if isinstance(content, list) else ()), message]
+    for part in parts:
+        if isinstance(part, Mapping):
+            inner = part.get("function") or part.get("custom")
+            if part.get("type") in CALLS and part.get("name"):
+                yield str(part["name"])
+            elif isinstance(inner, Mapping) and inner.get("name"):
+                yield str(inner["name"])

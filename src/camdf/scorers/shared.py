@@ -1,0 +1,53 @@
+"""Scores that all workers share, for a scorer that is slow or never says the same twice, such as a language model."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from camdf.scorers.base import checked
+from camdf.tools import Tool
+
+
+class Store(Protocol):
+    """Texts by key, written once: a dict will do in one process, and a few lines around any key-value store in many."""
+
+    def get(self, key: str, /) -> str | None:
+        """What is kept under a key."""
+        ...
+
+    def setdefault(self, key: str, value: str, /) -> str:
+        """Keep a value where there is none, in one step, and return what is kept: that of the first who wrote."""
+        ...
+
+
+class Shared:
+    """A scorer whose answers are kept in `store`: each task and list of tools is scored once, and all say the same.
+
+    >>> first, second = Shared(lambda task, tools: [0.9], store := {}), Shared(lambda task, tools: [0.1], store)
+    >>> first("a task", [Tool("search")]), second("a task", [Tool("search")])
+    ([0.9], [0.9])
+
+    The gate works out what a conversation has from the scores of its turns, so workers must agree on them. The key is a
+    digest of the task's text and the tools' names and descriptions; the store holds numbers alone.
+    """
+
+    def __init__(self, scorer: Callable[[str, Sequence[Tool]], Sequence[float]], store: Store) -> None:
+        self.scorer, self.store = scorer, store
+
+    def __call__(self, task: str, tools: Sequence[Tool]) -> list[float]:
+        """The scores that the first worker to ask was given."""
+        key = _key(task, tools)
+        kept = self.store.get(key)
+        if kept is None:
+            scores: Any = checked(self.scorer(task, tools), tools).tolist()
+            kept = self.store.setdefault(key, json.dumps(scores))
+        found: list[float] = checked(json.loads(kept), tools, "The store").tolist()
+        return found
+
+
+def _key(task: str, tools: Sequence[Tool]) -> str:
+    asked = [task, [(tool.name, tool.description) for tool in tools]]
+    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()

@@ -1,0 +1,164 @@
+"""Whether gating pays, before anything is deployed: what one conversation costs, by mode of the gate.
+
+Every model call of a conversation carries the tools first and then all that was said. A provider caches what is the
+same as in the call before, so a list that changes is paid for with the whole prompt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from math import ceil, inf
+from typing import Any, NamedTuple
+
+from camdf.errors import UsageError
+from camdf.gate.door import DOOR
+from camdf.prices import Prices
+from camdf.tools import Tool, view
+
+PAYS = 0.98
+"""Below this part of what it costs without a gate, a mode pays in dollars; the rest is noise of the estimate."""
+
+BOUNDS = {
+    "turns": (1, inf, "at least 1"),
+    "requests": (1, inf, "at least 1"),
+    "spoken": (0, inf, "not negative"),
+    "system": (0, inf, "not negative"),
+}
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """What a conversation looks like, on average.
+
+    `requests` are the model calls of a turn: one that calls a tool, one that answers. Each adds `spoken` tokens to the
+    prompt. `opened` conversations begin with a turn that says nothing, such as a greeting, and have every tool in it.
+    Otherwise a `share` of the tools is loaded at first. Where the others are behind a door, the agent searches in
+    `searches` of the turns; where there is none, `widened` of the later turns add tools to the list. The defaults of
+    the last four are near what was measured on everyday conversations (docs/conversations.md).
+    """
+
+    turns: int = 6
+    requests: int = 2
+    spoken: int = 150
+    system: int = 500
+    opened: float = 0.3
+    share: float = 0.375
+    searches: float = 0.3
+    widened: float = 0.8
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            least, most, bounds = BOUNDS.get(field.name, (0, 1, "from 0 to 1"))
+            if not least <= value <= most:
+                raise UsageError(f"The {field.name!r} of a conversation must be {bounds}. Got {value!r} instead.")
+
+
+class Cost(NamedTuple):
+    """What one conversation costs in one mode."""
+
+    mode: str
+    loaded: int
+    """Tools on the list at first."""
+
+    dollars: float
+    tokens: float
+    """Input tokens of all its model calls, cached or not."""
+
+    note: str
+
+
+def worth(tools: Iterable[Any], prices: Prices, conversation: Conversation) -> list[Cost]:
+    """The modes side by side, no gate first. Tools may be OpenAI, Anthropic or MCP definitions, or any framework's."""
+    listed = [tool for tool in map(view, tools) if not tool.foreign]
+    if not listed:
+        raise UsageError("There is no tool with a name and a description in that list.")
+    every, calls = _tokens(listed, prices), conversation.turns * conversation.requests
+    said = [conversation.system + conversation.spoken, *[conversation.spoken] * (calls - 1)]
+    loaded = ceil(conversation.share * len(listed) - 1e-9)
+    mean = every / len(listed)
+    # A search is one more model call, and the three best definitions stay in what was said.
+    found = min(3, len(listed)) * mean
+    searched = _searched(said, conversation, found + conversation.spoken)
+    door = loaded * mean + _tokens(DOOR, prices)
+    growing = _growing(loaded, len(listed), conversation, mean)
+
+    def cost(mode: str, count: int, lists: Sequence[float], spoken: Sequence[float], note: str) -> Cost:
+        """The mean of a conversation whose first turn decides, and of one whose first turn has every tool."""
+        first = conversation.requests
+        decided, opened = (_bill(prices, each, spoken) for each in (lists, [*[every] * first, *lists[first:]]))
+        dollars, tokens = (
+            b * conversation.opened + a * (1 - conversation.opened) for a, b in zip(decided, opened, strict=True)
+        )
+        return Cost(mode, count, dollars, tokens, note)
+
+    return [
+        cost("no gate", len(listed), [every] * calls, said, "every tool in every call"),
+        cost("drop, with a door", loaded, [door] * len(searched), searched, "what is cut is a search away"),
+        cost("defer", loaded, [loaded * mean] * len(searched), searched, "the provider's search is the door"),
+        cost("allow", len(listed), [every] * calls, said, "the list stands, the choice is narrowed"),
+        cost("drop, no door", loaded, growing, said, "what is cut is out of reach until a turn adds it"),
+    ]
+
+
+def sentence(costs: Sequence[Cost]) -> str:
+    """What to make of them: whether a mode pays in dollars, in tokens, or only in focus and in what is exposed."""
+    without, *modes = costs
+    cheap, small = (min(modes, key=lambda cost: cost.dollars), min(modes, key=lambda cost: cost.tokens))
+    if cheap.dollars <= PAYS * without.dollars:
+        return (
+            f"Gating pays here in dollars: '{cheap.mode}' costs ${cheap.dollars:.4f} a conversation instead of "
+            f"${without.dollars:.4f} ({cheap.dollars / without.dollars:.2f} of no gate), with {cheap.loaded} of "
+            f"{without.loaded} tools loaded."
+        )
+    if small.tokens <= PAYS * without.tokens:
+        return (
+            f"Gating pays here in tokens, not in dollars: '{small.mode}' sends {small.tokens / without.tokens:.2f} of "
+            f"them at {small.dollars / without.dollars:.2f} of the price. 'allow' narrows the choice at no cost."
+        )
+    return (
+        "Gating pays here neither in dollars nor in tokens. 'allow' narrows the choice, and what is exposed, for free."
+    )
+
+
+def _tokens(tools: Sequence[Tool], prices: Prices) -> float:
+    return float(sum(map(prices.count, tools)))
+
+
+def _searched(said: Sequence[int], conversation: Conversation, found: float) -> list[float]:
+    """What each model call adds where some turns search: those searches, spread evenly, are calls of their own."""
+    result: list[float] = []
+    due = 0.0
+    for place, tokens in enumerate(said):
+        result.append(tokens)
+        if place % conversation.requests == 0:
+            due += conversation.searches
+        if due >= 1 - 1e-9:
+            result.append(found)
+            due -= 1
+    return result
+
+
+def _growing(loaded: int, listed: int, conversation: Conversation, mean: float) -> list[float]:
+    """Tokens of the list at each call where later turns add tools: each a quarter of what was loaded at first."""
+    tokens, due, now = [], 0.0, float(loaded)
+    for turn in range(conversation.turns):
+        due += conversation.widened if turn else 0.0
+        if due >= 1 - 1e-9 and now < listed:
+            now, due = min(listed, now + loaded / 4), due - 1
+        tokens += [now * mean] * conversation.requests
+    return tokens
+
+
+def _bill(prices: Prices, lists: Sequence[float], said: Sequence[float]) -> tuple[float, float]:
+    """Dollars and tokens: every call reads the list and all that was said; the cache has the call before."""
+    dollars = tokens = spoken = held = 0.0
+    before = -1.0
+    for tools, new in zip(lists, said, strict=True):
+        spoken += new
+        prompt, again = tools + spoken, held if tools == before else 0.0
+        dollars += prices.of_request(prompt - again, again)
+        tokens += prompt
+        before, held = tools, prompt
+    return dollars, tokens

@@ -1,0 +1,252 @@
+"""Thirty everyday conversations, played to whoever serves them, and what must hold of every request.
+
+`Played` is the model of one conversation on loopback: it calls what the script calls, through the door where a tool is
+not on the list that it was sent. A test of an adapter sends the user's turns in its framework's own way:
+
+    with Played(conversation) as model:
+        for turn in conversation.turns:
+            model.begin(turn)
+            ...  # send turn.content with the history so far, to model.url
+    found = model.served
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from scripted import Call, ScriptedModel, Step
+
+DATA = Path(__file__).parent / "data" / "everyday"
+FIND, CALL = "find_tool", "call_tool"
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One turn of the user, and what the assistant then does."""
+
+    number: int
+    content: Any
+    """Text, or parts as OpenAI's chat messages have them."""
+
+    signal: bool
+    needed: frozenset[str]
+    """Names on the wire."""
+
+    tool_choice: str | None
+    steps: tuple[Step, ...]
+    results: tuple[str, ...]
+    """One for every call of the steps, in order."""
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """One conversation over one list of tools."""
+
+    name: str
+    language: str
+    system: str
+    traits: frozenset[str]
+    tools: tuple[dict[str, Any], ...]
+    """OpenAI functions; a name that stands on two servers is written `server__name`."""
+
+    turns: tuple[Turn, ...]
+    summary_after: int | None
+    """After this turn, all so far is replaced by one system message."""
+
+    summary: str
+
+    def before(self, number: int) -> list[dict[str, Any]]:
+        """The history before a turn as chat messages, each call by its own name: for those who keep it themselves."""
+        begins = 0 if self.summary_after is None or number <= self.summary_after else self.summary_after + 1
+        messages: list[dict[str, Any]] = [{"role": "system", "content": self.system}]
+        if begins:
+            messages.append({"role": "system", "content": self.summary})
+        for turn in self.turns[begins:number]:
+            messages += played(turn)
+        return messages
+
+
+def played(turn: Turn) -> list[dict[str, Any]]:
+    """A whole turn as chat messages: what the user said, the assistant did and the tools answered."""
+    messages: list[dict[str, Any]] = [{"role": "user", "content": turn.content}]
+    results = iter(turn.results)
+    for place, step in enumerate(turn.steps):
+        if isinstance(step, str):
+            messages.append({"role": "assistant", "content": step})
+            continue
+        calls = [
+            (f"call_{turn.number}_{place}_{index}", call)
+            for index, call in enumerate((step,) if isinstance(step, Call) else step)
+        ]
+        made = [
+            {"id": key, "type": "function", "function": {"name": call.name, "arguments": json.dumps(call.arguments)}}
+            for key, call in calls
+        ]
+        messages.append({"role": "assistant", "content": None, "tool_calls": made})
+        messages += [{"role": "tool", "tool_call_id": key, "content": next(results)} for key, _ in calls]
+    return messages
+
+
+class Served(NamedTuple):
+    """One request that reached the model."""
+
+    turn: Turn
+    tools: tuple[str, ...]
+    """Names of the tools that are loaded, in order, without the door's."""
+
+    deferred: frozenset[str]
+    """Names that the provider's own search reaches."""
+
+    door: bool
+    bytes: str
+    """The list of tools as it came."""
+
+
+@dataclass
+class Played(ScriptedModel):
+    """The model of one conversation."""
+
+    conversation: Conversation
+    served: list[Served] = field(default_factory=list)
+    out_of_reach: list[tuple[int, str]] = field(default_factory=list)
+    """Turn and tool, where the script calls one that is neither on the list nor behind a door."""
+
+    def __post_init__(self) -> None:
+        super().__init__()
+        self._results: dict[str, list[str]] = {}
+
+    def begin(self, turn: Turn) -> None:
+        """The user's turn that is sent next."""
+        self.turn = turn
+        self._left: list[Step] = list(turn.steps)
+        results = iter(turn.results)
+        for step in turn.steps:
+            for call in () if isinstance(step, str) else (step,) if isinstance(step, Call) else step:
+                self._results.setdefault(call.name, []).append(next(results))
+
+    def result(self, name: str) -> str:
+        """What a tool answers when it is run."""
+        waiting = self._results.get(name)
+        return waiting.pop(0) if waiting else "ok"
+
+    def answer(self, body: dict[str, Any]) -> Step:
+        with self._lock:
+            self.requests.append(body)
+            sent = body.get("tools") or []
+            names = [(tool.get("function", tool).get("name") or tool.get("type", ""), tool) for tool in sent]
+            loaded = tuple(name for name, tool in names if not tool.get("defer_loading") and name not in (FIND, CALL))
+            deferred = frozenset(name for name, tool in names if tool.get("defer_loading"))
+            door = CALL in dict(names)
+            self.served.append(Served(self.turn, loaded, deferred, door, json.dumps(sent, sort_keys=True)))
+            return self._next({*loaded, *deferred}, door)
+
+    def _next(self, known: set[str], door: bool) -> Step:
+        while self._left:
+            step = self._left.pop(0)
+            if isinstance(step, str):
+                return step
+            calls = (step,) if isinstance(step, Call) else step
+            if all(call.name in known or call.name in (FIND, CALL) for call in calls):
+                return step
+            if door:
+                hidden = [call for call in calls if call.name not in known]
+                direct = [call for call in calls if call.name in known]
+                called = tuple(Call(CALL, {"name": call.name, "arguments": call.arguments}) for call in hidden)
+                self._left.insert(0, (*direct, *called))
+                return tuple(Call(FIND, {"query": call.name.replace("_", " ")}) for call in hidden)
+            self.out_of_reach += [(self.turn.number, call.name) for call in calls if call.name not in known]
+            reached = tuple(call for call in calls if call.name in known)
+            if reached:
+                return reached
+        return "done"
+
+
+def broken_promises(served: Sequence[Served]) -> list[str]:
+    """What must hold of every conversation, whoever serves it, and does not."""
+    found = []
+    for before, after in pairwise(served):
+        if not after.tools:
+            found.append(f"turn {after.turn.number} has no tools")
+        if len(before.tools) > len(after.tools) and decided(before, served):
+            found.append(f"turn {after.turn.number} has fewer tools than turn {before.turn.number}")
+    return found
+
+
+def decided(one: Served, served: Sequence[Served]) -> bool:
+    """Whether a list was cut: the longest list of a conversation is the open one."""
+    return len(one.tools) < max(len(each.tools) for each in served)
+
+
+def tally(served: Sequence[Served]) -> Counter[str]:
+    """Counts over the first requests of the turns with signal: how many, needed tools loaded at once, tools loaded."""
+    counts: Counter[str] = Counter()
+    seen: set[int] = set()
+    for each in served:
+        if each.turn.number in seen or not each.turn.signal:
+            continue
+        seen.add(each.turn.number)
+        counts["turns"] += 1
+        counts["loaded at once"] += each.turn.needed <= set(each.tools)
+        counts["loaded"] += len(each.tools)
+    return counts
+
+
+@cache
+def catalogue(size: str) -> tuple[tuple[dict[str, Any], ...], dict[str, str]]:
+    """The tools as OpenAI functions with names of their own, and these names by `server/name`."""
+    entries = json.loads((DATA / f"catalogue-{size}.json").read_text())
+    shared = Counter(entry["tool"]["function"]["name"] for entry in entries)
+    tools, names = [], {}
+    for entry in entries:
+        function, server = entry["tool"]["function"], entry["server"]
+        name = function["name"] if shared[function["name"]] == 1 else f"{server}__{function['name']}"
+        names[f"{server}/{function['name']}"] = name
+        tools.append({**entry["tool"], "function": {**function, "name": name}})
+    return tuple(tools), names
+
+
+@cache
+def conversations() -> tuple[Conversation, ...]:
+    """All thirty."""
+    return tuple(map(_conversation, _lines("conversations-dev.jsonl")))
+
+
+def _lines(name: str) -> Iterator[dict[str, Any]]:
+    with (DATA / name).open() as lines:
+        yield from map(json.loads, lines)
+
+
+def _conversation(entry: dict[str, Any]) -> Conversation:
+    tools, names = catalogue(entry["catalogue"])
+    turns = []
+    for number, turn in enumerate(entry["turns"]):
+        steps: list[Step] = []
+        results: list[str] = []
+        for step in turn["steps"]:
+            if "assistant" in step:
+                steps.append(step["assistant"])
+            if step.get("calls"):
+                steps.append(tuple(Call(names[call["tool"]], call["arguments"]) for call in step["calls"]))
+                results += [str(result) for result in step["results"]]
+        choice = turn.get("tool_choice")
+        needed = frozenset(names[each] for each in turn["needed"])
+        content = turn.get("parts") or turn["user"]
+        forced = names[choice] if choice else None
+        turns.append(Turn(number, content, turn["signal"], needed, forced, tuple(steps), tuple(results)))
+    return Conversation(
+        entry["id"],
+        entry["lang"],
+        entry["system"],
+        frozenset(entry["traits"]),
+        tools,
+        tuple(turns),
+        entry.get("summary_after"),
+        entry.get("summary", ""),
+    )

@@ -1,0 +1,68 @@
+"""docs/conversations.md shows what is stored, and what the command prints."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from camdf.cli import main
+from camdf.prices import Prices
+from camdf.worth import Conversation, worth
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "conversations.md").read_text(encoding="utf-8")
+
+
+def benchmark(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, name, module)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", ["conversations", "cache"])
+def test_the_page_has_the_stored_table(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = json.loads((ROOT / "results" / f"{name}.json").read_text())
+    assert benchmark(name, monkeypatch).table(stored) in PAGE
+
+
+def test_the_figures_in_the_text_are_the_stored_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = json.loads((ROOT / "results" / "conversations.json").read_text())
+    found = {(row["ranking"], row["policy"], row["door"]): row for row in rows}
+    door, without = (
+        found["MiniLM", "the best 37.5% of the list", True],
+        found["MiniLM", "the best 50.0% of the list", False],
+    )
+    assert door["needed tools loaded"] / door["turns"] >= 0.70
+    assert door["mean share"] <= 0.40
+    assert without["needed tools loaded"] / without["turns"] >= 0.95
+    assert f"{without['mean share']:.0%} on average" in PAGE
+    cache = json.loads((ROOT / "results" / "cache.json").read_text())
+    recommended = {row["tools"]: [] for row in cache}  # type: dict[int, list[float]]
+    for row in cache:
+        recommended[row["tools"]] += [row["drop, with a door"], row["defer"]]
+    assert max(max(ratios) for tools, ratios in recommended.items() if tools >= 40) < 1
+    assert max(max(ratios) for tools, ratios in recommended.items() if tools >= 100) <= 0.80
+
+
+def test_the_estimate_is_near_what_was_measured() -> None:
+    tools = [entry["tool"] for entry in json.loads((ROOT / "tests/data/everyday/catalogue-40.json").read_text())]
+    for row in json.loads((ROOT / "results" / "cache.json").read_text()):
+        if row["tools"] == 40:
+            read, write = {"0.1": (0.1, 1.25), "0.25": (0.25, 1.0)}[row["cached"]]
+            costs = worth(tools, Prices(uncached=3 * write, cached=3 * read), Conversation(turns=row["turns"]))
+            assert costs[1].dollars / costs[0].dollars == pytest.approx(row["drop, with a door"], abs=0.07)
+
+
+def test_the_command_prints_what_the_page_shows(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["worth", str(ROOT / "tests/data/everyday/catalogue-40.json"), "--turns", "6"]) == 0
+    assert f"--turns 6\n{capsys.readouterr().out}```" in PAGE

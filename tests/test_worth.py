@@ -1,0 +1,102 @@
+"""`camdf worth`: what a conversation costs by mode, before anything is deployed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from camdf.cli import main
+from camdf.errors import UsageError
+from camdf.prices import Prices
+from camdf.tools import Tool
+from camdf.worth import Conversation, sentence, worth
+
+TOOLS = [Tool(f"tool_{place}", "Does one of many useful things for a customer. " * 3) for place in range(40)]
+DATA = Path(__file__).parent / "data" / "everyday"
+SHAPES = st.builds(
+    Conversation,
+    turns=st.integers(1, 12),
+    requests=st.integers(1, 4),
+    spoken=st.integers(0, 500),
+    system=st.integers(0, 5000),
+    share=st.floats(0.01, 1),
+    searches=st.floats(0, 1),
+    widened=st.floats(0, 1),
+)
+
+
+def dollars(shape: Conversation, prices: Prices | None = None, count: int = 40) -> dict[str, float]:
+    return {cost.mode: cost.dollars for cost in worth(TOOLS[:count], prices or Prices(), shape)}
+
+
+@given(SHAPES)
+@settings(max_examples=200, deadline=None)
+def test_allow_costs_what_no_gate_costs_and_every_mode_costs_something(shape: Conversation) -> None:
+    found = dollars(shape)
+    assert found["allow"] == found["no gate"]
+    assert min(found.values()) > 0
+
+
+@given(SHAPES)
+@settings(max_examples=200, deadline=None)
+def test_without_a_cache_a_call_is_paid_token_by_token(shape: Conversation) -> None:
+    prices = Prices(cache=False)
+    for cost in worth(TOOLS, prices, shape):
+        assert cost.dollars == pytest.approx(cost.tokens * prices.uncached / 1e6)
+
+
+@given(SHAPES)
+@settings(max_examples=200, deadline=None)
+def test_a_list_that_never_changes_is_never_dearer_for_having_fewer_tools(shape: Conversation) -> None:
+    fewer, more = dollars(shape, count=10), dollars(shape, count=40)
+    assert fewer["no gate"] < more["no gate"]
+    assert fewer["defer"] <= more["defer"]
+
+
+def test_one_call_is_all_that_there_is_to_pay() -> None:
+    shape, prices = Conversation(turns=1, requests=1, spoken=100, system=400, searches=0), Prices(uncached=2.0)
+    tokens = sum(map(prices.count, TOOLS)) + 500
+    assert dollars(shape, prices)["no gate"] == pytest.approx(tokens * 2.0 / 1e6)
+
+
+def test_the_sentence_says_in_what_gating_pays() -> None:
+    prices = Prices()
+    assert sentence(worth(TOOLS, prices, Conversation())).startswith("Gating pays here in dollars: 'defer' costs $0.0")
+    few = Conversation(searches=1.0, turns=12)
+    assert "in tokens, not in dollars" in sentence(worth(TOOLS[:12], prices, few))
+    neither = Conversation(searches=1.0, turns=12, share=1.0)
+    assert "neither in dollars nor in tokens" in sentence(worth(TOOLS[:6], prices, neither))
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ({"turns": 0}, "'turns' of a conversation must be at least 1. Got 0"),
+        ({"share": 1.5}, "'share' of a conversation must be from 0 to 1. Got 1.5"),
+        ({"spoken": -1}, "'spoken' of a conversation must be not negative. Got -1"),
+        ({"searches": float("nan")}, "'searches' of a conversation must be from 0 to 1. Got nan"),
+    ],
+)
+def test_a_conversation_that_cannot_be_is_refused(setting: dict[str, float], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        Conversation(**setting)  # type: ignore[arg-type]
+
+
+def test_the_command_reads_any_list_of_tools_and_ends_in_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["worth", str(DATA / "catalogue-40.json"), "--turns", "6"]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0] == "40 tools; a conversation of 6 turns and 12 model calls:"
+    assert printed[-1].startswith("Gating pays here in dollars: 'defer' costs $")
+    listed = tmp_path / "tools.json"
+    listed.write_text(json.dumps({"tools": [{"name": "a", "description": "b", "inputSchema": {}}]}))
+    assert main(["worth", str(listed)]) == 0
+    for text, said in (("nothing", "is not JSON"), ("{}", "no list of tools"), ("[]", "no tool with a name")):
+        listed.write_text(text)
+        assert main(["worth", str(listed)]) == 2
+        assert said in capsys.readouterr().err
