@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
+from runpy import run_path
 
 import numpy as np
 import pytest
@@ -28,6 +31,11 @@ from camdf.core.payoff import partial
 from camdf.core.rankings import Floats, joined
 from camdf.core.sets import sufficiency_by_cut, value_order, worth_by_cut
 from camdf.errors import ArtifactError
+from camdf.evaluation.replay import Outcomes
+from camdf.lab.beyond import recourse as study
+from camdf.lab.beyond.recourse_page import margin, section
+from camdf.lab.jobs import run_jobs
+from camdf.lab.stored import stored
 from camdf.policies.artifact import digest, from_json, to_json
 from camdf.policies.base import FittedPolicy
 from camdf.policies.pressure import leaving_pressures, pressure_for_budget, pressure_for_sufficiency
@@ -234,6 +242,22 @@ def test_more_recourse_never_lowers_the_worth_of_a_set_nor_of_the_best_one(rng: 
     np.testing.assert_allclose(each[-1], np.ones((len(p), len(sets))), rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize(("slope", "beaten"), [(1.0, False), (3.0, True)])
+def test_the_best_cut_is_the_best_set_unless_sets_are_calibrated_far_from_independence(
+    rng: np.random.Generator, slope: float, beaten: bool
+) -> None:
+    p, costs = small_worlds(rng, 5, n=400)
+    rankings, sets, policy = ranked(p, costs), subsets(5), knowing(model(calibration=(0.0, slope)))
+    enough, worth = sufficiency_of_each(p), worth_of_each(p, 0.5)
+    calibrated = policy.model_.calibrated(enough)
+    value = calibrated + (1 - calibrated) * np.maximum(worth - enough, 0) / np.maximum(1 - enough, 1e-9)
+    paid = value - 0.1 * (costs @ sets.T)
+    chosen = acquired_by(policy, rankings, Payoff(0.1, "exact", 0.5)) @ (1 << np.arange(5))
+    short = paid.max(axis=1) - paid[np.arange(len(p)), chosen]
+    assert (short > 1e-6).any() == beaten
+    assert (short > 0.01).mean() < 0.1
+
+
 def test_under_the_partial_payoff_more_recourse_never_loads_more(rng: np.random.Generator) -> None:
     p, costs = small_worlds(rng, 7, n=300)
     policy, rankings = knowing(model()), ranked(p, costs)
@@ -423,3 +447,56 @@ def test_a_search_that_makes_no_sense_is_refused(name: str, wrong: float, requir
     good = {"task_worth": 0.4, "found": 0.9, **SEARCH}
     with pytest.raises(UsageError, match=f"'{name}' of Prices must be {requirement}"):
         Prices().recourse(**{**good, name: wrong})
+
+
+def test_the_page_shows_how_often_the_first_search_finds_the_tool() -> None:
+    root = Path(__file__).parents[1]
+    table = run_path(str(root / "benchmarks" / "first_search.py"))["table"]
+    assert table() in (root / "docs" / "recourse.md").read_text(encoding="utf-8")
+
+
+# The study.
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_the_most_used_tools_are_those_that_most_tasks_required() -> None:
+    needs = [["a"], ["b", "c"], ["c", "b"], ["c"], ["elsewhere"], ["elsewhere"], ["elsewhere"], ["elsewhere"]]
+    scores = {"a": 0.5, "b": 0.4, "c": 0.3, "d": 0.2}
+    known = LoggedTasks.from_records([{"scores": scores, "required": required} for required in needs])
+    assert study.most_used(known, 2) == {"b", "c"}
+    assert study.most_used(known, 9) == set(scores)
+
+
+def test_without_recourse_being_told_changes_nothing_and_partial_needs_only_the_pressure() -> None:
+    rows = stored(ROOT / "results", "recourse")
+    for row in rows:
+        if row["recourse"] == 0:
+            assert row[study.TOLD] == row[study.IGNORING] == row[study.BY_PRESSURE]
+        if row["value"] == "partial":
+            assert row[study.TOLD] == pytest.approx(row[study.BY_PRESSURE], abs=1e-3)
+    assert {row["recourse"] for row in rows} == set(study.RECOURSES)
+    assert len({(row["domain"], row["scorer"]) for row in rows}) == sum(len(d.scorers) for d in datasets.DOMAINS)
+
+
+def test_a_sample_of_the_study_is_what_is_stored_and_another_figure_is_noticed() -> None:
+    rows = stored(ROOT / "results", "recourse")
+    replayed: list[study.Doors] = []
+
+    def run(jobs: Sequence[study.Doors]) -> dict[study.Doors, Outcomes]:
+        replayed.extend(jobs[:1])
+        return run_jobs(jobs[:1], workers=1)
+
+    assert study.recheck(rows, 0, run) == []  # type: ignore[arg-type]
+    (job,) = replayed
+    changed = [{**row, study.TOLD: row[study.TOLD] + (row["domain"] == job.domain)} for row in rows]
+    assert len(study.recheck(changed, 0, run)) == len(job.cells)  # type: ignore[arg-type]
+
+
+def test_a_margin_is_in_misses_and_every_loss_is_counted() -> None:
+    rows = stored(ROOT / "results", "recourse")
+    row = next(row for row in rows if row["recourse"] == 0.8)
+    assert margin(row, study.IGNORING) == pytest.approx((row[study.TOLD] - row[study.IGNORING]) / 0.2)
+    shown = [row for row in rows if row["value"] == "exact" and row["recourse"] > 0]
+    below = sum(row[f"high: {other}"] < 0 for row in shown for other in (study.IGNORING, study.BY_PRESSURE))
+    assert f"in {below} comparisons of {2 * len(shown)}" in "\n".join(section(rows))
