@@ -29,7 +29,8 @@ SAMPLED_TASKS = 10_000_000
 
 HEAD = """# On Spark
 
-The largest users keep their traces in tables that Spark reads already. There the same two commands run, with the same
+The largest users keep their traces in tables that Spark reads already. There the same two commands make
+[logged tasks](glossary.md#logged-task) of traces and a [policy](glossary.md#policy) of logged tasks, with the same
 arguments and one more:
 
 ```sh

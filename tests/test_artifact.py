@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 import camdf
-from camdf import CAMDF, Decisions, FixedK, GapRegression, LoggedTasks, Payoff, Policy, Rankings
+from camdf import CAMDF, Decisions, FixedK, LoggedTasks, Payoff, Policy, Rankings
 from camdf.core.costs import RETAIL_BASE_COSTS
 from camdf.core.features import FULL
 from camdf.errors import ArtifactError, NotFittedError
@@ -30,7 +30,10 @@ from camdf.models.tuning import LARGEST
 from camdf.policies import artifact, fields
 from camdf.policies.artifact import LARGEST_FILE, SCHEMA, digest, from_json, load, save, to_json
 from camdf.policies.base import FittedPolicy
+from camdf.policies.camdf import GapRegression
+from camdf.policies.predict import ResidualCorrected
 from camdf.policies.registry import LIBRARY
+from camdf.policies.rules import ScoreMass
 from camdf.policies.training import Training
 
 Document: TypeAlias = dict[str, Any]
@@ -504,7 +507,7 @@ def test_no_number_that_is_read_makes_a_decision_overflow(kind: type[Policy], si
     if document["payoff"] is not None:
         document["payoff"]["cost_pressure"] = abs(size)
     fixed_threshold = issubclass(kind, CAMDF) and document["policy"]["threshold"] is not None
-    if (fixed_threshold or kind in {camdf.ScoreMass, camdf.ExpectedPayoffBySet}) and abs(size) > 1:
+    if (fixed_threshold or kind in {ScoreMass, camdf.ExpectedPayoffBySet}) and abs(size) > 1:
         assert "must lie" in refusal(sealed(document))
         if not fixed_threshold:
             return
@@ -516,7 +519,7 @@ def test_no_number_that_is_read_makes_a_decision_overflow(kind: type[Policy], si
 
 @pytest.mark.parametrize("model", ["model_", "residual_"])
 def test_a_model_without_columns_is_refused_or_decides(model: str) -> None:
-    document = document_of(fitted(camdf.ResidualCorrected))
+    document = document_of(fitted(ResidualCorrected))
     document["policy"][model].update(columns=[], coefficients=[])
     if model == "model_":
         document["policy"]["columns"] = []

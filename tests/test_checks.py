@@ -14,6 +14,7 @@ from camdf.checks import CHECKS, check_policy
 from camdf.core.features import COST_AUGMENTED, COST_FREE, SCORE_AGGREGATES
 from camdf.core.stopping import prefix_oracle
 from camdf.errors import BrokenPromiseError
+from camdf.policies.camdf import GapRegression
 from camdf.policies.fields import whole
 from camdf.policies.registry import LIBRARY
 
@@ -26,7 +27,7 @@ VARIANTS: dict[str, Callable[[], camdf.Policy]] = {
     "lite, cost-augmented": lambda: camdf.CAMDFLite(COST_AUGMENTED, grid=[0.05 * i for i in range(1, 20)]),
     "predict-then-threshold on scores": lambda: camdf.PredictThenThreshold(SCORE_AGGREGATES),
     "predict-then-threshold at 0.5": lambda: camdf.PredictThenThreshold(threshold=0.5),
-    "gap regression, tuned": lambda: camdf.GapRegression(threshold=None),
+    "gap regression, tuned": lambda: GapRegression(threshold=None),
     "score-per-cost on a grid": lambda: camdf.ScorePerCostThreshold([0.05 * i for i in range(1, 31)]),
 }
 

@@ -13,17 +13,31 @@ from camdf import datasets
 from camdf.cli import lab, main
 from camdf.errors import CamdfError
 from camdf.evaluation.assess import SIMPLE_RULES
-from camdf.evaluation.fit import fit
+from camdf.evaluation.fit import Fit, fit
 from camdf.evaluation.replay import ORACLE
 from camdf.policies.artifact import to_json
 from camdf.policies.registry import DEFAULT
 
 
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    path = tmp_path / "logged.jsonl"
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("data") / "logged.jsonl"
     datasets.write_jsonl(datasets.load("airline", "claude", dispersion=1.0), path)
     return path
+
+
+@pytest.fixture(scope="module")
+def fitted(data: Path) -> Path:
+    """What `camdf fit` writes."""
+    output = data.with_name("policy.json")
+    assert main(["fit", str(data), "-o", str(output), "--cost-pressure", "0.12", "--splits", "4"]) == 0
+    return output
+
+
+@pytest.fixture(scope="module")
+def found(data: Path) -> Fit:
+    """The same from Python."""
+    return fit(datasets.read_jsonl(data), camdf.Payoff(0.12), splits=4)
 
 
 def test_fit_writes_a_policy_and_says_in_a_sentence_whether_it_pays(
@@ -73,6 +87,8 @@ def test_evaluate_measures_a_saved_policy_and_warns_of_its_own_training_tasks(
         (["fit", "missing.jsonl", "-o", "x.json", "--cost-pressure", "0.1"], "missing.jsonl"),
         (["evaluate", "{data}", "{data}"], "not a usable policy"),
         (["lab", "run", "nonsense"], "There is no table 'nonsense'"),
+        (["lab", "report", "--results", "{data}"], "no results are stored there. Run: camdf lab run all"),
+        (["lab", "past", "page", "--into", "{data}"], "no results are stored there. Run: camdf lab past frontier"),
     ],
 )
 def test_what_cannot_run_says_why_and_exits_with_2(
@@ -94,12 +110,10 @@ def test_a_policy_that_serves_any_payoff_is_evaluated_at_a_named_one(
 
 
 def test_the_default_policy_is_fitted_once_and_evaluated_at_another_pressure(
-    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    data: Path, fitted: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    output = tmp_path / "policy.json"
-    assert main(["fit", str(data), "-o", str(output), "--cost-pressure", "0.12", "--splits", "4"]) == 0
-    assert camdf.load(output).kind == "expected-payoff-by-set"
-    again = ["evaluate", str(output), str(data), "--cost-pressure", "0.3", "--value", "partial", "--splits", "4"]
+    assert camdf.load(fitted).kind == "expected-payoff-by-set"
+    again = ["evaluate", str(fitted), str(data), "--cost-pressure", "0.3", "--value", "partial", "--splits", "4"]
     assert main(again) == 0
     assert "Payoff: partial value minus 0.3 times cost" in capsys.readouterr().out
 
@@ -124,7 +138,7 @@ def test_calibrate_finds_the_pressure_of_a_promise_or_a_budget_and_refuses_its_o
     for name, part in (("old", logged.take(slice(0, 250))), ("new", logged.take(slice(250, None)))):
         datasets.write_jsonl(part, tmp_path / f"{name}.jsonl")
     old, new, policy = (str(tmp_path / name) for name in ("old.jsonl", "new.jsonl", "policy.json"))
-    assert main(["fit", old, "-o", policy, "--cost-pressure", "0.12", "--splits", "4"]) == 0
+    assert main(["fit", old, "-o", policy, "--cost-pressure", "0.12", "--splits", "1"]) == 0
     capsys.readouterr()
     assert main(["calibrate", policy, new, "--min-sufficiency", "0.9"]) == 0
     promised = float(capsys.readouterr().out.split()[-1])
@@ -221,18 +235,12 @@ def test_a_missing_file_is_told_in_one_line_and_no_more(tmp_path: Path, capsys: 
 # The same from Python.
 
 
-def test_fit_from_python_is_what_the_command_writes(data: Path, tmp_path: Path) -> None:
-    output, payoff = tmp_path / "policy.json", camdf.Payoff(0.12)
-    logged = datasets.read_jsonl(data)
-    assert main(["fit", str(data), "-o", str(output), "--cost-pressure", "0.12", "--splits", "4"]) == 0
-    found = fit(logged, payoff, splits=4)
-    assert to_json(found.policy, found.training) == output.read_text(encoding="utf-8")
+def test_fit_from_python_is_what_the_command_writes(found: Fit, fitted: Path) -> None:
+    assert to_json(found.policy, found.training) == fitted.read_text(encoding="utf-8")
 
 
-def test_what_a_fit_tells_of_its_training_is_true(data: Path) -> None:
-    logged, payoff = datasets.read_jsonl(data), camdf.Payoff(0.12)
-    found = fit(logged, payoff, "by-set", splits=4)
-    told = found.training
+def test_what_a_fit_tells_of_its_training_is_true(data: Path, found: Fit) -> None:
+    logged, told = datasets.read_jsonl(data), found.training
     assert found.assessment.subject == DEFAULT
     assert (told.data_sha256, told.tasks, told.groups) == (logged.digest(), 28, len(set(logged.groups.tolist())))
     assert 0 < told.validation_tasks < 28
@@ -240,3 +248,8 @@ def test_what_a_fit_tells_of_its_training_is_true(data: Path) -> None:
     assert told.validation_payoff.keys() == {DEFAULT, *SIMPLE_RULES, ORACLE}
     for name, payoff_told in told.validation_payoff.items():
         assert payoff_told == found.assessment.outcomes.mean(name)
+
+
+def test_an_earlier_name_of_a_policy_is_fitted_under_its_one_name(data: Path) -> None:
+    found = fit(datasets.read_jsonl(data), camdf.Payoff(0.12), "score-per-cost", splits=2)
+    assert found.assessment.subject == found.policy.kind == "score-per-cost-threshold"

@@ -10,6 +10,7 @@ from camdf import datasets
 from camdf.core.rankings import Bools, Floats
 from camdf.core.stopping import first_stop, hindsight_targets
 from camdf.models.linear import folded, logistic_pipeline, state_matrix
+from camdf.policies.camdf import AggregateOnlyDF
 from camdf.policies.stopping import StoppingPolicy
 
 RANKINGS = [(domain.name, scorer) for domain in datasets.DOMAINS for scorer in domain.scorers]
@@ -25,7 +26,7 @@ def _training_target(
 
 
 @pytest.mark.parametrize(("domain", "scorer"), RANKINGS, ids=["-".join(pair) for pair in RANKINGS])
-@pytest.mark.parametrize("make", [camdf.CAMDF, camdf.CAMDFLite, camdf.AggregateOnlyDF, camdf.PredictThenThreshold])
+@pytest.mark.parametrize("make", [camdf.CAMDF, camdf.CAMDFLite, AggregateOnlyDF, camdf.PredictThenThreshold])
 def test_the_folded_path_decides_as_scikit_learn_on_every_state(
     make: type[StoppingPolicy], domain: str, scorer: str
 ) -> None:

@@ -36,7 +36,7 @@ def test_the_grid_has_every_domain_and_ranking_and_grouped_splits_where_groups_e
 
 def test_a_sweep_pays_what_a_cell_of_the_lab_pays(outcomes: Outcomes) -> None:
     names = ("fixed-k", "score-per-cost-threshold", "expected-payoff-by-set", "cam-df")
-    cell = Cell("airline", "claude", names, "partial", 0.12, 1.0, splits=4).run()
+    cell = Cell("airline", "claude", names, "partial", 0.12, 1.0, splits=TINY.splits).run()
     for name in (*names, ORACLE):
         assert np.allclose(outcomes.values[Regime("partial", 0.12, 1.0).name(name)], cell.values[name])
 

@@ -17,6 +17,7 @@ from camdf.evaluation.curve import (
     LEARNING,
     SIZES,
     THRESHOLD,
+    CurveStep,
     Point,
     ahead_from,
     draw_steps,
@@ -25,7 +26,7 @@ from camdf.evaluation.curve import (
     table,
     verdict,
 )
-from camdf.evaluation.replay import replay
+from camdf.evaluation.replay import Outcomes, replay
 from camdf.lab.beyond import learning
 from camdf.lab.learning_curve import curve_picture
 from camdf.lab.stored import stored
@@ -41,9 +42,18 @@ def logged() -> LoggedTasks:
 
 
 @pytest.fixture(scope="module")
-def points(logged: LoggedTasks) -> list[Point]:
-    steps = draw_steps(logged, 4)
-    return points_of(replay_steps(logged, PAYOFF, steps), steps)
+def steps(logged: LoggedTasks) -> list[CurveStep]:
+    return draw_steps(logged, 4)
+
+
+@pytest.fixture(scope="module")
+def outcomes(logged: LoggedTasks, steps: list[CurveStep]) -> Outcomes:
+    return replay_steps(logged, PAYOFF, steps)
+
+
+@pytest.fixture(scope="module")
+def points(outcomes: Outcomes, steps: list[CurveStep]) -> list[Point]:
+    return points_of(outcomes, steps)
 
 
 def margins(*intervals: tuple[float, float, float]) -> list[Point]:
@@ -74,9 +84,9 @@ def test_no_group_is_both_learned_from_and_tested_and_at_most_one_is_cut() -> No
             assert len(set(taught.tolist()) & set(tasks.groups[left].tolist())) <= 1
 
 
-def test_every_policy_learns_and_tunes_on_all_labels_of_a_step(logged: LoggedTasks) -> None:
-    steps = draw_steps(logged, 4)
-    outcomes = replay_steps(logged, PAYOFF, steps)
+def test_every_policy_learns_and_tunes_on_all_labels_of_a_step(
+    logged: LoggedTasks, steps: list[CurveStep], outcomes: Outcomes
+) -> None:
     learned: dict[str, int] = {}
 
     class Counting(ScorePerCostThreshold):

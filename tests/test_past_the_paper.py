@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from camdf import CAMDF, AggregateOnlyDF, CAMDFLite, ExpectedPayoffByDepth, LoggedTasks, Payoff, Policy, Rankings
+from camdf import CAMDF, CAMDFLite, ExpectedPayoffByDepth, LoggedTasks, Payoff, Policy, Rankings
 from camdf.checks import check_policy, sample_tasks
 from camdf.core.features import FULL
 from camdf.core.rankings import Bools, Floats, Ints, pieces
@@ -28,6 +28,7 @@ from camdf.core.stopping import (
 from camdf.models.linear import LinearModel
 from camdf.policies import by_depth
 from camdf.policies.artifact import from_json, to_json
+from camdf.policies.camdf import AggregateOnlyDF
 from test_theory import CASES, Worlds, random_stops, random_worlds
 from worlds import RECOURSES, random_logged, small_logged, small_payoffs
 

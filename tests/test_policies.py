@@ -18,7 +18,9 @@ from camdf.core.rankings import Bools, Floats
 from camdf.core.stopping import first_stop, hindsight_targets, prefix_oracle
 from camdf.models.linear import LinearModel, logistic_pipeline, state_matrix
 from camdf.models.tuning import LARGEST, between_quantiles
-from camdf.policies.rules import preselect_keywords
+from camdf.policies.camdf import GapRegression
+from camdf.policies.predict import ResidualCorrected
+from camdf.policies.rules import KeywordRule, ScoreMass, preselect_keywords
 
 EXACT, PARTIAL = Payoff(0.12), Payoff(0.12, "partial")
 BOTH = pytest.mark.parametrize("payoff", [EXACT, PARTIAL], ids=["exact", "partial"])
@@ -62,7 +64,7 @@ def test_fixed_k_takes_the_depth_that_pays_most_on_validation(payoff: Payoff) ->
 
 
 @BOTH
-@pytest.mark.parametrize("policy", [camdf.ScoreThreshold, camdf.ScorePerCostThreshold, camdf.KeywordRule])
+@pytest.mark.parametrize("policy", [camdf.ScoreThreshold, camdf.ScorePerCostThreshold, KeywordRule])
 def test_no_training_cut_pays_more_on_validation_than_the_tuned_threshold(
     policy: type[camdf.ScoreThreshold], payoff: Payoff
 ) -> None:
@@ -104,13 +106,13 @@ def test_keyword_rule_adds_what_the_rule_chose_to_what_scores_high() -> None:
     rankings = Rankings.from_scores([{"mail": 0.1, "maps": 0.9}, {"mail": 0.1, "maps": 0.2}])
     marks = preselect_keywords(rankings, ["Write a LETTER", "hello"], {"mail": ["letter", "e-mail"]})
     logged = LoggedTasks(replace(rankings, preselected=marks), marks, marks.sum(axis=1), *2 * [np.array(["1", "2"])])
-    policy = camdf.KeywordRule([0.5]).fit(logged, EXACT)
+    policy = KeywordRule([0.5]).fit(logged, EXACT)
     policy.threshold_ = 0.5
     assert [policy.decide(logged.rankings, EXACT).names(rankings, row) for row in (0, 1)] == [["maps", "mail"], []]
 
 
 def test_keyword_rule_without_preselected_marks_says_how_to_make_them() -> None:
-    policy = camdf.KeywordRule().fit(TRAIN, EXACT)
+    policy = KeywordRule().fit(TRAIN, EXACT)
     with pytest.raises(ValueError, match="preselect_keywords"):
         policy.decide(Rankings.from_scores({"a": 0.5}), EXACT)
 
@@ -162,7 +164,7 @@ def test_largest_gap_cuts_at_the_largest_drop() -> None:
 
 def test_score_mass_takes_the_smallest_prefix_that_holds_its_share() -> None:
     rankings = sample_tasks(5, ragged=True).rankings
-    depth = camdf.ScoreMass(0.8).decide(rankings, EXACT).depth
+    depth = ScoreMass(0.8).decide(rankings, EXACT).depth
     assert depth is not None
     for scores, chosen in zip(_lists(rankings), depth.tolist(), strict=True):
         total = sum(scores)
@@ -185,7 +187,7 @@ def test_score_at_least_keeps_the_named_score() -> None:
 
 
 @BOTH
-@pytest.mark.parametrize("policy", [camdf.CAMDF, camdf.CAMDFLite, camdf.GapRegression, camdf.PredictThenThreshold])
+@pytest.mark.parametrize("policy", [camdf.CAMDF, camdf.CAMDFLite, GapRegression, camdf.PredictThenThreshold])
 def test_no_policy_that_stops_beats_the_prefix_oracle_on_any_task(policy: type[camdf.CAMDF], payoff: Payoff) -> None:
     best = payoff.of(TEST, prefix_oracle(TEST, payoff).acquired)
     fitted = policy().fit(TRAIN, payoff, VALIDATION)
@@ -226,11 +228,11 @@ def test_a_fixed_threshold_is_compared_as_a_logit() -> None:
     assert camdf.CAMDF(threshold=0.8).fit(TRAIN, EXACT).cutoff_ == odds
     assert camdf.PredictThenThreshold(threshold=0.8).fit(TRAIN, EXACT).cutoff_ == odds
     assert camdf.PredictThenThreshold(threshold=0.8).fit(TRAIN, PARTIAL).cutoff_ == 0.8
-    assert camdf.GapRegression().fit(TRAIN, EXACT).cutoff_ == 0.0
+    assert GapRegression().fit(TRAIN, EXACT).cutoff_ == 0.0
 
 
 @BOTH
-@pytest.mark.parametrize("policy", [camdf.CAMDFLite, camdf.PredictThenThreshold, camdf.ResidualCorrected])
+@pytest.mark.parametrize("policy", [camdf.CAMDFLite, camdf.PredictThenThreshold, ResidualCorrected])
 def test_no_fixed_cutoff_pays_more_on_validation_than_the_tuned_one(
     policy: type[camdf.CAMDFLite], payoff: Payoff
 ) -> None:
@@ -340,7 +342,7 @@ def test_fitting_without_scikit_learn_names_the_extra(monkeypatch: pytest.Monkey
 
 
 def test_a_policy_shows_its_settings() -> None:
-    assert repr(camdf.ScoreMass(0.9)) == "ScoreMass(share=0.9)"
+    assert repr(ScoreMass(0.9)) == "ScoreMass(share=0.9)"
     assert "weights='uniform'" in repr(camdf.CAMDF(weights="uniform").fit(TRAIN, EXACT))
     assert "_=" not in repr(camdf.FixedK().fit(TRAIN, EXACT))
 

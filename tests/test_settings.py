@@ -24,7 +24,9 @@ from camdf.checks import sample_tasks
 from camdf.core.features import COST_AUGMENTED, COST_FREE, FULL, LITE
 from camdf.evaluation.assess import Fixed
 from camdf.policies.artifact import load, save, to_json
+from camdf.policies.camdf import AggregateOnlyDF, GapRegression
 from camdf.policies.registry import LIBRARY, POLICIES
+from camdf.policies.rules import KeywordRule, ScoreMass
 from camdf.scorers import BM25, Embeddings, Fusion, Given, Necessity
 from camdf.scorers import embeddings as embeddings_module
 from camdf.tools import Tool
@@ -56,7 +58,7 @@ def settings_of(kind: type[Policy]) -> list[str]:
 
 
 def is_share(kind: type[Policy], name: str) -> bool:
-    return name in OUT_OF_RANGE and "threshold" in settings_of(kind) and kind is not camdf.GapRegression
+    return name in OUT_OF_RANGE and "threshold" in settings_of(kind) and kind is not GapRegression
 
 
 REFUSED = [
@@ -72,16 +74,16 @@ VARIANTS: dict[str, Callable[[], Policy]] = {
     "columns in a list": lambda: camdf.CAMDF(list(LITE), identity=False),
     "a grid in a list": lambda: camdf.CAMDFLite(grid=list(GRID)),
     "a grid in an array": lambda: camdf.CAMDF(threshold=None, grid=np.array(GRID)),  # type: ignore[arg-type]
-    "whole numbers": lambda: camdf.GapRegression(threshold=0, grid=(-1, 0, 1)),
-    "everything set": lambda: camdf.AggregateOnlyDF(
+    "whole numbers": lambda: GapRegression(threshold=0, grid=(-1, 0, 1)),
+    "everything set": lambda: AggregateOnlyDF(
         COST_AUGMENTED, identity=True, cost_blind=True, weights="uniform", target="on-policy", threshold=None, grid=GRID
     ),
     "by depth without identity": lambda: camdf.ExpectedPayoffByDepth(COST_FREE[:5], identity=False),
     "by set without identity": lambda: camdf.ExpectedPayoffBySet(False, trust_labels=True),
     "numbers of numpy": lambda: camdf.TopK(np.int64(3)),  # type: ignore[arg-type]
     "another score": lambda: camdf.ScoreAtLeast(0.3),
-    "another share": lambda: camdf.ScoreMass(np.float64(0.9)),
-    "a keyword rule on a grid": lambda: camdf.KeywordRule(GRID),
+    "another share": lambda: ScoreMass(np.float64(0.9)),
+    "a keyword rule on a grid": lambda: KeywordRule(GRID),
 }
 variants = pytest.mark.parametrize("make", VARIANTS.values(), ids=list(VARIANTS))
 
@@ -126,7 +128,7 @@ def test_a_refusal_says_what_was_given_and_is_a_value_error_too() -> None:
 
 
 def test_a_gap_is_no_probability_so_its_threshold_may_be_any_number() -> None:
-    assert camdf.GapRegression(threshold=-2.5, grid=[-3.0, 4.0]).get_params()["grid"] == (-3.0, 4.0)
+    assert GapRegression(threshold=-2.5, grid=[-3.0, 4.0]).get_params()["grid"] == (-3.0, 4.0)
 
 
 def test_columns_that_see_a_price_are_refused_where_one_fit_serves_every_price() -> None:
@@ -182,7 +184,7 @@ def test_a_policy_is_printed_on_one_line_that_makes_an_equal_one(make: Callable[
     policy = make()
     printed = repr(policy)
     assert "\n" not in printed
-    again = eval(printed, {**{name: getattr(camdf, name) for name in camdf.__all__}, "np": np})
+    again = eval(printed, {**{kind.__name__: kind for kind in LIBRARY}, "np": np})
     assert type(again) is type(policy)
     assert again.get_params() == policy.get_params()
     assert repr(again) == repr(make().fit(sample_tasks(1), PAYOFF)) == printed

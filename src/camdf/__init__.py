@@ -20,19 +20,17 @@ from camdf.policies.artifact import load, save
 from camdf.policies.base import Policy
 from camdf.policies.by_depth import ExpectedPayoffByDepth
 from camdf.policies.by_set import ExpectedPayoffBySet
-from camdf.policies.camdf import CAMDF, AggregateOnlyDF, CAMDFLite, GapRegression
+from camdf.policies.camdf import CAMDF, CAMDFLite
 from camdf.policies.cold_start import cold_start
-from camdf.policies.predict import PredictThenThreshold, ResidualCorrected
+from camdf.policies.predict import PredictThenThreshold
 from camdf.policies.pressure import pressure_for_budget, pressure_for_sufficiency
 from camdf.policies.rules import (
     AcquireAll,
     ConstantSet,
     FixedK,
-    KeywordRule,
     LargestGap,
     PlugIn,
     ScoreAtLeast,
-    ScoreMass,
     ScorePerCostThreshold,
     ScoreThreshold,
     TopK,
@@ -44,7 +42,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AcquireAll",
-    "AggregateOnlyDF",
     "ArtifactError",
     "CAMDF",
     "CAMDFLite",
@@ -55,9 +52,7 @@ __all__ = [
     "ExpectedPayoffByDepth",
     "ExpectedPayoffBySet",
     "FixedK",
-    "GapRegression",
     "Gate",
-    "KeywordRule",
     "LargestGap",
     "LoggedTasks",
     "MissingExtraError",
@@ -68,9 +63,7 @@ __all__ = [
     "PredictThenThreshold",
     "Prices",
     "Rankings",
-    "ResidualCorrected",
     "ScoreAtLeast",
-    "ScoreMass",
     "ScorePerCostThreshold",
     "ScoreThreshold",
     "ScorerError",

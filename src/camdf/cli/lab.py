@@ -58,9 +58,10 @@ def add_commands(commands: Any) -> None:
 def _list(options: argparse.Namespace) -> int:
     from camdf.lab.paper import NOT_REPLICATED, TABLES
 
+    print("Each table by its name, with what it shows and its label in the paper:\n")
     width = max(map(len, TABLES))
     for name, table in TABLES.items():
-        print(f"{name:{width}}  {table.title} ({table.where}; {len(table.cells)} cells)")
+        print(f"{name:{width}}  {table.title} ({table.where})")
     print("\nNot replicated:")
     for what, why in NOT_REPLICATED.items():
         print(f"{what}: {why}")
@@ -105,7 +106,8 @@ def _checked_sample(options: argparse.Namespace) -> list[str]:
     found = cell_disagreements(kept, again)
     for study in STUDIES:
         rows = stored(options.results, study.name)
-        found += study.recheck(rows, options.seed, lambda jobs: _replayed(jobs, options.workers, fresh=True))
+        differ = study.recheck(rows, options.seed, lambda jobs: _replayed(jobs, options.workers, fresh=True))
+        found += [f"{study.name}, {line}" for line in differ]
     domains = len({cell.domain for cell in again})
     print(
         f"{len(again)} cells of {domains} domains and a sample of {len(STUDIES)} studies past the paper measured again"

@@ -129,7 +129,7 @@ def _fitted_on_spark(found: Fit, blocks: Blocks, sampled: int, payoff: Payoff) -
 
     policy = found.policy
     if not (isinstance(policy, CAMDF) and policy.fits_in_passes):
-        print(f"\nFitted on a sample of {sampled:,} tasks: a {policy.kind} policy needs its tasks in one place.")
+        print(f"\nFitted on a sample of {sampled:,} tasks: {policy.kind} needs its tasks in one place.")
         return found
     fitted = fit_on_blocks(policy, blocks, payoff, start=policy.model_)
     print(f"\nFitted on all {len(blocks):,} tasks by Newton's method. The table is of fits on {sampled:,} of them.")
@@ -144,7 +144,7 @@ def _evaluate(options: argparse.Namespace) -> int:
     chosen = options.cost_pressure is not None or options.task_worth is not None
     payoff = _payoff(options) if chosen else getattr(policy, "payoff_", None)
     if payoff is None:
-        raise UsageError(f"A {policy.kind} policy serves any payoff. Name one: --cost-pressure or --task-worth")
+        raise UsageError(f"The policy {policy.kind} serves any payoff. Name one: --cost-pressure or --task-worth")
     with shown("splits") as progress:
         assessment = assess(
             lambda: Fixed(policy), logged, payoff, splits=options.splits, seed=options.seed, progress=progress

@@ -162,9 +162,9 @@ def verdict(points: Sequence[Point]) -> str:
 
 def table(points: Sequence[Point]) -> str:
     """Payoff by number of labels as aligned text, and the rules that learn nothing below."""
-    lines = [f"labels  {'  '.join(f'{name:>14}' for name in LEARNING)}   {DEFAULT} minus {THRESHOLD}"]
+    lines = [f"labels  {'  '.join(f'{name:>6}' for name in LEARNING)}   {DEFAULT} minus {THRESHOLD}"]
     for point in points:
-        means = "  ".join(f"{point.payoff[name].mean:14.3f}" for name in LEARNING)
+        means = "  ".join(f"{point.payoff[name].mean:{max(6, len(name))}.3f}" for name in LEARNING)
         lines.append(f"{point.labels:6.0f}  {means}   {point.margin}")
     fixed = "; ".join(f"{name} {points[-1].payoff[name].mean:.3f}" for name in FIXED)
     return "\n".join([*lines, f"without labels: {fixed}"])

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from camdf.errors import DataError
 
 Row: TypeAlias = Mapping[str, Any]
@@ -19,6 +21,13 @@ AGREEMENT = 1e-6
 """How far a figure measured again may lie from the stored one: processors round differently, and no more."""
 
 
+def agrees(stored: object, measured: object) -> bool:
+    """Whether a value measured again is the stored one: numbers within `AGREEMENT`, NaN with NaN, others if equal."""
+    if isinstance(stored, int | float) and isinstance(measured, int | float):
+        return bool(np.isclose(stored, measured, rtol=0, atol=AGREEMENT, equal_nan=True))
+    return stored == measured
+
+
 def note_digests(folder: Path, digests: Mapping[str, Any]) -> None:
     """Add to the folder's digests, or replace some of them."""
     path = folder / DIGESTS
@@ -26,12 +35,16 @@ def note_digests(folder: Path, digests: Mapping[str, Any]) -> None:
     path.write_text(json.dumps({**known, **digests}, indent=1) + "\n", encoding="utf-8")
 
 
+def there(path: Path, command: str) -> Path:
+    """The path, if such a file is stored; else an error that names the command which makes it."""
+    if not path.is_file():
+        raise DataError(f"{path}: no results are stored there. Run: {command}")
+    return path
+
+
 def check_digest(folder: Path, name: str, digest: str, command: str) -> None:
     """Raise where a stored file is not the one whose digest was noted; `command` makes it anew."""
-    try:
-        expected = json.loads((folder / DIGESTS).read_text(encoding="utf-8"))
-    except OSError:
-        raise DataError(f"{folder}: holds no stored results. Run: {command}") from None
+    expected = json.loads(there(folder / DIGESTS, command).read_text(encoding="utf-8"))
     if digest != expected.get(name):
         raise DataError(f"{folder / name} is not the file that {DIGESTS} names. Run: {command}")
 
@@ -39,23 +52,26 @@ def check_digest(folder: Path, name: str, digest: str, command: str) -> None:
 def store(folder: Path, name: str, rows: Rows) -> Rows:
     """Write the rows with six decimals, note their digest, and return them as they will be read."""
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
+    path = folder / f"{name}.csv"
+    with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows({key: _text(value) for key, value in row.items()} for row in rows)
-    note_digests(folder, {f"{name}.csv": _digest(folder, name)})
+    note_digests(folder, {path.name: _digest(path)})
     return stored(folder, name)
 
 
 def stored(folder: Path, name: str) -> Rows:
     """The rows, once the file is known to be the one whose digest was noted; what looks like a number is one."""
-    check_digest(folder, f"{name}.csv", _digest(folder, name), f"camdf lab past {name}")
-    with (folder / f"{name}.csv").open(newline="", encoding="utf-8") as file:
+    command = f"camdf lab past {name}"
+    path = there(folder / f"{name}.csv", command)
+    check_digest(folder, path.name, _digest(path), command)
+    with path.open(newline="", encoding="utf-8") as file:
         return [{key: _value(text) for key, text in row.items()} for row in csv.DictReader(file)]
 
 
-def _digest(folder: Path, name: str) -> str:
-    return hashlib.sha256((folder / f"{name}.csv").read_bytes()).hexdigest()
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _text(value: object) -> object:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeVar
-
-import numpy as np
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from camdf.evaluation.replay import Outcomes
 from camdf.lab.jobs import Job
-from camdf.lab.stored import AGREEMENT, Rows
+from camdf.lab.stored import Rows, agrees
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
 J = TypeVar("J", bound=Job)
+Pair: TypeAlias = tuple[str, str]
 
 
 class Run(Protocol):
@@ -51,9 +50,9 @@ def differing(before: Rows, now: Rows, place: Sequence[str], figures: Sequence[s
     for row in now:
         where = tuple(row[name] for name in place)
         for name in figures:
-            then, again = (float(each.get(name, "nan")) for each in (known.get(where, {}), row))
-            if not np.isclose(then, again, rtol=0, atol=AGREEMENT, equal_nan=True):
-                found.append(f"{where} {name}: stored {then:.6f}, now {again:.6f}")
+            then, again = known.get(where, {}).get(name, "nothing"), row[name]
+            if not agrees(then, again):
+                found.append(f"{where} {name}: stored {then}, now {again}")
     return found
 
 
@@ -61,14 +60,19 @@ def row_disagreements(before: Rows, now: Rows) -> list[str]:
     """Where all rows measured again differ from the stored ones, in words; both come in the same order."""
     if len(before) != len(now):
         return [f"{len(before)} rows are stored, {len(now)} were measured"]
-    found = []
-    for number, (then, again) in enumerate(zip(before, now, strict=True)):
-        for name, value in then.items():
-            other = again.get(name)
-            if isinstance(value, float) and isinstance(other, int | float):
-                same = bool(np.isclose(value, other, rtol=0, atol=AGREEMENT, equal_nan=True))
-            else:
-                same = bool(value == other)
-            if not same:
-                found.append(f"row {number + 1} {name}: stored {value}, now {other}")
-    return found
+    return [
+        f"row {number} {name}: stored {value}, now {again.get(name)}"
+        for number, (then, again) in enumerate(zip(before, now, strict=True), start=1)
+        for name, value in then.items()
+        if not agrees(value, again.get(name))
+    ]
+
+
+def pairs_of(rows: Rows) -> list[Pair]:
+    """Every domain and ranking that the rows tell of, in their order."""
+    return list(dict.fromkeys((row["domain"], row["scorer"]) for row in rows))
+
+
+def of_pair(rows: Rows, pair: Pair) -> Rows:
+    """The rows of one domain and ranking."""
+    return [row for row in rows if (row["domain"], row["scorer"]) == pair]

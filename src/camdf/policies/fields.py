@@ -1,4 +1,8 @@
-"""What each attribute of a policy may be: checked when it is set, written to JSON, checked when it is read."""
+"""What each attribute of a policy may be: checked when it is set, written to JSON, checked when it is read.
+
+A saved policy may come from anywhere, so every length is bounded and no error quotes the file. Lines of logged tasks
+are another matter: `camdf.datasets.records` reads those, and its errors show the value to mend.
+"""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ import numpy as np
 from camdf import datasets
 from camdf.core.rankings import Bools, Floats
 from camdf.lab.drawing import BLUE, COLUMN, GRAY, VERMILLION, canvas, styled
-from camdf.lab.stored import AGREEMENT, Row, Rows
-from camdf.lab.study import Run, Study
+from camdf.lab.stored import Row, Rows
+from camdf.lab.study import Pair, Run, Study, of_pair, row_disagreements
 from camdf.models.membership import fit_membership
 
 if TYPE_CHECKING:
@@ -59,14 +59,12 @@ def recheck(rows: Rows, seed: int, run: Run) -> list[str]:
     small = [domain for domain in datasets.DOMAINS if domain.tasks <= RECHECKED_TASKS]
     pairs = [(domain.name, scorer) for domain in small for scorer in domain.scorers]
     pair = pairs[np.random.default_rng(seed).integers(len(pairs))]
-    before, now = bins_of(rows)[pair], bins_of(rows_of(*pair))[pair]
-    same = len(before) == len(now) and np.allclose(before, now, rtol=0, atol=AGREEMENT)
-    return [] if same else [f"calibration of {pair}: stored {before}, now {now}"]
+    return [f"{', '.join(pair)}, {line}" for line in row_disagreements(of_pair(rows, pair), rows_of(*pair))]
 
 
-def bins_of(rows: Rows) -> dict[tuple[str, str], list[tuple[int, float, float]]]:
+def bins_of(rows: Rows) -> dict[Pair, list[tuple[int, float, float]]]:
     """(domain, scorer) -> bins."""
-    found: dict[tuple[str, str], list[tuple[int, float, float]]] = {}
+    found: dict[Pair, list[tuple[int, float, float]]] = {}
     for row in rows:
         bins = found.setdefault((row["domain"], row["scorer"]), [])
         bins.append((int(row["candidates"]), row["probability"], row["required"]))

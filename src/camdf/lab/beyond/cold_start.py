@@ -19,8 +19,8 @@ from camdf.core.probability import logit
 from camdf.core.rankings import LoggedTasks
 from camdf.lab.beyond.frontier import Sweep
 from camdf.lab.drawing import BLUE, COLUMN, GRAY, VERMILLION, canvas, styled
-from camdf.lab.stored import AGREEMENT, Row, Rows
-from camdf.lab.study import Run, Study
+from camdf.lab.stored import Row, Rows
+from camdf.lab.study import Run, Study, differing, of_pair, pairs_of
 from camdf.models.linear import scikit_learn
 from camdf.policies.base import Policy
 from camdf.policies.by_set import ExpectedPayoffBySet
@@ -112,13 +112,7 @@ def recheck(rows: Rows, seed: int, run: Run) -> list[str]:
     """One domain, left out again."""
     names = [domain.name for domain in datasets.DOMAINS]
     domain = names[np.random.default_rng(seed).integers(len(names))]
-    before = [row for row in rows if row["domain"] == domain]
-    return [
-        f"cold start in {[old[key] for key in PLACE]}, {name}: stored {old[name]:.6f}, now {new[name]:.6f}"
-        for old, new in zip(before, rows_of(domain), strict=True)
-        for name in (COLD, *CONSTANTS, SIMILAR, INFORMED)
-        if abs(old[name] - new[name]) > AGREEMENT
-    ]
+    return differing(rows, rows_of(domain), PLACE, (COLD, *CONSTANTS, SIMILAR, INFORMED))
 
 
 def margins(rows: Rows, policy: str = COLD) -> Any:
@@ -183,7 +177,7 @@ def _by_pair(rows: Rows) -> list[str]:
         "| --- | --- | --- | --- | --- | --- |",
     ]
     for domain, scorer in pairs_of(rows):
-        part = _of(rows, (domain, scorer))
+        part = of_pair(rows, (domain, scorer))
         found, (won, cells) = margins(part), shares_won(part)
         best, lost = found.min(axis=1), (found <= 0).mean(axis=0)
         worst = list(CONSTANTS)[int(lost.argmax())]
@@ -199,9 +193,7 @@ def _by_price(rows: Rows) -> list[str]:
         part = [row for row in rows if (row["value"], row["cost_pressure"]) == (value, pressure)]
         won, cells = shares_won(part)
         lines.append(f"| {value} | {pressure:g} | {won:.2f} | {cells:.2f} |")
-    best = {
-        pair: margins([r for r in rows if (r["domain"], r["scorer"]) == pair]).min(axis=1) for pair in pairs_of(rows)
-    }
+    best = {pair: margins(of_pair(rows, pair)).min(axis=1) for pair in pairs_of(rows)}
     behind = sorted((pair for pair in best if best[pair].mean() < 0), key=lambda pair: best[pair].mean())
     return [
         *lines,
@@ -213,15 +205,6 @@ def _by_price(rows: Rows) -> list[str]:
         "where one cut, at 0.3 or 0.5, already parts them well. But which constant is best differs from cell to cell,",
         "and the wrong one costs far more: see the mean margins above.\n",
     ]
-
-
-def pairs_of(rows: Rows) -> list[tuple[str, str]]:
-    """Domain and ranking, in the order of the rows."""
-    return list(dict.fromkeys((row["domain"], row["scorer"]) for row in rows))
-
-
-def _of(rows: Rows, pair: tuple[str, str]) -> Rows:
-    return [row for row in rows if (row["domain"], row["scorer"]) == pair]
 
 
 def pictures(rows: Rows) -> dict[str, Picture]:
@@ -236,7 +219,7 @@ def margins_picture(rows: Rows) -> Picture:
     picture, grid = canvas(2 * COLUMN, 0.17 * len(pairs) + 0.9, 1, len(CONSTANTS))
     for axes, (place, name) in zip(np.ravel(grid), enumerate(CONSTANTS), strict=True):
         for line, pair in enumerate(pairs):
-            found = margins(_of(rows, pair))[:, place]
+            found = margins(of_pair(rows, pair))[:, place]
             for part, colour in ((found > 0, BLUE), (found <= 0, VERMILLION)):
                 shown = np.clip(found[part], -0.5, 1.0)
                 axes.plot(shown, np.full(len(shown), line), "o", color=colour, markersize=2, alpha=0.5, mew=0)

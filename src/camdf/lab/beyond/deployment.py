@@ -18,8 +18,8 @@ from camdf.core.groups import numbered
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import LoggedTasks, joined
 from camdf.lab.drawing import BLUE, COLUMN, GRAY, GREEN, VERMILLION, canvas, styled
-from camdf.lab.stored import AGREEMENT, Row, Rows
-from camdf.lab.study import Run, Study
+from camdf.lab.stored import Row, Rows
+from camdf.lab.study import Run, Study, differing
 from camdf.policies.by_set import ExpectedPayoffBySet
 
 if TYPE_CHECKING:
@@ -111,12 +111,8 @@ def measure(run: Run) -> Rows:
 
 def recheck(rows: Rows, seed: int, run: Run) -> list[str]:
     """The first deployment of one way on the smaller domain, again."""
-    domain, scorer = DOMAINS[1]
     way = WAYS[np.random.default_rng(seed).integers(len(WAYS))]
-    before = [row["first"] for row in rows if (row["domain"], row["way"]) == (domain, way.name)]
-    now = payoffs(datasets.load(domain, scorer), way, 0)
-    same = np.allclose(before, now, rtol=0, atol=AGREEMENT)
-    return [] if same else [f"deployment of {domain}, {way.name}: stored {before}, now {now}"]
+    return differing(rows, rows_of(*DOMAINS[1], way, seeds=1), ("domain", "way", "round"), ("first",))
 
 
 def section(rows: Rows) -> list[str]:

@@ -9,7 +9,7 @@ import numpy as np
 from camdf.lab.beyond.frontier import BASELINES, COMPARED, PAPER, measure, recheck, summary
 from camdf.lab.drawing import BLUE, COLUMN, GRAY, VERMILLION, canvas, styled
 from camdf.lab.stored import Rows
-from camdf.lab.study import Study
+from camdf.lab.study import Pair, Study, of_pair, pairs_of
 from camdf.policies.registry import DEFAULT
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def pictures(rows: Rows) -> dict[str, Picture]:
 @styled
 def margins(rows: Rows) -> Picture:
     """Every cell's margin over the best simple rule, by domain and ranking: the paper's policy and the default."""
-    pairs = sorted({(row["domain"], row["scorer"]) for row in rows}, key=lambda pair: _mean(rows, pair, DEFAULT))
+    pairs = sorted(pairs_of(rows), key=lambda pair: _mean(rows, pair, DEFAULT))
     picture, axes = canvas(2 * COLUMN, 0.27 * len(pairs) + 0.9)
     for place, pair in enumerate(pairs):
         for policy, colour, shift in ((PAPER, VERMILLION, -0.17), (DEFAULT, BLUE, 0.17)):
@@ -86,7 +86,7 @@ def _by_pair(rows: Rows) -> list[str]:
         "| domain, ranking | cells | " + " | ".join(shown) + " |",
         "| --- | --- |" + " --- |" * len(shown),
     ]
-    for pair in dict.fromkeys((row["domain"], row["scorer"]) for row in rows):
+    for pair in pairs_of(rows):
         means = [f"{_mean(rows, pair, policy):+.3f}".replace("+nan", "") for policy in shown]
         lines.append(f"| {pair[0]}, {pair[1]} | {len(_margins(rows, pair, DEFAULT))} | {' | '.join(means)} |")
     total = [f"{np.nanmean([row[p] - row[row['baseline']] for row in rows]):+.3f}" for p in shown]
@@ -108,11 +108,11 @@ def _losses(rows: Rows) -> list[str]:
     return [*lines, ""]
 
 
-def _margins(rows: Rows, pair: tuple[str, str], policy: str) -> Any:
-    return np.array([r[policy] - r[r["baseline"]] for r in rows if (r["domain"], r["scorer"]) == pair])
+def _margins(rows: Rows, pair: Pair, policy: str) -> Any:
+    return np.array([row[policy] - row[row["baseline"]] for row in of_pair(rows, pair)])
 
 
-def _mean(rows: Rows, pair: tuple[str, str], policy: str) -> float:
+def _mean(rows: Rows, pair: Pair, policy: str) -> float:
     return float(_margins(rows, pair, policy).mean())
 
 

@@ -11,7 +11,7 @@ from camdf.core.rankings import Floats
 from camdf.lab.drawing import BLUE, COLUMN, GRAY, VERMILLION, canvas, styled
 from camdf.lab.flips import flipped
 from camdf.lab.stored import Row, Rows
-from camdf.lab.study import Run, Study, differing
+from camdf.lab.study import Run, Study, differing, of_pair, pairs_of
 from camdf.models.label_noise import FEWEST_LABELS, estimate_label_noise
 
 if TYPE_CHECKING:
@@ -96,8 +96,8 @@ def section(rows: Rows) -> list[str]:
         "| domain, ranking | labels | " + " | ".join(f"{injected:g} flipped" for injected in INJECTED) + " |",
         "| --- | --- |" + " --- |" * len(INJECTED),
     ]
-    for pair in _pairs(rows):
-        here = [row for row in rows if (row["domain"], row["scorer"]) == pair]
+    for pair in pairs_of(rows):
+        here = of_pair(rows, pair)
         means = " | ".join(f"{_rates(here, injected).mean():.3f}" for injected in INJECTED)
         lines.append(f"| {pair[0]}, {pair[1]} | {here[0]['labels']:,.0f} | {means} |")
     return [*lines, "", "![Estimated against injected label noise](pictures/noise-estimate.png)\n"]
@@ -123,10 +123,6 @@ def estimated_by_injected(rows: Rows) -> Picture:
     axes.set(xticks=INJECTED, xlabel="share of labels flipped", ylabel="estimated share", ylim=(-0.005, None))
     axes.legend(loc="upper left")
     return picture
-
-
-def _pairs(rows: Rows) -> list[tuple[str, str]]:
-    return list(dict.fromkeys((row["domain"], row["scorer"]) for row in rows))
 
 
 def _rates(rows: Rows, injected: float) -> Floats:

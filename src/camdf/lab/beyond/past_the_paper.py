@@ -12,6 +12,7 @@ from camdf.lab.study import Study
 OPENING = """# Where CAM-DF breaks, and what we do about it
 
 Written by `camdf lab past` from the tables in `results/`; a part named NAME is measured by `camdf lab past NAME`.
+Words such as payoff, depth and regime are in the [glossary](glossary.md).
 
 The paper's target compares stopping with the best later prefix *in hindsight*. Where the ranking is ambiguous, the
 expected maximum exceeds the maximum of expectations, so the classifier learns to go on. Ten candidates, one of them

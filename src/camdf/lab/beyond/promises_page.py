@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from camdf import datasets
 from camdf.lab.beyond.promises import CALIBRATION_SHARE, RECALIBRATIONS, Promises, promises
 from camdf.lab.beyond.promises_picture import frontier_picture
-from camdf.lab.stored import AGREEMENT, Row, Rows
-from camdf.lab.study import Run, Study
+from camdf.lab.stored import Row, Rows
+from camdf.lab.study import Run, Study, differing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
@@ -41,12 +39,7 @@ def measure(run: Run) -> Rows:
 
 def recheck(rows: Rows, seed: int, run: Run) -> list[str]:
     """Retail's thousand recalibrations, all of them again."""
-    before = [row for row in rows if (row["domain"], row["scorer"]) == RECHECKED]
-    return [
-        f"promises of {RECHECKED}: stored {then}, now {now}"
-        for then, now in zip(before, rows_of(*RECHECKED), strict=True)
-        if not all(np.isclose(then[name], now[name], rtol=0, atol=AGREEMENT, equal_nan=True) for name in FIGURES)
-    ]
+    return differing(rows, rows_of(*RECHECKED), ("domain", "scorer", "level"), FIGURES)
 
 
 def section(rows: Rows) -> list[str]:

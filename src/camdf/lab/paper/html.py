@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 from camdf.lab.paper.figure import Figure
-from camdf.lab.paper.markup import STARS, interval_text, number_text
+from camdf.lab.paper.markup import LEVELS, STARS, interval_text, number_text
 from camdf.lab.paper.summary import VERDICTS, by_place, departures, largest, sentences, verdict_counts
 from camdf.lab.paper.table import Result, Table
 
@@ -152,8 +152,7 @@ def _class(verdict: str) -> str:
 
 _METHOD = f"""<h2>How to read this</h2>
 <p>At every place the first number is ours and the one below it the paper's. {STARS} Intervals resample tasks in pairs.
-A signed number is a difference in mean payoff; a bare one is a level. A level moves with the scorer and the labels, so
-what is judged there is the margin of the table's leading policy.</p>
+A signed number is a difference in mean payoff; a bare one is a level. {LEVELS}</p>
 <p><b>Replicates</b>: clear with the same sign in both, or clear in neither. <b>Same direction</b>: the same sign, not
 clear in both. <b>Differs</b>: opposite signs, at least one of them clear. A verdict's tooltip gives its reason.</p>
 """

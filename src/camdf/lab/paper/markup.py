@@ -13,6 +13,10 @@ MARKS = {"replicates": "=", "same direction": "~", "differs": "≠", "cannot be 
 """A verdict as one character, where a word has no room."""
 
 STARS = "A star marks a difference whose 95% interval excludes zero."
+LEVELS = (
+    "A level, such as a mean payoff, moves with the scorer and the labels: what is judged there is how far the table's "
+    "leading policy is ahead."
+)
 
 
 def number_text(figure: Figure) -> str:

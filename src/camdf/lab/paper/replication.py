@@ -12,7 +12,7 @@ from camdf.lab.page import picture_line, write_page
 from camdf.lab.paper import NOT_REPLICATED, TABLES
 from camdf.lab.paper.cells import Cell
 from camdf.lab.paper.html import html_page
-from camdf.lab.paper.markup import markdown, markdown_summary
+from camdf.lab.paper.markup import LEVELS, markdown, markdown_summary
 from camdf.lab.paper.pictures import (
     dispersion_picture,
     interval_picture,
@@ -92,11 +92,13 @@ def markdown_page(results: Iterable[Result]) -> str:
     parts = [
         "# What replicates\n",
         "Every table and figure of 'Scores Are Not Decisions', run again on open data with this package, beside the",
-        "paper's own numbers. Written by `camdf lab run all` and `camdf lab report -o docs/replication.md`.\n",
+        "paper's own numbers. Written by `camdf lab run all` and `camdf lab report -o docs/replication.md`;",
+        "words such as payoff, cost pressure and sufficiency are in the [glossary](glossary.md).\n",
         *(f"{sentence}\n" for sentence in sentences(found)),
         "Many entries overlap (several tables read the same replays), and 'no clear difference in either' is weak",
         "evidence, so read the tables rather than the totals. Tables named after another ranker or after grouped",
-        "splits repeat a table of the paper under other conditions.\n",
+        "splits repeat a table of the paper under other conditions.",
+        f"{LEVELS}\n",
         f"{picture_line(OVERVIEW, 'Verdicts by table')}\n",
         markdown_summary(TABLES.values(), found),
         "## Not replicated\n",

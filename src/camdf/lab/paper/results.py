@@ -17,9 +17,11 @@ from camdf.evaluation.replay import MEASURES, Outcomes
 from camdf.lab.paper.cells import Cell
 from camdf.lab.paper.figure import Figure
 from camdf.lab.paper.table import Result, Table, fill
-from camdf.lab.stored import AGREEMENT, check_digest, note_digests
+from camdf.lab.stored import agrees, check_digest, note_digests, there
 
 FIGURES, CELLS = "figures.parquet", "cells.parquet"
+COMMAND = "camdf lab run all"
+"""What measures and stores them."""
 
 SIDES = ("ours", "paper", "margin", "paper_margin")
 """The figures of a result."""
@@ -57,9 +59,9 @@ def store_results(folder: Path, tables: Iterable[Table], outcomes: Mapping[Cell,
 
 def stored_results(folder: Path) -> StoredResults:
     """The stored results, after a check that both files are the ones whose digests were noted."""
-    figures, cells = _rows(folder / FIGURES), _rows(folder / CELLS)
+    figures, cells = (_rows(there(folder / name, COMMAND)) for name in (FIGURES, CELLS))
     for name, rows in ((FIGURES, figures), (CELLS, cells)):
-        check_digest(folder, name, _digest(rows), "camdf lab run all")
+        check_digest(folder, name, _digest(rows), COMMAND)
     means: dict[str, dict[str, dict[str, float]]] = {}
     for row in cells:
         means.setdefault(row["cell"], {})[row["policy"]] = {measure: row[measure] for measure in MEASURES}
@@ -84,7 +86,7 @@ def cell_disagreements(stored: StoredResults, outcomes: Mapping[Cell, Outcomes])
         for policy in again.values:
             for measure in MEASURES:
                 before, now = known.get(policy, {}).get(measure, math.nan), again.mean(policy, measure)
-                if not _agree(before, now):
+                if not agrees(before, now):
                     found.append(f"{cell.domain}/{cell.scorer} {policy} {measure}: stored {before:.6f}, now {now:.6f}")
     return found
 
@@ -108,16 +110,9 @@ def disagreements(stored: StoredResults, tables: Iterable[Table], outcomes: Mapp
         found += [
             f"{where} {name}: stored {then}, now {new[name]}"
             for name, then in old.items()
-            if not _agree(then, new[name])
+            if not agrees(then, new[name])
         ]
     return found
-
-
-def _agree(before: object, now: object) -> bool:
-    """Whether two values are the same; numbers may differ by rounding."""
-    if isinstance(before, float) and isinstance(now, float):
-        return bool(np.isclose(before, now, rtol=0, atol=AGREEMENT, equal_nan=True))
-    return before == now
 
 
 def _flat(result: Result) -> dict[str, Any]:

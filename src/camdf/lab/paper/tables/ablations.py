@@ -37,7 +37,7 @@ def _entries(scorer: str) -> Iterator[Entry]:
 TABLES = tuple(
     Table(
         name,
-        f"CAM-DF minus its variants on Retail{ranker}; the last row: without identity minus predict-then-threshold",
+        f"How much less CAM-DF pays on Retail when a part of it is left out{ranker}",
         "tab:ablation",
         f"{differs} {SCORES_ONLY}.",
         tuple(_entries(scorer)),
@@ -47,13 +47,13 @@ TABLES = tuple(
         (
             "ablations-brief",
             "claude-brief",
-            " where the ranker saw 22 words of each request",
+            ", where the ranker saw only 22 words of each request",
             "Scores are Claude's on the first 22 words of each request (AUC 0.964).",
         ),
         (
             "ablations-minilm",
             "minilm",
-            " with a weaker ranker",
+            ", with a weaker ranker",
             "Scores are cosine similarities of MiniLM embeddings (AUC 0.736).",
         ),
     )

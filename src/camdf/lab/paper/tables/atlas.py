@@ -145,14 +145,14 @@ _TASKS = (
 TABLES = (
     Table(
         "atlas-unit",
-        "MCP-Atlas at unit costs, partial payoff: levels, and CAM-DF-lite minus each baseline",
+        "Partial payoff on MCP-Atlas where all tools cost the same, and how far CAM-DF-lite is ahead",
         "tab:atlas",
         f"{_TASKS} The fifteen cost-free columns behind both learned policies are our choice.",
         tuple(_at_unit_costs()),
     ),
     Table(
         "atlas-vectors",
-        "MCP-Atlas under ten md5 cost vectors, partial payoff: CAM-DF-lite minus each baseline, pooled",
+        "How far CAM-DF-lite is ahead in partial payoff on MCP-Atlas, under ten made-up price lists",
         "tab:atlashet",
         f"{_TASKS} CAM-DF-lite and predict-then-threshold are their cost-augmented variants, with the fifteen "
         "cost-free columns and five of costs; 'cam-df-lite, cost-free' has the fifteen alone.",
@@ -160,8 +160,7 @@ TABLES = (
     ),
     Table(
         "atlas-random",
-        "MCP-Atlas, costs drawn anew for every split: cost-augmented CAM-DF-lite minus its cost-blind twin and the "
-        "rule",
+        "What knowing the costs is worth to CAM-DF-lite on MCP-Atlas, with costs drawn at random",
         "tab:athet",
         f"{_TASKS} The draws of costs and splits are ours.",
         tuple(_at_random_costs()),

@@ -61,14 +61,14 @@ _DIFFERS = (
 TABLES = (
     Table(
         "cross-scorer",
-        "CAM-DF minus predict-then-threshold on nine score columns, by scorer",
+        "How much more CAM-DF pays than a policy that predicts from scores alone, for rankers from weak to strong",
         "tab:cross",
         _DIFFERS,
         tuple(_entries({"predict-then-threshold": "predict-then-threshold, scores only"}, PAPER)),
     ),
     Table(
         "cross-scorer-matched",
-        "CAM-DF minus predict-then-threshold on sixteen columns and minus score-per-cost-threshold, by scorer",
+        "How much more CAM-DF pays than policies that know the costs too, for rankers from weak to strong",
         "tab:costaware",
         _DIFFERS,
         tuple(

@@ -59,21 +59,21 @@ _DIFFERS = (
 TABLES = (
     Table(
         "grid",
-        "CAM-DF minus each baseline on Retail, by cost pressure and dispersion, with task win rates",
+        "How much more CAM-DF pays than simpler policies on Retail, as tools get dearer and costs lie further apart",
         "tab:grid",
         f"{RETAIL_DIFFERS} {_DIFFERS}",
         tuple(_entries("claude")),
     ),
     Table(
         "grid-brief",
-        "The grid where the ranker saw 22 words of each request",
+        "How much more CAM-DF pays on Retail where the ranker saw only 22 words of each request",
         "tab:grid",
         f"Scores are Claude's on the first 22 words of each request (AUC 0.964). {_DIFFERS}",
         tuple(_entries("claude-brief")),
     ),
     Table(
         "grid-minilm",
-        "The grid with a weaker ranker",
+        "How much more CAM-DF pays on Retail with a weaker ranker",
         "tab:grid",
         f"Scores are cosine similarities of MiniLM embeddings (AUC 0.736). {_DIFFERS}",
         tuple(_entries("minilm")),

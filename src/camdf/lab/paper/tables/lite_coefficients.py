@@ -58,7 +58,7 @@ def _coefficient(name: str, dispersion: float) -> Figure:
 
 TABLE = Table(
     "lite-coefficients",
-    "Standardised coefficients of CAM-DF-lite on Retail; positive ones favour going on",
+    "What CAM-DF-lite has learned on Retail: standardised coefficients, positive where they speak for one more tool",
     "tab:coef",
     f"{RETAIL_DIFFERS} Intervals are 1.96 standard errors over 30 overlapping splits on either side, in the paper's "
     "numbers and ours: a verdict is about signs.",

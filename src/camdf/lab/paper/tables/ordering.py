@@ -69,7 +69,7 @@ def _entries() -> Iterator[Entry]:
 
 TABLE = Table(
     "ordering",
-    "CAM-DF walking Retail lists by score minus CAM-DF walking them by score per cost",
+    "How much more CAM-DF pays on Retail with lists sorted by score than with lists sorted by score per cost",
     "tab:order",
     f"{RETAIL_DIFFERS} The oracle rows are at lambda 0.12.",
     tuple(_entries()),

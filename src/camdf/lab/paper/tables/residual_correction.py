@@ -1,4 +1,4 @@
-"""Predict-then-threshold with its predictable errors corrected, on Retail."""
+"""What correcting the predictable errors of predict-then-threshold changes on Retail."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _entries() -> Iterator[Entry]:
 
 TABLE = Table(
     "residual-correction",
-    "Predict-then-threshold with its predictable errors corrected, on Retail",
+    "What correcting the predictable errors of predict-then-threshold changes on Retail",
     "app:robust, residual-corrected prediction",
     f"{RETAIL_DIFFERS} The paper prints levels; its differences follow from them, and have no interval.",
     tuple(_entries()),

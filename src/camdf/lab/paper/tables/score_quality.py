@@ -1,4 +1,4 @@
-"""How well each ranking separates required from other tools."""
+"""How well each ranking separates required tools from others."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _entries() -> Iterator[Entry]:
 
 TABLE = Table(
     "score-quality",
-    "How well each ranking separates required from other tools",
+    "How well each ranking separates required tools from others",
     "tab:scores",
     "None of the paper's scorers is ours: its rows stand beside ours for reference.",
     tuple(_entries()),

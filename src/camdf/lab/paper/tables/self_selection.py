@@ -58,7 +58,7 @@ def _entries() -> Iterator[Entry]:
 
 TABLE = Table(
     "self-selection",
-    "The tools a model picks itself, told the payoff rule, lambda 0.12 and the costs, beside CAM-DF",
+    "What CAM-DF pays beside a language model that knows the costs and picks the tools itself",
     "app:robust, LLM self-selection reference",
     "The model is Claude, which recognised the public benchmark, where the paper has qwen-plus. The paper prints no "
     "interval; gaps of 0.38 and 0.45 on 67 tasks are taken as clear.",

@@ -28,7 +28,7 @@ ROWS = {
 
 TABLE = Table(
     "tuning-controls",
-    "The same tuning for both sides, on Retail: thresholds fixed at 0.5, or chosen on validation",
+    "What tuning a policy's threshold changes on Retail, for CAM-DF and for the policy that it is compared with",
     "tab:tuning",
     f"{RETAIL_DIFFERS} {SCORES_ONLY}, which is what the paper's sums imply. CAM-DF's threshold is 0.5 and "
     "predict-then-threshold's is tuned, where a row does not say otherwise.",
