@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from camdf.core.rankings import Floats
-from camdf.lab.beyond.cold_start import pairs_of
 from camdf.lab.beyond.recourse import BY_PRESSURE, COMPARED, CONSTANTS, IGNORING, TOLD, measure, recheck
 from camdf.lab.drawing import BLUE, COLUMN, GRAY, VERMILLION, canvas, styled
 from camdf.lab.page import picture_line
 from camdf.lab.stored import Row, Rows
-from camdf.lab.study import Study
+from camdf.lab.study import Study, pairs_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
