@@ -20,7 +20,7 @@ from camdf.core.payoff import cost_of
 from camdf.core.rankings import MAX_SHARED_CATALOGUE, Bools, Floats, Ints
 from camdf.core.resampling import Interval, paired_bootstrap
 from camdf.core.stopping import first_stop
-from worlds import random_logged, small_logged, small_payoffs
+from worlds import RECOURSES, random_logged, small_logged, small_payoffs
 
 examples = settings(max_examples=300, deadline=None)
 scored_tasks = st.lists(
@@ -376,13 +376,13 @@ def test_the_payoff_of_a_prefix_is_the_payoff_by_depth_to_the_bit(rng: np.random
 
 
 @examples
-@given(small_logged(), small_payoffs())
+@given(small_logged(), small_payoffs(RECOURSES))
 def test_the_payoff_of_a_prefix_is_the_payoff_by_depth_at_any_pressure(logged: LoggedTasks, payoff: Payoff) -> None:
     assert_prefixes_agree_to_the_bit(logged, payoff)
 
 
 @examples
-@given(small_logged(), small_payoffs(), st.data())
+@given(small_logged(), small_payoffs(RECOURSES), st.data())
 def test_the_payoff_of_any_set_follows_its_definition(logged: LoggedTasks, payoff: Payoff, data: st.DataObject) -> None:
     acquired = np.zeros(logged.required.shape, dtype=bool)
     for row, length in enumerate(logged.rankings.lengths.tolist()):
@@ -391,8 +391,11 @@ def test_the_payoff_of_any_set_follows_its_definition(logged: LoggedTasks, payof
     for row, record in enumerate(as_records(logged)):
         chosen = [c for c, taken in zip(record["candidates"], acquired[row].tolist(), strict=False) if taken]
         covered, needed = sum(required for _, _, _, required, _ in chosen), record["n_required"]
-        value = 1.0 if needed == 0 else covered / needed
-        value = float(value == 1.0) if payoff.value == "exact" else value
+        within = sum(required for _, _, _, required, _ in record["candidates"])
+        if payoff.value == "exact":
+            value = payoff.recourse ** (needed - covered) if within == needed else 0.0
+        else:
+            value = 1.0 if needed == 0 else (covered + payoff.recourse * (within - covered)) / needed
         expected = value - payoff.cost_pressure * sum(cost for _, _, cost, _, _ in chosen)
         assert found[row] == pytest.approx(expected, rel=0, abs=1e-12)
 

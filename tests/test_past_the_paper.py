@@ -30,7 +30,7 @@ from camdf.policies import by_depth
 from camdf.policies.artifact import from_json, to_json
 from camdf.policies.camdf import AggregateOnlyDF
 from test_theory import CASES, Worlds, random_stops, random_worlds
-from worlds import random_logged, small_logged, small_payoffs
+from worlds import RECOURSES, random_logged, small_logged, small_payoffs
 
 PAYOFFS = [Payoff(0.12, "exact"), Payoff(0.2, "partial")]
 both_values = pytest.mark.parametrize("payoff", PAYOFFS, ids=["exact", "partial"])
@@ -129,7 +129,7 @@ def test_the_hindsight_targets_are_the_on_policy_targets_of_an_oracle(rng: np.ra
 
 
 @examples
-@given(small_logged(), small_payoffs(), st.data())
+@given(small_logged(), small_payoffs(RECOURSES), st.data())
 def test_on_policy_targets_match_the_walk_written_out(logged: LoggedTasks, payoff: Payoff, data: st.DataObject) -> None:
     n, m = logged.required.shape
     answers = data.draw(st.lists(st.booleans(), min_size=n * m, max_size=n * m))

@@ -65,7 +65,7 @@ class ByScore(Policy):
     def decide(self, rankings: Rankings, payoff: Payoff) -> Decisions:
         return Decisions((rankings.scores > payoff.cost_pressure) & rankings.listed)
 
-    def leaving_pressures(self, rankings: Rankings, value: str | ValueFunction) -> Floats:
+    def leaving_pressures(self, rankings: Rankings, value: str | ValueFunction, recourse: float) -> Floats:
         return rankings.scores
 
 

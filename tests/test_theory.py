@@ -16,7 +16,7 @@ from camdf import LoggedTasks, Payoff, Rankings
 from camdf.core.features import state_features
 from camdf.core.rankings import Bools, Floats, Ints
 from camdf.core.stopping import WEIGHT_FLOOR, earliest_best_depth, first_stop, frontier, gap, hindsight_targets
-from worlds import random_logged, small_logged, small_payoffs
+from worlds import RECOURSES, random_logged, small_logged, small_payoffs
 
 CASES = 10_000
 PAYOFFS = [Payoff(0.12, "exact"), Payoff(0.2, "partial")]
@@ -64,7 +64,7 @@ def test_the_decomposition_holds_for_any_payoffs_and_not_only_for_the_papers(rng
 
 
 @examples
-@given(small_logged(), small_payoffs(), st.data())
+@given(small_logged(), small_payoffs(RECOURSES), st.data())
 def test_regret_computed_from_the_definitions_is_the_sum_of_weighted_mistakes(
     logged: LoggedTasks, payoff: Payoff, data: st.DataObject
 ) -> None:
@@ -228,7 +228,7 @@ def test_every_bayes_minimiser_has_the_sign_of_the_expected_gap(rng: np.random.G
 
 
 @examples
-@given(small_worlds(), small_payoffs())
+@given(small_worlds(), small_payoffs(RECOURSES))
 def test_the_best_of_all_classifiers_has_the_sign_of_the_expected_gap(worlds: Worlds, payoff: Payoff) -> None:
     assert_bayes_aligned(worlds, payoff)
 
@@ -264,7 +264,7 @@ def test_the_logistic_minimiser_is_the_log_of_a_over_b_and_has_the_sign_of_a_min
 
 
 @examples
-@given(small_worlds(), small_payoffs(), st.integers(0, LISTED - 1))
+@given(small_worlds(), small_payoffs(RECOURSES), st.integers(0, LISTED - 1))
 def test_a_numerical_minimiser_of_the_logistic_risk_agrees(worlds: Worlds, payoff: Payoff, t: int) -> None:
     a, b = (float(side[0, t]) for side in stop_and_continue_weight(worlds, payoff))
     if min(a, b) > 1e-3:
@@ -295,7 +295,7 @@ def test_the_weight_floor_moves_the_boundary_by_at_most_itself(rng: np.random.Ge
 
 
 @examples
-@given(small_worlds(), small_payoffs(), st.sampled_from([WEIGHT_FLOOR, 0.01, 0.3]))
+@given(small_worlds(), small_payoffs(RECOURSES), st.sampled_from([WEIGHT_FLOOR, 0.01, 0.3]))
 def test_any_weight_floor_moves_the_boundary_by_at_most_itself(worlds: Worlds, payoff: Payoff, floor: float) -> None:
     decisions_moved_by_the_floor(worlds, payoff, floor)
 

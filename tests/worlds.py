@@ -67,6 +67,9 @@ def small_logged(draw: st.DrawFn, *, most_tasks: int = 4, most_tools: int = 5) -
     return LoggedTasks.from_records(draw(st.lists(task, max_size=most_tasks)), costs, keep_order=draw(st.booleans()))
 
 
-def small_payoffs() -> st.SearchStrategy[Payoff]:
+RECOURSES = (0.0, 0.3, 0.95, 1.0)
+
+
+def small_payoffs(recourses: Sequence[float] = (0.0,)) -> st.SearchStrategy[Payoff]:
     """Payoffs at any pressure, both values."""
-    return st.builds(Payoff, st.floats(0.0, 0.5), st.sampled_from(["exact", "partial"]))
+    return st.builds(Payoff, st.floats(0.0, 0.5), st.sampled_from(["exact", "partial"]), st.sampled_from(recourses))

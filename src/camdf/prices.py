@@ -159,9 +159,51 @@ class Prices:
             found = self._counted[key] = max(1, self.tokens(tool.definition()))
         return found
 
-    def payoff(self, task_worth: float, value: str | ValueFunction = "exact") -> Payoff:
+    def of_search(self, *, prefix_tokens: float, found_tokens: float, call_tokens: float, output: float) -> float:
+        """Dollars that one search for a tool costs a task: a round trip that loading the tool would have saved.
+
+            one more request    prefix_tokens * cached / 1,000,000
+            the call            call_tokens * output / 1,000,000, for the model writes it
+            call and answer     in every request from then on, at most all of the task's: `of_tokens`
+            the wait            seconds * dollars_per_second
+
+        The definition of the search itself is not in it: that is paid whether or not anything is missed.
+        """
+        again = self.cached if self.cache else self.uncached
+        written = (prefix_tokens * again + call_tokens * output) / 1e6
+        return written + self.of_tokens(call_tokens + found_tokens) + self._pooled[0] * self.dollars_per_second
+
+    def recourse(
+        self,
+        task_worth: float,
+        *,
+        found: float,
+        prefix_tokens: float,
+        found_tokens: float,
+        call_tokens: float = 60.0,
+        output: float = 15.00,
+    ) -> float:
+        """What is left of a task worth `task_worth` dollars per tool that is missed: the `recourse` of a payoff.
+
+            found * (1 - dollars of the search / task_worth), at least 0
+
+        `found` is the chance that a search finds the tool, `prefix_tokens` what a request holds already (instructions,
+        tools, conversation), `found_tokens` what the search answers (the definitions that it returns), `call_tokens`
+        what the model writes to ask, and `output` the dollars for a million tokens that it writes.
+
+        >>> f"{Prices().recourse(task_worth=0.40, found=0.95, prefix_tokens=8_000, found_tokens=600):.3f}"
+        '0.936'
+        """
+        amounts = {"prefix_tokens": prefix_tokens, "found_tokens": found_tokens, "call_tokens": call_tokens}
+        for name, amount in {**amounts, "output": output}.items():
+            _require(name, amount, "finite and not negative", amount >= 0)
+        _require("found", found, "from 0 to 1", 0 <= found <= 1)
+        _require("task_worth", task_worth, "finite and positive", task_worth > 0)
+        return found * max(0.0, 1.0 - self.of_search(**amounts, output=output) / task_worth)
+
+    def payoff(self, task_worth: float, value: str | ValueFunction = "exact", recourse: float = 0.0) -> Payoff:
         """The payoff at which these prices and a solved task worth `task_worth` dollars are in one unit."""
-        return Payoff.from_money(task_worth, value)
+        return Payoff.from_money(task_worth, value, recourse)
 
     @cached_property
     def _pooled(self) -> tuple[float, float]:

@@ -38,24 +38,38 @@ class Payoff:
     `cost_pressure` is the price of one unit of tool cost in units of task value (the paper's lambda). `value` is
     "exact", "partial", or a function of (required tools acquired, required tools in all).
 
+    `recourse` is what a required tool is still worth where it was not acquired, but the agent can find it by a search
+    of the request's own list. A set that misses k of the required tools is worth recourse^k under the exact value, and
+    under the partial one a missed tool counts recourse of its share. A required tool outside the list is found by no
+    search: the exact value is then 0, whatever was acquired, and the partial one lacks that tool's share. At 0, the
+    default and the paper's payoff, there is no search, and a miss is final.
+
     >>> Payoff(cost_pressure=0.12)
-    Payoff(cost_pressure=0.12, value='exact')
+    Payoff(cost_pressure=0.12, value='exact', recourse=0.0)
     """
 
     cost_pressure: float
     value: str | ValueFunction = "exact"
+    recourse: float = 0.0
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.cost_pressure) and self.cost_pressure >= 0):
             raise UsageError(
                 f"The 'cost_pressure' of Payoff must be finite and not negative. Got {self.cost_pressure!r} instead."
             )
+        if not 0 <= self.recourse <= 1:
+            raise UsageError(f"The 'recourse' of Payoff must lie from 0 to 1. Got {self.recourse!r} instead.")
         if isinstance(self.value, str):
             if self.value not in VALUES:
                 raise UsageError(
                     f"The 'value' of Payoff must be one of {sorted(VALUES)} or a function. Got {self.value!r} instead."
                 )
             return
+        if self.recourse:
+            raise UsageError(
+                f"The 'recourse' of Payoff goes with the values {sorted(VALUES)}. "
+                "Let a value function of your own say what a missed tool is still worth."
+            )
         n_required, covered = np.tril_indices(9)
         worth = np.asarray(self.value(covered, n_required), dtype=np.float64)
         elementwise = worth.shape == covered.shape
@@ -67,7 +81,7 @@ class Payoff:
             )
 
     @classmethod
-    def from_money(cls, task_worth: float, value: str | ValueFunction = "exact") -> Payoff:
+    def from_money(cls, task_worth: float, value: str | ValueFunction = "exact", recourse: float = 0.0) -> Payoff:
         """The payoff in units of a solved task, when tool costs are in money and a solved task is worth `task_worth`.
 
         >>> Payoff.from_money(task_worth=0.40).cost_pressure
@@ -75,16 +89,22 @@ class Payoff:
         """
         if not (np.isfinite(task_worth) and task_worth > 0):
             raise UsageError(f"The 'task_worth' of Payoff must be finite and positive. Got {task_worth!r} instead.")
-        return cls(1.0 / task_worth, value)
+        return cls(1.0 / task_worth, value, recourse)
 
-    def worth(self, covered: Ints, n_required: Ints) -> Floats:
-        """v, from counts of required tools."""
-        return (VALUES[self.value] if isinstance(self.value, str) else self.value)(covered, n_required)
+    def worth(self, covered: Ints, n_required: Ints, outside: Ints | int = 0) -> Floats:
+        """v, from counts of required tools: those acquired, all of them, and those that are outside the list."""
+        value = (VALUES[self.value] if isinstance(self.value, str) else self.value)(covered, n_required)
+        if self.recourse == 0:
+            return value
+        if self.value == "exact":
+            missed: Floats = np.power(self.recourse, n_required - covered)
+            return np.where(np.equal(outside, 0), missed, 0.0)
+        return value + self.recourse * (partial(n_required - outside, n_required) - value)
 
     def worth_by_depth(self, logged: LoggedTasks) -> Floats:
         """(n, m + 1): v of every prefix, depth 0 to m."""
         covered = before_each(logged.required.astype(np.int64))
-        return self.worth(covered, logged.n_required[:, None])
+        return self.worth(covered, logged.n_required[:, None], logged.missing[:, None] if self.recourse else 0)
 
     def by_depth(self, logged: LoggedTasks) -> Floats:
         """(n, m + 1): U of every prefix, depth 0 to m. Depths past a list's end repeat its last payoff."""
@@ -93,7 +113,8 @@ class Payoff:
     def of(self, logged: LoggedTasks, acquired: Bools) -> Floats:
         """(n,): U of the acquired candidates, any (n, m) mask. A prefix gives `by_depth` to the bit."""
         covered = (logged.required & acquired).sum(axis=1)
-        value: Floats = self.worth(covered, logged.n_required) - self.cost_pressure * cost_of(logged.rankings, acquired)
+        worth = self.worth(covered, logged.n_required, logged.missing if self.recourse else 0)
+        value: Floats = worth - self.cost_pressure * cost_of(logged.rankings, acquired)
         return value
 
 

@@ -9,6 +9,15 @@ Under the exact payoff the best set is a cut of the order by -log(1 - p_j) / c_j
 of -log(1 - p_j) over A and C(A) its cost, the payoff is convex in (W, C), so a vertex of the hull of all (W, C) is
 best; that hull is a zonotope, and its vertices where W is high and C low are exactly those cuts. Under the partial
 payoff expected value is additive, and the best set keeps j where E[1{j required} / number required] >= lambda * c_j.
+
+With recourse r (`Payoff.recourse`) a set that misses k required tools is worth r^k where the list holds all, else 0.
+With m = 1 - r and T(A) the product of (1 - m * p_j) over what is not in A,
+
+    E[r^missed] = h * (T(A) - exp(S(all))) / (1 - exp(S(all))).
+
+The proof holds with -log(1 - m * p_j) in place of -log(1 - p_j), so the best set is a cut of the order by
+-log(1 - m * p_j) / c_j. Under the partial payoff the best set keeps j where m times its expected share is at least
+lambda * c_j.
 """
 
 from __future__ import annotations
@@ -38,22 +47,44 @@ def _nodes(missing: tuple[float, ...]) -> tuple[Floats, Floats]:
     return np.append(-1.0, t - 1.0), np.append(0.0, np.polynomial.polynomial.polyval(t, missing) * weights / 2.0)
 
 
-def value_order(probability: Floats, costs: Floats, listed: Bools) -> tuple[Ints, Floats]:
+def value_order(probability: Floats, costs: Floats, listed: Bools, recourse: float = 0.0) -> tuple[Ints, Floats]:
     """The order in which an exact payoff takes candidates, (n, m) positions, and log(1 - p) in that order."""
     log_not = np.log1p(-np.minimum(np.maximum(probability, SMALLEST), 1.0 - SMALLEST)) * listed
     # No key is above 0, that of padding: it stays last, because the sort is stable.
-    order: Ints = (log_not / np.maximum(costs, LOWEST_COST)).argsort(axis=1, kind="stable")
+    keys = _log_kept(log_not, recourse) if recourse else log_not
+    order: Ints = (keys / np.maximum(costs, LOWEST_COST)).argsort(axis=1, kind="stable")
     return order, log_not[np.arange(len(order))[:, None], order]
 
 
 def sufficiency_by_cut(log_not: Floats) -> Floats:
     """(n, m + 1): P(required within the first k | the list holds all, at least one is required), k = 0 to m."""
-    taken = before_each(log_not)
-    left = np.exp(taken[:, -1:] - taken)
-    none = left[:, :1]
+    left_out = _left_out(log_not)
+    return _given_any(left_out, left_out[:, :1])
+
+
+def worth_by_cut(log_not: Floats, recourse: float) -> Floats:
+    """(n, m + 1): E[recourse^missed | the list holds all, at least one is required] of the first k, k = 0 to m."""
+    return _given_any(_left_out(_log_kept(log_not, recourse)), _left_out(log_not)[:, :1])
+
+
+def _log_kept(log_not: Floats, recourse: float) -> Floats:
+    """log(1 - (1 - recourse) * p), the log of what leaving a candidate out keeps of the value, from log(1 - p)."""
+    kept: Floats = np.log1p((1.0 - recourse) * np.expm1(log_not))
+    return kept
+
+
+def _left_out(logs: Floats) -> Floats:
+    """(n, m) to (n, m + 1): the exponential of the sum over all that the first k leave out."""
+    taken = before_each(logs)
+    left_out: Floats = np.exp(taken[:, -1:] - taken)
+    return left_out
+
+
+def _given_any(value: Floats, none: Floats) -> Floats:
+    """An expected value, given that at least one is required: where none is, with that chance, every set is worth 1."""
     # The floor is below what one candidate of the smallest probability gives, so only an empty list meets it.
-    chance: Floats = (left - none) / np.maximum(1.0 - none, SMALLEST / 2)
-    return np.maximum(chance, 0.0)
+    given: Floats = (value - none) / np.maximum(1.0 - none, SMALLEST / 2)
+    return np.maximum(given, 0.0)
 
 
 def expected_shares(probability: Floats, listed: Bools, missing: tuple[float, ...]) -> Floats:

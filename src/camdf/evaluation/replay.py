@@ -77,7 +77,7 @@ def measured(logged: LoggedTasks, payoff: Payoff, acquired: Bools) -> Floats:
     ).astype(np.float64)
 
 
-class _Tally:
+class Tally:
     """Measures added up by name and task over the splits that test it."""
 
     def __init__(self, logged: LoggedTasks) -> None:
@@ -115,7 +115,7 @@ def replay(
     `training` changes what is learned from (label noise, say) and `pricing` what tools cost, each by the split's
     number; tests are always measured on true labels.
     """
-    tally = _Tally(logged)
+    tally = Tally(logged)
     for number, split in enumerate(splits):
         priced = logged if pricing is None else pricing(logged, number)
         taught = priced if training is None else training(priced, number)
@@ -153,7 +153,7 @@ def replay_regimes(
     A policy is fitted once a split for all that one fit serves (`Policy.fitted_for`). `training` changes what is
     learned from, by the split's number; tests are always measured on true labels.
     """
-    tally = _Tally(next(iter(priced.values())))
+    tally = Tally(next(iter(priced.values())))
     for number, split in enumerate(splits):
         tally.appearances[split.test] += 1
         taught = {dispersion: training(logged, number) for dispersion, logged in priced.items()}

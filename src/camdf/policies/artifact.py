@@ -129,7 +129,18 @@ def _payoffs(value: Any) -> dict[str, float]:
     return {fields.text.read(name): fields.number.read(number) for name, number in value.items()}
 
 
-_PAYOFF = fields.record(Payoff, {"cost_pressure": fields.number, "value": fields.choice(*sorted(VALUES))})
+def _names_recourse(value: Any) -> bool:
+    return isinstance(value, dict) and "recourse" in value
+
+
+_PLAIN = {"cost_pressure": fields.number, "value": fields.choice(*sorted(VALUES))}
+_WITH_RECOURSE = {**_PLAIN, "recourse": fields.share}
+"""Only a payoff that has any names its recourse, so that the documents of others are what they always were."""
+
+_PAYOFF = Field(
+    lambda value: Payoff(**fields.mapping(_WITH_RECOURSE if _names_recourse(value) else _PLAIN, value)),
+    lambda payoff: fields.written(_WITH_RECOURSE if payoff.recourse else _PLAIN, payoff),
+)
 
 _TRAINING = fields.record(
     Training,

@@ -33,7 +33,7 @@ class Policy(ABC):
     """What a loaded policy was fitted on, where the file says so."""
 
     fitted_for: ClassVar[Serves] = "anything"
-    """What one fit serves: any payoff and prices, one value at any prices, or one payoff at the prices it saw."""
+    """What one fit serves: any payoff and prices, one value and recourse at any prices, or one payoff at its prices."""
 
     kind: ClassVar[str] = ""
     fields: ClassVar[dict[str, Field]] = {}

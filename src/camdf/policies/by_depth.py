@@ -34,9 +34,9 @@ class ExpectedPayoffByDepth(FittedPolicy):
     candidate completes the required set, and that the list holds it at all. The expected value therefore never falls
     with depth and ends at `whole_`, below 1 where retrieval misses.
 
-    No cost and no cost pressure enters a column, so one fit decides at every pressure and every price. The value is
-    learned: a policy fitted for one value refuses another. `identity` adds a one-hot column of the next tool to
-    `gain_` where all tasks share one catalogue of at most 64 tools.
+    No cost and no cost pressure enters a column, so one fit decides at every pressure and every price. The value and
+    its recourse are learned: a policy fitted for one refuses another. `identity` adds a one-hot column of the next tool
+    to `gain_` where all tasks share one catalogue of at most 64 tools.
     """
 
     fitted_for = "a value"
@@ -89,17 +89,22 @@ class ExpectedPayoffByDepth(FittedPolicy):
         net[:, 1:] -= payoff.cost_pressure * np.cumsum(rankings.costs, axis=1)
         return net
 
-    def leaving_pressures(self, rankings: Rankings, value: str | ValueFunction) -> Floats:
+    def leaving_pressures(self, rankings: Rankings, value: str | ValueFunction, recourse: float) -> Floats:
         """(n, m): the cost pressure at which each candidate leaves, as `camdf.policies.pressure` needs it."""
         return leaving_cuts(self.expected_gain(rankings), before_each(rankings.costs), rankings.lengths)
 
     def learned(self, name: str, payoff: Payoff) -> Any:
-        """A learned attribute, once the policy is known to be fitted, and for this value, at whatever pressure."""
+        """A learned attribute, once the policy is known to be fitted, for this value and recourse, at any pressure."""
         fitted = self.__dict__.get("payoff_")
         if fitted is not None and fitted.value != payoff.value:
             raise UsageError(
                 f"This {type(self).__name__} was fitted for the value {fitted.value!r}, which may be decided at any "
                 f"cost pressure. Refit it to decide under the value {payoff.value!r}."
+            )
+        if fitted is not None and fitted.recourse != payoff.recourse:
+            raise UsageError(
+                f"This {type(self).__name__} was fitted for the recourse {fitted.recourse!r}, which may be decided at "
+                f"any cost pressure. Refit it to decide under the recourse {payoff.recourse!r}."
             )
         return super().learned(name, payoff if fitted is None else fitted)
 

@@ -9,7 +9,14 @@ import numpy as np
 from camdf.core.decisions import Decisions
 from camdf.core.payoff import Payoff, ValueFunction
 from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks, Rankings, joined
-from camdf.core.sets import expected_shares, leaving_cuts, sufficiency_by_cut, value_order
+from camdf.core.sets import (
+    SMALLEST,
+    expected_shares,
+    leaving_cuts,
+    sufficiency_by_cut,
+    value_order,
+    worth_by_cut,
+)
 from camdf.core.sums import before_each
 from camdf.errors import NotFittedError, UsageError
 from camdf.models.label_noise import noise_of
@@ -28,11 +35,12 @@ LEAST = 1e-4
 
 
 class ExpectedPayoffBySet(Policy):
-    """Learns once how likely each candidate is to be required; then decides at any cost pressure, prices and value.
+    """Learns once how likely each candidate is to be required; then decides under any payoff, at any prices.
 
     Under the exact payoff it keeps the best cut of the order by -log(1 - p_j) / c_j; under the partial payoff it keeps
-    j where E[1{j required} / number required] >= lambda * c_j. It may skip an expensive tool in the middle of the
-    ranking, and needs no new fit when prices change. `identity` lets tools of a shared catalogue of at most 64 differ.
+    j where E[1{j required} / number required] >= lambda * c_j. With recourse r, (1 - r) * p_j stands for p_j in the
+    first, and lambda / (1 - r) for lambda in the second. It may skip an expensive tool in the middle of the ranking,
+    and needs no new fit when prices change. `identity` lets tools of a shared catalogue of at most 64 differ.
 
     Labels of which a share e is flipped at random turn the probability p that a tool is required into e + (1 - 2e) p,
     for every tool, so that no set seems to suffice. The fit estimates e (`estimate_label_noise`) and decisions rest on
@@ -90,31 +98,47 @@ class ExpectedPayoffBySet(Policy):
         if payoff.value == "exact":
             return self._exact(rankings, payoff, probability, holds)
         if payoff.value == "partial":
-            share = expected_shares(probability, rankings.listed, self.model_.missing)
-            return (share >= payoff.cost_pressure * rankings.costs) & rankings.listed
+            gain = self._gains(rankings, probability, payoff.recourse)
+            return (gain >= payoff.cost_pressure * rankings.costs) & rankings.listed
         raise UsageError("ExpectedPayoffBySet knows the values 'exact' and 'partial'. Use CAMDF for one of your own.")
 
-    def cuts(self, rankings: Rankings, probability: Floats, holds: Floats) -> tuple[Ints, Floats, Floats]:
-        """The order of the exact payoff (n, m); each cut's chance to suffice and its cost (n, m + 1)."""
-        order, log_not = value_order(probability, rankings.costs, rankings.listed)
-        chance = self.model_.calibrated(sufficiency_by_cut(log_not)) * holds[:, None]
-        return order, chance, before_each(rankings.costs[np.arange(len(rankings))[:, None], order])
+    def cuts(
+        self, rankings: Rankings, probability: Floats, holds: Floats, recourse: float = 0.0
+    ) -> tuple[Ints, Floats, Floats]:
+        """The order of the exact payoff (n, m); each cut's expected value and its cost (n, m + 1).
 
-    def leaving_pressures(self, rankings: Rankings, value: str | ValueFunction) -> Floats:
+        Without recourse the value is the chance to suffice: h * s, with s the independent chance q, calibrated. With
+        it, a set that does not suffice is worth what it is under independence: h * (s + (1 - s) * (R - q) / (1 - q)),
+        where R = E[recourse^missed]. Uncalibrated that is h * R.
+        """
+        order, log_not = value_order(probability, rankings.costs, rankings.listed, recourse)
+        independent = sufficiency_by_cut(log_not)
+        value = self.model_.calibrated(independent)
+        if recourse:
+            missing_some = np.maximum(worth_by_cut(log_not, recourse) - independent, 0.0)
+            value = value + (1.0 - value) * missing_some / np.maximum(1.0 - independent, SMALLEST)
+        return order, value * holds[:, None], before_each(rankings.costs[np.arange(len(rankings))[:, None], order])
+
+    def leaving_pressures(self, rankings: Rankings, value: str | ValueFunction, recourse: float) -> Floats:
         """(n, m): the cost pressure at which each candidate leaves, as `camdf.policies.pressure` needs it."""
         probability, holds = self.probabilities(rankings)
         if value == "partial":
-            share = expected_shares(probability, rankings.listed, self.model_.missing)
-            return np.where(rankings.listed, share / np.where(rankings.listed, rankings.costs, 1.0), 0.0)
-        order, chance, cost = self.cuts(rankings, probability, holds)
+            gain = self._gains(rankings, probability, recourse)
+            return np.where(rankings.listed, gain / np.where(rankings.listed, rankings.costs, 1.0), 0.0)
+        order, worth, cost = self.cuts(rankings, probability, holds, recourse)
         leaving = np.zeros(rankings.scores.shape)
-        np.put_along_axis(leaving, order, leaving_cuts(chance, cost, rankings.lengths), axis=1)
+        np.put_along_axis(leaving, order, leaving_cuts(worth, cost, rankings.lengths), axis=1)
         return leaving
 
+    def _gains(self, rankings: Rankings, probability: Floats, recourse: float) -> Floats:
+        """(n, m): what each candidate adds to the expected partial value, whatever else is in the set."""
+        share = expected_shares(probability, rankings.listed, self.model_.missing)
+        return (1.0 - recourse) * share if recourse else share
+
     def _exact(self, rankings: Rankings, payoff: Payoff, probability: Floats, holds: Floats) -> Bools:
-        order, chance, cost = self.cuts(rankings, probability, holds)
+        order, value, cost = self.cuts(rankings, probability, holds, payoff.recourse)
         rows = np.arange(len(rankings))[:, None]
-        depth = (chance - payoff.cost_pressure * cost).argmax(axis=1)
+        depth = (value - payoff.cost_pressure * cost).argmax(axis=1)
         acquired = np.zeros(rankings.scores.shape, dtype=bool)
         acquired[rows, order] = np.arange(rankings.width) < np.minimum(depth, rankings.lengths)[:, None]
         return acquired

@@ -19,13 +19,17 @@ from camdf.policies.stopping import StoppingPolicy
 FOLDS = 5
 
 
+def _all_or_nothing(payoff: Payoff) -> bool:
+    return payoff.value == "exact" and payoff.recourse == 0
+
+
 class PredictThenThreshold(StoppingPolicy):
     """Predict the value of the current prefix and stop once the prediction reaches a threshold.
 
-    Under the exact payoff the prediction is the probability of sufficiency (logistic); under any other value it is the
-    value itself (ridge), as in the paper's MCP-Atlas protocol. The columns default to the 16 cost-inclusive aggregates;
-    the paper's cross-scorer pipeline uses the 9 of `SCORE_AGGREGATES`, its Atlas pipelines `COST_FREE` and
-    `COST_AUGMENTED`.
+    Where that value is all or nothing (exact, without recourse) the prediction is the probability of sufficiency
+    (logistic); elsewhere it is the value itself (ridge), as in the paper's MCP-Atlas protocol. The columns default to
+    the 16 cost-inclusive aggregates; the paper's cross-scorer pipeline uses the 9 of `SCORE_AGGREGATES`, its Atlas
+    pipelines `COST_FREE` and `COST_AUGMENTED`.
     """
 
     kind = "predict-then-threshold"
@@ -42,11 +46,11 @@ class PredictThenThreshold(StoppingPolicy):
         super().__init__(columns, identity=identity, cost_blind=cost_blind, threshold=threshold, grid=grid)
 
     def cutoff(self, threshold: float, payoff: Payoff) -> float:
-        return super().cutoff(threshold, payoff) if payoff.value == "exact" else threshold
+        return super().cutoff(threshold, payoff) if _all_or_nothing(payoff) else threshold
 
     def learn(self, logged: LoggedTasks, seen: Rankings, payoff: Payoff, tools: tuple[str, ...]) -> LinearModel:
         worth = payoff.worth_by_depth(logged)[:, :-1]
-        if payoff.value == "exact":
+        if _all_or_nothing(payoff):
             return fit_logistic(seen, payoff, self.columns, tools, seen.listed, worth == 1.0)
         return fit_ridge(seen, payoff, self.columns, tools, seen.listed, worth)
 
@@ -88,4 +92,4 @@ class ResidualCorrected(PredictThenThreshold):
 
     def _prediction(self, model: LinearModel, seen: Rankings, payoff: Payoff) -> Floats:
         z = model.evidence(seen, payoff)
-        return sigmoid(z) if payoff.value == "exact" else z
+        return sigmoid(z) if _all_or_nothing(payoff) else z

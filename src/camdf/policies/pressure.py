@@ -6,7 +6,10 @@ left out at every pressure above. Mean cost and sufficiency are step functions o
 numbers and nowhere else, so both searches sort them: there is no grid.
 
     by depth, and exact by set    slopes of the least concave majorant of expected value against cost, along the cuts
-    partial by set                E[1{j required} / number required] / c_j
+    partial by set                (1 - recourse) * E[1{j required} / number required] / c_j
+
+With recourse (`Payoff.recourse`) a promised sufficiency is still that of the tools given up front: the share of tasks
+that need no search.
 """
 
 from __future__ import annotations
@@ -31,19 +34,22 @@ ROUNDING = 1e-9
 class Nested(Protocol):
     """A policy whose sets grow as the cost pressure falls, and which says where its candidates leave."""
 
-    def leaving_pressures(self, rankings: Rankings, value: str | ValueFunction) -> Floats:
+    def leaving_pressures(self, rankings: Rankings, value: str | ValueFunction, recourse: float) -> Floats:
         """(n, m): acquired at every cost pressure below, left out at every one above; 0 at padding."""
         ...
 
 
-def leaving_pressures(policy: Policy, rankings: Rankings, value: str | ValueFunction = "exact") -> Floats:
+def leaving_pressures(
+    policy: Policy, rankings: Rankings, value: str | ValueFunction = "exact", recourse: float = 0.0
+) -> Floats:
     """(n, m): the cost pressure at which each candidate leaves its task's set; 0 where it is never in, and at padding.
 
     `policy.decide` at pressure L acquires exactly the candidates that leave above L. One that leaves at L itself goes
     as the policy breaks ties (out under the exact value, in under the partial one) and as rounding has it: the policy
     compares sums that are rounded at 1e-16, so a number below 1e-12 or so is only known to a few digits.
     """
-    return np.concatenate([_leaving(policy, rankings.take(piece), value) for piece in pieces(rankings)])
+    free = Payoff(0.0, value, recourse)
+    return np.concatenate([_leaving(policy, rankings.take(piece), free) for piece in pieces(rankings)])
 
 
 def sufficient_below(logged: LoggedTasks, leaving: Floats) -> Floats:
@@ -59,6 +65,7 @@ def pressure_for_sufficiency(
     policy: Policy,
     calibration: LoggedTasks,
     value: str | ValueFunction = "exact",
+    recourse: float = 0.0,
     *,
     min_sufficiency: float,
     by_group: bool = True,
@@ -86,7 +93,7 @@ def pressure_for_sufficiency(
     """
     if not 0 < min_sufficiency < 1:
         raise UsageError(f"The 'min_sufficiency' must lie between 0 and 1. Got {min_sufficiency!r} instead.")
-    leaving = _checked(policy, calibration, value)
+    leaving = _checked(policy, calibration, value, recourse)
     below, weights = sufficient_below(calibration, leaving), unit_weights(calibration, by_group)
     highest = highest_level(below, weights)
     limit = highest_pressure(below, weights, min_sufficiency)
@@ -99,7 +106,7 @@ def pressure_for_sufficiency(
             f"Got {min_sufficiency!r} instead. Calibrate on more tasks, or lengthen the lists that lack required tools."
         )
     if np.isinf(limit):
-        return Payoff(float(leaving.max(initial=0.0)), value)
+        return Payoff(float(leaving.max(initial=0.0)), value, recourse)
     allowed = _allowed(weights, min_sufficiency)
 
     def keeps(decisions: Decisions) -> bool:
@@ -108,13 +115,15 @@ def pressure_for_sufficiency(
 
     # Any pressure below the limit keeps the promise, so the rounding of `decide` is met by going a little lower.
     below_limit = [limit * (1.0 - 2.0**power) for power in (-48, -40, -32, -24, -16, -8)]
-    return _first(policy, calibration.rankings, value, [*below_limit, 0.0], keeps)
+    payoffs = [Payoff(pressure, value, recourse) for pressure in (*below_limit, 0.0)]
+    return _first(policy, calibration.rankings, payoffs, keeps)
 
 
 def pressure_for_budget(
     policy: Policy,
     tasks: Rankings | LoggedTasks,
     value: str | ValueFunction = "exact",
+    recourse: float = 0.0,
     *,
     budget: float,
     per_task: bool = False,
@@ -128,7 +137,7 @@ def pressure_for_budget(
     if not (np.isfinite(budget) and budget >= 0):
         raise UsageError(f"The 'budget' must be finite and not negative. Got {budget!r} instead.")
     rankings = tasks.rankings if isinstance(tasks, LoggedTasks) else tasks
-    leaving = _checked(policy, rankings, value)
+    leaving = _checked(policy, rankings, value, recourse)
     limit = lowest_pressure(leaving, rankings.costs, budget, per_task)
     most = budget * (1.0 + ROUNDING)
 
@@ -137,7 +146,8 @@ def pressure_for_budget(
         return bool((cost.max() if per_task else cost.mean()) <= most)
 
     above_limit = [limit * (1.0 + 2.0**power) for power in range(-48, 9, 8)]
-    return _first(policy, rankings, value, [limit, *above_limit, 2.0 * float(leaving.max(initial=0.0))], keeps)
+    pressures = [limit, *above_limit, 2.0 * float(leaving.max(initial=0.0))]
+    return _first(policy, rankings, [Payoff(pressure, value, recourse) for pressure in pressures], keeps)
 
 
 def unit_weights(logged: LoggedTasks, by_group: bool = True) -> Floats:
@@ -183,23 +193,16 @@ def _allowed(weights: Floats, level: float) -> float:
     return (float(weights.sum()) + 1.0) * (1.0 - level) - 1.0
 
 
-def _checked(policy: Policy, tasks: Rankings | LoggedTasks, value: str | ValueFunction) -> Floats:
+def _checked(policy: Policy, tasks: Rankings | LoggedTasks, value: str | ValueFunction, recourse: float) -> Floats:
     if not len(tasks):
         raise UsageError("A cost pressure is found on at least one task. Got none.")
     rankings = tasks.rankings if isinstance(tasks, LoggedTasks) else tasks
-    return leaving_pressures(policy, rankings, value)
+    return leaving_pressures(policy, rankings, value, recourse)
 
 
-def _first(
-    policy: Policy,
-    rankings: Rankings,
-    value: str | ValueFunction,
-    pressures: list[float],
-    keeps: Callable[[Decisions], bool],
-) -> Payoff:
-    """The payoff at the first of these pressures whose decisions, as the policy really makes them, keep the rule."""
-    for pressure in pressures:
-        payoff = Payoff(pressure, value)
+def _first(policy: Policy, rankings: Rankings, payoffs: list[Payoff], keeps: Callable[[Decisions], bool]) -> Payoff:
+    """The first of these payoffs under which the decisions, as the policy really makes them, keep the rule."""
+    for payoff in payoffs:
         if keeps(policy.decide(rankings, payoff)):
             return payoff
     raise UsageError(
@@ -208,12 +211,13 @@ def _first(
     )
 
 
-def _leaving(policy: Policy, rankings: Rankings, value: str | ValueFunction) -> Floats:
-    # One decision raises where the policy is not fitted, or not for this value.
-    policy.decide(rankings.take(slice(0, 1)), Payoff(0.0, value))
+def _leaving(policy: Policy, rankings: Rankings, free: Payoff) -> Floats:
+    # One decision raises where the policy is not fitted, or not for this value and recourse.
+    policy.decide(rankings.take(slice(0, 1)), free)
     if isinstance(policy, Nested):
-        return policy.leaving_pressures(rankings, value)
+        return policy.leaving_pressures(rankings, free.value, free.recourse)
     raise UsageError(
         f"The sets of a policy must be nested in the cost pressure, which is not known of {type(policy).__name__}. "
-        "Use ExpectedPayoffBySet or ExpectedPayoffByDepth, or give it a method leaving_pressures(rankings, value)."
+        "Use ExpectedPayoffBySet or ExpectedPayoffByDepth, or give it a method "
+        "leaving_pressures(rankings, value, recourse)."
     )

@@ -100,12 +100,12 @@ class ScoreMass(Policy):
 
 
 class PlugIn(Policy):
-    """Acquire every tool with s_j >= lambda c_j: Proposition 2, if scores were calibrated marginal values."""
+    """Acquire every tool with (1 - recourse) s_j >= lambda c_j: Proposition 2, if scores were marginal values."""
 
     kind = "plug-in"
 
     def decide(self, rankings: Rankings, payoff: Payoff) -> Decisions:
-        surplus = rankings.scores - payoff.cost_pressure * rankings.costs
+        surplus = (1.0 - payoff.recourse) * rankings.scores - payoff.cost_pressure * rankings.costs
         return Decisions((surplus >= 0) & rankings.listed, evidence=surplus)
 
 
@@ -228,7 +228,7 @@ def _best_constant_set(logged: LoggedTasks, payoff: Payoff) -> tuple[str, ...]:
 
     def mean_payoffs(sets: Bools) -> Floats:
         covered: Ints = sets.astype(np.int64) @ needs.T.astype(np.int64)
-        worth = payoff.worth(covered, n_required)
+        worth = payoff.worth(covered, n_required, n_required - needs.sum(axis=1))
         value: Floats = (worth * count).sum(axis=1) / count.sum() - payoff.cost_pressure * (sets * costs).sum(axis=1)
         return value
 

@@ -8,6 +8,7 @@ from camdf.lab.beyond.learning import STUDY as LEARNING
 from camdf.lab.beyond.noise import STUDY as NOISE
 from camdf.lab.beyond.noise_estimate import STUDY as NOISE_ESTIMATE
 from camdf.lab.beyond.promises_page import STUDY as PROMISES
+from camdf.lab.beyond.recourse_page import STUDY as RECOURSE
 
-STUDIES = (FRONTIER, CALIBRATION, PROMISES, COLD_START, NOISE, NOISE_ESTIMATE, LEARNING, DEPLOYMENT)
+STUDIES = (FRONTIER, CALIBRATION, PROMISES, RECOURSE, COLD_START, NOISE, NOISE_ESTIMATE, LEARNING, DEPLOYMENT)
 """In the order of the page."""
