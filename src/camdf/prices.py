@@ -169,9 +169,8 @@ class Prices:
 
         The definition of the search itself is not in it: that is paid whether or not anything is missed.
         """
-        again = self.cached if self.cache else self.uncached
-        written = (prefix_tokens * again + call_tokens * output) / 1e6
-        return written + self.of_tokens(call_tokens + found_tokens) + self._pooled[0] * self.dollars_per_second
+        asked = self.of_request(new=0, again=prefix_tokens) + call_tokens * output / 1e6
+        return asked + self.of_tokens(call_tokens + found_tokens) + self._pooled[0] * self.dollars_per_second
 
     def recourse(
         self,

@@ -75,8 +75,8 @@ def events(messages: Messages) -> tuple[Event, ...]:
     >>> first, second = events([
     ...     {"role": "user", "content": "Book a flight"}, {"role": "assistant", "content": "Which date?"},
     ...     {"role": "user", "content": "Tomorrow please"}])
-    >>> second
-    Turn(subject='Book a flight\\nTomorrow please', before=24)
+    >>> second.subject
+    'Book a flight\\nTomorrow please'
     """
     found: list[Event] = []
     said: list[str] = []
