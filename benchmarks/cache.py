@@ -28,6 +28,7 @@ from conversations import minilm
 import camdf
 from camdf.gate import Gate
 from camdf.gate.door import DOOR, FIND, listing
+from camdf.mining.readers.messages import meant
 from camdf.policies.rules import TopShare
 from camdf.scorers.base import Scorer
 from camdf.tools import Tool, view
@@ -105,10 +106,10 @@ def play(mode: str, tools: list[Any], turns: Sequence[Turn], system: str, scorer
             loaded += [_line(SEARCH)] if mode == "defer" else map(Tool.definition, DOOR)
         scored += size(_line(turn.content)) if gated else 0
         hidden: set[str] = set()
-        answers = iter(played(turn)[1:])
+        answers = iter(played(turn, names if door else None)[1:])
         for message in answers:
             prompts.append([*loaded, *said])
-            wanted = {call["function"]["name"] for call in message.get("tool_calls", ())} - names
+            wanted = set(map(called, message.get("tool_calls", ()))) - names
             hidden |= wanted
             if door and wanted - found:  # searched for side by side
                 queries = [name.replace("_", " ") for name in sorted(wanted - found)]
@@ -119,6 +120,11 @@ def play(mode: str, tools: list[Any], turns: Sequence[Turn], system: str, scorer
             say(message, *(next(answers) for _ in message.get("tool_calls", ())))
         lacking += bool(hidden and not door)
     return Played(prompts, scored, lacking)
+
+
+def called(call: dict[str, Any]) -> str:
+    """The tool that a call runs."""
+    return meant(call["function"]["name"], call["function"]["arguments"])
 
 
 def _line(part: Any) -> str:
@@ -133,14 +139,14 @@ def beginnings(length: int) -> list[tuple[Sequence[Turn], str]]:
 def tools_for(turns: Sequence[Turn], size: int) -> list[Any]:
     """Those that the turns need, and as many others as the list should have, in the order of the catalogue."""
     made = (call for turn in turns for message in played(turn) for call in message.get("tool_calls", ()))
-    called = {call["function"]["name"] for call in made}
+    needed = set(map(called, made))
     every, _ = catalogue("400")
     more = [
         {**tool, "function": {**tool["function"], "name": f"{tool['function']['name']}_too"}} for tool in every[:100]
     ]
     listed = [*every, *more]
-    others = [tool for tool in listed if tool["function"]["name"] not in called][: max(0, size - len(called))]
-    wanted = called | {tool["function"]["name"] for tool in others}
+    others = [tool for tool in listed if tool["function"]["name"] not in needed][: max(0, size - len(needed))]
+    wanted = needed | {tool["function"]["name"] for tool in others}
     return [tool for tool in listed if tool["function"]["name"] in wanted]
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from camdf.tools import Tool
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from everyday import Conversation, conversations
+from everyday import Conversation, conversations, played
 
 PRESSURES = (0.02, 0.05, 0.12)
 SHARES = (0.25, 0.375, 0.5)
@@ -67,27 +67,30 @@ def policies() -> Iterator[tuple[str, Policy, float]]:
         yield f"the best {share:.1%} of the list", TopShare(share), 0.0
 
 
-def measured(gate: Callable[[], Gate], door: bool) -> dict[str, Any]:
+def measured(gate: Gate, door: bool) -> dict[str, Any]:
     """All conversations through one gate: turns with signal, how many have what they need, how much of the list."""
-    turns = loaded = needed = 0
+    turns = needed = 0
     shares: list[float] = []
     for conversation in conversations():
-        for turn, kept in decided(gate(), conversation, door):
+        for turn, kept in decided(gate, conversation, door):
             if turn.signal:
                 turns += 1
                 needed += turn.needed <= kept
-                loaded += len(kept)
                 shares.append(len(kept) / len(conversation.tools))
     return {"turns": turns, "needed tools loaded": needed, "mean share": round(sum(shares) / turns, 4)}
 
 
 def decided(gate: Gate, conversation: Conversation, door: bool) -> Iterator[tuple[Any, frozenset[str]]]:
     """Each turn, and the tools that it has."""
+    history = conversation.before(0)
     for turn in conversation.turns:
-        history = [*conversation.before(turn.number), {"role": "user", "content": turn.content}]
+        if conversation.summary_after is not None and turn.number == conversation.summary_after + 1:
+            history = conversation.before(turn.number)
         forced = [turn.tool_choice] if turn.tool_choice else []
-        decision = gate.decide(history, conversation.tools, forced=forced, door=door)
+        messages = [*history, {"role": "user", "content": turn.content}]
+        decision = gate.decide(messages, conversation.tools, forced=forced, door=door)
         yield turn, frozenset(decision.kept)
+        history += played(turn, decision.kept if door else None)
 
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
@@ -109,9 +112,7 @@ def rows(model: str | None) -> list[dict[str, Any]]:
         for name, policy, pressure in policies():
             for door in (True, False):
                 gate = Gate(policy, scorer, camdf.Payoff(pressure), budget=None)
-                found.append(
-                    {"ranking": ranking, "policy": name, "door": door, **measured(lambda gate=gate: gate, door)}
-                )
+                found.append({"ranking": ranking, "policy": name, "door": door, **measured(gate, door)})
     return found
 
 

@@ -29,7 +29,7 @@ def shared_words(task: str, tools: Sequence[Tool]) -> list[float]:
 
 
 async def main() -> None:
-    """The gateway, and a client that sends its task."""
+    """The gateway, and a client that sends its history."""
     gateway = FastMCP("gateway")
     for name in ("travel", "office"):
         gateway.mount(create_proxy(StdioTransport(sys.executable, [SERVERS, name])), namespace=name)
@@ -45,11 +45,17 @@ async def main() -> None:
     gateway.add_middleware(ToolGate(gate))
 
     async with Client(gateway) as client:
-        print(f"No task: {len(await client.list_tools())} of {len(tools)} tools, office_run_sql is not allowed")
-        for task in ("Book a flight and a hotel in a city", "Find a hotel and send an email to a person"):
-            params = PaginatedRequestParams(_meta={"camdf/task": task})
+        print(f"No history: {len(await client.list_tools())} of {len(tools)} tools, office_run_sql is not allowed")
+        history = []
+        for turn in (
+            "Book a flight and a hotel in a city",
+            "Tomorrow please",
+            "Then send an email about it to a person",
+        ):
+            history.append({"role": "user", "content": turn})
+            params = PaginatedRequestParams(_meta={"camdf/messages": history})
             listed = (await client.session.list_tools(params=params)).tools
-            print(f"{task}\n  {len(listed)} tools: {', '.join(tool.name for tool in listed)}")
+            print(f"{turn}\n  {len(listed)} tools: {', '.join(tool.name for tool in listed)}")
         cut = await client.call_tool("office_write_file")
         refused = await client.call_tool("office_run_sql", raise_on_error=False)
         print(f"A cut tool that is called: {cut.data}. A refused one: {refused.content[0].text}.")

@@ -45,6 +45,6 @@ model = OfflineModel()
 llm = ChatOpenAI(base_url=model.url, api_key="none", model="offline")
 agent = create_agent(llm, tools, middleware=[ToolGate(gate)])
 
-for task in ["Book a flight to Oslo and find a hotel room", "Play a song"]:
+for task in ["Book a flight to Oslo and find a hotel room", "Play a song of the Beatles"]:
     agent.invoke({"messages": [{"role": "user", "content": task}]})
     print(f"{task}: {len(model.tools_seen[-1])} of {len(tools)} tools reached the model: {model.tools_seen[-1]}")

@@ -46,6 +46,6 @@ llm = OpenAIChatCompletionsModel("offline", openai_client=AsyncOpenAI(base_url=m
 tools = [FunctionTool(name, text, {"type": "object", "properties": {}}, ok) for name, text in catalogue.items()]
 agent = gated(Agent(name="Travel", tools=tools, model=llm), gate)
 
-for task in ["Book a flight to Oslo and find a hotel room", "Play a song"]:
+for task in ["Book a flight to Oslo and find a hotel room", "Play a song by the sea"]:
     Runner.run_sync(agent, task)
     print(f"{task}: {len(model.tools_seen[-1])} of {len(tools)} tools reached the model: {model.tools_seen[-1]}")

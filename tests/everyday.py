@@ -13,8 +13,10 @@ not on the list that it was sent. A test of an adapter sends the user's turns in
 from __future__ import annotations
 
 import json
+import os
+import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
@@ -73,8 +75,11 @@ class Conversation:
         return messages
 
 
-def played(turn: Turn) -> list[dict[str, Any]]:
-    """A whole turn as chat messages: what the user said, the assistant did and the tools answered."""
+def played(turn: Turn, loaded: Collection[str] | None = None) -> list[dict[str, Any]]:
+    """A whole turn as chat messages: what the user said, the assistant did and the tools answered.
+
+    Where it is said which tools were `loaded`, the others were called through the door.
+    """
     messages: list[dict[str, Any]] = [{"role": "user", "content": turn.content}]
     results = iter(turn.results)
     for place, step in enumerate(turn.steps):
@@ -85,6 +90,8 @@ def played(turn: Turn) -> list[dict[str, Any]]:
             (f"call_{turn.number}_{place}_{index}", call)
             for index, call in enumerate((step,) if isinstance(step, Call) else step)
         ]
+        if loaded is not None:
+            calls = [(key, call if call.name in loaded else through_the_door(call)) for key, call in calls]
         made = [
             {"id": key, "type": "function", "function": {"name": call.name, "arguments": json.dumps(call.arguments)}}
             for key, call in calls
@@ -92,6 +99,11 @@ def played(turn: Turn) -> list[dict[str, Any]]:
         messages.append({"role": "assistant", "content": None, "tool_calls": made})
         messages += [{"role": "tool", "tool_call_id": key, "content": next(results)} for key, _ in calls]
     return messages
+
+
+def through_the_door(call: Call) -> Call:
+    """The call of a tool that is not on the list."""
+    return Call(CALL, {"name": call.name, "arguments": call.arguments})
 
 
 class Served(NamedTuple):
@@ -158,7 +170,7 @@ class Played(ScriptedModel):
             if door:
                 hidden = [call for call in calls if call.name not in known]
                 direct = [call for call in calls if call.name in known]
-                called = tuple(Call(CALL, {"name": call.name, "arguments": call.arguments}) for call in hidden)
+                called = tuple(map(through_the_door, hidden))
                 self._left.insert(0, (*direct, *called))
                 return tuple(Call(FIND, {"query": call.name.replace("_", " ")}) for call in hidden)
             self.out_of_reach += [(self.turn.number, call.name) for call in calls if call.name not in known]
@@ -177,6 +189,14 @@ def broken_promises(served: Sequence[Served]) -> list[str]:
         if len(before.tools) > len(after.tools) and decided(before, served):
             found.append(f"turn {after.turn.number} has fewer tools than turn {before.turn.number}")
     return found
+
+
+def promises_broken_by(model: Played) -> list[str]:
+    """Of the conversation before its summary, and of the one after it: a history that is rewritten begins anew."""
+    last = model.conversation.summary_after
+    after = [last is not None and each.turn.number > last for each in model.served]
+    parts = ([each for each, late in zip(model.served, after, strict=True) if late is part] for part in (False, True))
+    return [broken for part in parts for broken in broken_promises(part)]
 
 
 def decided(one: Served, served: Sequence[Served]) -> bool:
@@ -216,6 +236,18 @@ def catalogue(size: str) -> tuple[tuple[dict[str, Any], ...], dict[str, str]]:
 def conversations() -> tuple[Conversation, ...]:
     """All thirty."""
     return tuple(map(_conversation, _lines("conversations-dev.jsonl")))
+
+
+def sampled() -> tuple[Conversation, ...]:
+    """What one run plays through a framework: six over 40 tools and one over 400, by the seed in CAMDF_SAMPLE.
+
+    With CAMDF_CONVERSATIONS=all, all thirty: some minutes a framework.
+    """
+    if os.environ.get("CAMDF_CONVERSATIONS") == "all":
+        return conversations()
+    rng = random.Random(int(os.environ.get("CAMDF_SAMPLE", "0")))
+    few, many = ([each for each in conversations() if (len(each.tools) == 40) is small] for small in (True, False))
+    return (*rng.sample(few, 6), *rng.sample(many, 1))
 
 
 def _lines(name: str) -> Iterator[dict[str, Any]]:

@@ -277,9 +277,12 @@ def test_a_turn_on_which_the_scorer_always_fails_says_nothing_and_opens_nothing_
         return wants(mail="send_email")(task, tools)
 
     gate = gate_of(fragile)
-    assert gate.decide([user("boom")], TOOLS).open
-    after = gate.decide([user("boom"), user("Send a mail to Anna and to Bert, with my best wishes")], TOOLS)
-    assert (after.kept, after.reason) == (("send_email",), "decided")
+    assert gate.decide([user("boom, and nothing else")], TOOLS).open
+    for _ in range(3):  # however warm the worker is
+        after = gate.decide(
+            [user("boom, and nothing else"), user("Send a mail to Anna and to Bert, with my best wishes")], TOOLS
+        )
+        assert (after.kept, after.reason) == (("send_email",), "decided")
     ill = gate.decide([user("Send a mail to Anna"), user("boom, and what else is there to say about it?")], TOOLS)
     assert (ill.kept, ill.open, ill.reason) == (("send_email",), False, "scorer failed")
 

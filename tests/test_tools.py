@@ -23,8 +23,10 @@ KNOWN: dict[str, Any] = {
     "pydantic-ai": SimpleNamespace(**PARTS, parameters_json_schema=SCHEMA),
     "OpenAI Agents": SimpleNamespace(**PARTS, params_json_schema=SCHEMA),
     "FastMCP": SimpleNamespace(**PARTS, parameters=SCHEMA),
-    "LangChain": SimpleNamespace(**PARTS, tool_call_schema=SCHEMA),
-    "LangChain, a model": SimpleNamespace(**PARTS, tool_call_schema=SimpleNamespace(model_json_schema=lambda: SCHEMA)),
+    "LangChain": type("BaseTool", (), {**PARTS, "tool_call_schema": SCHEMA})(),
+    "LangChain, a model": type(
+        "BaseTool", (), {**PARTS, "tool_call_schema": SimpleNamespace(model_json_schema=lambda: SCHEMA)}
+    )(),
     "LlamaIndex": SimpleNamespace(metadata=SimpleNamespace(**PARTS, get_parameters_dict=lambda: SCHEMA)),
     "ours": Tool("get_weather", "Weather of a city", SCHEMA),
 }

@@ -1,4 +1,4 @@
-"""A LiteLLM proxy that forwards, of a dozen tools, those that the task deserves; the model is a stand-in on loopback.
+"""A LiteLLM proxy that forwards, of a dozen tools, those that a chat deserves; the model is a stand-in on loopback.
 
 The proxy takes about half a minute to start.
 """
@@ -61,11 +61,14 @@ with tempfile.NamedTemporaryFile() as log:
     proxy = subprocess.Popen(command, cwd=HERE, env={**os.environ, **settings}, stdout=log, stderr=log)
     try:
         wait_for(url, proxy, log)
-        for task in ["Book a flight to Oslo and find a hotel room", "Play a song"]:
-            asked = {"model": "offline", "messages": [{"role": "user", "content": task}], "tools": tools}
-            post(f"{url}/v1/chat/completions", asked)
+        history = []
+        turns = ["Book a flight to Oslo and find a hotel room", "Tomorrow please", "Then play a song by Grieg for me"]
+        for turn in turns:
+            history.append({"role": "user", "content": turn})
+            answer = post(f"{url}/v1/chat/completions", {"model": "offline", "messages": history, "tools": tools})
+            history.append({"role": "assistant", "content": answer["choices"][0]["message"]["content"]})
             seen = model.tools_seen[-1]
-            print(f"{task}: {len(seen)} of {len(tools)} tools reached the model: {seen}")
+            print(f"{turn}: {len(seen)} of {len(tools)} tools reached the model: {seen}")
     finally:
         proxy.kill()
         proxy.wait()

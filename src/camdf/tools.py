@@ -86,12 +86,14 @@ def _object(native: Any) -> tuple[Any, Any, Any] | None:
     if hasattr(inner, "get_parameters_dict"):  # LlamaIndex
         return inner.name, inner.description, inner.get_parameters_dict
     name, description = getattr(native, "name", None), getattr(native, "description", None)
+    if isinstance(name, str) and hasattr(
+        type(native), "tool_call_schema"
+    ):  # LangChain, whose schemas take long to build
+        return name, description, lambda: _pydantic_schema(native.tool_call_schema)
     for key in ("parameters_json_schema", "params_json_schema", "input_schema", "inputSchema", "parameters"):
         # pydantic-ai, OpenAI Agents, MCP (2, then 1), FastMCP
         if isinstance(name, str) and isinstance(getattr(native, key, None), Mapping):
             return name, description, getattr(native, key)
-    if isinstance(name, str) and hasattr(native, "tool_call_schema"):  # LangChain
-        return name, description, lambda: _pydantic_schema(native.tool_call_schema)
     if callable(native) and hasattr(native, "__name__") and not isinstance(native, type):  # a plain function
         return native.__name__, native.__doc__, {}
     return None
@@ -110,14 +112,14 @@ def _server(native: Any) -> str:
 def keyed(tools: Iterable[Tool]) -> dict[str, Tool]:
     """Tools by a key of their own: the name, which logs know too; where names collide, server and name, or a count."""
     found: dict[str, Tool] = {}
+    seen: dict[str, int] = {}
     for tool in tools:
         key = tool.name
         if key in found and tool.server:
             key = f"{tool.server}/{tool.name}"
-        number = 1
         while key in found:
-            number += 1
-            key = f"{tool.name}#{number}"
+            seen[tool.name] = seen.get(tool.name, 1) + 1  # not counted from the start: six thousand may be called alike
+            key = f"{tool.name}#{seen[tool.name]}"
         found[key] = tool
     return found
 

@@ -34,7 +34,7 @@ from tool_server import POISON, broken, served
 from camdf.gate import Gate
 from camdf.integrations.fastmcp import Authorised, GatedSearch, ToolGate, _meta
 from camdf.tools import view
-from golden import VECTORS, Vector, golden_gate, openai_tool
+from golden import VECTORS, Vector, golden_gate, openai_tool, overlap
 from local_llm import local_llm
 from scripted import Call, ScriptedModel
 
@@ -46,7 +46,7 @@ except ImportError:  # FastMCP 3
 T = TypeVar("T")
 ROOT = Path(__file__).parents[2]
 SERVER = str(Path(__file__).parent / "tool_server.py")
-WEATHER = VECTORS[1]
+TRIP, WEATHER = VECTORS[:2]
 GROUPS = [list(group) for _, group in groupby(sorted(VECTORS, key=lambda v: list(v.tools)), lambda v: list(v.tools))]
 """The vectors by the tools they offer, so that one server serves a group."""
 
@@ -200,6 +200,89 @@ def test_listings_without_a_conversation_stand_alone() -> None:
     assert asking(served(WEATHER.tools, gate="listing"), ask) == [vector.kept for vector, _ in asked]
 
 
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+BOOKING = [user("Book a flight and find a hotel"), {"role": "assistant", "content": "When?"}, user("Tomorrow please")]
+
+
+@over
+def test_a_follow_up_keeps_its_tools_on_a_server_that_never_saw_the_conversation(transport: Any) -> None:
+    async def ask(client: Client) -> list[list[str]]:
+        return [await names(client, messages=BOOKING), await names(client, messages=BOOKING[:1])]
+
+    with transport(tools=WEATHER.tools, gate="listing") as target:
+        later, first = asking(target, ask)
+    assert {"book_flight", "find_hotel"} <= set(later) < set(WEATHER.tools)
+    assert later[: len(first)] == first
+
+
+def test_a_failure_a_picture_or_a_greeting_neither_opens_a_conversation_for_good_nor_empties_a_listing() -> None:
+    def fragile(task: str, tools: Sequence[Any]) -> list[float]:
+        if "explode" in task:
+            raise RuntimeError
+        return overlap(task, tools)
+
+    async def ask(client: Client) -> None:
+        image = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:"}}]}
+        for number, nothing in enumerate((user("hello"), user("explode the whole list right now"), image)):
+            task = user(f"{TRIP.task} {number}")
+            assert await names(client, messages=[nothing]) == list(TRIP.tools)
+            assert await names(client, messages=[nothing, task]) == TRIP.kept
+            assert await names(client, messages=[task, nothing]) == TRIP.kept
+
+    server = served(TRIP.tools)
+    server.add_middleware(ToolGate(golden_gate(fragile)))
+    asking(server, ask)
+
+
+def test_a_called_tool_stays_and_a_forced_one_comes_last_for_its_listing() -> None:
+    async def ask(client: Client) -> list[list[str]]:
+        called = {"role": "assistant", "tool_calls": [{"function": {"name": "run_sql"}}]}
+        history = [user(WEATHER.task), called]
+        return [await names(client, messages=history, forced=["play_music"]), await names(client, messages=history)]
+
+    forced, after = asking(served(WEATHER.tools, gate="listing"), ask)
+    assert after == [*WEATHER.kept, "run_sql"]
+    assert forced == [*after, "play_music"]
+
+
+@over
+def test_a_listing_with_a_door_never_changes_and_reaches_every_tool(transport: Any) -> None:
+    async def ask(client: Client) -> list[list[str]]:
+        history = [user(WEATHER.task)]
+        lists = [await names(client, messages=history)]
+        assert "play_music" in await found(client, "Play a song in the kitchen")
+        assert (await client.call_tool("call_tool", {"name": "play_music"})).data == "play_music ran"
+        history += [user("Now play a song in the kitchen for everybody there")]
+        return [*lists, await names(client, messages=history), await names(client, messages=[user("hello")])]
+
+    with transport(tools=WEATHER.tools, gate="search") as target:
+        first, later, greeted = asking(target, ask)
+    assert first == later == [*WEATHER.kept, "search_tools", "call_tool"]
+    assert greeted == list(WEATHER.tools)
+
+
+def test_a_search_keeps_what_is_always_visible() -> None:
+    async def ask(client: Client) -> list[str]:
+        return await names(client, messages=[user(WEATHER.task)])
+
+    server = served(WEATHER.tools)
+    server.add_transform(GatedSearch(golden_gate(), always_visible=["play_music"]))
+    assert set(asking(server, ask)) == {*WEATHER.kept, "play_music", "search_tools", "call_tool"}
+
+
+def test_the_name_of_a_conversation_is_not_held_however_long_it_is() -> None:
+    async def ask(client: Client) -> None:
+        await names(client, WEATHER.task, conversation="long" * 100_000)
+
+    gate, server = golden_gate(), served(WEATHER.tools)
+    server.add_middleware(ToolGate(gate))
+    asking(server, ask)
+    assert [len(name) for name in gate.memory._kept] == [64]
+
+
 def test_what_the_client_names_is_kept() -> None:
     async def ask(client: Client) -> list[str]:
         return await names(client, WEATHER.task, keep=["play_music", "no_such_tool"])
@@ -207,7 +290,16 @@ def test_what_the_client_names_is_kept() -> None:
     assert asking(served(WEATHER.tools, gate="listing"), ask) == ["get_weather", "find_hotel", "play_music"]
 
 
-@pytest.mark.parametrize("meta", [{"task": {"a": 1}}, {"task": 5, "keep": 7}, {"task": "x", "conversation": ["y"]}])
+@pytest.mark.parametrize(
+    "meta",
+    [
+        {"task": {"a": 1}},
+        {"task": 5, "keep": 7},
+        {"task": "x", "conversation": ["y"]},
+        {"messages": 5, "forced": "x"},
+        {"messages": [5, {"role": "user", "content": {"a": 1}}], "keep": [None]},
+    ],
+)
 def test_a_strange_meta_breaks_nothing(meta: dict[str, Any]) -> None:
     async def ask(client: Client) -> list[str]:
         return await names(client, **meta)
@@ -251,8 +343,7 @@ def test_a_search_whose_scorer_raises_or_only_watches_answers_as_fastmcp_does() 
         server.add_transform(transform)
         return asking(server, ask)
 
-    failing = golden_gate()
-    failing.scorer = broken
+    failing = golden_gate(broken)
     own = searched(BM25SearchTransform())
     assert len(own) == 5
     assert searched(GatedSearch(failing)) == own

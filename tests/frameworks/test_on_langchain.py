@@ -22,20 +22,29 @@ pytest.importorskip("langchain.agents.middleware")
 
 import httpx
 from langchain.agents import create_agent
-from langchain.agents.middleware import AgentMiddleware, LLMToolSelectorMiddleware, ModelRequest
+from langchain.agents.middleware import (
+    AgentMiddleware,
+    HumanInTheLoopMiddleware,
+    LLMToolSelectorMiddleware,
+    ModelRequest,
+    SummarizationMiddleware,
+)
+from langchain.agents.middleware.types import ExtendedModelResponse, ModelResponse
 from langchain.agents.structured_output import ToolStrategy
-from langchain_core.messages import HumanMessage, ToolMessage
+from langchain.tools import ToolRuntime
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tools import BaseTool, StructuredTool, tool
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.runtime import ExecutionInfo, Runtime
+from langgraph.types import Command
 from pydantic import BaseModel
 
 from camdf.gate import Gate
 from camdf.integrations.langchain import HANDOFF, ToolGate
 from camdf.tools import Tool
-from golden import PAYOFF, VECTORS, Vector, golden_gate, overlap
+from golden import PAYOFF, VECTORS, Vector, golden_gate, openai_tool, overlap
 from local_llm import local_llm
 from pages import BLOCK, run_page
 from scripted import Call, ScriptedModel
@@ -43,6 +52,8 @@ from scripted import Call, ScriptedModel
 ROOT = Path(__file__).parents[2]
 PAGE, EXAMPLE = ROOT / "docs" / "integrations" / "langchain.md", ROOT / "examples" / "with_langchain.py"
 TRIP = VECTORS[0]
+MAIL = VECTORS[2]
+SEARCH = {"type": "tool_search"}
 
 
 def chat(url: str, **settings: Any) -> ChatOpenAI:
@@ -60,6 +71,12 @@ def user(text: str) -> dict[str, Any]:
     return {"messages": [HumanMessage(text)]}
 
 
+def kept(vector: Vector) -> list[str]:
+    """What the library keeps of a conversation that is one task."""
+    tools = [openai_tool(name, text) for name, text in vector.tools.items()]
+    return list(golden_gate().decide([{"role": "user", "content": vector.task}], tools).kept)
+
+
 def thread(name: str) -> dict[str, Any]:
     return {"configurable": {"thread_id": name}}
 
@@ -72,12 +89,13 @@ def model() -> Iterator[ScriptedModel]:
 
 def gated(model: ScriptedModel, tools: Sequence[Any] = (), gate: Gate | None = None, **settings: Any) -> Any:
     offered = tools or natives(TRIP.tools)
-    middleware = [*settings.pop("outer", ()), ToolGate(gate or golden_gate())]
+    gated = ToolGate(gate or golden_gate(), door=settings.pop("door", False))
+    middleware = [*settings.pop("outer", ()), gated, *settings.pop("inner", ())]
     return create_agent(chat(model.url), offered, middleware=middleware, **settings)
 
 
 def test_langchain_has_every_hook_that_the_adapter_relies_on() -> None:
-    for name in ("before_agent", "abefore_agent"):
+    for name in ("before_agent", "after_agent"):
         assert list(inspect.signature(getattr(AgentMiddleware, name)).parameters) == ["self", "state", "runtime"]
     for name in ("wrap_model_call", "awrap_model_call"):
         assert list(inspect.signature(getattr(AgentMiddleware, name)).parameters) == ["self", "request", "handler"]
@@ -85,21 +103,26 @@ def test_langchain_has_every_hook_that_the_adapter_relies_on() -> None:
     assert {"messages", "state", "tool_choice", "tools"} <= fields
     assert "overrides" in inspect.signature(ModelRequest.override).parameters
     assert "execution_info" in Runtime.__dataclass_fields__
-    assert {"checkpoint_ns", "thread_id"} <= set(ExecutionInfo.__dataclass_fields__)
+    assert "thread_id" in ExecutionInfo.__dataclass_fields__
+    assert {"state", "tools"} <= set(ToolRuntime.__dataclass_fields__)
+    assert {"model_response", "command"} <= set(ExtendedModelResponse.__dataclass_fields__)
+    assert "result" in ModelResponse.__dataclass_fields__
+    assert "extras" in BaseTool.model_fields
     assert hasattr(AgentMiddleware, "state_schema")
+    assert "tools" in AgentMiddleware.__annotations__
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector.task or "nothing")
 def test_the_model_gets_exactly_the_kept_tools_in_order(vector: Vector, model: ScriptedModel) -> None:
     answer = gated(model, natives(vector.tools)).invoke(user(vector.task))
     assert answer["messages"][-1].text == "done"
-    assert model.tool_names() == vector.kept
+    assert model.tool_names() == kept(vector)
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector.task or "nothing")
 def test_the_asynchronous_run_decides_the_same(vector: Vector, model: ScriptedModel) -> None:
     asyncio.run(gated(model, natives(vector.tools)).ainvoke(user(vector.task)))
-    assert model.tool_names() == vector.kept
+    assert model.tool_names() == kept(vector)
 
 
 def test_a_real_local_model_answers_with_the_kept_tools_on_the_wire() -> None:
@@ -146,14 +169,73 @@ def test_runs_without_a_thread_are_decided_apart(model: ScriptedModel) -> None:
     assert [model.tool_names(0), model.tool_names(1)] == [VECTORS[0].kept, VECTORS[1].kept]
 
 
-def test_what_middleware_writes_into_the_history_does_not_change_the_task(model: ScriptedModel) -> None:
-    class Nudge(AgentMiddleware):
-        def before_model(self, state: Any, runtime: Any) -> dict[str, Any]:
-            return {"messages": [HumanMessage("Send an email to a person")]}
+def follow_up(agent: Any, *before: Any) -> Any:
+    """A follow-up question with the history as the client has it."""
+    said = [*before, HumanMessage("Book a flight and find a hotel"), AIMessage("Which date?")]
+    return agent.invoke({"messages": [*said, HumanMessage("Tomorrow please")]})
 
+
+def test_a_follow_up_keeps_its_tools_on_another_worker_after_a_restart_and_without_a_thread(
+    model: ScriptedModel,
+) -> None:
+    saved = InMemorySaver()
+    gated(model, checkpointer=saved).invoke(user("Book a flight and find a hotel"), thread("a"))
+    gated(model, checkpointer=saved).invoke(user("Tomorrow please"), thread("a"))
+    follow_up(gated(model))
+    lists = [request["tools"] for request in model.requests]
+    assert lists[0] == lists[1] == lists[2]
+    assert {"book_flight", "find_hotel"} <= set(model.tool_names(2))
+    assert len(lists[2]) < len(TRIP.tools)
+
+
+@pytest.mark.parametrize("first", ["hello", [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}]])
+def test_a_greeting_or_a_picture_opens_the_list_until_a_turn_says_something(first: Any, model: ScriptedModel) -> None:
+    agent = gated(model)
+    agent.invoke({"messages": [HumanMessage(first)]})
+    assert model.tool_names(0) == list(TRIP.tools)
+    follow_up(agent, HumanMessage(first), AIMessage("Hello!"))
+    follow_up(agent)
+    assert model.tool_names(1) == model.tool_names(2) != model.tool_names(0)
+
+
+def test_one_failure_of_the_scorer_does_not_open_a_thread_for_good(model: ScriptedModel) -> None:
+    failures = [RuntimeError("no scores now")]
+
+    def fragile(task: str, tools: Sequence[Tool]) -> list[float]:
+        if failures:
+            raise failures.pop()
+        return overlap(task, tools)
+
+    agent = gated(model, gate=golden_gate(fragile), checkpointer=InMemorySaver())
+    for _ in range(2):
+        agent.invoke(user(TRIP.task), thread("a"))
+    assert [model.tool_names(0), model.tool_names(1)] == [list(TRIP.tools), TRIP.kept]
+
+
+class Nudge(AgentMiddleware):
+    """Writes into the history, under the user's name."""
+
+    def before_model(self, state: Any, runtime: Any) -> dict[str, Any]:
+        return {"messages": [HumanMessage(MAIL.task)]}
+
+
+def test_what_middleware_writes_into_the_history_is_no_turn_in_this_run_or_a_later_one(model: ScriptedModel) -> None:
+    agent = gated(model, outer=[Nudge()], checkpointer=InMemorySaver())
     model.script = [Call("book_flight")]
-    gated(model, outer=[Nudge()]).invoke(user(TRIP.task))
-    assert [model.tool_names(0), model.tool_names(1)] == [TRIP.kept, TRIP.kept]
+    for task in (TRIP.task, TRIP.task):
+        agent.invoke(user(task), thread("a"))
+    assert [model.tool_names(request) for request in range(3)] == [TRIP.kept] * 3
+
+
+def test_a_summary_takes_the_place_of_the_turns(model: ScriptedModel) -> None:
+    summary = SummarizationMiddleware(model=chat(model.url), trigger=("messages", 3), keep=("messages", 1))
+    agent = gated(model, outer=[summary], checkpointer=InMemorySaver())
+    agent.invoke(user(TRIP.task), thread("a"))
+    model.script = ["The user wants to send an email to a person."]
+    agent.invoke(user("Yes, go on"), thread("a"))
+    assert "tools" not in model.requests[1]  # it asks the model for the summary
+    assert "send_email" in model.tool_names(2)
+    assert "book_flight" not in model.tool_names(2)
 
 
 def test_langchain_still_executes_a_cut_tool_and_it_is_offered_from_then_on(model: ScriptedModel) -> None:
@@ -188,15 +270,6 @@ def test_a_scorer_that_raises_leaves_every_tool(model: ScriptedModel) -> None:
     gated(model, gate=gate).invoke(user(TRIP.task))
     assert model.tool_names() == list(TRIP.tools)
     assert gate.counts["scorer failed"] == 1
-
-
-def test_a_state_without_the_run_s_task_leaves_every_tool(model: ScriptedModel) -> None:
-    class Forget(AgentMiddleware):
-        def wrap_model_call(self, request: Any, handler: Any) -> Any:
-            return handler(request.override(state={"messages": request.messages}))
-
-    gated(model, outer=[Forget()]).invoke(user(TRIP.task))
-    assert model.tool_names() == list(TRIP.tools)
 
 
 def test_shadow_cuts_nothing(model: ScriptedModel) -> None:
@@ -240,36 +313,33 @@ def test_a_forced_tool_is_never_cut(choice: Any, model: ScriptedModel) -> None:
     assert model.tool_names() == [name for name in TRIP.tools if name in {*TRIP.kept, "run_sql"}]
 
 
-def test_a_nested_agent_does_not_widen_the_one_that_called_it(model: ScriptedModel) -> None:
-    gate, mail = golden_gate(), VECTORS[2]
+def test_a_nested_agent_has_a_conversation_of_its_own(model: ScriptedModel) -> None:
+    gate = golden_gate()
     nested = gated(model, gate=gate)
 
     @tool
     def ask_clerk() -> str:
         """Book a flight and a hotel in a city."""
-        answer: str = nested.invoke(user(mail.task))["messages"][-1].text
+        answer: str = nested.invoke(user(MAIL.task))["messages"][-1].text
         return answer
 
     model.script = [Call("ask_clerk")]
     gated(model, [*natives(TRIP.tools), ask_clerk], gate).invoke(user(TRIP.task), thread("a"))
     outer, inner, outer_again = (model.tool_names(request) for request in range(3))
-    assert inner == mail.kept
+    assert inner == MAIL.kept
     assert outer == outer_again
     assert not set(inner) & set(outer)
-    assert gate.memory.recall("a/tools") is not None
 
 
 def test_an_agent_that_is_a_node_widens_over_the_turns_of_the_outer_thread(model: ScriptedModel) -> None:
-    gate, outer = golden_gate(), StateGraph(MessagesState)
-    outer.add_node("clerk", gated(model, gate=gate))
+    outer = StateGraph(MessagesState)
+    outer.add_node("clerk", gated(model))
     outer.add_edge(START, "clerk")
     graph = outer.compile(checkpointer=InMemorySaver())
-    for vector in VECTORS[:3]:
+    for vector in VECTORS[:2]:
         graph.invoke(user(vector.task), thread("a"))
     assert model.tool_names(0) == TRIP.kept
-    assert model.tool_names(1)[: len(TRIP.kept)] == TRIP.kept
-    assert set(model.tool_names(2)) == {*VECTORS[0].kept, *VECTORS[1].kept, *VECTORS[2].kept}
-    assert gate.memory.recall("a/clerk") is not None
+    assert model.tool_names(1) == [*TRIP.kept, *(name for name in VECTORS[1].kept if name not in TRIP.kept)]
 
 
 def test_langchain_s_own_selector_asks_a_model_before_every_model_call(model: ScriptedModel) -> None:
@@ -282,6 +352,118 @@ def test_langchain_s_own_selector_asks_a_model_before_every_model_call(model: Sc
     model.script = [Call("book_flight")]
     gated(model).invoke(user(TRIP.task))
     assert len(model.requests) == 2
+
+
+# The door.
+
+
+DOOR = ["find_tool", "call_tool"]
+
+
+def results(answer: Any) -> list[str]:
+    return [message.text for message in answer["messages"] if isinstance(message, ToolMessage)]
+
+
+def through(name: str, **arguments: Any) -> Call:
+    return Call("call_tool", {"name": name, "arguments": arguments})
+
+
+@pytest.mark.parametrize("run", ["sync", "async"])
+def test_a_cut_tool_is_found_and_run_by_its_own_name(run: str, model: ScriptedModel) -> None:
+    model.script = [Call("find_tool", {"query": "play a song"}), through("play_music")]
+    agent = gated(model, door=True)
+    task = user(TRIP.task)
+    answer = agent.invoke(task) if run == "sync" else asyncio.run(agent.ainvoke(task))
+    found, ran = results(answer)
+    assert [each["name"] for each in json.loads(found)] == ["play_music"]
+    assert ran == "play_music ran"
+    assert [model.tool_names(request) for request in range(3)] == [[*TRIP.kept, *DOOR]] * 3
+    assert [call["name"] for message in answer["messages"] for call in getattr(message, "tool_calls", ())] == [
+        "find_tool",
+        "play_music",
+    ]
+
+
+def test_the_model_sees_the_call_that_it_wrote(model: ScriptedModel) -> None:
+    model.script = [(Call("book_flight"), through("play_music"))]
+    gated(model, door=True).invoke(user(TRIP.task))
+    sent = [message for message in model.requests[1]["messages"] if message["role"] == "assistant"]
+    direct, hidden = (call["function"] for call in sent[0]["tool_calls"])
+    assert direct["name"] == "book_flight"
+    assert hidden["name"] == "call_tool"
+    assert json.loads(hidden["arguments"]) == {"name": "play_music", "arguments": {}}
+
+
+def test_no_door_where_nothing_is_cut_or_a_tool_has_its_name(model: ScriptedModel) -> None:
+    gated(model, door=True).invoke(user("hello"))
+    assert model.tool_names(0) == list(TRIP.tools)
+    gated(model, natives({**TRIP.tools, "find_tool": "Finds a tool in the shed"}), door=True).invoke(user(TRIP.task))
+    assert "call_tool" not in model.tool_names(1)
+    gated(model, gate=golden_gate(mode="shadow"), door=True).invoke(user(TRIP.task))
+    assert model.tool_names(2) == list(TRIP.tools)
+
+
+@pytest.mark.parametrize("name", ["run_sql", "nothing_of_that_name", "call_tool"])
+def test_the_door_leads_to_no_tool_that_is_unknown_or_may_not_be_offered(name: str, model: ScriptedModel) -> None:
+    model.script = [Call("find_tool", {"query": "run a query against the database"}), through(name)]
+    gate = golden_gate(allow=lambda tool: tool.name != "run_sql")
+    found, refused = results(gated(model, gate=gate, door=True).invoke(user(TRIP.task)))
+    assert "run_sql" not in found
+    assert (
+        refused == f"There is no tool named '{name}'. Search with find_tool, and give the name as it is listed there."
+    )
+
+
+def test_the_door_does_not_lead_to_what_other_middleware_took_away(model: ScriptedModel) -> None:
+    class OnlyForAdmins(AgentMiddleware):
+        def wrap_model_call(self, request: Any, handler: Any) -> Any:
+            return handler(request.override(tools=[each for each in request.tools if each.name != "run_sql"]))
+
+    model.script = [Call("find_tool", {"query": "run_sql"}), through("run_sql")]
+    found, refused = results(gated(model, outer=[OnlyForAdmins()], door=True).invoke(user(TRIP.task)))
+    assert "run_sql" not in found
+    assert refused.startswith("There is no tool named 'run_sql'")
+
+
+@pytest.mark.parametrize("mode", ["batched", "per_call"])
+@pytest.mark.parametrize("place", ["outer", "inner"])
+def test_an_approval_asks_about_the_tool_behind_the_door(mode: Any, place: str, model: ScriptedModel) -> None:
+    """And the run goes on from storage, with everything built anew."""
+    saved, ask = InMemorySaver(), {"play_music": True}
+
+    def agent() -> Any:
+        placed: dict[str, Any] = {place: [HumanInTheLoopMiddleware(ask, interrupt_mode=mode)]}
+        return gated(model, door=True, checkpointer=saved, **placed)
+
+    model.script = [through("play_music")]
+    (asked,) = agent().invoke(user(TRIP.task), thread("a"))["__interrupt__"]
+    assert "play_music" in json.dumps(asked.value)
+    approved: dict[str, Any] = {"type": "approve"}
+    answer = agent().invoke(Command(resume={"decisions": [approved]} if mode == "batched" else approved), thread("a"))
+    assert results(answer) == ["play_music ran"]
+    assert model.requests[0]["tools"] == model.requests[1]["tools"]
+
+
+# Other modes.
+
+
+@pytest.mark.parametrize("responses", [False, True], ids=["chat completions", "responses"])
+def test_allow_leaves_the_list_and_names_what_may_be_called(responses: bool, model: ScriptedModel) -> None:
+    llm = chat(model.url, use_responses_api=responses)
+    create_agent(llm, natives(TRIP.tools), middleware=[ToolGate(golden_gate(mode="allow"))]).invoke(user(TRIP.task))
+    assert model.tool_names() == list(TRIP.tools)
+    choice = model.requests[0]["tool_choice"]
+    allowed = choice if responses else choice["allowed_tools"]
+    assert [each["name"] if responses else each["function"]["name"] for each in allowed["tools"]] == TRIP.kept
+
+
+def test_defer_marks_what_is_cut_where_the_request_has_a_tool_search(model: ScriptedModel) -> None:
+    llm = chat(model.url, use_responses_api=True)
+    gate = ToolGate(golden_gate(mode="defer"))
+    create_agent(llm, [*natives(TRIP.tools), SEARCH], middleware=[gate]).invoke(user(TRIP.task))
+    sent = model.requests[0]["tools"]
+    assert [tool.get("name") for tool in sent if not tool.get("defer_loading")] == [*TRIP.kept, None]
+    assert {tool["name"] for tool in sent if tool.get("defer_loading")} == {*TRIP.tools} - {*TRIP.kept}
 
 
 def test_the_page_shows_the_example_and_both_print_what_it_says(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,34 +9,37 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-import os
-import socket
 import subprocess
 import sys
 import threading
-import time
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count, pairwise
-from pathlib import Path
 from typing import Any
 
 import litellm
 import pytest
 from litellm.integrations.custom_logger import CustomLogger
+from litellm_proxy import KEY, ROOT, running
 
 import camdf
+from camdf.errors import UsageError
 from camdf.gate import Gate
-from camdf.integrations.litellm import ToolGate
+from camdf.gate.handing_over import allowed_choice
+from camdf.gate.turns import GREETING, words_in
+from camdf.integrations.litellm import MESSAGES, RESPONSES, SEARCHES, ToolGate
+from camdf.tools import forced_tools
 from golden import PAYOFF, VECTORS, golden_gate, openai_tool, overlap
 from local_llm import local_llm
 from scripted import Call, ScriptedModel
 
-ROOT = Path(__file__).parents[2]
 TRIP = VECTORS[0]
-KEY = "sk-local"
+LONG = [vector for vector in VECTORS if words_in(vector.task) > GREETING]
+"""A first turn of a few words may be a greeting, and decides nothing."""
+
+CHAT = "acompletion"
 GATING = """
 from golden import golden_gate, overlap
 from camdf.integrations.litellm import ToolGate
@@ -46,9 +49,7 @@ def fragile(task, tools):
         raise RuntimeError
     return overlap(task, tools)
 
-gate = golden_gate(allow=lambda tool: tool.name != "forbidden")
-gate.scorer = fragile
-gate_hook = ToolGate(gate)
+gate_hook = ToolGate(golden_gate(fragile, allow=lambda tool: tool.name != "forbidden"))
 """
 sessions = (f"session-{number}" for number in count())
 
@@ -110,57 +111,16 @@ class Proxy:
 @pytest.fixture(scope="module")
 def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
     """One process for all tests: it takes half a minute to start."""
-    folder = tmp_path_factory.mktemp("proxy")
-    (folder / "gating.py").write_text(GATING)
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        port = held.getsockname()[1]
     with ScriptedModel() as model:
         relay = Relay("")
         server = relay.serve()
-        entries = {
-            "scripted": {"model": "openai/scripted", "api_base": model.url},
-            "claude": {"model": "anthropic/scripted", "api_base": model.url.removesuffix("/v1")},
-            "local": {"model": "openai/local", "api_base": f"http://127.0.0.1:{server.server_address[1]}/v1"},
-        }
-        models = [
-            {"model_name": name, "litellm_params": {**entry, "api_key": "none", "max_retries": 0}}
-            for name, entry in entries.items()
-        ]
-        settings = {"callbacks": "gating.gate_hook"}
-        config = folder / "config.yaml"
-        config.write_text(json.dumps({"model_list": models, "litellm_settings": settings}))  # JSON is YAML
-        path = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")])
-        environment = {"LITELLM_MASTER_KEY": KEY, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "PYTHONPATH": path}
-        command = [str(Path(sys.executable).with_name("litellm")), "--config", str(config)]
-        with (folder / "log").open("w") as log:
-            process = subprocess.Popen(
-                [*command, "--host", "127.0.0.1", "--port", str(port)],
-                env={**os.environ, **environment},
-                cwd=folder,
-                stdout=log,
-                stderr=log,
-            )
-            try:
-                url = f"http://127.0.0.1:{port}"
-                _wait(url, process, folder / "log")
-                yield Proxy(url, model, relay)
-            finally:
-                process.kill()
-                process.wait()
-                server.shutdown()
-                server.server_close()
-
-
-def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    until = time.monotonic() + 240
-    while time.monotonic() < until and process.poll() is None:
+        local = {"model": "openai/local", "api_base": f"http://127.0.0.1:{server.server_address[1]}/v1"}
         try:
-            with urllib.request.urlopen(url + "/health/liveliness", timeout=2):
-                return
-        except OSError:
-            time.sleep(0.5)
-    raise RuntimeError(f"The proxy did not start.\n{log.read_text()[-3000:]}")
+            with running(tmp_path_factory.mktemp("proxy"), GATING, model.url, {"local": local}) as url:
+                yield Proxy(url, model, relay)
+        finally:
+            server.shutdown()
+            server.server_close()
 
 
 def chat(task: str, tools: dict[str, str], model: str = "scripted") -> dict[str, Any]:
@@ -191,12 +151,12 @@ endpoint = pytest.mark.parametrize(("path", "ask", "model"), ENDPOINTS.values(),
 
 def test_litellm_has_every_hook_that_the_adapter_relies_on() -> None:
     from litellm.constants import SESSION_ID_GENERATED_METADATA_KEY
-    from litellm.proxy._types import UserAPIKeyAuth
+    from litellm.types.utils import CallTypes
 
     expected = ["self", "user_api_key_dict", "cache", "data", "call_type"]
     assert list(inspect.signature(CustomLogger.async_pre_call_hook).parameters) == expected
     assert list(inspect.signature(ToolGate.async_pre_call_hook).parameters) == expected
-    assert {"api_key", "end_user_id"} <= set(UserAPIKeyAuth.model_fields)
+    assert {CHAT, MESSAGES, RESPONSES} <= {each.value for each in CallTypes}
     assert SESSION_ID_GENERATED_METADATA_KEY == "litellm_session_id_generated"
 
 
@@ -235,7 +195,7 @@ def test_the_proxy_skips_a_hook_that_is_only_inherited(monkeypatch: pytest.Monke
 def test_the_provider_gets_exactly_the_kept_tools_in_order(
     proxy: Proxy, path: str, ask: Ask, model: str, stream: bool
 ) -> None:
-    for vector in VECTORS:
+    for vector in LONG:
         answer = proxy.post(path, {**ask(vector.task, vector.tools, model), "stream": stream}, next(sessions))
         assert proxy.seen() == vector.kept, vector.task
         assert answer.startswith(("data:", "event:")) == stream
@@ -265,61 +225,105 @@ def ten_tasks() -> list[str]:
     return ([vector.task for vector in VECTORS if len(vector.tools) == len(TRIP.tools) and vector.task] * 2)[:10]
 
 
+def user(text: Any) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def said(text: str) -> dict[str, Any]:
+    return {"role": "assistant", "content": text}
+
+
+def with_history(body: dict[str, Any], history: list[dict[str, Any]]) -> dict[str, Any]:
+    return {**body, "input" if "input" in body else "messages": history}
+
+
 @endpoint
-def test_ten_turns_of_a_session_never_lose_or_move_a_tool(proxy: Proxy, path: str, ask: Ask, model: str) -> None:
-    session, lists = next(sessions), []
+def test_ten_turns_of_a_conversation_never_lose_or_move_a_tool(proxy: Proxy, path: str, ask: Ask, model: str) -> None:
+    body, history, lists = ask("", TRIP.tools, model), [], []
     for task in ten_tasks():
-        proxy.post(path, ask(task, TRIP.tools, model), session)
+        history.append(user(task))
+        proxy.post(path, with_history(body, history))
+        history.append(said("done"))
         lists.append(json.dumps(proxy.model.requests[-1]["tools"])[:-1])
     assert len(lists) == 10
     assert all(later.startswith(earlier) for earlier, later in pairwise(lists))
     assert len(lists[-1]) > len(lists[0])
 
 
+BOOKING = [user("Book a flight and find a hotel"), said("Which date?"), user("Tomorrow please")]
+
+
 @endpoint
-def test_without_a_session_the_first_user_message_names_the_conversation(
+def test_a_follow_up_keeps_its_tools_though_nobody_names_the_conversation(
+    proxy: Proxy, path: str, ask: Ask, model: str
+) -> None:
+    """The proxy has never seen the first turn, as after a restart or on another worker."""
+    body = ask("", TRIP.tools, model)
+    proxy.post(path, with_history(body, BOOKING))
+    later = proxy.seen()
+    proxy.post(path, with_history(body, BOOKING[:1]))
+    assert {"book_flight", "find_hotel"} <= set(later) < set(TRIP.tools)
+    assert later[: len(proxy.seen())] == proxy.seen()
+
+
+IMAGES: dict[str, dict[str, Any]] = {
+    "/v1/chat/completions": {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}},
+    "/v1/messages": {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}},
+    "/v1/responses": {"type": "input_image", "detail": "auto", "image_url": "data:image/png;base64,aGk="},
+}
+
+
+@endpoint
+def test_a_failure_a_picture_or_a_greeting_neither_opens_a_conversation_for_good_nor_empties_a_list(
     proxy: Proxy, path: str, ask: Ask, model: str
 ) -> None:
     body = ask("", TRIP.tools, model)
-    opening, lists = next(sessions), []
-    history = [{"role": "user", "content": opening}]
-    for task in ten_tasks():
-        history += [{"role": "user", "content": task}]
-        proxy.post(path, {**body, "input" if "input" in body else "messages": history})
-        history += [{"role": "assistant", "content": "done"}]
-        lists.append(json.dumps(proxy.model.requests[-1]["tools"])[:-1])
-    assert all(later.startswith(earlier) for earlier, later in pairwise(lists))
-    assert len(lists[-1]) > len(lists[0])
+    for nothing in ("hello", "explode the whole list right now", [IMAGES[path]]):
+        proxy.post(path, with_history(body, [user(nothing)]))
+        assert proxy.seen() == list(TRIP.tools)
+        task = f"{TRIP.task} {next(sessions)}"
+        proxy.post(path, with_history(body, [user(nothing), said("What can I do?"), user(task)]))
+        assert proxy.seen() == TRIP.kept
+        proxy.post(path, with_history(body, [user(task), said("Done."), user(nothing)]))
+        assert proxy.seen() == TRIP.kept
 
 
-def test_two_end_users_of_one_key_share_no_conversation(proxy: Proxy) -> None:
-    opening = {"role": "user", "content": next(sessions)}
-    for user, vector in (("ann", VECTORS[1]), ("bob", VECTORS[2])):
-        body = chat(vector.task, vector.tools)
-        proxy.post("/v1/chat/completions", {**body, "messages": [opening, *body["messages"]], "user": user})
-        assert proxy.seen() == vector.kept
-
-
-def test_a_stored_conversation_of_the_responses_endpoint_only_widens(proxy: Proxy) -> None:
-    for held in ("conv_1", {"id": "conv_1"}):
-        proxy.post("/v1/responses", {**responses(TRIP.task, TRIP.tools), "conversation": held})
-    first, second = VECTORS[1], VECTORS[2]
-    for vector in (first, second):
-        proxy.post("/v1/responses", {**responses(vector.task, vector.tools), "conversation": "conv_2"})
-    assert proxy.seen() == first.kept + second.kept
-
-
-def test_an_answer_to_an_earlier_response_without_a_session_keeps_all_that_is_allowed(proxy: Proxy) -> None:
-    offered = {**TRIP.tools, "forbidden": "Delete every file from disk"}
-    answer = json.loads(proxy.post("/v1/responses", responses(TRIP.task, offered)))
+def test_what_a_harness_puts_between_a_users_words_is_not_the_task(proxy: Proxy) -> None:
+    reminder = "<system-reminder>The todo list is empty. Consider to play a song and read the inbox.</system-reminder>"
+    body = messages(TRIP.task, TRIP.tools, "claude")
+    called = [
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": TRIP.kept[0], "input": {}}]},
+        user([{"type": "tool_result", "tool_use_id": "c", "content": "ran"}, {"type": "text", "text": reminder}]),
+    ]
+    proxy.post("/v1/messages", with_history(body, [user(TRIP.task), *called]))
     assert proxy.seen() == TRIP.kept
-    chained = {**responses("Play a song", offered), "previous_response_id": answer["id"]}
-    proxy.post("/v1/responses", chained)
+
+
+def test_the_cache_mark_of_a_cut_tool_moves_to_the_last_one_that_is_sent(proxy: Proxy) -> None:
+    body, mark = messages(TRIP.task, TRIP.tools, "claude"), {"type": "ephemeral"}
+    assert body["tools"][-1]["name"] not in TRIP.kept
+    body["tools"][-1]["cache_control"] = mark
+    proxy.post("/v1/messages", body)
+    sent = proxy.model.requests[-1]["tools"]
+    assert [tool.get("cache_control") for tool in sent] == [*[None] * (len(TRIP.kept) - 1), mark]
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        {"previous_response_id": "resp_1"},
+        {"conversation": "conv_1"},
+        {"conversation": {"id": "conv_1"}},
+        {"input": [{"type": "item_reference", "id": "msg_1"}, user("Play a song by Bach for me")]},
+    ],
+    ids=str,
+)
+def test_where_the_provider_holds_a_part_of_the_history_all_that_is_allowed_is_sent(
+    proxy: Proxy, held: dict[str, Any]
+) -> None:
+    offered = {**TRIP.tools, "forbidden": "Delete every file from disk"}
+    proxy.post("/v1/responses", {**responses("Play a song by Bach for me", offered), **held}, next(sessions))
     assert proxy.seen() == list(TRIP.tools)
-    session = next(sessions)
-    answer = json.loads(proxy.post("/v1/responses", responses(TRIP.task, offered), session))
-    proxy.post("/v1/responses", {**responses("play_music", offered), "previous_response_id": answer["id"]}, session)
-    assert proxy.seen() == [*TRIP.kept, "play_music"]
 
 
 HISTORIES: dict[str, tuple[str, Ask, str, list[dict[str, Any]]]] = {
@@ -355,9 +359,8 @@ def test_a_tool_that_the_history_has_called_stays(
     proxy: Proxy, path: str, ask: Ask, model: str, later: list[dict[str, Any]]
 ) -> None:
     body = ask(TRIP.task, TRIP.tools, model)
-    history = [{"role": "user", "content": TRIP.task}, *later]
-    proxy.post(path, {**body, "input" if "input" in body else "messages": history}, next(sessions))
-    assert proxy.seen() == [name for name in TRIP.tools if name in {*TRIP.kept, "run_sql"}]
+    proxy.post(path, with_history(body, [user(TRIP.task), *later]))
+    assert proxy.seen() == [*TRIP.kept, "run_sql"]
 
 
 @pytest.mark.parametrize(
@@ -372,7 +375,7 @@ def test_a_tool_that_the_history_has_called_stays(
 def test_a_forced_tool_stays(proxy: Proxy, name: str, choice: dict[str, Any]) -> None:
     path, ask, model = ENDPOINTS[name]
     proxy.post(path, {**ask(TRIP.task, TRIP.tools, model), "tool_choice": choice}, next(sessions))
-    assert proxy.seen() == [name for name in TRIP.tools if name in {*TRIP.kept, "run_sql"}]
+    assert proxy.seen() == [*TRIP.kept, "run_sql"]
 
 
 @pytest.mark.parametrize(
@@ -392,7 +395,7 @@ def test_a_tool_that_the_provider_runs_passes(proxy: Proxy, name: str, hosted: d
 @endpoint
 def test_a_scorer_that_raises_leaves_the_whole_allowed_list(proxy: Proxy, path: str, ask: Ask, model: str) -> None:
     offered = {**TRIP.tools, "forbidden": "Delete every file from disk"}
-    proxy.post(path, ask("explode", offered, model), next(sessions))
+    proxy.post(path, ask("explode the whole list right now", offered, model), next(sessions))
     assert proxy.seen() == list(TRIP.tools)
 
 
@@ -401,65 +404,89 @@ def test_a_call_to_a_cut_tool_reaches_the_client_and_is_offered_from_then_on(
     proxy: Proxy, path: str, ask: Ask, model: str
 ) -> None:
     """A proxy executes nothing: whether a tool that was not offered is run is the client's decision."""
-    body, session = ask(TRIP.task, TRIP.tools, model), next(sessions)
+    body = ask(TRIP.task, TRIP.tools, model)
     proxy.model.script = [Call("play_music")]
-    answer = json.loads(proxy.post(path, body, session))
+    answer = json.loads(proxy.post(path, body))
     assert "play_music" not in proxy.seen()
     if "choices" in answer:
-        said = [answer["choices"][0]["message"]]
-        assert said[0]["tool_calls"][0]["function"]["name"] == "play_music"
+        made = [answer["choices"][0]["message"]]
+        assert made[0]["tool_calls"][0]["function"]["name"] == "play_music"
         done: dict[str, Any] = {"role": "tool", "tool_call_id": "call_play_music", "content": "ran"}
     elif "output" in answer:
-        said = [{key: answer["output"][0][key] for key in ("type", "call_id", "name", "arguments")}]
-        assert said[0]["name"] == "play_music"
+        made = [{key: answer["output"][0][key] for key in ("type", "call_id", "name", "arguments")}]
+        assert made[0]["name"] == "play_music"
         done = {"type": "function_call_output", "call_id": "call_play_music", "output": "ran"}
     else:
-        said = [{"role": "assistant", "content": answer["content"]}]
+        made = [{"role": "assistant", "content": answer["content"]}]
         assert answer["content"][0]["name"] == "play_music"
         result = {"type": "tool_result", "tool_use_id": answer["content"][0]["id"], "content": "ran"}
         done = {"role": "user", "content": [result]}
-    history = [{"role": "user", "content": TRIP.task}, *said, done]
-    proxy.post(path, {**body, "input" if "input" in body else "messages": history}, session)
+    proxy.post(path, with_history(body, [user(TRIP.task), *made, done]))
     assert proxy.seen() == [*TRIP.kept, "play_music"]
 
 
-class Key:
-    """What the hook reads of the proxy's key."""
-
-    def __init__(self, api_key: str = "hash", end_user_id: str | None = None) -> None:
-        self.api_key, self.end_user_id = api_key, end_user_id
-
-
-def hooked(hook: ToolGate, data: Any, key: Key | None = None) -> Any:
-    return asyncio.run(hook.async_pre_call_hook(key or Key(), None, data, "acompletion"))
+def hooked(hook: ToolGate, data: Any, call_type: str = CHAT) -> Any:
+    return asyncio.run(hook.async_pre_call_hook(None, None, data, call_type))
 
 
 def named(data: Any) -> list[str]:
     return [tool["function"]["name"] for tool in data["tools"]]
 
 
-def test_two_keys_share_no_session() -> None:
+def test_a_session_picks_the_exploration_share_unless_the_proxy_makes_one_up_for_every_request() -> None:
+    hook = ToolGate(golden_gate(explore=0.5))
+    for made_up in (False, True):
+        sides = []
+        for number in range(40):
+            metadata = {"session_id": f"session {number}", "litellm_session_id_generated": made_up}
+            data = hooked(hook, {**chat(TRIP.task, TRIP.tools), "metadata": metadata})
+            sides.append(named(data) == list(TRIP.tools))
+        assert len(set(sides)) == (1 if made_up else 2)
+
+
+def test_nothing_of_a_conversation_is_remembered() -> None:
     hook = ToolGate(golden_gate())
-    for key, vector in ((Key("one"), VECTORS[1]), (Key("two"), VECTORS[2])):
-        data = {**chat(vector.task, vector.tools), "litellm_session_id": "same"}
-        assert named(hooked(hook, data, key)) == vector.kept
+    hooked(hook, {**chat("canary Book a flight", TRIP.tools), "litellm_session_id": "a"})
+    assert not hook.gate.memory._kept
 
 
-def test_a_session_that_the_proxy_makes_up_for_every_request_is_not_the_conversation() -> None:
-    hook = ToolGate(golden_gate())
-    for number, vector in enumerate(VECTORS[1:3]):
-        body = chat(vector.task, vector.tools)
-        made_up = {"session_id": f"made up {number}", "litellm_session_id_generated": True}
-        opening = {"role": "user", "content": "opening"}
-        data = hooked(hook, {**body, "messages": [opening, *body["messages"]], "metadata": made_up})
-    assert named(data) == VECTORS[1].kept + VECTORS[2].kept
+def test_allowed_tools_are_named_where_the_endpoint_can_and_the_list_stands() -> None:
+    hook = ToolGate(golden_gate(mode="allow"))
+    for call_type, ask in ((CHAT, chat), (MESSAGES, messages), (RESPONSES, responses)):
+        body = ask(TRIP.task, TRIP.tools)
+        data = hooked(hook, dict(body), call_type)
+        assert data["tools"] == body["tools"]
+        assert forced_tools(data.get("tool_choice")) == (TRIP.kept if call_type == RESPONSES else [])
+        stricter = {"type": "function", "function": {"name": "run_sql"}}
+        assert hooked(hook, {**body, "tool_choice": stricter}, call_type)["tool_choice"] == stricter
+        assert "tool_choice" not in hooked(hook, ask("hello", TRIP.tools), call_type)
 
 
-def test_no_text_of_the_conversation_is_remembered() -> None:
-    hook = ToolGate(golden_gate())
-    hooked(hook, chat("canary Book a flight", TRIP.tools))
-    assert hook.gate.memory._kept
-    assert all("canary" not in conversation for conversation in hook.gate.memory._kept)
+def test_litellm_refuses_a_choice_of_allowed_tools_in_chat_completions() -> None:
+    from litellm.utils import validate_chat_completion_tool_choice
+
+    with pytest.raises(litellm.BadRequestError, match="Invalid tool choice"):
+        validate_chat_completion_tool_choice(allowed_choice(["a"], "auto", responses=False))
+
+
+def test_the_providers_search_is_added_where_there_is_one_and_something_is_cut() -> None:
+    hook = ToolGate(golden_gate(mode="defer"), search=True)
+    for call_type, ask in ((MESSAGES, messages), (RESPONSES, responses)):
+        first, *others = hooked(hook, ask(TRIP.task, TRIP.tools), call_type)["tools"]
+        assert first == SEARCHES[call_type]
+        assert {tool["name"] for tool in others if not tool.get("defer_loading")} == set(TRIP.kept)
+        assert {tool["name"] for tool in others} == set(TRIP.tools)
+        own = {"type": "tool_search_tool_regex_20251119", "name": "tool_search_tool_regex"}
+        body = ask(TRIP.task, TRIP.tools)
+        kinds = [
+            tool.get("type") for tool in hooked(hook, {**body, "tools": [own, *body["tools"]]}, call_type)["tools"]
+        ]
+        assert sum(str(kind).startswith("tool_search") for kind in kinds) == 1
+        assert hooked(hook, ask("hello", TRIP.tools), call_type)["tools"] == ask("hello", TRIP.tools)["tools"]
+    body = chat(TRIP.task, TRIP.tools)
+    assert hooked(hook, dict(body))["tools"] == body["tools"]
+    with pytest.raises(UsageError, match="mode='defer'"):
+        ToolGate(golden_gate(), search=True)
 
 
 @pytest.mark.parametrize("choice", ["auto", "required", {"type": "any"}])
@@ -560,7 +587,7 @@ def test_litellms_own_filter_skips_messages_and_function_tools() -> None:
     hook = SemanticToolFilterHook(own)
     for call_type, body in (("acompletion", chat), ("anthropic_messages", messages), ("aresponses", responses)):
         data = body(TRIP.task, TRIP.tools)
-        asyncio.run(hook.async_pre_call_hook(Key(), None, data, call_type))
+        asyncio.run(hook.async_pre_call_hook(None, None, data, call_type))
         assert len(data["tools"]) == len(TRIP.tools)
     assert not own.asked
 

@@ -27,7 +27,8 @@ from llama_index.core import SummaryIndex, VectorStoreIndex
 from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.embeddings import BaseEmbedding
-from llama_index.core.memory import Memory
+from llama_index.core.llms import ChatMessage, ImageBlock
+from llama_index.core.memory import BaseMemory, ChatMemoryBuffer, Memory
 from llama_index.core.objects import ObjectIndex, ObjectRetriever
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
@@ -36,9 +37,9 @@ from llama_index.core.workflow import Context
 from llama_index.llms.openai_like import OpenAILike
 
 from camdf.gate import Gate
-from camdf.integrations.llama_index import ToolGate
+from camdf.integrations.llama_index import Retrieved, ToolGate
 from camdf.tools import Tool
-from golden import PAYOFF, VECTORS, Vector, golden_gate, overlap, words
+from golden import VECTORS, Vector, golden_gate, openai_tool, overlap, words
 from local_llm import local_llm
 from pages import BLOCK, run_page
 from scripted import Call, ScriptedModel
@@ -84,15 +85,16 @@ def natives(tools: dict[str, str]) -> list[FunctionTool]:
     return [FunctionTool.from_defaults(fn=running(name), name=name, description=text) for name, text in tools.items()]
 
 
-def every_tool(tools: dict[str, str]) -> Any:
-    """A retriever that finds all tools in their order, without scores."""
-    return ObjectIndex.from_objects(natives(tools), index_cls=SummaryIndex).as_retriever()
-
-
 def nearest(tools: dict[str, str], top: int) -> Any:
     """A retriever that finds the nearest tools, with their similarities."""
     index = ObjectIndex.from_objects(natives(tools), index_cls=VectorStoreIndex, embed_model=WordVectors())
     return index.as_retriever(similarity_top_k=top)
+
+
+def kept(vector: Vector) -> list[str]:
+    """What the library keeps of a conversation that is one task."""
+    tools = [openai_tool(name, text) for name, text in vector.tools.items()]
+    return list(golden_gate().decide([{"role": "user", "content": vector.task}], tools).kept)
 
 
 def chat(url: str, **settings: Any) -> OpenAILike:
@@ -113,17 +115,20 @@ def model() -> Iterator[ScriptedModel]:
         yield served
 
 
-def gated(model: ScriptedModel, retriever: Any = None, gate: Gate | None = None, **settings: Any) -> FunctionAgent:
-    wrapped = ToolGate(gate or golden_gate(), retriever or every_tool(TRIP.tools))
+def gated(
+    model: ScriptedModel, tools: dict[str, str] | None = None, gate: Gate | None = None, **settings: Any
+) -> FunctionAgent:
+    door = settings.pop("door", False)
+    wrapped = ToolGate(gate or golden_gate(), natives(TRIP.tools if tools is None else tools), door=door)
     return FunctionAgent(tool_retriever=wrapped, llm=chat(model.url), **settings)
 
 
-def run(agent: Any, *tasks: str, **settings: Any) -> list[Any]:
-    """The answers to turns of one conversation."""
+def run(agent: Any, *tasks: Any, **settings: Any) -> list[Any]:
+    """The answers to turns of one conversation, whose memory the client keeps."""
+    memory = settings.pop("memory", None) or ChatMemoryBuffer.from_defaults()
 
     async def turns() -> list[Any]:
-        ctx = Context(agent)
-        return [await agent.run(task, ctx=ctx, **settings) for task in tasks]
+        return [await agent.run(task, memory=memory, **settings) for task in tasks]
 
     return asyncio.run(turns())
 
@@ -133,30 +138,28 @@ def outcomes(answer: Any) -> list[str]:
 
 
 def test_llama_index_has_every_hook_that_the_adapter_relies_on() -> None:
-    parameters = ["self", "retriever", "object_node_mapping", "node_postprocessors"]
-    assert list(inspect.signature(ObjectRetriever.__init__).parameters) == parameters
     for name in ("retrieve", "aretrieve"):
         assert list(inspect.signature(getattr(ObjectRetriever, name)).parameters) == ["self", "str_or_query_bundle"]
     for name in ("retriever", "object_node_mapping", "node_postprocessors"):
         assert isinstance(getattr(ObjectRetriever, name), property)
-    for name in ("postprocess_nodes", "apostprocess_nodes"):
-        assert "query_bundle" in inspect.signature(getattr(BaseNodePostprocessor, name)).parameters
+    assert "query_bundle" in inspect.signature(BaseNodePostprocessor.postprocess_nodes).parameters
     assert {"node", "score"} <= set(NodeWithScore.model_fields)
     assert list(inspect.signature(Context.get_step_context).parameters) == []
-    assert "session_id" in Memory.model_fields
+    assert inspect.iscoroutinefunction(BaseMemory.aget_all)
+    assert FunctionAgent.model_fields["scratchpad_key"].default == "scratchpad"
     assert FunctionAgent.model_fields["tool_retriever"].annotation == ObjectRetriever | None
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector.task or "nothing")
 def test_the_model_gets_exactly_the_kept_tools_in_order(vector: Vector, model: ScriptedModel) -> None:
-    (answer,) = run(gated(model, every_tool(vector.tools)), vector.task)
+    (answer,) = run(gated(model, vector.tools), vector.task)
     assert str(answer) == "done"
-    assert model.tool_names() == vector.kept
+    assert model.tool_names() == kept(vector)
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector.task or "nothing")
-def test_retrieving_without_an_agent_decides_the_same(vector: Vector) -> None:
-    retriever = ToolGate(golden_gate(), every_tool(vector.tools))
+def test_outside_an_agent_a_query_is_a_task(vector: Vector) -> None:
+    retriever = ToolGate(golden_gate(), natives(vector.tools), door=True)
     assert [tool.metadata.name for tool in retriever.retrieve(vector.task)] == vector.kept
     assert [tool.metadata.name for tool in asyncio.run(retriever.aretrieve(QueryBundle(vector.task)))] == vector.kept
 
@@ -170,7 +173,7 @@ def test_a_real_local_model_answers_with_the_kept_tools_on_the_wire() -> None:
     async def ask(url: str) -> Any:
         client = httpx.AsyncClient(event_hooks={"request": [note]}, timeout=300)
         llm = chat(url, async_http_client=client, max_tokens=24, temperature=0.0, timeout=300)
-        agent = FunctionAgent(tool_retriever=ToolGate(golden_gate(), every_tool(TRIP.tools)), llm=llm)
+        agent = FunctionAgent(tool_retriever=ToolGate(golden_gate(), natives(TRIP.tools)), llm=llm)
         return await agent.run(TRIP.task, max_iterations=2, early_stopping_method="generate")
 
     with local_llm() as url:
@@ -179,31 +182,85 @@ def test_a_real_local_model_answers_with_the_kept_tools_on_the_wire() -> None:
     assert str(answer).strip()
 
 
-@pytest.mark.parametrize("retriever", ["every tool", "the nearest five"])
-def test_ten_turns_of_a_context_never_lose_or_move_a_tool(retriever: str, model: ScriptedModel) -> None:
-    """Also where the retriever no longer finds a tool that an earlier turn was given."""
+# Conversations.
+
+
+def test_ten_turns_never_lose_or_move_a_tool(model: ScriptedModel) -> None:
     tasks = [vector.task for vector in VECTORS if len(vector.tools) == len(TRIP.tools) and vector.task] * 2
-    found = every_tool(TRIP.tools) if retriever == "every tool" else nearest(TRIP.tools, 5)
-    run(gated(model, found), *tasks[:10])
+    run(gated(model), *tasks[:10])
     lists = [json.dumps(request.get("tools", []))[:-1] for request in model.requests]
     assert len(lists) == 10
     assert all(later.startswith(earlier) for earlier, later in pairwise(lists))
     assert len(lists[0]) < len(lists[-1])
 
 
-def test_contexts_are_decided_apart(model: ScriptedModel) -> None:
+def test_in_a_context_the_history_is_what_the_model_is_sent_of_it(model: ScriptedModel) -> None:
+    async def turns() -> None:
+        agent = gated(model)
+        ctx = Context(agent)
+        for task in (TRIP.task, MAIL.task):
+            await agent.run(task, ctx=ctx)
+
+    asyncio.run(turns())
+    tools = [openai_tool(name, text) for name, text in TRIP.tools.items()]
+    assert model.tool_names(1) == list(golden_gate().decide(model.requests[1]["messages"], tools).kept)
+
+
+def test_memories_are_decided_apart(model: ScriptedModel) -> None:
     agent = gated(model)
     run(agent, TRIP.task)
     run(agent, MAIL.task)
     assert [model.tool_names(0), model.tool_names(1)] == [TRIP.kept, MAIL.kept]
 
 
-def test_a_memory_with_a_session_is_a_conversation_over_contexts(model: ScriptedModel) -> None:
-    gate = golden_gate()
-    for task in (TRIP.task, MAIL.task):
-        run(gated(model, gate=gate), task, memory=Memory.from_defaults(session_id="visitor"))
-    assert model.tool_names(1) == [*TRIP.kept, *MAIL.kept]
-    assert gate.memory.recall("visitor/") is not None
+FIRST, ASKED_BACK, FOLLOW_UP = "Book a flight and find a hotel", "Which date?", "Tomorrow please"
+
+
+def test_a_follow_up_keeps_its_tools_whoever_serves_and_however_the_history_is_kept(
+    model: ScriptedModel, tmp_path: Path
+) -> None:
+    async def turns() -> None:
+        said = [ChatMessage(role="user", content=FIRST), ChatMessage(role="assistant", content=ASKED_BACK)]
+        await gated(model).run(FIRST)
+        await gated(model).run(FOLLOW_UP, chat_history=said)  # the client carries the history
+        for task in (FIRST, FOLLOW_UP):  # a database carries it
+            memory = Memory.from_defaults(session_id="visitor", async_database_uri=f"sqlite+aiosqlite:///{tmp_path}/m")
+            await gated(model).run(task, memory=memory)
+
+    asyncio.run(turns())
+    lists = [request["tools"] for request in model.requests]
+    assert len(lists) == 4
+    assert all(each == lists[0] for each in lists)
+    assert {"book_flight", "find_hotel"} <= set(model.tool_names())
+    assert len(lists[0]) < len(TRIP.tools)
+
+
+@pytest.mark.parametrize("first", ["hello", ImageBlock(url="https://example.com/a.png", image_mimetype="image/png")])
+def test_a_greeting_or_a_picture_opens_the_list_until_a_turn_says_something(first: Any, model: ScriptedModel) -> None:
+    said = first if isinstance(first, str) else ChatMessage(role="user", blocks=[first])
+    run(gated(model), said, TRIP.task)
+    assert [model.tool_names(0), model.tool_names(1)] == [list(TRIP.tools), TRIP.kept]
+
+
+def test_one_failure_of_the_scorer_does_not_open_a_conversation_for_good(model: ScriptedModel) -> None:
+    failures = [RuntimeError("no scores now")]
+
+    def fragile(task: str, tools: Sequence[Tool]) -> list[float]:
+        if failures:
+            raise failures.pop()
+        return overlap(task, tools)
+
+    run(gated(model, gate=golden_gate(fragile)), TRIP.task, TRIP.task)
+    assert [model.tool_names(0), model.tool_names(1)] == [list(TRIP.tools), TRIP.kept]
+
+
+def test_a_memory_that_cannot_be_read_opens_the_list(model: ScriptedModel) -> None:
+    class Sealed(ChatMemoryBuffer):
+        async def aget_all(self) -> Any:
+            raise RuntimeError("not today")
+
+    run(gated(model), TRIP.task, memory=Sealed.from_defaults())
+    assert model.tool_names() == list(TRIP.tools)
 
 
 def test_a_run_scores_once_however_often_it_calls_the_model(model: ScriptedModel) -> None:
@@ -214,58 +271,49 @@ def test_a_run_scores_once_however_often_it_calls_the_model(model: ScriptedModel
         return overlap(task, tools)
 
     model.script = [Call("book_flight"), Call("book_hotel")]
-    run(gated(model, gate=Gate(golden_gate().policy, counting, PAYOFF)), TRIP.task)
+    run(gated(model, gate=golden_gate(counting)), TRIP.task)
     assert [model.tool_names(request) for request in range(3)] == [TRIP.kept] * 3
     assert scored == [TRIP.task]
 
 
-def test_llama_index_retrieves_with_the_name_of_a_called_tool_and_the_gate_with_the_task(model: ScriptedModel) -> None:
-    index = ObjectIndex.from_objects(natives(TRIP.tools), index_cls=SummaryIndex)
-    watched = Scored(index.index, [None] * len(TRIP.tools))
+# Calls.
+
+
+def test_llama_index_retrieves_with_the_name_of_a_called_tool_which_is_no_task(model: ScriptedModel) -> None:
+    gate, queries = golden_gate(), []
+
+    class Watched(ToolGate):
+        async def aretrieve(self, str_or_query_bundle: Any) -> list[Any]:
+            queries.append(str_or_query_bundle)
+            return await super().aretrieve(str_or_query_bundle)
+
     model.script = [Call("book_flight")]
-    plain = ObjectRetriever(watched, index.object_node_mapping)
-    run(FunctionAgent(tool_retriever=plain, llm=chat(model.url)), TRIP.task)
-    assert watched.queries == [TRIP.task, "book_flight", TRIP.task]
-    watched.queries.clear()
-    model.script = [Call("book_flight")]
-    run(gated(model, plain), TRIP.task)
-    assert watched.queries == [TRIP.task] * 3
+    run(FunctionAgent(tool_retriever=Watched(gate, natives(TRIP.tools)), llm=chat(model.url)), TRIP.task)
+    assert queries == [TRIP.task, "book_flight", TRIP.task]
+    assert sum(gate.counts.values()) == 2
 
 
 @pytest.mark.parametrize("name", TRIP.kept)
 def test_every_kept_tool_runs_when_it_is_called(name: str, model: ScriptedModel) -> None:
-    """A gate asked about the name as if it were a task would cut what the model has just chosen."""
     model.script = [Call(name)]
-    (answer,) = run(gated(model, nearest(TRIP.tools, len(TRIP.tools))), TRIP.task)
+    (answer,) = run(gated(model), TRIP.task)
     assert outcomes(answer) == [f"{name} ran"]
 
 
-def test_a_called_tool_runs_though_its_name_does_not_retrieve_it(model: ScriptedModel) -> None:
-    tools = {"x1": "Book a flight for a passenger", "x2": "Play a song"}
-    gate = golden_gate(at_least=1)
-    (wanted,) = nearest(tools, 1).retrieve("Book a flight")
-    assert wanted.metadata.name == "x1"
-    model.script = [Call("x1")]
-    (answer,) = run(gated(model, nearest(tools, 1), gate), "Book a flight")
-    assert outcomes(answer) == ["x1 ran"]
+def test_a_turn_that_is_exactly_a_tool_s_name_has_that_tool(model: ScriptedModel) -> None:
+    model.script = ["done", Call("play_music")]
+    _, answer = run(gated(model), TRIP.task, "play_music")
+    assert outcomes(answer) == ["play_music ran"]
+    assert model.tool_names(1)[: len(TRIP.kept)] == TRIP.kept
+    assert "play_music" in model.tool_names(1)
 
 
 def test_a_cut_tool_runs_when_called_from_memory_and_is_offered_from_then_on(model: ScriptedModel) -> None:
     model.script = [Call("play_music")]
-    (answer,) = run(gated(model), TRIP.task)
+    answer, _ = run(gated(model), TRIP.task, "And now the same again, please, one more time")
     assert outcomes(answer) == ["play_music ran"]
     assert model.tool_names(0) == TRIP.kept
-    assert model.tool_names(1) == [*TRIP.kept, "play_music"]
-
-
-def test_a_tool_of_an_earlier_conversation_runs_when_called_from_memory(model: ScriptedModel) -> None:
-    agent = gated(model, nearest(TRIP.tools, 5))
-    run(agent, "Play a song")
-    model.script = [Call("play_music")]
-    (answer,) = run(agent, TRIP.task)
-    assert "play_music" not in model.tool_names(1)
-    assert outcomes(answer) == ["play_music ran"]
-    assert model.tool_names(2) == [*model.tool_names(1), "play_music"]
+    assert model.tool_names(1) == model.tool_names(2) == [*TRIP.kept, "play_music"]
 
 
 def test_a_tool_that_may_not_be_offered_does_not_run(model: ScriptedModel) -> None:
@@ -281,47 +329,111 @@ def test_a_call_to_a_tool_that_does_not_exist_changes_nothing(model: ScriptedMod
     assert model.tool_names(0) == model.tool_names(1) == TRIP.kept
 
 
-def test_a_gate_without_a_scorer_goes_by_the_retriever_s_scores(model: ScriptedModel) -> None:
+# The door.
+
+
+DOOR = ["find_tool", "call_tool"]
+
+
+def through(name: str, **arguments: Any) -> Call:
+    return Call("call_tool", {"name": name, "arguments": arguments})
+
+
+def test_a_cut_tool_is_found_and_run_and_the_list_stands(model: ScriptedModel) -> None:
+    model.script = [Call("find_tool", {"query": "play a song"}), through("play_music")]
+    answer, _ = run(gated(model, door=True), TRIP.task, MAIL.task)
+    found, ran = outcomes(answer)
+    assert [each["name"] for each in json.loads(found)] == ["play_music"]
+    assert ran == "play_music ran"
+    assert [model.tool_names(request) for request in range(4)] == [[*TRIP.kept, *DOOR]] * 4
+
+
+def test_no_door_where_nothing_is_cut_or_a_tool_has_its_name(model: ScriptedModel) -> None:
+    run(gated(model, door=True), "hello")
+    run(gated(model, {**TRIP.tools, "find_tool": "Finds a tool in the shed"}, door=True), TRIP.task)
+    run(gated(model, gate=golden_gate(mode="shadow"), door=True), TRIP.task)
+    assert model.tool_names(0) == model.tool_names(2) == list(TRIP.tools)
+    assert "call_tool" not in model.tool_names(1)
+
+
+@pytest.mark.parametrize("name", ["run_sql", "nothing_of_that_name", "call_tool"])
+def test_the_door_leads_to_no_tool_that_is_unknown_or_may_not_be_offered(name: str, model: ScriptedModel) -> None:
+    model.script = [Call("find_tool", {"query": "run_sql"}), through(name)]
+    gate = golden_gate(allow=lambda tool: tool.name != "run_sql")
+    (answer,) = run(gated(model, gate=gate, door=True), TRIP.task)
+    found, refused = outcomes(answer)
+    assert "run_sql" not in found
+    assert (
+        refused == f"There is no tool named '{name}'. Search with find_tool, and give the name as it is listed there."
+    )
+
+
+def test_a_tool_behind_the_door_gets_the_context_that_it_asks_for(model: ScriptedModel) -> None:
+    async def remember(ctx: Context, word: str) -> str:
+        """Remember a secret word."""
+        return f"{word} of {await ctx.store.get('user_msg_str')}"
+
+    remember.__annotations__["ctx"] = Context
+    tools = [*natives(TRIP.tools), FunctionTool.from_defaults(remember)]
+    agent = FunctionAgent(tool_retriever=ToolGate(golden_gate(), tools, door=True), llm=chat(model.url))
+    model.script = [through("remember", word="sesame")]
+    (answer,) = run(agent, TRIP.task)
+    assert outcomes(answer) == [f"sesame of {TRIP.task}"]
+
+
+# Scores of an index.
+
+
+def test_an_index_scores_for_a_gate(model: ScriptedModel) -> None:
     index = ObjectIndex.from_objects(natives(TRIP.tools), index_cls=SummaryIndex)
     scores = overlap(TRIP.task, [Tool(name, text) for name, text in TRIP.tools.items()])
-    found = ObjectRetriever(Scored(index.index, scores), index.object_node_mapping)
-    gate = Gate(golden_gate().policy, payoff=PAYOFF)
-    run(gated(model, found, gate), TRIP.task)
-    assert model.tool_names() == TRIP.kept
-    assert gate.counts["decided"] == 1
-
-
-def test_a_gate_with_a_scorer_does_not_go_by_the_retriever_s_scores(model: ScriptedModel) -> None:
-    index = ObjectIndex.from_objects(natives(TRIP.tools), index_cls=SummaryIndex)
-    run(
-        gated(model, ObjectRetriever(Scored(index.index, [1.0] * len(TRIP.tools)), index.object_node_mapping)),
-        TRIP.task,
-    )
+    retriever = ObjectRetriever(Scored(index.index, scores), index.object_node_mapping)
+    run(gated(model, gate=golden_gate(Retrieved(retriever))), TRIP.task)
     assert model.tool_names() == TRIP.kept
 
 
-def test_a_similarity_below_zero_counts_as_zero(model: ScriptedModel) -> None:
+def test_what_an_index_does_not_find_or_finds_far_away_scores_zero() -> None:
+    tools = [Tool(name, text) for name, text in TRIP.tools.items()]
+    scores = Retrieved(nearest(TRIP.tools, 5))(TRIP.task, tools)
+    assert sum(score > 0 for score in scores) == 5
     index = ObjectIndex.from_objects(natives(TRIP.tools), index_cls=SummaryIndex)
-    kept = []
-    for worst in (0.0, -0.7):
-        found = ObjectRetriever(Scored(index.index, [0.9] + [worst] * (len(TRIP.tools) - 1)), index.object_node_mapping)
-        gate = Gate(golden_gate().policy, payoff=PAYOFF)
-        run(gated(model, found, gate), TRIP.task)
-        assert gate.counts["decided"] == 1
-        kept.append(model.tool_names(-1))
-    assert kept[0] == kept[1] != list(TRIP.tools)
+    far = ObjectRetriever(Scored(index.index, [0.9, *[-0.7] * (len(tools) - 1)]), index.object_node_mapping)
+    assert Retrieved(far)(TRIP.task, tools) == [0.9, *[0.0] * (len(tools) - 1)]
 
 
-def test_scores_that_are_missing_leave_every_tool_to_a_gate_without_a_scorer(model: ScriptedModel) -> None:
-    run(gated(model, gate=Gate(golden_gate().policy, payoff=PAYOFF)), TRIP.task)
+def test_the_turns_of_a_conversation_widen_what_an_index_finds(model: ScriptedModel) -> None:
+    run(gated(model, gate=golden_gate(Retrieved(nearest(TRIP.tools, 5)))), TRIP.task, MAIL.task)
+    assert model.tool_names(1)[: len(model.tool_names(0))] == model.tool_names(0)
+    assert "send_email" in set(model.tool_names(1)) - set(model.tool_names(0))
+
+
+def test_an_index_without_scores_leaves_every_tool(model: ScriptedModel) -> None:
+    every = ObjectIndex.from_objects(natives(TRIP.tools), index_cls=SummaryIndex).as_retriever()
+    gate = golden_gate(Retrieved(every))
+    run(gated(model, gate=gate), TRIP.task)
     assert model.tool_names() == list(TRIP.tools)
+    assert gate.counts["scorer failed"] == 1
+
+
+def test_node_postprocessors_of_the_index_still_run() -> None:
+    class First(BaseNodePostprocessor):
+        def _postprocess_nodes(self, nodes: Any, query_bundle: Any = None) -> Any:
+            return nodes[:1]
+
+    plain = nearest(TRIP.tools, 5)
+    found = ObjectRetriever(plain.retriever, plain.object_node_mapping, [First()])
+    scores = Retrieved(found)(TRIP.task, [Tool(name, text) for name, text in TRIP.tools.items()])
+    assert sum(score > 0 for score in scores) == 1
+
+
+# Whatever else.
 
 
 def test_a_scorer_that_raises_leaves_every_tool(model: ScriptedModel) -> None:
     def broken(task: str, tools: Sequence[Tool]) -> list[float]:
         raise RuntimeError("no scores today")
 
-    gate = Gate(golden_gate().policy, broken, PAYOFF)
+    gate = golden_gate(broken)
     run(gated(model, gate=gate), TRIP.task)
     assert model.tool_names() == list(TRIP.tools)
     assert gate.counts["scorer failed"] == 1
@@ -338,7 +450,7 @@ def test_a_slow_scorer_does_not_hold_up_the_event_loop() -> None:
         return overlap(task, tools)
 
     async def turns_of_the_loop() -> int:
-        retriever = ToolGate(Gate(golden_gate().policy, slow, PAYOFF), every_tool(TRIP.tools))
+        retriever = ToolGate(golden_gate(slow), natives(TRIP.tools))
         waiting = asyncio.ensure_future(retriever.aretrieve(TRIP.task))
         turns = 0
         while not waiting.done():
@@ -349,34 +461,7 @@ def test_a_slow_scorer_does_not_hold_up_the_event_loop() -> None:
     assert asyncio.run(turns_of_the_loop()) > 3
 
 
-def test_llama_index_runs_node_postprocessors_on_the_event_loop_itself() -> None:
-    """Why the adapter is a retriever."""
-    on_the_loop: list[bool] = []
-
-    class Watch(BaseNodePostprocessor):
-        def _postprocess_nodes(self, nodes: Any, query_bundle: Any = None) -> Any:
-            on_the_loop.append(asyncio.get_running_loop().is_running())
-            return nodes
-
-    plain = every_tool(TRIP.tools)
-    asyncio.run(ObjectRetriever(plain.retriever, plain.object_node_mapping, [Watch()]).aretrieve(TRIP.task))
-    assert on_the_loop == [True]
-
-
-def test_node_postprocessors_of_the_retriever_still_run(model: ScriptedModel) -> None:
-    class First(BaseNodePostprocessor):
-        def _postprocess_nodes(self, nodes: Any, query_bundle: Any = None) -> Any:
-            return nodes[:1]
-
-    plain = every_tool(TRIP.tools)
-    first = ToolGate(
-        golden_gate(pinned=TRIP.tools), ObjectRetriever(plain.retriever, plain.object_node_mapping, [First()])
-    )
-    assert [tool.metadata.name for tool in first.retrieve(TRIP.task)] == ["get_weather"]
-    assert [tool.metadata.name for tool in asyncio.run(first.aretrieve(TRIP.task))] == ["get_weather"]
-
-
-def test_prices_see_the_schema_of_a_tool(model: ScriptedModel) -> None:
+def test_prices_see_the_schema_of_a_tool() -> None:
     def book(passenger: str) -> str:
         return passenger
 
@@ -386,20 +471,18 @@ def test_prices_see_the_schema_of_a_tool(model: ScriptedModel) -> None:
         schemas.append(tool.schema)
         return 1.0
 
-    index = ObjectIndex.from_objects([FunctionTool.from_defaults(fn=book)], index_cls=SummaryIndex)
-    ToolGate(golden_gate(prices=price), index.as_retriever()).retrieve("Book a flight")
+    ToolGate(golden_gate(prices=price), [FunctionTool.from_defaults(fn=book)]).retrieve("Book a flight")
     assert list(schemas[0]["properties"]) == ["passenger"]
 
 
-def test_handoffs_are_never_cut_and_two_agents_are_two_conversations(model: ScriptedModel) -> None:
-    gate = golden_gate()
-    clerk = gated(model, gate=gate, name="clerk", description="Books", can_handoff_to=["sales"])
-    sales = gated(model, gate=gate, name="sales", description="Sells")
+def test_handoffs_are_never_cut_and_each_agent_has_tools_of_its_own(model: ScriptedModel) -> None:
+    clerk = gated(model, name="clerk", description="Books", can_handoff_to=["sales"])
+    tools = {"play_music": "Play a song", "find_hotel": "Find a hotel in a city", "run_sql": "Run a query"}
+    sales = gated(model, tools, name="sales", description="Sells")
     model.script = [Call("handoff", {"to_agent": "sales", "reason": "why not"})]
     run(AgentWorkflow(agents=[clerk, sales], root_agent="clerk"), TRIP.task)
     assert model.tool_names(0) == [*TRIP.kept, "handoff"]
-    assert model.tool_names(1)[: len(TRIP.kept)] == TRIP.kept
-    assert {name.partition("/")[2] for name in gate.memory._kept} == {"clerk", "sales"}
+    assert model.tool_names(1)[0] == "find_hotel"
 
 
 def test_the_page_shows_the_example_and_both_print_what_it_says(monkeypatch: pytest.MonkeyPatch) -> None:

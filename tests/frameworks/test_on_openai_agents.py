@@ -13,7 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -28,21 +28,32 @@ from agents import (
     OpenAIResponsesModel,
     RunConfig,
     RunContextWrapper,
+    RunHooks,
     Runner,
     RunState,
     SQLiteSession,
+    ToolGuardrailFunctionOutput,
+    ToolInputGuardrail,
+    ToolOutputGuardrail,
     WebSearchTool,
+    function_tool,
     get_current_trace,
     set_trace_processors,
     set_tracing_disabled,
 )
+from agents.tool import invoke_function_tool
+from agents.tool_context import ToolContext
+from agents.util._approvals import evaluate_function_tool_approval
 from openai import AsyncOpenAI
+from openai.types.responses import FunctionToolParam, ToolSearchToolParam
+from pydantic import TypeAdapter
 
 import camdf
+import scripted
 from camdf.gate import Gate
 from camdf.integrations.openai_agents import gated
 from camdf.tools import Tool
-from golden import PAYOFF, VECTORS, Vector, golden_gate, overlap
+from golden import PAYOFF, VECTORS, Vector, golden_gate, openai_tool, overlap
 from local_llm import local_llm
 from scripted import Call, ScriptedModel
 
@@ -64,6 +75,17 @@ def one_loop_for_all_and_no_trace_leaves() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def every_call_has_an_id_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The framework refuses a call id that it has seen."""
+    numbers = count()
+
+    def calls(step: Any) -> list[tuple[str, Call]]:
+        return [(f"call_{next(numbers)}", call) for call in ((step,) if isinstance(step, Call) else step)]
+
+    monkeypatch.setattr(scripted, "_calls", calls)
+
+
 @pytest.fixture
 def model() -> Iterator[ScriptedModel]:
     with ScriptedModel() as served:
@@ -78,6 +100,12 @@ def native(name: str, text: str, **settings: Any) -> FunctionTool:
 
     schema = {"type": "object", "properties": {}}
     return FunctionTool(name, text, schema, ran, strict_json_schema=False, **settings)
+
+
+def expected(vector: Vector) -> list[str]:
+    """What the gate says of a conversation that begins with this task."""
+    tools = [openai_tool(name, text) for name, text in vector.tools.items()]
+    return list(golden_gate().decide([{"role": "user", "content": vector.task}], tools).kept)
 
 
 def natives(tools: dict[str, str]) -> list[FunctionTool]:
@@ -102,7 +130,10 @@ def test_openai_agents_has_every_hook_that_the_adapter_relies_on() -> None:
     assert {"defer_loading", "description", "name", "params_json_schema"} <= set(FunctionTool.__dataclass_fields__)
     assert {"group_id", "tool_not_found_behavior"} <= set(RunConfig.__dataclass_fields__)
     assert "turn_input" in RunContextWrapper.__dataclass_fields__
-    assert hash(RunContextWrapper(None))
+    assert {"tool_arguments", "tool_call", "tool_call_id", "run_config"} <= set(ToolContext.__dataclass_fields__)
+    assert list(inspect.signature(invoke_function_tool).parameters) == ["function_tool", "context", "arguments"]
+    asked = ["function_tool", "context", "arguments", "call_id"]
+    assert list(inspect.signature(evaluate_function_tool_approval).parameters)[:4] == asked
     assert "tool_choice" in ModelSettings.__dataclass_fields__
     assert get_current_trace() is None
 
@@ -112,7 +143,7 @@ def test_openai_agents_has_every_hook_that_the_adapter_relies_on() -> None:
 def test_the_model_gets_exactly_the_kept_tools_in_order(vector: Vector, kind: Any, model: ScriptedModel) -> None:
     agent = gated(plain(model, natives(vector.tools), kind), golden_gate())
     assert run(agent, vector.task).final_output == "done"
-    assert model.tool_names() == vector.kept
+    assert model.tool_names() == expected(vector)
 
 
 @every_model
@@ -125,7 +156,7 @@ def test_a_streamed_run_decides_the_same(vector: Vector, kind: Any, model: Scrip
         return result.final_output
 
     assert loop.run(streamed()) == "done"
-    assert model.tool_names() == vector.kept
+    assert model.tool_names() == expected(vector)
 
 
 def test_a_real_local_model_answers_with_the_kept_tools_on_the_wire() -> None:
@@ -149,11 +180,11 @@ def test_a_real_local_model_answers_with_the_kept_tools_on_the_wire() -> None:
 
 
 @every_model
-def test_ten_turns_of_a_group_never_lose_or_move_a_tool(kind: Any, model: ScriptedModel) -> None:
+def test_ten_turns_of_a_session_never_lose_or_move_a_tool(kind: Any, model: ScriptedModel) -> None:
     agent, session = gated(plain(model, kind=kind), golden_gate()), SQLiteSession("thread")
     tasks = [vector.task for vector in VECTORS if len(vector.tools) == len(TRIP.tools) and vector.task] * 2
     for task in tasks[:10]:
-        run(agent, task, session=session, run_config=RunConfig(group_id="thread"))
+        run(agent, task, session=session)
     lists = [json.dumps(request["tools"])[:-1] for request in model.requests]
     assert len(lists) == 10
     assert all(later.startswith(earlier) for earlier, later in pairwise(lists))
@@ -161,14 +192,12 @@ def test_ten_turns_of_a_group_never_lose_or_move_a_tool(kind: Any, model: Script
 
 
 @pytest.mark.parametrize("disabled", [False, True], ids=["traced", "not traced"])
-def test_a_run_without_a_group_or_without_tracing_is_a_conversation_of_its_own(
-    disabled: bool, model: ScriptedModel
-) -> None:
+def test_runs_without_a_history_are_conversations_of_their_own(disabled: bool, model: ScriptedModel) -> None:
     agent = gated(plain(model), golden_gate())
     set_tracing_disabled(disabled)
     try:
         for vector in VECTORS[1:3]:
-            run(agent, vector.task, run_config=RunConfig(group_id="thread" if disabled else None))
+            run(agent, vector.task, run_config=RunConfig(group_id="thread"))
             assert model.tool_names(-1) == vector.kept
     finally:
         set_tracing_disabled(False)
@@ -194,8 +223,7 @@ def test_a_run_of_many_turns_is_decided_once_where_is_enabled_is_asked_at_every_
     model.script = [Call("get_weather"), "done"]
     run(plain(model, tools), TRIP.task)
     assert len(enabled) == 12
-    gate = golden_gate()
-    gate.scorer = counting(asked)
+    gate = golden_gate(counting(asked))
     model.script = [Call("book_flight"), Call("find_hotel"), Call("book_hotel"), "done"]
     run(gated(plain(model), gate), TRIP.task)
     assert asked == [TRIP.task]
@@ -216,7 +244,7 @@ def test_a_call_to_a_cut_tool_raises_unless_the_run_returns_errors_to_the_model(
     assert "not found" in json.dumps(model.requests[-1])
     assert model.tool_names(-1) == TRIP.kept
     run(agent, TRIP.task, session=session)
-    assert model.tool_names(-1) == [name for name in TRIP.tools if name in {*TRIP.kept, "play_music"}]
+    assert model.tool_names(-1) == [*TRIP.kept, "play_music"]
 
 
 @every_model
@@ -273,9 +301,7 @@ def test_a_scorer_that_raises_leaves_the_whole_list(kind: Any, model: ScriptedMo
     def broken(task: str, tools: Sequence[Tool]) -> list[float]:
         raise RuntimeError
 
-    gate = golden_gate()
-    gate.scorer = broken
-    run(gated(plain(model, kind=kind), gate), TRIP.task)
+    run(gated(plain(model, kind=kind), golden_gate(broken)), TRIP.task)
     assert model.tool_names() == list(TRIP.tools)
 
 
@@ -288,30 +314,34 @@ def test_runs_at_once_are_decided_each_for_itself(model: ScriptedModel) -> None:
 
     loop.run(together())
     seen = {request["messages"][-1]["content"]: model.tool_names(n) for n, request in enumerate(model.requests)}
-    assert seen == {vector.task: vector.kept for vector in vectors}
+    assert seen == {vector.task: expected(vector) for vector in vectors}
 
 
 @pytest.mark.parametrize("stored", [False, True], ids=["same process", "from storage"])
-def test_an_approval_finds_its_tool_when_it_comes_back(stored: bool, model: ScriptedModel) -> None:
-    """The group has the tool from an earlier run, so the task that pauses would not keep it by itself."""
-    tools = [native(name, text, needs_approval=name == "play_music") for name, text in TRIP.tools.items()]
-    agent, group = gated(plain(model, tools), golden_gate()), RunConfig(group_id="thread")
-    run(agent, "play_music", run_config=group)
-    model.script = [Call("play_music"), "played"]
-    paused = run(agent, TRIP.task, run_config=group)
-    assert [each.name for each in paused.interruptions] == ["play_music"]
+def test_a_run_that_comes_back_after_an_approval_has_the_same_tools(stored: bool, model: ScriptedModel) -> None:
+    tools = [native(name, text, needs_approval=name == "book_flight") for name, text in TRIP.tools.items()]
+    agent = gated(plain(model, tools), golden_gate())
+    model.script = [Call("book_flight"), "booked"]
+    paused = run(agent, TRIP.task)
+    assert [each.name for each in paused.interruptions] == ["book_flight"]
+    again = gated(plain(model, tools), golden_gate()) if stored else agent
+    assert approved(again, paused, stored).final_output == "booked"
+    assert "book_flight ran" in json.dumps(model.requests[-1])
+    assert model.requests[-1]["tools"] == model.requests[0]["tools"]
+
+
+def approved(agent: Any, paused: Any, stored: bool) -> Any:
+    """The rest of a paused run, once all that it waits for is approved."""
 
     async def later() -> Any:
-        state, again = paused.to_state(), agent
+        state = paused.to_state()
         if stored:
-            again = gated(plain(model, tools), golden_gate())
-            state = await RunState.from_json(again, state.to_json())
-        state.approve(state.get_interruptions()[0])
-        return await Runner.run(again, state, run_config=group)
+            state = await RunState.from_json(agent, state.to_json())
+        for each in state.get_interruptions():
+            state.approve(each)
+        return await Runner.run(agent, state)
 
-    assert loop.run(later()).final_output == "played"
-    assert "play_music ran" in json.dumps(model.requests[-1])
-    assert model.tool_names(-1) == (list(TRIP.tools) if stored else ["play_music", *TRIP.kept])
+    return loop.run(later())
 
 
 def test_the_agent_itself_stays_as_it_was_and_clones_of_the_copy_are_gated(model: ScriptedModel) -> None:
@@ -325,6 +355,231 @@ def test_the_agent_itself_stays_as_it_was_and_clones_of_the_copy_are_gated(model
     for each in (agent, twin, twin.clone(name="Another")):
         run(each, TRIP.task)
     assert [len(model.tool_names(request)) for request in range(3)] == [len(TRIP.tools), 5, 5]
+
+
+# Conversations.
+
+BOOKING = "Book a flight and find a hotel in a city"
+IMAGE = {"role": "user", "content": [{"type": "input_image", "image_url": "https://example.org/a.png"}]}
+
+
+def said(text: str) -> dict[str, str]:
+    return {"role": "user", "content": text}
+
+
+def test_a_follow_up_keeps_its_tools_on_any_worker_after_any_restart_and_without_a_group(model: ScriptedModel) -> None:
+    model.script = ["Which date?"]
+    session = SQLiteSession("thread")
+    result = run(gated(plain(model), golden_gate()), BOOKING, session=session)
+    run(gated(plain(model), golden_gate()), "Tomorrow please", session=session)
+    run(gated(plain(model), golden_gate()), [*result.to_input_list(), said("Tomorrow please")])
+    first = model.requests[0]["tools"]
+    assert 0 < len(first) < len(TRIP.tools)
+    assert [request["tools"] for request in model.requests[1:]] == [first] * 2
+
+
+@pytest.mark.parametrize("opening", [said("Hello there!"), IMAGE], ids=["a greeting", "an image"])
+def test_an_opening_without_signal_does_not_open_the_conversation_for_good(opening: Any, model: ScriptedModel) -> None:
+    agent = gated(plain(model, kind=OpenAIResponsesModel), golden_gate())
+    history = run(agent, [opening]).to_input_list()
+    history = run(agent, [*history, said(TRIP.task)]).to_input_list()
+    run(agent, [*history, IMAGE])
+    assert model.tool_names(0) == list(TRIP.tools)
+    assert model.tool_names(1) == model.tool_names(2) == TRIP.kept
+
+
+def test_one_failing_scorer_call_opens_one_run(model: ScriptedModel) -> None:
+    calls: list[str] = []
+
+    def once(task: str, tools: Sequence[Tool]) -> list[float]:
+        calls.append(task)
+        if len(calls) == 1:
+            raise RuntimeError
+        return overlap(task, tools)
+
+    agent, session = gated(plain(model), golden_gate(once)), SQLiteSession("thread")
+    run(agent, TRIP.task, session=session)
+    run(agent, "And what about tomorrow?", session=session)
+    assert model.tool_names(0) == list(TRIP.tools)
+    assert model.tool_names(1) == TRIP.kept
+
+
+@pytest.mark.parametrize(
+    "elsewhere",
+    [{"conversation_id": "conv_1"}, {"previous_response_id": "resp_0"}, {"auto_previous_response_id": True}],
+    ids=lambda each: next(iter(each)),
+)
+def test_where_the_provider_keeps_the_history_nothing_is_cut(elsewhere: Any, model: ScriptedModel) -> None:
+    async def streamed(agent: Any) -> None:
+        async for _ in Runner.run_streamed(agent, TRIP.task, **elsewhere).stream_events():
+            pass
+
+    gate = golden_gate(fallback=[])
+    agent = gated(plain(model, kind=OpenAIResponsesModel), gate, door=True)
+    run(agent, TRIP.task, **elsewhere)
+    loop.run(streamed(agent))
+    assert [model.tool_names(request) for request in range(2)] == [list(TRIP.tools)] * 2
+    run(agent, TRIP.task)
+    assert model.tool_names(2) == [*TRIP.kept, "find_tool", "call_tool"]
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["shown", "kept by the provider"])
+def test_an_agent_inside_a_tool_has_a_conversation_of_its_own(elsewhere: bool, model: ScriptedModel) -> None:
+    gate = golden_gate()
+    inner = gated(plain(model, kind=OpenAIResponsesModel, name="Weather"), gate)
+    ask = inner.as_tool("ask_weather", "Ask about the weather")
+    outer = gated(plain(model, [ask, *natives(TRIP.tools)], kind=OpenAIResponsesModel), golden_gate(pinned=[ask.name]))
+    model.script = [Call("ask_weather", {"input": VECTORS[1].task}), "Sunny", "Done"]
+    run(outer, TRIP.task, **({"conversation_id": "conv_1"} if elsewhere else {}))
+    assert model.tool_names(1) == VECTORS[1].kept
+    assert model.tool_names(0) == model.tool_names(2)
+    assert (len(model.tool_names(0)) == 1 + len(TRIP.tools)) == elsewhere
+
+
+# The door.
+
+
+def through(name: str, **arguments: Any) -> Call:
+    return Call("call_tool", {"name": name, "arguments": arguments})
+
+
+def told(model: ScriptedModel, request: int = -1) -> str:
+    """What the tools answered last, as the model saw it."""
+    return str(model.requests[request]["messages"][-1]["content"])
+
+
+def with_music(**settings: Any) -> list[FunctionTool]:
+    """The tools, of which `play_music` says what it was called with."""
+
+    def play_music(song: str) -> str:
+        """Play a song"""
+        if song == "noise":
+            raise ValueError("Not that one.")
+        return f"playing {song}"
+
+    rest = [tool for tool in natives(TRIP.tools) if tool.name != "play_music"]
+    return [*rest, function_tool(**settings)(play_music)]
+
+
+def test_the_door_leads_to_what_was_cut_and_the_list_stands(model: ScriptedModel) -> None:
+    agent, session = gated(plain(model, with_music()), golden_gate(), door=True), SQLiteSession("thread")
+    model.script = [Call("find_tool", {"query": "play a song"}), through("play_music", song="Kyrie"), "Playing"]
+    run(agent, TRIP.task, session=session)
+    run(agent, "Send an email to a person about it", session=session)
+    assert model.tool_names() == [*TRIP.kept, "find_tool", "call_tool"]
+    assert all(request["tools"] == model.requests[0]["tools"] for request in model.requests)
+    assert json.loads(told(model, 1))[0]["name"] == "play_music"
+    assert told(model, 2) == "playing Kyrie"
+
+
+def test_the_door_says_what_it_does_not_lead_to(model: ScriptedModel) -> None:
+    gate = golden_gate(allow=[name for name in TRIP.tools if name != "run_sql"])
+    model.script = [through("run_sql"), through("switched_off"), Call("find_tool", {"query": "zzz"}), Call("call_tool")]
+    tools = [*natives(TRIP.tools), native("switched_off", "Never there", is_enabled=False)]
+    run(gated(plain(model, tools), gate, door=True), TRIP.task)
+    assert "There is no tool named 'run_sql'" in told(model, 1)
+    assert "There is no tool named 'switched_off'" in told(model, 2)
+    assert "run_sql" not in told(model, 3)
+    assert "play_music" in told(model, 3)
+    assert "There is no tool named ''" in told(model, 4)
+
+
+@pytest.mark.parametrize(
+    ("task", "more"),
+    [
+        ("Hello there!", {}),
+        (TRIP.task, {"tool_use_behavior": "stop_on_first_tool"}),
+        (TRIP.task, {"tools": [*natives(TRIP.tools), native("call_tool", "Call a tool in the shed")]}),
+    ],
+    ids=["nothing is cut", "the first tool ends the run", "a tool has its name"],
+)
+def test_there_is_no_door_where_none_is_needed_or_can_be(task: str, more: Any, model: ScriptedModel) -> None:
+    run(gated(plain(model, **more), golden_gate(), door=True), task)
+    assert "find_tool" not in model.tool_names()
+
+
+@pytest.mark.parametrize("stored", [False, True], ids=["same process", "from storage"])
+@pytest.mark.parametrize("policy", ["always", "for this song"])
+def test_an_approval_holds_behind_the_door(policy: str, stored: bool, model: ScriptedModel) -> None:
+    async def asks(context: Any, parameters: dict[str, Any], call_id: str) -> bool:
+        return bool(parameters["song"] == "Kyrie")
+
+    tools = with_music(needs_approval=True if policy == "always" else asks)
+    agent = gated(plain(model, tools), golden_gate(), door=True)
+    model.script = [through("play_music", song="Kyrie"), through("get_weather"), "played"]
+    paused = run(agent, TRIP.task)
+    [asked] = paused.interruptions
+    assert (asked.name, json.loads(asked.arguments)["name"]) == ("call_tool", "play_music")
+    again = gated(plain(model, tools), golden_gate(), door=True) if stored else agent
+    assert approved(again, paused, stored).final_output == "played"
+    assert "playing Kyrie" in json.dumps(model.requests[1])
+    assert told(model) == "get_weather ran"
+    assert all(request["tools"] == model.requests[0]["tools"] for request in model.requests)
+
+
+def test_guardrails_failures_and_hooks_behind_the_door(model: ScriptedModel) -> None:
+    seen: list[str] = []
+
+    def no_hymns(data: Any) -> ToolGuardrailFunctionOutput:
+        seen.append(f"{data.context.tool_name} {data.context.tool_arguments}")
+        hymn = "hymn" in data.context.tool_arguments
+        return ToolGuardrailFunctionOutput.reject_content("no hymns") if hymn else ToolGuardrailFunctionOutput.allow()
+
+    def nothing_loud(data: Any) -> ToolGuardrailFunctionOutput:
+        loud = "loud" in data.output
+        return ToolGuardrailFunctionOutput.reject_content("too loud") if loud else ToolGuardrailFunctionOutput.allow()
+
+    class Hooks(RunHooks[Any]):
+        async def on_tool_start(self, context: Any, agent: Any, tool: Any) -> None:
+            seen.append(tool.name)
+
+    tools = with_music()
+    tools[-1].tool_input_guardrails = [ToolInputGuardrail(no_hymns)]
+    tools[-1].tool_output_guardrails = [ToolOutputGuardrail(nothing_loud)]
+    songs = ["hymn", "loud", "noise", "Kyrie"]
+    model.script = [through("play_music", song=song) for song in songs]
+    run(gated(plain(model, tools), golden_gate(), door=True), TRIP.task, hooks=Hooks())
+    assert [told(model, request) for request in (1, 2, 4)] == ["no hymns", "too loud", "playing Kyrie"]
+    assert "An error occurred while running the tool" in told(model, 3)
+    assert seen[0] == 'play_music {"song": "hymn"}'
+    assert seen.count("call_tool") == 3
+
+
+# The other modes.
+
+
+def test_mode_defer_hides_what_is_cut_behind_the_search_of_openai(
+    model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plainly = scripted._response
+
+    def found_by_search(step: Any) -> dict[str, Any]:
+        """A call to a deferred tool names it as its namespace too."""
+        response = plainly(step)
+        named = [item | ({"namespace": item["name"]} if "name" in item else {}) for item in response["output"]]
+        return {**response, "output": named}
+
+    monkeypatch.setattr(scripted, "_response", found_by_search)
+    agent, session = gated(plain(model, kind=OpenAIResponsesModel), golden_gate(mode="defer")), SQLiteSession("thread")
+    model.script = [Call("play_music"), "played"]
+    run(agent, TRIP.task, session=session)
+    run(agent, "Send an email to a person about it", session=session)
+    sent = model.requests[0]["tools"]
+    assert model.tool_names()[: len(TRIP.kept) + 1] == [*TRIP.kept, "tool_search"]
+    assert {tool["name"] for tool in sent if tool.get("defer_loading")} == {*TRIP.tools} - {*TRIP.kept}
+    for tool in sent:
+        TypeAdapter(FunctionToolParam if tool["type"] == "function" else ToolSearchToolParam).validate_python(tool)
+    assert "play_music ran" in json.dumps(model.requests[1])
+    assert all(request["tools"] == sent for request in model.requests)
+    run(agent, "Hello there!")
+    assert model.tool_names(-1) == list(TRIP.tools)
+
+
+@pytest.mark.parametrize("mode", ["defer", "allow", "shadow"])
+def test_chat_completions_know_no_search_so_the_other_modes_leave_the_list(mode: Any, model: ScriptedModel) -> None:
+    run(gated(plain(model), golden_gate(mode=mode), door=True), TRIP.task)
+    assert model.tool_names() == list(TRIP.tools)
+    assert "tool_choice" not in model.requests[0]
 
 
 def test_the_example_runs_and_the_page_shows_its_code() -> None:

@@ -36,9 +36,7 @@ def served(tools: dict[str, str], gate: str = "", turncoat: str = "", scorer: st
 
     for name, description in tools.items():
         server.add_tool(tool(name, description))
-    kept = golden_gate()
-    if scorer == "broken":
-        kept.scorer = broken
+    kept = golden_gate(broken) if scorer == "broken" else golden_gate()
     if gate:
         server.add_transform(Authorised(kept))
     if gate == "listing":

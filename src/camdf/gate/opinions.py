@@ -61,7 +61,7 @@ class Opinions:
 
         def work() -> frozenset[str]:
             failed = {subject: error for subject in subjects if (error := attempt(subject))}
-            if len(failed) == len(subjects):
+            if not any(self.scored(request, turn.subject) for turn in request.turns):
                 raise failed[subjects[-1]]
             return frozenset(subject for subject in failed if attempt(subject))
 

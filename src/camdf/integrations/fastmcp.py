@@ -1,30 +1,34 @@
 """FastMCP: a server, or a gateway in front of many, lists only the tools that are worth it for the client's task.
 
-    gateway.add_transform(Authorised(gate))  # what the gate refuses is neither listed nor run
-    gateway.add_middleware(ToolGate(gate))   # a listing with a task in its `_meta` holds the tools worth it
-    gateway.add_transform(GatedSearch(gate)) # or instead: the search tool answers with the tools worth it
+    gateway.add_transform(Authorised(gate))   # what the gate refuses is neither listed nor run
+    gateway.add_middleware(ToolGate(gate))    # a listing with a conversation in its `_meta` holds the tools worth it
+    gateway.add_transform(GatedSearch(gate))  # or instead: those, and a search for the others
 
-A client sends `_meta` with `camdf/task` and, so that later listings of a chat only widen, `camdf/conversation`; the
-session would not do, since current connections have a new one for every request. `camdf/keep` names tools that its
-history has called or its `tool_choice` forces.
+MCP has no conversation of its own: a listing carries no history, and current connections have a new session for every
+request. So a client sends, in the `_meta` of `tools/list`, its history as `camdf/messages`, and every process of a
+gateway answers alike. A client that cannot sends the last turn as `camdf/task` with a name for the chat as
+`camdf/conversation`; then the process that answers has to remember it. `camdf/keep` names tools that must stay,
+`camdf/forced` those that the next request's `tool_choice` names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from camdf.errors import needs
-from camdf.gate import Gate
+from camdf.gate import Gate, GateDecision
 
 with needs("fastmcp"):
+    from fastmcp.server.dependencies import get_context
     from fastmcp.server.middleware import Middleware
     from fastmcp.server.transforms import Transform
     from fastmcp.server.transforms.search import BM25SearchTransform
 
 
 class ToolGate(Middleware):
-    """Lists the tools that `gate` keeps for the task of the request, in its order; without a task, all of them.
+    """Lists the tools that `gate` keeps for the conversation of the request, in its order; without one, all of them.
 
     A cut tool still runs when a client calls it: a listing is advice to the model, and `Authorised` is what forbids.
     """
@@ -33,22 +37,32 @@ class ToolGate(Middleware):
         self.gate = gate
 
     async def on_list_tools(self, context: Any, call_next: Any) -> Sequence[Any]:
-        tools, meta = await call_next(context), _meta(context.fastmcp_context)
-        conversation, keep = meta.get("camdf/conversation") or None, meta.get("camdf/keep", ())
-        decision = await self.gate.adecide(meta.get("camdf/task", ""), tools, conversation=conversation, keep=keep)
-        return decision.tools
+        tools = await call_next(context)
+        return (await _decided(self.gate, tools, _meta(context.fastmcp_context))).tools
 
 
 class GatedSearch(BM25SearchTransform):
-    """FastMCP's search tool, answering with what `gate` keeps for the query, however many tools that is.
+    """FastMCP's search tool and call tool as a door to what is cut; they follow the tools that `gate` keeps.
 
-    FastMCP discards the scores of its own search, so the gate's scorer ranks. Where the gate decides nothing, or only
-    watches, the answer is FastMCP's own: its best `max_results` of the tools that may be offered.
+    A listing with a conversation holds the tools of its first decision, and where some are cut the two tools of the
+    search, so it never changes again. A listing without one holds these two alone.
+
+    The search answers with what the gate keeps for the query, however many tools that is. FastMCP discards the scores
+    of its own search, so the gate's scorer ranks. Where the gate decides nothing, or only watches, the answer is
+    FastMCP's own: its best `max_results` of the tools that may be offered.
     """
 
     def __init__(self, gate: Gate, **settings: Any) -> None:
         super().__init__(**settings)
         self.gate = gate
+
+    async def transform_tools(self, tools: Sequence[Any]) -> Sequence[Any]:
+        meta = _current_meta()
+        if not meta.get("camdf/messages") and not meta.get("camdf/task"):
+            return await super().transform_tools(tools)  # type: ignore[no-any-return]
+        decision = await _decided(self.gate, tools, meta, self._always_visible, door=True)
+        searched = decision.mode == "drop" and decision.cut
+        return [*decision.tools, *(await super().transform_tools(()) if searched else ())]
 
     async def _search(self, tools: Sequence[Any], query: str) -> Sequence[Any]:
         decision = await self.gate.adecide(query, tools)
@@ -69,6 +83,31 @@ class Authorised(Transform):
     async def get_tool(self, name: str, call_next: Any, *, version: Any = None) -> Any:
         tool = await call_next(name, version=version)
         return tool if tool is not None and self.gate.authorised(tool) else None
+
+
+async def _decided(
+    gate: Gate, tools: Sequence[Any], meta: Mapping[str, Any], keep: Iterable[str] = (), door: bool = False
+) -> GateDecision:
+    history, named = meta.get("camdf/messages"), meta.get("camdf/conversation")
+    return await gate.adecide(
+        history if isinstance(history, list) else str(meta.get("camdf/task") or ""),
+        tools,
+        conversation=hashlib.sha256(repr(named).encode()).hexdigest() if named else None,  # however long the name
+        keep=[*keep, *_names(meta.get("camdf/keep"))],
+        forced=_names(meta.get("camdf/forced")),
+        door=door,
+    )
+
+
+def _names(sent: Any) -> list[Any]:
+    return sent if isinstance(sent, list) else []
+
+
+def _current_meta() -> Mapping[str, Any]:
+    try:
+        return _meta(get_context())
+    except RuntimeError:  # FastMCP also lists tools for itself, outside a request
+        return {}
 
 
 def _meta(context: Any) -> Mapping[str, Any]:

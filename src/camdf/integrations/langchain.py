@@ -1,76 +1,210 @@
-"""LangChain: a middleware that gives the model of an agent the tools that its task deserves.
+"""LangChain: a middleware that gives the model of an agent the tools that its conversation deserves.
 
     agent = create_agent(model, tools, middleware=[ToolGate(gate)])
 
-The conversation is the thread (`thread_id` in the config) and, in a nested agent, the nodes that lead to it; a run
-without a thread is a conversation of its own. The task is the last user message at the start of the run, so that what
-other middleware writes into the history changes nothing. LangChain adds structured-output tools after this hook.
+The conversation is the agent's messages: with a thread, without one, on any worker. A turn of the user is a message
+that was there when a run began. What other middleware writes into the history during a run is none, except a summary
+that takes the place of the turns. LangChain adds structured-output tools after this hook.
+
+With a door, LangChain and its other middleware see the tool that a `call_tool` means, called by its own name; the model
+sees the `call_tool` that it wrote.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Annotated, Any
-from uuid import uuid4
 
 from camdf.errors import needs
-from camdf.gate import Gate
+from camdf.gate import Gate, GateDecision
+from camdf.gate.door import CALL, DOOR, FIND, arguments_of, listing, unknown
+from camdf.gate.handing_over import allowed_choice, has_search
 from camdf.tools import forced_tools
 
 with needs("langchain"):
-    from langchain.agents.middleware.types import AgentMiddleware, AgentState, PrivateStateAttr
-    from langchain_core.messages import HumanMessage
+    from langchain.agents.middleware.types import AgentMiddleware, AgentState, ExtendedModelResponse, PrivateStateAttr
+    from langchain.tools import ToolRuntime
+    from langchain_core.tools import StructuredTool
+    from langgraph.types import Command
 
 HANDOFF = "__handoff_destination"
 """What langgraph-supervisor and langgraph-swarm write into the metadata of a tool that hands over to another agent."""
 
+THROUGH = "camdf_through_the_door"
+"""Where the metadata of a message names the calls that the model wrote as a `call_tool`."""
+
+ROLES = {"human": "user", "ai": "assistant", "tool": "tool"}
+
 
 class GatedState(AgentState):
-    """The agent's state, with what a run asks the gate: task and conversation."""
+    """The agent's state, with which messages are the user's and which tools the door leads to."""
 
-    camdf_asked: Annotated[dict[str, str], PrivateStateAttr]
+    camdf_turns: Annotated[list[str], PrivateStateAttr]
+    """Ids of the user's messages, as the run began."""
+
+    camdf_others: Annotated[list[str], PrivateStateAttr]
+    """Ids of messages under the user's name that middleware wrote in earlier runs."""
+
+    camdf_behind: Annotated[list[str], PrivateStateAttr]
+    """Names of the tools of the last model request, which other middleware may have changed before it came here."""
 
 
 class ToolGate(AgentMiddleware):
     """Hands the model the tools that `gate` keeps, in its order; tools the provider runs itself always pass.
 
-    Tools that the history has called, a forced `tool_choice` and handoffs are kept. LangChain still executes a tool
-    that was cut when the model calls it from memory; from then on it is in the history and therefore offered.
+    Tools that the history has called, a forced `tool_choice` and handoffs are kept. `door` adds `find_tool` and
+    `call_tool` where tools are cut. LangChain still executes a tool that was cut when the model calls it from memory.
     """
 
     state_schema = GatedState
 
-    def __init__(self, gate: Gate) -> None:
+    def __init__(self, gate: Gate, *, door: bool = False) -> None:
         super().__init__()
         self.gate = gate
+        self.tools = [_tool(FIND, self._find), _tool(CALL, _call)] if door else []
 
     def before_agent(self, state: Any, runtime: Any) -> dict[str, Any]:
-        asked = next((m.text for m in reversed(state["messages"]) if isinstance(m, HumanMessage)), "")
-        return {"camdf_asked": {"task": str(asked), "conversation": _conversation(runtime)}}
+        others = set(state.get("camdf_others") or ())
+        return {"camdf_turns": [key for key in _human(state) if key not in others]}
 
-    async def abefore_agent(self, state: Any, runtime: Any) -> dict[str, Any]:
-        return self.before_agent(state, runtime)
+    def after_agent(self, state: Any, runtime: Any) -> dict[str, Any]:
+        turns = set(state["camdf_turns"])
+        return {"camdf_others": [key for key in _human(state) if key not in turns]}
 
     def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
-        return handler(request.override(tools=self.gate.decide(**_question(request)).tools))
+        request = self._without_door(request)
+        decision = self.gate.decide(**self._question(request))
+        return self._answer(request, decision, handler(self._gated(request, decision)))
 
     async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
-        decision = await self.gate.adecide(**_question(request))
-        return await handler(request.override(tools=decision.tools))
+        request = self._without_door(request)
+        decision = await self.gate.adecide(**self._question(request))
+        return self._answer(request, decision, await handler(self._gated(request, decision)))
+
+    def _without_door(self, request: Any) -> Any:
+        """LangChain lists the tools of a middleware first."""
+        return request.override(tools=[tool for tool in request.tools if not any(tool is own for own in self.tools)])
+
+    def _question(self, request: Any) -> dict[str, Any]:
+        choice, info = request.tool_choice, getattr(request.runtime, "execution_info", None)
+        return {
+            "task": _history(request.state, door := self._has_door(request)),
+            "tools": request.tools,
+            "conversation": info.thread_id if info else None,
+            "keep": [tool.name for tool in request.tools if HANDOFF in (getattr(tool, "metadata", None) or {})],
+            "forced": [choice] if isinstance(choice, str) else forced_tools(choice),
+            "door": door,
+        }
+
+    def _has_door(self, request: Any) -> bool:
+        taken = {tool.name for tool in DOOR}.intersection(_names(request))
+        return bool(self.tools) and self.gate.mode == "drop" and not taken
+
+    def _gated(self, request: Any, decision: GateDecision) -> Any:
+        """The request as the model gets it."""
+        tools = decision.tools
+        if not decision.cut:
+            return request.override(tools=tools)
+        if decision.mode == "allow" and _can_allow(request):
+            choice = "required" if request.tool_choice == "any" else request.tool_choice
+            allowed = allowed_choice(decision.kept, choice, responses=bool(request.model.use_responses_api))
+            return request.override(tools=tools, tool_choice=allowed)
+        if decision.mode == "defer" and has_search(tools):
+            loaded = len(decision.kept)
+            return request.override(tools=[*tools[:loaded], *map(_deferred, tools[loaded:])])
+        if self._has_door(request):
+            return request.override(tools=[*tools, *self.tools], messages=[*map(_as_written, request.messages)])
+        return request.override(tools=tools)
+
+    def _answer(self, request: Any, decision: GateDecision, response: Any) -> Any:
+        """The model's answer as LangChain gets it."""
+        if not decision.cut or not self._has_door(request):
+            return response
+        names = [tool.name for tool in request.tools if not isinstance(tool, dict) and self.gate.authorised(tool)]
+        meant = [_as_meant(message, names) for message in response.result]
+        behind = Command(update={"camdf_behind": names}) if names != request.state.get("camdf_behind") else None
+        return ExtendedModelResponse(replace(response, result=meant), behind)
+
+    def _find(self, query: str, runtime: ToolRuntime) -> str:
+        behind = [tool for tool in runtime.tools if tool.name in set(runtime.state.get("camdf_behind") or ())]
+        return listing(self.gate.find(query, behind), behind)
 
 
-def _conversation(runtime: Any) -> str:
-    info = getattr(runtime, "execution_info", None)
-    if info is None or not info.thread_id:
-        return uuid4().hex
-    *outer, _ = info.checkpoint_ns.split("|")
-    return "/".join([str(info.thread_id), *(node.partition(":")[0] for node in outer)])
+def _call(name: str, arguments: dict[str, Any] | None = None) -> str:
+    """Only what no tool is meant by comes here: the others are called by their own names."""
+    return unknown(name)
 
 
-def _question(request: Any) -> dict[str, Any]:
-    called = [call["name"] for message in request.messages for call in getattr(message, "tool_calls", ())]
-    choice = request.tool_choice
-    forced = [choice] if isinstance(choice, str) else forced_tools(choice)
-    handoffs = [tool.name for tool in request.tools if HANDOFF in (getattr(tool, "metadata", None) or {})]
-    asked = request.state.get("camdf_asked") or {"task": ""}
-    return {**asked, "tools": request.tools, "keep": [*called, *forced, *handoffs]}
+def _tool(of: Any, function: Callable[..., str]) -> Any:
+    return StructuredTool.from_function(function, name=of.name, description=of.description, args_schema=of.parameters)
+
+
+def _names(request: Any) -> list[str]:
+    return [tool.name for tool in request.tools if not isinstance(tool, dict)]
+
+
+def _can_allow(request: Any) -> bool:
+    """OpenAI's models take the names of functions that may be called, which would shut out the provider's own tools."""
+    return hasattr(request.model, "use_responses_api") and not any(isinstance(tool, dict) for tool in request.tools)
+
+
+def _deferred(tool: Any) -> Any:
+    if isinstance(tool, dict):
+        return tool
+    return tool.model_copy(update={"extras": {**(tool.extras or {}), "defer_loading": True}})
+
+
+def _human(state: Any) -> list[str]:
+    return [message.id for message in state["messages"] if message.type == "human" and not _is_summary(message)]
+
+
+def _is_summary(message: Any) -> bool:
+    """LangChain's SummarizationMiddleware files its summary under the user."""
+    return bool(message.additional_kwargs.get("lc_source") == "summarization")
+
+
+def _history(state: Any, door: bool) -> list[dict[str, Any]]:
+    turns = state.get("camdf_turns")
+    return [
+        _read(_as_written(message) if door else message, turns is None or message.id in turns or _is_summary(message))
+        for message in state["messages"]
+    ]
+
+
+def _read(message: Any, own: bool) -> dict[str, Any]:
+    """A message as OpenAI's chat has it; under the system's name where middleware and not the user has written it."""
+    parts = [message.content] if isinstance(message.content, str) else message.content
+    texts = [part if isinstance(part, str) else part.get("text") or "" for part in parts]
+    calls = getattr(message, "tool_calls", ())
+    return {
+        "role": ROLES.get(message.type, "system") if own or message.type != "human" else "system",
+        "content": [{"type": "text", "text": text} for text in texts],
+        "tool_calls": [{"function": {"name": call["name"], "arguments": call["args"]}} for call in calls],
+    }
+
+
+def _as_meant(message: Any, names: list[str]) -> Any:
+    """A message with the tools that its calls of `call_tool` mean, and a note of which calls these are."""
+    calls, found = [], []
+    for call in getattr(message, "tool_calls", ()):
+        name, arguments = arguments_of(call["args"])
+        through = call["name"] == CALL.name and name in names
+        calls.append({**call, "name": name, "args": arguments} if through else call)
+        found += [call["id"]] if through else []
+    note = {**message.response_metadata, THROUGH: found}
+    return message.model_copy(update={"tool_calls": calls, "response_metadata": note}) if found else message
+
+
+def _as_written(message: Any) -> Any:
+    """A message as the model wrote it."""
+    found = message.response_metadata.get(THROUGH)
+    if not found:
+        return message
+    calls = [
+        {**call, "name": CALL.name, "args": {"name": call["name"], "arguments": call["args"]}}
+        if call["id"] in found
+        else call
+        for call in message.tool_calls
+    ]
+    return message.model_copy(update={"tool_calls": calls})

@@ -1,78 +1,157 @@
-"""LlamaIndex: a tool retriever that gives an agent the tools that its task deserves.
+"""LlamaIndex: a tool retriever that gives an agent the tools that its conversation deserves.
 
-    agent = FunctionAgent(tool_retriever=ToolGate(gate, index.as_retriever(similarity_top_k=40)), llm=llm)
+    agent = FunctionAgent(tool_retriever=ToolGate(gate, tools), llm=llm)
 
-The conversation is the memory's `session_id`, or else the agent's `Context` (later turns share it by `ctx=`), with the
-agent's name in an `AgentWorkflow`. This is no node postprocessor: LlamaIndex does not await those, so a scorer would
-hold up the event loop, and they see a text in place of the tool, whose schema prices and digests need.
+The conversation is the agent's memory, which is read where the agent retrieves: the same on any worker that has it.
+This is no node postprocessor and asks no index: both see one text, and not what came before it. An index that ranks
+tools is a scorer, `Retrieved(index.as_retriever(similarity_top_k=40))`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
-from uuid import uuid4
 
 from camdf.errors import needs
 from camdf.gate import Gate
-from camdf.tools import view
+from camdf.gate.door import CALL, DOOR, FIND, arguments_of, listing, unknown
+from camdf.tools import Tool, view
 
 with needs("llama-index"):
+    from llama_index.core.async_utils import asyncio_run
     from llama_index.core.objects import ObjectRetriever
     from llama_index.core.schema import QueryBundle
+    from llama_index.core.tools import ToolMetadata, ToolOutput, adapt_to_async_tool
+    from llama_index.core.tools.types import AsyncBaseTool
     from llama_index.core.workflow import Context
 
 
 class ToolGate(ObjectRetriever):
-    """Retrieves as `retriever` does and keeps what `gate` keeps, in its order, and what the conversation has.
+    """Retrieves the `tools` that `gate` keeps, in its order.
 
     When the model calls a tool, LlamaIndex retrieves again with the tool's name as the query, and runs the tool if it
-    is in the answer. The name is no task: it is answered as the task was, and with the tool of that name, cut or not,
-    unless the gate refuses it. A gate without a scorer goes by the retriever's scores, with zero for those below.
+    is in the answer. The name is no task: it is answered with the tool of that name, cut or not, unless the gate
+    refuses it. `door` adds `find_tool` and `call_tool` where tools are cut.
     """
 
-    def __init__(self, gate: Gate, retriever: Any) -> None:
-        super().__init__(retriever.retriever, retriever.object_node_mapping, retriever.node_postprocessors)
-        self.gate, self.seen = gate, dict[str, Any]()
+    def __init__(self, gate: Gate, tools: Sequence[Any], *, door: bool = False) -> None:
+        self.gate, self.tools = gate, list(tools)
+        taken = {tool.name for tool in DOOR} & {view(tool).name for tool in self.tools}
+        self.door = [_Find(self), _Call(self)] if door and gate.mode == "drop" and not taken else []
 
     def retrieve(self, str_or_query_bundle: Any) -> list[Any]:
-        query = QueryBundle(str_or_query_bundle) if isinstance(str_or_query_bundle, str) else str_or_query_bundle
-        nodes = self.retriever.retrieve(query)
-        for each in self.node_postprocessors:
-            nodes = each.postprocess_nodes(nodes, query_bundle=query)
-        return self.gate.decide(query.query_str, **self._candidates(nodes)).tools
+        """The tools of one task: agents do not ask here."""
+        return self.gate.decide(_text(str_or_query_bundle), self.tools).tools
 
     async def aretrieve(self, str_or_query_bundle: Any) -> list[Any]:
-        query = QueryBundle(str_or_query_bundle) if isinstance(str_or_query_bundle, str) else str_or_query_bundle
-        task, conversation = await _asked(query.query_str)
-        called = [] if query.query_str == task else [query.query_str]
-        query = QueryBundle(task) if called else query
-        nodes = await self.retriever.aretrieve(query)
-        for each in self.node_postprocessors:
-            nodes = await each.apostprocess_nodes(nodes, query_bundle=query)
-        remembered = self.gate.memory.recall(conversation)
-        found = self._candidates(nodes, [*(remembered.kept if remembered else ()), *called])
-        return (await self.gate.adecide(task, **found, conversation=conversation, keep=called)).tools
+        query, store = _text(str_or_query_bundle), _store()
+        asked = None if store is None else await store.get("user_msg_str", default=None)
+        if asked is None:
+            return (await self.gate.adecide(query, self.tools)).tools
+        if query != asked and (called := self._named(query)):
+            return called
+        history, door = await _history(store), bool(self.door)
+        decision = await self.gate.adecide(history, self.tools, forced=[query], door=door)
+        return [*decision.tools, *self.door] if decision.cut else decision.tools
 
-    def _candidates(self, nodes: Iterable[Any], had: Iterable[str] = ()) -> dict[str, Any]:
-        """The retrieved tools with their scores, then those of `had` that were retrieved before and not now."""
-        scored = [(self.object_node_mapping.from_node(node.node), node.score) for node in nodes]
-        now = {view(tool).name: tool for tool, _ in scored}
-        self.seen |= now
-        scored += [(self.seen[name], 0.0) for name in dict.fromkeys(had) if name in self.seen and name not in now]
-        own = self.gate.scorer is not None or any(score is None for _, score in scored)
-        return {"tools": [tool for tool, _ in scored], "scores": None if own else [max(s, 0.0) for _, s in scored]}
+    def authorised(self) -> list[Any]:
+        """The tools that may be offered."""
+        return [tool for tool in self.tools if self.gate.authorised(tool)]
+
+    def _named(self, name: str) -> list[Any]:
+        return [tool for tool in (*self.authorised(), *self.door) if view(tool).name == name]
 
 
-async def _asked(query: str) -> tuple[str, str | None]:
-    """What the user asked, and in which conversation, where an agent retrieves; else the query."""
+class Retrieved:
+    """A scorer: what an index finds for a task gets its similarity, what it does not find, or below zero, gets 0."""
+
+    def __init__(self, retriever: Any) -> None:
+        self.retriever = retriever
+
+    def __call__(self, task: str, tools: Sequence[Tool]) -> list[float]:
+        query, objects = QueryBundle(task), self.retriever.object_node_mapping
+        nodes = self.retriever.retriever.retrieve(query)
+        for each in self.retriever.node_postprocessors:
+            nodes = each.postprocess_nodes(nodes, query_bundle=query)
+        found = {view(objects.from_node(node.node)).name: node.score for node in nodes}
+        return [max(found.get(tool.name, 0.0), 0.0) for tool in tools]
+
+
+@dataclass
+class _Fixed(ToolMetadata):
+    """What a model is told of a tool of the door."""
+
+    parameters: Any = None
+
+    def get_parameters_dict(self) -> Any:
+        return self.parameters
+
+
+class _DoorTool(AsyncBaseTool):
+    tool: Tool
+
+    def __init__(self, gate: ToolGate) -> None:
+        self.gate = gate
+
+    @property
+    def metadata(self) -> Any:
+        return _Fixed(self.tool.description, self.tool.name, parameters=self.tool.schema)
+
+    def call(self, **arguments: Any) -> Any:
+        return asyncio_run(self.acall(**arguments))
+
+
+class _Find(_DoorTool):
+    tool = FIND
+
+    async def acall(self, **arguments: Any) -> Any:
+        tools = self.gate.authorised()
+        found = await self.gate.gate.afind(str(arguments.get("query", "")), tools)
+        return ToolOutput(FIND.name, listing(found, tools), raw_input=arguments)
+
+
+class _Call(_DoorTool):
+    tool = CALL
+
+    async def acall(self, **arguments: Any) -> Any:
+        name, inner = arguments_of(arguments)
+        for tool in self.gate.authorised():
+            if view(tool).name == name:
+                if getattr(tool, "requires_context", False):
+                    inner[tool.ctx_param_name] = Context.get_step_context()
+                return await adapt_to_async_tool(tool).acall(**inner)
+        return ToolOutput(CALL.name, unknown(name), raw_input=arguments, is_error=True)
+
+
+def _text(query: Any) -> str:
+    return str(query.query_str if isinstance(query, QueryBundle) else query)
+
+
+def _store() -> Any:
+    """The state of the agent that is retrieving; None where none is."""
     try:
-        store = Context.get_step_context().store
-        task, memory = await store.get("user_msg_str"), await store.get("memory", default=None)
-        thread = getattr(memory, "session_id", None) or await store.get("camdf_conversation", default=None)
-        if thread is None:
-            thread = uuid4().hex
-            await store.set("camdf_conversation", thread)
-        return task, f"{thread}/{await store.get('current_agent_name', default='')}"
+        return Context.get_step_context().store
     except Exception:
-        return query, None
+        return None
+
+
+async def _history(store: Any) -> list[dict[str, Any]]:
+    """The messages of the memory and those of the run; none where the memory cannot be read, which opens the list."""
+    try:
+        memory = await store.get("memory")
+        return [_read(each) for each in (*await memory.aget_all(), *await store.get("scratchpad", default=[]))]
+    except Exception:
+        return []
+
+
+def _read(message: Any) -> dict[str, Any]:
+    """A message as OpenAI's chat has it."""
+    texts = [block.text for block in message.blocks if block.block_type == "text"]
+    calls = [{"function": {"name": block.tool_name}} for block in message.blocks if block.block_type == "tool_call"]
+    raw = [call for call in message.additional_kwargs.get("tool_calls") or () if isinstance(call, dict)]
+    return {
+        "role": message.role.value,
+        "content": [{"type": "text", "text": text} for text in texts],
+        "tool_calls": [*calls, *raw],
+    }

@@ -1,55 +1,74 @@
-"""OpenAI Agents: an agent whose model gets the tools that its task deserves.
+"""OpenAI Agents: an agent whose model gets the tools that its conversation deserves.
 
     agent = gated(Agent(name="Travel", tools=tools), gate)
 
-The conversation is the `group_id` of the run (`RunConfig(group_id="thread 7")`, which the framework keeps in the trace)
-and the agent's name; a run without a group, or with tracing disabled, is a conversation of its own. The task is the
-last user message at the start of the run, so a run is decided once however many turns it takes. A run that comes back
-from storage, after an approval, has every tool again: what it waits for may have been kept for reasons forgotten here.
+The conversation is the input of the run, with the history of its session, so any worker decides the same, and nothing
+is kept here. Where the provider keeps the history (`conversation_id`, `previous_response_id`), an agent sees only what
+is new: then nothing is cut. A run has one list of tools, however many turns it takes.
 """
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Mapping
 from copy import copy
+from types import FrameType
 from typing import Any, TypeVar
-from uuid import uuid4
-from weakref import WeakKeyDictionary, WeakSet
 
 from camdf.errors import needs
 from camdf.gate import Gate
-from camdf.tools import called_tools, last_user_text, view
+from camdf.gate.door import CALL, DOOR, FIND, arguments_of, listing, unknown
 
 with needs("openai-agents"):
-    from agents import Agent, get_current_trace
+    from agents import (
+        Agent,
+        FunctionTool,
+        Model,
+        OpenAIResponsesModel,
+        ToolGuardrailFunctionOutput,
+        ToolInputGuardrail,
+        ToolInputGuardrailData,
+        ToolOutputGuardrail,
+        ToolOutputGuardrailData,
+        ToolSearchTool,
+        function_span,
+        get_current_trace,
+    )
+    from agents.tool import invoke_function_tool
+    from agents.tool_context import ToolContext
 
 AnAgent = TypeVar("AnAgent", bound=Agent)
 
 
-def gated(agent: AnAgent, gate: Gate) -> AnAgent:
+def gated(agent: AnAgent, gate: Gate, *, door: bool = False) -> AnAgent:
     """A copy of the agent that has, in each run, the tools that `gate` keeps, in its order.
 
-    Handoffs are no tools here and are left alone; so are tools that the provider runs itself. Kept are tools that the
-    history has called, a forced `tool_choice`, tools that end the run and deferred ones, which cost nothing until a
-    search finds them. The agent does not have a cut tool: a call to it raises ModelBehaviorError, unless the run has
-    `RunConfig(tool_not_found_behavior="return_error_to_model")`. Clones of the copy are gated too.
+    Handoffs are no tools here and are left alone; so are tools that the provider runs itself. Kept are a forced
+    `tool_choice`, tools that end the run and deferred ones, which cost nothing until a search finds them. The agent
+    does not have a cut tool: a call to it raises ModelBehaviorError, unless the run has
+    `RunConfig(tool_not_found_behavior="return_error_to_model")`. With a `door`, two tools, `find_tool` and `call_tool`,
+    lead to what is cut; in mode "defer", the tool search of OpenAI Responses does. Clones of the copy are gated too.
     """
     kind = type(agent)
-    runs: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
-    restored: WeakSet[Any] = WeakSet()
 
     class Gated(kind):  # type: ignore[misc, valid-type]
         async def get_all_tools(self, run_context: Any) -> list[Any]:
             tools = await super().get_all_tools(run_context)
-            question = _question(self, tools, run_context.turn_input)
-            if not question["task"]:  # so it is for a run that comes back from storage: its tools are looked up first
-                restored.add(run_context)
-            if run_context in restored:
-                question = {"task": "", "tools": tools, "keep": [view(tool).name for tool in tools]}
-            else:
-                group = getattr(get_current_trace(), "group_id", None) or runs.setdefault(run_context, uuid4().hex)
-                question["conversation"] = f"{group}/{self.name}"
-            return (await gate.adecide(**question)).tools
+            history = [] if _kept_by_the_provider() else run_context.turn_input
+            has_door, has_search = door and _can_have_door(self, gate, tools), gate.mode == "defer"
+            decision = await gate.adecide(
+                history,
+                tools,
+                conversation=getattr(get_current_trace(), "group_id", None),
+                keep=_needed(self, tools) if history else [tool.name for tool in tools],
+                forced=[self.model_settings.tool_choice],
+                door=has_door or has_search,
+            )
+            if has_search and decision.cut and _can_search(self):
+                return _deferred(tools, decision.kept, decision.cut)
+            restored = not run_context.turn_input  # its pending calls are looked up first, and one may be the door's
+            return [*decision.tools, *(_door(gate, tools) if has_door and (decision.cut or restored) else ())]
 
     Gated.__name__, Gated.__qualname__ = kind.__name__, kind.__qualname__
     twin = copy(agent)
@@ -57,9 +76,121 @@ def gated(agent: AnAgent, gate: Gate) -> AnAgent:
     return twin
 
 
-def _question(agent: Any, tools: list[Any], history: list[Any]) -> dict[str, Any]:
-    behaviour, choice = agent.tool_use_behavior, agent.model_settings.tool_choice
+def _kept_by_the_provider() -> bool:
+    """Whether the run sends only what is new. The framework tells no agent, so this looks at the run that is asking."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if "server_conversation_tracker" in frame.f_locals:
+            return frame.f_locals["server_conversation_tracker"] is not None
+        frame = frame.f_back
+    return False
+
+
+def _needed(agent: Any, tools: list[Any]) -> list[str]:
+    behaviour = agent.tool_use_behavior
     last = behaviour.get("stop_at_tool_names", ()) if isinstance(behaviour, Mapping) else ()
-    deferred = [tool.name for tool in tools if getattr(tool, "defer_loading", False)]
-    keep = [*called_tools(history), *last, *deferred, choice]
-    return {"task": last_user_text(history), "tools": tools, "keep": keep}
+    return [*last, *(tool.name for tool in tools if getattr(tool, "defer_loading", False))]
+
+
+def _can_search(agent: Any) -> bool:
+    """A model that is given by its name is taken for one of OpenAI Responses, the framework's default."""
+    return not isinstance(agent.model, Model) or isinstance(agent.model, OpenAIResponsesModel)
+
+
+def _deferred(tools: list[Any], kept: tuple[str, ...], cut: tuple[str, ...]) -> list[Any]:
+    named = {tool.name: tool for tool in tools}
+    hidden = [copy(named[name]) for name in cut]
+    for tool in hidden:
+        tool.defer_loading = True
+    search = [] if any(isinstance(tool, ToolSearchTool) for tool in tools) else [ToolSearchTool()]
+    return [*(named[name] for name in kept), *search, *hidden]
+
+
+def _can_have_door(agent: Any, gate: Gate, tools: list[Any]) -> bool:
+    taken = {tool.name for tool in tools} & {each.name for each in DOOR}
+    return gate.mode == "drop" and agent.tool_use_behavior != "stop_on_first_tool" and not taken
+
+
+def _door(gate: Gate, tools: list[Any]) -> list[FunctionTool]:
+    """`find_tool`, and `call_tool`, which asks the tool that is meant for approval, guardrails and time-outs."""
+    behind = {
+        tool.name: tool
+        for tool in tools
+        if isinstance(tool, FunctionTool) and not tool.defer_loading and gate.authorised(tool)
+    }
+
+    def meant(arguments: str) -> tuple[FunctionTool | None, str]:
+        name, inner = arguments_of(_parsed(arguments))
+        return behind.get(name), json.dumps(inner)
+
+    async def find(context: Any, arguments: str) -> str:
+        found = await gate.afind(str(_parsed(arguments).get("query", "")), behind.values())
+        return listing(found, behind.values())
+
+    async def call(context: Any, arguments: str) -> Any:
+        tool, inner = meant(arguments)
+        if tool is None:
+            return unknown(arguments_of(_parsed(arguments))[0])
+        with function_span(tool.name):
+            return await invoke_function_tool(
+                function_tool=tool, context=_inside(context, tool, inner), arguments=inner
+            )
+
+    async def needs_approval(context: Any, parameters: dict[str, Any], call_id: str) -> bool:
+        from agents.util._approvals import evaluate_function_tool_approval  # no public name; only the door needs it
+
+        tool, inner = meant(json.dumps(parameters))
+        if tool is None:
+            return False
+        return bool((await evaluate_function_tool_approval(tool, context, inner, call_id)).outcome != "invoke")
+
+    async def check_input(data: ToolInputGuardrailData) -> ToolGuardrailFunctionOutput:
+        tool, inner = meant(data.context.tool_arguments)
+        for guardrail in (tool and tool.tool_input_guardrails) or ():
+            within = ToolInputGuardrailData(_inside(data.context, tool, inner), data.agent)
+            if (found := await guardrail.run(within)).behavior["type"] != "allow":
+                return found
+        return ToolGuardrailFunctionOutput.allow()
+
+    async def check_output(data: ToolOutputGuardrailData) -> ToolGuardrailFunctionOutput:
+        tool, inner = meant(data.context.tool_arguments)
+        for guardrail in (tool and tool.tool_output_guardrails) or ():
+            within = ToolOutputGuardrailData(_inside(data.context, tool, inner), data.agent, data.output)
+            if (found := await guardrail.run(within)).behavior["type"] != "allow":
+                return found
+        return ToolGuardrailFunctionOutput.allow()
+
+    return [
+        FunctionTool(FIND.name, FIND.description, dict(FIND.schema), find, strict_json_schema=False),
+        FunctionTool(
+            CALL.name,
+            CALL.description,
+            dict(CALL.schema),
+            call,
+            strict_json_schema=False,
+            tool_input_guardrails=[ToolInputGuardrail(check_input)],
+            tool_output_guardrails=[ToolOutputGuardrail(check_output)],
+            needs_approval=needs_approval,
+        ),
+    ]
+
+
+def _parsed(arguments: str) -> dict[str, Any]:
+    try:
+        parsed = json.loads(arguments or "{}")
+    except ValueError:
+        return {}
+    return parsed if isinstance(parsed, dict) else {}
+
+
+def _inside(context: Any, tool: Any, arguments: str) -> Any:
+    """The context of the call as the tool that is meant knows it."""
+    return ToolContext.from_agent_context(
+        context,
+        context.tool_call_id,
+        tool_call=context.tool_call,
+        agent=context.agent,
+        tool_name=tool.name,
+        tool_arguments=arguments,
+        run_config=context.run_config,
+    )

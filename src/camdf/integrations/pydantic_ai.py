@@ -1,75 +1,171 @@
-"""pydantic-ai: a capability that gives the model of an agent the tools that its task deserves.
+"""pydantic-ai: a capability that gives the model of an agent the tools that its conversation deserves.
 
     agent = Agent(model, tools=tools, capabilities=[ToolGate(gate)])
 
-The conversation is pydantic-ai's own `conversation_id`, which a message history carries from run to run; a run without
-a history is a conversation of its own. The task is the prompt of the run or, where a run goes on without one, the last
-user prompt in its history. All state is the gate's, so one capability serves any number of agents and runs at once.
+The conversation is the message history of the run, so any worker decides the same, and nothing is kept here: one
+capability serves any number of agents and runs at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 from camdf.errors import needs
 from camdf.gate import Gate
+from camdf.gate.door import CALL, DOOR, FIND, arguments_of, listing, unknown
 
 with needs("pydantic-ai"):
+    from pydantic import TypeAdapter
     from pydantic_ai.capabilities import AbstractCapability
-    from pydantic_ai.messages import ToolCallPart, UserPromptPart
+    from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, UserPromptPart
+    from pydantic_ai.settings import ToolOrOutput
+    from pydantic_ai.tool_manager import ToolManager
+    from pydantic_ai.tools import ToolDefinition, ToolDenied
+    from pydantic_ai.toolsets import ToolsetTool, WrapperToolset
+
+CUT = "camdf.cut"
+"""Key in the metadata of a tool that stays on the list and may not be called: mode "allow"."""
+
+ANYTHING: Any = TypeAdapter(dict[str, Any]).validator
+"""Of the door's own arguments: what a model gets wrong in them is answered in words."""
 
 
 @dataclass
 class ToolGate(AbstractCapability[Any]):
     """Hands the model the function tools that `gate` keeps, in its order, at every step of a run.
 
-    Output tools never pass here. Kept are tools that the history has called, those that the agent's or the model's
-    own settings name in `tool_choice`, and deferred ones: hidden until a search finds them, they cost nothing yet. A
-    call to a cut tool is answered 'Unknown tool name'; from then on it is in the history and therefore offered.
+    Output tools never pass here. Kept are tools that the agent's or the model's own settings name in `tool_choice`, and
+    deferred ones: hidden until a search finds them, they cost nothing yet. What is cut is out of reach in mode "drop",
+    unless there is a `door`: two tools, `find_tool` and `call_tool`, that lead to the others. In mode "defer",
+    pydantic-ai's own tool search leads there, or the provider's; in mode "allow" the list stands.
     """
 
     gate: Gate
+    _: KW_ONLY
+    door: bool = False
 
     @classmethod
     def get_serialization_name(cls) -> str | None:
         return None  # a gate is code, so no agent file can name it
 
-    async def prepare_tools(self, ctx: Any, tool_defs: list[Any]) -> list[Any]:
-        deferred = [tool.name for tool in tool_defs if tool.defer_loading]
+    def get_wrapper_toolset(self, toolset: Any) -> Any:
+        return GatedToolset(toolset, self.gate, self.door)
+
+    def get_model_settings(self) -> Any:
+        return _allowed if self.gate.mode == "allow" else None
+
+
+@dataclass
+class GatedToolset(WrapperToolset[Any]):
+    """The tools of an agent without what the gate cuts, and the door to the rest."""
+
+    gate: Gate
+    door: bool
+
+    async def get_tools(self, ctx: Any) -> dict[str, Any]:
+        tools = await self.wrapped.get_tools(ctx)
+        door = self.door and self.gate.mode == "drop" and not any(each.name in tools for each in DOOR)
         decision = await self.gate.adecide(
-            _task(ctx),
-            tool_defs,
-            conversation=ctx.conversation_id or ctx.run_id,
-            keep=[*deferred, *_called(ctx), *_chosen(ctx)],
+            _history(ctx),
+            [tool.tool_def for tool in tools.values()],
+            keep=[name for name, tool in tools.items() if tool.tool_def.defer_loading],
+            forced=_chosen(ctx),
+            door=door or self.gate.mode == "defer",
         )
-        return decision.tools
+        offered = {definition.name: tools[definition.name] for definition in decision.tools}
+        if decision.mode in ("defer", "allow"):
+            offered |= {name: _marked(tools[name], decision.mode) for name in decision.cut}
+        if door and decision.cut:
+            behind = {name: tools[name] for name in (*decision.kept, *decision.cut)}
+            offered |= self._door(ctx, {name: tool for name, tool in behind.items() if not tool.tool_def.defer_loading})
+        return offered
+
+    async def call_tool(self, name: str, tool_args: dict[str, Any], ctx: Any, tool: Any) -> Any:
+        if not isinstance(tool, DoorTool):
+            return await super().call_tool(name, tool_args, ctx, tool)
+        if name == FIND.name:
+            behind = [each.tool_def for each in tool.behind.values()]
+            return listing(await self.gate.afind(str(tool_args.get("query", "")), behind), behind)
+        meant, arguments = arguments_of(tool_args)
+        if meant not in tool.behind:
+            return unknown(meant)
+        manager: Any = ToolManager(self.wrapped, ctx.root_capability, ctx, tool.behind)
+        result = await manager.handle_call(
+            ToolCallPart(meant, arguments, ctx.tool_call_id),
+            approved=ctx.tool_call_approved,
+            metadata=ctx.tool_call_metadata,
+            wrap_validation_errors=False,  # so that they are those of the call that the model made
+        )
+        return result.message if isinstance(result, ToolDenied) else result
+
+    def _door(self, ctx: Any, behind: dict[str, Any]) -> dict[str, Any]:
+        alone = any(tool.tool_def.sequential for tool in behind.values())
+        return {
+            each.name: DoorTool(
+                toolset=self,
+                tool_def=ToolDefinition(
+                    name=each.name,
+                    description=each.description,
+                    parameters_json_schema=dict(each.schema),
+                    sequential=alone and each is CALL,
+                ),
+                max_retries=ctx.max_retries,
+                args_validator=ANYTHING,
+                behind=behind,
+            )
+            for each in DOOR
+        }
 
 
-def _task(ctx: Any) -> str:
-    if ctx.prompt is not None:
-        return _text(ctx.prompt)
-    said = (_text(part.content) for part in reversed(list(_parts(ctx))) if isinstance(part, UserPromptPart))
-    return next(filter(None, said), "")
+@dataclass(kw_only=True)
+class DoorTool(ToolsetTool[Any]):
+    """`find_tool` or `call_tool`, and the tools that it leads to."""
+
+    behind: dict[str, Any]
 
 
-def _text(content: Any) -> str:
-    parts = [content] if isinstance(content, str) else content
-    texts = (part if isinstance(part, str) else getattr(part, "content", None) for part in parts)
-    return "\n".join(text for text in texts if isinstance(text, str))
+def _marked(tool: Any, mode: str) -> Any:
+    definition = tool.tool_def
+    if mode == "defer":
+        return replace(tool, tool_def=replace(definition, defer_loading=True))
+    return replace(tool, tool_def=replace(definition, metadata={**(definition.metadata or {}), CUT: True}))
 
 
-def _parts(ctx: Any) -> Iterator[Any]:
-    return (part for message in ctx.messages for part in message.parts)
+def _allowed(ctx: Any) -> Any:
+    """The settings of one step of a run: what may be called, where some tools are only listed."""
+    definitions = [definition for definition in ctx.tool_manager.tool_defs if definition.kind != "output"]
+    kept = [definition.name for definition in definitions if CUT not in (definition.metadata or {})]
+    standing = (ctx.model_settings or {}).get("tool_choice") not in (None, "auto")
+    return {} if standing or len(kept) == len(definitions) else {"tool_choice": ToolOrOutput(function_tools=kept)}
 
 
-def _called(ctx: Any) -> list[str]:
-    return [part.tool_name for part in _parts(ctx) if isinstance(part, ToolCallPart)]
+def _history(ctx: Any) -> list[dict[str, Any]]:
+    """The messages so far, with the prompt of the run, as OpenAI has them."""
+    return [each for message in ctx.messages for each in _read(message)]
+
+
+def _read(message: Any) -> Iterator[dict[str, Any]]:
+    role = "assistant" if isinstance(message, ModelResponse) else "tool"
+    for part in message.parts:
+        if isinstance(part, UserPromptPart):
+            yield {"role": "user", "content": _content(part.content)}
+        elif isinstance(part, ToolCallPart):
+            yield {"type": "function_call", "name": part.tool_name, "arguments": part.args_as_json_str()}
+        elif isinstance(part, TextPart) or role == "tool":
+            yield {"role": role, "content": str(getattr(part, "content", ""))}
+
+
+def _content(prompt: Any) -> Any:
+    if isinstance(prompt, str):
+        return prompt
+    texts = [part if isinstance(part, str) else getattr(part, "content", None) for part in prompt]
+    return [{"type": "text", "text": text} if isinstance(text, str) else {"type": "image_url"} for text in texts]
 
 
 def _chosen(ctx: Any) -> list[str]:
-    """The settings of a run are resolved after this hook, so only those that stand before it are seen."""
+    """The settings of a run are resolved after its tools, so only those that stand before it are seen."""
     standing = [getattr(ctx.model, "settings", None), getattr(ctx.agent, "model_settings", None)]
     choices = [settings.get("tool_choice") for settings in standing if isinstance(settings, Mapping)]
     listed = [getattr(choice, "function_tools", choice) for choice in choices]

@@ -1,0 +1,120 @@
+"""Thirty everyday conversations through real OpenAI agents: on one worker, on two, and restarted at every turn."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import httpx
+import pytest
+from agents import (
+    Agent,
+    FunctionTool,
+    ModelSettings,
+    OpenAIChatCompletionsModel,
+    RunConfig,
+    Runner,
+    set_trace_processors,
+)
+from openai import AsyncOpenAI
+
+import scripted
+from camdf import Payoff, cold_start
+from camdf.gate import Gate
+from camdf.integrations.openai_agents import gated
+from camdf.scorers import BM25
+from everyday import Conversation, Played, Served, Turn, promises_broken_by, sampled
+from scripted import Call
+
+WAYS = {"one worker": 1, "two workers in turn": 2, "a restart at every turn": None}
+"""How many workers serve a conversation; None for a new one at every turn."""
+
+loop = asyncio.Runner()
+wire = httpx.AsyncClient(verify=False, timeout=60)
+forgiving = RunConfig(tool_not_found_behavior="return_error_to_model")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_loop_for_all_and_no_trace_leaves() -> Iterator[None]:
+    set_trace_processors([])
+    with loop:
+        yield
+        loop.run(wire.aclose())
+
+
+@pytest.fixture(autouse=True)
+def every_call_has_an_id_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The framework refuses a call id that it has seen."""
+    numbers = count()
+
+    def calls(step: Any) -> list[tuple[str, Call]]:
+        return [(f"call_{next(numbers)}", call) for call in ((step,) if isinstance(step, Call) else step)]
+
+    monkeypatch.setattr(scripted, "_calls", calls)
+
+
+def toolbox(model: Played) -> list[FunctionTool]:
+    def tool(name: str, description: str, parameters: dict[str, Any]) -> FunctionTool:
+        async def run(context: Any, arguments: str) -> str:
+            return model.result(name)
+
+        return FunctionTool(name, description, parameters, run, strict_json_schema=False)
+
+    return [tool(**each["function"]) for each in model.conversation.tools]
+
+
+def worker(model: Played, tools: list[FunctionTool], door: bool) -> Agent[None]:
+    client = AsyncOpenAI(base_url=model.url, api_key="none", max_retries=0, http_client=wire)
+    agent = Agent[None](
+        name="Assistant",
+        instructions=model.conversation.system,
+        tools=list(tools),
+        model=OpenAIChatCompletionsModel("scripted", openai_client=client),
+    )
+    return gated(agent, Gate(cold_start(), BM25(), Payoff(0.02)), door=door)
+
+
+def said(turn: Turn) -> dict[str, Any]:
+    if isinstance(turn.content, str):
+        return {"role": "user", "content": turn.content}
+    parts = [
+        {"type": "input_text", "text": part["text"]}
+        if part["type"] == "text"
+        else {"type": "input_image", "image_url": part["image_url"]["url"]}
+        for part in turn.content
+    ]
+    return {"role": "user", "content": parts}
+
+
+async def play(model: Played, tools: list[FunctionTool], workers: int | None, door: bool) -> list[Served]:
+    """The requests of a conversation whose history the client keeps, as JSON."""
+    model.served, model.out_of_reach = [], []
+    agents = [worker(model, tools, door) for _ in range(workers or 0)]
+    history = "[]"
+    for turn in model.conversation.turns:
+        agent = agents[turn.number % workers] if workers else worker(model, tools, door)
+        if turn.tool_choice:
+            agent = agent.clone(model_settings=ModelSettings(tool_choice=turn.tool_choice))
+        model.begin(turn)
+        result = await Runner.run(agent, [*json.loads(history), said(turn)], run_config=forgiving, max_turns=30)
+        history = json.dumps(result.to_input_list())
+        if turn.number == model.conversation.summary_after:
+            history = json.dumps([{"role": "system", "content": model.conversation.summary}])
+    return model.served
+
+
+@pytest.mark.parametrize("conversation", sampled(), ids=lambda each: each.name)
+def test_every_way_to_serve_sends_the_same_tools_and_breaks_no_promise(conversation: Conversation) -> None:
+    with Played(conversation) as model:
+        tools = toolbox(model)
+        for door in (False, True):
+            sent = []
+            for workers in WAYS.values():
+                served = loop.run(play(model, tools, workers, door))
+                sent.append([each.bytes for each in served])
+                assert promises_broken_by(model) == []
+                assert not door or model.out_of_reach == []
+            assert sent[0] == sent[1] == sent[2]

@@ -1,0 +1,185 @@
+"""Requests as they leave a real LiteLLM proxy, held against the types of the official OpenAI and Anthropic SDKs.
+
+The SDKs describe what their providers accept as typed dictionaries; here a key that these do not know is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, get_args, get_type_hints
+
+import pytest
+from anthropic.types import ToolUnionParam
+from litellm_proxy import KEY, running
+from openai.types.chat import ChatCompletionNamedToolChoiceParam, ChatCompletionToolUnionParam
+from openai.types.chat.chat_completion_allowed_tool_choice_param import ChatCompletionAllowedToolChoiceParam
+from openai.types.responses import ToolChoiceAllowedParam, ToolChoiceFunctionParam, ToolParam
+from pydantic import TypeAdapter, ValidationError
+from staged import post
+from typing_extensions import is_typeddict
+
+from camdf.gate.handing_over import allowed_choice
+from golden import VECTORS, openai_tool
+from scripted import ScriptedModel
+
+TRIP = VECTORS[0]
+MARK = {"type": "ephemeral"}
+GATING = """
+from litellm.integrations.custom_logger import CustomLogger
+from camdf.integrations.litellm import ToolGate
+from golden import golden_gate
+
+class ByMode(CustomLogger):
+    '''One hook for every mode; a request names its own as the user.'''
+
+    def __init__(self):
+        super().__init__()
+        modes = ("drop", "defer", "allow", "shadow")
+        self.hooks = {mode: ToolGate(golden_gate(mode=mode), search=mode == "defer") for mode in modes}
+
+    async def async_pre_call_hook(self, user_api_key_dict, cache, data, call_type):
+        return await self.hooks[data.pop("user")].async_pre_call_hook(user_api_key_dict, cache, data, call_type)
+
+gate_hook = ByMode()
+"""
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[ScriptedModel]:
+    with ScriptedModel() as model:
+        yield model
+
+
+@pytest.fixture(scope="module")
+def proxy(model: ScriptedModel, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with running(tmp_path_factory.mktemp("proxy"), GATING, model.url) as url:
+        yield url
+
+
+def strict(kind: Any) -> TypeAdapter[Any]:
+    """A check of values by a type of an SDK that knows no further keys."""
+    _forbid_further_keys(kind, set())
+    return TypeAdapter(kind)
+
+
+def _forbid_further_keys(kind: Any, seen: set[int]) -> None:
+    if id(kind) in seen:
+        return
+    seen.add(id(kind))
+    inner = get_args(kind)
+    if is_typeddict(kind):
+        if not hasattr(kind, "__pydantic_config__"):  # JSON schemas say for themselves that they are open
+            kind.__pydantic_config__ = {"extra": "forbid"}
+        inner = tuple(get_type_hints(kind).values())
+    for each in inner:
+        _forbid_further_keys(each, seen)
+
+
+CHAT_TOOL, RESPONSES_TOOL, ANTHROPIC_TOOL = map(strict, (ChatCompletionToolUnionParam, ToolParam, ToolUnionParam))
+CHAT_ALLOWED, RESPONSES_ALLOWED = map(strict, (ChatCompletionAllowedToolChoiceParam, ToolChoiceAllowedParam))
+CHAT_NAMED = strict(ChatCompletionNamedToolChoiceParam)
+RESPONSES_NAMED = strict(ToolChoiceFunctionParam)
+
+
+def sent(proxy: str, model: ScriptedModel, path: str, mode: str, body: dict[str, Any]) -> dict[str, Any]:
+    """What reaches the provider."""
+    post(proxy + path, {"model": "scripted", **body, "user": mode}, Authorization=f"Bearer {KEY}")
+    return model.requests[-1]
+
+
+def functions() -> list[dict[str, Any]]:
+    return [openai_tool(name, text) for name, text in TRIP.tools.items()]
+
+
+def chat(proxy: str, model: ScriptedModel, mode: str) -> dict[str, Any]:
+    body = {"messages": [{"role": "user", "content": TRIP.task}], "tools": functions()}
+    return sent(proxy, model, "/v1/chat/completions", mode, body)
+
+
+def responses(proxy: str, model: ScriptedModel, mode: str, **more: Any) -> dict[str, Any]:
+    tools = [{"type": "function", "strict": False, **tool["function"]} for tool in functions()]
+    body = {"input": TRIP.task, "tools": [*tools, {"type": "web_search"}], **more}
+    return sent(proxy, model, "/v1/responses", mode, body)
+
+
+def messages(proxy: str, model: ScriptedModel, mode: str) -> dict[str, Any]:
+    schema = {"type": "object", "properties": {}}
+    tools = [{"name": name, "description": text, "input_schema": schema} for name, text in TRIP.tools.items()]
+    tools[-1]["cache_control"] = MARK
+    body = {"messages": [{"role": "user", "content": TRIP.task}], "tools": tools, "max_tokens": 50, "model": "claude"}
+    return sent(proxy, model, "/v1/messages", mode, body)
+
+
+MODES = ("drop", "defer", "allow", "shadow")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_tool_of_every_mode_is_one_that_the_sdk_knows(proxy: str, model: ScriptedModel, mode: str) -> None:
+    for ask, kind in ((chat, CHAT_TOOL), (responses, RESPONSES_TOOL), (messages, ANTHROPIC_TOOL)):
+        tools = ask(proxy, model, mode)["tools"]
+        assert tools
+        for tool in tools:
+            kind.validate_python(tool, strict=True)
+
+
+def test_deferred_tools_come_with_the_providers_search(proxy: str, model: ScriptedModel) -> None:
+    search = {responses: "tool_search", messages: "tool_search_tool_bm25_20251119"}
+    for ask, kind in search.items():
+        tools = ask(proxy, model, "defer")["tools"]
+        assert [tool["type"] for tool in tools if str(tool.get("type")).startswith("tool_search")] == [kind]
+        deferred = [tool["name"] for tool in tools if tool.get("defer_loading")]
+        assert deferred == [name for name in TRIP.tools if name not in TRIP.kept]
+
+
+@pytest.mark.parametrize("mode", ["drop", "defer"])
+def test_one_cache_mark_stands_on_the_last_tool_that_is_loaded(proxy: str, model: ScriptedModel, mode: str) -> None:
+    tools = messages(proxy, model, mode)["tools"]
+    loaded = [tool for tool in tools if not tool.get("defer_loading")]
+    assert [tool["name"] for tool in tools if tool.get("cache_control")] == [loaded[-1]["name"]]
+    assert loaded[-1]["cache_control"] == MARK
+
+
+@pytest.mark.parametrize("choice", ["auto", "required"])
+def test_what_is_allowed_is_named_as_responses_have_it(proxy: str, model: ScriptedModel, choice: str) -> None:
+    found = responses(proxy, model, "allow", tool_choice=choice)["tool_choice"]
+    RESPONSES_ALLOWED.validate_python(found, strict=True)
+    assert found["mode"] == choice
+    *named, hosted = found["tools"]
+    assert [RESPONSES_NAMED.validate_python(tool, strict=True)["name"] for tool in named] == TRIP.kept
+    assert hosted == {"type": "web_search"}  # by its type, as the SDK's own example has it
+
+
+def test_what_is_allowed_is_named_as_chat_completions_have_it() -> None:
+    """Not through LiteLLM, which refuses it."""
+    found = allowed_choice(["a", *functions()], "auto", responses=False)
+    CHAT_ALLOWED.validate_python(found, strict=True)
+    named = [CHAT_NAMED.validate_python(tool, strict=True) for tool in found["allowed_tools"]["tools"]]
+    assert [tool["function"]["name"] for tool in named] == ["a", *TRIP.tools]
+
+
+FUNCTION = {"type": "function", "strict": False, "name": "a", "parameters": {}}
+NAMED = [{"type": "function", "name": "a"}]
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong"),
+    [
+        (CHAT_TOOL, {**openai_tool("a", "b"), "defer_loading": True}),
+        (CHAT_TOOL, {"type": "tool_search"}),
+        (RESPONSES_TOOL, {**FUNCTION, "deferred": True}),
+        (RESPONSES_TOOL, {**FUNCTION, "defer_loading": "yes"}),
+        (RESPONSES_TOOL, {**FUNCTION, "cache_control": MARK}),
+        (RESPONSES_TOOL, {"type": "tool_search", "name": "tool_search"}),
+        (ANTHROPIC_TOOL, {"name": "a", "input_schema": {"type": "object"}, "cache_control": {"type": "forever"}}),
+        (ANTHROPIC_TOOL, {"name": "a", "input_schema": {"type": "object"}, "defer": True}),
+        (ANTHROPIC_TOOL, {"type": "tool_search_tool_bm25_20251119", "name": "tool_search"}),
+        (CHAT_ALLOWED, {"type": "allowed_tools", "mode": "auto", "tools": NAMED}),
+        (RESPONSES_ALLOWED, {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": NAMED}}),
+        (RESPONSES_ALLOWED, {"type": "allowed_tools", "mode": "any", "tools": NAMED}),
+        (CHAT_NAMED, NAMED[0]),
+        (RESPONSES_NAMED, {"type": "function", "function": {"name": "a"}}),
+    ],
+)
+def test_a_wrong_shape_is_found(kind: TypeAdapter[Any], wrong: Any) -> None:
+    with pytest.raises(ValidationError):
+        kind.validate_python(wrong, strict=True)

@@ -1,0 +1,63 @@
+"""The door used by a real language model: SmolLM2-135M, which uses it badly, behind an OpenAI-compatible endpoint."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Mapping
+from typing import Any
+
+from camdf import Payoff, TopShare
+from camdf.gate import Gate
+from camdf.gate.door import CALL, DOOR, FIND, arguments_of, listing, unknown
+from camdf.scorers import BM25
+from camdf.tools import Tool
+from everyday import catalogue
+from local_llm import local_llm
+
+TOOLS = list(catalogue("40")[0])
+ASKED = [{"role": "user", "content": "Play some quiet jazz on the speaker in the living room."}]
+
+
+def written(url: str, messages: list[dict[str, Any]], tool: Tool) -> dict[str, Any]:
+    """The arguments that the model writes for a tool: its server knows no tools of this model, but it knows schemas."""
+    body = {
+        "model": "local",
+        "messages": messages,
+        "max_tokens": 160,
+        "temperature": 0,
+        "response_format": {"type": "json_schema", "json_schema": {"name": tool.name, "schema": tool.schema}},
+    }
+    request = urllib.request.Request(
+        f"{url}/chat/completions", json.dumps(body).encode(), {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=300) as answer:
+        content = json.load(answer)["choices"][0]["message"]["content"]
+    try:
+        found = json.loads(content)
+    except ValueError:  # it went on until it was cut off
+        found = {}
+    return dict(found) if isinstance(found, Mapping) else {}
+
+
+def test_a_small_model_searches_and_calls_through_the_door_and_nothing_breaks() -> None:
+    gate = Gate(TopShare(0.1), BM25(), Payoff(0.02))
+    decision = gate.decide(ASKED, TOOLS, door=True)
+    assert decision.cut
+    listed = ", ".join([*decision.kept, *(tool.name for tool in DOOR)])
+    messages: list[dict[str, Any]] = [{"role": "system", "content": f"Your tools: {listed}."}, *ASKED]
+    with local_llm() as url:
+        query = str(written(url, messages, FIND).get("query", ""))
+        answer = listing(gate.find(query, TOOLS), TOOLS)
+        messages += [{"role": "assistant", "content": f"{FIND.name}({query!r})"}, {"role": "user", "content": answer}]
+        name, arguments = arguments_of(written(url, messages, CALL))
+    known = {tool["function"]["name"] for tool in TOOLS}
+    assert query
+    assert answer.startswith("[{") or "All there are, by name: " in answer
+    assert isinstance(arguments, dict)
+    assert name in known or unknown(name).startswith(f"There is no tool named {name!r}.")
+    print(f"asked {query!r}, was answered {len(answer)} characters, called {name!r} with {arguments}")
+    later = gate.decide(
+        [*ASKED, {"role": "assistant", "tool_calls": [{"function": {"name": CALL.name}}]}], TOOLS, door=True
+    )
+    assert later.tools == decision.tools
