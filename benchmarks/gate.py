@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -51,11 +52,11 @@ def tools_of(count: int) -> list[dict[str, Any]]:
     ]
 
 
-def overhead(count: int) -> dict[str, float]:
+def overhead(listed: int) -> dict[str, float]:
     """A decision with a scorer that takes no time, against scikit-learn's call on features made beforehand."""
-    tools = tools_of(count)
-    scores = [(i * 37 % 101) / 101 for i in range(count)]
-    logged = sample_tasks(seed=0, tasks=60, tools=count)
+    tools = tools_of(listed)
+    scores = [(i * 37 % 101) / 101 for i in range(listed)]
+    logged = sample_tasks(seed=0, tasks=60, tools=listed)
     targets = hindsight_targets(logged, PAYOFF)
     columns = camdf.CAMDF().fit(sample_tasks(seed=0, tools=20), PAYOFF).model_.columns
     matrix = state_matrix(logged.rankings, PAYOFF, columns, (), targets.state)
@@ -67,11 +68,11 @@ def overhead(count: int) -> dict[str, float]:
     def instant(task: str, offered: Sequence[Tool]) -> list[float]:
         return scores
 
-    gate = Gate(policy, instant, PAYOFF, prices=Prices())
+    gate, numbers = Gate(policy, instant, PAYOFF, prices=Prices()), count()
     sklearn, whole, inline, again = side_by_side(
         [
             lambda: pipeline.predict_proba(prebuilt),
-            lambda: gate.decide("do the thing", tools),
+            lambda: gate.decide(f"do the thing {next(numbers)}", tools),  # what was decided once is not decided again
             lambda: gate.decide("do the thing", tools, scores=scores),
             lambda: gate.decide("do the thing", tools, conversation="c"),
         ],
@@ -79,25 +80,25 @@ def overhead(count: int) -> dict[str, float]:
         repeats=10,
     )
     return {
-        f"{count} tools: gate / scikit-learn": whole / sklearn,
-        f"{count} tools: gate with scores given / scikit-learn": inline / sklearn,
-        f"{count} tools: a turn decided before / scikit-learn": again / sklearn,
-        f"{count} tools: longest pause of an event loop / scikit-learn": asyncio.run(
+        f"{listed} tools: gate / scikit-learn": whole / sklearn,
+        f"{listed} tools: gate with scores given / scikit-learn": inline / sklearn,
+        f"{listed} tools: a turn decided before / scikit-learn": again / sklearn,
+        f"{listed} tools: longest pause of an event loop / scikit-learn": asyncio.run(
             pause(gate, tools, lambda: pipeline.predict_proba(prebuilt))
         ),
-        f"{count} tools: gate, microseconds": whole * 1e6,
-        f"{count} tools: scikit-learn, microseconds": sklearn * 1e6,
+        f"{listed} tools: gate, microseconds": whole * 1e6,
+        f"{listed} tools: scikit-learn, microseconds": sklearn * 1e6,
     }
 
 
 async def pause(gate: Gate, tools: list[dict[str, Any]], beside: Callable[[], object], rounds: int = 400) -> float:
     """The longest that the loop stands still inside one decision, over another call's time: both at their best."""
     best, other = float("inf"), float("inf")
-    for _ in range(rounds):
+    for number in range(rounds):
         (took,) = side_by_side([beside], rounds=1, repeats=1)
         other = min(other, took)
         longest, last = 0.0, time.perf_counter()
-        deciding = asyncio.create_task(gate.adecide("do the thing", tools))
+        deciding = asyncio.create_task(gate.adecide(f"do thing {number}", tools))
         while not deciding.done():
             await asyncio.sleep(0)
             now = time.perf_counter()

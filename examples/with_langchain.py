@@ -47,4 +47,4 @@ agent = create_agent(llm, tools, middleware=[ToolGate(gate)])
 
 for task in ["Book a flight to Oslo and find a hotel room", "Play a song of the Beatles"]:
     agent.invoke({"messages": [{"role": "user", "content": task}]})
-    print(f"{task}: {len(model.tools_seen[-1])} of {len(tools)} tools reached the model: {model.tools_seen[-1]}")
+    print(f"{task}: of {len(tools)} tools the model got {', '.join(model.tools_seen[-1])}")

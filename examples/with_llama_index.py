@@ -50,7 +50,7 @@ agent = FunctionAgent(tool_retriever=ToolGate(gate, tools), llm=llm)
 async def main():
     for task in ["Book a flight to Oslo and find a hotel room", "Play a song of the Beatles"]:
         await agent.run(task)
-        print(f"{task}: {len(model.tools_seen[-1])} of {len(tools)} tools reached the model: {model.tools_seen[-1]}")
+        print(f"{task}: of {len(tools)} tools the model got {', '.join(model.tools_seen[-1])}")
 
 
 asyncio.run(main())

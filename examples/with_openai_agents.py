@@ -48,4 +48,4 @@ agent = gated(Agent(name="Travel", tools=tools, model=llm), gate)
 
 for task in ["Book a flight to Oslo and find a hotel room", "Play a song by the sea"]:
     Runner.run_sync(agent, task)
-    print(f"{task}: {len(model.tools_seen[-1])} of {len(tools)} tools reached the model: {model.tools_seen[-1]}")
+    print(f"{task}: of {len(tools)} tools the model got {', '.join(model.tools_seen[-1])}")

@@ -53,4 +53,4 @@ agent = Agent(
 
 for task in ("Book a flight and a hotel in a city", "What is the weather forecast for a city?"):
     agent.run_sync(task)
-    print(f"{task}\n  {len(model.tools_seen[-1])} of {len(TOOLS)} tools: {', '.join(model.tools_seen[-1])}")
+    print(f"{task}\n  of {len(TOOLS)} tools: {', '.join(model.tools_seen[-1])}")

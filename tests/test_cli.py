@@ -114,8 +114,9 @@ def test_the_default_policy_is_fitted_once_and_evaluated_at_another_pressure(
 ) -> None:
     assert camdf.load(fitted).kind == "expected-payoff-by-set"
     again = ["evaluate", str(fitted), str(data), "--cost-pressure", "0.3", "--value", "partial", "--splits", "4"]
-    assert main(again) == 0
-    assert "Payoff: partial value minus 0.3 times cost" in capsys.readouterr().out
+    assert main([*again, "--recourse", "0.9"]) == 0
+    said = "Payoff: partial value minus 0.3 times cost, with 0.9 left for each tool missed."
+    assert said in capsys.readouterr().out
 
 
 def test_lab_list_names_every_table_and_what_is_not_replicated(capsys: pytest.CaptureFixture[str]) -> None:

@@ -251,6 +251,12 @@ def test_mine_audit_and_fit_with_spark(traces: Path, tmp_path: Path) -> None:
     assert "2 of 2 splits, about 0 s left\n" in here
 
 
+def test_worth_says_in_a_sentence_whether_gating_pays(tmp_path: Path) -> None:
+    tools = Path(__file__).parent / "data" / "everyday" / "catalogue-40.json"
+    shown = works("numpy", "worth", tools, "--turns", 6, within=tmp_path)
+    assert shown.splitlines()[-1].startswith("Gating pays here in dollars: ")
+
+
 def test_lab_list_with_numpy_alone(tmp_path: Path) -> None:
     assert re.search(r"^main +What each policy pays", works("numpy", "lab", "list", within=tmp_path), re.M)
 

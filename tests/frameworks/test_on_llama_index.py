@@ -173,7 +173,7 @@ def test_a_real_local_model_answers_with_the_kept_tools_on_the_wire() -> None:
     async def ask(url: str) -> Any:
         client = httpx.AsyncClient(event_hooks={"request": [note]}, timeout=300)
         llm = chat(url, async_http_client=client, max_tokens=24, temperature=0.0, timeout=300)
-        agent = FunctionAgent(tool_retriever=ToolGate(golden_gate(), natives(TRIP.tools)), llm=llm)
+        agent = FunctionAgent(tool_retriever=ToolGate(golden_gate(), natives(TRIP.tools), door=False), llm=llm)
         return await agent.run(TRIP.task, max_iterations=2, early_stopping_method="generate")
 
     with local_llm() as url:

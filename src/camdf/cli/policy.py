@@ -69,6 +69,7 @@ def _add_payoff(parser: argparse.ArgumentParser, required: bool) -> None:
     pressure.add_argument("--cost-pressure", type=float, help="price of one unit of tool cost in solved tasks, as 0.12")
     pressure.add_argument("--task-worth", type=float, help="worth of a solved task in the unit of the costs, as 0.40")
     parser.add_argument("--value", choices=sorted(VALUES), default="exact", help="what an acquired set is worth")
+    parser.add_argument("--recourse", type=float, default=0.0, help="left of a task for each tool missed, as 0.9")
 
 
 def _add_splits(parser: argparse.ArgumentParser, default: int = 30) -> None:
@@ -78,8 +79,8 @@ def _add_splits(parser: argparse.ArgumentParser, default: int = 30) -> None:
 
 def _payoff(options: argparse.Namespace) -> Payoff:
     if options.task_worth is not None:
-        return Payoff.from_money(options.task_worth, options.value)
-    return Payoff(options.cost_pressure, options.value)
+        return Payoff.from_money(options.task_worth, options.value, options.recourse)
+    return Payoff(options.cost_pressure, options.value, options.recourse)
 
 
 def _fit(options: argparse.Namespace) -> int:
@@ -203,5 +204,6 @@ def _described(logged: LoggedTasks, payoff: Payoff) -> str:
     return (
         f"{len(logged)} tasks, {len(set(logged.groups.tolist()))} groups, up to {logged.rankings.width} candidates, "
         f"{logged.n_required.mean():.2f} tools required on average; {incomplete:.0%} of lists lack a required tool.\n"
-        f"Payoff: {payoff.value} value minus {payoff.cost_pressure:g} times cost.\n"
+        f"Payoff: {payoff.value} value minus {payoff.cost_pressure:g} times cost"
+        f"{f', with {payoff.recourse:g} left for each tool missed' if payoff.recourse else ''}.\n"
     )

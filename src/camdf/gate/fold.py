@@ -115,7 +115,7 @@ class Folding:
             for place in loose[::-1][: kept - self.at_most]:
                 why[place] = ""
         return tuple(
-            each._replace(kept=bool(reason), why=reason or "not worth it")
+            each if each.why == (told := reason or "not worth it") else each._replace(kept=bool(reason), why=told)
             for each, reason in zip(ranking, why, strict=True)
         )
 

@@ -75,10 +75,10 @@ def _marked(loaded: list[Any], came: Iterable[Any]) -> list[Any]:
 
 def _mark(native: Any) -> Any:
     """On the tool itself or, as LiteLLM has it too, in its function."""
-    if not isinstance(native, Mapping):
+    if not isinstance(native, (dict, Mapping)):  # dict first: asking an abstract class is slow
         return None
     inner = native.get("function")
-    return native.get(MARK) or (inner.get(MARK) if isinstance(inner, Mapping) else None)
+    return native.get(MARK) or (inner.get(MARK) if isinstance(inner, (dict, Mapping)) else None)
 
 
 def _unmarked(native: Mapping[str, Any]) -> dict[str, Any]:

@@ -59,7 +59,7 @@ class ToolGate(AgentMiddleware):
 
     state_schema = GatedState
 
-    def __init__(self, gate: Gate, *, door: bool = False) -> None:
+    def __init__(self, gate: Gate, *, door: bool = True) -> None:
         super().__init__()
         self.gate = gate
         self.tools = [_tool(FIND, self._find), _tool(CALL, _call)] if door else []

@@ -35,7 +35,7 @@ class ToolGate(ObjectRetriever):
     refuses it. `door` adds `find_tool` and `call_tool` where tools are cut.
     """
 
-    def __init__(self, gate: Gate, tools: Sequence[Any], *, door: bool = False) -> None:
+    def __init__(self, gate: Gate, tools: Sequence[Any], *, door: bool = True) -> None:
         self.gate, self.tools = gate, list(tools)
         taken = {tool.name for tool in DOOR} & {view(tool).name for tool in self.tools}
         self.door = [_Find(self), _Call(self)] if door and gate.mode == "drop" and not taken else []

@@ -41,14 +41,14 @@ with needs("openai-agents"):
 AnAgent = TypeVar("AnAgent", bound=Agent)
 
 
-def gated(agent: AnAgent, gate: Gate, *, door: bool = False) -> AnAgent:
+def gated(agent: AnAgent, gate: Gate, *, door: bool = True) -> AnAgent:
     """A copy of the agent that has, in each run, the tools that `gate` keeps, in its order.
 
     Handoffs are no tools here and are left alone; so are tools that the provider runs itself. Kept are a forced
     `tool_choice`, tools that end the run and deferred ones, which cost nothing until a search finds them. The agent
     does not have a cut tool: a call to it raises ModelBehaviorError, unless the run has
-    `RunConfig(tool_not_found_behavior="return_error_to_model")`. With a `door`, two tools, `find_tool` and `call_tool`,
-    lead to what is cut; in mode "defer", the tool search of OpenAI Responses does. Clones of the copy are gated too.
+    `RunConfig(tool_not_found_behavior="return_error_to_model")`. The `door`, two tools, `find_tool` and `call_tool`,
+    leads to what is cut; in mode "defer", the tool search of OpenAI Responses does. Clones of the copy are gated too.
     """
     kind = type(agent)
 

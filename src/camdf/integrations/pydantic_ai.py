@@ -37,14 +37,14 @@ class ToolGate(AbstractCapability[Any]):
     """Hands the model the function tools that `gate` keeps, in its order, at every step of a run.
 
     Output tools never pass here. Kept are tools that the agent's or the model's own settings name in `tool_choice`, and
-    deferred ones: hidden until a search finds them, they cost nothing yet. What is cut is out of reach in mode "drop",
-    unless there is a `door`: two tools, `find_tool` and `call_tool`, that lead to the others. In mode "defer",
+    deferred ones: hidden until a search finds them, they cost nothing yet. In mode "drop" the `door` leads to what is
+    cut: two tools, `find_tool` and `call_tool`. In mode "defer",
     pydantic-ai's own tool search leads there, or the provider's; in mode "allow" the list stands.
     """
 
     gate: Gate
     _: KW_ONLY
-    door: bool = False
+    door: bool = True
 
     @classmethod
     def get_serialization_name(cls) -> str | None:
