@@ -507,7 +507,7 @@ def test_no_number_that_is_read_makes_a_decision_overflow(kind: type[Policy], si
     if document["payoff"] is not None:
         document["payoff"]["cost_pressure"] = abs(size)
     fixed_threshold = issubclass(kind, CAMDF) and document["policy"]["threshold"] is not None
-    if (fixed_threshold or kind in {ScoreMass, camdf.ExpectedPayoffBySet}) and abs(size) > 1:
+    if (fixed_threshold or kind in {ScoreMass, camdf.TopShare, camdf.ExpectedPayoffBySet}) and abs(size) > 1:
         assert "must lie" in refusal(sealed(document))
         if not fixed_threshold:
             return
