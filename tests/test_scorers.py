@@ -411,7 +411,7 @@ def test_a_gate_takes_these_scorers_and_keeps_every_tool_where_one_fails() -> No
     with endpoint(answers(GOOD), body("", 400)) as server:
         gate = Gate(policy, Necessity(server.url, "m"), payoff)
         assert gate.decide(TASK, TOOLS).kept == ("get_weather",)
-        failed = gate.decide(TASK, TOOLS)
+        failed = gate.decide(f"{TASK} Or was it yesterday?", TOOLS)
     assert (failed.reason, failed.error, failed.tools) == ("scorer failed", "ScorerError", TOOLS)
 
 
