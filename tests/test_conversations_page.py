@@ -13,6 +13,7 @@ import pytest
 from camdf.cli import main
 from camdf.prices import Prices
 from camdf.worth import Conversation, worth
+from everyday import conversations
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "conversations.md").read_text(encoding="utf-8")
@@ -52,6 +53,13 @@ def test_the_figures_in_the_text_are_the_stored_ones(monkeypatch: pytest.MonkeyP
         recommended[row["tools"]] += [row["drop, with a door"], row["defer"]]
     assert max(max(ratios) for tools, ratios in recommended.items() if tools >= 40) < 1
     assert max(max(ratios) for tools, ratios in recommended.items() if tools >= 100) <= 0.80
+
+
+def test_how_many_turns_need_only_what_the_first_did_is_counted() -> None:
+    wanted = [[turn.needed for turn in each.turns if turn.signal] for each in conversations()]
+    only = [needed <= turns[0] for turns in wanted for needed in turns]
+    assert len(only) == 117
+    assert f"only {sum(only) / len(only):.0%} of turns need nothing but what the first one did" in PAGE
 
 
 def test_the_estimate_is_near_what_was_measured() -> None:
