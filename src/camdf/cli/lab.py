@@ -156,6 +156,7 @@ def _report(options: argparse.Namespace) -> int:
     from camdf.lab.paper.replication import picture_cells, write_html, write_markdown
     from camdf.lab.paper.results import stored_results
 
+    expect("matplotlib", "lab")  # before anything is said of results
     kept, outcomes = stored_results(options.results), _replayed(picture_cells(), 0, fresh=False)
     write = write_markdown if options.output.suffix == ".md" else write_html
     write(kept, outcomes, options.output)
