@@ -108,7 +108,8 @@ class Prices:
 
     def of(self, tool: Tool) -> float:
         """Dollars that offering this tool costs one task: always positive."""
-        return self.of_tokens(self.count(tool)) + self.of_needless_calls(tool) + self.of_exposure(tool)
+        tokens = self.of_tokens(self.count(tool))
+        return tokens if self._tokens_alone else tokens + self.of_needless_calls(tool) + self.of_exposure(tool)
 
     def of_tokens(self, count: float) -> float:
         """The first term alone, for `count` tokens in every request of a task."""
@@ -203,6 +204,11 @@ class Prices:
     def payoff(self, task_worth: float, value: str | ValueFunction = "exact", recourse: float = 0.0) -> Payoff:
         """The payoff at which these prices and a solved task worth `task_worth` dollars are in one unit."""
         return Payoff.from_money(task_worth, value, recourse)
+
+    @cached_property
+    def _tokens_alone(self) -> bool:
+        """Whether neither needless calls nor exposure have a price: a gate asks for hundreds of prices a request."""
+        return not self.privacy and not (self.misuse and (self.dollars_per_second or self.dollars_per_failure))
 
     @cached_property
     def _pooled(self) -> tuple[float, float]:

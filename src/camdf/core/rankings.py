@@ -100,6 +100,11 @@ class Rankings:
         items = [list(task.items()) for task in tasks]
         if not keep_order:
             items = [sorted(pairs, key=lambda pair: (-pair[1], pair[0])) for pairs in items]
+        if len(items) == 1:  # a live decision: its catalogue is its list
+            names = tuple(name for name, _ in items[0])
+            ids = np.arange(len(names), dtype=np.int64)[None]
+            row = np.array([[score for _, score in items[0]]], dtype=np.float64)
+            return cls(row, _priced(costs, names, ids), np.array([len(names)], dtype=np.int64), ids, names)
         flat = list(chain.from_iterable(items))
         catalogue = tuple(dict.fromkeys(name for name, _ in flat))
         position = {name: i for i, name in enumerate(catalogue)}

@@ -105,6 +105,8 @@ class Folding:
 
     def _bounded(self, ranking: tuple[Ranked, ...], stays: Mapping[str, str]) -> tuple[Ranked, ...]:
         """Keep the best of the rest where too few are kept, drop the last that nothing guards where too many are."""
+        if not stays and not self.at_least and self.at_most is None:
+            return ranking
         why = [stays.get(each.name) or (each.why if each.kept else "") for each in ranking]
         kept = sum(map(bool, why))
         rest = [place for place, reason in enumerate(why) if not reason]

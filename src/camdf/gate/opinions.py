@@ -116,10 +116,9 @@ class Opinions:
             names, worth = rankings.names(0), decisions.acquired[0].tolist()
             evidence = [None] * len(names) if decisions.evidence is None else decisions.evidence[0].tolist()
         pressure = self.payoff.cost_pressure
-        return tuple(
-            Ranked(name, scores[name], pressure * costs[name], seen, good, "worth its cost" if good else "not worth it")
-            for name, seen, good in zip(names, evidence, worth, strict=True)
-        )
+        found, priced = [scores[name] for name in names], [pressure * costs[name] for name in names]
+        why = ["worth its cost" if good else "not worth it" for good in worth]
+        return tuple(map(Ranked, names, found, priced, evidence, worth, why))
 
 
 def says_nothing(scores: Sequence[float]) -> bool:
