@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from camdf.gate import Gate
-from camdf.gate.turns import SHORT, Call, Turn, events, words_in
+from camdf.gate.request import read_task
+from camdf.gate.turns import SHORT, Call, Turn, events, is_turn, text_of, words_in
 from camdf.policies.rules import PlugIn, ScoreAtLeast
 from camdf.prices import Prices
 from camdf.scorers import Shared
@@ -117,6 +118,21 @@ def test_a_short_turn_is_read_with_those_before_it(text: str, short: bool) -> No
     before = "What is the weather like in the old town of Graz today?"
     assert (words_in(text) <= SHORT) is short
     assert subjects([user(before), said("Fine."), user(text)])[-1] == (f"{before}\n{text}" if short else text)
+
+
+def test_the_task_is_what_the_user_asked_last() -> None:
+    def asked_last(messages: list[dict[str, Any]]) -> str:
+        return [text_of(message["content"]) for message in messages if is_turn(message)][-1]
+
+    chat = [{"role": "user", "content": "first"}, {"role": "assistant", "content": "x"}]
+    assert asked_last([*chat, {"role": "user", "content": " second "}]) == "second"
+    parts = [{"type": "text", "text": "look"}, {"type": "image"}, {"type": "input_text", "text": "here"}]
+    assert asked_last([*chat, {"role": "user", "content": parts}]) == "look\nhere"
+    results = {"role": "user", "content": [{"type": "tool_result", "content": "42"}]}
+    assert asked_last([*chat, results]) == "first", "a tool's result is not a task"
+    assert read_task("plain") == (Turn("plain"),)
+    assert read_task([]) == ()
+    assert read_task(None) == (Turn(""),)  # type: ignore[arg-type]
 
 
 # The fold.

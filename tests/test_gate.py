@@ -263,12 +263,18 @@ def test_pinned_called_forced_named_and_provider_tools_are_never_cut() -> None:
 
 
 def test_history_and_tool_choice_name_what_must_stay() -> None:
-    from camdf.tools import called_tools, forced_tools
+    from camdf.gate.turns import Call, events
+    from camdf.tools import forced_tools
 
     chat = [{"role": "assistant", "tool_calls": [{"type": "function", "function": {"name": "a", "arguments": "{}"}}]}]
     anthropic = [{"role": "assistant", "content": [{"type": "text", "text": "x"}, {"type": "tool_use", "name": "b"}]}]
-    responses = [{"type": "function_call", "name": "c", "arguments": "{}"}, {"role": "user", "content": "x"}, "odd"]
-    assert called_tools([*chat, *anthropic, *responses, *chat]) == ["a", "b", "c"]
+    responses: list[Any] = [
+        {"type": "function_call", "name": "c", "arguments": "{}"},
+        {"role": "user", "content": "x"},
+        "odd",
+    ]
+    called = [event.tool for event in events([*chat, *anthropic, *responses, *chat]) if isinstance(event, Call)]
+    assert list(dict.fromkeys(called)) == ["a", "b", "c"]
     assert forced_tools({"type": "function", "function": {"name": "a"}}) == ["a"]
     assert forced_tools({"type": "tool", "name": "b"}) == forced_tools({"type": "function", "name": "b"}) == ["b"]
     assert forced_tools({"type": "allowed_tools", "tools": [{"type": "function", "name": "a"}]}) == ["a"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from camdf.tools import Tool, keyed, last_user_text, view
+from camdf.tools import Tool, keyed, view
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 PARTS: dict[str, Any] = {"name": "get_weather", "description": "Weather of a city"}
@@ -80,14 +80,3 @@ def test_names_that_collide_get_keys_of_their_own() -> None:
     tools = [Tool("a"), Tool("a", server="x"), Tool("a", server="x"), Tool("b"), Tool("a")]
     assert list(keyed(tools)) == ["a", "x/a", "a#2", "b", "a#3"]
     assert list(keyed(tools).values()) == tools
-
-
-def test_the_task_is_what_the_user_asked_last() -> None:
-    chat = [{"role": "user", "content": "first"}, {"role": "assistant", "content": "x"}]
-    assert last_user_text([*chat, {"role": "user", "content": " second "}]) == "second"
-    parts = [{"type": "text", "text": "look"}, {"type": "image"}, {"type": "input_text", "text": "here"}]
-    assert last_user_text([*chat, {"role": "user", "content": parts}]) == "look\nhere"
-    results = {"role": "user", "content": [{"type": "tool_result", "content": "42"}]}
-    assert last_user_text([*chat, results]) == "first", "a tool's result is not a task"
-    assert last_user_text("plain") == "plain"
-    assert last_user_text([]) == last_user_text(None) == ""

@@ -124,24 +124,6 @@ def keyed(tools: Iterable[Tool]) -> dict[str, Tool]:
     return found
 
 
-def called_tools(messages: Iterable[Any]) -> list[str]:
-    """The tools that a history of OpenAI chat, OpenAI responses or Anthropic messages has called already."""
-    names: list[str] = []
-    for message in messages:
-        if not isinstance(message, Mapping):
-            continue
-        content = message.get("content")
-        parts = [*(message.get("tool_calls") or ()), *(content if isinstance(content, list) else ()), message]
-        for part in parts:
-            if not isinstance(part, Mapping):
-                continue
-            if part.get("type") in ("tool_use", "function_call", "mcp_call") and part.get("name"):
-                names.append(str(part["name"]))
-            elif isinstance(part.get("function"), Mapping) and part["function"].get("name"):
-                names.append(str(part["function"]["name"]))
-    return list(dict.fromkeys(names))
-
-
 def forced_tools(tool_choice: Any) -> list[str]:
     """The tools that a request insists on or allows, if any: OpenAI's and Anthropic's `tool_choice`."""
     if not isinstance(tool_choice, Mapping):
@@ -150,24 +132,3 @@ def forced_tools(tool_choice: Any) -> list[str]:
     name = inner.get("name") if isinstance(inner, Mapping) else tool_choice.get("name")
     allowed = (within if isinstance(within, Mapping) else tool_choice).get("tools") or ()
     return [str(name)] if name else [named for each in allowed for named in forced_tools(each)]
-
-
-def last_user_text(messages: Any) -> str:
-    """What the user asked last: the task, in OpenAI chat, OpenAI responses or Anthropic messages, or a bare string."""
-    if isinstance(messages, str):
-        return messages
-    for message in reversed(list(messages or ())):
-        if isinstance(message, Mapping) and message.get("role") == "user":
-            text = _text(message.get("content"))
-            if text:
-                return text
-    return ""
-
-
-def _text(content: Any) -> str:
-    if isinstance(content, str):
-        return content.strip()
-    parts = content if isinstance(content, list) else ()
-    kinds = ("text", "input_text")
-    texts = (str(part.get("text", "")) for part in parts if isinstance(part, Mapping) and part.get("type") in kinds)
-    return "\n".join(text for text in texts if text).strip()

@@ -27,7 +27,7 @@ from litellm_proxy import KEY, ROOT, running
 import camdf
 from camdf.errors import UsageError
 from camdf.gate import Gate
-from camdf.gate.handing_over import allowed_choice
+from camdf.gate.modes import allowed_choice
 from camdf.gate.turns import GREETING, words_in
 from camdf.integrations.litellm import MESSAGES, RESPONSES, SEARCHES, ToolGate
 from camdf.tools import forced_tools

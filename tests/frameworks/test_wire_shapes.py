@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from staged import post
 from typing_extensions import is_typeddict
 
-from camdf.gate.handing_over import allowed_choice
+from camdf.gate.modes import allowed_choice
 from golden import VECTORS, openai_tool
 from scripted import ScriptedModel
 

@@ -23,8 +23,8 @@ from camdf.errors import UsageError
 from camdf.gate.budget import BusyError
 from camdf.gate.decision import GateDecision, Mode, Ranked, Reason
 from camdf.gate.fold import Fold, Folding, UnscoredError
-from camdf.gate.handing_over import handed_over, has_search
 from camdf.gate.memory import Memory
+from camdf.gate.modes import handed_over, has_search
 from camdf.gate.opinions import Opinions, RefusedError, says_nothing
 from camdf.gate.request import Request, Scores, names, read_task, read_tools, readable, viewed_tool
 from camdf.gate.telemetry import Sink, add_to_span
@@ -149,14 +149,7 @@ class Gate:
         request = self._read(task, tools, conversation, keep, forced, scores, door)
         if isinstance(request, GateDecision):
             return self._reported(request)
-        silent: Collection[str] = ()
-        failure: Exception | None = None
-        try:
-            if missing := self._opinions.missing(request):
-                silent = self._opinions.ask(request, missing).result(self.budget)
-        except Exception as error:
-            failure = error
-        return self._reported(self._decided(request, silent, failure))
+        return self._reported(self._decided(request, *self._scored(request)))
 
     async def adecide(
         self,
@@ -173,15 +166,7 @@ class Gate:
         request = self._read(task, tools, conversation, keep, forced, scores, door)
         if isinstance(request, GateDecision):
             return self._reported(request)
-        silent: Collection[str] = ()
-        failure: Exception | None = None
-        try:
-            if missing := self._opinions.missing(request):
-                asked = asyncio.wrap_future(self._opinions.ask(request, missing))
-                silent = await asyncio.wait_for(asked, self.budget)
-        except Exception as error:
-            failure = error
-        return self._reported(self._decided(request, silent, failure))
+        return self._reported(self._decided(request, *await self._ascored(request)))
 
     def find(self, query: str, tools: Iterable[Any], most: int = 3) -> list[Any]:
         """The tools that a query finds, the best first, of those that may be offered; none where it prefers none.
@@ -191,9 +176,7 @@ class Gate:
         request = self._read(query, tools, None, (), (), None, False)
         if isinstance(request, GateDecision):
             return []
-        with suppress(Exception):
-            if missing := self._opinions.missing(request):
-                self._opinions.ask(request, missing).result(self.budget)
+        self._scored(request)
         return self._found(request, most)
 
     async def afind(self, query: str, tools: Iterable[Any], most: int = 3) -> list[Any]:
@@ -201,9 +184,7 @@ class Gate:
         request = self._read(query, tools, None, (), (), None, False)
         if isinstance(request, GateDecision):
             return []
-        with suppress(Exception):
-            if missing := self._opinions.missing(request):
-                await asyncio.wait_for(asyncio.wrap_future(self._opinions.ask(request, missing)), self.budget)
+        await self._ascored(request)
         return self._found(request, most)
 
     def authorised(self, native: Any) -> bool:
@@ -253,6 +234,24 @@ class Gate:
         except Exception as error:
             return self._open(request, "scores refused", _refused(error))
         return request
+
+    def _scored(self, request: Request) -> tuple[Collection[str], Exception | None]:
+        """Have the turns scored that are not: which of them will get no scores, and what went wrong."""
+        try:
+            missing = self._opinions.missing(request)
+            return (self._opinions.ask(request, missing).result(self.budget) if missing else ()), None
+        except Exception as error:
+            return (), error
+
+    async def _ascored(self, request: Request) -> tuple[Collection[str], Exception | None]:
+        """`_scored`, with the scorer waited for."""
+        try:
+            missing = self._opinions.missing(request)
+            if not missing:
+                return (), None
+            return await asyncio.wait_for(asyncio.wrap_future(self._opinions.ask(request, missing)), self.budget), None
+        except Exception as error:
+            return (), error
 
     def _found(self, request: Request, most: int) -> list[Any]:
         query = request.turns[0].subject

@@ -14,7 +14,7 @@ none before it, at most `GREETING` words ("Good morning!") say nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 Messages: TypeAlias = Sequence[Mapping[str, Any]]
@@ -141,11 +141,6 @@ def text_of(content: Any) -> str:
     kinds = ("text", "input_text")
     texts = (str(part.get("text", "")) for part in parts if isinstance(part, Mapping) and part.get("type") in kinds)
     return "\n".join(filter(None, texts)).strip()
-
-
-def called_tools(messages: Iterable[Any]) -> list[str]:
-    """The tools that a history has called: functions, custom tools, Anthropic's and hosted MCP calls, each once."""
-    return list(dict.fromkeys(name for each in messages if isinstance(each, Mapping) for name in _calls(each)))
 
 
 def _characters(part: Any) -> int:

@@ -19,7 +19,7 @@ from typing import Annotated, Any
 from camdf.errors import needs
 from camdf.gate import Gate, GateDecision
 from camdf.gate.door import CALL, DOOR, FIND, arguments_of, listing, unknown
-from camdf.gate.handing_over import allowed_choice, has_search
+from camdf.gate.modes import allowed_choice, has_search
 from camdf.tools import forced_tools
 
 with needs("langchain"):

@@ -16,7 +16,7 @@ from typing import Any
 
 from camdf.errors import UsageError, needs
 from camdf.gate import Gate
-from camdf.gate.handing_over import allowed_choice, has_search
+from camdf.gate.modes import allowed_choice, has_search
 from camdf.gate.request import read_tools
 from camdf.tools import forced_tools, view
 

@@ -66,17 +66,17 @@ def _deferred(native: Any) -> Any:
 
 def _marked(loaded: list[Any], came: Iterable[Any]) -> list[Any]:
     """The last mark of the request stands on the last tool that is loaded, wherever it stood."""
-    marked = [native for native in came if isinstance(native, dict) and _mark(native)]
+    marked = [native for native in came if isinstance(native, (dict, Mapping)) and _mark(native)]
     if not marked or not loaded or not isinstance(loaded[-1], Mapping):
         return loaded
     moved = [_unmarked(native) if native is marked[-1] else native for native in loaded]
     return [*moved[:-1], {**moved[-1], MARK: _mark(marked[-1])}]
 
 
-def _mark(native: dict[str, Any]) -> Any:
+def _mark(native: Mapping[str, Any]) -> Any:
     """On the tool itself or, as LiteLLM has it too, in its function."""
     inner = native.get("function")
-    return native.get(MARK) or (inner.get(MARK) if isinstance(inner, dict) else None)
+    return native.get(MARK) or (inner.get(MARK) if isinstance(inner, (dict, Mapping)) else None)
 
 
 def _unmarked(native: Mapping[str, Any]) -> dict[str, Any]:
