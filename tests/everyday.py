@@ -16,7 +16,7 @@ import json
 import os
 import random
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
@@ -24,6 +24,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from scripted import Call, ScriptedModel, Step
+
+WAYS = {"one worker": 1, "two workers in turn": 2, "a restart before every turn": 0}
+"""Ways to serve a conversation, and how many workers are built for it; 0 where one is built for every turn."""
 
 DATA = Path(__file__).parent / "data" / "everyday"
 FIND, CALL = "find_tool", "call_tool"
@@ -197,6 +200,19 @@ def promises_broken_by(model: Played) -> list[str]:
     after = [last is not None and each.turn.number > last for each in model.served]
     parts = ([each for each, late in zip(model.served, after, strict=True) if late is part] for part in (False, True))
     return [broken for part in parts for broken in broken_promises(part)]
+
+
+def check_every_way(model: Played, serve: Callable[[int, bool], object]) -> None:
+    """Play a conversation in every way, without a door and with one: `serve(workers, door)` sends the user's turns."""
+    for door in (False, True):
+        sent = []
+        for workers in WAYS.values():
+            model.served, model.out_of_reach = [], []
+            serve(workers, door)
+            sent.append([each.bytes for each in model.served])
+            assert promises_broken_by(model) == []
+            assert not door or model.out_of_reach == []
+        assert sent[0] == sent[1] == sent[2]
 
 
 def decided(one: Served, served: Sequence[Served]) -> bool:

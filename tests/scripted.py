@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -25,6 +26,9 @@ class Call:
 Step = str | Call | tuple[Call, ...]
 """What the model answers: a text, a call, or calls side by side."""
 
+Answer = str | list[tuple[str, Call]]
+"""The same as it is written down: every call with an id that no other call of this model has."""
+
 
 class ScriptedModel:
     """Serves chat completions, responses and messages; `requests` holds the bodies. After the script: 'done'."""
@@ -32,6 +36,7 @@ class ScriptedModel:
     def __init__(self, script: Sequence[Step] = ()) -> None:
         self.script = list(script)
         self.requests: list[dict[str, Any]] = []
+        self._called: Counter[str] = Counter()
         self._lock = threading.Lock()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
@@ -52,6 +57,19 @@ class ScriptedModel:
             self.requests.append(body)
             return self.script.pop(0) if self.script else "done"
 
+    def answered(self, body: dict[str, Any]) -> Answer:
+        """The answer to a request; frameworks refuse a call id that they have seen."""
+        step = self.answer(body)
+        if isinstance(step, str):
+            return step
+        made = []
+        with self._lock:
+            for call in (step,) if isinstance(step, Call) else step:
+                self._called[call.name] += 1
+                again = self._called[call.name]
+                made.append((f"call_{call.name}" if again == 1 else f"call_{call.name}_{again}", call))
+        return made
+
     def __enter__(self) -> Self:
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
         return self
@@ -67,7 +85,7 @@ def _handler(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))) or b"{}")
-            step = model.answer(body)
+            step = model.answered(body)
             if self.path.endswith("/responses"):
                 self._events(_response_events(step)) if body.get("stream") else self._json(_response(step))
             elif self.path.endswith("/chat/completions"):
@@ -109,32 +127,24 @@ def _handler(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
 _USAGE = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
 
 
-def _message(step: Step) -> dict[str, Any]:
+def _message(step: Answer) -> dict[str, Any]:
     if isinstance(step, str):
         return {"role": "assistant", "content": step}
     made = [
         {"id": call_id, "type": "function", "function": {"name": call.name, "arguments": json.dumps(call.arguments)}}
-        for call_id, call in _calls(step)
+        for call_id, call in step
     ]
     return {"role": "assistant", "content": None, "tool_calls": made}
 
 
-def _calls(step: Call | tuple[Call, ...]) -> list[tuple[str, Call]]:
-    """Calls with their ids, each of its own in one answer."""
-    made = (step,) if isinstance(step, Call) else step
-    return [
-        (f"call_{call.name}" if not place else f"call_{call.name}_{place}", call) for place, call in enumerate(made)
-    ]
-
-
-def _completion(step: Step) -> dict[str, Any]:
+def _completion(step: Answer) -> dict[str, Any]:
     reason = "stop" if isinstance(step, str) else "tool_calls"
     choice = {"index": 0, "message": _message(step), "finish_reason": reason}
     head = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "scripted"}
     return {**head, "choices": [choice], "usage": _USAGE}
 
 
-def _chunks(step: Step) -> list[dict[str, Any]]:
+def _chunks(step: Answer) -> list[dict[str, Any]]:
     head = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "scripted"}
     delta = _message(step)
     for index, call in enumerate(delta.get("tool_calls", [])):
@@ -146,7 +156,7 @@ def _chunks(step: Step) -> list[dict[str, Any]]:
     ]
 
 
-def _response(step: Step) -> dict[str, Any]:
+def _response(step: Answer) -> dict[str, Any]:
     if isinstance(step, str):
         content = [{"type": "output_text", "text": step, "annotations": []}]
         items: list[dict[str, Any]] = [
@@ -162,7 +172,7 @@ def _response(step: Step) -> dict[str, Any]:
                 "arguments": json.dumps(call.arguments),
                 "status": "completed",
             }
-            for call_id, call in _calls(step)
+            for call_id, call in step
         ]
     return {
         "id": "resp_1",
@@ -184,19 +194,18 @@ def _response(step: Step) -> dict[str, Any]:
     }
 
 
-def _response_events(step: Step) -> list[dict[str, Any]]:
+def _response_events(step: Answer) -> list[dict[str, Any]]:
     whole = _response(step)
     begun = {"type": "response.created", "sequence_number": 0, "response": {**whole, "status": "in_progress"}}
     return [begun, {"type": "response.completed", "sequence_number": 1, "response": whole}]
 
 
-def _anthropic(step: Step) -> dict[str, Any]:
+def _anthropic(step: Answer) -> dict[str, Any]:
     if isinstance(step, str):
         blocks: list[dict[str, Any]] = [{"type": "text", "text": step}]
     else:
         blocks = [
-            {"type": "tool_use", "id": call_id, "name": call.name, "input": call.arguments}
-            for call_id, call in _calls(step)
+            {"type": "tool_use", "id": call_id, "name": call.name, "input": call.arguments} for call_id, call in step
         ]
     return {
         "id": "msg_1",
@@ -210,7 +219,7 @@ def _anthropic(step: Step) -> dict[str, Any]:
     }
 
 
-def _anthropic_events(step: Step) -> list[dict[str, Any]]:
+def _anthropic_events(step: Answer) -> list[dict[str, Any]]:
     whole = _anthropic(step)
     parts: list[dict[str, Any]] = []
     for index, block in enumerate(whole["content"]):

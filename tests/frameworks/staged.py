@@ -10,9 +10,6 @@ from typing import Any
 from everyday import Conversation, Played
 from scripted import ScriptedModel, Step
 
-WAYS = {"one worker": 1, "two workers in turn": 2, "a restart before every turn": 0}
-"""Ways to serve a conversation, and how many workers are built for it; 0 where one is built for every turn."""
-
 
 class Stage(ScriptedModel):
     """Answers as the model of the conversation that is played: starting and stopping a server takes half a second."""

@@ -17,13 +17,13 @@ import pytest
 from fastmcp import Client, FastMCP
 from fastmcp.server.providers import LocalProvider
 from fastmcp.tools import Tool, ToolResult
-from staged import WAYS, Stage, begins_anew, post
+from staged import Stage, begins_anew, post
 
 from camdf import Payoff, cold_start
 from camdf.gate import Gate
 from camdf.integrations.fastmcp import GatedSearch, ToolGate
 from camdf.scorers import BM25
-from everyday import Conversation, Played, promises_broken_by, sampled
+from everyday import WAYS, Conversation, Played, promises_broken_by, sampled
 
 try:
     from mcp_types import PaginatedRequestParams

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 from litellm_proxy import KEY, running
-from staged import WAYS, Stage, begins_anew, post
+from staged import Stage, begins_anew, post
 
-from everyday import Conversation, Played, Turn, conversations, promises_broken_by, sampled
+from everyday import WAYS, Conversation, Played, Turn, conversations, promises_broken_by, sampled
 
 GATING = """
 from itertools import count

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
-from itertools import count
 from typing import Any
 
 import httpx
@@ -21,16 +20,11 @@ from agents import (
 )
 from openai import AsyncOpenAI
 
-import scripted
 from camdf import Payoff, cold_start
 from camdf.gate import Gate
 from camdf.integrations.openai_agents import gated
 from camdf.scorers import BM25
-from everyday import Conversation, Played, Served, Turn, promises_broken_by, sampled
-from scripted import Call
-
-WAYS = {"one worker": 1, "two workers in turn": 2, "a restart at every turn": None}
-"""How many workers serve a conversation; None for a new one at every turn."""
+from everyday import Conversation, Played, Turn, check_every_way, sampled
 
 loop = asyncio.Runner()
 wire = httpx.AsyncClient(verify=False, timeout=60)
@@ -43,17 +37,6 @@ def one_loop_for_all_and_no_trace_leaves() -> Iterator[None]:
     with loop:
         yield
         loop.run(wire.aclose())
-
-
-@pytest.fixture(autouse=True)
-def every_call_has_an_id_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The framework refuses a call id that it has seen."""
-    numbers = count()
-
-    def calls(step: Any) -> list[tuple[str, Call]]:
-        return [(f"call_{next(numbers)}", call) for call in ((step,) if isinstance(step, Call) else step)]
-
-    monkeypatch.setattr(scripted, "_calls", calls)
 
 
 def toolbox(model: Played) -> list[FunctionTool]:
@@ -89,10 +72,9 @@ def said(turn: Turn) -> dict[str, Any]:
     return {"role": "user", "content": parts}
 
 
-async def play(model: Played, tools: list[FunctionTool], workers: int | None, door: bool) -> list[Served]:
+async def play(model: Played, tools: list[FunctionTool], workers: int, door: bool) -> None:
     """The requests of a conversation whose history the client keeps, as JSON."""
-    model.served, model.out_of_reach = [], []
-    agents = [worker(model, tools, door) for _ in range(workers or 0)]
+    agents = [worker(model, tools, door) for _ in range(workers)]
     history = "[]"
     for turn in model.conversation.turns:
         agent = agents[turn.number % workers] if workers else worker(model, tools, door)
@@ -103,18 +85,10 @@ async def play(model: Played, tools: list[FunctionTool], workers: int | None, do
         history = json.dumps(result.to_input_list())
         if turn.number == model.conversation.summary_after:
             history = json.dumps([{"role": "system", "content": model.conversation.summary}])
-    return model.served
 
 
 @pytest.mark.parametrize("conversation", sampled(), ids=lambda each: each.name)
 def test_every_way_to_serve_sends_the_same_tools_and_breaks_no_promise(conversation: Conversation) -> None:
     with Played(conversation) as model:
         tools = toolbox(model)
-        for door in (False, True):
-            sent = []
-            for workers in WAYS.values():
-                served = loop.run(play(model, tools, workers, door))
-                sent.append([each.bytes for each in served])
-                assert promises_broken_by(model) == []
-                assert not door or model.out_of_reach == []
-            assert sent[0] == sent[1] == sent[2]
+        check_every_way(model, lambda workers, door: loop.run(play(model, tools, workers, door)))

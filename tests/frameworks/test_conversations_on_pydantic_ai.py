@@ -20,10 +20,7 @@ from camdf import Payoff, cold_start
 from camdf.gate import Gate
 from camdf.integrations.pydantic_ai import ToolGate
 from camdf.scorers import BM25
-from everyday import Conversation, Played, Served, Turn, promises_broken_by, sampled
-
-WAYS = {"one worker": 1, "two workers in turn": 2, "a restart at every turn": None}
-"""How many workers serve a conversation; None for a new one at every turn."""
+from everyday import Conversation, Played, Turn, check_every_way, sampled
 
 loop = asyncio.Runner()
 wire = httpx.AsyncClient(verify=False, timeout=60)
@@ -60,10 +57,9 @@ def prompt(turn: Turn) -> Any:
     return [part["text"] if part["type"] == "text" else ImageUrl(part["image_url"]["url"]) for part in turn.content]
 
 
-async def play(model: Played, tools: list[Tool[None]], workers: int | None, door: bool) -> list[Served]:
+async def play(model: Played, tools: list[Tool[None]], workers: int, door: bool) -> None:
     """The requests of a conversation whose history the client keeps, as JSON."""
-    model.served, model.out_of_reach = [], []
-    agents = [worker(model, tools, door) for _ in range(workers or 0)]
+    agents = [worker(model, tools, door) for _ in range(workers)]
     history = b"[]"
     for turn in model.conversation.turns:
         agent = agents[turn.number % workers] if workers else worker(model, tools, door)
@@ -75,18 +71,10 @@ async def play(model: Played, tools: list[Tool[None]], workers: int | None, door
         if turn.number == model.conversation.summary_after:
             summary = SystemPromptPart(model.conversation.summary)
             history = ModelMessagesTypeAdapter.dump_json([ModelRequest([summary])])
-    return model.served
 
 
 @pytest.mark.parametrize("conversation", sampled(), ids=lambda each: each.name)
 def test_every_way_to_serve_sends_the_same_tools_and_breaks_no_promise(conversation: Conversation) -> None:
     with Played(conversation) as model:
         tools = toolbox(model)
-        for door in (False, True):
-            sent = []
-            for workers in WAYS.values():
-                served = loop.run(play(model, tools, workers, door))
-                sent.append([each.bytes for each in served])
-                assert promises_broken_by(model) == []
-                assert not door or model.out_of_reach == []
-            assert sent[0] == sent[1] == sent[2]
+        check_every_way(model, lambda workers, door: loop.run(play(model, tools, workers, door)))

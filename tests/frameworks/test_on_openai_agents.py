@@ -13,7 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -73,17 +73,6 @@ def one_loop_for_all_and_no_trace_leaves() -> Iterator[None]:
     set_trace_processors([])
     with loop:
         yield
-
-
-@pytest.fixture(autouse=True)
-def every_call_has_an_id_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The framework refuses a call id that it has seen."""
-    numbers = count()
-
-    def calls(step: Any) -> list[tuple[str, Call]]:
-        return [(f"call_{next(numbers)}", call) for call in ((step,) if isinstance(step, Call) else step)]
-
-    monkeypatch.setattr(scripted, "_calls", calls)
 
 
 @pytest.fixture
