@@ -46,7 +46,7 @@ class Embeddings:
         texts = list(map(self.text, tools))
         vectors = self._vectors
         new = [text for text in dict.fromkeys(texts) if text not in vectors]
-        found = self._encoded([task, *new])
+        found = self.encoded([task, *new])
         if len(vectors) + len(new) > REMEMBERED:
             vectors = {text: vectors[text] for text in texts if text in vectors}
             self._vectors = vectors
@@ -60,7 +60,7 @@ class Embeddings:
         """A copy, in this process or another, opens the model anew."""
         return {**vars(self), "_encode": self.model if callable(self.model) else None}
 
-    def _encoded(self, texts: list[str]) -> Floats:
+    def encoded(self, texts: list[str]) -> Floats:
         """(n, d): vectors of length 1, or of 0s where the model gave 0s."""
         if self._encode is None:
             self._encode = _sentence_transformer(str(self.model))
