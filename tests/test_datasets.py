@@ -10,6 +10,7 @@ import time
 import zipfile
 from dataclasses import replace
 from functools import cache
+from hashlib import sha256
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from itertools import product
@@ -25,10 +26,11 @@ from camdf.core.payoff import Payoff
 from camdf.core.rankings import LoggedTasks
 from camdf.datasets.quality import auc
 
-SHARED = Path(__file__).parents[2] / "shared" / "data"
+SHARED = Path(__file__).parents[2] / "shared"
 PACKAGE = Path(datasets.__file__).parent
-RANKINGS = [(domain.name, scorer) for domain in datasets.DOMAINS for scorer in domain.scorers]
-NAMES = [domain.name for domain in datasets.DOMAINS]
+ALL = (*datasets.DOMAINS, *datasets.SECOND_LOOK)
+NAMES = [domain.name for domain in ALL]
+RANKINGS = [(domain.name, scorer) for domain in ALL for scorer in domain.scorers]
 
 AUC = {
     "retail": {"claude": 0.984, "claude-conservative": 0.984, "claude-brief": 0.964, "minilm": 0.736},
@@ -43,6 +45,50 @@ AUC = {
 }
 """Pooled AUCs as published with the data."""
 
+SECOND_LOOK = {
+    "restbench-tmdb": (100, 54, 50, 2.25, 99, (0.721, 0.754), (5, 2)),
+    "nestful-executable": (85, 39, 39, 2.65, 83, (0.864, 0.929), (0, 0)),
+    "nestful-glaive": (159, 64, 50, 2.72, 157, (0.967, 0.949), (1, 0)),
+    "toolalpaca": (208, 94, 50, 1.17, 207, (0.940, 0.939), (6, 0)),
+    "api-bank": (212, 52, 50, 1.76, 89, (0.891, 0.908), (2, 1)),
+    "toolsandbox": (101, 33, 33, 3.49, 38, (0.590, 0.758), (0, 0)),
+    "tau2-banking": (90, 54, 50, 4.41, 76, (0.815, 0.697), (3, 26)),
+    "stabletoolbench-g3": (61, 44, 44, 2.95, 60, (0.900, 0.840), (0, 0)),
+}
+"""As published: tasks, tools, list, mean required, groups, and for bm25 and minilm AUC and % with a tool missing."""
+
+SECOND_LOOK_CLAUDE = {
+    "restbench-tmdb": 0.999,
+    "nestful-executable": 1.000,
+    "toolsandbox": 0.964,
+    "tau2-banking": 0.979,
+    "stabletoolbench-g3": 0.973,
+}
+"""AUCs of the claude rankings, as published."""
+
+DIGESTS = {
+    "airline": "b622087759ff",
+    "api-bank": "eb80ab805400",
+    "bfcl-multi-turn": "bfe2baf46e7d",
+    "livemcpbench": "a1fe59141020",
+    "mcp-atlas": "59f5564e47d4",
+    "metatool": "50bfbc144764",
+    "nestful-executable": "0d8742d88635",
+    "nestful-glaive": "68366b63247d",
+    "restbench-tmdb": "63ae4f0f9a87",
+    "retail": "42055cadbdb9",
+    "seal-tools": "ce232d78e6d1",
+    "stabletoolbench-g3": "cd52219c71cd",
+    "task-vectors": "8cb54d1c3d41",
+    "tau2-banking": "b489dd1a6acb",
+    "telecom": "d1211d8ecfd4",
+    "tool-sizes": "c0871815304d",
+    "toolalpaca": "034ae6254fd2",
+    "toolsandbox": "0826dfb7222b",
+    "workbench": "daf1d4006d8a",
+}
+"""What ships, file by file: the first digits of the SHA-256 over the names and contents of its arrays."""
+
 
 @pytest.fixture(scope="module")
 def source() -> Path:
@@ -53,6 +99,21 @@ def source() -> Path:
             pytest.fail(message)
         pytest.skip(message)
     return SHARED
+
+
+def at(source: Path, domain: str) -> Path:
+    """The folder of one domain in the source."""
+    return source / ("second-look" if domain in SECOND_LOOK else "data") / domain
+
+
+def packing() -> Any:
+    """The script that packs, as a module."""
+    spec = spec_from_file_location("pack_datasets", Path(__file__).parents[1] / "scripts" / "pack_datasets.py")
+    assert spec is not None
+    assert spec.loader is not None
+    script = module_from_spec(spec)
+    spec.loader.exec_module(script)
+    return script
 
 
 @cache
@@ -77,10 +138,11 @@ def assert_same(found: LoggedTasks, expected: LoggedTasks) -> None:
 
 @pytest.mark.parametrize(("domain", "scorer"), RANKINGS)
 def test_packed_rankings_equal_the_source_bit_by_bit(source: Path, domain: str, scorer: str) -> None:
-    scored = lines(source / domain / "scores" / f"{scorer}.jsonl")
-    records = [{**label, **score} for label, score in zip(lines(source / domain / "labels.jsonl"), scored, strict=True)]
-    tools = json.loads((source / domain / "tools.json").read_bytes())
-    keep_order = domain in ("seal-tools", "livemcpbench", "bfcl-multi-turn")
+    folder = at(source, domain)
+    scored = lines(folder / "scores" / f"{scorer}.jsonl")
+    records = [{**label, **score} for label, score in zip(lines(folder / "labels.jsonl"), scored, strict=True)]
+    tools = json.loads((folder / "tools.json").read_bytes())
+    keep_order = domain in ("seal-tools", "livemcpbench", "bfcl-multi-turn", *SECOND_LOOK)
 
     uniform = LoggedTasks.from_records(records, keep_order=keep_order)
     assert_same(datasets.load(domain, scorer), uniform)
@@ -93,21 +155,17 @@ def test_packed_rankings_equal_the_source_bit_by_bit(source: Path, domain: str, 
 
 @pytest.mark.parametrize("domain", NAMES)
 def test_labels_and_tools_equal_the_source(source: Path, domain: str) -> None:
-    assert datasets.labels(domain) == lines(source / domain / "labels.jsonl")
-    assert list(datasets.tools(domain)) == list(json.loads((source / domain / "tools.json").read_bytes()))
+    assert datasets.labels(domain) == lines(at(source, domain) / "labels.jsonl")
+    assert list(datasets.tools(domain)) == list(json.loads((at(source, domain) / "tools.json").read_bytes()))
 
 
 def test_every_scorer_of_the_source_ships(source: Path) -> None:
-    found = {(path.parents[1].name, path.stem) for path in source.glob("*/scores/*.jsonl")}
+    found = {(path.parents[1].name, path.stem) for path in source.glob("*/*/scores/*.jsonl")}
     assert found == set(RANKINGS)
 
 
 def test_packing_again_gives_the_same_bytes_and_the_shipped_arrays(source: Path, tmp_path: Path) -> None:
-    spec = spec_from_file_location("pack_datasets", Path(__file__).parents[1] / "scripts" / "pack_datasets.py")
-    assert spec is not None
-    assert spec.loader is not None
-    script = module_from_spec(spec)
-    spec.loader.exec_module(script)
+    script = packing()
     for target in ("one", "two"):
         script.main([str(source), str(tmp_path / target)])
     for domain in NAMES:
@@ -123,31 +181,156 @@ def test_no_request_text_and_no_description_ships(source: Path) -> None:
     for domain in NAMES:
         with zipfile.ZipFile(PACKAGE / "packed" / f"{domain}.npz") as ships:
             content = b"\n".join(ships.read(name) for name in ships.namelist())
-        described = json.loads((source / domain / "tools.json").read_bytes()).values()
-        sentences = [task["text"] for task in lines(source / domain / "tasks.jsonl")] + list(described)
-        assert not [sentence for sentence in sentences if len(sentence) > 20 and sentence.encode() in content]
+        described = json.loads((at(source, domain) / "tools.json").read_bytes()).values()
+        sentences = [task["text"] for task in lines(at(source, domain) / "tasks.jsonl")] + list(described)
+        names = "\n".join(datasets.tools(domain))  # one API of stabletoolbench-g3 is described by its name
+        sentences = [sentence for sentence in sentences if len(sentence) > 20 and sentence not in names]
+        assert not [sentence for sentence in sentences if sentence.encode() in content]
 
 
 def test_the_packed_files_stay_small_and_hold_only_what_is_described() -> None:
     packed = sorted((PACKAGE / "packed").iterdir())
-    assert sorted(path.stem for path in packed) == sorted([*NAMES, "tool-sizes"])
-    assert sum(path.stat().st_size for path in packed) < 1_000_000
-    for domain in datasets.DOMAINS:
-        parts = {
-            f"{part}.{scorer}" for part, scorer in product(("catalogue", "lengths", "ids", "scores"), domain.scorers)
-        }
+    assert sorted(path.stem for path in packed) == sorted([*NAMES, "tool-sizes", "task-vectors"])
+    assert sum(path.stat().st_size for path in packed) < 1_500_000
+    for domain in ALL:
+        rankings = (*domain.scorers, *domain.beside)
+        parts = {f"{part}.{scorer}" for part, scorer in product(("catalogue", "lengths", "ids", "scores"), rankings)}
         parts |= {"tools", "task_ids", "groups", "required", "n_required"}
         parts |= {"chosen.uniform", "chosen.dispersed"} if domain.name == "retail" else set()
         with np.load(PACKAGE / "packed" / f"{domain.name}.npz", allow_pickle=False) as pack:
             assert set(pack.files) == parts
+    with np.load(PACKAGE / "packed" / "task-vectors.npz", allow_pickle=False) as pack:
+        assert set(pack.files) == {*NAMES, "projection"}
+
+
+def test_what_ships_has_not_changed() -> None:
+    found = {}
+    for path in sorted((PACKAGE / "packed").iterdir()):
+        with zipfile.ZipFile(path) as ships:
+            content = b"".join(name.encode() + ships.read(name) for name in sorted(ships.namelist()))
+        found[path.stem] = sha256(content).hexdigest()[:12]
+    assert found == DIGESTS
 
 
 def test_the_records_of_the_domains_give_their_sizes() -> None:
     assert sum(domain.tasks for domain in datasets.DOMAINS) == 3145
-    for domain in datasets.DOMAINS:
+    assert len(set(NAMES)) == len(NAMES) == 17
+    for domain in ALL:
         assert len(datasets.tools(domain.name)) == domain.tools
-        for scorer in datasets.scorers(domain.name):
+        for scorer in (*datasets.scorers(domain.name), *domain.beside):
             assert len(datasets.load(domain.name, scorer)) == domain.tasks
+
+
+def test_the_second_look_is_as_published() -> None:
+    assert [domain.name for domain in datasets.SECOND_LOOK] == list(SECOND_LOOK)
+    for domain in datasets.SECOND_LOOK:
+        tasks, tools, width, required, groups, aucs, missing = SECOND_LOOK[domain.name]
+        assert (domain.tasks, domain.tools) == (tasks, tools)
+        assert domain.ranked_in_file
+        for scorer, auc_, percent in zip(("bm25", "minilm"), aucs, missing, strict=True):
+            logged = datasets.load(domain.name, scorer)
+            assert set(logged.rankings.lengths.tolist()) == {width}
+            assert len(set(logged.groups.tolist())) == groups
+            assert round(float(logged.n_required.mean()), 2) == required
+            quality = datasets.score_quality(logged)
+            assert round(quality.auc, 3) == auc_, (domain.name, scorer)
+            assert round(100 * (1 - quality.covered)) == percent, (domain.name, scorer)
+        claude = ("claude",) if domain.name in SECOND_LOOK_CLAUDE else ()
+        assert domain.scorers == (*claude, "minilm", "bm25")
+        if claude:
+            logged = datasets.load(domain.name)
+            assert set(logged.rankings.lengths.tolist()) == {tools}
+            assert round(datasets.score_quality(logged).auc, 3) == SECOND_LOOK_CLAUDE[domain.name]
+
+
+# Second rankings
+
+
+def test_every_ranking_has_a_second_one_beside_it_over_the_same_tasks() -> None:
+    for domain in ALL:
+        assert set(domain.beside) == {"bm25"} - set(domain.scorers)
+        for scorer in (None, *domain.scorers):
+            first, other = datasets.load(domain.name, scorer), datasets.second(domain.name, scorer)
+            assert other in ("bm25", "minilm")
+            assert other != (scorer or domain.scorers[0])
+            beside = datasets.load(domain.name, other)
+            assert beside.task_ids.tolist() == first.task_ids.tolist()
+            assert beside.n_required.tolist() == first.n_required.tolist()
+
+
+def test_rankings_made_beside_hold_the_tools_of_the_first_and_a_best_one_at_1_or_none() -> None:
+    for domain in datasets.DOMAINS:
+        for scorer in domain.beside:
+            first, beside = datasets.load(domain.name).rankings, datasets.load(domain.name, scorer).rankings
+            for row in range(len(first)):
+                assert set(first.names(row)) == set(beside.names(row))
+            assert set(beside.scores[:, 0].tolist()) <= {0.0, 1.0}
+            assert (np.diff(beside.scores, axis=1) <= 0).all()
+
+
+# Vectors of tasks
+
+
+@pytest.mark.parametrize("domain", ALL, ids=NAMES)
+def test_a_task_has_a_vector_of_length_one(domain: datasets.Domain) -> None:
+    vectors = datasets.task_vectors(domain.name)
+    assert vectors.shape == (domain.tasks, 64)
+    assert vectors.dtype == np.float64
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx(1.0, abs=1e-12)
+
+
+def test_equal_texts_have_equal_vectors(source: Path) -> None:
+    for domain in NAMES:
+        vectors, first = datasets.task_vectors(domain), dict[str, int]()
+        texts = {task["task_id"]: task["text"] for task in lines(at(source, domain) / "tasks.jsonl")}
+        for row, task_id in enumerate(datasets.load(domain).task_ids.tolist()):
+            assert (vectors[row] == vectors[first.setdefault(texts[task_id], row)]).all()
+
+
+@pytest.mark.parametrize(("domain", "distinct"), [("telecom", 5), ("toolsandbox", 89), ("retail", 67)])
+def test_requests_that_differ_have_vectors_that_differ(domain: str, distinct: int) -> None:
+    assert len(np.unique(datasets.task_vectors(domain), axis=0)) == distinct
+
+
+def test_telecom_tasks_of_one_group_share_their_vector() -> None:
+    vectors, groups = datasets.task_vectors("telecom"), datasets.load("telecom").groups
+    for group in set(groups.tolist()):
+        assert len(np.unique(vectors[groups == group], axis=0)) == 1
+
+
+def test_the_projection_keeps_lengths_and_angles_inside_its_64_directions() -> None:
+    matrix = datasets.projection()
+    assert matrix.shape == (64, 384)
+    assert matrix @ matrix.T == pytest.approx(np.eye(64), abs=1e-3)
+    vectors = datasets.task_vectors("airline")
+    assert datasets.projected(vectors @ matrix) == pytest.approx(vectors, abs=1e-3)
+
+
+def test_a_projected_request_does_not_depend_on_those_beside_it() -> None:
+    embeddings = np.random.default_rng(0).standard_normal((40, 384))
+    together = datasets.projected(embeddings)
+    assert all((datasets.projected(embeddings[i : i + 1])[0] == together[i]).all() for i in range(40))
+    assert (datasets.projected(np.zeros((1, 384))) == 0).all()
+
+
+def test_vectors_are_packed_as_the_directions_of_the_projected_embeddings() -> None:
+    rng = np.random.default_rng(0)
+    made = {name: [f"{name} {i // 2}" for i in range(30)] for name in NAMES}
+    vectors = {text: rng.standard_normal(384) for texts in made.values() for text in texts}
+    script = packing()
+    embeddings = script.embedded(made, lambda texts: np.stack([vectors[text] for text in texts]))
+    assert all((embeddings[name][-1] == vectors[made[name][-1]]).all() for name in NAMES)
+    packed = script.pack_vectors(embeddings)
+    matrix = packed["projection"].astype(float)
+    assert matrix @ matrix.T == pytest.approx(np.eye(64), abs=2e-3)
+    for name in NAMES:
+        assert packed[name].dtype == np.int8
+        assert (np.abs(packed[name].astype(int)).max(axis=1) == 127).all()
+        assert (packed[name][::2] == packed[name][1::2]).all()
+        expected = np.stack([vectors[text] for text in made[name]]) @ matrix.T
+        expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+        found = packed[name] / np.linalg.norm(packed[name].astype(float), axis=1, keepdims=True)
+        assert np.einsum("nd,nd->n", found, expected).min() > 0.999
 
 
 def test_load_takes_milliseconds() -> None:
@@ -195,7 +378,12 @@ def test_labels_become_logged_tasks_once_they_have_scores() -> None:
         (lambda: datasets.scorers("x"), ["'x'", "seal-tools"]),
         (lambda: datasets.labels("x"), ["'x'", "seal-tools"]),
         (lambda: datasets.tools("../retail"), ["'../retail'", "seal-tools"]),
-        (lambda: datasets.load("telecom", "bm25"), ["scorer", "telecom", "claude, minilm", "'bm25'"]),
+        (lambda: datasets.load("telecom", "x"), ["scorer", "telecom", "claude, minilm, bm25", "'x'"]),
+        (lambda: datasets.second("x"), ["'x'", "stabletoolbench-g3"]),
+        (lambda: datasets.task_vectors("x"), ["'x'", "stabletoolbench-g3"]),
+        (lambda: datasets.task_vectors("projection"), ["'projection'", "stabletoolbench-g3"]),
+        (lambda: datasets.projected(np.zeros((2, 64))), ["'embeddings'", "(n, 384)", "(2, 64)"]),
+        (lambda: datasets.sizes("api-bank"), ["DOMAINS", "api-bank"]),
         (lambda: datasets.load("retail", cost_vector=1), ["cost_vector", "must be 0", "with_costs"]),
         (lambda: datasets.self_selected(datasets.load("retail"), "x"), ["setting", "uniform, dispersed", "'x'"]),
         (lambda: datasets.self_selected(datasets.load("airline")), ["load('retail')", "airline-1"]),
@@ -231,14 +419,14 @@ def test_self_selected_sets_follow_rows_and_padding() -> None:
 def test_the_sources_are_attributed_inside_the_package() -> None:
     text = (PACKAGE / "SOURCES.md").read_text(encoding="utf-8")
     rows = {row.split(" | ")[0].strip("| "): row for row in text.splitlines() if row.startswith("| ")}
-    for domain in datasets.DOMAINS:
+    for domain in ALL:
         version = domain.source.split()[-1] if domain.name != "mcp-atlas" else "Scale AI"
         assert all(part in rows[domain.name] for part in (version, domain.url, domain.licence))
     assert "MCP-Atlas by Scale AI is licensed under the Creative Commons Attribution 4.0" in text
 
 
 def test_the_public_names_are_sorted_and_exist() -> None:
-    assert datasets.__all__ == sorted(datasets.__all__)
+    assert datasets.__all__ == sorted(datasets.__all__, key=lambda name: (not name.isupper(), name))
     assert all(hasattr(datasets, name) for name in datasets.__all__)
 
 
@@ -536,7 +724,7 @@ def test_texts_of_a_folder_in_the_layout_of_the_data(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("domain", NAMES)
 def test_texts_of_the_source_are_in_the_order_of_load(source: Path, domain: str) -> None:
-    texts = datasets.texts_from_folder(source, domain)
+    texts = datasets.texts_from_folder(at(source, domain).parent, domain)
     for scorer in datasets.scorers(domain):
         logged = datasets.load(domain, scorer)
         assert [task.task_id for task in texts.tasks] == logged.task_ids.tolist()

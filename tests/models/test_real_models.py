@@ -14,14 +14,17 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from camdf import datasets
 from camdf.cli import main
 from camdf.scorers import Embeddings, Fusion, Given, Necessity, ScorerError
 from camdf.tools import Tool
 from local_llm import local_llm, serving
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
+SECOND_LOOK = DATA.parent / "second-look"
 SAMPLE = int(os.environ.get("CAMDF_SAMPLE_TASKS", "20"))
 """How many tasks of each domain MiniLM scores again."""
 
@@ -142,3 +145,15 @@ def test_minilm_gives_the_shipped_scores_to_one_unit_of_their_last_decimal(
                 ranks = list(found)
                 assert stored[at][upper] - stored[at][lower] < 1.5e-4 or ranks.index(upper) < ranks.index(lower)
     assert same >= 0.99 * total
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="the request texts do not ship")
+def test_minilm_gives_the_shipped_vectors_of_tasks_within_their_rounding(minilm: str) -> None:
+    encoded = Embeddings(minilm).encoded
+    for domain in (*datasets.DOMAINS, *datasets.SECOND_LOOK):
+        folder = (DATA if domain in datasets.DOMAINS else SECOND_LOOK) / domain.name
+        tasks = [json.loads(line) for line in (folder / "tasks.jsonl").read_text(encoding="utf-8").splitlines()]
+        assert [task["task_id"] for task in tasks] == datasets.load(domain.name).task_ids.tolist()
+        drawn = sorted(random.Random(1).sample(range(len(tasks)), min(SAMPLE, len(tasks))))
+        found = datasets.projected(np.concatenate([encoded([tasks[at]["text"]]) for at in drawn]))
+        assert found == pytest.approx(datasets.task_vectors(domain.name)[drawn], abs=0.005)

@@ -13,8 +13,10 @@ A packed file is a compressed .npz without pickles, made by `scripts/pack_datase
 Tools are given as positions in `tools`. The source's scores are decimals of at most four places, so dividing by 10,000
 gives the very float that the decimal reads as. No request text and no tool description is in these files.
 
-`tool-sizes.npz`, made by `scripts/measure_tools.py`, has for every domain `DOMAIN.PART`: (tools, 2), characters and
-tokens of that part of every tool's text.
+`tool-sizes.npz`, made by `scripts/measure_tools.py`, has for each of the nine domains `DOMAIN.PART`: (tools, 2),
+characters and tokens of that part of every tool's text. `task-vectors.npz`, made by `scripts/pack_datasets.py` too, has
+for every domain `DOMAIN`: (tasks, 64), the direction of every request's vector in whole numbers up to 127, and
+`projection`: (64, 384), half precision.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from camdf.core.costs import RETAIL_BASE_COSTS, dispersed, md5_base_costs
-from camdf.core.rankings import Bools, LoggedTasks, Rankings
+from camdf.core.rankings import Bools, Floats, LoggedTasks, Rankings
 from camdf.datasets.domains import find
 from camdf.errors import UsageError
 
@@ -50,9 +52,10 @@ class ToolSize(NamedTuple):
 def load(domain: str, scorer: str | None = None, *, dispersion: float = 0.0, cost_vector: int = 0) -> LoggedTasks:
     """The logged tasks of one domain under one ranking, priced by the paper's rule.
 
-    `scorer` is one of `scorers(domain)`, by default the first. Candidates stand by score, best first, and ties by name
-    or, where `Domain.ranked_in_file` says so, as the retriever ranked them before its scores were rounded. Costs are
-    those of `costs(domain, dispersion, cost_vector)`; at dispersion 0 every tool costs 1.
+    `scorer` is one of `scorers(domain)`, by default the first, or `second(domain)`. Candidates stand by score, best
+    first, and ties by name or, where `Domain.ranked_in_file` says so and in rankings of `Domain.beside`, as the
+    retriever ranked them before its scores were rounded. Costs are those of `costs(domain, dispersion, cost_vector)`;
+    at dispersion 0 every tool costs 1.
 
     >>> logged = load("retail", scorer="claude")
     >>> len(logged), logged.rankings.width, logged.n_required.mean().round(2)
@@ -60,10 +63,9 @@ def load(domain: str, scorer: str | None = None, *, dispersion: float = 0.0, cos
     """
     record = find(domain)
     scorer = record.scorers[0] if scorer is None else scorer
-    if scorer not in record.scorers:
-        raise UsageError(
-            f"The 'scorer' of {domain} must be one of {', '.join(record.scorers)}. Got {scorer!r} instead."
-        )
+    known = (*record.scorers, *record.beside)
+    if scorer not in known:
+        raise UsageError(f"The 'scorer' of {domain} must be one of {', '.join(known)}. Got {scorer!r} instead.")
     with _packed(domain) as pack:
         names = _lines(pack["tools"])
         order = pack[f"catalogue.{scorer}"].astype(np.int64)
@@ -113,7 +115,7 @@ def sizes(domain: str, part: str = "definition") -> dict[str, ToolSize]:
 
     `part` is "description", "definition" (name, description and an empty schema as JSON, `Tool.definition()`) or, for
     bfcl-multi-turn alone, "schema" (the definition with its parameter schema). Descriptions were cut before counting:
-    mcp-atlas at 400 characters, livemcpbench, bfcl-multi-turn and seal-tools at 600.
+    mcp-atlas at 400 characters, livemcpbench, bfcl-multi-turn and seal-tools at 600. The second-look domains have none.
 
     >>> sizes("mcp-atlas")["calculator_calculate"]
     ToolSize(characters=111, tokens=26)
@@ -121,6 +123,8 @@ def sizes(domain: str, part: str = "definition") -> dict[str, ToolSize]:
     names = tools(domain)
     with _packed("tool-sizes") as pack:
         known = [name.removeprefix(f"{domain}.") for name in pack if name.startswith(f"{domain}.")]
+        if not known:
+            raise UsageError(f"Only the domains of DOMAINS have sizes. Got {domain!r} instead.")
         if part not in known:
             raise UsageError(f"The 'part' of {domain} must be one of {', '.join(known)}. Got {part!r} instead.")
         counts = pack[f"{domain}.{part}"].tolist()
@@ -144,6 +148,47 @@ def labels(domain: str) -> list[dict[str, Any]]:
         {"task_id": task_id, "required": needed, "group": group}
         for task_id, needed, group in zip(ids, required, groups, strict=True)
     ]
+
+
+def task_vectors(domain: str) -> Floats:
+    """(n, 64): every request of a domain as a vector of length 1, in the order of `load(domain).task_ids`.
+
+    They are `projected` embeddings of all-MiniLM-L6-v2 in 8 bits a number, so that tasks can be compared without their
+    texts: the cosine of two tasks is their inner product. Equal texts have equal vectors.
+
+    >>> task_vectors("retail").shape
+    (67, 64)
+    """
+    find(domain)
+    with _packed("task-vectors") as pack:
+        return _unit(pack[domain].astype(np.float64))
+
+
+def projection() -> Floats:
+    """(64, 384): the 64 main directions of the nine domains' requests under all-MiniLM-L6-v2, one a row.
+
+    The right singular vectors of all distinct requests of `DOMAINS`, stacked as unit vectors and not centred. Requests
+    of `SECOND_LOOK` had no part in it.
+    """
+    with _packed("task-vectors") as pack:
+        matrix: Floats = pack["projection"].astype(np.float64)
+        return matrix
+
+
+def projected(embeddings: Floats) -> Floats:
+    """(n, 64): embeddings of your own requests, (n, 384) of all-MiniLM-L6-v2, to compare with `task_vectors`.
+
+    `embeddings @ projection().T`, scaled to length 1.
+
+    >>> projected(np.eye(384)[:2]).shape
+    (2, 64)
+    """
+    matrix = projection()
+    embeddings = np.asarray(embeddings, dtype=np.float64)
+    if embeddings.ndim != 2 or embeddings.shape[1] != matrix.shape[1]:
+        raise UsageError(f"The 'embeddings' must be (n, {matrix.shape[1]}). Got {embeddings.shape} instead.")
+    # einsum, not a BLAS product: a request's vector must not depend on how many stand beside it.
+    return _unit(np.einsum("nd,kd->nk", embeddings, matrix))
 
 
 def self_selected(logged: LoggedTasks, setting: str = "uniform") -> Bools:
@@ -177,6 +222,13 @@ def _costs(domain: str, names: tuple[str, ...], dispersion: float, cost_vector: 
             "the tasks yourself with load('retail').with_costs(...)."
         )
     return dispersed(RETAIL_BASE_COSTS, dispersion)
+
+
+def _unit(vectors: Floats) -> Floats:
+    """Every row at length 1; a row of 0s stays one."""
+    lengths = np.sqrt((vectors**2).sum(axis=1, keepdims=True))
+    unit: Floats = vectors / np.where(lengths > 0, lengths, 1.0)
+    return unit
 
 
 @contextmanager
