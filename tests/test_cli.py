@@ -105,8 +105,30 @@ def test_a_policy_that_serves_any_payoff_is_evaluated_at_a_named_one(
 ) -> None:
     camdf.save(camdf.PlugIn(), tmp_path / "plug-in.json")
     assert main(["evaluate", str(tmp_path / "plug-in.json"), str(data)]) == 2
-    assert "Name one: --cost-pressure or --task-worth" in capsys.readouterr().err
+    assert "Name it: --cost-pressure or --task-worth" in capsys.readouterr().err
     assert main(["evaluate", str(tmp_path / "plug-in.json"), str(data), "--cost-pressure", "0.1", "--splits", "4"]) == 0
+
+
+def test_evaluate_needs_no_payoff_after_a_fit(
+    data: Path, fitted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert camdf.load(fitted).training_.payoff == camdf.Payoff(0.12)  # type: ignore[union-attr]
+    assert main(["evaluate", str(fitted), str(data), "--splits", "4"]) == 0
+    assert "Payoff: exact value minus 0.12 times cost.\n" in capsys.readouterr().out
+    for policy in ("expected-payoff-by-set", "score-threshold"):
+        output = tmp_path / "two words.json"
+        asked = ["--cost-pressure", "0.2", "--value", "partial", "--recourse", "0.5", "--splits", "4"]
+        assert main(["fit", str(data), "-o", str(output), *asked, "--policy", policy]) == 0
+        *_, last = capsys.readouterr().out.splitlines()
+        assert last == f"On tasks that came later: camdf evaluate '{output}' LATER.jsonl"
+        assert main(["evaluate", str(output), str(data), "--splits", "4"]) == 0
+        told = "Payoff: partial value minus {} times cost, with 0.5 left for each tool missed.\n"
+        assert told.format("0.2") in capsys.readouterr().out
+    camdf.save(
+        camdf.ExpectedPayoffBySet().fit(datasets.read(data), camdf.Payoff(0)), output, camdf.load(output).training_
+    )
+    assert main(["evaluate", str(output), str(data), "--splits", "4", "--cost-pressure", "0.3"]) == 0
+    assert told.format("0.3") in capsys.readouterr().out
 
 
 def test_the_default_policy_is_fitted_once_and_evaluated_at_another_pressure(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from camdf._progress import shown
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from camdf.core.rankings import LoggedTasks
     from camdf.evaluation.fit import Fit
     from camdf.mining.spark.fit import Blocks
+    from camdf.policies.base import Policy
 
 PICTURES = (".png", ".svg", ".pdf")
 
@@ -68,8 +70,9 @@ def _add_payoff(parser: argparse.ArgumentParser, required: bool) -> None:
     pressure = parser.add_mutually_exclusive_group(required=required)
     pressure.add_argument("--cost-pressure", type=float, help="price of one unit of tool cost in solved tasks, as 0.12")
     pressure.add_argument("--task-worth", type=float, help="worth of a solved task in the unit of the costs, as 0.40")
-    parser.add_argument("--value", choices=sorted(VALUES), default="exact", help="what an acquired set is worth")
-    parser.add_argument("--recourse", type=float, default=0.0, help="left of a task for each tool missed, as 0.9")
+    kept = "" if required else "; as in the fit where not given"
+    parser.add_argument("--value", choices=sorted(VALUES), help=f"what an acquired set is worth{kept or ' (exact)'}")
+    parser.add_argument("--recourse", type=float, help=f"left of a task for each tool missed, as 0.9{kept or ' (0)'}")
 
 
 def _add_splits(parser: argparse.ArgumentParser, default: int = 30) -> None:
@@ -77,10 +80,21 @@ def _add_splits(parser: argparse.ArgumentParser, default: int = 30) -> None:
     parser.add_argument("--seed", type=int, default=0, help="seed of the splits (default: 0)")
 
 
-def _payoff(options: argparse.Namespace) -> Payoff:
+def _payoff(options: argparse.Namespace, fitted: Payoff | None = None) -> Payoff:
+    """The payoff that the options name; what they leave out is as in the fit, where that is known."""
+    named = {name: getattr(options, name) for name in ("cost_pressure", "value", "recourse")}
     if options.task_worth is not None:
-        return Payoff.from_money(options.task_worth, options.value, options.recourse)
-    return Payoff(options.cost_pressure, options.value, options.recourse)
+        named["cost_pressure"] = Payoff.from_money(options.task_worth).cost_pressure
+    given = {name: value for name, value in named.items() if value is not None}
+    if fitted is None and "cost_pressure" not in given:
+        raise UsageError("This policy does not say what it was fitted for. Name it: --cost-pressure or --task-worth")
+    return replace(fitted or Payoff(0.0), **given)
+
+
+def _fitted_payoff(policy: Policy) -> Payoff | None:
+    """What a saved policy was fitted for, where the file says so."""
+    training = policy.training_
+    return getattr(policy, "payoff_", None) or (training.payoff if training is not None else None)
 
 
 def _fit(options: argparse.Namespace) -> int:
@@ -102,7 +116,7 @@ def _fit(options: argparse.Namespace) -> int:
     save(found.policy, options.output, found.training)
     noise = found.label_noise
     print(f"at most about {noise.rate:.1%} of labels look wrong (95% interval up to {noise.at_most:.1%})")
-    print(f"wrote {options.output}")
+    print(f"wrote {options.output}\nOn tasks that came later: camdf evaluate {quote(str(options.output))} LATER.jsonl")
     return 0
 
 
@@ -142,10 +156,7 @@ def _evaluate(options: argparse.Namespace) -> int:
     from camdf.mining.logged import read_logged
 
     policy, logged = load(options.policy), read_logged(options.data)
-    chosen = options.cost_pressure is not None or options.task_worth is not None
-    payoff = _payoff(options) if chosen else getattr(policy, "payoff_", None)
-    if payoff is None:
-        raise UsageError(f"The policy {policy.kind} serves any payoff. Name one: --cost-pressure or --task-worth")
+    payoff = _payoff(options, _fitted_payoff(policy))
     with shown("splits") as progress:
         assessment = assess(
             lambda: Fixed(policy), logged, payoff, splits=options.splits, seed=options.seed, progress=progress
