@@ -11,6 +11,7 @@ import pytest
 
 import camdf
 from camdf import datasets
+from camdf._progress import shown
 from camdf.cli import lab, main
 from camdf.errors import CamdfError
 from camdf.evaluation.assess import EVERY_TOOL, SIMPLE_RULES, amount, assess, require_choice, unseen_tools
@@ -362,6 +363,46 @@ def test_every_field_of_the_json_documents_is_documented() -> None:
     for command, names in DOCUMENTS.items():
         assert f"camdf {command.split()[0]}" in page
         assert not [name for name in names if f"`{name}`" not in page]
+
+
+# Reading.
+
+
+def test_a_table_of_candidates_is_fitted_and_what_it_holds_besides_is_left_out(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    table, output = tmp_path / "candidates.csv", tmp_path / "policy.json"
+    lines = [json.loads(line) for line in data.read_text().splitlines()]
+    cells = [
+        (line["task_id"], tool, score, int(tool in line["required"]), line["costs"][tool], line["group"], "Hello")
+        for line in lines
+        for tool, score in line["scores"].items()
+    ]
+    head = "task_id,tool,score,required,cost,group,prompt\n"
+    table.write_text(head + "".join(",".join(map(str, row)) + "\n" for row in cells))
+    asked = ["-o", str(output), "--cost-pressure", "0.12", "--splits", "2", "--policy", "score-threshold"]
+    assert main(["fit", str(table), *asked]) == 0
+    printed = capsys.readouterr().out
+    assert "28 tasks, 18 groups" in printed
+    assert printed.endswith("newer.csv\n")
+    assert caplog.messages == ["ignored fields: prompt (in 28 tasks)"]
+    assert camdf.load(output).training_.data_sha256 == datasets.read(data).digest()  # type: ignore[union-attr]
+
+
+def test_long_work_is_told_of_from_the_first_second_and_short_work_not_at_all(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr("camdf._progress.time.monotonic", lambda: now[0])
+    for seconds, expected in ((0.9, []), (60.0, [1.2, 21.6, 42.0, 60.0])):
+        told, now[0] = list[float](), 0.0
+        with shown("MB read", after=1.0) as progress:
+            for step in range(1, 101):
+                now[0] = round(seconds * step / 100, 2)
+                progress(step, 100, 0.0)
+                if capsys.readouterr().err:
+                    told.append(now[0])
+        assert told == expected
 
 
 # What goes wrong.

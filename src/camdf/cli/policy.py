@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from camdf.policies.base import Policy
 
 PICTURES = (".png", ".svg", ".pdf")
-FILES = ".jsonl or .parquet"
+FILES = ".jsonl, .parquet or .csv"
 AS_FITTED = "default: as in its fit"
 NOT_SHOWN_TO_PAY = 3
 """The exit code of a policy that must pay, and is not shown to."""
@@ -149,7 +149,8 @@ def _either(names: tuple[str, ...]) -> str:
 def _read(options: argparse.Namespace, *, explored_only: bool = False) -> LoggedTasks:
     from camdf.mining.logged import read_logged
 
-    return read_logged(options.data, explored_only=explored_only)
+    with shown("MB read", after=1.0) as progress:
+        return read_logged(options.data, explored_only=explored_only, progress=progress)
 
 
 def _fit(options: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ Sources, licences and attributions are in `SOURCES.md` beside this file, and in 
 """
 
 from camdf.datasets.domains import DOMAINS, Domain, scorers
-from camdf.datasets.files import read, read_jsonl, read_parquet, write_jsonl, write_parquet
+from camdf.datasets.files import read, read_csv, read_jsonl, read_parquet, write_jsonl, write_parquet
 from camdf.datasets.quality import ScoreQuality, as_markdown, quality_table, score_quality
 from camdf.datasets.shipped import ToolSize, costs, labels, load, self_selected, sizes, tools
 from camdf.datasets.texts import TaskText, Texts, texts_from_folder, texts_from_tau2_bench, texts_from_tau_bench
@@ -27,6 +27,7 @@ __all__ = [
     "load",
     "quality_table",
     "read",
+    "read_csv",
     "read_jsonl",
     "read_parquet",
     "score_quality",
