@@ -96,7 +96,10 @@ class Assessment:
         told = f"{self.subject} keeps every required tool in only {found:.0%} of tasks."
         if most < FEW_SUFFICIENT:
             return [f"{told} The lists themselves hold them in only {most:.0%}: rank more candidates."]
-        return [f"{told} Where a miss is dear, lower the cost pressure, or find it with camdf calibrate."]
+        return [
+            f"{told} Where a miss is dear, fit at a lower cost pressure; for policies by expected payoff, camdf "
+            "calibrate finds it without a fit."
+        ]
 
     def summary(self) -> dict[str, Any]:
         """The same for machines: the verdict, and every row of the table with its margin, best payoff first."""
