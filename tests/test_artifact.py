@@ -22,26 +22,30 @@ import pytest
 
 import camdf
 from camdf import CAMDF, Decisions, FixedK, LoggedTasks, Payoff, Policy, Rankings
+from camdf.core.candidates import CANDIDATE_COLUMNS
 from camdf.core.costs import RETAIL_BASE_COSTS
 from camdf.core.features import FULL
 from camdf.errors import ArtifactError, NotFittedError
 from camdf.models.linear import LinearModel
+from camdf.models.membership import MembershipModel
 from camdf.models.tuning import LARGEST
 from camdf.policies import artifact, fields
-from camdf.policies.artifact import LARGEST_FILE, SCHEMA, digest, from_json, load, save, to_json
+from camdf.policies.artifact import LARGEST_FILE, digest, from_json, load, save, to_json
 from camdf.policies.base import FittedPolicy
 from camdf.policies.camdf import GapRegression
+from camdf.policies.fields import SCHEMA
 from camdf.policies.predict import ResidualCorrected
 from camdf.policies.registry import LIBRARY
 from camdf.policies.rules import ScoreMass
 from camdf.policies.training import Training
+from golden_policies import Golden, golden, kept
 
 Document: TypeAlias = dict[str, Any]
 
 TOOLS = tuple(RETAIL_BASE_COSTS)
 MOST_MEMORY = 64_000_000
 VALUES = ("exact", "partial")
-TRAINING = Training("0" * 64, 60, 60, 60, 0.01, {"cam-df": 0.4, "acquire-all": -0.1})
+TRAINING = Training("0" * 64, 60, 60, 60, 0.01, {"cam-df": 0.4, "acquire-all": -0.1}, Payoff(0.12, recourse=0.5))
 
 
 def marked(rankings: Rankings, rng: np.random.Generator) -> Rankings:
@@ -168,7 +172,7 @@ def test_training_without_a_word_survives() -> None:
 def test_the_document_is_indented_and_a_few_kilobytes() -> None:
     text = to_json(fitted(CAMDF), TRAINING)
     assert len(text.encode()) < 8_000
-    assert text.startswith('{\n "schema": 1,\n "kind": "cam-df",\n')
+    assert text.startswith('{\n "schema": 2,\n "kind": "cam-df",\n')
     assert max(map(len, text.splitlines())) < 120
 
 
@@ -213,6 +217,79 @@ def test_numbers_of_numpy_are_saved_as_numbers() -> None:
     policy.__dict__.update(k_=np.int64(3), payoff_=Payoff(np.float32(0.5)))  # type: ignore[arg-type]
     loaded = from_json(to_json(policy).encode())
     assert vars(loaded) == {"k_": 3, "payoff_": Payoff(0.5), "training_": None}
+
+
+# Every schema so far.
+
+
+@pytest.mark.parametrize("each", [*golden(1), *golden(2)], ids=lambda each: f"{each.document['schema']} {each.name}")
+def test_a_policy_of_any_schema_decides_as_it_did_when_it_was_saved(each: Golden) -> None:
+    policy = from_json(each.content)
+    assert kept(policy) == each.kept
+    again = from_json(to_json(policy, policy.training_).encode())
+    assert (kept(again), again.training_) == (each.kept, policy.training_)
+
+
+@pytest.mark.parametrize("schema", range(1, SCHEMA + 1))
+def test_every_kind_is_stored_in_every_schema(schema: int) -> None:
+    stored = golden(schema)
+    assert {each.document["schema"] for each in stored} == {schema}
+    assert {each.document["kind"] for each in stored} == {kind.kind for kind in LIBRARY}
+
+
+def test_what_schema_1_left_out_is_read_as_what_it_meant() -> None:
+    (weighed, _) = (from_json(each.content) for each in golden(1) if "by-set" in each.name)
+    assert weighed.training_ is not None
+    assert weighed.training_.payoff is None
+    assert vars(weighed)["model_"].columns == fields.COLUMNS_OF_SCHEMA_1
+    assert len(fields.COLUMNS_OF_SCHEMA_1) == 26
+    assert tuple(name for name in CANDIDATE_COLUMNS if name in fields.COLUMNS_OF_SCHEMA_1) == fields.COLUMNS_OF_SCHEMA_1
+
+
+def test_a_document_of_schema_1_has_no_field_of_schema_2() -> None:
+    document = next(each.document for each in golden(2) if "by-set" in each.name)
+    document["schema"] = 1
+    message = "policy: model_: must have exactly its own fields; unknown: ['columns'], missing: []"
+    assert message in refusal(sealed(document))
+    del document["policy"]["model_"]["columns"]
+    assert "training: must have exactly its own fields; unknown: ['payoff']" in refusal(sealed(document))
+    del document["training"]["payoff"]
+    from_json(sealed(document))
+
+
+@pytest.mark.parametrize(
+    "columns", [["score", "scroe"], list(CANDIDATE_COLUMNS)[::-1], list(CANDIDATE_COLUMNS)[1:], 5], ids=str
+)
+def test_columns_of_a_membership_model_that_are_not_those_of_its_coefficients_are_refused(columns: Any) -> None:
+    document = document_of(fitted(camdf.ExpectedPayoffBySet))
+    document["policy"]["model_"]["columns"] = columns
+    assert "policy: model_: " in refusal(sealed(document))
+
+
+def test_a_membership_model_of_fewer_columns_decides_as_if_the_others_had_no_weight() -> None:
+    policy = fitted(camdf.ExpectedPayoffBySet)
+    model: MembershipModel = vars(policy)["model_"]
+    left_out = ("score_squared", "list_mean", "never_listed")
+    places = [i for i, name in enumerate(model.columns) if name not in left_out]
+    lists = [name for name in model.columns if name.startswith("list_")]
+    fewer = replace(
+        model,
+        columns=tuple(model.columns[i] for i in places),
+        coefficients=tuple(model.coefficients[i] for i in places),
+        holds=(model.holds[0], *(w for name, w in zip(lists, model.holds[1:], strict=True) if name not in left_out)),
+    )
+    weightless = replace(
+        model,
+        coefficients=tuple(
+            0.0 if name in left_out else w for name, w in zip(model.columns, model.coefficients, strict=True)
+        ),
+        holds=(
+            model.holds[0],
+            *(0.0 if name in left_out else w for name, w in zip(lists, model.holds[1:], strict=True)),
+        ),
+    )
+    for one, other in zip(fewer.probabilities(unseen()), weightless.probabilities(unseen()), strict=True):
+        assert one.tobytes() == other.tobytes()
 
 
 # What is not saved.
@@ -336,7 +413,7 @@ NAME_A_FILE = "Name a file that camdf.save wrote."
         (b"[" * 999 + b"]" * 999, "it is n", "."),  # nested too deeply, or not an object: as the stack allows
         (b"[]", "it is not a JSON object", NAME_A_FILE),
         (b"null", "it is not a JSON object", NAME_A_FILE),
-        (b'{"schema": 2}', "it has schema 2, and this package reads up to 1", "Upgrade camdf."),
+        (b'{"schema": 3}', "it has schema 3, and this package reads up to 2", "Upgrade camdf."),
         (b'{"schema": ' + b"9" * 4000 + b"}", "it has schema 999999999999999999999999, and", "Upgrade camdf."),
         (b"{}", "exactly the fields schema, kind, package, payoff, policy, training, sha256", NAME_A_FILE),
     ],
@@ -371,10 +448,11 @@ NUMBER = "must be a finite number from -1e+100 to 1e+100, not "
 @pytest.mark.parametrize(
     ("path", "value", "what", "remedy"),
     [
-        ("schema", 2, "it has schema 2, and this package reads up to 1", "Upgrade camdf."),
-        ("schema", True, "it does not have schema 1", NAME_A_FILE),
-        ("schema", 1.0, "it does not have schema 1", NAME_A_FILE),
-        ("schema", 0, "it does not have schema 1", NAME_A_FILE),
+        ("schema", 3, "it has schema 3, and this package reads up to 2", "Upgrade camdf."),
+        ("schema", True, "it does not have a schema from 1 to 2", NAME_A_FILE),
+        ("schema", 2.0, "it does not have a schema from 1 to 2", NAME_A_FILE),
+        ("schema", 0, "it does not have a schema from 1 to 2", NAME_A_FILE),
+        ("schema", 1, "training: must have exactly its own fields; unknown: ['payoff'], missing: []", SAVE_AGAIN),
         ("extra", 0, "exactly the fields schema, kind,", NAME_A_FILE),
         ("training", DROPPED, "exactly the fields schema, kind,", NAME_A_FILE),
         ("kind", ["cam-df"], "its kind is not a string", "Save the policy again."),
@@ -410,6 +488,9 @@ NUMBER = "must be a finite number from -1e+100 to 1e+100, not "
         ("training.tasks", True, "from 0 to 2^53, not true", SAVE_AGAIN),
         ("training.tasks", 2**53 + 1, "from 0 to 2^53, not 9007199254740993", SAVE_AGAIN),
         ("training.groups", 1.0, "groups: must be a whole number from 0 to 2^53, not 1.0", SAVE_AGAIN),
+        ("training.payoff", DROPPED, "training: must have exactly its own fields; unknown: [], miss", SAVE_AGAIN),
+        ("training.payoff", {}, "training: payoff: must have exactly its own fields", SAVE_AGAIN),
+        ("training.payoff", 0.12, "training: payoff: must be an object, not 0.12", SAVE_AGAIN),
         ("training.validation_payoff", {"x": "1"}, f"validation_payoff: {NUMBER}a string", SAVE_AGAIN),
         ("training.validation_payoff", {str(i): 0 for i in range(101)}, "at most 100 numbers", SAVE_AGAIN),
     ],
@@ -686,10 +767,11 @@ NAMES = (
 
 @cache
 def originals() -> tuple[str, ...]:
-    """Every kind under both payoffs, and some with identity off, tuned, or with a word about their training."""
+    """Every kind under both payoffs and in every schema, and some with identity off, tuned, or with a training."""
     policies = [fitted(kind, value) for kind in LIBRARY for value in VALUES]
     policies += [fitted(CAMDF, identity=False), fitted(camdf.CAMDFLite, grid=(0.25, 0.5, 0.75)), fitted(FixedK)]
-    return tuple(to_json(policy, TRAINING if i % 3 else None) for i, policy in enumerate(policies))
+    written = [to_json(policy, TRAINING if i % 3 else None) for i, policy in enumerate(policies)]
+    return (*written, *(each.content.decode() for each in golden(1)))
 
 
 def hostile(rng: random.Random) -> Any:

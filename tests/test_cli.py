@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import camdf
 from camdf import datasets
+from camdf._progress import shown
 from camdf.cli import lab, main
 from camdf.errors import CamdfError
-from camdf.evaluation.assess import SIMPLE_RULES
+from camdf.evaluation.assess import EVERY_TOOL, SIMPLE_RULES, amount, assess, require_choice, unseen_tools
+from camdf.evaluation.calibrate import calibrate
 from camdf.evaluation.fit import Fit, fit
-from camdf.evaluation.replay import ORACLE
+from camdf.evaluation.replay import MEASURES, ORACLE
 from camdf.policies.artifact import to_json
 from camdf.policies.registry import DEFAULT
 
@@ -105,8 +108,30 @@ def test_a_policy_that_serves_any_payoff_is_evaluated_at_a_named_one(
 ) -> None:
     camdf.save(camdf.PlugIn(), tmp_path / "plug-in.json")
     assert main(["evaluate", str(tmp_path / "plug-in.json"), str(data)]) == 2
-    assert "Name one: --cost-pressure or --task-worth" in capsys.readouterr().err
+    assert "Name it: --cost-pressure or --task-worth" in capsys.readouterr().err
     assert main(["evaluate", str(tmp_path / "plug-in.json"), str(data), "--cost-pressure", "0.1", "--splits", "4"]) == 0
+
+
+def test_evaluate_needs_no_payoff_after_a_fit(
+    data: Path, fitted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert camdf.load(fitted).training_.payoff == camdf.Payoff(0.12)  # type: ignore[union-attr]
+    assert main(["evaluate", str(fitted), str(data), "--splits", "4"]) == 0
+    assert "Payoff: exact value minus 0.12 times cost.\n" in capsys.readouterr().out
+    for policy in ("expected-payoff-by-set", "score-threshold"):
+        output = tmp_path / "two words.json"
+        asked = ["--cost-pressure", "0.2", "--value", "partial", "--recourse", "0.5", "--splits", "4"]
+        assert main(["fit", str(data), "-o", str(output), *asked, "--policy", policy]) == 0
+        *_, last = capsys.readouterr().out.splitlines()
+        assert last == f"On newer tasks: camdf evaluate '{output}' newer.jsonl"
+        assert main(["evaluate", str(output), str(data), "--splits", "4"]) == 0
+        told = "Payoff: partial value minus {} times cost, with 0.5 left for each tool missed.\n"
+        assert told.format("0.2") in capsys.readouterr().out
+    camdf.save(
+        camdf.ExpectedPayoffBySet().fit(datasets.read(data), camdf.Payoff(0)), output, camdf.load(output).training_
+    )
+    assert main(["evaluate", str(output), str(data), "--splits", "4", "--cost-pressure", "0.3"]) == 0
+    assert told.format("0.3") in capsys.readouterr().out
 
 
 def test_the_default_policy_is_fitted_once_and_evaluated_at_another_pressure(
@@ -149,7 +174,305 @@ def test_calibrate_finds_the_pressure_of_a_promise_or_a_budget_and_refuses_its_o
     assert "can promise nothing" in capsys.readouterr().err
 
 
+# The verdict.
+
+
+def test_the_table_has_a_row_for_giving_every_tool_in_its_place_and_the_margin_over_it(found: Fit) -> None:
+    head, *rows, oracle = found.assessment.table().splitlines()
+    assert head.split()[:4] == ["payoff", "sufficient", "cost", "tools"]
+    payoffs = [float(row.split()[1]) for row in rows]
+    assert payoffs == sorted(payoffs, reverse=True)
+    (status_quo,) = (row for row in rows if row.startswith("acquire-all "))
+    assert str(found.assessment.over_every_tool) in status_quo
+    assert oracle.startswith(ORACLE)
+    assert found.assessment.outcomes.mean(EVERY_TOOL, "tools") == 6.0
+
+
+def test_what_is_saved_against_giving_every_tool_is_told_in_the_unit_of_the_costs(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logged = datasets.read(data)
+    dollars = tmp_path / "dollars.jsonl"
+    datasets.write_jsonl(logged.with_costs(logged.rankings.costs * 0.002), dollars)
+    asked = ["-o", str(tmp_path / "policy.json"), "--splits", "4", "--policy", "score-threshold"]
+    assert main(["fit", str(dollars), *asked, "--task-worth", "0.05", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert main(["fit", str(dollars), *asked, "--task-worth", "0.05"]) == 0
+    printed = capsys.readouterr().out
+    mine, every = (told["results"][name] for name in ("score-threshold", EVERY_TOOL))
+    assert told["cost_saved"] == pytest.approx(every["cost"] - mine["cost"])
+    gain = told["margin_over_every_tool"]["mean"]
+    assert gain == pytest.approx(mine["payoff"] - every["payoff"])
+    assert (
+        f"Against giving every tool it costs {mine['cost']:.4f} a task instead of {every['cost']:.4f} "
+        f"({told['cost_saved']:.4f} saved, {told['cost_saved'] / every['cost']:.0%}) and keeps every required tool in "
+        f"{mine['sufficiency']:.0%} of tasks instead of {every['sufficiency']:.0%}: {gain:+.3f} in payoff "
+        f"({gain * 0.05:+.3g} a task in the unit of the costs), 95% CI"
+    ) in printed
+    assert main(["fit", str(dollars), *asked, "--cost-pressure", "20"]) == 0
+    assert "in payoff, 95% CI" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("cost", "beside", "told"),
+    [(4.584, 7.0, "4.58"), (0.0, 0.0, "0.00"), (0.0107, 0.0315, "0.0107"), (1234.5, 0.9, "1234.500")],
+)
+def test_an_amount_has_the_digits_that_it_takes_to_tell_it(cost: float, beside: float, told: str) -> None:
+    assert amount(cost, beside) == told
+
+
+def test_a_simple_rule_is_judged_by_its_margin_over_giving_every_tool(data: Path) -> None:
+    rule = fit(datasets.read_jsonl(data), camdf.Payoff(0.12), "fixed-k", splits=4).assessment
+    assert rule.best_rule == EVERY_TOOL
+    assert rule.margin == rule.over_every_tool
+    assert re.match(r"(not shown to )?pays?: [+-]0\.\d{3} over giving every tool, 95% CI", rule.verdict)
+
+
+def test_a_policy_that_often_lacks_a_required_tool_is_warned_of(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    short, lacking = tmp_path / "top-1.json", tmp_path / "lacking.jsonl"
+    camdf.save(camdf.TopK(1), short)
+    asked = ["--cost-pressure", "0.1", "--splits", "4"]
+    assert main(["evaluate", str(short), str(data), *asked]) == 0
+    printed = capsys.readouterr().out
+    assert re.search(
+        r"^Warning: this policy keeps every required tool in only \d+% of tasks\. Where a miss", printed, re.M
+    )
+    lines = [json.loads(line) for line in data.read_text().splitlines()]
+    lacking.write_text("".join(json.dumps({**line, "n_required": 9}) + "\n" for line in lines))
+    assert main(["evaluate", str(short), str(lacking), *asked]) == 0
+    assert (
+        "only 0% of tasks. The lists themselves hold them in only 0%: rank more candidates." in capsys.readouterr().out
+    )
+    camdf.save(camdf.AcquireAll(), short)
+    assert main(["evaluate", str(short), str(data), *asked]) == 0
+    assert "Warning" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("policy", ["expected-payoff-by-set", "cam-df", "expected-payoff-by-depth"])
+def test_tools_that_were_not_in_training_are_named(
+    policy: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output, renamed = tmp_path / "policy.json", tmp_path / "renamed.jsonl"
+    lines = [json.loads(line) for line in data.read_text().splitlines()]
+    new = {tool: f"new {number}" for number, tool in enumerate(list(lines[0]["scores"])[:6])}
+
+    def told(line: dict[str, Any]) -> dict[str, Any]:
+        tables = {name: {new.get(tool, tool): x for tool, x in line[name].items()} for name in ("scores", "costs")}
+        return {**line, **tables, "required": [new.get(tool, tool) for tool in line["required"]]}
+
+    renamed.write_text("".join(json.dumps(told(line) if i < 10 else line) + "\n" for i, line in enumerate(lines)))
+    assert (
+        main(["fit", str(data), "-o", str(output), "--cost-pressure", "0.12", "--splits", "1", "--policy", policy]) == 0
+    )
+    assert unseen_tools(camdf.load(output), datasets.read(data)) == {}
+    capsys.readouterr()
+    assert main(["evaluate", str(output), str(renamed), "--splits", "2"]) == 0
+    assert (
+        "Warning: 6 of the tools were not in training: new 0, new 1, new 2, new 3, new 4 and 1 more. They are listed "
+        "in 10 of 28 tasks and judged by score, rank and price alone; fit again once tasks with them are logged.\n"
+    ) in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("policy", [camdf.PlugIn(), camdf.cold_start()], ids=["plug-in", "cold start"])
+def test_a_policy_that_knows_no_tools_says_nothing_of_new_ones(policy: camdf.Policy, data: Path) -> None:
+    assert unseen_tools(policy, datasets.read(data)) == {}
+
+
+def test_a_policy_that_must_pay_decides_the_exit_code(data: Path, tmp_path: Path) -> None:
+    dear, output = ["--cost-pressure", "0.3", "--splits", "4"], tmp_path / "policy.json"
+    every = ["fit", str(data), "-o", str(output), *dear, "--policy", EVERY_TOOL]
+    assert [main(every), main([*every, "--must-pay"])] == [0, 3]
+    assert camdf.load(output).kind == EVERY_TOOL
+    judged = ["evaluate", str(output), str(data), *dear]
+    assert [main(judged), main([*judged, "--must-pay"])] == [0, 3]
+    assert main(["fit", str(data), "-o", str(output), *dear, "--policy", "score-threshold", "--must-pay"]) == 0
+
+
+def test_calibrate_says_what_one_gets_and_what_is_promised(
+    data: Path, fitted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other.jsonl"
+    logged = datasets.load("airline", "claude-conservative", dispersion=1.0)
+    datasets.write_jsonl(logged, other)
+    assert main(["calibrate", str(fitted), str(other), "--min-sufficiency", "0.7"]) == 0
+    printed = capsys.readouterr().out
+    policy = camdf.load(fitted)
+    found = calibrate(policy, datasets.read(other), min_sufficiency=0.7)
+    assert found.sentences() in printed
+    assert printed.endswith(f"\n--cost-pressure {found.payoff.cost_pressure!r}\n")
+    acquired = policy.decide(logged.rankings, found.payoff).acquired
+    sufficient = ((logged.required & acquired).sum(axis=1) == logged.n_required).mean()
+    assert found.sufficiency.mean == sufficient >= 0.7
+    assert (found.tools, found.tools_of_all) == (acquired.sum(axis=1).mean(), 6.0)
+    assert f"On these 28 tasks it keeps every required tool in {sufficient:.1%} of them (95% CI " in printed
+    assert "Promised: a task of a new group that is drawn as these 18 groups were gets every" in printed
+    assert "with a chance of at least 0.7, averaged over such draws" in printed
+    assert "Not promised: " in printed
+    assert main(["calibrate", str(fitted), str(other), "--budget", "5", "--per-task"]) == 0
+    printed = capsys.readouterr().out
+    found = calibrate(policy, datasets.read(other), budget=5.0, per_task=True)
+    assert found.dearest <= 5.0
+    assert f"Measured, not promised: the dearest task costs {found.dearest:.2f}, the budget of 5 is met" in printed
+    with pytest.raises(camdf.UsageError, match="Name one of the two"):
+        calibrate(policy, logged)
+
+
+# For machines.
+
+ABOUT = {"data", "payoff"}
+JUDGED = {
+    "policy",
+    "pays",
+    "verdict",
+    "best_rule",
+    "margin",
+    "margin_over_every_tool",
+    "cost_saved",
+    "results",
+    "warnings",
+}
+DOCUMENTS = {
+    "fit {data} -o {output} --cost-pressure 0.12 --splits 2": ABOUT | JUDGED | {"label_noise", "wrote"},
+    "evaluate {policy} {data} --splits 2": ABOUT | JUDGED,
+    "calibrate {policy} {data} --budget 3": ABOUT | {"asked", "measured", "sentences"},
+    "curve {data} --cost-pressure 0.12 --splits 2": ABOUT | {"points", "verdict"},
+}
+"""The top-level fields by command."""
+
+
+@pytest.mark.parametrize("command", DOCUMENTS)
+def test_json_is_one_document_and_nothing_else(
+    command: str, data: Path, fitted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = {"data": data, "policy": fitted, "output": tmp_path / "policy.json"}
+    assert main([word.format(**names) for word in [*command.split(), "--json"]]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document.keys() == DOCUMENTS[command]
+    assert document["data"]["tasks"] == 28
+    assert document["payoff"].keys() == {"cost_pressure", "value", "recourse"}
+    if "results" in document:
+        assert document["results"].keys() >= {*SIMPLE_RULES, EVERY_TOOL, ORACLE}
+        assert all({*MEASURES, "margin"} == row.keys() for row in document["results"].values())
+        assert {"mean", "low", "high"} == document["margin"].keys() == document["margin_over_every_tool"].keys()
+
+
+def test_every_field_of_the_json_documents_is_documented() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "fitting.md").read_text(encoding="utf-8")
+    for command, names in DOCUMENTS.items():
+        assert f"camdf {command.split()[0]}" in page
+        assert not [name for name in names if f"`{name}`" not in page]
+
+
+# Reading.
+
+
+def test_a_table_of_candidates_is_fitted_and_what_it_holds_besides_is_left_out(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    table, output = tmp_path / "candidates.csv", tmp_path / "policy.json"
+    lines = [json.loads(line) for line in data.read_text().splitlines()]
+    cells = [
+        (line["task_id"], tool, score, int(tool in line["required"]), line["costs"][tool], line["group"], "Hello")
+        for line in lines
+        for tool, score in line["scores"].items()
+    ]
+    head = "task_id,tool,score,required,cost,group,prompt\n"
+    table.write_text(head + "".join(",".join(map(str, row)) + "\n" for row in cells))
+    asked = ["-o", str(output), "--cost-pressure", "0.12", "--splits", "2", "--policy", "score-threshold"]
+    assert main(["fit", str(table), *asked]) == 0
+    printed = capsys.readouterr().out
+    assert "28 tasks, 18 groups" in printed
+    assert printed.endswith("newer.csv\n")
+    assert caplog.messages == ["ignored fields: prompt (in 28 tasks)"]
+    assert camdf.load(output).training_.data_sha256 == datasets.read(data).digest()  # type: ignore[union-attr]
+
+
+def test_long_work_is_told_of_from_the_first_second_and_short_work_not_at_all(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr("camdf._progress.time.monotonic", lambda: now[0])
+    for seconds, expected in ((0.9, []), (60.0, [1.2, 21.6, 42.0, 60.0])):
+        told, now[0] = list[float](), 0.0
+        with shown("MB read", after=1.0) as progress:
+            for step in range(1, 101):
+                now[0] = round(seconds * step / 100, 2)
+                progress(step, 100, 0.0)
+                if capsys.readouterr().err:
+                    told.append(now[0])
+        assert told == expected
+
+
 # What goes wrong.
+
+
+def logged_with(**changes: Any) -> camdf.LoggedTasks:
+    record = {"scores": {"a": 0.9, "b": 0.4}, "required": ["a"], **changes}
+    return camdf.LoggedTasks.from_records([record] * 5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"scores": {"a": 0.9}}, "at most one tool, so there is nothing to choose. Log all candidates"),
+        ({"required": []}, "No task requires any tool"),
+        ({"required": ["A"]}, "Spell the tools in 'required' as in 'scores', or rank more"),
+        ({"required": ["a", "b"]}, "Every task required every tool of its list"),
+    ],
+    ids=str,
+)
+def test_tasks_that_teach_nothing_are_refused_with_what_to_do(changes: dict[str, Any], message: str) -> None:
+    for refused in (require_choice, lambda logged: fit(logged, camdf.Payoff(0.1))):
+        with pytest.raises(camdf.DataError, match=message):
+            refused(logged_with(**changes))
+    with pytest.raises(camdf.DataError, match=message):
+        assess(camdf.AcquireAll, logged_with(**changes), camdf.Payoff(0.1))
+
+
+def test_fewer_than_three_tasks_are_refused_with_what_to_do() -> None:
+    with pytest.raises(camdf.UsageError, match=r"at least three tasks.*Got 2\. Log more tasks; until then camdf.cold"):
+        fit(logged_with().take(slice(0, 2)), camdf.Payoff(0.1))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--splits", "0"], "The --splits must be at least 1"),
+        (["--splits", "-3"], "The --splits must be at least 1"),
+        (["--seed", "-1"], "the --seed at least 0"),
+        (["--recourse", "-0.5"], "The 'recourse' of Payoff must lie from 0 to 1"),
+        (["--recourse", "nan"], "The 'recourse' of Payoff must lie from 0 to 1"),
+        (["--policy", "magic"], "The policy must be one of: "),
+        (["-o", "policy.txt"], "The output must end in .json. Got 'policy.txt' instead."),
+        (["-o", "{folder}/there.json"], "there.json is a folder. Name a file in it."),
+        (["-o", "{folder}/nowhere/policy.json"], "There is no folder {folder}/nowhere to write policy.json into."),
+    ],
+    ids=str,
+)
+def test_what_makes_no_sense_is_refused_before_the_data_are_read(
+    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "there.json").mkdir()
+    told = [word.format(folder=tmp_path) for word in arguments]
+    assert main(["fit", "not-there.jsonl", "-o", str(tmp_path / "x.json"), "--cost-pressure", "0.1", *told]) == 2
+    assert message.format(folder=tmp_path) in capsys.readouterr().err
+
+
+def test_a_folder_that_may_not_be_written_to_is_refused_before_the_data_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    assert main(["fit", "not-there.jsonl", "-o", str(tmp_path / "x.json"), "--task-worth", "1"]) == 2
+    assert f"The folder {tmp_path} may not be written to. Name another." in capsys.readouterr().err
+    assert main(["curve", "not-there.jsonl", "-o", str(tmp_path / "x.png"), "--task-worth", "1"]) == 2
+    assert "may not be written to" in capsys.readouterr().err
+
+
+def test_per_task_without_a_budget_is_refused(fitted: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["calibrate", str(fitted), str(data), "--min-sufficiency", "0.9", "--per-task"]) == 2
+    assert "it goes with --budget" in capsys.readouterr().err
 
 
 def every_error(kind: type[CamdfError] = CamdfError) -> list[type[CamdfError]]:
@@ -195,7 +518,7 @@ def test_an_error_that_nobody_raised_on_purpose_is_not_hidden(monkeypatch: pytes
             "2",
         ],
         ["evaluate", "{missing}", "{data}"],
-        ["evaluate", "{policy}", "{missing}"],
+        ["evaluate", "{policy}", "{missing}", "--cost-pressure", "0.1"],
         ["curve", "{missing}", "--cost-pressure", "0.1"],
         ["calibrate", "{missing}", "{data}", "--budget", "3"],
         ["calibrate", "{policy}", "{missing}", "--budget", "3"],
@@ -246,7 +569,7 @@ def test_what_a_fit_tells_of_its_training_is_true(data: Path, found: Fit) -> Non
     assert (told.data_sha256, told.tasks, told.groups) == (logged.digest(), 28, len(set(logged.groups.tolist())))
     assert 0 < told.validation_tasks < 28
     assert told.label_noise == found.label_noise.rate == camdf.estimate_label_noise(logged).rate
-    assert told.validation_payoff.keys() == {DEFAULT, *SIMPLE_RULES, ORACLE}
+    assert told.validation_payoff.keys() == {DEFAULT, *SIMPLE_RULES, EVERY_TOOL, ORACLE}
     for name, payoff_told in told.validation_payoff.items():
         assert payoff_told == found.assessment.outcomes.mean(name)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import subprocess
 import sys
 import time
+import tracemalloc
 import zipfile
 from dataclasses import replace
 from functools import cache
@@ -636,8 +638,8 @@ def test_a_line_that_is_not_a_record_is_refused_with_its_number(tmp_path: Path, 
 def test_an_empty_file_and_an_unknown_suffix_are_refused(tmp_path: Path) -> None:
     with pytest.raises(datasets.DataError, match="at least one task"):
         datasets.read(written(tmp_path))
-    with pytest.raises(datasets.DataError, match=r"\.jsonl or \.parquet"):
-        datasets.read(tmp_path / "tasks.csv")
+    with pytest.raises(datasets.DataError, match=r"\.jsonl, \.parquet or \.csv"):
+        datasets.read(tmp_path / "tasks.txt")
 
 
 def parquet(folder: Path, row: dict[str, Any]) -> Path:
@@ -658,7 +660,7 @@ def parquet(folder: Path, row: dict[str, Any]) -> Path:
         ({"costs": [{"tool": "x", "price": 1.0}]}, ["field 'costs'", "list of structs (tool, cost)"]),
         ({"task_id": 3}, ["field 'task_id'", "string", "3"]),
         ({"required": None}, ["field 'required'", "list of tool names", "None"]),
-        ({"extra": 1}, ["field 'extra'", "Rename"]),
+        ({"costs": [{"tool": "mail", "cost": 0.0}]}, ["field 'costs'", "'mail'", "above 0"]),
     ],
 )
 def test_a_bad_parquet_row_is_refused_with_row_and_field(
@@ -687,6 +689,198 @@ def test_parquet_without_pyarrow_names_the_extra(tmp_path: Path, monkeypatch: py
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingExtraError, match=r"camdf\[mining\]"):
         datasets.read(tmp_path / "tasks.parquet")
+
+
+# Fields that nobody asked for
+
+
+def test_other_fields_are_left_out_and_counted_in_one_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    more = {"prompt": "Where is my order?", "scorer": "bm25"}
+    records = [GOOD, *({**GOOD, **more, "task_id": f"b{number}"} for number in range(200)), {**GOOD, "task_id": "c"}]
+    found = datasets.read(written(tmp_path, *records))
+    assert_same(found, LoggedTasks.from_records(records))
+    assert set(caplog.messages) <= {
+        "ignored fields: prompt (in 200 records), scorer (in 200 records)",
+        "ignored fields: scorer (in 200 records), prompt (in 200 records)",
+    }
+    assert len(caplog.messages) == 1
+    caplog.clear()
+    row = {"task_id": "a", "scores": [{"tool": "mail", "score": 1.0}], "required": ["mail"], "prompt": "Hello"}
+    assert len(datasets.read(parquet(tmp_path, row))) == 1
+    assert caplog.messages == ["ignored fields: prompt (in 1 records)"]
+
+
+def test_a_program_says_it_on_standard_error(tmp_path: Path) -> None:
+    path = written(tmp_path, {**GOOD, "prompt": "Hello"})
+    code = f"from camdf import datasets; datasets.read({str(path)!r})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("", "ignored fields: prompt (in 1 records)\n")
+
+
+@pytest.mark.parametrize("name", ["groups", "Group", "group_id", "grup", "cost", "Costs", "n_require", "nrequired"])
+def test_a_field_that_looks_like_a_missing_one_is_refused(tmp_path: Path, name: str) -> None:
+    path = written(tmp_path, GOOD, {**GOOD, "task_id": "b", name: "g"})
+    with pytest.raises(datasets.DataError, match=rf"line 2, field '{name}': must be one of .*Rename or remove it"):
+        datasets.read(path)
+    row = {"task_id": "a", "scores": [{"tool": "mail", "score": 1.0}], "required": ["mail"], name: "g"}
+    with pytest.raises(datasets.DataError, match=rf"field '{name}': must be one of .*Rename or remove it"):
+        datasets.read(parquet(tmp_path, row))
+
+
+def test_a_field_is_no_misspelling_of_one_that_is_there(tmp_path: Path) -> None:
+    assert datasets.read(written(tmp_path, {**GOOD, "group": "g", "groups": 3})).groups.tolist() == ["g"]
+
+
+# CSV, and one row a candidate
+
+ROWS = """task_id,tool,score,required,cost,group
+a,search,0.9,1,0.5,g
+b,mail,0.2,true,1.5,
+a,mail,0.4,0,1.5,g
+b,search,0.2,FALSE,0.5,
+b,gone,,1,,
+"""
+
+
+def as_csv(folder: Path, content: str) -> Path:
+    path = folder / "tasks.csv"
+    path.write_text(content, encoding="utf-8")
+    return path
+
+
+def as_rows(logged: LoggedTasks) -> list[dict[str, Any]]:
+    """One row a candidate, and one without a score for each required tool that a list lacks."""
+    found = []
+    for row, task_id in enumerate(logged.task_ids.tolist()):
+        more = {"task_id": task_id, "group": str(logged.groups[row])}
+        for place, tool in enumerate(logged.rankings.names(row)):
+            numbers = {name: float(getattr(logged.rankings, name + "s")[row, place]) for name in ("score", "cost")}
+            found.append({**more, "tool": tool, "required": bool(logged.required[row, place]), **numbers})
+        lacks = range(int(logged.missing[row]))
+        found += [{**more, "tool": f"missed {i}", "required": True, "score": None, "cost": None} for i in lacks]
+    return found
+
+
+def test_rows_of_candidates_are_read_as_records(tmp_path: Path) -> None:
+    found = datasets.read(as_csv(tmp_path, ROWS))
+    expected = LoggedTasks.from_records(
+        [
+            {"task_id": "a", "scores": {"search": 0.9, "mail": 0.4}, "required": ["search"], "group": "g"},
+            {"task_id": "b", "scores": {"mail": 0.2, "search": 0.2}, "required": ["mail", "gone"]},
+        ],
+        {"search": 0.5, "mail": 1.5},
+    )
+    assert_same(found, expected)
+    plain = "\ufeff" + "".join(line.rsplit(",", 2)[0] + "\r\n\r\n" for line in ROWS.splitlines())
+    assert set(datasets.read(as_csv(tmp_path, plain)).rankings.costs.ravel().tolist()) == {1.0}
+    assert datasets.read(as_csv(tmp_path, ROWS), keep_order=True).rankings.names(1) == ["mail", "search"]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize(("domain", "scorer"), [("retail", "claude"), ("livemcpbench", "bm25")])
+def test_a_table_of_candidates_is_the_same_as_one_of_tasks(
+    tmp_path: Path, domain: str, scorer: str, suffix: str
+) -> None:
+    logged = datasets.load(domain, scorer, dispersion=1.0)
+    mixed = [as_rows(logged)[i] for i in np.random.default_rng(0).permutation(len(as_rows(logged)))]
+    for name, rows in (("same", as_rows(logged)), ("mixed", mixed)):
+        path = tmp_path / f"{name}{suffix}"
+        if suffix == ".csv":
+            with path.open("w", newline="", encoding="utf-8") as file:
+                writer = csv.DictWriter(file, list(rows[0]))
+                writer.writeheader()
+                writer.writerows(rows)
+        else:
+            import_module("pyarrow.parquet").write_table(import_module("pyarrow").Table.from_pylist(rows), path)
+        found = datasets.read(path, keep_order=name == "same")
+        if name == "same":
+            assert_same(found, logged)
+        assert sorted(found.task_ids.tolist()) == sorted(logged.task_ids.tolist())
+        assert Payoff(0.1).of(found, found.rankings.listed).sum() == pytest.approx(
+            Payoff(0.1).of(logged, logged.rankings.listed).sum()
+        )
+
+
+def test_a_csv_of_tasks_holds_json_in_its_cells(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.csv"
+    records: list[dict[str, Any]] = [{**GOOD, "group": "g", "n_required": 2}, {**GOOD, "task_id": "b"}]
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["task_id", "scores", "required", "group", "n_required", "prompt"])
+        for record in records:
+            cells = [json.dumps(record[name]) if name in record else "" for name in ("scores", "required")]
+            writer.writerow(
+                [record["task_id"], *cells, record.get("group", ""), record.get("n_required", ""), "Hi, you"]
+            )
+    found = datasets.read(path)
+    assert found.n_required.tolist() == [2, 1]
+    assert found.groups.tolist() == ["g", "b"]
+    assert found.rankings.names(0) == ["search", "mail"]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (ROWS.replace("0.9", "high"), ["row 1, field 'score'", "at least 0", "'high'"]),
+        (ROWS.replace("0.9", "nan"), ["row 1, field 'score'", "'nan'"]),
+        (ROWS.replace("0.9", "-1"), ["row 1, field 'score'", "'-1'", "Clip"]),
+        (ROWS.replace("0.9,1,0.5", "0.9,1,0"), ["row 1, field 'cost'", "more than 0", "0.01"]),
+        (ROWS.replace("0.9,1,0.5", "0.9,1,"), ["row 1, field 'cost'", "''"]),
+        (ROWS.replace("0.9,1", "0.9,yes"), ["row 1, field 'required'", "0, 1, true or false", "'yes'"]),
+        (ROWS.replace("b,gone,,1", "b,gone,,0"), ["row 5, field 'score'", "unless the tool is required"]),
+        (ROWS.replace("b,search", "b,mail"), ["row 4, field 'tool'", "once in a task", "'mail'"]),
+        (ROWS.replace("a,mail,0.4,0,1.5,g", "a,mail,0.4,0,1.5,h"), ["row 3, field 'group'", "'h'", "'g'"]),
+        (ROWS.replace("a,search", ",search"), ["row 1, field 'task_id'", "not empty"]),
+        (ROWS.replace("a,search", "a,"), ["row 1, field 'tool'", "not empty"]),
+        (ROWS.replace("0.9,1,0.5,g", "0.9,1,0.5,g,h"), ["row 1: must have 6 cells", "Got 7"]),
+        (ROWS.replace(",cost,", ",costs,"), ["field 'costs'", "must be one of task_id, tool, score, required, cost"]),
+        (ROWS.replace("tool,", "name,"), ["must have a head with the columns task_id, tool, score, required", "name"]),
+        (ROWS.splitlines()[0], ["at least one task, and is empty"]),
+        ("", ["must have a head", "Got nothing"]),
+        ("task_id,scores,required\na,{},[", ["row 1, field 'required'", "hold JSON"]),
+        ("task_id,scores,required\na,7,[]", ["row 1, field 'scores'", "map tools to numbers"]),
+    ],
+    ids=lambda value: str(value[0]) if isinstance(value, list) else "",
+)
+def test_a_bad_csv_is_refused_with_row_and_field(tmp_path: Path, content: str, words: list[str]) -> None:
+    with pytest.raises(datasets.DataError) as caught:
+        datasets.read(as_csv(tmp_path, content))
+    assert all(word in str(caught.value) for word in ("tasks.csv", *words)), str(caught.value)
+    assert str(caught.value).endswith(".")
+
+
+def test_csv_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
+    path = as_csv(tmp_path, ROWS)
+    path.write_bytes(path.read_bytes() + b"a,\xff,0.5,1,1,g\n")
+    with pytest.raises(datasets.DataError, match="must be CSV in UTF-8"):
+        datasets.read(path)
+
+
+# Large files
+
+
+def test_reading_reports_every_megabyte_and_takes_little_more_memory_than_the_table(tmp_path: Path) -> None:
+    path, tools = tmp_path / "tasks.jsonl", [f"tool {i}" for i in range(60)]
+    with path.open("w", encoding="utf-8") as file:
+        for number in range(6000):
+            scores = {tools[(number + i) % 60]: (number * 7 + i * 13) % 101 / 100 for i in range(20)}
+            costs = dict.fromkeys(scores, 0.5)
+            record = {"task_id": str(number), "scores": scores, "required": [tools[number % 60]], "costs": costs}
+            file.write(json.dumps(record) + "\n")
+    size, reports = path.stat().st_size, list[tuple[int, int, float]]()
+    tracemalloc.start()
+    try:
+        logged = datasets.read(path, progress=lambda *each: reports.append(each))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    megabytes = -(-size // 1_000_000)
+    assert [done for done, *_ in reports] == sorted({done for done, *_ in reports})
+    assert {total for _, total, _ in reports} == {megabytes}
+    assert len(reports) >= megabytes - 1
+    assert (reports[-1][0], reports[-1][2]) == (megabytes, 0.0)
+    table = sum(array.nbytes for array in arrays(logged).values())
+    assert peak < 4 * table
 
 
 def test_marks_that_a_file_cannot_hold_are_not_dropped_in_silence(tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ Progress: TypeAlias = Callable[[int, int, float], None]
 
 Item = TypeVar("Item")
 
+MEGABYTE = 1_000_000
+
 SECONDS_BETWEEN_LINES = {True: 2.0, False: 20.0}
 """By whether somebody is watching: a line on a terminal now and then, fewer in a log."""
 
@@ -23,14 +25,14 @@ def silent(done: int, total: int, left: float) -> None:
 
 
 @contextmanager
-def shown(what: str) -> Iterator[Progress]:
-    """Show on standard error how many of `what` are done."""
+def shown(what: str, after: float = 0.0) -> Iterator[Progress]:
+    """Show on standard error how many of `what` are done; nothing where all is done `after` so many seconds."""
     watched = sys.stderr.isatty()
     if watched and find_spec("rich") is not None:
-        with _bar(what) as progress:
+        with _bar(what, after) as progress:
             yield progress
     else:
-        yield _lines(what, SECONDS_BETWEEN_LINES[watched])
+        yield _lines(what, SECONDS_BETWEEN_LINES[watched], after)
 
 
 def counted(items: Iterable[Item], total: int, progress: Progress, before: int = 0) -> Iterator[Item]:
@@ -42,20 +44,37 @@ def counted(items: Iterable[Item], total: int, progress: Progress, before: int =
         progress(before + number, total, left)
 
 
-def _lines(what: str, seconds: float) -> Progress:
-    last = time.monotonic()
+def in_megabytes(total: int, progress: Progress) -> Callable[[int], None]:
+    """Reports how far a file of `total` bytes has been read, once for each megabyte; call it with the bytes so far."""
+    start, last = time.monotonic(), 0
+
+    def read(done: int) -> None:
+        nonlocal last
+        if done - last >= MEGABYTE or last != done == total:
+            last = done
+            left = (time.monotonic() - start) / done * (total - done)
+            progress(-(-done // MEGABYTE) if done == total else done // MEGABYTE, -(-total // MEGABYTE), left)
+
+    return read
+
+
+def _lines(what: str, seconds: float, after: float) -> Progress:
+    start = last = time.monotonic()
+    told = False
 
     def progress(done: int, total: int, left: float) -> None:
-        nonlocal last
-        if done == total or time.monotonic() - last >= seconds:
-            last = time.monotonic()
+        nonlocal last, told
+        now = time.monotonic()
+        early = now - start < after
+        if not early and (done == total or now - last >= (seconds if told or not after else after)):
+            last, told = now, True
             print(f"{done} of {total} {what}, about {left:.0f} s left", file=sys.stderr, flush=True)
 
     return progress
 
 
 @contextmanager
-def _bar(what: str) -> Iterator[Progress]:
+def _bar(what: str, after: float) -> Iterator[Progress]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
@@ -67,6 +86,17 @@ def _bar(what: str) -> Iterator[Progress]:
         TimeElapsedColumn(),
         TextColumn("{task.fields[left]}"),
     )
-    with Bar(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(what, total=None, left="")
-        yield lambda done, total, left: bar.update(task, completed=done, total=total, left=f"about {left:.0f} s left")
+    bar, start = Bar(*columns, console=Console(stderr=True)), time.monotonic()
+    task = bar.add_task(what, total=None, left="")
+
+    def progress(done: int, total: int, left: float) -> None:
+        if time.monotonic() - start >= after:
+            bar.start()
+        bar.update(task, completed=done, total=total, left=f"about {left:.0f} s left")
+
+    if not after:
+        bar.start()
+    try:
+        yield progress
+    finally:
+        bar.stop()

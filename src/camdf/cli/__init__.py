@@ -12,7 +12,11 @@ from camdf.errors import CamdfError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; 0 where it worked, 1 where results disagree or are incomplete, 2 where it could not run."""
+    """Run one command and return its exit code.
+
+    0 where it worked, 1 where results disagree or are incomplete, 2 where it could not run, and 3 where a policy that
+    `--must-pay` is not shown to.
+    """
     options = parser().parse_args(arguments)
     try:
         code: int = options.run(options)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
+import json
+import os
+import sys
+from dataclasses import asdict, replace
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from camdf._progress import shown
@@ -12,50 +16,62 @@ from camdf.core.payoff import VALUES, Payoff
 from camdf.errors import UsageError, expect
 from camdf.policies.artifact import load, save
 from camdf.policies.camdf import CAMDF
-from camdf.policies.registry import DEFAULT
+from camdf.policies.registry import DEFAULT, policy_name
 
 if TYPE_CHECKING:
     from camdf.core.rankings import LoggedTasks
+    from camdf.evaluation.assess import Assessment
     from camdf.evaluation.fit import Fit
     from camdf.mining.spark.fit import Blocks
+    from camdf.policies.base import Policy
 
 PICTURES = (".png", ".svg", ".pdf")
+FILES = ".jsonl, .parquet or .csv"
+AS_FITTED = "default: as in its fit"
+NOT_SHOWN_TO_PAY = 3
+"""The exit code of a policy that must pay, and is not shown to."""
 
 
 def add_commands(commands: Any) -> None:
     """fit, evaluate, curve, calibrate."""
     fit = commands.add_parser("fit", help="learn a policy from logged tasks and say whether it pays")
-    fit.add_argument("data", type=Path, help="logged tasks: .jsonl or .parquet")
+    fit.add_argument("data", type=Path, help=f"logged tasks: {FILES}")
     fit.add_argument("-o", "--output", type=Path, required=True, help="where to write the policy (.json)")
     fit.add_argument("--policy", default=DEFAULT, help=f"which policy to fit (default: {DEFAULT})")
     fit.add_argument("--explored-only", action="store_true", help="mined tasks: learn from explored runs alone")
     _add_payoff(fit, required=True)
     _add_splits(fit)
     add_engine(fit)
+    _add_must_pay(fit, "; the policy is written either way")
+    _add_json(fit)
     fit.set_defaults(run=_fit)
 
     evaluate = commands.add_parser("evaluate", help="measure a saved policy on logged tasks, beside tuned simple rules")
     evaluate.add_argument("policy", type=Path, help="a policy that camdf saved (.json)")
-    evaluate.add_argument("data", type=Path, help="logged tasks: .jsonl or .parquet")
+    evaluate.add_argument("data", type=Path, help=f"logged tasks: {FILES}")
     _add_payoff(evaluate, required=False)
     _add_splits(evaluate)
+    _add_must_pay(evaluate)
+    _add_json(evaluate)
     evaluate.set_defaults(run=_evaluate)
 
     curve = commands.add_parser("curve", help="say how many labelled tasks are enough: payoff by number of labels")
-    curve.add_argument("data", type=Path, help="logged tasks: .jsonl or .parquet")
+    curve.add_argument("data", type=Path, help=f"logged tasks: {FILES}")
     curve.add_argument("-o", "--output", type=Path, help="where to draw it (.png, .svg or .pdf)")
     _add_payoff(curve, required=True)
     _add_splits(curve, default=20)
+    _add_json(curve)
     curve.set_defaults(run=_curve)
 
     calibrate = commands.add_parser("calibrate", help="find the cost pressure for a promised sufficiency or a budget")
     calibrate.add_argument("policy", type=Path, help="a policy by expected payoff that camdf saved (.json)")
-    calibrate.add_argument("data", type=Path, help="logged tasks that it was not fitted on: .jsonl or .parquet")
+    calibrate.add_argument("data", type=Path, help=f"logged tasks that it was not fitted on: {FILES}")
     target = calibrate.add_mutually_exclusive_group(required=True)
     target.add_argument("--min-sufficiency", type=float, help="share of tasks that get every required tool, as 0.95")
     target.add_argument("--budget", type=float, help="mean cost a task, in the unit of the costs")
     calibrate.add_argument("--per-task", action="store_true", help="with --budget: bound every task, not the mean")
-    calibrate.add_argument("--value", choices=sorted(VALUES), default="exact", help="what an acquired set is worth")
+    calibrate.add_argument("--value", choices=sorted(VALUES), help=f"what an acquired set is worth ({AS_FITTED})")
+    _add_json(calibrate)
     calibrate.set_defaults(run=_calibrate)
 
 
@@ -68,8 +84,10 @@ def _add_payoff(parser: argparse.ArgumentParser, required: bool) -> None:
     pressure = parser.add_mutually_exclusive_group(required=required)
     pressure.add_argument("--cost-pressure", type=float, help="price of one unit of tool cost in solved tasks, as 0.12")
     pressure.add_argument("--task-worth", type=float, help="worth of a solved task in the unit of the costs, as 0.40")
-    parser.add_argument("--value", choices=sorted(VALUES), default="exact", help="what an acquired set is worth")
-    parser.add_argument("--recourse", type=float, default=0.0, help="left of a task for each tool missed, as 0.9")
+    usual = "default: {}" if required else AS_FITTED
+    values, left = "what an acquired set is worth", "left of a task for each tool missed, as 0.9"
+    parser.add_argument("--value", choices=sorted(VALUES), help=f"{values} ({usual.format('exact')})")
+    parser.add_argument("--recourse", type=float, help=f"{left} ({usual.format(0)})")
 
 
 def _add_splits(parser: argparse.ArgumentParser, default: int = 30) -> None:
@@ -77,133 +95,258 @@ def _add_splits(parser: argparse.ArgumentParser, default: int = 30) -> None:
     parser.add_argument("--seed", type=int, default=0, help="seed of the splits (default: 0)")
 
 
-def _payoff(options: argparse.Namespace) -> Payoff:
+def _add_must_pay(parser: argparse.ArgumentParser, also: str = "") -> None:
+    parser.add_argument(
+        "--must-pay", action="store_true", help=f"exit with 3 instead of 0 where it is not shown to pay{also}"
+    )
+
+
+def _add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="one JSON document on standard output, and no text")
+
+
+def _payoff(options: argparse.Namespace, fitted: Payoff | None = None) -> Payoff:
+    """The payoff that the options name; what they leave out is as in the fit, where that is known."""
+    named = {name: getattr(options, name) for name in ("cost_pressure", "value", "recourse")}
     if options.task_worth is not None:
-        return Payoff.from_money(options.task_worth, options.value, options.recourse)
-    return Payoff(options.cost_pressure, options.value, options.recourse)
+        named["cost_pressure"] = Payoff.from_money(options.task_worth).cost_pressure
+    given = {name: value for name, value in named.items() if value is not None}
+    if fitted is None and "cost_pressure" not in given:
+        raise UsageError("This policy does not say what it was fitted for. Name it: --cost-pressure or --task-worth")
+    return replace(fitted or Payoff(0.0), **given)
+
+
+def _fitted_payoff(policy: Policy) -> Payoff | None:
+    """What a saved policy was fitted for, where the file says so."""
+    training = policy.training_
+    return getattr(policy, "payoff_", None) or (training.payoff if training is not None else None)
+
+
+def _check_splits(options: argparse.Namespace) -> None:
+    if options.splits < 1 or options.seed < 0:
+        raise UsageError(
+            f"The --splits must be at least 1 and the --seed at least 0. Got {options.splits} and {options.seed}."
+        )
+
+
+def _check_output(path: Path, endings: tuple[str, ...]) -> None:
+    """Refuse a place that cannot be written to before the work is done, and not after minutes of it."""
+    if path.suffix not in endings:
+        raise UsageError(f"The output must end in {_either(endings)}. Got {path.name!r} instead.")
+    if path.is_dir():
+        raise UsageError(f"The output {path} is a folder. Name a file in it.")
+    if not path.parent.is_dir():
+        raise UsageError(f"There is no folder {path.parent} to write {path.name} into. Make it, or name another.")
+    if not os.access(path.parent, os.W_OK):
+        raise UsageError(f"The folder {path.parent} may not be written to. Name another.")
+
+
+def _either(names: tuple[str, ...]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def _read(options: argparse.Namespace, *, explored_only: bool = False) -> LoggedTasks:
+    from camdf.mining.logged import read_logged
+
+    with shown("MB read", after=1.0) as progress:
+        return read_logged(options.data, explored_only=explored_only, progress=progress)
 
 
 def _fit(options: argparse.Namespace) -> int:
     from camdf.evaluation.fit import fit
-    from camdf.mining.logged import read_logged
 
-    payoff, blocks = _payoff(options), None
+    payoff, name, blocks = _payoff(options), policy_name(options.policy), None
+    _check_splits(options)
+    _check_output(options.output, (".json",))
     if options.engine == "spark":
         logged, blocks = _sampled_on_spark(options)
     else:
-        logged = read_logged(options.data, explored_only=options.explored_only)
+        logged = _read(options, explored_only=options.explored_only)
     with shown("splits") as progress:
-        found = fit(logged, payoff, options.policy, splits=options.splits, seed=options.seed, progress=progress)
-    print(_described(logged, payoff))
-    print(found.assessment.table())
-    print(f"\n{found.assessment.subject} {found.assessment.verdict}")
+        found = fit(logged, payoff, name, splits=options.splits, seed=options.seed, progress=progress)
+    assessment, noise = found.assessment, found.label_noise
+    if not options.json:
+        _print_assessment(options, logged, payoff, assessment, name, assessment.warnings())
     if blocks is not None:
-        found = _fitted_on_spark(found, blocks, len(logged), payoff)
+        found = _fitted_on_spark(options, found, blocks, len(logged), payoff)
     save(found.policy, options.output, found.training)
-    noise = found.label_noise
-    print(f"at most about {noise.rate:.1%} of labels look wrong (95% interval up to {noise.at_most:.1%})")
-    print(f"wrote {options.output}")
-    return 0
+    if options.json:
+        known = {"policy": name, "wrote": str(options.output), "label_noise": asdict(noise)}
+        _print_json({**_about(logged, payoff), **known, **assessment.summary(), "warnings": assessment.warnings()})
+    else:
+        print(f"at most about {noise.rate:.1%} of labels look wrong (95% interval up to {noise.at_most:.1%})")
+        print(f"wrote {options.output}")
+        newer = f"newer{options.data.suffix or '.parquet'}"
+        print(f"On newer tasks: camdf evaluate {quote(str(options.output))} {newer}")
+    return _code(options, assessment)
 
 
 def _sampled_on_spark(options: argparse.Namespace) -> tuple[LoggedTasks, Blocks]:
     """A sample of the tasks here, for what needs its tasks in one place, and all of them as blocks there."""
-    from camdf.mining.logged import is_mined, logged_tasks, read_logged
+    from camdf.mining.logged import is_mined, logged_tasks
     from camdf.mining.spark.fit import blocks_of, pack, sampled_tasks
     from camdf.mining.spark.session import session
 
     if not is_mined(options.data):
-        logged = read_logged(options.data, explored_only=options.explored_only)
+        logged = _read(options, explored_only=options.explored_only)
         return logged, blocks_of(session(), logged)
     tasks = session().read.parquet(str(options.data))
     if options.explored_only:
         tasks = tasks.filter("explored")
     blocks = pack(tasks)
     blocks.require_some()
-    print(blocks)
+    _note(options, str(blocks))
     return logged_tasks(sampled_tasks(tasks, seed=options.seed)), blocks
 
 
-def _fitted_on_spark(found: Fit, blocks: Blocks, sampled: int, payoff: Payoff) -> Fit:
+def _fitted_on_spark(options: argparse.Namespace, found: Fit, blocks: Blocks, sampled: int, payoff: Payoff) -> Fit:
     """The policy fitted on every task where that can be done in passes; else as the sample made it."""
     from camdf.mining.spark.fit import fit_on_blocks
 
     policy = found.policy
     if not (isinstance(policy, CAMDF) and policy.fits_in_passes):
-        print(f"\nFitted on a sample of {sampled:,} tasks: {policy.kind} needs its tasks in one place.")
+        _note(options, f"\nFitted on a sample of {sampled:,} tasks: {policy.kind} needs its tasks in one place.")
         return found
     fitted = fit_on_blocks(policy, blocks, payoff, start=policy.model_)
-    print(f"\nFitted on all {len(blocks):,} tasks by Newton's method. The table is of fits on {sampled:,} of them.")
+    _note(
+        options,
+        f"\nFitted on all {len(blocks):,} tasks by Newton's method. The table is of fits on {sampled:,} of them.",
+    )
     return replace(found, policy=fitted, training=replace(found.training, tasks=len(blocks), validation_tasks=0))
 
 
 def _evaluate(options: argparse.Namespace) -> int:
-    from camdf.evaluation.assess import Fixed, assess
-    from camdf.mining.logged import read_logged
+    from camdf.evaluation.assess import Fixed, assess, unseen_warning
 
-    policy, logged = load(options.policy), read_logged(options.data)
-    chosen = options.cost_pressure is not None or options.task_worth is not None
-    payoff = _payoff(options) if chosen else getattr(policy, "payoff_", None)
-    if payoff is None:
-        raise UsageError(f"The policy {policy.kind} serves any payoff. Name one: --cost-pressure or --task-worth")
+    policy = load(options.policy)
+    payoff = _payoff(options, _fitted_payoff(policy))
+    _check_splits(options)
+    logged = _read(options)
     with shown("splits") as progress:
         assessment = assess(
             lambda: Fixed(policy), logged, payoff, splits=options.splits, seed=options.seed, progress=progress
         )
-    print(_described(logged, payoff))
-    print(assessment.table())
-    training = policy.training_
-    if training is not None and training.data_sha256 == logged.digest():
-        print("\nThis policy was fitted on these very tasks, which flatters it. Evaluate it on tasks it has not seen.")
-    print(f"\n{options.policy} {assessment.verdict}")
-    return 0
+    warnings = [*assessment.warnings(), *unseen_warning(policy, logged)]
+    if _fitted_on(policy, logged):
+        warnings.append(
+            "This policy was fitted on these very tasks, which flatters it. Evaluate it on tasks it has not seen."
+        )
+    if options.json:
+        _print_json({**_about(logged, payoff), "policy": policy.kind, **assessment.summary(), "warnings": warnings})
+    else:
+        _print_assessment(options, logged, payoff, assessment, str(options.policy), warnings)
+    return _code(options, assessment)
 
 
 def _curve(options: argparse.Namespace) -> int:
     from camdf.evaluation.curve import draw_steps, points_of, replay_steps, table, verdict
-    from camdf.mining.logged import read_logged
 
-    logged, payoff = read_logged(options.data), _payoff(options)
+    payoff = _payoff(options)
+    _check_splits(options)
     if options.output is not None:
-        if options.output.suffix not in PICTURES:
-            raise UsageError(f"The output must end in .png, .svg or .pdf. Got {options.output.name!r} instead.")
+        _check_output(options.output, PICTURES)
         expect("matplotlib", "lab")  # now, and not after minutes of fits
+    logged = _read(options)
     steps = draw_steps(logged, options.splits, options.seed)
     with shown("fits of three policies") as progress:
         points = points_of(replay_steps(logged, payoff, steps, progress), steps)
-    print(_described(logged, payoff))
-    print(table(points))
     if options.output is not None:
         from camdf.lab.learning_curve import curve_picture
 
         curve_picture(points).savefig(options.output, dpi=200)
+    if options.json:
+        drawn = [asdict(point) for point in points]
+        _print_json({**_about(logged, payoff), "points": drawn, "verdict": verdict(points)})
+        return 0
+    print(_described(logged, payoff))
+    print(table(points))
+    if options.output is not None:
         print(f"wrote {options.output}")
     print(f"\n{verdict(points)}")
     return 0
 
 
 def _calibrate(options: argparse.Namespace) -> int:
-    from camdf.mining.logged import read_logged
-    from camdf.policies.pressure import pressure_for_budget, pressure_for_sufficiency
+    from camdf.evaluation.calibrate import calibrate
 
-    policy, logged = load(options.policy), read_logged(options.data)
-    training = policy.training_
-    if options.budget is not None:
-        payoff = pressure_for_budget(policy, logged, options.value, budget=options.budget, per_task=options.per_task)
-    elif training is not None and training.data_sha256 == logged.digest():
+    if options.per_task and options.budget is None:
+        raise UsageError(
+            "--per-task bounds the cost of every task, so it goes with --budget. Name one, or leave it out."
+        )
+    policy = load(options.policy)
+    fitted = _fitted_payoff(policy) or Payoff(0.0)
+    logged = _read(options)
+    if options.min_sufficiency is not None and _fitted_on(policy, logged):
         raise UsageError("This policy was fitted on these very tasks, which can promise nothing. Name other tasks.")
+    found = calibrate(
+        policy,
+        logged,
+        options.value or str(fitted.value),
+        fitted.recourse,
+        min_sufficiency=options.min_sufficiency,
+        budget=options.budget,
+        per_task=options.per_task,
+    )
+    if options.json:
+        _print_json({**_about(logged, found.payoff), **found.summary()})
     else:
-        payoff = pressure_for_sufficiency(policy, logged, options.value, min_sufficiency=options.min_sufficiency)
-    print(_described(logged, payoff))
-    print(f"--cost-pressure {payoff.cost_pressure!r}")
+        print(_described(logged, found.payoff))
+        print(f"{found.sentences()}\n\n--cost-pressure {found.payoff.cost_pressure!r}")
     return 0
 
 
+def _fitted_on(policy: Policy, logged: LoggedTasks) -> bool:
+    return policy.training_ is not None and policy.training_.data_sha256 == logged.digest()
+
+
+def _print_assessment(
+    options: argparse.Namespace,
+    logged: LoggedTasks,
+    payoff: Payoff,
+    assessment: Assessment,
+    name: str,
+    warnings: list[str],
+) -> None:
+    print(_described(logged, payoff))
+    print(f"{assessment.table()}\n")
+    print(f"{name} {assessment.verdict}")
+    print(assessment.against_every_tool(options.task_worth))
+    for warning in warnings:
+        print(f"Warning: {warning}")
+
+
+def _print_json(document: dict[str, Any]) -> None:
+    print(json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False))
+
+
+def _note(options: argparse.Namespace, text: str) -> None:
+    """What comes before the answer, kept out of a JSON document."""
+    print(text, file=sys.stderr if options.json else sys.stdout)
+
+
+def _code(options: argparse.Namespace, assessment: Assessment) -> int:
+    return NOT_SHOWN_TO_PAY if options.must_pay and not assessment.pays else 0
+
+
+def _about(logged: LoggedTasks, payoff: Payoff) -> dict[str, Any]:
+    """The tasks and the payoff, as every JSON document has them."""
+    tasks = {
+        "tasks": len(logged),
+        "groups": len(set(logged.groups.tolist())),
+        "most_candidates": logged.rankings.width,
+        "mean_required": float(logged.n_required.mean()),
+        "lists_that_lack_a_required_tool": float((logged.missing > 0).mean()),
+    }
+    return {"data": tasks, "payoff": asdict(payoff)}
+
+
 def _described(logged: LoggedTasks, payoff: Payoff) -> str:
-    incomplete = (logged.missing > 0).mean()
+    told = _about(logged, payoff)["data"]
     return (
-        f"{len(logged)} tasks, {len(set(logged.groups.tolist()))} groups, up to {logged.rankings.width} candidates, "
-        f"{logged.n_required.mean():.2f} tools required on average; {incomplete:.0%} of lists lack a required tool.\n"
+        f"{told['tasks']} tasks, {told['groups']} groups, up to {told['most_candidates']} candidates, "
+        f"{told['mean_required']:.2f} tools required on average; "
+        f"{told['lists_that_lack_a_required_tool']:.0%} of lists lack a required tool.\n"
         f"Payoff: {payoff.value} value minus {payoff.cost_pressure:g} times cost"
         f"{f', with {payoff.recourse:g} left for each tool missed' if payoff.recourse else ''}.\n"
     )

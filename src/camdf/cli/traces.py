@@ -37,7 +37,7 @@ def add_commands(commands: Any) -> None:
     mine.set_defaults(run=_mine)
 
     audit = commands.add_parser("audit", help="can these tasks be learned from? Noise, censoring, depth, drift")
-    audit.add_argument("data", type=Path, help="what camdf mine wrote, or logged tasks: .parquet or .jsonl")
+    audit.add_argument("data", type=Path, help="what camdf mine wrote, or logged tasks: .jsonl, .parquet or .csv")
     period = audit.add_mutually_exclusive_group()
     period.add_argument("--since", type=datetime.fromisoformat, help="where the later period begins, as 2026-01-31")
     period.add_argument("--split", type=float, default=0.5, help="or its place among the tasks in time (default: 0.5)")

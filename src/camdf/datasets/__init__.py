@@ -8,7 +8,7 @@ Sources, licences and attributions are in `SOURCES.md` beside this file, and in 
 """
 
 from camdf.datasets.domains import DOMAINS, SECOND_LOOK, Domain, scorers, second
-from camdf.datasets.files import read, read_jsonl, read_parquet, write_jsonl, write_parquet
+from camdf.datasets.files import read, read_csv, read_jsonl, read_parquet, write_jsonl, write_parquet
 from camdf.datasets.quality import ScoreQuality, as_markdown, quality_table, score_quality
 from camdf.datasets.shipped import (
     ToolSize,
@@ -42,6 +42,7 @@ __all__ = [
     "projection",
     "quality_table",
     "read",
+    "read_csv",
     "read_jsonl",
     "read_parquet",
     "score_quality",

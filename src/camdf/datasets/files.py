@@ -1,4 +1,4 @@
-"""Logged tasks of your own: JSON Lines or Parquet in, checked to the line and field, and out again to the bit.
+"""Logged tasks of your own: JSON Lines, Parquet or CSV in, checked to the line and field, and out again to the bit.
 
 One record a task:
 
@@ -11,26 +11,50 @@ One record a task:
     group        optional: near-copies share one, and no split parts them; else every task is its own
 
 In JSON Lines `scores` and `costs` are objects. In Parquet every field is a column of that name, and those two are lists
-of structs, (tool, score) and (tool, cost); null stands for an optional field left out. Unknown fields are refused,
-because a misspelt optional field would otherwise change the result without a word.
+of structs, (tool, score) and (tool, cost); null stands for an optional field left out. In CSV the cells of `scores`,
+`costs`, `required` and `n_required` hold JSON. Parquet and CSV may have one row a candidate: `camdf.datasets.rows`.
+
+Other fields are left out, and a warning counts them in one line. One that looks like a misspelling of an optional field
+that is not there is refused, because it would change the result without a word.
 
 Tables of mined tasks have other columns: `camdf.mining.logged.read_logged` reads those.
 """
 
 from __future__ import annotations
 
+import csv
 import json
+import logging
+import os
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from os import PathLike
+from io import TextIOWrapper
+from itertools import chain, pairwise, starmap
+from math import inf
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-
+from camdf._progress import Progress, in_megabytes, silent
 from camdf.core.rankings import LoggedTasks
-from camdf.datasets.records import FOR_SCORES, Pairs, fields, json_lines, names, numbers, refuse, text, whole
+from camdf.datasets import rows
+from camdf.datasets.gather import Gathered
+from camdf.datasets.records import (
+    FOR_COSTS,
+    FOR_SCORES,
+    Pairs,
+    fields,
+    is_text,
+    json_object,
+    misspelt,
+    names,
+    numbers,
+    refuse,
+    text,
+    told,
+    whole,
+)
 from camdf.errors import DataError, UsageError, require
 
 if TYPE_CHECKING:
@@ -38,34 +62,82 @@ if TYPE_CHECKING:
 
 REQUIRED = ("task_id", "scores", "required")
 OPTIONAL = ("n_required", "costs", "group")
+KNOWN = frozenset((*REQUIRED, *OPTIONAL))
+NUMBERS, TEXTS = frozenset((float, int)), frozenset((str,))
+BATCH = 4096
+"""Rows of a Parquet file, or of CSV between two reports, that are worked off at once."""
 
-File: TypeAlias = str | PathLike[str]
+File: TypeAlias = str | os.PathLike[str]
 
 
-def read(path: File, *, keep_order: bool = False) -> LoggedTasks:
-    """Logged tasks from a .jsonl or .parquet file. `keep_order` is that of `LoggedTasks.from_records`."""
+def read(path: File, *, keep_order: bool = False, progress: Progress = silent) -> LoggedTasks:
+    """Logged tasks from a .jsonl, .parquet or .csv file. `keep_order` is that of `LoggedTasks.from_records`.
+
+    `progress` is called with the megabytes that were read, and those of the file.
+    """
     suffix = Path(path).suffix
-    if suffix == ".jsonl":
-        return read_jsonl(path, keep_order=keep_order)
-    if suffix == ".parquet":
-        return read_parquet(path, keep_order=keep_order)
-    raise DataError(f"{path}: must end in .jsonl or .parquet. Rename it, or call read_jsonl or read_parquet.")
+    readers = {".jsonl": read_jsonl, ".parquet": read_parquet, ".csv": read_csv}
+    if suffix not in readers:
+        raise DataError(
+            f"{path}: must end in .jsonl, .parquet or .csv. Rename it, or call read_jsonl, read_parquet or read_csv."
+        )
+    return readers[suffix](path, keep_order=keep_order, progress=progress)
 
 
-def read_jsonl(path: File, *, keep_order: bool = False) -> LoggedTasks:
+def read_jsonl(path: File, *, keep_order: bool = False, progress: Progress = silent) -> LoggedTasks:
     """Logged tasks from JSON Lines, one record a line as this module describes them."""
-    return _logged(Path(path), json_lines(Path(path)), keep_order)
+    tasks = _Tasks(Path(path), "line")
+    with Path(path).open("rb") as file:
+        report, done = in_megabytes(os.fstat(file.fileno()).st_size, progress), 0
+        for number, line in enumerate(file, start=1):
+            if line.strip():
+                tasks.add_line(number, line)
+            done += len(line)
+            report(done)
+    return tasks.logged(keep_order)
 
 
-def read_parquet(path: File, *, keep_order: bool = False) -> LoggedTasks:
+def read_parquet(path: File, *, keep_order: bool = False, progress: Progress = silent) -> LoggedTasks:
     """Logged tasks from one Parquet file, or from a folder of them in the order of their names. Needs pyarrow."""
-    if {"ranked", "called"} <= set(parquet_columns(path)):
+    columns, place = parquet_columns(path), Path(path)
+    if {"ranked", "called"} <= set(columns):
         raise DataError(
             f"{path}: is a table of mined tasks, as `camdf mine` writes it. Read it with "
             "camdf.mining.logged.read_logged."
         )
-    rows = [row for table in parquet_tables(path) for row in table.to_pylist()]
-    return _logged(Path(path), _parquet_records(Path(path), rows), keep_order)
+    if rows.is_rows(columns):
+        known, others = _columns(place, columns, rows.NEEDED, rows.OPTIONAL)
+        lists = ([batch.column(name).to_pylist() for name in known] for batch in _batches(place, known, progress))
+        return _candidates(
+            place, known, others, chain.from_iterable(zip(*each, strict=True) for each in lists), keep_order
+        )
+    known, others = _columns(place, columns, REQUIRED, OPTIONAL)
+    tasks = _Tasks(place, "row", others)
+    for batch in _batches(place, known, progress):
+        for record in _batch_records(place, batch, len(tasks) + 1):
+            tasks.add(len(tasks) + 1, record)
+    return tasks.logged(keep_order)
+
+
+def read_csv(path: File, *, keep_order: bool = False, progress: Progress = silent) -> LoggedTasks:
+    """Logged tasks from CSV in UTF-8 with a head: one row a candidate, or one row a task with JSON in its cells."""
+    place = Path(path)
+    found = _csv_rows(place, progress)
+    head = next(found, [])
+    if rows.is_rows(head):
+        known, others = _columns(place, head, rows.NEEDED, rows.OPTIONAL)
+        return _candidates(place, known, others, map(itemgetter(*map(head.index, known)), found), keep_order)
+    if not set(REQUIRED) <= set(head):
+        raise DataError(
+            f"{path}: must have a head with the columns {', '.join(rows.NEEDED)}, one row a candidate, or "
+            f"{', '.join(REQUIRED)}, one row a task. Got {', '.join(head)[:200] or 'nothing'} instead. Rename them."
+        )
+    known, others = _columns(place, head, REQUIRED, OPTIONAL)
+    tasks = _Tasks(place, "row", others)
+    for number, row in enumerate(found, start=1):
+        cells = {name: cell for name, cell in zip(head, row, strict=True) if name in known}
+        tasks.add(number, {name: _cell(place, number, name, cell) for name, cell in cells.items() if cell})
+    return tasks.logged(keep_order)
 
 
 def parquet_columns(path: File) -> list[str]:
@@ -137,32 +209,116 @@ def _records(logged: LoggedTasks) -> Iterator[dict[str, Any]]:
         yield record
 
 
-def _logged(path: Path, source: Iterable[tuple[str, Pairs]], keep_order: bool) -> LoggedTasks:
-    first: dict[str, str] = {}
-    records: list[dict[str, Any]] = []
-    for where, pairs in source:
-        record = _checked(where, fields(where, pairs, REQUIRED, OPTIONAL))
-        if record["task_id"] in first:
-            remedy = f"It stands in {first[record['task_id']]} too; rename or remove one."
-            refuse(where, "task_id", "be different for every task", record["task_id"], remedy)
-        if records and ("costs" in record) != ("costs" in records[0]):
+class _Tasks:
+    """The records of a file, checked one by one and kept as columns."""
+
+    def __init__(self, path: Path, unit: str, others: Iterable[str] = ()) -> None:
+        self.path, self.unit, self.others = path, unit, others
+        self.gathered = Gathered()
+        self.number: dict[str, int] = {}
+        self.priced: bool | None = None
+        self.ignored: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    def add_line(self, number: int, line: bytes) -> None:
+        """The record in a line of JSON Lines."""
+        try:
+            record = _plain.decode(line.decode())
+        except (ValueError, RecursionError):
+            record = None
+        if isinstance(record, dict) and self._is_good(record):
+            self._keep(number, record)
+        else:  # read it again, with everything that may be wrong
+            self._keep(number, self._checked(number, json_object(self._where(number), line, first=number == 1)))
+
+    def add(self, number: int, record: dict[str, Any]) -> None:
+        """A record, which is checked field by field unless it is plainly good, as nearly all are."""
+        self._keep(number, record if self._is_good(record) else self._checked(number, record))
+
+    def _keep(self, number: int, record: dict[str, Any]) -> None:
+        task_id, costs = record["task_id"], record.get("costs")
+        if task_id in self.number:
+            remedy = f"It stands in {self._where(self.number[task_id])} too; rename or remove one."
+            refuse(self._where(number), "task_id", "be different for every task", task_id, remedy)
+        if self.priced is None:
+            self.priced = costs is not None
+        elif self.priced != (costs is not None):
             raise DataError(
-                f"{where}, field 'costs': must be in every record or in none, and only some have it. "
+                f"{self._where(number)}, field 'costs': must be in every record or in none, and only some have it. "
                 "Add it where it is missing, or remove it."
             )
-        first[record["task_id"]] = where
-        records.append(record)
-    if not records:
-        raise DataError(f"{path}: must hold at least one task, and is empty. Write one record a task.")
-    logged = LoggedTasks.from_records(records, keep_order=keep_order)
-    logged = replace(logged, n_required=np.array([record["n_required"] for record in records], dtype=np.int64))
-    if "costs" not in records[0]:
-        return logged
-    prices = np.zeros(logged.rankings.scores.shape)
-    prices[logged.rankings.listed] = [
-        record["costs"][tool] for row, record in enumerate(records) for tool in logged.rankings.names(row)
-    ]
-    return logged.with_costs(prices)
+        self.number[task_id] = number
+        required = record["required"]
+        count = record.get("n_required", len(required))
+        self.gathered.add(task_id, record.get("group", task_id), record["scores"], required, count, costs)
+
+    def logged(self, keep_order: bool) -> LoggedTasks:
+        """All of them as one table."""
+        if not self.number:
+            raise DataError(f"{self.path}: must hold at least one task, and is empty. Write one record a task.")
+        _tell(self.ignored + Counter(dict.fromkeys(self.others, len(self))), "records")
+        return self.gathered.logged(priced=bool(self.priced), keep_order=keep_order)
+
+    def _where(self, number: int) -> str:
+        return f"{self.path}, {self.unit} {number}"
+
+    def _checked(self, number: int, record: dict[str, Any] | Pairs) -> dict[str, Any]:
+        if not isinstance(record, Pairs):
+            plain = {name: Pairs(value.items()) if type(value) is dict else value for name, value in record.items()}
+            record = Pairs(plain.items())
+        where = self._where(number)
+        return _checked(where, fields(where, record, REQUIRED, OPTIONAL, self.ignored))
+
+    def _is_good(self, record: dict[str, Any]) -> bool:
+        """Whether nothing in a record could be refused, told in a few steps; False where a closer look is needed."""
+        number, scores, required = self.gathered.number, record.get("scores"), record.get("required")
+        known = number.keys()
+        if type(scores) is not dict or type(required) is not list or not is_text(record.get("task_id")):
+            return False
+        if not (scores.keys() <= known and _are_numbers(scores) and min(scores.values(), default=0) >= 0):
+            return False
+        if not TEXTS.issuperset(map(type, required)) or len(set(required)) != len(required):
+            return False
+        if not all(map(number.__contains__, required)):
+            return False
+        if len(record) == len(REQUIRED):
+            return True
+        costs, count = record.get("costs", {}), record.get("n_required", len(required))
+        if type(costs) is not dict or not (costs.keys() <= known and _are_numbers(costs)):
+            return False
+        if "costs" in record and not (scores.keys() <= costs.keys() and min(costs.values(), default=1) > 0):
+            return False
+        if type(count) is not int or not len(required) <= count < 2**31 or not is_text(record.get("group", "-")):
+            return False
+        others = record.keys() - KNOWN
+        absent = tuple(name for name in OPTIONAL if name not in record) if others else ()
+        if any(misspelt(name, absent) for name in others):
+            return False
+        self.ignored.update(others)
+        return True
+
+
+def _are_numbers(values: dict[str, Any]) -> bool:
+    """Finite ones: the sum is compared too, because a NaN hides from the largest."""
+    found = values.values()
+    return NUMBERS.issuperset(map(type, found)) and max(found, default=0) < 1e300 and sum(found) < inf
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a field stands twice")
+    return found
+
+
+_plain = json.JSONDecoder(object_pairs_hook=_without_repeats)
+
+
+def _tell(ignored: Counter[str], unit: str) -> None:
+    if ignored:
+        logging.getLogger("camdf.datasets").warning("%s", told(ignored, unit))
 
 
 def _checked(where: str, found: dict[str, Any]) -> dict[str, Any]:
@@ -181,8 +337,7 @@ def _checked(where: str, found: dict[str, Any]) -> dict[str, Any]:
             least = f"be at least {len(required)}, the number of names in 'required'"
             refuse(where, "n_required", least, n_required, "Raise it, or leave it out.")
     if "costs" in found:
-        remedy = "Give a free tool a small price, such as 0.01."
-        record["costs"] = prices = numbers(where, "costs", found["costs"], positive=True, remedy=remedy)
+        record["costs"] = prices = numbers(where, "costs", found["costs"], positive=True, remedy=FOR_COSTS)
         unpriced = [tool for tool in scores if tool not in prices]
         if unpriced:
             refuse(where, "costs", f"price every candidate, {unpriced[0]!r} too", list(prices), "Add its price.")
@@ -191,14 +346,103 @@ def _checked(where: str, found: dict[str, Any]) -> dict[str, Any]:
     return record
 
 
-def _parquet_records(path: Path, rows: list[dict[str, Any]]) -> Iterator[tuple[str, Pairs]]:
-    for number, row in enumerate(rows, start=1):
-        where = f"{path}, row {number}"
-        found = {name: value for name, value in row.items() if value is not None or name not in OPTIONAL}
-        for name, part in (("scores", "score"), ("costs", "cost")):
-            if name in found:
-                found[name] = _pairs(where, name, part, found[name])
-        yield where, Pairs(found.items())
+def _columns(
+    path: Path, columns: Iterable[str], needed: tuple[str, ...], optional: tuple[str, ...]
+) -> tuple[list[str], list[str]]:
+    """The columns to read, and those to leave out; one that looks misspelt is refused."""
+    there, known = list(columns), (*needed, *optional)
+    absent, others = tuple(n for n in known if n not in there), [name for name in there if name not in known]
+    for name in there:
+        if there.count(name) > 1 or (name in others and misspelt(name, absent)):
+            refuse(str(path), name, f"be one of {', '.join(known)}, once", name, "Rename or remove it.")
+    return [name for name in known if name in there], others
+
+
+def _candidates(
+    path: Path, known: list[str], others: list[str], found: Iterable[tuple[Any, ...]], keep_order: bool
+) -> LoggedTasks:
+    """One row a candidate, whose values come in the order of `known`."""
+    if "group" in known and "cost" not in known:
+        found = ((*row[:-1], None, row[-1]) for row in found)
+    logged = rows.read_rows(path, starmap(rows.Row, found), priced="cost" in known, keep_order=keep_order)
+    _tell(Counter(dict.fromkeys(others, len(logged))), "tasks")
+    return logged
+
+
+def _csv_rows(path: Path, progress: Progress) -> Iterator[list[str]]:
+    """The head, if there is one, and then every row that is not blank, as wide as the head."""
+    with path.open("rb") as raw, TextIOWrapper(raw, encoding="utf-8-sig", newline="") as file:
+        report, width = in_megabytes(os.fstat(raw.fileno()).st_size, progress), 0
+        found = csv.reader(file)
+        try:
+            for number, row in enumerate(filter(None, found)):
+                width = width or len(row)
+                if len(row) != width:
+                    raise DataError(
+                        f"{path}, row {number}: must have {width} cells, as the head has. Got {len(row)} instead. "
+                        "Put cells that hold commas between quotes."
+                    )
+                yield row
+                if number % BATCH == 0:
+                    report(raw.tell())
+            report(raw.tell())
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise DataError(f"{path}, line {found.line_num + 1}: must be CSV in UTF-8. {error}. Mend it.") from None
+
+
+def _cell(path: Path, number: int, field: str, cell: str) -> Any:
+    if field in ("task_id", "group"):
+        return cell
+    try:
+        return json.loads(cell, object_pairs_hook=Pairs)
+    except (ValueError, RecursionError):
+        refuse(f"{path}, row {number}", field, "hold JSON", cell, 'Write {"tool": 0.5}, or ["tool"].')
+
+
+def _batches(path: Path, columns: list[str], progress: Progress) -> Iterator[pa.RecordBatch]:
+    """These columns of a Parquet file, or of each file of a folder, a few thousand rows at a time."""
+    files = _parquet_files(path)
+    sizes = [part.stat().st_size for part in files]
+    report, before = in_megabytes(sum(sizes), progress), 0
+    with _parquet_of(path) as parquet:
+        for part, size in zip(files, sizes, strict=True):
+            with parquet.ParquetFile(part) as file:
+                total, done = file.metadata.num_rows, 0
+                for batch in file.iter_batches(BATCH, columns=columns):
+                    yield batch
+                    done += batch.num_rows
+                    report(before + size * done // max(total, 1))
+            before += size
+
+
+def _batch_records(path: Path, batch: pa.RecordBatch, first: int) -> Iterator[dict[str, Any]]:
+    """The records of a batch whose first row has this number; an optional field that is null is not there."""
+    names = batch.schema.names
+    columns = [_per_task(path, name, batch.column(name), first) for name in names]
+    for values in zip(*columns, strict=True):
+        yield {n: v for n, v in zip(names, values, strict=True) if v is not None or n not in OPTIONAL}
+
+
+def _per_task(path: Path, name: str, column: pa.Array, first: int) -> Iterator[Any]:
+    """One value a task; lists of structs (tool, score) become dicts, or pairs where a closer look is needed."""
+    part = {"scores": "score", "costs": "cost"}.get(name)
+    if part is None:
+        yield from column.to_pylist()
+        return
+    types = require("pyarrow", "mining").types
+    layout = column.type.value_type if types.is_list(column.type) else None
+    if layout is None or not types.is_struct(layout) or column.null_count or column.flatten().null_count:
+        for number, value in enumerate(column.to_pylist(), start=first):
+            optional = value is None and name in OPTIONAL
+            yield None if optional else _pairs(f"{path}, row {number}", name, part, value)
+        return
+    if {layout.field(i).name for i in range(layout.num_fields)} != {"tool", part}:
+        _pairs(f"{path}, row {first}", name, part, column[0].as_py())
+    tools, values = (column.flatten().field(field).to_pylist() for field in ("tool", part))
+    ends = column.offsets.to_numpy() - column.offsets[0].as_py()
+    for start, end in pairwise(ends.tolist()):
+        found = dict(zip(tools[start:end], values[start:end], strict=True))
+        yield found if len(found) == end - start else Pairs(zip(tools[start:end], values[start:end], strict=True))
 
 
 def _pairs(where: str, field: str, part: str, value: object) -> Pairs:

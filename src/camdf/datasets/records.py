@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator
+from difflib import get_close_matches
+from functools import lru_cache
 from pathlib import Path
 from reprlib import Repr
 from typing import Any, NoReturn
@@ -14,6 +17,9 @@ from camdf.errors import DataError
 
 FOR_SCORES = "Clip cosine similarities at 0, and pass logits through a sigmoid."
 """The remedy for a score that is negative or not finite."""
+
+FOR_COSTS = "Give a free tool a small price, such as 0.01."
+"""The remedy for a price that is not above 0."""
 
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 _shown = Repr()
@@ -34,39 +40,71 @@ def json_lines(path: Path) -> Iterator[tuple[str, Pairs]]:
     """The objects of a JSON Lines file, each with its place in words, for errors. Blank lines are skipped."""
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
-            if not line.strip():
-                continue
-            where = f"{path}, line {number}"
-            try:
-                content = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip()
-                value = json.loads(content, object_pairs_hook=Pairs)
-            except (ValueError, RecursionError) as error:
-                reason = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else error
-                raise DataError(f"{where}: must be one JSON object in UTF-8. {reason}. Mend or remove it.") from None
-            if not isinstance(value, Pairs):
-                raise DataError(f"{where}: must be one JSON object. Got {_shown.repr(value)} instead. Use {{...}}.")
-            yield where, value
+            if line.strip():
+                where = f"{path}, line {number}"
+                yield where, json_object(where, line, first=number == 1)
 
 
-def fields(where: str, record: Pairs, required: tuple[str, ...], optional: tuple[str, ...]) -> dict[str, Any]:
-    """The record as a dict with all the required fields, perhaps optional ones, and no others."""
-    known = ", ".join((*required, *optional))
+def json_object(where: str, line: bytes, *, first: bool) -> Pairs:
+    """The object in a line of JSON Lines; the `first` line of a file may have a byte order mark."""
+    try:
+        value = json.loads(line.decode("utf-8-sig" if first else "utf-8").rstrip(), object_pairs_hook=Pairs)
+    except (ValueError, RecursionError) as error:
+        reason = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else error
+        raise DataError(f"{where}: must be one JSON object in UTF-8. {reason}. Mend or remove it.") from None
+    if not isinstance(value, Pairs):
+        raise DataError(f"{where}: must be one JSON object. Got {_shown.repr(value)} instead. Use {{...}}.")
+    return value
+
+
+def fields(
+    where: str,
+    record: Pairs,
+    required: tuple[str, ...],
+    optional: tuple[str, ...],
+    ignored: Counter[str] | None = None,
+) -> dict[str, Any]:
+    """The record as a dict with all the required fields and perhaps optional ones.
+
+    Others are refused; where `ignored` counts them, only those that look like a misspelling of one that is not there.
+    """
+    known = (*required, *optional)
+    absent = tuple(name for name in known if name not in dict(record))
     found: dict[str, Any] = {}
     for name, value in record:
-        if name not in (*required, *optional):
-            refuse(where, name, f"be one of {known}", name, "Rename or remove it.")
-        if name in found:
+        if name not in known:
+            if ignored is None or misspelt(name, absent):
+                refuse(where, name, f"be one of {', '.join(known)}", name, "Rename or remove it.")
+            ignored[name] += 1
+        elif name in found:
             refuse(where, name, "occur once", value, "Remove one of the two.")
-        found[name] = value
+        else:
+            found[name] = value
     for name in required:
         if name not in found:
             raise DataError(f"{where}, field {name!r}: must be there, and is missing. Add it.")
     return found
 
 
+@lru_cache(maxsize=1024)
+def misspelt(name: str, absent: tuple[str, ...]) -> bool:
+    """Whether an unknown field looks like one of those that a record lacks: what is there is not misspelt."""
+    return bool(get_close_matches(name.lower(), absent, n=1, cutoff=0.75))
+
+
+def told(ignored: Counter[str], unit: str) -> str:
+    """The fields that were left out, in one line."""
+    return "ignored fields: " + ", ".join(f"{name} (in {count:,} {unit})" for name, count in ignored.most_common(20))
+
+
+def is_text(value: object) -> bool:
+    """Whether it is a string that is not empty and that every file and array can hold."""
+    return isinstance(value, str) and bool(value) and not _UNSTORABLE.search(value)
+
+
 def text(where: str, field: str, value: object) -> str:
     """A name: a string that is not empty and that every file and array can hold."""
-    if not isinstance(value, str) or not value or _UNSTORABLE.search(value):
+    if not isinstance(value, str) or not is_text(value):
         refuse(where, field, "be a string of valid characters, not empty", value, "Write it between quotes.")
     return value
 

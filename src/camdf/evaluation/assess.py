@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Self
+from dataclasses import asdict, dataclass
+from math import floor, log10
+from typing import Any, Self
+
+import numpy as np
 
 from camdf._progress import Progress, counted, silent
 from camdf.core.decisions import Decisions
@@ -12,25 +15,40 @@ from camdf.core.groups import numbered
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import LoggedTasks, Rankings
 from camdf.core.resampling import Interval
-from camdf.evaluation.replay import ORACLE, Outcomes, replay
+from camdf.errors import DataError
+from camdf.evaluation.replay import MEASURES, ORACLE, Outcomes, replay
 from camdf.evaluation.splits import draw_splits
+from camdf.models.linear import LinearModel
+from camdf.models.membership import MembershipModel
 from camdf.policies.base import Policy
 from camdf.policies.registry import POLICIES
+from camdf.policies.rules import AcquireAll
 
 SIMPLE_RULES = ("fixed-k", "score-threshold", "score-per-cost-threshold", "constant-set")
 """What a policy must beat to be worth its keep; each is tuned on the same tasks."""
+
+EVERY_TOOL = AcquireAll.kind
+"""The status quo: what a harness without a gate gives."""
+
+FEW_SUFFICIENT = 0.8
+"""Below this share of tasks with every required tool, a policy is warned of, whatever it saves."""
 
 SUBJECT = "this policy"
 
 
 @dataclass(frozen=True, eq=False)
 class Assessment:
-    """A policy beside the simple rules on held-out tasks, and its margin over the best of them."""
+    """A policy beside the simple rules and giving every tool on held-out tasks, and its margins.
+
+    `margin` is the one over `best_rule`, by which the policy is judged: the best simple rule, or giving every tool
+    where the policy is itself a simple rule.
+    """
 
     outcomes: Outcomes
     subject: str
     best_rule: str
     margin: Interval
+    over_every_tool: Interval
 
     @property
     def pays(self) -> bool:
@@ -38,31 +56,101 @@ class Assessment:
         return self.margin.low > 0
 
     @property
+    def answer(self) -> str:
+        """Whether it pays, in three words at most."""
+        if self.pays:
+            return "pays"
+        return "does not pay" if self.margin.high < 0 else "not shown to pay"
+
+    @property
     def verdict(self) -> str:
         """One sentence: what to do."""
-        rule = f"the best simple rule ({self.best_rule})"
-        figures = f"{self.margin.mean:+.3f} over {rule}, 95% CI {self.margin.low:+.3f} to {self.margin.high:+.3f}"
+        simple = self.best_rule != EVERY_TOOL
+        rule = f"the best simple rule ({self.best_rule})" if simple else "giving every tool"
+        figures = f"{self.answer}: {_signed(self.margin)} over {rule}, {_interval(self.margin)}"
         if self.pays:
-            return f"pays: {figures}"
-        if self.margin.high < 0:
-            return f"does not pay: {figures}; ship the {self.best_rule} rule"
-        return f"not shown to pay: {figures}; ship the {self.best_rule} rule, or log more tasks"
+            return figures
+        instead = f"ship the {self.best_rule} rule" if simple else "give every tool"
+        return f"{figures}; {instead}" if self.margin.high < 0 else f"{figures}; {instead}, or log more tasks"
+
+    def against_every_tool(self, task_worth: float | None = None) -> str:
+        """What changes for a harness that gives every tool today; `task_worth` is in the unit of the costs."""
+        (cost, usual), (sufficient, before) = (
+            [self.outcomes.mean(name, measure) for name in (self.subject, EVERY_TOOL)]
+            for measure in ("cost", "sufficiency")
+        )
+        gain, worth = self.over_every_tool, ""
+        if task_worth is not None:
+            worth = f" ({gain.mean * task_worth:+.3g} a task in the unit of the costs)"
+        return (
+            f"Against giving every tool it costs {amount(cost, usual)} a task instead of {amount(usual)} "
+            f"({amount(usual - cost, usual)} saved, {1 - cost / usual:.0%}) and keeps every required tool in "
+            f"{sufficient:.0%} of tasks instead of {before:.0%}: {_signed(gain)} in payoff{worth}, {_interval(gain)}."
+        )
+
+    def warnings(self) -> list[str]:
+        """What an operator should know before shipping the policy, whatever it pays."""
+        found, most = (self.outcomes.mean(name, "sufficiency") for name in (self.subject, EVERY_TOOL))
+        if found >= FEW_SUFFICIENT:
+            return []
+        told = f"{self.subject} keeps every required tool in only {found:.0%} of tasks."
+        if most < FEW_SUFFICIENT:
+            return [f"{told} The lists themselves hold them in only {most:.0%}: rank more candidates."]
+        return [
+            f"{told} Where a miss is dear, fit at a lower cost pressure; for policies by expected payoff, camdf "
+            "calibrate finds it without a fit."
+        ]
+
+    def summary(self) -> dict[str, Any]:
+        """The same for machines: the verdict, and every row of the table with its margin, best payoff first."""
+        return {
+            "pays": self.pays,
+            "verdict": self.verdict,
+            "best_rule": self.best_rule,
+            "margin": asdict(self.margin),
+            "margin_over_every_tool": asdict(self.over_every_tool),
+            "cost_saved": self.outcomes.mean(EVERY_TOOL, "cost") - self.outcomes.mean(self.subject, "cost"),
+            "results": {
+                name: {measure: self.outcomes.mean(name, measure) for measure in MEASURES}
+                | {"margin": None if name == self.subject else asdict(self._over(name))}
+                for name in self._best_first()
+            },
+        }
 
     def table(self) -> str:
-        """The policy, the rules and the oracle as aligned text, best payoff first, with margins over each."""
-        names = [name for name in self.outcomes.values if name != ORACLE]
-        names.sort(key=lambda name: -self.outcomes.mean(name))
-        width = max(map(len, [*names, ORACLE]))
-        head = f"{'':{width}}  payoff  sufficient    cost  tools   {self.subject} minus it"
-        lines = [head]
-        for name in [*names, ORACLE]:
-            mean = self.outcomes.mean
-            margin = "" if name == self.subject else str(self.outcomes.difference(self.subject, name, by_group=True))
+        """The policy, the rules, giving every tool and the oracle as aligned text, best payoff first, with margins."""
+        names, mean = self._best_first(), self.outcomes.mean
+        width = max(map(len, names))
+        most = max(mean(name, "cost") for name in names)
+        lines = [f"{'':{width}}  payoff  sufficient  {'cost':>6}  tools   {self.subject} minus it"]
+        for name in names:
+            margin = "" if name == self.subject else str(self._over(name))
             lines.append(
-                f"{name:{width}}  {mean(name):6.3f}  {mean(name, 'sufficiency'):10.0%}  {mean(name, 'cost'):6.2f}"
-                f"  {mean(name, 'tools'):5.2f}   {margin}".rstrip()
+                f"{name:{width}}  {mean(name):6.3f}  {mean(name, 'sufficiency'):10.0%}"
+                f"  {amount(mean(name, 'cost'), most):>6}  {mean(name, 'tools'):5.2f}   {margin}".rstrip()
             )
         return "\n".join(lines)
+
+    def _best_first(self) -> list[str]:
+        names = [name for name in self.outcomes.values if name != ORACLE]
+        return [*sorted(names, key=lambda name: -self.outcomes.mean(name)), ORACLE]
+
+    def _over(self, name: str) -> Interval:
+        return self.outcomes.difference(self.subject, name, by_group=True)
+
+
+def _signed(margin: Interval) -> str:
+    return f"{margin.mean:+.3f}"
+
+
+def _interval(margin: Interval) -> str:
+    return f"95% CI {margin.low:+.3f} to {margin.high:+.3f}"
+
+
+def amount(cost: float, beside: float | None = None) -> str:
+    """A cost with two digits after the point, or as many as an amount of the size of `beside` needs to be told."""
+    size = cost if beside is None else beside
+    return f"{cost:.{2 if size >= 1 or size <= 0 else 2 - floor(log10(size))}f}"
 
 
 class Fixed(Policy):
@@ -91,11 +179,69 @@ def assess(
 ) -> Assessment:
     """Replay a policy and the simple rules over splits that keep groups together; intervals resample groups.
 
-    The best rule is picked in hindsight on the same tasks, which favours the rules: a policy that pays here pays.
+    The best rule is picked in hindsight on the same tasks, which favours the rules: a policy that pays here pays. A
+    policy that is one of the rules is judged by its margin over giving every tool.
     """
+    require_choice(logged)
     chosen = {name: POLICIES[name] for name in SIMPLE_RULES} if rules is None else dict(rules)
     grouped = numbered(logged.groups)[1] < len(logged)
     drawn = draw_splits(logged, splits, seed, grouped=grouped)
-    outcomes = replay({subject: make, **chosen}, logged, payoff, counted(drawn, splits, progress))
-    best = max(chosen, key=lambda name: outcomes.mean(name))
-    return Assessment(outcomes, subject, best, outcomes.difference(subject, best, by_group=True))
+    compared = {subject: make, **chosen, EVERY_TOOL: AcquireAll}
+    outcomes = replay(compared, logged, payoff, counted(drawn, splits, progress))
+    best = EVERY_TOOL if subject in chosen else max(chosen, key=lambda name: outcomes.mean(name))
+    margin, over_all = (outcomes.difference(subject, name, by_group=True) for name in (best, EVERY_TOOL))
+    return Assessment(outcomes, subject, best, margin, over_all)
+
+
+def require_choice(logged: LoggedTasks) -> None:
+    """Raise DataError where the tasks cannot teach or test anything, because there is nothing to choose or to need."""
+    listed, required = logged.rankings.listed, logged.required
+    if logged.rankings.lengths.max(initial=0) <= 1:
+        raise DataError(
+            "Every list holds at most one tool, so there is nothing to choose. Log all candidates of a task with their "
+            "scores, not only the tool that was called."
+        )
+    if not logged.n_required.any():
+        raise DataError(
+            "No task requires any tool, so nothing can be learned of what tasks need. Put the tools that each task "
+            "turned out to need in 'required'."
+        )
+    if not required.any():
+        raise DataError(
+            "No list holds any tool that its task required. Spell the tools in 'required' as in 'scores', or rank more "
+            "candidates."
+        )
+    if np.array_equal(required, listed):
+        raise DataError(
+            "Every task required every tool of its list, so there is nothing to leave out. Log all candidates of a "
+            "task, not only those that were called; if these are all, give every tool."
+        )
+
+
+def unseen_tools(policy: Policy, logged: LoggedTasks) -> dict[str, int]:
+    """The listed tools that the policy did not see in training, and in how many tasks each is listed, most first.
+
+    Empty for a policy that knows no tool by name.
+    """
+    models = [part for part in vars(policy).values() if isinstance(part, LinearModel | MembershipModel)]
+    known = {tool for model in models for tool in model.tools}
+    if not known:
+        return {}
+    ids = logged.rankings.tool_ids[logged.rankings.listed]
+    times = np.bincount(ids, minlength=len(logged.rankings.catalogue)).tolist()
+    new = {tool: count for tool, count in zip(logged.rankings.catalogue, times, strict=True) if count}
+    return dict(sorted(((t, n) for t, n in new.items() if t not in known), key=lambda each: (-each[1], each[0])))
+
+
+def unseen_warning(policy: Policy, logged: LoggedTasks) -> list[str]:
+    """One sentence on the tools that were not in training, with up to five names; nothing where there are none."""
+    unseen = unseen_tools(policy, logged)
+    if not unseen:
+        return []
+    new = [tool in unseen for tool in logged.rankings.catalogue]
+    touched = int((np.array([*new, False])[logged.rankings.tool_ids]).any(axis=1).sum())
+    names = ", ".join(list(unseen)[:5]) + (f" and {len(unseen) - 5} more" if len(unseen) > 5 else "")
+    return [
+        f"{len(unseen)} of the tools were not in training: {names}. They are listed in {touched} of {len(logged)} "
+        "tasks and judged by score, rank and price alone; fit again once tasks with them are logged."
+    ]

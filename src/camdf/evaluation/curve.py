@@ -13,6 +13,7 @@ from camdf.core.payoff import Payoff
 from camdf.core.rankings import Floats, Ints, LoggedTasks
 from camdf.core.resampling import Interval, paired_bootstrap
 from camdf.errors import UsageError
+from camdf.evaluation.assess import require_choice
 from camdf.evaluation.replay import Outcomes, replay
 from camdf.evaluation.splits import Split, draw_splits
 from camdf.policies.registry import DEFAULT, POLICIES
@@ -64,6 +65,7 @@ def draw_steps(logged: LoggedTasks, splits: int = SPLITS, seed: int = 0) -> list
             f"A learning curve needs at least {FEWEST_TASKS} logged tasks. Got {len(logged)}. Log more tasks first; "
             "until then a rule that learns nothing, such as camdf.PlugIn, is the choice."
         )
+    require_choice(logged)
     grouped = numbered(logged.groups)[1] < len(logged)
     drawn = list(draw_splits(logged, splits, seed, grouped=grouped))
     orders = [_group_by_group(logged, split, [seed, number, 4]) for number, split in enumerate(drawn)]

@@ -54,5 +54,6 @@ def fit(
     noise = estimate_label_noise(logged)
     means = {each: assessment.outcomes.mean(each) for each in assessment.outcomes.values}
     groups = numbered(logged.groups)[1]
-    training = Training(logged.digest(), len(logged), groups, len(validation), noise.rate, means)
+    told = payoff if isinstance(payoff.value, str) else None  # code is never stored
+    training = Training(logged.digest(), len(logged), groups, len(validation), noise.rate, means, told)
     return Fit(ships, assessment, noise, training)

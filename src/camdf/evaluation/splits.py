@@ -29,6 +29,8 @@ def draw_splits(
     that starts anew when it is used up, and the others are shuffled behind it. Each split has a generator of its own,
     so any split can be drawn without the ones before it.
     """
+    if count < 1 or seed < 0:
+        raise UsageError(f"There must be at least 1 split, with a seed of at least 0. Got {count} and {seed} instead.")
     labels = logged.groups if grouped else logged.task_ids
     unit, units = numbered(labels)
     train, validation = _sizes(units, shares)
@@ -45,7 +47,10 @@ def draw_splits(
 def _sizes(units: int, shares: tuple[float, float]) -> tuple[int, int]:
     """How many units train and validate; at least one of each, and at least one is left to test."""
     if units < 3:
-        raise UsageError(f"A split needs at least three tasks, or groups of tasks. Got {units}.")
+        raise UsageError(
+            f"A split needs at least three tasks, or groups of tasks. Got {units}. Log more tasks; until then "
+            "camdf.cold_start() decides without any."
+        )
     validation = max(1, round(units * shares[1]))
     tested = max(1, round(units * (1 - sum(shares))))
     return max(1, units - validation - tested), validation

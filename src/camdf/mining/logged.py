@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from camdf._progress import Progress, silent
 from camdf.core.rankings import LoggedTasks, Rankings
 from camdf.datasets.files import File, parquet_columns, parquet_tables, read
 from camdf.datasets.records import FOR_SCORES, Pairs, names, numbers, refuse, text
@@ -87,16 +88,17 @@ def mined_table(path: File) -> pa.Table:
     return table
 
 
-def read_logged(path: File, *, explored_only: bool = False) -> LoggedTasks:
+def read_logged(path: File, *, explored_only: bool = False, progress: Progress = silent) -> LoggedTasks:
     """Logged tasks from a table that `camdf mine` wrote, or from a file of one's own (`camdf.datasets.read`).
 
     `explored_only` leaves out the mined tasks of runs that did not explore, whose labels a gate may have censored.
+    `progress` is called with megabytes where the file is one's own.
     """
     if is_mined(path):
         return _read_mined(path, explored_only)
     if explored_only:
         raise DataError(f"{path}: does not say which runs explored. Name a table that `camdf mine` wrote.")
-    return read(path)
+    return read(path, progress=progress)
 
 
 def _read_mined(path: File, explored_only: bool) -> LoggedTasks:

@@ -39,10 +39,12 @@ CALIBRATION_TASKS = 20.0
 class MembershipModel:
     """P(j required | scores, rank, history, identity), P(the list holds all required tools), and how sets calibrate.
 
+    `coefficients` are those of `columns`, names of `CANDIDATE_COLUMNS` in that order; other columns count for nothing.
     `tools` are the ones seen in training with how often each was listed and then required. `levels` and `slopes` are
     what identity adds to a tool's logit, and to its slope in the score's logit. `holds` is the intercept and the
-    coefficients of the list's columns. `calibration` (a, b) turns the independent probability q of a sufficient set
-    into sigmoid(a + b * logit(q)). `missing[k]` is the share of tasks with k required tools outside their list.
+    coefficients of those `columns` that describe the list. `calibration` (a, b) turns the independent probability q of
+    a sufficient set into sigmoid(a + b * logit(q)). `missing[k]` is the share of tasks with k required tools outside
+    their list.
     """
 
     coefficients: tuple[float, ...]
@@ -56,14 +58,19 @@ class MembershipModel:
     holds: tuple[float, ...]
     calibration: tuple[float, ...]
     missing: tuple[float, ...]
+    columns: tuple[str, ...] = tuple(CANDIDATE_COLUMNS)
 
     def __post_init__(self) -> None:
+        read = np.array([name in set(self.columns) for name in CANDIDATE_COLUMNS])
+        lists = read[FIRST_LIST_COLUMN:LAST_LIST_COLUMN]
+        if self.columns != tuple(name for name, used in zip(CANDIDATE_COLUMNS, read, strict=True) if used):
+            raise UsageError("The 'columns' of a membership model must be names of CANDIDATE_COLUMNS, in that order.")
         tables = (self.times_listed, self.times_required, self.levels, self.slopes)
-        if len(self.coefficients) != len(CANDIDATE_COLUMNS) or any(len(t) != len(self.tools) for t in tables):
+        if len(self.coefficients) != len(self.columns) or any(len(t) != len(self.tools) for t in tables):
             raise UsageError(
                 "A membership model needs a coefficient for every column, and four numbers for every tool."
             )
-        if len(self.holds) != 1 + len(LIST_COLUMNS) or len(self.calibration) != 2 or not self.missing:
+        if len(self.holds) != 1 + lists.sum() or len(self.calibration) != 2 or not self.missing:
             raise UsageError("A membership model needs its list coefficients, its calibration and its missing shares.")
         counts = zip(self.times_required, self.times_listed, strict=True)
         if (
@@ -79,8 +86,8 @@ class MembershipModel:
         listed, required, levels, slopes = (np.array([*values, 0.0]) for values in tables)
         columns = (*history(listed, required, self.base_rate), levels, slopes)
         object.__setattr__(self, "_by_tool", np.array(columns))
-        object.__setattr__(self, "_weights", np.array(self.coefficients)[:, None, None])
-        object.__setattr__(self, "_list_weights", np.array(self.holds[1:])[:, None, None])
+        object.__setattr__(self, "_weights", _placed(self.coefficients, read))
+        object.__setattr__(self, "_list_weights", _placed(self.holds[1:], lists))
         object.__setattr__(self, "_position", {name: i for i, name in enumerate(self.tools)})
 
     def probabilities(self, rankings: Rankings) -> tuple[Floats, Floats]:
@@ -231,6 +238,13 @@ def _calibration(held: HeldOut, logged: LoggedTasks) -> tuple[float, float]:
     weights, intercept = _logistic(logit(chance[states])[:, None], suffices, 10.0)
     trust = len(logged) / (len(logged) + CALIBRATION_TASKS)
     return (float(trust * intercept), float(1.0 + trust * (max(weights[0], 0.2) - 1.0)))
+
+
+def _placed(coefficients: tuple[float, ...], read: Bools) -> Floats:
+    """(columns, 1, 1): the coefficients of the columns that are read, and 0 for the others."""
+    weights = np.zeros(len(read))
+    weights[read] = coefficients
+    return weights[:, None, None]
 
 
 def _standard(matrix: Floats) -> tuple[Floats, Floats]:

@@ -1,5 +1,6 @@
 """A fitted policy as a JSON document: readable in a diff, refused unless every part of it is as it should be.
 
+Written is the present schema; every earlier one is still read (`camdf.policies.fields` has what each of them added).
 The digest is the SHA-256 of the document as compact JSON with sorted keys, without the digest itself. A file may be at
 most 1 MB, with at most 1,000 brackets; reading one never executes anything and never takes more than 64 MB.
 """
@@ -18,11 +19,10 @@ from camdf.core.payoff import VALUES, Payoff
 from camdf.errors import ArtifactError, NotFittedError
 from camdf.policies import fields
 from camdf.policies.base import FittedPolicy, Policy
-from camdf.policies.fields import Field
+from camdf.policies.fields import SCHEMA, Field
 from camdf.policies.registry import LIBRARY, by_kind
 from camdf.policies.training import Training
 
-SCHEMA = 1
 LARGEST_FILE = 1_000_000
 """Bytes."""
 
@@ -151,7 +151,9 @@ _TRAINING = fields.record(
         "validation_tasks": fields.whole,
         "label_noise": fields.optional(fields.number),
         "validation_payoff": Field(_payoffs, dict),
+        "payoff": fields.optional(_PAYOFF),
     },
+    added={2: {"payoff": None}},
 )
 
 _ENVELOPE: dict[str, Field] = {
@@ -166,7 +168,7 @@ _ENVELOPE: dict[str, Field] = {
 
 
 def _policy(kind: type[Policy], document: dict[str, Any]) -> Policy:
-    parts = fields.mapping({**_ENVELOPE, "policy": fields.record(dict, kind.fields)}, document)
+    parts = fields.mapping({**_ENVELOPE, "policy": fields.record(dict, kind.fields)}, document, document["schema"])
     if issubclass(kind, FittedPolicy) != (parts["payoff"] is not None):
         raise ValueError("payoff: must be there for a fitted policy, and only there")
     policy = object.__new__(kind)
@@ -196,9 +198,9 @@ def _check_envelope(document: Any) -> None:
     schema = document.get("schema")
     if type(schema) is int and schema > SCHEMA:
         _refuse(f"it has schema {str(schema)[:24]}, and this package reads up to {SCHEMA}", "Upgrade camdf.")
-    if document.keys() != _ENVELOPE.keys() or type(schema) is not int or schema != SCHEMA:
+    if document.keys() != _ENVELOPE.keys() or type(schema) is not int or schema < 1:
         _refuse(
-            f"it does not have schema {SCHEMA} and exactly the fields {', '.join(_ENVELOPE)}",
+            f"it does not have a schema from 1 to {SCHEMA} and exactly the fields {', '.join(_ENVELOPE)}",
             "Name a file that camdf.save wrote.",
         )
     if not isinstance(document["kind"], str):

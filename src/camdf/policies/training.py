@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from camdf.core.payoff import Payoff
+
 
 @dataclass(frozen=True)
 class Training:
@@ -18,3 +20,6 @@ class Training:
 
     validation_payoff: dict[str, float] = field(default_factory=dict)
     """Mean payoff on held-out tasks: this policy's, and that of each baseline it was compared with, by name."""
+
+    payoff: Payoff | None = None
+    """What it was fitted and measured under, also where the policy itself serves any payoff; None where not known."""

@@ -162,7 +162,7 @@ def within(codes: Ints, others: Ints) -> Bools:
 
 
 def read_tasks(path: File) -> TaskLists:
-    """A table that `camdf mine` wrote, or logged tasks of one's own (camdf.datasets.files): .parquet or .jsonl."""
+    """A table that `camdf mine` wrote, or logged tasks of one's own (camdf.datasets.files)."""
     return TaskLists.from_table(mined_table(path)) if is_mined(path) else TaskLists.from_logged(read(path))
 
 

@@ -1,0 +1,111 @@
+"""Logged tasks with one row a candidate, as databases export them: CSV, or a Parquet table of the same columns.
+
+task_id    a string, the same in all rows of a task; they need not stand together
+tool       the candidate
+score      finite and not negative; empty where the task required a tool that was missing from its list
+required   whether the task turned out to need the tool: 0, 1, true or false
+cost       optional: the tool's price above 0, in every row or in none; every tool costs 1 without it
+group      optional: near-copies share one, and no split parts them
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+from math import inf
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from camdf.core.rankings import LoggedTasks
+from camdf.datasets.gather import Candidates, as_logged
+from camdf.datasets.records import FOR_COSTS, FOR_SCORES, refuse, text
+from camdf.errors import DataError
+
+NEEDED = ("task_id", "tool", "score", "required")
+OPTIONAL = ("cost", "group")
+FLAGS: dict[Any, bool] = {"0": False, "1": True, "false": False, "true": True, 0: False, 1: True}
+
+
+class Row(NamedTuple):
+    """One candidate as a file has it: texts from CSV, typed values from Parquet, None or "" where there is nothing."""
+
+    task_id: Any
+    tool: Any
+    score: Any
+    required: Any
+    cost: Any = None
+    group: Any = None
+
+
+def is_rows(columns: Iterable[str]) -> bool:
+    """Whether a table with these columns has one row a candidate."""
+    return set(NEEDED) <= set(columns)
+
+
+def read_rows(path: Path, rows: Iterable[Row], *, priced: bool, keep_order: bool) -> LoggedTasks:
+    """The tasks of these rows; errors name the row, of which the first after the head is row 1."""
+    tasks: dict[str, int] = {}
+    tools: dict[str, int] = {}
+    groups: list[str] = []
+    task, tool, score, cost, required = array("q"), array("q"), array("d"), array("d"), array("b")
+    for number, row in enumerate(rows, start=1):
+        its_task, its_tool = tasks.get(row.task_id), tools.get(row.tool)
+        if its_task is None:
+            its_task = tasks[text(f"{path}, row {number}", "task_id", row.task_id)] = len(tasks)
+            groups.append(text(f"{path}, row {number}", "group", row.group or row.task_id))
+        elif (row.group or row.task_id) != groups[its_task]:
+            remedy = f"It has {groups[its_task]!r} above; give all rows of a task one group."
+            refuse(f"{path}, row {number}", "group", "be the same in all rows of a task", row.group, remedy)
+        if its_tool is None:
+            its_tool = tools[text(f"{path}, row {number}", "tool", row.tool)] = len(tools)
+        needed = FLAGS.get(row.required)
+        if needed is None:
+            needed = _flag(f"{path}, row {number}", row.required)
+        listed = row.score is not None and row.score != ""
+        if not listed and not needed:
+            refuse(
+                f"{path}, row {number}", "score", "be there unless the tool is required", row.score, "Remove the row."
+            )
+        task.append(its_task)
+        tool.append(its_tool)
+        required.append(needed)
+        score.append(_number(path, number, "score", row.score, FOR_SCORES) if listed else -1.0)
+        cost.append(_number(path, number, "cost", row.cost, FOR_COSTS) if listed and priced else 1.0)
+    if not tasks:
+        raise DataError(f"{path}: must hold at least one task, and is empty. Write one row a candidate.")
+    in_task, of_tool, needed_by = np.array(task), np.array(tool), np.array(required, dtype=bool)
+    _refuse_repeats(path, in_task, of_tool, tuple(tools))
+    listed_at = np.flatnonzero(np.array(score) >= 0)
+    at = listed_at[np.argsort(in_task[listed_at], kind="stable")]
+    candidates = Candidates(of_tool[at], np.array(score)[at], needed_by[at], np.array(cost)[at] if priced else None)
+    lengths = np.bincount(in_task[at], minlength=len(tasks)).astype(np.int64)
+    n_required = np.bincount(in_task[needed_by], minlength=len(tasks)).astype(np.int64)
+    return as_logged(tuple(tools), lengths, n_required, candidates, list(tasks), groups, keep_order=keep_order)
+
+
+def _flag(where: str, value: Any) -> bool:
+    found = FLAGS.get(value.strip().lower()) if isinstance(value, str) else None
+    if found is None:
+        refuse(where, "required", "be 0, 1, true or false", value, "Write 1 where the task needed the tool, else 0.")
+    return found
+
+
+def _number(path: Path, number: int, field: str, value: Any, remedy: str) -> float:
+    try:
+        found = float(value)
+    except (TypeError, ValueError):
+        found = -1.0
+    if not (0 < found < inf or (found == 0 and field == "score")):
+        least = "at least 0" if field == "score" else "more than 0"
+        refuse(f"{path}, row {number}", field, f"be a finite number of {least}", value, remedy)
+    return found
+
+
+def _refuse_repeats(path: Path, task: Any, tool: Any, names: tuple[str, ...]) -> None:
+    order = np.lexsort((tool, task))
+    same = (np.diff(task[order]) == 0) & (np.diff(tool[order]) == 0)
+    if same.any():
+        row = int(order[1:][same].min())
+        refuse(f"{path}, row {row + 1}", "tool", "occur once in a task", names[tool[row]], "Remove one of the rows.")

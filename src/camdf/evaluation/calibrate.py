@@ -1,0 +1,115 @@
+"""What `camdf calibrate` does: find the cost pressure for a promise or a budget, and say what one gets at it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from camdf.core.groups import numbered
+from camdf.core.payoff import Payoff, cost_of
+from camdf.core.rankings import LoggedTasks, pieces
+from camdf.core.resampling import Interval, paired_bootstrap
+from camdf.errors import UsageError
+from camdf.evaluation.assess import amount
+from camdf.policies.base import Policy
+from camdf.policies.pressure import pressure_for_budget, pressure_for_sufficiency
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The payoff that was found, what was asked for, and what its decisions are on these very tasks.
+
+    `sufficiency` is the share of tasks that get every required tool, with its 95% interval, resampling groups. `cost`
+    and `tools` are means over tasks, `dearest` is the highest cost of a task; `cost_of_all` and `tools_of_all` are the
+    means where every tool is given.
+    """
+
+    payoff: Payoff
+    min_sufficiency: float | None
+    budget: float | None
+    per_task: bool
+    tasks: int
+    groups: int
+    sufficiency: Interval
+    cost: float
+    cost_of_all: float
+    dearest: float
+    tools: float
+    tools_of_all: float
+
+    def sentences(self) -> str:
+        """What one gets, what is promised, and what is not."""
+        share = self.sufficiency
+        said = (
+            f"On these {self.tasks} tasks it keeps every required tool in {share.mean:.1%} of them "
+            f"(95% CI {share.low:.1%} to {share.high:.1%}), with {self.tools:.2f} of {self.tools_of_all:.2f} tools a "
+            f"task, at a cost of {amount(self.cost, self.cost_of_all)} instead of {amount(self.cost_of_all)}."
+        )
+        if self.min_sufficiency is None:
+            within = f"the dearest task costs {amount(self.dearest, self.cost_of_all)}, " if self.per_task else ""
+            return (
+                f"{said}\nMeasured, not promised: {within}the budget of {self.budget:g} is met on these tasks, and on "
+                "others as far as they are alike. Nothing is promised of the tools that a task gets."
+            )
+        drawn = f"these {self.groups} groups" if self.groups < self.tasks else f"these {self.tasks} tasks"
+        coming = "a task of a new group" if self.groups < self.tasks else "a new task"
+        return (
+            f"{said}\nPromised: {coming} that is drawn as {drawn} were gets every required tool with a chance of at "
+            f"least {self.min_sufficiency:g}, averaged over such draws, whatever the policy has learned.\n"
+            "Not promised: the same after this one draw, for each kind of task, or once tasks, tools or scores change. "
+            "Then calibrate again."
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """The same for machines."""
+        asked = {"min_sufficiency": self.min_sufficiency, "budget": self.budget, "per_task": self.per_task}
+        found = {
+            "sufficiency": asdict(self.sufficiency),
+            **{name: getattr(self, name) for name in ("cost", "cost_of_all", "dearest", "tools", "tools_of_all")},
+        }
+        return {"asked": asked, "measured": found, "sentences": self.sentences()}
+
+
+def calibrate(
+    policy: Policy,
+    logged: LoggedTasks,
+    value: str = "exact",
+    recourse: float = 0.0,
+    *,
+    min_sufficiency: float | None = None,
+    budget: float | None = None,
+    per_task: bool = False,
+) -> Calibration:
+    """Find the cost pressure for one of the two (`camdf.policies.pressure`) and measure its decisions on these tasks.
+
+    >>> from camdf import cold_start, datasets
+    >>> found = calibrate(cold_start(), datasets.load("metatool", "minilm"), budget=3.0)
+    >>> round(found.cost, 2), round(found.tools_of_all, 2)
+    (2.98, 15.0)
+    """
+    if budget is not None and min_sufficiency is None:
+        payoff = pressure_for_budget(policy, logged, value, recourse, budget=budget, per_task=per_task)
+    elif min_sufficiency is not None and budget is None:
+        payoff = pressure_for_sufficiency(policy, logged, value, recourse, min_sufficiency=min_sufficiency)
+    else:
+        raise UsageError("A calibration is for a 'min_sufficiency' or for a 'budget'. Name one of the two.")
+    rankings = logged.rankings
+    acquired = np.concatenate([policy.decide(rankings.take(piece), payoff).acquired for piece in pieces(rankings)])
+    sufficient = ((logged.required & acquired).sum(axis=1) == logged.n_required).astype(np.float64)
+    cost = cost_of(rankings, acquired)
+    return Calibration(
+        payoff,
+        min_sufficiency,
+        budget,
+        per_task,
+        len(logged),
+        numbered(logged.groups)[1],
+        paired_bootstrap(sufficient, np.random.default_rng(0), groups=logged.groups),
+        float(cost.mean()),
+        float(cost_of(rankings, rankings.listed).mean()),
+        float(cost.max()),
+        float(acquired.sum(axis=1).mean()),
+        float(rankings.lengths.mean()),
+    )

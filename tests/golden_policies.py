@@ -1,0 +1,107 @@
+"""Saved policies of every kind, one file a schema, and what each of them must go on deciding.
+
+`python tests/golden_policies.py` writes the file of the present schema. Do that once for a schema and never again: the
+files are what people have on their disks.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import camdf
+from camdf import LoggedTasks, Payoff, Policy, Rankings
+from camdf.policies.artifact import from_json, to_json
+from camdf.policies.fields import SCHEMA
+from camdf.policies.registry import LIBRARY
+from camdf.policies.training import Training
+
+HERE = Path(__file__).parent
+PAYOFF = Payoff(0.12)
+TOOLS = ("search", "mail", "maps", "calendar", "files", "weather")
+COSTS = {tool: 0.25 + 0.25 * i for i, tool in enumerate((*TOOLS, "new"))}
+
+
+class Golden(NamedTuple):
+    """A document as it stands in a file, and the tools that it keeps of every list, by name."""
+
+    document: dict[str, Any]
+    kept: list[list[str]]
+
+    @property
+    def name(self) -> str:
+        payoff = self.document["payoff"] or {"value": "any"}
+        return f"{self.document['kind']}, {payoff['value']}"
+
+    @property
+    def content(self) -> bytes:
+        return json.dumps(self.document).encode()
+
+
+def lists() -> Rankings:
+    """Lists of other lengths than those learned from, with a tool that nobody has seen, ties and zeros."""
+    rows = [
+        {"search": 0.9, "mail": 0.6, "maps": 0.6, "calendar": 0.2, "files": 0.1, "weather": 0.0},
+        {"weather": 0.7, "new": 0.65, "search": 0.3},
+        {"mail": 0.05, "files": 0.04},
+        {"calendar": 0.5},
+        {},
+    ]
+    rankings = Rankings.from_scores(rows, COSTS)
+    return replace(rankings, preselected=(rankings.tool_ids % 3 == 1) & rankings.listed)
+
+
+def kept(policy: Policy) -> list[list[str]]:
+    rankings = lists()
+    decided = policy.decide(rankings, getattr(policy, "payoff_", PAYOFF)).acquired
+    return [
+        [name for name, taken in zip(rankings.names(row), decided[row], strict=False) if taken]
+        for row in range(len(rankings))
+    ]
+
+
+def golden(schema: int) -> list[Golden]:
+    """The stored policies of a schema."""
+    stored = json.loads((HERE / f"golden-schema-{schema}.json").read_text(encoding="utf-8"))
+    return [Golden(**each) for each in stored]
+
+
+def logged(seed: int) -> LoggedTasks:
+    rng = np.random.default_rng(seed)
+    records = []
+    for _ in range(60):
+        scores = {tool: round(rng.random(), 3) for tool in TOOLS}
+        records.append({"scores": scores, "required": [tool for tool in TOOLS if rng.random() < scores[tool] ** 2]})
+    found = LoggedTasks.from_records(records, COSTS)
+    marks = (found.rankings.tool_ids % 3 == 1) & found.rankings.listed
+    return replace(found, rankings=replace(found.rankings, preselected=marks))
+
+
+def made() -> list[Golden]:
+    """Every kind, those that are fitted for a payoff under both values, and the tools weighed and not."""
+    tasks, others = logged(0), logged(1)
+    policies = [kind() for kind in LIBRARY] + [camdf.CAMDF(identity=False), camdf.ExpectedPayoffBySet(identity=False)]
+    found = []
+    for policy in policies:
+        for value in ("exact", "partial"):
+            payoff = Payoff(0.12, value)
+            fitted = policy.fit(tasks, payoff, others)
+            training = Training(tasks.digest(), 60, 60, 60, 0.01, {"acquire-all": -0.1}, payoff)
+            text = to_json(fitted, training)
+            found.append(Golden(json.loads(text), kept(from_json(text.encode()))))
+            if not hasattr(fitted, "payoff_"):
+                break
+    return found
+
+
+def main() -> None:
+    lines = ",\n".join(json.dumps(each._asdict()) for each in made())
+    (HERE / f"golden-schema-{SCHEMA}.json").write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
