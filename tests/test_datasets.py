@@ -782,8 +782,9 @@ def test_a_table_of_candidates_is_the_same_as_one_of_tasks(
     tmp_path: Path, domain: str, scorer: str, suffix: str
 ) -> None:
     logged = datasets.load(domain, scorer, dispersion=1.0)
-    mixed = [as_rows(logged)[i] for i in np.random.default_rng(0).permutation(len(as_rows(logged)))]
-    for name, rows in (("same", as_rows(logged)), ("mixed", mixed)):
+    in_order = as_rows(logged)
+    mixed = [in_order[i] for i in np.random.default_rng(0).permutation(len(in_order))]
+    for name, rows in (("same", in_order), ("mixed", mixed)):
         path = tmp_path / f"{name}{suffix}"
         if suffix == ".csv":
             with path.open("w", newline="", encoding="utf-8") as file:
