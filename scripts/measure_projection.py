@@ -17,6 +17,7 @@ import numpy as np
 from pack_datasets import DIMENSIONS, Array, embedded, main_directions, requests
 
 from camdf import datasets
+from camdf.core.vectors import at_length_one
 from camdf.scorers.embeddings import Embeddings
 
 NINE = [domain.name for domain in datasets.DOMAINS]
@@ -60,7 +61,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _cosines(vectors: Array) -> Array:
-    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit = at_length_one(vectors)
     cosines: Array = unit @ unit.T
     return cosines
 

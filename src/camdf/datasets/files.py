@@ -36,6 +36,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from camdf._json import without_repeats
 from camdf._progress import Progress, in_megabytes, silent
 from camdf.core.rankings import LoggedTasks
 from camdf.datasets import rows
@@ -306,14 +307,7 @@ def _are_numbers(values: dict[str, Any]) -> bool:
     return NUMBERS.issuperset(map(type, found)) and max(found, default=0) < 1e300 and sum(found) < inf
 
 
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a field stands twice")
-    return found
-
-
-_plain = json.JSONDecoder(object_pairs_hook=_without_repeats)
+_plain = json.JSONDecoder(object_pairs_hook=without_repeats)
 
 
 def _tell(ignored: Counter[str], unit: str) -> None:

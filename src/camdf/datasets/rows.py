@@ -77,9 +77,10 @@ def read_rows(path: Path, rows: Iterable[Row], *, priced: bool, keep_order: bool
         raise DataError(f"{path}: must hold at least one task, and is empty. Write one row a candidate.")
     in_task, of_tool, needed_by = np.array(task), np.array(tool), np.array(required, dtype=bool)
     _refuse_repeats(path, in_task, of_tool, tuple(tools))
-    listed_at = np.flatnonzero(np.array(score) >= 0)
+    scored = np.array(score)
+    listed_at = np.flatnonzero(scored >= 0)
     at = listed_at[np.argsort(in_task[listed_at], kind="stable")]
-    candidates = Candidates(of_tool[at], np.array(score)[at], needed_by[at], np.array(cost)[at] if priced else None)
+    candidates = Candidates(of_tool[at], scored[at], needed_by[at], np.array(cost)[at] if priced else None)
     lengths = np.bincount(in_task[at], minlength=len(tasks)).astype(np.int64)
     n_required = np.bincount(in_task[needed_by], minlength=len(tasks)).astype(np.int64)
     return as_logged(tuple(tools), lengths, n_required, candidates, list(tasks), groups, keep_order=keep_order)

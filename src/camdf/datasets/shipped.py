@@ -29,6 +29,7 @@ import numpy as np
 
 from camdf.core.costs import RETAIL_BASE_COSTS, dispersed, md5_base_costs
 from camdf.core.rankings import Bools, Floats, LoggedTasks, Rankings
+from camdf.core.vectors import at_length_one
 from camdf.datasets.domains import find
 from camdf.errors import UsageError
 
@@ -161,7 +162,7 @@ def task_vectors(domain: str) -> Floats:
     """
     find(domain)
     with _packed("task-vectors") as pack:
-        return _unit(pack[domain].astype(np.float64))
+        return at_length_one(pack[domain].astype(np.float64))
 
 
 def projection() -> Floats:
@@ -188,7 +189,7 @@ def projected(embeddings: Floats) -> Floats:
     if embeddings.ndim != 2 or embeddings.shape[1] != matrix.shape[1]:
         raise UsageError(f"The 'embeddings' must be (n, {matrix.shape[1]}). Got {embeddings.shape} instead.")
     # einsum, not a BLAS product: a request's vector must not depend on how many stand beside it.
-    return _unit(np.einsum("nd,kd->nk", embeddings, matrix))
+    return at_length_one(np.einsum("nd,kd->nk", embeddings, matrix))
 
 
 def self_selected(logged: LoggedTasks, setting: str = "uniform") -> Bools:
@@ -222,13 +223,6 @@ def _costs(domain: str, names: tuple[str, ...], dispersion: float, cost_vector: 
             "the tasks yourself with load('retail').with_costs(...)."
         )
     return dispersed(RETAIL_BASE_COSTS, dispersion)
-
-
-def _unit(vectors: Floats) -> Floats:
-    """Every row at length 1; a row of 0s stays one."""
-    lengths = np.sqrt((vectors**2).sum(axis=1, keepdims=True))
-    unit: Floats = vectors / np.where(lengths > 0, lengths, 1.0)
-    return unit
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from contextlib import suppress
 from os import PathLike
 from typing import Any, NoReturn
 
+from camdf._json import without_repeats
 from camdf._version import __version__
 from camdf.core.payoff import VALUES, Payoff
 from camdf.errors import ArtifactError, NotFittedError
@@ -185,7 +186,7 @@ def _parsed(content: bytes) -> Any:
     if content.count(b"[") + content.count(b"{") > MOST_BRACKETS:
         _refuse(f"it has more than {MOST_BRACKETS} lists and objects", "No policy has; check the path.")
     try:
-        return json.loads(content.decode("utf-8"), parse_constant=_no_constant, object_pairs_hook=_no_repeats)
+        return json.loads(content.decode("utf-8"), parse_constant=_no_constant, object_pairs_hook=without_repeats)
     except RecursionError:
         _refuse("it is nested too deeply", "No policy is; check the path.")
     except ValueError as error:
@@ -215,13 +216,6 @@ def _check_envelope(document: Any) -> None:
 
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a JSON number")
-
-
-def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    document = dict(pairs)
-    if len(document) != len(pairs):
-        raise ValueError("a field stands twice")
-    return document
 
 
 def _refuse(reason: str, remedy: str) -> NoReturn:

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from camdf.core.rankings import Floats
+from camdf.core.vectors import at_length_one
 from camdf.errors import ScorerError, expect, require
 from camdf.scorers.base import words_text
 from camdf.tools import Tool
@@ -68,9 +69,7 @@ class Embeddings:
         if found.ndim != 2 or len(found) != len(texts) or not np.isfinite(found).all():
             shape = f"({len(texts)}, d)"
             raise ScorerError(f"The embedding function must return a finite {shape} array. Got {found.shape} instead.")
-        lengths = np.linalg.norm(found, axis=1, keepdims=True)
-        unit: Floats = found / np.where(lengths > 0, lengths, 1.0)
-        return unit
+        return at_length_one(found)
 
 
 def _sentence_transformer(model: str) -> Encode:
