@@ -577,3 +577,12 @@ def test_what_a_fit_tells_of_its_training_is_true(data: Path, found: Fit) -> Non
 def test_an_earlier_name_of_a_policy_is_fitted_under_its_one_name(data: Path) -> None:
     found = fit(datasets.read_jsonl(data), camdf.Payoff(0.12), "score-per-cost", splits=2)
     assert found.assessment.subject == found.policy.kind == "score-per-cost-threshold"
+
+
+def test_fit_asks_for_its_extra_before_it_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("camdf.errors.find_spec", lambda name: None)
+    absent = tmp_path / "absent.jsonl"
+    assert main(["fit", str(absent), "-o", str(tmp_path / "p.json"), "--cost-pressure", "0.1"]) == 2
+    assert "pip install 'camdf[train]'" in capsys.readouterr().err
