@@ -15,6 +15,7 @@ import numpy as np
 
 import camdf
 from camdf import LoggedTasks, Payoff, Policy, Rankings
+from camdf.core.vectors import at_length_one
 from camdf.policies.artifact import from_json, to_json
 from camdf.policies.fields import SCHEMA
 from camdf.policies.registry import LIBRARY
@@ -52,7 +53,8 @@ def lists() -> Rankings:
         {},
     ]
     rankings = Rankings.from_scores(rows, COSTS)
-    return replace(rankings, preselected=(rankings.tool_ids % 3 == 1) & rankings.listed)
+    marks, vectors = (rankings.tool_ids % 3 == 1) & rankings.listed, at_length_one(np.eye(5, len(TOOLS)) + 0.1)
+    return replace(rankings, preselected=marks, vectors=vectors)
 
 
 def kept(policy: Policy) -> list[list[str]]:
@@ -78,13 +80,16 @@ def logged(seed: int) -> LoggedTasks:
         records.append({"scores": scores, "required": [tool for tool in TOOLS if rng.random() < scores[tool] ** 2]})
     found = LoggedTasks.from_records(records, COSTS)
     marks = (found.rankings.tool_ids % 3 == 1) & found.rankings.listed
-    return replace(found, rankings=replace(found.rankings, preselected=marks))
+    needed = np.array([[tool in record["required"] for tool in TOOLS] for record in records])
+    vectors = at_length_one(needed + 0.3 * np.random.default_rng(seed + 100).normal(size=needed.shape))
+    return replace(found, rankings=replace(found.rankings, preselected=marks, vectors=vectors))
 
 
 def made() -> list[Golden]:
-    """Every kind, those that are fitted for a payoff under both values, and the tools weighed and not."""
+    """Every kind, those that are fitted for a payoff under both values, the tools weighed and not, with a prior."""
     tasks, others = logged(0), logged(1)
     policies = [kind() for kind in LIBRARY] + [camdf.CAMDF(identity=False), camdf.ExpectedPayoffBySet(identity=False)]
+    policies += [camdf.ExpectedPayoffBySet(prior=prior) for prior in ("either", "similarity", "probability")]
     found = []
     for policy in policies:
         for value in ("exact", "partial"):

@@ -172,7 +172,7 @@ def test_training_without_a_word_survives() -> None:
 def test_the_document_is_indented_and_a_few_kilobytes() -> None:
     text = to_json(fitted(CAMDF), TRAINING)
     assert len(text.encode()) < 8_000
-    assert text.startswith('{\n "schema": 2,\n "kind": "cam-df",\n')
+    assert text.startswith('{\n "schema": 3,\n "kind": "cam-df",\n')
     assert max(map(len, text.splitlines())) < 120
 
 
@@ -222,7 +222,9 @@ def test_numbers_of_numpy_are_saved_as_numbers() -> None:
 # Every schema so far.
 
 
-@pytest.mark.parametrize("each", [*golden(1), *golden(2)], ids=lambda each: f"{each.document['schema']} {each.name}")
+@pytest.mark.parametrize(
+    "each", [*golden(1), *golden(2), *golden(3)], ids=lambda each: f"{each.document['schema']} {each.name}"
+)
 def test_a_policy_of_any_schema_decides_as_it_did_when_it_was_saved(each: Golden) -> None:
     policy = from_json(each.content)
     assert kept(policy) == each.kept
@@ -413,7 +415,7 @@ NAME_A_FILE = "Name a file that camdf.save wrote."
         (b"[" * 999 + b"]" * 999, "it is n", "."),  # nested too deeply, or not an object: as the stack allows
         (b"[]", "it is not a JSON object", NAME_A_FILE),
         (b"null", "it is not a JSON object", NAME_A_FILE),
-        (b'{"schema": 3}', "it has schema 3, and this package reads up to 2", "Upgrade camdf."),
+        (b'{"schema": 4}', "it has schema 4, and this package reads up to 3", "Upgrade camdf."),
         (b'{"schema": ' + b"9" * 4000 + b"}", "it has schema 999999999999999999999999, and", "Upgrade camdf."),
         (b"{}", "exactly the fields schema, kind, package, payoff, policy, training, sha256", NAME_A_FILE),
     ],
@@ -448,10 +450,10 @@ NUMBER = "must be a finite number from -1e+100 to 1e+100, not "
 @pytest.mark.parametrize(
     ("path", "value", "what", "remedy"),
     [
-        ("schema", 3, "it has schema 3, and this package reads up to 2", "Upgrade camdf."),
-        ("schema", True, "it does not have a schema from 1 to 2", NAME_A_FILE),
-        ("schema", 2.0, "it does not have a schema from 1 to 2", NAME_A_FILE),
-        ("schema", 0, "it does not have a schema from 1 to 2", NAME_A_FILE),
+        ("schema", 4, "it has schema 4, and this package reads up to 3", "Upgrade camdf."),
+        ("schema", True, "it does not have a schema from 1 to 3", NAME_A_FILE),
+        ("schema", 3.0, "it does not have a schema from 1 to 3", NAME_A_FILE),
+        ("schema", 0, "it does not have a schema from 1 to 3", NAME_A_FILE),
         ("schema", 1, "training: must have exactly its own fields; unknown: ['payoff'], missing: []", SAVE_AGAIN),
         ("extra", 0, "exactly the fields schema, kind,", NAME_A_FILE),
         ("training", DROPPED, "exactly the fields schema, kind,", NAME_A_FILE),

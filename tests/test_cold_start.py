@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -12,19 +13,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from camdf import ExpectedPayoffBySet, LoggedTasks, Payoff, Rankings, cold_start, datasets
+from camdf import LoggedTasks, Payoff, Rankings, cold_start, datasets
 from camdf.checks import sample_tasks
-from camdf.lab.beyond.cold_start import COLD, CONSTANTS, INFORMED, PLACE, SIMILAR, STUDY, margins, shares_won, shipped
+from camdf.errors import UsageError
+from camdf.lab.beyond.cold_start import COLD, CONSTANTS, INFORMED, PLACE, SIMILAR, STUDY, margins, shares_won
 from camdf.lab.beyond.frontier import Sweep
 from camdf.lab.stored import Rows, stored
+from camdf.models.prior import FILE, KINDS, prior_from, shipped_prior
+from camdf.models.prior_fit import Candidates, missing_shares, pooled
 from camdf.policies.artifact import from_json, to_json
-from camdf.policies.cold_start import ARTIFACT, COLUMNS, fit_across
+from camdf.policies.cold_start import from_prior
 
 ROOT = Path(__file__).parents[1]
 PAYOFFS = [Payoff(0.05), Payoff(0.12), Payoff(0.2, "partial")]
 
 
-kinds = pytest.mark.parametrize("scores", COLUMNS)
+kinds = pytest.mark.parametrize("scores", KINDS)
 
 
 @pytest.fixture(scope="module")
@@ -33,8 +37,8 @@ def rows() -> Rows:
 
 
 @kinds
-def test_the_shipped_artifact_is_small_and_decides_with_numpy_alone(scores: str) -> None:
-    assert len((files("camdf.policies") / ARTIFACT.format(scores)).read_bytes()) < 5_000
+def test_the_shipped_prior_is_small_and_decides_with_numpy_alone(scores: str) -> None:
+    assert len((files("camdf.models") / FILE.format(scores)).read_bytes()) < 5_000
     code = (
         "import sys, camdf; ranking = camdf.Rankings.from_scores({'a': 0.9, 'b': 0.1});"
         f"assert camdf.cold_start({scores!r}).decide(ranking, camdf.Payoff(0.2)).names(ranking) == ['a'];"
@@ -43,26 +47,18 @@ def test_the_shipped_artifact_is_small_and_decides_with_numpy_alone(scores: str)
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_the_shipped_artifacts_are_what_the_script_writes(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, ROOT / "scripts" / "fit_cold_start.py", tmp_path], check=True)
-    for scores in COLUMNS:
-        again, before = from_json((tmp_path / ARTIFACT.format(scores)).read_bytes()), cold_start(scores)
-        assert isinstance(again, ExpectedPayoffBySet)
-        assert again.training_ == before.training_
-        np.testing.assert_allclose(again.model_.coefficients, before.model_.coefficients, rtol=0, atol=1e-6)
-        np.testing.assert_allclose(again.model_.missing, before.model_.missing, rtol=0, atol=1e-12)
-        assert again.model_.intercept == pytest.approx(before.model_.intercept, abs=1e-6)
-        for logged in shipped(scores)[::5]:
-            for payoff in PAYOFFS:
-                decided = [policy.decide(logged.rankings, payoff).acquired for policy in (again, before)]
-                assert np.array_equal(decided[0], decided[1])
+def test_the_shipped_priors_are_what_the_script_writes(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, ROOT / "scripts" / "fit_priors.py", tmp_path], check=True)
+    for scores in KINDS:
+        again = prior_from(json.loads((tmp_path / FILE.format(scores)).read_bytes()))
+        for name, part in vars(shipped_prior(scores)).items():
+            np.testing.assert_allclose(vars(again)[name], part, rtol=1e-7, atol=1e-9, err_msg=name)
 
 
 @kinds
 def test_saving_and_loading_changes_nothing(scores: str) -> None:
-    policy = cold_start(scores)
-    saved = (files("camdf.policies") / ARTIFACT.format(scores)).read_bytes()
-    assert to_json(policy, policy.training_).encode() == saved
+    text = to_json(cold_start(scores))
+    assert to_json(from_json(text.encode())) == text
 
 
 def test_scores_are_similarities_unless_they_are_said_to_be_probabilities() -> None:
@@ -100,19 +96,37 @@ def test_dearer_tools_are_never_taken_in_greater_number() -> None:
 def test_a_ranking_counts_as_much_as_another_however_many_tasks_it_has() -> None:
     few, many = sample_tasks(1, tasks=40), sample_tasks(2, tasks=400)
     twice = many.take(np.repeat(np.arange(400), 2))
-    one, other = (fit_across([few, each]).model_ for each in (many, twice))
-    np.testing.assert_allclose(one.coefficients, other.coefficients, rtol=0, atol=1e-6)
-    alone = fit_across([many]).model_
-    assert not np.allclose(one.coefficients, alone.coefficients, rtol=0, atol=1e-3)
+    one, other = (pooled([Candidates.of(few), Candidates.of(each)], "similarity")[0] for each in (many, twice))
+    np.testing.assert_allclose(one, other, rtol=0, atol=1e-6)
+    assert not np.allclose(one, pooled([Candidates.of(many)], "similarity")[0], rtol=0, atol=1e-3)
 
 
 def test_what_lists_lack_is_averaged_over_rankings() -> None:
     records = [{"scores": {"a": 0.9, "b": 0.2}, "required": ["a"]}, {"scores": {"a": 0.3, "b": 0.2}, "required": ["b"]}]
     lacking = [{**record, "required": [*record["required"], "x"]} for record in records[:1]] + records[1:]
-    whole, half = (LoggedTasks.from_records(each) for each in (records, lacking))
-    model = fit_across([whole, half]).model_
-    assert model.missing == pytest.approx((0.75, 0.25))
+    both = [Candidates.of(LoggedTasks.from_records(each)) for each in (records, lacking)]
+    assert missing_shares(both) == pytest.approx([0.75, 0.25])
+    model = from_prior(replace(shipped_prior("similarity"), missing=(0.75, 0.25)), "similarity").model_
     assert 1 / (1 + np.exp(-model.holds[0])) == pytest.approx(0.75)
+
+
+@pytest.mark.parametrize("domain", ["retail", "mcp-atlas", "bfcl-multi-turn"])
+@pytest.mark.parametrize("tools", [0.5, 2.0, 1000.0])
+def test_told_how_many_tools_a_task_calls_it_expects_so_many(domain: str, tools: float) -> None:
+    rankings = datasets.load(domain, "minilm").rankings
+    policy = cold_start(tools_per_task=tools, rankings=rankings)
+    expected = policy.probabilities(rankings)[0].sum()
+    assert expected == pytest.approx(np.minimum(tools, 0.95 * rankings.lengths).sum(), rel=1e-5)
+
+
+def test_the_number_of_tools_and_the_rankings_go_together() -> None:
+    rankings = datasets.load("retail").rankings
+    for wrong in ({"tools_per_task": 2.0}, {"rankings": rankings}):
+        with pytest.raises(UsageError, match="Give both, or neither"):
+            cold_start(**wrong)
+    for number in (0.0, -1.0, float("nan"), float("inf")):
+        with pytest.raises(UsageError, match="must be positive"):
+            cold_start(tools_per_task=number, rankings=rankings)
 
 
 def test_the_stored_table_has_every_cell(rows: Rows) -> None:

@@ -40,6 +40,7 @@ NONSENSE: dict[str, list[Any]] = {
     "grid": ["ab", 0.5, ["x"], [NAN], [0.1, None], {0.5}],
     "identity": ["yes", 0, None],
     "k": [-1, 2.5, "5", True, None],
+    "prior": ["none", "", 1, True, ["similarity"]],
     "score": [NAN, INFINITY, "0.5", None],
     "share": [1.5, -0.1, NAN, "all", None],
     "target": ["x", "", None, ["hindsight"]],

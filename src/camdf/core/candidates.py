@@ -120,3 +120,16 @@ def candidate_features(rankings: Rankings, tools: History) -> Floats:
         for i, column in enumerate(CANDIDATE_COLUMNS.values()):
             features[i] = column(view)
     return features
+
+
+SECOND_COLUMNS = ("second_score", "second_logit", "second_log_rank", "second_share_of_top", "second_missing")
+
+
+def second_features(rankings: Rankings) -> Floats:
+    """(5, n, m): what a second ranking, which scores 0 what it does not list, says of each: `SECOND_COLUMNS`."""
+    assert rankings.second is not None
+    scores = rankings.second
+    rank = np.argsort(np.argsort(-scores, axis=1, kind="stable"), axis=1, kind="stable")
+    top = np.maximum(np.maximum.reduce(scores, axis=1, keepdims=True), 1e-9)
+    missing = (scores == 0) & rankings.listed
+    return np.stack([scores, logit(scores), np.log1p(rank), scores / top, missing]) * rankings.listed

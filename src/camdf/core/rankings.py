@@ -36,7 +36,9 @@ class Rankings:
 
     Shapes: `scores`, `costs`, `tool_ids` and `preselected` are (n, m); `lengths` is (n,). Row i uses its first
     `lengths[i]` entries; the rest is padding. `tool_ids` points into `catalogue`. `preselected` marks the candidates
-    that a rule outside the ranking (keywords, say) has already chosen; most rankings have none.
+    that a rule outside the ranking (keywords, say) has already chosen; most rankings have none. `vectors` (n, d) are
+    the tasks' texts as vectors of length 1, and `second` (n, m) each candidate's score under a second ranking, 0 where
+    that one does not list it; both are there only where somebody gave them.
 
     Build one with `Rankings.from_scores`; the bare constructor takes arrays and checks them.
     """
@@ -47,6 +49,8 @@ class Rankings:
     tool_ids: Ints
     catalogue: tuple[str, ...]
     preselected: Bools | None = None
+    vectors: Floats | None = None
+    second: Floats | None = None
 
     def __post_init__(self) -> None:
         if self.scores.ndim != 2:
@@ -57,9 +61,15 @@ class Rankings:
             ("lengths", self.lengths, (n,)),
             ("tool_ids", self.tool_ids, (n, m)),
             ("preselected", self.preselected, (n, m)),
+            ("second", self.second, (n, m)),
         ):
             if array is not None and array.shape != shape:
                 raise UsageError(_must(name, "Rankings", f"have shape {shape}, as the scores demand", array.shape))
+        if self.vectors is not None and (self.vectors.ndim != 2 or len(self.vectors) != n):
+            raise UsageError(_must("vectors", "Rankings", f"have a row for each of the {n} tasks", self.vectors.shape))
+        for name, given in (("vectors", self.vectors), ("second", self.second)):
+            if given is not None and not np.isfinite(given).all():
+                raise UsageError(_must(name, "Rankings", "be finite", given))
         if n and not (self.lengths.min() >= 0 and self.lengths.max() <= m):
             raise UsageError(_must("lengths", "Rankings", f"lie between 0 and {m}", self.lengths))
         listed = self.listed
@@ -151,8 +161,13 @@ class Rankings:
             costs=self.costs[rows],
             lengths=self.lengths[rows],
             tool_ids=self.tool_ids[rows],
-            preselected=None if self.preselected is None else self.preselected[rows],
+            **{name: part[rows] for name, part in self._given().items()},
         )
+
+    def _given(self) -> dict[str, Any]:
+        """Those of the arrays that need not be there, where they are."""
+        held = {"preselected": self.preselected, "vectors": self.vectors, "second": self.second}
+        return {name: part for name, part in held.items() if part is not None}
 
     def order_by(self, keys: Floats) -> Ints:
         """(n, m) positions that sort every list by `keys`, largest first; ties keep their rank, padding stays last."""
@@ -166,6 +181,7 @@ class Rankings:
             costs=np.take_along_axis(self.costs, order, axis=1),
             tool_ids=np.take_along_axis(self.tool_ids, order, axis=1),
             preselected=None if self.preselected is None else np.take_along_axis(self.preselected, order, axis=1),
+            second=None if self.second is None else np.take_along_axis(self.second, order, axis=1),
         )
 
     def padded_to(self, width: int) -> Rankings:
@@ -179,6 +195,7 @@ class Rankings:
             costs=np.pad(self.costs, extra),
             tool_ids=np.pad(self.tool_ids, extra, constant_values=-1),
             preselected=None if self.preselected is None else np.pad(self.preselected, extra),
+            second=None if self.second is None else np.pad(self.second, extra),
         )
 
 
@@ -291,25 +308,29 @@ class LoggedTasks:
         sha.update(self.required[listed].tobytes())
         if r.preselected is not None:
             sha.update(r.preselected[listed].tobytes())
+        if r.vectors is not None:
+            sha.update(np.ascontiguousarray(r.vectors).tobytes())
+        if r.second is not None:
+            sha.update(r.second[listed].tobytes())
         sha.update("\0".join(self.groups.tolist()).encode())
         return sha.hexdigest()
 
 
 def joined(first: LoggedTasks, second: LoggedTasks) -> LoggedTasks:
-    """The tasks of both, over one catalogue; marks are kept where both have them."""
+    """The tasks of both, over one catalogue; what need not be there is kept where both have it."""
     catalogue = tuple(dict.fromkeys(first.rankings.catalogue + second.rankings.catalogue))
     position = {name: i for i, name in enumerate(catalogue)}
     width = max(first.rankings.width, second.rankings.width)
     both = [part.padded_to(width) for part in (first, second)]
     ids = [np.array([*(position[name] for name in p.rankings.catalogue), -1])[p.rankings.tool_ids] for p in both]
-    marks = [part.rankings.preselected for part in both]
+    given = [part.rankings._given() for part in both]
     rankings = Rankings(
         np.concatenate([part.rankings.scores for part in both]),
         np.concatenate([part.rankings.costs for part in both]),
         np.concatenate([part.rankings.lengths for part in both]),
         np.concatenate(ids),
         catalogue,
-        None if marks[0] is None or marks[1] is None else np.concatenate([marks[0], marks[1]]),
+        **{name: np.concatenate([given[0][name], given[1][name]]) for name in given[0].keys() & given[1].keys()},
     )
     return LoggedTasks(
         rankings,

@@ -1,4 +1,4 @@
-"""The best set of candidates when each is required with a known probability, independently: exact, at any prices.
+"""The best set of candidates when each is required with a known probability: exact at any prices if independently.
 
 Notation: p_j is the probability that candidate j is required, S(B) the sum of log(1 - p_j) over a set B, and h the
 probability that the list holds all required tools. A task requires at least one tool, hence the correction by S(all):
@@ -18,22 +18,49 @@ With m = 1 - r and T(A) the product of (1 - m * p_j) over what is not in A,
 The proof holds with -log(1 - m * p_j) in place of -log(1 - p_j), so the best set is a cut of the order by
 -log(1 - m * p_j) / c_j. Under the partial payoff the best set keeps j where m times its expected share is at least
 lambda * c_j.
+
+Tasks need not take their tools independently: where every task needs two, no single tool suffices however likely each
+is. A `SizeLaw` says so: the required set is R with a chance proportional to g(|R|) times the product of p_j / (1 - p_j)
+over R. With g = 1 from one tool on that is independence, given that something is required (`AT_LEAST_ONE`). All sums
+over sets run over their sizes: e(k, s), the sum over all sets of s of the first k candidates, is the running sum over j
+of odds_j * e(j - 1, s - 1). Cuts are taken in the order above, which is best under independence.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
 from camdf.core.rankings import Bools, Floats, Ints
-from camdf.core.sums import before_each
+from camdf.core.sums import before_each, over_columns
 
 SMALLEST = 1e-9
 """Probabilities are kept this far from 0 and 1."""
 
 LOWEST_COST = 1e-300
 """Costs are floored here before they divide: padding costs 0, and a quotient must stay finite."""
+
+TINY = 1e-300
+"""Sums are floored here before they divide: only an empty list has one of 0."""
+
+SIZES = 13
+"""Sets of this many tools and larger ones count alike."""
+
+
+class SizeLaw(NamedTuple):
+    """How many tools a task requires: `weights[s - 1]` is g(s), up to a common factor; the last serves larger sets."""
+
+    weights: tuple[float, ...]
+
+    def by_size(self) -> Floats:
+        """(SIZES + 1,): g(0) = 0, g(1), and so on."""
+        return np.array([0.0, *self.weights])
+
+
+AT_LEAST_ONE = SizeLaw((1.0,) * SIZES)
+"""Independence, given that at least one tool is required."""
 
 
 @lru_cache(maxsize=64)
@@ -56,15 +83,52 @@ def value_order(probability: Floats, costs: Floats, listed: Bools, recourse: flo
     return order, log_not[np.arange(len(order))[:, None], order]
 
 
-def sufficiency_by_cut(log_not: Floats) -> Floats:
+def sufficiency_by_cut(log_not: Floats, law: SizeLaw = AT_LEAST_ONE) -> Floats:
     """(n, m + 1): P(required within the first k | the list holds all, at least one is required), k = 0 to m."""
     left_out = _left_out(log_not)
-    return _given_any(left_out, left_out[:, :1])
+    if law == AT_LEAST_ONE:  # in closed form what the sums over sizes give
+        return _given_any(left_out, left_out[:, :1])
+    of_first = size_chances(log_not)
+    within = over_columns(of_first * law.by_size()[:, None, None])
+    return within * left_out / np.maximum(within[:, -1:], TINY)
 
 
-def worth_by_cut(log_not: Floats, recourse: float) -> Floats:
-    """(n, m + 1): E[recourse^missed | the list holds all, at least one is required] of the first k, k = 0 to m."""
-    return _given_any(_left_out(_log_kept(log_not, recourse)), _left_out(log_not)[:, :1])
+def worth_by_cut(log_not: Floats, recourse: float, law: SizeLaw = AT_LEAST_ONE) -> Floats:
+    """(n, m + 1): E[recourse^missed | the list holds all, at least one is required] of the first k, k = 0 to m.
+
+    Where a law of sizes is given, more than 13 missed tools count as 13.
+    """
+    if law == AT_LEAST_ONE:
+        return _given_any(_left_out(_log_kept(log_not, recourse)), _left_out(log_not)[:, :1])
+    of_first, of_rest = size_chances(log_not), size_chances(log_not[:, ::-1])[:, :, ::-1]
+    whole = over_columns(of_first[:, :, -1:] * law.by_size()[:, None, None])
+    kept = of_rest * (recourse ** np.arange(SIZES + 1.0))[:, None, None]
+    return _over_sizes(of_first, kept, law.by_size()) / np.maximum(whole, TINY)
+
+
+def size_chances(log_not: Floats) -> Floats:
+    """(SIZES + 1, n, m + 1): how likely 0, 1, 2, ... of the first k candidates are required, if independently.
+
+    The last of them is that of `SIZES` or more. Candidates stand in any order, with log(1 - p) each.
+    """
+    odds, none = np.expm1(-log_not), np.exp(before_each(log_not))
+    chances = np.empty((SIZES + 1, *none.shape))
+    ways = np.ones(none.shape)
+    for size in range(SIZES):
+        chances[size] = ways * none
+        ways = before_each(odds * ways[:, :-1])
+    chances[SIZES] = np.maximum(1.0 - over_columns(chances[:SIZES]), 0.0)
+    return chances
+
+
+def _over_sizes(some: Floats, others: Floats, by_size: Floats) -> Floats:
+    """(n, k): the sum over sizes a and b of by_size[a + b] * some[a] * others[b]; larger sums count as the last."""
+    sizes = np.arange(SIZES + 1)
+    together = by_size[np.minimum(sizes[:, None] + sizes, SIZES)]
+    inner = np.zeros(others.shape)
+    for size in sizes:
+        inner += together[:, size, None, None] * others[size]
+    return over_columns(some * inner)
 
 
 def _log_kept(log_not: Floats, recourse: float) -> Floats:
@@ -87,14 +151,21 @@ def _given_any(value: Floats, none: Floats) -> Floats:
     return np.maximum(given, 0.0)
 
 
-def expected_shares(probability: Floats, listed: Bools, missing: tuple[float, ...]) -> Floats:
+def expected_shares(
+    probability: Floats, listed: Bools, missing: tuple[float, ...], law: SizeLaw = AT_LEAST_ONE
+) -> Floats:
     """(n, m): E[1{j required} / number required], given that at least one is.
 
     With M required tools outside the list, `missing[k]` = P(M = k): the expectation is the integral over t in [0, 1] of
     p_j * E[t^M] * product over i != j of (1 - p_i + p_i t), a polynomial in t. Gauss-Legendre with 32 nodes is exact up
     to degree 63, and far beyond it as good as exact. At t = 0 the product over all is P(none is required).
+
+    Under another law of sizes it is a sum over the sizes of what stands before j and after it. A task whose list holds
+    none of its tools then weighs as one that needs a single tool.
     """
     p = np.minimum(np.maximum(probability, SMALLEST), 1.0 - SMALLEST) * listed
+    if law != AT_LEAST_ONE:
+        return _shares_by_law(p, missing, law)
     below_one, weights = _nodes(missing)
     factors = p[:, :, None] * below_one
     factors += 1.0
@@ -103,6 +174,20 @@ def expected_shares(probability: Floats, listed: Bools, missing: tuple[float, ..
     none = product[:, :1] * missing[0]
     result: Floats = p * others / np.maximum(1.0 - none, SMALLEST)
     return result
+
+
+def _shares_by_law(p: Floats, missing: tuple[float, ...], law: SizeLaw) -> Floats:
+    log_not = np.log1p(-p)
+    before, after = size_chances(log_not), size_chances(log_not[:, ::-1])[:, :, ::-1]
+    number = np.arange(1.0, SIZES + 1.0)
+    each = sum(chance / (number + outside) for outside, chance in enumerate(missing))
+    gain = np.append(np.array(law.weights) * each, 0.0)  # of a set of one more than 0, 1, 2, ... others
+    gain[-1] = gain[-2]
+    weight = law.by_size()
+    weight[0] = (1.0 - missing[0]) * weight[1]
+    whole = over_columns(before[:, :, -1:] * weight[:, None, None])
+    shares: Floats = p * _over_sizes(before[:, :, :-1], after[:, :, 1:], gain) / np.maximum(whole, TINY)
+    return shares
 
 
 def leaving_cuts(worth: Floats, cost: Floats, lengths: Ints) -> Floats:

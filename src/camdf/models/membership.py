@@ -9,14 +9,22 @@ from typing import Any
 
 import numpy as np
 
-from camdf.core.candidates import CANDIDATE_COLUMNS, History, candidate_features, history
+from camdf.core.candidates import (
+    CANDIDATE_COLUMNS,
+    SECOND_COLUMNS,
+    History,
+    candidate_features,
+    history,
+    second_features,
+)
 from camdf.core.groups import numbered
 from camdf.core.probability import logit, sigmoid, smoothed_log_odds, unscaled
 from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks, Rankings
-from camdf.core.sets import sufficiency_by_cut, value_order
+from camdf.core.sets import AT_LEAST_ONE, SIZES, SizeLaw, sufficiency_by_cut, value_order
 from camdf.core.sums import over_columns
 from camdf.errors import UsageError
 from camdf.models.linear import scikit_learn
+from camdf.models.task_text import TextSignal
 
 FOLDS = 5
 STRENGTHS = (0.01, 0.1, 1.0)
@@ -31,6 +39,9 @@ SLOPE_SCALE = 0.5
 SLOPE_COLUMN = tuple(CANDIDATE_COLUMNS).index("score_logit")
 LIST_COLUMNS = tuple(i for i, name in enumerate(CANDIDATE_COLUMNS) if name.startswith("list_"))
 FIRST_LIST_COLUMN, LAST_LIST_COLUMN = LIST_COLUMNS[0], LIST_COLUMNS[-1] + 1
+TEXT_COLUMNS = (2, 2 + len(SECOND_COLUMNS))
+"""How many columns a text signal has: without a second ranking, and with one."""
+
 CALIBRATION_TASKS = 20.0
 """At this many tasks the learned calibration of sets counts as much as no calibration at all."""
 
@@ -44,7 +55,9 @@ class MembershipModel:
     what identity adds to a tool's logit, and to its slope in the score's logit. `holds` is the intercept and the
     coefficients of those `columns` that describe the list. `calibration` (a, b) turns the independent probability q of
     a sufficient set into sigmoid(a + b * logit(q)). `missing[k]` is the share of tasks with k required tools outside
-    their list.
+    their list. `sizes` are the weights of a `SizeLaw`, and `sharpness` the power to which odds are taken under it.
+    `text` reads a task's vector; its columns, and those of a second ranking where there is one, have
+    `text_coefficients`.
     """
 
     coefficients: tuple[float, ...]
@@ -59,6 +72,10 @@ class MembershipModel:
     calibration: tuple[float, ...]
     missing: tuple[float, ...]
     columns: tuple[str, ...] = tuple(CANDIDATE_COLUMNS)
+    sizes: tuple[float, ...] = AT_LEAST_ONE.weights
+    sharpness: float = 1.0
+    text: TextSignal | None = None
+    text_coefficients: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         read = np.array([name in set(self.columns) for name in CANDIDATE_COLUMNS])
@@ -82,6 +99,12 @@ class MembershipModel:
                 "A membership model's rates must lie between 0 and 1, and a tool must be required at least 0 times and "
                 "at most as often as it was listed."
             )
+        if len(self.sizes) != SIZES or not all(0 < each <= 1 for each in self.sizes) or not 0 < self.sharpness < 10:
+            raise UsageError(
+                f"A membership model needs {SIZES} weights of set sizes in (0, 1], and a sharpness below 10."
+            )
+        if len(self.text_coefficients) not in ((0,) if self.text is None else TEXT_COLUMNS):
+            raise UsageError("A membership model needs a coefficient for every column of its text signal.")
         # One column a tool and a last one for tools that were never seen: what its candidates are looked up in.
         listed, required, levels, slopes = (np.array([*values, 0.0]) for values in tables)
         columns = (*history(listed, required, self.base_rate), levels, slopes)
@@ -99,9 +122,19 @@ class MembershipModel:
         features = candidate_features(rankings, History(*tools))
         z = over_columns(features * self._weights) + self.intercept + level  # type: ignore[attr-defined]
         z += slope * features[SLOPE_COLUMN]
+        if self.text is not None:
+            more = self.text.columns(rankings)
+            if len(self.text_coefficients) > len(more):
+                more = np.concatenate([more, second_features(rankings)])
+            z += over_columns(more * np.array(self.text_coefficients)[:, None, None])
         lists = features[FIRST_LIST_COLUMN:LAST_LIST_COLUMN, :, :1]
         odds = over_columns(lists * self._list_weights) if lists.size else np.zeros((len(rankings), 1))  # type: ignore[attr-defined]
         return sigmoid(z) * rankings.listed, sigmoid(odds[:, 0] + self.holds[0])
+
+    @property
+    def law(self) -> SizeLaw:
+        """How many tools a task requires."""
+        return SizeLaw(self.sizes)
 
     def calibrated(self, chance: Floats) -> Floats:
         """The probability that a set suffices, from its probability under independence; 0 and 1 stay 0 and 1."""

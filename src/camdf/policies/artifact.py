@@ -169,7 +169,9 @@ _ENVELOPE: dict[str, Field] = {
 
 
 def _policy(kind: type[Policy], document: dict[str, Any]) -> Policy:
-    parts = fields.mapping({**_ENVELOPE, "policy": fields.record(dict, kind.fields)}, document, document["schema"])
+    parts = fields.mapping(
+        {**_ENVELOPE, "policy": fields.record(dict, kind.fields, kind.added_fields)}, document, document["schema"]
+    )
     if issubclass(kind, FittedPolicy) != (parts["payoff"] is not None):
         raise ValueError("payoff: must be there for a fitted policy, and only there")
     policy = object.__new__(kind)

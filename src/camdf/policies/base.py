@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from inspect import Parameter, signature
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
@@ -37,6 +38,8 @@ class Policy(ABC):
 
     kind: ClassVar[str] = ""
     fields: ClassVar[dict[str, Field]] = {}
+    added_fields: ClassVar[Mapping[int, Mapping[str, Any]]] = {}
+    """Fields that came with a later schema, by schema, and what files of earlier ones are taken to mean."""
 
     @abstractmethod
     def decide(self, rankings: Rankings, payoff: Payoff) -> Decisions:

@@ -20,7 +20,10 @@ from camdf.core.sets import (
 from camdf.core.sums import before_each
 from camdf.errors import NotFittedError, UsageError
 from camdf.models.label_noise import noise_of
-from camdf.models.membership import HeldOut, MembershipModel, fit_membership
+from camdf.models.membership import TEXT_COLUMNS, HeldOut, MembershipModel, fit_membership
+from camdf.models.prior import KINDS, Prior, shipped_prior
+from camdf.models.set_law import sharpened
+from camdf.models.warm_start import fit_warm
 from camdf.policies import fields
 from camdf.policies.base import Policy
 
@@ -46,22 +49,32 @@ class ExpectedPayoffBySet(Policy):
     for every tool, so that no set seems to suffice. The fit estimates e (`estimate_label_noise`) and decisions rest on
     (learned - e) / (1 - 2e). A hard task looks like a wrong label, so clean labels are corrected a little too much;
     where they are known to be clean, `trust_labels` switches the correction off.
+
+    With a `prior` it starts from what other domains say and learns from the first label on
+    (`camdf.models.warm_start`): "similarity" or "probability" says what the scores are, as for `cold_start`, and
+    "either" lets the labels tell. It learns how many tools tasks require, reads tasks' vectors where the rankings have
+    them, and tells flipped labels from hard tasks by how well each explains held-out labels. It needs numpy alone.
     """
 
     kind = "expected-payoff-by-set"
     fields = {
         "identity": fields.flag,
         "trust_labels": fields.flag,
+        "prior": fields.optional(fields.choice("either", *KINDS)),
         "model_": fields.membership_model,
+        "with_text_": fields.optional(fields.membership_model),
         "label_noise_": fields.number,
     }
+    added_fields = {3: {"prior": None, "with_text_": None}}
     identity: bool
     trust_labels: bool
+    prior: str | None
     model_: MembershipModel
+    with_text_: MembershipModel | None = None
     label_noise_: float = 0.0
 
-    def __init__(self, identity: bool = True, *, trust_labels: bool = False) -> None:
-        self.store(identity=identity, trust_labels=trust_labels)
+    def __init__(self, identity: bool = True, *, trust_labels: bool = False, prior: str | None = None) -> None:
+        self.store(identity=identity, trust_labels=trust_labels, prior=prior)
 
     def fit(self, logged: LoggedTasks, payoff: Payoff, validation: LoggedTasks | None = None) -> Self:
         self.learn(logged if validation is None else joined(logged, validation))
@@ -69,10 +82,28 @@ class ExpectedPayoffBySet(Policy):
 
     def learn(self, logged: LoggedTasks) -> HeldOut:
         """Fit, and return what models that had not seen each task's group say about it."""
+        if priors := self.priors():
+            return self._learn_from(priors, logged)
         self.model_, held = fit_membership(logged, self.identity)
         doubted = len(logged) >= FEWEST_TASKS and not self.trust_labels
         self.label_noise_ = min(noise_of(logged, held).rate, MOST_NOISE) if doubted else 0.0
         return held
+
+    def priors(self) -> tuple[Prior, ...]:
+        """What it starts from: none, one, or one of each kind."""
+        kinds = KINDS if self.prior == "either" else (self.prior,) if self.prior else ()
+        return tuple(map(shipped_prior, kinds))
+
+    def _learn_from(self, priors: tuple[Prior, ...], logged: LoggedTasks) -> HeldOut:
+        alone = fit_warm(logged, priors, self.identity, trust_labels=self.trust_labels)
+        self.model_, self.with_text_, self.label_noise_ = alone.model, None, alone.flips
+        if logged.rankings.vectors is None:
+            return alone.held
+        read = fit_warm(logged, priors, self.identity, trust_labels=self.trust_labels, texts=True)
+        if read.model.text is None or read.loss >= alone.loss:
+            return alone.held
+        self.with_text_ = read.model
+        return read.held
 
     def decide(self, rankings: Rankings, payoff: Payoff) -> Decisions:
         probability, holds = self.probabilities(rankings)
@@ -82,9 +113,9 @@ class ExpectedPayoffBySet(Policy):
         """(n, m): that each candidate is required; (n,): that the list holds all required tools."""
         if "model_" not in self.__dict__:
             raise NotFittedError(f"This {type(self).__name__} has not been fitted. Call fit, or load a saved policy.")
-        learned, holds = self.model_.probabilities(rankings)
+        learned, holds = self._model(rankings).probabilities(rankings)
         noise = self.label_noise_
-        if noise == 0:
+        if noise == 0 or self.prior is not None:  # with a prior, flips were part of what was learned
             return learned, holds
         corrected = np.minimum(np.maximum((learned - noise) / (1.0 - 2.0 * noise), LEAST), 1.0 - LEAST)
         return corrected * rankings.listed, holds
@@ -92,6 +123,15 @@ class ExpectedPayoffBySet(Policy):
     def verify(self) -> None:
         if not 0 <= self.label_noise_ <= MOST_NOISE:
             raise ValueError(f"label_noise_: must lie between 0 and {MOST_NOISE}. Got {self.label_noise_!r} instead")
+
+    def _model(self, rankings: Rankings) -> MembershipModel:
+        """The model that reads these rankings: with their vectors where they have them and it helps."""
+        read = self.with_text_
+        if read is None or read.text is None or rankings.vectors is None:
+            return self.model_
+        second = len(read.text_coefficients) == TEXT_COLUMNS[1]
+        fits = rankings.vectors.shape[1] == read.text.dimensions and (not second or rankings.second is not None)
+        return read if fits else self.model_
 
     def choose(self, rankings: Rankings, payoff: Payoff, probability: Floats, holds: Floats) -> Bools:
         """(n, m): the best set of each task, given the probabilities."""
@@ -107,16 +147,18 @@ class ExpectedPayoffBySet(Policy):
     ) -> tuple[Ints, Floats, Floats]:
         """The order of the exact payoff (n, m); each cut's expected value and its cost (n, m + 1).
 
-        Without recourse the value is the chance to suffice: h * s, with s the independent chance q, calibrated. With
-        it, a set that does not suffice is worth what it is under independence: h * (s + (1 - s) * (R - q) / (1 - q)),
-        where R = E[recourse^missed]. Uncalibrated that is h * R.
+        Without recourse the value is the chance to suffice: h * s, with s the chance q under the law of sizes,
+        calibrated. With it, a set that does not suffice is worth what it is under that law:
+        h * (s + (1 - s) * (R - q) / (1 - q)), where R = E[recourse^missed]. Uncalibrated that is h * R.
         """
-        order, log_not = value_order(probability, rankings.costs, rankings.listed, recourse)
-        independent = sufficiency_by_cut(log_not)
-        value = self.model_.calibrated(independent)
+        model = self._model(rankings)
+        sharp = sharpened(probability, model.sharpness)
+        order, log_not = value_order(sharp, rankings.costs, rankings.listed, recourse)
+        by_law = sufficiency_by_cut(log_not, model.law)
+        value = model.calibrated(by_law)
         if recourse:
-            missing_some = np.maximum(worth_by_cut(log_not, recourse) - independent, 0.0)
-            value = value + (1.0 - value) * missing_some / np.maximum(1.0 - independent, SMALLEST)
+            missing_some = np.maximum(worth_by_cut(log_not, recourse, model.law) - by_law, 0.0)
+            value = value + (1.0 - value) * missing_some / np.maximum(1.0 - by_law, SMALLEST)
         return order, value * holds[:, None], before_each(rankings.costs[np.arange(len(rankings))[:, None], order])
 
     def leaving_pressures(self, rankings: Rankings, value: str | ValueFunction, recourse: float) -> Floats:
@@ -132,7 +174,9 @@ class ExpectedPayoffBySet(Policy):
 
     def _gains(self, rankings: Rankings, probability: Floats, recourse: float) -> Floats:
         """(n, m): what each candidate adds to the expected partial value, whatever else is in the set."""
-        share = expected_shares(probability, rankings.listed, self.model_.missing)
+        model = self._model(rankings)
+        sharp = sharpened(probability, model.sharpness)
+        share = expected_shares(sharp, rankings.listed, model.missing, model.law)
         return (1.0 - recourse) * share if recourse else share
 
     def _exact(self, rankings: Rankings, payoff: Payoff, probability: Floats, holds: Floats) -> Bools:

@@ -15,15 +15,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from camdf.core.features import COLUMNS
+from camdf.core.sets import AT_LEAST_ONE
 from camdf.models.linear import LinearModel
 from camdf.models.membership import MembershipModel
+from camdf.models.task_text import TextSignal
 from camdf.models.tuning import LARGEST
 
-SCHEMA = 2
-"""What is written: 2 added `columns` to membership models and `payoff` to what is told of the training."""
+SCHEMA = 3
+"""What is written: 2 added `columns` to membership models and `payoff` to what is told of the training; 3 added set
+sizes and texts to membership models, and the prior and the model with texts to `ExpectedPayoffBySet`."""
 
 MOST_NAMES = 4096
 LONGEST_NAME = 512
+LONGEST_ROWS = 600_000
 
 
 @dataclass(frozen=True)
@@ -170,6 +174,21 @@ def _columns(value: Any) -> tuple[str, ...]:
     return names
 
 
+def _small_rows(value: Any) -> tuple[tuple[int, ...], ...]:
+    """Rows of whole numbers from -127 to 127, one row a line of two hexadecimal digits a number."""
+    if not isinstance(value, str) or len(value) > LONGEST_ROWS:
+        raise ValueError(f"must be a string of at most {LONGEST_ROWS} characters, not {_shown(value)}")
+    try:
+        rows = [bytes.fromhex(line) for line in value.split("\n")]
+    except ValueError:
+        raise ValueError("must be lines of hexadecimal digits") from None
+    return tuple(tuple(each - 128 for each in row) for row in rows)
+
+
+def _as_text(rows: Any) -> str:
+    return "\n".join(bytes(each + 128 for each in row).hex() for row in rows)
+
+
 number = Field(_number, float)
 share = Field(_share, float)
 whole = Field(_whole, operator.index)
@@ -191,6 +210,10 @@ COLUMNS_OF_SCHEMA_1 = (
 )
 """What the coefficients of a membership model stood for before it said so: names of `CANDIDATE_COLUMNS`."""
 
+text_signal = record(
+    TextSignal,
+    {"tools": names, "rates": shares, "scales": numbers, "weights": Field(_small_rows, _as_text)},
+)
 membership_model = record(
     MembershipModel,
     {
@@ -200,8 +223,14 @@ membership_model = record(
         "base_rate": number,
         "tools": names,
         **dict.fromkeys(
-            ("times_listed", "times_required", "levels", "slopes", "holds", "calibration", "missing"), numbers
+            ("times_listed", "times_required", "levels", "slopes", "holds", "calibration", "missing", "sizes"), numbers
         ),
+        "sharpness": number,
+        "text": optional(text_signal),
+        "text_coefficients": numbers,
     },
-    added={2: {"columns": COLUMNS_OF_SCHEMA_1}},
+    added={
+        2: {"columns": COLUMNS_OF_SCHEMA_1},
+        3: {"sizes": AT_LEAST_ONE.weights, "sharpness": 1.0, "text": None, "text_coefficients": ()},
+    },
 )

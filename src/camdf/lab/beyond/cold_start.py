@@ -18,13 +18,15 @@ from camdf.core.payoff import Payoff
 from camdf.core.probability import logit
 from camdf.core.rankings import LoggedTasks
 from camdf.lab.beyond.frontier import Sweep
+from camdf.lab.beyond.priors import kind_of, prior_without
 from camdf.lab.drawing import BLUE, COLUMN, GRAY, VERMILLION, canvas, styled
 from camdf.lab.stored import Row, Rows
 from camdf.lab.study import Run, Study, differing, of_pair, pairs_of
 from camdf.models.linear import scikit_learn
+from camdf.models.prior import KINDS
 from camdf.policies.base import Policy
 from camdf.policies.by_set import ExpectedPayoffBySet
-from camdf.policies.cold_start import COLUMNS, fit_across
+from camdf.policies.cold_start import from_prior
 from camdf.policies.rules import PlugIn, ScoreAtLeast, TopK
 
 if TYPE_CHECKING:
@@ -44,25 +46,9 @@ CONSTANTS: dict[str, Policy] = {
 """Nothing in them is learned or tuned; plug-in keeps every tool whose score is at least its priced cost."""
 
 
-def kind_of(scorer: str) -> str:
-    """What its scores are: Claude was asked how likely each tool is to be needed, the other scorers compare texts."""
-    return "probability" if scorer.startswith("claude") else "similarity"
-
-
-def learned(scores: str, without: str = "") -> ExpectedPayoffBySet:
-    """The cold start for such scores, from every domain but one; a probability is learned from probabilities alone."""
-    return fit_across(shipped(scores, without), scores)
-
-
-def shipped(scores: str, without: str = "") -> list[LoggedTasks]:
-    """What it is learned from, in the order of `datasets.DOMAINS`."""
-    return [
-        datasets.load(domain.name, scorer)
-        for domain in datasets.DOMAINS
-        if domain.name != without
-        for scorer in domain.scorers
-        if scores in ("similarity", kind_of(scorer))
-    ]
+def learned(scores: str, without: str) -> ExpectedPayoffBySet:
+    """The cold start for such scores, from every domain but one."""
+    return from_prior(prior_without(without, scores), scores)
 
 
 def informed(policy: ExpectedPayoffBySet, logged: LoggedTasks) -> ExpectedPayoffBySet:
@@ -72,7 +58,7 @@ def informed(policy: ExpectedPayoffBySet, logged: LoggedTasks) -> ExpectedPayoff
     linear_model: Any = scikit_learn()[0]
     line = linear_model.LogisticRegression(C=1e6, solver="newton-cholesky", tol=1e-9).fit(odds, logged.required[listed])
     scale, shift = float(line.coef_[0, 0]), float(line.intercept_[0])
-    wiser = ExpectedPayoffBySet(identity=False, trust_labels=True)
+    wiser = ExpectedPayoffBySet(prior=policy.prior)
     wiser.model_ = replace(
         policy.model_,
         coefficients=tuple(scale * each for each in policy.model_.coefficients),
@@ -83,7 +69,7 @@ def informed(policy: ExpectedPayoffBySet, logged: LoggedTasks) -> ExpectedPayoff
 
 def rows_of(domain: str) -> list[Row]:
     """Learn from the other domains, and measure every cell of this one."""
-    policies = {scores: learned(scores, without=domain) for scores in COLUMNS}
+    policies = {scores: learned(scores, without=domain) for scores in KINDS}
     rows: list[Row] = []
     for scorer in datasets.scorers(domain):
         policy = policies[kind_of(scorer)]

@@ -1,0 +1,70 @@
+"""What other domains say before the first label: where a membership model starts, and how far it may go from there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from camdf.core.candidates import CANDIDATE_COLUMNS
+from camdf.core.rankings import Floats
+from camdf.errors import UsageError
+
+KINDS = ("similarity", "probability")
+"""What scores may be: similarities of texts, or a language model's answers to how likely a tool is to be needed."""
+
+FILE = "prior_{}.json"
+
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """A membership model learned from other domains, and how far those domains lay from what it said of them.
+
+    `coefficients` and `intercept` give z0, its log odds that a candidate is required. `means` and `spreads` are those
+    of the columns over the domains. A domain's own log odds were a + s * z0, more or less: `covariance` is that of
+    (a, s) around (0, 1), as (variance of a, covariance, variance of s), over domains that z0 had not seen.
+    `missing[k]` is the share of tasks with k required tools outside their list.
+    """
+
+    coefficients: tuple[float, ...]
+    intercept: float
+    means: tuple[float, ...]
+    spreads: tuple[float, ...]
+    covariance: tuple[float, ...]
+    missing: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if any(len(each) != len(CANDIDATE_COLUMNS) for each in (self.coefficients, self.means, self.spreads)):
+            raise UsageError("A prior needs a coefficient, a mean and a spread for every candidate column.")
+        a, both, s = self.covariance
+        if not (a > 0 and s > 0 and a * s > both**2 and all(spread > 0 for spread in self.spreads)):
+            raise UsageError("The spreads and the covariance of a prior must be positive.")
+
+    @property
+    def precision(self) -> Floats:
+        """(2, 2): the inverse of the covariance of (a, s)."""
+        a, both, s = self.covariance
+        inverse: Floats = np.linalg.inv(np.array([[a, both], [both, s]]))
+        return inverse
+
+    def as_json(self) -> str:
+        """The document that ships."""
+        return json.dumps({name: np.asarray(part).tolist() for name, part in asdict(self).items()}, indent=1) + "\n"
+
+
+def prior_from(document: Mapping[str, Any]) -> Prior:
+    """The inverse of `as_json`, once parsed."""
+    parts: dict[str, Any] = {name: tuple(part) if isinstance(part, list) else part for name, part in document.items()}
+    return Prior(**parts)
+
+
+@lru_cache(maxsize=2)
+def shipped_prior(kind: str) -> Prior:
+    """What the nine domains that this package was developed on say; made by `scripts/fit_priors.py`."""
+    from importlib.resources import files  # a quarter of what importing camdf would take
+
+    return prior_from(json.loads((files("camdf.models") / FILE.format(kind)).read_bytes()))

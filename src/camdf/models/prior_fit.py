@@ -1,0 +1,120 @@
+"""Learning a prior: one membership model for many domains, and how far each lies from what the others say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from camdf.core.candidates import CANDIDATE_COLUMNS, candidate_features, history
+from camdf.core.groups import numbered
+from camdf.core.probability import unscaled
+from camdf.core.rankings import Bools, Floats, LoggedTasks
+from camdf.models.newton import Sums, minimise, partial_sums, penalised
+from camdf.models.prior import Prior
+
+COLUMNS = {"similarity": tuple(CANDIDATE_COLUMNS), "probability": ("score_logit",)}
+"""What is read of a candidate, by what its score is."""
+
+PENALTY = 1e-4
+"""Of a mean loss: next to none, for there are 26 columns and 200,000 candidates."""
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """The candidates of one ranking as rows: their columns without any history, labels, and what a task counts."""
+
+    matrix: Floats
+    labels: Bools
+    weights: Floats
+    missing: Floats
+    means: Floats
+    squares: Floats
+
+    @classmethod
+    def of(cls, logged: LoggedTasks) -> Candidates:
+        """Every candidate counts alike, except that tasks of a group of n count n^(-1/2) in `weights`."""
+        rankings, listed = logged.rankings, logged.rankings.listed
+        nothing = np.zeros(listed.shape)
+        group, _ = numbered(logged.groups)
+        each = np.bincount(group)[group] ** -0.5
+        past = _with_history(logged)
+        return cls(
+            candidate_features(rankings, history(nothing, nothing, 0.5))[:, listed].T,
+            logged.required[listed],
+            np.repeat(each, rankings.lengths),
+            np.bincount(logged.missing) / len(logged),
+            past.mean(axis=0),
+            (past**2).mean(axis=0),
+        )
+
+
+def _with_history(logged: LoggedTasks) -> Floats:
+    """(candidates, columns): the columns as they are once every other task is known."""
+    rankings, listed = logged.rankings, logged.rankings.listed
+    ids, needed = rankings.tool_ids[listed], logged.required[listed].astype(np.float64)
+    others, required = np.zeros(listed.shape), np.zeros(listed.shape)
+    others[listed] = np.bincount(ids)[ids] - 1.0
+    required[listed] = np.bincount(ids, weights=needed)[ids] - needed
+    columns: Floats = candidate_features(rankings, history(others, required, float(needed.mean())))[:, listed].T
+    return columns
+
+
+def pooled(rankings: Sequence[Candidates], scores: str) -> tuple[Floats, float]:
+    """Coefficients and intercept of one logistic regression, in which every ranking counts alike.
+
+    No tool has a history, so the columns that read one are constant and count for nothing.
+    """
+    read = np.array([name in COLUMNS[scores] for name in CANDIDATE_COLUMNS])
+    share = [np.full(len(each.labels), 1.0 / (len(each.labels) * len(rankings))) for each in rankings]
+    mean: Floats = np.add.reduce([weights @ each.matrix for each, weights in zip(rankings, share, strict=True)])
+    squares = [weights @ (each.matrix - mean) ** 2 for each, weights in zip(rankings, share, strict=True)]
+    spread: Floats = np.sqrt(np.add.reduce(squares))
+    varies = read & (spread > 1e-9)
+    rows = [(each.matrix[:, varies] - mean[varies]) / spread[varies] for each in rankings]
+
+    def sums_at(coefficients: Floats) -> Sums:
+        total = None
+        for matrix, each, weights in zip(rows, rankings, share, strict=True):
+            found = partial_sums(matrix, each.labels, weights, coefficients)
+            total = found if total is None else total + found
+        assert total is not None
+        return penalised(total, coefficients, PENALTY)
+
+    found = minimise(sums_at, np.zeros(int(varies.sum()) + 1))
+    raw = np.zeros(len(CANDIDATE_COLUMNS))
+    raw[varies], intercept = unscaled(found[:-1], found[-1], mean[varies], spread[varies])
+    return raw, intercept
+
+
+def missing_shares(rankings: Sequence[Candidates]) -> Floats:
+    """Shares of tasks by how many required tools their list lacks, the mean over rankings."""
+    width = max(len(each.missing) for each in rankings)
+    shares: Floats = np.mean([np.pad(each.missing, (0, width - len(each.missing))) for each in rankings], axis=0)
+    return shares
+
+
+def distance(ranking: Candidates, coefficients: Floats, intercept: float) -> Floats:
+    """(2,): a and s - 1, where a + s * z0 is the likeliest shift and scale of a model's log odds on this ranking."""
+    z0 = ranking.matrix @ coefficients + intercept
+    weights = ranking.weights / ranking.weights.sum()
+    scale, shift = minimise(lambda at: partial_sums(z0[:, None], ranking.labels, weights, at), np.array([1.0, 0.0]))
+    return np.array([shift, scale - 1.0])
+
+
+def assembled(
+    rankings: Sequence[Candidates], coefficients: Floats, intercept: float, distances: Sequence[Sequence[Floats]]
+) -> Prior:
+    """A prior from its model, and from how far each domain's rankings lay from a model that had not seen the domain."""
+    means = np.mean([each.means for each in rankings], axis=0)
+    spreads = np.sqrt(np.maximum(np.mean([each.squares for each in rankings], axis=0) - means**2, 0.0))
+    covariance = np.mean([np.mean([np.outer(each, each) for each in domain], axis=0) for domain in distances], axis=0)
+    return Prior(
+        tuple(coefficients.tolist()),
+        intercept,
+        tuple(means.tolist()),
+        tuple(np.where(spreads > 1e-9, spreads, 1.0).tolist()),
+        (float(covariance[0, 0]), float(covariance[0, 1]), float(covariance[1, 1])),
+        tuple(missing_shares(rankings).tolist()),
+    )

@@ -1,0 +1,87 @@
+"""How many tools do tasks require? A law of set sizes, learned from predictions that had not seen the task.
+
+P(R) is proportional to g(|R|) times the product over R of (p / (1 - p))^sharpness. With g = 1 and sharpness 1 that is
+independence. Both are learned by maximum likelihood of the required sets, held near independence by a prior: the log of
+g changes from one size to the next by about `STEP`, and the log of the sharpness is about `SPREAD`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from camdf.core.probability import logit, sigmoid
+from camdf.core.rankings import Bools, Floats
+from camdf.core.sets import AT_LEAST_ONE, SIZES, SMALLEST, SizeLaw, size_chances
+
+STEP = 1.0
+SPREAD = 0.5
+SHARPNESS = tuple(float(each) for each in np.exp(np.linspace(-0.7, 0.7, 15)))
+"""Among which likelihood picks; the one in the middle is 1."""
+
+LEVEL = 0.1
+"""How firmly the mean of log g is held at 0: g counts up to a factor, and this one settles it."""
+
+
+class SetLaw(NamedTuple):
+    """The law of sizes, and the power to which odds are taken."""
+
+    sizes: SizeLaw = AT_LEAST_ONE
+    sharpness: float = 1.0
+
+
+def sharpened(probability: Floats, sharpness: float) -> Floats:
+    """Odds to that power."""
+    return probability if sharpness == 1.0 else sigmoid(sharpness * logit(probability, SMALLEST))
+
+
+def fit_set_law(probability: Floats, needed: Floats, listed: Bools, weights: Floats) -> SetLaw:
+    """From held-out probabilities (n, m), how likely each candidate was required, and what each task counts.
+
+    `needed` (n, m) is 0 or 1 where labels are right, and in between where they may be flipped. Lists hold all that
+    their tasks need, at least one tool each.
+    """
+    if not len(probability):
+        return SetLaw()
+    required = _sizes(needed, listed)
+    found = [(_fit(probability, needed, listed, weights, required, each), each) for each in SHARPNESS]
+    (_, log_g), sharpness = min(found, key=lambda pair: pair[0][0])
+    return SetLaw(SizeLaw(tuple(np.exp(log_g - log_g.max()).tolist())), sharpness)
+
+
+def _sizes(needed: Floats, listed: Bools) -> Floats:
+    """(n, SIZES): how likely each task requires 1, 2, ... tools, given at least one."""
+    sizes = size_chances(_log_not(needed, listed))[1:, :, -1].T
+    shares: Floats = sizes / np.maximum(sizes.sum(axis=1, keepdims=True), 1e-300)
+    return shares
+
+
+def _log_not(probability: Floats, listed: Bools) -> Floats:
+    log_not: Floats = np.log1p(-np.clip(probability, SMALLEST, 1.0 - SMALLEST)) * listed
+    return log_not
+
+
+def _fit(
+    probability: Floats, needed: Floats, listed: Bools, weights: Floats, required: Floats, sharpness: float
+) -> tuple[float, Floats]:
+    """The penalised loss at one sharpness, and log g there, by Newton's method; it is convex."""
+    odds = logit(probability, SMALLEST) * sharpness
+    told = weights @ ((needed * odds - np.logaddexp(0.0, odds)) * listed).sum(axis=1)
+    chances = np.maximum(size_chances(_log_not(sigmoid(odds), listed))[1:, :, -1].T, 1e-300)
+    seen = weights @ required
+    steps = np.diff(np.eye(SIZES), axis=0)
+    penalty = steps.T @ steps / STEP**2 + LEVEL / SIZES**2
+    log_g = np.zeros(SIZES)
+    for _ in range(50):
+        terms = chances * np.exp(log_g)
+        share = terms / terms.sum(axis=1, keepdims=True)
+        gradient = weights @ share - seen + penalty @ log_g
+        hessian = np.diag(weights @ share) - (share * weights[:, None]).T @ share + penalty
+        step = np.linalg.solve(hessian, gradient)
+        log_g = log_g - step / max(1.0, float(np.abs(step).max()) / 2.0)
+        if np.abs(step).max() < 1e-8:
+            break
+    terms = (chances * np.exp(log_g)).sum(axis=1)
+    loss = weights @ np.log(terms) - seen @ log_g - told + 0.5 * log_g @ penalty @ log_g
+    return float(loss + 0.5 * (np.log(sharpness) / SPREAD) ** 2), log_g

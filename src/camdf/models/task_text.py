@@ -1,0 +1,138 @@
+"""What a task's text says of its tools beyond any ranking: tools that similar tasks required.
+
+A ridge regression, for every tool that training tasks required at least `FEWEST` times, of what it was required beyond
+its rate on the tasks' vectors (`Rankings.vectors`):
+
+    rate_j = (required_j + 5 b) / (listed_j + 5),    R = listed * (required - rate),    W = (E'E + lambda I)^-1 E'R,
+
+b the rate of all tools together. E'E and E'R add up over tasks. What it says of a training task comes from the other
+groups, in closed form: with H = E (E'E + lambda I)^-1 E', it is R_G - (I - H_GG)^-1 (R - H R)_G. Lambda is the one
+whose left-out answers are nearest; where even these explain less than `LEAST_EXPLAINED` of R, the text is not used.
+
+No text is kept, and no weight is one task's vector, because no tool is there that fewer than five tasks required.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import repeat
+
+import numpy as np
+
+from camdf.core.groups import numbered
+from camdf.core.probability import logit
+from camdf.core.rankings import Floats, Ints, LoggedTasks, Rankings
+from camdf.errors import UsageError
+
+PENALTIES = (0.03, 0.1, 0.3, 1.0, 3.0)
+FEWEST = 5
+AVERAGE_SIGHTINGS = 5.0
+LEAST_EXPLAINED = 0.02
+CLIP = 0.01
+WHOLE = 127
+"""Weights are kept as whole numbers up to this one, times a scale of their tool."""
+
+
+@dataclass(frozen=True, eq=False)
+class TextSignal:
+    """For every tool: its rate, and whole numbers that are its weights once multiplied by its scale."""
+
+    tools: tuple[str, ...]
+    rates: tuple[float, ...]
+    scales: tuple[float, ...]
+    weights: tuple[tuple[int, ...], ...]
+
+    def __post_init__(self) -> None:
+        if not self.tools or any(len(each) != len(self.tools) for each in (self.rates, self.scales, self.weights)):
+            raise UsageError("A text signal needs a rate, a scale and weights for every tool, and at least one tool.")
+        if len({len(row) for row in self.weights}) != 1:
+            raise UsageError("All weights of a text signal must be equally many.")
+        matrix = np.array(self.weights, dtype=np.float64) * np.array(self.scales)[:, None]
+        object.__setattr__(self, "_matrix", np.vstack([matrix, np.zeros(matrix.shape[1])]))
+        object.__setattr__(self, "_rates", np.array([*self.rates, 0.5]))
+        object.__setattr__(self, "_position", {name: i for i, name in enumerate(self.tools)})
+
+    @property
+    def dimensions(self) -> int:
+        """Of the vectors that it reads."""
+        return len(self.weights[0])
+
+    def columns(self, rankings: Rankings) -> Floats:
+        """(2, n, m): how much more often than usual similar tasks required each candidate, plainly and in log odds."""
+        if rankings.vectors is None or rankings.vectors.shape[1] != self.dimensions:
+            raise UsageError(f"This model reads 'vectors' of {self.dimensions} numbers a task. Give the rankings some.")
+        known = np.fromiter((*map(self._position.get, rankings.catalogue, repeat(-1)), -1), np.int64)  # type: ignore[attr-defined]
+        place = known[rankings.tool_ids]
+        weights: Floats = self._matrix[place]  # type: ignore[attr-defined]
+        # Added one after the other, so that a task's answer does not depend on how many stand beside it.
+        more = np.add.accumulate(weights * rankings.vectors[:, None, :], axis=2)[:, :, -1]
+        return as_columns(more, self._rates[place])  # type: ignore[attr-defined]
+
+
+def as_columns(more: Floats, rate: Floats) -> Floats:
+    """(2, ...): the answer, and what it changes in the log odds of the tool's rate; both 0 where it is 0."""
+    before, after = np.clip(rate, CLIP, 1 - CLIP), np.clip(rate + more, CLIP, 1 - CLIP)
+    return np.stack([more, np.where(more == 0, 0.0, logit(after) - logit(before))])
+
+
+def fit_text(logged: LoggedTasks) -> tuple[TextSignal, Floats] | None:
+    """The signal, and its columns (2, n, m) for these tasks, each from other groups; None where it says little."""
+    rankings = logged.rankings
+    if rankings.vectors is None or not len(logged):
+        return None
+    listed = rankings.listed
+    times = np.bincount(rankings.tool_ids[listed], weights=logged.required[listed], minlength=len(rankings.catalogue))
+    tools = np.flatnonzero(times >= FEWEST)
+    group, groups = numbered(logged.groups)
+    if not len(tools) or groups < 2:
+        return None
+    place = np.full(len(rankings.catalogue) + 1, -1)
+    place[tools] = np.arange(len(tools))
+    row, column = np.nonzero(listed & (place[rankings.tool_ids] >= 0))
+    which = place[rankings.tool_ids[row, column]]
+    shown, needed = np.zeros((len(logged), len(tools))), np.zeros((len(logged), len(tools)))
+    shown[row, which], needed[row, which] = 1.0, logged.required[row, column]
+    base = np.clip((logged.required.sum() + 0.5) / (listed.sum() + 1.0), 1e-3, 1 - 1e-3)
+    rates = (needed.sum(axis=0) + AVERAGE_SIGHTINGS * base) / (shown.sum(axis=0) + AVERAGE_SIGHTINGS)
+    beyond = shown * (needed - rates)
+    best = min(
+        ((_left_out(rankings.vectors, beyond, group, groups, each), each) for each in PENALTIES),
+        key=lambda pair: float((shown * (pair[0] - beyond) ** 2).sum()),
+    )
+    explained = 1.0 - (shown * (best[0] - beyond) ** 2).sum() / max(float((beyond**2).sum()), 1e-12)
+    if explained < LEAST_EXPLAINED:
+        return None
+    weights = _ridge(rankings.vectors, best[1]) @ (rankings.vectors.T @ beyond)
+    scales = np.maximum(np.abs(weights).max(axis=0), 1e-12) / WHOLE
+    signal = TextSignal(
+        tuple(rankings.catalogue[i] for i in tools),
+        tuple(rates.tolist()),
+        tuple(scales.tolist()),
+        tuple(map(tuple, np.rint(weights / scales).astype(np.int64).T.tolist())),
+    )
+    more, rate = np.zeros(listed.shape), np.full(listed.shape, 0.5)
+    more[row, column], rate[row, column] = best[0][row, which], rates[which]
+    return signal, as_columns(more, rate)
+
+
+def _ridge(vectors: Floats, penalty: float) -> Floats:
+    """(d, d): (E'E + lambda I)^-1."""
+    return np.asarray(np.linalg.inv(vectors.T @ vectors + penalty * np.eye(vectors.shape[1])), dtype=np.float64)
+
+
+def _left_out(vectors: Floats, beyond: Floats, group: Ints, groups: int, penalty: float) -> Floats:
+    """(n, tools): what the ridge says of each task when its group is left out."""
+    inverse = _ridge(vectors, penalty)
+    over = beyond - vectors @ (inverse @ (vectors.T @ beyond))
+    order = np.argsort(group, kind="stable")
+    sizes = np.bincount(group, minlength=groups)
+    lone = sizes[group] == 1
+    answer = np.empty(beyond.shape)
+    own = np.einsum("nd,de,ne->n", vectors[lone], inverse, vectors[lone], optimize=True)
+    answer[lone] = beyond[lone] - over[lone] / (1.0 - own)[:, None]
+    ends = np.cumsum(sizes)
+    for number in np.flatnonzero(sizes > 1):
+        rows = order[ends[number] - sizes[number] : ends[number]]
+        hat = vectors[rows] @ inverse @ vectors[rows].T
+        answer[rows] = beyond[rows] - np.linalg.solve(np.eye(len(rows)) - hat, over[rows])
+    return answer

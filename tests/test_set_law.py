@@ -1,0 +1,138 @@
+"""The law of set sizes: its sums against every set written out, and what it learns from worlds whose law is known."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from camdf.core.rankings import Floats
+from camdf.core.sets import (
+    AT_LEAST_ONE,
+    SIZES,
+    SizeLaw,
+    expected_shares,
+    size_chances,
+    sufficiency_by_cut,
+    worth_by_cut,
+)
+from camdf.models.set_law import SetLaw, fit_set_law, sharpened
+
+chances = st.lists(st.floats(0.001, 0.999), min_size=1, max_size=7)
+laws = st.lists(st.floats(0.01, 1.0), min_size=SIZES, max_size=SIZES).map(lambda each: SizeLaw(tuple(each)))
+
+
+def sets_of(p: list[float], law: SizeLaw) -> dict[tuple[int, ...], float]:
+    """Every set that is not empty, and how likely it is under the law, written out."""
+    found = {}
+    for size in range(1, len(p) + 1):
+        for chosen in combinations(range(len(p)), size):
+            odds = np.prod([p[j] / (1 - p[j]) for j in chosen])
+            found[chosen] = float(law.weights[min(size, SIZES) - 1] * odds)
+    total = sum(found.values())
+    return {chosen: weight / total for chosen, weight in found.items()}
+
+
+def log_not(p: list[float]) -> Floats:
+    return np.asarray(np.log1p(-np.array([p])))
+
+
+@given(chances, laws)
+def test_a_cut_suffices_as_often_as_all_sets_within_it_together(p: list[float], law: SizeLaw) -> None:
+    sets = sets_of(p, law)
+    expected = [sum(w for chosen, w in sets.items() if max(chosen) < k) for k in range(len(p) + 1)]
+    np.testing.assert_allclose(sufficiency_by_cut(log_not(p), law)[0], expected, rtol=1e-9, atol=1e-12)
+
+
+@given(chances, laws, st.floats(0.0, 1.0))
+def test_with_recourse_a_cut_is_worth_what_all_sets_are_together(p: list[float], law: SizeLaw, recourse: float) -> None:
+    sets = sets_of(p, law)
+    expected = [
+        sum(w * recourse ** sum(j >= k for j in chosen) for chosen, w in sets.items()) for k in range(len(p) + 1)
+    ]
+    np.testing.assert_allclose(worth_by_cut(log_not(p), recourse, law)[0], expected, rtol=1e-9, atol=1e-12)
+
+
+@given(chances, laws)
+def test_expected_shares_are_those_of_all_sets_together(p: list[float], law: SizeLaw) -> None:
+    sets = sets_of(p, law)
+    expected = [sum(w / len(chosen) for chosen, w in sets.items() if j in chosen) for j in range(len(p))]
+    found = expected_shares(np.array([p]), np.ones((1, len(p)), dtype=bool), (1.0,), law)[0]
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+
+
+@given(chances)
+def test_the_sums_over_sizes_give_independence_where_the_law_says_no_more(p: list[float]) -> None:
+    nearly = SizeLaw((*AT_LEAST_ONE.weights[:-1], 1.0 - 1e-12))  # equal, and summed up all the same
+    listed = np.ones((1, len(p)), dtype=bool)
+    for recourse in (0.0, 0.6):
+        one, other = (worth_by_cut(log_not(p), recourse, law) for law in (AT_LEAST_ONE, nearly))
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-11)
+    for missing in ((1.0,), (0.7, 0.2, 0.1)):
+        shares = [expected_shares(np.array([p]), listed, missing, law) for law in (AT_LEAST_ONE, nearly)]
+        np.testing.assert_allclose(shares[0], shares[1], rtol=1e-8, atol=1e-11)
+
+
+@given(chances, laws, st.integers(1, 5))
+def test_padding_changes_no_bit(p: list[float], law: SizeLaw, extra: int) -> None:
+    narrow, wide = log_not(p), np.pad(log_not(p), ((0, 0), (0, extra)))
+    listed = np.pad(np.ones((1, len(p)), dtype=bool), ((0, 0), (0, extra)))
+    for one, other in (
+        (sufficiency_by_cut(narrow, law), sufficiency_by_cut(wide, law)),
+        (worth_by_cut(narrow, 0.4, law), worth_by_cut(wide, 0.4, law)),
+        (
+            expected_shares(np.array([p]), listed[:, : len(p)], (0.9, 0.1), law),
+            expected_shares(np.pad([p], ((0, 0), (0, extra))), listed, (0.9, 0.1), law),
+        ),
+    ):
+        assert np.array_equal(one, other[:, : one.shape[1]])
+
+
+@pytest.mark.parametrize("width", [1, 13, 14, 60, 415])
+def test_sizes_of_long_lists_are_counted_without_overflow(width: int) -> None:
+    for chance in (1e-9, 1e-3, 0.5, 1 - 1e-9):
+        found = size_chances(np.log1p(-np.full((1, width), chance)))[:, 0, -1]
+        assert np.isfinite(found).all()
+        assert found.sum() == pytest.approx(1.0, abs=1e-9)
+        assert found @ np.arange(SIZES + 1) <= min(width * chance, SIZES) + 1e-9
+
+
+def world(rng: np.random.Generator, tasks: int, law: SizeLaw) -> tuple[Floats, Floats]:
+    """Probabilities, and sets drawn from the law."""
+    p = rng.uniform(0.05, 0.6, size=(tasks, 6))
+    needed = np.zeros(p.shape)
+    for row in range(tasks):
+        sets = sets_of(p[row].tolist(), law)
+        chosen = list(sets)[rng.choice(len(sets), p=list(sets.values()))]
+        needed[row, list(chosen)] = 1.0
+    return p, needed
+
+
+@settings(max_examples=5, deadline=None)
+@given(st.integers(0, 1000))
+def test_tasks_that_always_need_two_tools_are_found_out(seed: int) -> None:
+    exactly_two = SizeLaw((1e-9, 1.0, *(1e-9,) * (SIZES - 2)))
+    p, needed = world(np.random.default_rng(seed), 300, exactly_two)
+    law = fit_set_law(p, needed, np.ones(p.shape, dtype=bool), np.ones(len(p)))
+    order = np.sort(-p, axis=1)
+    suffices = sufficiency_by_cut(np.log1p(-sharpened(-order, law.sharpness)), law.sizes)
+    assert suffices[:, 1].mean() < 0.01
+    assert sufficiency_by_cut(np.log1p(order))[:, 1].mean() > 0.05
+
+
+@settings(max_examples=5, deadline=None)
+@given(st.integers(0, 1000))
+def test_where_tools_are_independent_the_law_says_so(seed: int) -> None:
+    p, needed = world(np.random.default_rng(seed), 400, AT_LEAST_ONE)
+    law = fit_set_law(p, needed, np.ones(p.shape, dtype=bool), np.ones(len(p)))
+    order = np.log1p(np.sort(-p, axis=1))
+    by_law = sufficiency_by_cut(np.log1p(-sharpened(-np.expm1(order), law.sharpness)), law.sizes)
+    assert np.abs(by_law - sufficiency_by_cut(order)).mean() < 0.05
+
+
+def test_from_no_task_nothing_is_learned() -> None:
+    nothing = np.zeros((0, 4))
+    assert fit_set_law(nothing, nothing, nothing > 0, np.zeros(0)) == SetLaw()
