@@ -13,10 +13,13 @@ from camdf import ExpectedPayoffBySet, LoggedTasks, Payoff, cold_start, datasets
 from camdf.checks import check_policy
 from camdf.core.probability import sigmoid
 from camdf.core.vectors import at_length_one
+from camdf.errors import NotFittedError
 from camdf.lab.beyond.priors import kind_of, learned_prior, prior_without
 from camdf.lab.flips import flipped
-from camdf.models.posterior import Fitted, Rows, Strength, log_loss, most_likely
+from camdf.models.design import Design, Setting
+from camdf.models.posterior import Belief, Fitted, Rows, log_loss, most_likely
 from camdf.models.prior import KINDS, shipped_prior
+from camdf.models.set_law import SetLaw
 from camdf.models.task_text import FEWEST, TextSignal, _left_out, _ridge, fit_text
 from camdf.models.warm_start import FEWEST_TASKS, fit_warm
 from camdf.policies.artifact import from_json, to_json
@@ -37,20 +40,27 @@ def rows_of(rng: np.random.Generator, count: int, columns: int, tools: int) -> R
 @given(seeds, st.integers(0, 4), st.integers(0, 5), st.sampled_from([0.0, 0.05, 0.2]))
 def test_no_step_in_any_direction_makes_the_labels_likelier(seed: int, columns: int, tools: int, flips: float) -> None:
     rng = np.random.default_rng(seed)
-    rows, prior, strength = rows_of(rng, 60, columns, tools), PRIORS[seed % 2], Strength(0.4, 1.0, 0.5)
-    found = most_likely(rows, prior, strength, flips)
+    rows = rows_of(rng, 60, columns, tools)
+    width, count = rows.dense.shape[1], int(rows.tool.max()) + 1
+    theta, levels, slopes = (np.array(rng.normal(size=size)) for size in (width, count, count))
+    middle = Fitted(theta, levels, slopes)
+    square, small = rng.normal(size=(width, width)), rng.normal(size=(count, 2, 2))
+    before = Belief(middle, square @ square.T + np.eye(width), small @ small.transpose(0, 2, 1) + np.eye(2))
+    found = most_likely(rows, before, flips)
 
     def loss(at: Fitted) -> float:
-        off = at.theta - np.eye(len(at.theta))[1]
-        precision = np.diag([0.0, 0.0, *[strength.columns**-2.0] * columns])
-        precision[:2, :2] = prior.precision
-        total = rows.weights @ log_loss(at.log_odds(rows), rows.labels, flips) + off @ precision @ off / 2
-        return float(total + (at.levels @ at.levels / 1.0 + at.slopes @ at.slopes / 0.25) / 2)
+        total = rows.weights @ log_loss(at.log_odds(rows), rows.labels, flips)
+        off = at.theta - middle.theta
+        total += off @ before.precision @ off / 2
+        for tool in range(count):
+            apart = np.array([at.levels[tool] - middle.levels[tool], at.slopes[tool] - middle.slopes[tool]])
+            total += apart @ before.of_tools[tool] @ apart / 2
+        return float(total)
 
     assert found.loss == pytest.approx(loss(found), rel=1e-9)
     for _ in range(8):
         step = [1e-3 * rng.normal(size=len(part)) for part in (found.theta, found.levels, found.slopes)]
-        moved = Fitted(found.theta + step[0], found.levels + step[1], found.slopes + step[2], 0.0)
+        moved = Fitted(found.theta + step[0], found.levels + step[1], found.slopes + step[2])
         assert loss(moved) >= found.loss - 1e-9
 
 
@@ -80,10 +90,8 @@ def test_the_folded_model_says_what_the_fit_says(seed: int, domain: str, texts: 
     """Held-out predictions come from the rows of a fit; a policy's from plain coefficients. Both are one formula."""
     logged = datasets.load(domain, "minilm", texts=True)
     some = logged.take(np.random.default_rng(seed).permutation(len(logged))[:45])
-    from camdf.models.set_law import SetLaw
-    from camdf.models.warm_start import Setting, _Design
 
-    design = _Design.of(some, PRIORS[0], some.rankings.shares_catalogue, texts)
+    design = Design.of(some, PRIORS[0], some.rankings.shares_catalogue, texts)
     fitted, model = design.fitted(Setting()), design.model(Setting(), SetLaw())
     expected = sigmoid(fitted.log_odds(design.rows_of(logged.rankings)))
     np.testing.assert_allclose(model.probabilities(logged.rankings)[0][logged.rankings.listed], expected, atol=1e-9)
@@ -228,3 +236,78 @@ def test_a_signal_without_a_tool_or_with_uneven_rows_is_refused() -> None:
     for parts in (((), (), (), ()), (("a",), (0.5,), (1.0,), ()), (("a", "b"), (0.5, 0.5), (1.0, 1.0), ((1,), (1, 2)))):
         with pytest.raises(ValueError, match="text signal"):
             TextSignal(*parts)
+
+
+# One outcome at a time.
+
+
+def world(domain: str, scorer: str, seed: int) -> LoggedTasks:
+    logged = datasets.load(domain, scorer)
+    return logged.take(np.random.default_rng(seed).permutation(len(logged)))
+
+
+@pytest.mark.parametrize(("domain", "scorer"), [("retail", "minilm"), ("telecom", "claude"), ("mcp-atlas", "minilm")])
+def test_outcomes_that_come_one_by_one_teach_nearly_what_they_teach_together(domain: str, scorer: str) -> None:
+    logged, payoff = world(domain, scorer, 0), Payoff(0.05)
+    first, then, test = logged.take(slice(15)), logged.take(slice(15, 55)), logged.take(slice(55, None))
+    grown = ExpectedPayoffBySet(prior="either").fit(first, payoff)
+    early = payoff.of(test, grown.decide(test.rankings, payoff).acquired).mean()
+    for row in range(len(then)):
+        grown.update(then.take([row]))
+    late = payoff.of(test, grown.decide(test.rankings, payoff).acquired).mean()
+    whole = ExpectedPayoffBySet(prior="either").fit(logged.take(slice(55)), payoff)
+    assert late > min(early, payoff.of(test, whole.decide(test.rankings, payoff).acquired).mean()) - 0.03
+    known = grown.model_.tools
+    counts = dict(zip(whole.model_.tools, whole.model_.times_listed, strict=True))
+    assert dict(zip(known, grown.model_.times_listed, strict=True)) == counts
+
+
+def test_a_tool_that_was_offered_and_not_called_was_not_needed_and_of_others_nothing_is_known() -> None:
+    logged = world("retail", "claude", 1)
+    policy = ExpectedPayoffBySet(prior="either").fit(logged.take(slice(20)), Payoff(0.1))
+    text, one = to_json(policy), logged.take([30])
+    offered = np.zeros(one.required.shape, dtype=bool)
+    nothing = replace(one, required=offered.copy(), n_required=np.zeros(1, dtype=np.int64))
+    assert to_json(policy.update(nothing, offered)) == text
+    offered[0, 0] = True
+    before = policy.probabilities(one.rankings)[0][0]
+    after = policy.update(nothing, offered).probabilities(one.rankings)[0][0]
+    assert after[0] < before[0]
+    seen = dict(zip(policy.model_.tools, policy.model_.times_listed, strict=True))
+    saved = vars(from_json(text.encode()))["model_"]
+    told = dict(zip(saved.tools, saved.times_listed, strict=True))
+    assert {name: seen[name] - told[name] for name in seen if seen[name] != told[name]} == {
+        one.rankings.names(0)[0]: 1.0
+    }
+
+
+def test_a_loaded_policy_goes_on_as_the_saved_one_does() -> None:
+    logged = datasets.load("metatool", "minilm", texts=True)
+    logged = logged.take(np.random.default_rng(2).permutation(len(logged))[:240])
+    policy = ExpectedPayoffBySet(prior="either").fit(logged.take(slice(200)), Payoff(0.1))
+    again = from_json(to_json(policy).encode())
+    assert isinstance(again, ExpectedPayoffBySet)
+    later = logged.take(slice(200, None))
+    assert to_json(again.update(later)) == to_json(policy.update(later))
+
+
+def test_a_tool_that_was_never_seen_is_learned_as_well() -> None:
+    logged = world("retail", "claude", 3)
+    policy = ExpectedPayoffBySet(prior="either").fit(logged.take(slice(30)), Payoff(0.1))
+    new = LoggedTasks.from_records([{"scores": {"new": 0.4, logged.rankings.catalogue[0]: 0.5}, "required": ["new"]}])
+    before = policy.probabilities(new.rankings)[0][0, 1]
+    for _ in range(5):
+        policy.update(new)
+    assert policy.probabilities(new.rankings)[0][0, 1] > before
+    assert "new" in policy.model_.tools
+
+
+def test_the_cold_start_can_be_updated_and_a_policy_without_a_prior_cannot() -> None:
+    logged = world("retail", "minilm", 4)
+    policy = cold_start()
+    before = policy.probabilities(logged.rankings)[0].sum()
+    assert policy.update(logged.take(slice(5))).probabilities(logged.rankings)[0].sum() != before
+    with pytest.raises(NotFittedError, match="fitted with a prior"):
+        ExpectedPayoffBySet().fit(logged, Payoff(0.1)).update(logged)
+    with pytest.raises(NotFittedError, match="has not been fitted"):
+        ExpectedPayoffBySet(prior="either").update(logged)

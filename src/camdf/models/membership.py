@@ -47,6 +47,33 @@ CALIBRATION_TASKS = 20.0
 
 
 @dataclass(frozen=True, eq=False)
+class Doubt:
+    """How firmly a model's numbers stand: what one more outcome may change (`camdf.models.online`).
+
+    `precision` is that of the intercept and all coefficients, as the rows of the lower triangle; `of_tools` has three
+    numbers a tool: the precision of its level, of its slope, and between them. Where tools may not differ it is empty.
+    """
+
+    precision: tuple[float, ...]
+    of_tools: tuple[float, ...]
+
+    @classmethod
+    def of(cls, precision: Floats, of_tools: Floats) -> Doubt:
+        """From a square matrix, and one of 2 x 2 for every tool."""
+        lower = precision[np.tril_indices(len(precision))]
+        flat = np.stack([of_tools[:, 0, 0], of_tools[:, 1, 1], of_tools[:, 0, 1]], axis=1).ravel()
+        return cls(_floats(lower), _floats(flat))
+
+    def matrices(self) -> tuple[Floats, Floats]:
+        """The inverse of `of`."""
+        width = int((np.sqrt(8 * len(self.precision) + 1) - 1) / 2)
+        whole = np.zeros((width, width))
+        whole[np.tril_indices(width)] = self.precision
+        level, slope, both = np.array(self.of_tools).reshape(-1, 3).T
+        return whole + np.tril(whole, -1).T, np.stack([level, both, both, slope], axis=1).reshape(-1, 2, 2)
+
+
+@dataclass(frozen=True, eq=False)
 class MembershipModel:
     """P(j required | scores, rank, history, identity), P(the list holds all required tools), and how sets calibrate.
 
@@ -57,7 +84,7 @@ class MembershipModel:
     a sufficient set into sigmoid(a + b * logit(q)). `missing[k]` is the share of tasks with k required tools outside
     their list. `sizes` are the weights of a `SizeLaw`, and `sharpness` the power to which odds are taken under it.
     `text` reads a task's vector; its columns, and those of a second ranking where there is one, have
-    `text_coefficients`.
+    `text_coefficients`. `doubt` lets it go on learning.
     """
 
     coefficients: tuple[float, ...]
@@ -76,6 +103,7 @@ class MembershipModel:
     sharpness: float = 1.0
     text: TextSignal | None = None
     text_coefficients: tuple[float, ...] = ()
+    doubt: Doubt | None = None
 
     def __post_init__(self) -> None:
         read = np.array([name in set(self.columns) for name in CANDIDATE_COLUMNS])
@@ -105,6 +133,12 @@ class MembershipModel:
             )
         if len(self.text_coefficients) not in ((0,) if self.text is None else TEXT_COLUMNS):
             raise UsageError("A membership model needs a coefficient for every column of its text signal.")
+        width = 1 + len(self.coefficients) + len(self.text_coefficients)
+        if self.doubt is not None and (
+            len(self.doubt.precision) != width * (width + 1) // 2
+            or len(self.doubt.of_tools) not in (0, 3 * len(self.tools))
+        ):
+            raise UsageError("A membership model's doubt needs a number for every pair of coefficients, three a tool.")
         # One column a tool and a last one for tools that were never seen: what its candidates are looked up in.
         listed, required, levels, slopes = (np.array([*values, 0.0]) for values in tables)
         columns = (*history(listed, required, self.base_rate), levels, slopes)
@@ -123,13 +157,18 @@ class MembershipModel:
         z = over_columns(features * self._weights) + self.intercept + level  # type: ignore[attr-defined]
         z += slope * features[SLOPE_COLUMN]
         if self.text is not None:
-            more = self.text.columns(rankings)
-            if len(self.text_coefficients) > len(more):
-                more = np.concatenate([more, second_features(rankings)])
-            z += over_columns(more * np.array(self.text_coefficients)[:, None, None])
+            z += over_columns(self.text_columns(rankings) * np.array(self.text_coefficients)[:, None, None])
         lists = features[FIRST_LIST_COLUMN:LAST_LIST_COLUMN, :, :1]
         odds = over_columns(lists * self._list_weights) if lists.size else np.zeros((len(rankings), 1))  # type: ignore[attr-defined]
         return sigmoid(z) * rankings.listed, sigmoid(odds[:, 0] + self.holds[0])
+
+    def text_columns(self, rankings: Rankings) -> Floats:
+        """(columns, n, m): what `text_coefficients` are those of."""
+        if self.text is None:
+            return np.zeros((0, *rankings.scores.shape))
+        columns = self.text.columns(rankings)
+        alone = len(self.text_coefficients) == len(columns)
+        return columns if alone else np.concatenate([columns, second_features(rankings)])
 
     @property
     def law(self) -> SizeLaw:

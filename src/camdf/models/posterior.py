@@ -1,27 +1,23 @@
-"""The most likely membership model, given labels and a prior: Newton's method, with the tools eliminated two by two.
+"""The most likely membership model, given labels and what was believed before: by Newton's method.
 
 The log odds that candidate j is required are
 
-    z = a + s * z0 + sum over columns of d_k * (x_k - mean_k) / spread_k + u_tool + v_tool * logit(score),
+    z = theta . x + u_tool + v_tool * logit(score),
 
-and what is minimised is the log loss of every label, weighted by task, plus
-
-    (theta - theta0)' P (theta - theta0) / 2 + sum d^2 / (2 columns^2) + sum u^2 / (2 levels^2) + sum v^2 / (2 slopes^2)
-
-with theta = (a, s), theta0 = (0, 1), P the prior's precision, and a `Strength` for the rest. Where a share e of labels
-is flipped, a label is 1 with probability e + (1 - 2e) * sigmoid(z); the curvature is then Fisher's.
+and what is minimised is the log loss of every label, weighted by task, plus how far the answer is from what was
+believed: (theta - theta0)' P (theta - theta0) / 2, and the same for (u, v) of every tool with a 2 x 2 precision. Where
+a share e of labels is flipped, a label is 1 with probability e + (1 - 2e) * sigmoid(z); the curvature is then Fisher's.
+What is believed afterwards is the same kind of thing: so labels can come all at once, or one after the other.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from camdf.core.probability import sigmoid
 from camdf.core.rankings import Floats, Ints
-from camdf.models.prior import Prior
 
 SETTLED = 1e-7
 """A step that changes no parameter by more is the last."""
@@ -37,28 +33,12 @@ SUREST = 1e-12
 """Probabilities stay this far from 0 and 1 while they are learned."""
 
 
-class Strength(NamedTuple):
-    """How far columns, levels and slopes may go, as standard deviations, and whether groups are weighed down.
-
-    A task of a group of n counts n^(-1/2): n near-copies say more than one task, and less than n.
-    """
-
-    columns: float
-    levels: float
-    slopes: float
-    weigh_groups: bool = True
-
-    def of_columns(self) -> Strength:
-        """The same, where no tool may differ."""
-        return self._replace(levels=1.0, slopes=1.0)
-
-
 @dataclass(frozen=True, eq=False)
 class Rows:
     """Listed candidates, one a row, in the order of their tools: what a fit reads.
 
-    `dense` (rows, 2 + columns) holds 1, z0 and the standardised columns; `slope` the logit of the score. `tool` numbers
-    the tools that may differ, from 0 on, or is -1 throughout. `labels` and `weights` say what is learned from them.
+    `dense` (rows, columns) is x, `slope` the logit of the score. `tool` numbers the tools that may differ, from 0 on,
+    and is -1 for others. `labels` and `weights` say what is learned from them.
     """
 
     dense: Floats
@@ -74,12 +54,12 @@ class Rows:
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """What was learned: `theta` (2 + columns), a level and a slope for every tool, and the penalised loss there."""
+    """`theta`, a level and a slope for every tool, and the penalised loss there."""
 
     theta: Floats
     levels: Floats
     slopes: Floats
-    loss: float
+    loss: float = np.inf
 
     def log_odds(self, rows: Rows) -> Floats:
         """(rows,): z."""
@@ -88,6 +68,31 @@ class Fitted:
             known = rows.tool >= 0
             z = z + np.where(known, self.levels[rows.tool] + self.slopes[rows.tool] * rows.slope, 0.0)
         return z
+
+
+@dataclass(frozen=True, eq=False)
+class Belief:
+    """What is believed of `theta` and of every tool: the likeliest values, and how firmly.
+
+    `precision` (columns, columns) is that of theta, and `of_tools` (tools, 2, 2) that of every level and slope.
+    """
+
+    likeliest: Fitted
+    precision: Floats
+    of_tools: Floats
+
+    def distance(self, at: Fitted) -> float:
+        """Half the squared distance, in precisions."""
+        off, apart = at.theta - self.likeliest.theta, self._apart(at)
+        return float(off @ self.precision @ off + np.einsum("ti,tij,tj->", apart, self.of_tools, apart)) / 2
+
+    def pull(self, at: Fitted) -> tuple[Floats, Floats]:
+        """The gradient of that: (columns,), and (tools, 2)."""
+        pulled: Floats = np.einsum("tij,tj->ti", self.of_tools, self._apart(at))
+        return self.precision @ (at.theta - self.likeliest.theta), pulled
+
+    def _apart(self, at: Fitted) -> Floats:
+        return np.stack([at.levels - self.likeliest.levels, at.slopes - self.likeliest.slopes], axis=1)
 
 
 def observed(chance: Floats, flips: float) -> Floats:
@@ -102,74 +107,79 @@ def log_loss(z: Floats, labels: Floats, flips: float) -> Floats:
     return loss
 
 
-def most_likely(rows: Rows, prior: Prior, strength: Strength, flips: float, start: Fitted | None = None) -> Fitted:
-    """The minimum, from `start` or from what the prior says."""
-    width, tools = rows.dense.shape[1], int(rows.tool.max(initial=-1)) + 1
-    here = start or Fitted(np.append([0.0, 1.0], np.zeros(width - 2)), np.zeros(tools), np.zeros(tools), np.inf)
-    precision = np.diag(np.append([0.0, 0.0], np.full(width - 2, strength.columns**-2.0)))
-    precision[:2, :2] = prior.precision
-    blocks = _Blocks(rows, tools, strength)
-    here = _with_loss(here, rows, precision, strength, flips)
+def most_likely(rows: Rows, before: Belief, flips: float, start: Fitted | None = None) -> Fitted:
+    """The minimum, from `start` or from what was likeliest before."""
+    here = _with_loss(start or before.likeliest, rows, before, flips)
     for _ in range(MOST_STEPS):
-        step = blocks.step(here, precision, flips)
-        change = max(float(np.abs(part).max(initial=0.0)) for part in step)
+        step = _Curvature(rows, here, before, flips).step()
         share = 1.0
         while True:
             theta, levels, slopes = (share * part for part in step)
-            there = Fitted(here.theta - theta, here.levels - levels, here.slopes - slopes, np.inf)
-            there = _with_loss(there, rows, precision, strength, flips)
+            there = Fitted(here.theta - theta, here.levels - levels, here.slopes - slopes)
+            there = _with_loss(there, rows, before, flips)
             if there.loss <= here.loss * (1 + ROUNDING):
                 break
             share /= 2
             if share < SMALLEST_SHARE:
                 return here
         here = there
-        if change <= SETTLED:
+        if max(float(np.abs(part).max(initial=0.0)) for part in step) <= SETTLED:
             break
     return here
 
 
-def _with_loss(at: Fitted, rows: Rows, precision: Floats, strength: Strength, flips: float) -> Fitted:
-    off = at.theta - np.append([0.0, 1.0], np.zeros(len(at.theta) - 2))
-    loss = rows.weights @ log_loss(at.log_odds(rows), rows.labels, flips) + 0.5 * off @ precision @ off
-    loss += 0.5 * (at.levels @ at.levels / strength.levels**2 + at.slopes @ at.slopes / strength.slopes**2)
-    return Fitted(at.theta, at.levels, at.slopes, float(loss))
+def afterwards(rows: Rows, at: Fitted, before: Belief, flips: float) -> Belief:
+    """What is believed once the rows are known: the curvature at the minimum, theta's with the tools summed out."""
+    curvature = _Curvature(rows, at, before, flips)
+    return Belief(at, curvature.of_theta_alone(), curvature.of_tools)
 
 
-class _Blocks:
-    """Newton steps: the Hessian is dense in theta; a 2 x 2 block a tool beside it goes by Schur's complement."""
+def _with_loss(at: Fitted, rows: Rows, before: Belief, flips: float) -> Fitted:
+    loss = float(rows.weights @ log_loss(at.log_odds(rows), rows.labels, flips)) + before.distance(at)
+    return Fitted(at.theta, at.levels, at.slopes, loss)
 
-    def __init__(self, rows: Rows, tools: int, strength: Strength) -> None:
-        self.rows, self.tools, self.strength = rows, tools, strength
-        self.starts = np.searchsorted(rows.tool, np.arange(tools))
 
-    def step(self, at: Fitted, precision: Floats, flips: float) -> tuple[Floats, Floats, Floats]:
-        """How far theta, levels and slopes lie from where the quadratic is least."""
-        rows = self.rows
+class _Curvature:
+    """Gradient and Hessian: dense in theta, a 2 x 2 block a tool beside it, which Schur's complement takes out."""
+
+    def __init__(self, rows: Rows, at: Fitted, before: Belief, flips: float) -> None:
+        self.starts = np.searchsorted(rows.tool, np.arange(len(at.levels)))
         chance = np.clip(sigmoid(at.log_odds(rows)), SUREST, 1.0 - SUREST)
         seen = observed(chance, flips)
         rise = (1.0 - 2.0 * flips) * chance * (1.0 - chance)
         excess = rows.weights * (seen - rows.labels) * rise / (seen * (1.0 - seen))
         curvature = rows.weights * rise * rise / (seen * (1.0 - seen))
         curved = rows.dense * curvature[:, None]
-        off = at.theta - np.append([0.0, 1.0], np.zeros(len(at.theta) - 2))
-        hessian, gradient = rows.dense.T @ curved + precision, rows.dense.T @ excess + precision @ off
-        if not self.tools:
-            return np.linalg.solve(hessian, gradient), np.zeros(0), np.zeros(0)
+        pull, pull_of_tools = before.pull(at)
+        self.of_theta, self.gradient = rows.dense.T @ curved + before.precision, rows.dense.T @ excess + pull
+        self.of_tools = before.of_tools.copy()
+        self.of_tools[:, 0, 0] += self._by_tool(curvature)
+        self.of_tools[:, 0, 1] += self._by_tool(curvature * rows.slope)
+        self.of_tools[:, 1, 0] = self.of_tools[:, 0, 1]
+        self.of_tools[:, 1, 1] += self._by_tool(curvature * rows.slope**2)
         cross = np.stack([self._by_tool(curved), self._by_tool(curved * rows.slope[:, None])], axis=1)
-        own = np.empty((self.tools, 2, 2))
-        own[:, 0, 0] = self._by_tool(curvature) + self.strength.levels**-2.0
-        own[:, 0, 1] = own[:, 1, 0] = self._by_tool(curvature * rows.slope)
-        own[:, 1, 1] = self._by_tool(curvature * rows.slope**2) + self.strength.slopes**-2.0
-        pull = np.stack([self._by_tool(excess), self._by_tool(excess * rows.slope)], axis=1)
-        pull += np.stack([at.levels / self.strength.levels**2, at.slopes / self.strength.slopes**2], axis=1)
-        solved = np.linalg.solve(own, np.concatenate([cross, pull[:, :, None]], axis=2))
-        flat = cross.reshape(-1, cross.shape[2])
-        left = solved.reshape(-1, solved.shape[2])
-        theta = np.linalg.solve(hessian - flat.T @ left[:, :-1], gradient - flat.T @ left[:, -1])
-        each = (left[:, -1] - left[:, :-1] @ theta).reshape(-1, 2)
-        return theta, each[:, 0], each[:, 1]
+        pulled = np.stack([self._by_tool(excess), self._by_tool(excess * rows.slope)], axis=1) + pull_of_tools
+        self.cross = cross.reshape(-1, rows.dense.shape[1])
+        solved = np.linalg.solve(self.of_tools, np.concatenate([cross, pulled[:, :, None]], axis=2))
+        self.solved = solved.reshape(-1, rows.dense.shape[1] + 1)
+
+    def of_theta_alone(self) -> Floats:
+        """(columns, columns): theta's precision once the tools are summed out."""
+        alone: Floats = self.of_theta - self.cross.T @ self.solved[:, :-1]
+        return alone
+
+    def step(self) -> tuple[Floats, Floats, Floats]:
+        """How far theta, levels and slopes lie from where the quadratic is least."""
+        theta = np.asarray(np.linalg.solve(self.of_theta_alone(), self.gradient - self.cross.T @ self.solved[:, -1]))
+        of_tools = (self.solved[:, -1] - self.solved[:, :-1] @ theta).reshape(-1, 2)
+        return theta, of_tools[:, 0], of_tools[:, 1]
 
     def _by_tool(self, values: Floats) -> Floats:
-        summed: Floats = np.add.reduceat(values, self.starts, axis=0)
+        if not len(self.starts):
+            return np.zeros((0, *values.shape[1:]))
+        # A tool without a row has an empty part, which reduceat would fill with the row after it.
+        ends = np.append(self.starts[1:], len(values))
+        padded = np.concatenate([values, np.zeros((1, *values.shape[1:]))])
+        summed: Floats = np.add.reduceat(padded, self.starts, axis=0)
+        summed[ends == self.starts] = 0.0
         return summed

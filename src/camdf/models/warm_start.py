@@ -7,29 +7,20 @@ strengths by more than one standard error, flipped labels by half of one, the te
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from camdf.core.candidates import CANDIDATE_COLUMNS, candidate_features, history, second_features
 from camdf.core.groups import numbered
-from camdf.core.probability import logit, sigmoid, unscaled
-from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks, Rankings
-from camdf.models.membership import (
-    LIST_COLUMNS,
-    SLOPE_COLUMN,
-    HeldOut,
-    MembershipModel,
-    group_folds,
-    splits_of,
-)
-from camdf.models.posterior import Fitted, Rows, Strength, log_loss, most_likely, observed
+from camdf.core.probability import sigmoid
+from camdf.core.rankings import Bools, Floats, LoggedTasks
+from camdf.models.design import BASE, Design, Setting, Strength, weights_of
+from camdf.models.membership import HeldOut, MembershipModel, group_folds, splits_of
+from camdf.models.posterior import log_loss, observed
 from camdf.models.prior import Prior
 from camdf.models.set_law import SetLaw, fit_set_law
-from camdf.models.task_text import TextSignal, fit_text
 
-BASE = Strength(0.2, 1.0, 0.3)
 STRENGTHS = (
     BASE,
     Strength(0.6, 1.0, 0.3),
@@ -47,17 +38,6 @@ FEWEST_TASKS = 10
 
 SURE_OF_STRENGTH, SURE_OF_FLIPS = 1.0, 0.5
 """By how many standard errors, paired by group, a held-out loss must fall."""
-
-PRIOR_TASKS = 3.0
-"""How many tasks the prior's shares of missing tools count for."""
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What a fit assumes."""
-
-    strength: Strength = BASE
-    flips: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +63,7 @@ def fit_warm(
 ) -> WarmFit:
     """Learn the model, from the tasks' vectors too if `texts`; of several priors take the one that labels speak for."""
     shared = identity and logged.rankings.shares_catalogue
-    starts = [(_Design.of(logged, prior, shared, texts), prior) for prior in priors]
+    starts = [(Design.of(logged, prior, shared, texts), prior) for prior in priors]
     design, prior = min(starts, key=lambda pair: pair[0].fitted(Setting()).loss)
     fold = group_folds(logged)
     folds = [_Fold(logged, taught, held, prior, shared, texts) for taught, held in splits_of(fold)]
@@ -116,131 +96,7 @@ def _law(logged: LoggedTasks, held: HeldOut, setting: Setting) -> SetLaw:
     if flips:
         right = np.where(labels, 1.0 - flips, flips)
         needed = chance * right / np.where(labels, observed(chance, flips), 1.0 - observed(chance, flips))
-    return fit_set_law(chance, needed, logged.rankings.listed[whole], _weights(logged, setting.strength)[whole])
-
-
-def _weights(logged: LoggedTasks, strength: Strength) -> Floats:
-    """(n,): what each task counts."""
-    group, _ = numbered(logged.groups)
-    weights = np.bincount(group)[group] ** -0.5 if strength.weigh_groups else np.ones(len(logged))
-    return weights.astype(np.float64)
-
-
-@dataclass(frozen=True, eq=False)
-class _Design:
-    """Some tasks as rows under a prior, and what it takes to read others the same way."""
-
-    logged: LoggedTasks
-    prior: Prior
-    base_rate: float
-    seen: Floats
-    wanted: Floats
-    tools: Ints  # numbers of the tools that may differ, by their place in the catalogue, -1 for others
-    text: TextSignal | None
-    mean: Floats
-    spread: Floats
-    rows: Rows
-    order: Ints
-    starts: dict[Strength, Fitted]
-
-    @classmethod
-    def of(cls, logged: LoggedTasks, prior: Prior, shared: bool, texts: bool) -> _Design:
-        rankings, listed = logged.rankings, logged.rankings.listed
-        ids, needed = rankings.tool_ids[listed], logged.required[listed].astype(np.float64)
-        count = len(rankings.catalogue)
-        seen = np.bincount(ids, minlength=count).astype(np.float64)
-        wanted = np.bincount(ids, weights=needed, minlength=count).astype(np.float64)
-        base = float(np.clip((needed.sum() + 0.5) / (len(needed) + 1.0), 1e-3, 1 - 1e-3))
-        others, required = np.zeros(listed.shape), np.zeros(listed.shape)
-        others[listed], required[listed] = seen[ids] - 1.0, wanted[ids] - needed
-        features = candidate_features(rankings, history(others, required, base))
-        mean, spread = np.array(prior.means), np.array(prior.spreads)
-        found = fit_text(logged) if texts else None
-        text = None
-        if found is not None:
-            text, columns = found
-            more = columns if rankings.second is None else np.concatenate([columns, second_features(rankings)])
-            features = np.concatenate([features, more])
-            inside = more[:, listed]
-            width = inside.std(axis=1)
-            mean = np.append(mean, np.append([0.0, 0.0], inside[2:].mean(axis=1)))
-            spread = np.append(spread, np.where(width > 1e-9, width, 1.0))
-        tools = np.full(count + 1, -1)
-        if shared:
-            present = np.flatnonzero(seen)
-            tools[present] = np.arange(len(present))
-        flat = features[:, listed]
-        order = np.argsort(tools[ids], kind="stable")
-        rows = _rows(flat[:, order], tools[ids[order]], prior, mean, spread, needed[order])
-        return cls(logged, prior, base, seen, wanted, tools, text, mean, spread, rows, order, {})
-
-    def fitted(self, setting: Setting) -> Fitted:
-        """The most likely model, from the nearest one that is known already."""
-        start = self.starts.get(setting.strength) or self.starts.get(BASE)
-        task = np.repeat(np.arange(len(self.logged)), self.logged.rankings.lengths)
-        rows = self.rows.weighted(_weights(self.logged, setting.strength)[task][self.order])
-        found = most_likely(rows, self.prior, setting.strength, setting.flips, start)
-        if not setting.flips:
-            self.starts[setting.strength] = found
-        return found
-
-    def rows_of(self, rankings: Rankings) -> Rows:
-        """Other tasks over the same catalogue, as rows in rank order."""
-        listed = rankings.listed
-        ids = rankings.tool_ids[listed]
-        past = history(np.append(self.seen, 0.0), np.append(self.wanted, 0.0), self.base_rate)
-        features = candidate_features(rankings, type(past)(*(column[rankings.tool_ids] for column in past)))
-        if self.text is not None:
-            parts = [features, self.text.columns(rankings)]
-            features = np.concatenate(parts if rankings.second is None else [*parts, second_features(rankings)])
-        return _rows(features[:, listed], self.tools[ids], self.prior, self.mean, self.spread, np.zeros(len(ids)))
-
-    def holds(self) -> float:
-        """The log odds that a list holds all that its task needs."""
-        return float(logit(np.array([self.missing()[0]]), 1e-9)[0])
-
-    def missing(self) -> Floats:
-        """Shares of tasks by how many required tools their list lacks."""
-        counts = np.bincount(self.logged.missing, minlength=len(self.prior.missing)).astype(np.float64)
-        counts[: len(self.prior.missing)] += PRIOR_TASKS * np.array(self.prior.missing)
-        shares: Floats = counts / counts.sum()
-        return shares
-
-    def model(self, setting: Setting, law: SetLaw) -> MembershipModel:
-        """The model in plain coefficients."""
-        fitted, prior, rankings = self.fitted(setting), self.prior, self.logged.rankings
-        shift, scale = fitted.theta[:2]
-        raw, constant = unscaled(fitted.theta[2:], shift + scale * prior.intercept, self.mean, self.spread)
-        own, more = raw[: len(CANDIDATE_COLUMNS)] + scale * np.array(prior.coefficients), raw[len(CANDIDATE_COLUMNS) :]
-        kept = np.flatnonzero(self.seen)
-        place = self.tools[kept]
-        levels = np.where(place >= 0, np.append(fitted.levels, 0.0)[place], 0.0)
-        slopes = np.where(place >= 0, np.append(fitted.slopes, 0.0)[place], 0.0)
-        return MembershipModel(
-            coefficients=_floats(own),
-            intercept=constant,
-            base_rate=self.base_rate,
-            tools=tuple(rankings.catalogue[i] for i in kept),
-            times_listed=_floats(self.seen[kept]),
-            times_required=_floats(self.wanted[kept]),
-            levels=_floats(levels),
-            slopes=_floats(slopes),
-            holds=(self.holds(), *(0.0,) * len(LIST_COLUMNS)),
-            calibration=(0.0, 1.0),
-            missing=_floats(self.missing()),
-            sizes=law.sizes.weights,
-            sharpness=law.sharpness,
-            text=self.text,
-            text_coefficients=_floats(more),
-        )
-
-
-def _rows(features: Floats, tool: Ints, prior: Prior, mean: Floats, spread: Floats, labels: Floats) -> Rows:
-    """(columns, rows) as the rows of a fit."""
-    start = np.array(prior.coefficients) @ features[: len(CANDIDATE_COLUMNS)] + prior.intercept
-    standard = (features.T - mean) / spread
-    dense = np.concatenate([np.ones((len(standard), 1)), start[:, None], standard], axis=1)
-    return Rows(dense, features[SLOPE_COLUMN], tool, labels, np.ones(len(labels)))
+    return fit_set_law(chance, needed, logged.rankings.listed[whole], weights_of(logged, setting.strength)[whole])
 
 
 class _Fold:
@@ -250,7 +106,7 @@ class _Fold:
         self, logged: LoggedTasks, taught: Bools, held: Bools, prior: Prior, shared: bool, texts: bool
     ) -> None:
         self.held = held
-        self.design = _Design.of(logged.take(taught), prior, shared, texts)
+        self.design = Design.of(logged.take(taught), prior, shared, texts)
         self.others = logged.take(held)
         self.rows = self.design.rows_of(self.others.rankings)
         self.labels = self.others.required[self.others.rankings.listed].astype(np.float64)
@@ -296,7 +152,3 @@ class _Comparison:
         error = fall.std(ddof=1) / np.sqrt(len(fall))
         chosen = best if fall.mean() > sure * error else first
         return chosen, self.losses(chosen)
-
-
-def _floats(values: Iterable[float]) -> tuple[float, ...]:
-    return tuple(float(value) for value in values)

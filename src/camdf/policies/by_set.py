@@ -21,6 +21,7 @@ from camdf.core.sums import before_each
 from camdf.errors import NotFittedError, UsageError
 from camdf.models.label_noise import noise_of
 from camdf.models.membership import TEXT_COLUMNS, HeldOut, MembershipModel, fit_membership
+from camdf.models.online import updated
 from camdf.models.prior import KINDS, Prior, shipped_prior
 from camdf.models.set_law import sharpened
 from camdf.models.warm_start import fit_warm
@@ -104,6 +105,21 @@ class ExpectedPayoffBySet(Policy):
             return alone.held
         self.with_text_ = read.model
         return read.held
+
+    def update(self, logged: LoggedTasks, offered: Bools | None = None) -> Self:
+        """Learn from more outcomes, one or many, without the tasks of before: a policy with a prior, fitted or loaded.
+
+        `offered` (n, m) marks the candidates that the agent could call, by default all: one that was offered and not
+        required was not needed, and of one that was not offered nothing is known. What was chosen when it was fitted
+        (strengths, flips, set sizes, whether texts help) stays, so fit again when there is time.
+        """
+        if "model_" not in self.__dict__:
+            raise NotFittedError(f"This {type(self).__name__} has not been fitted. Call fit, or load a saved policy.")
+        shown = logged.rankings.listed if offered is None else offered
+        if self._model(logged.rankings) is self.with_text_ and self.with_text_ is not None:
+            self.with_text_ = updated(self.with_text_, logged, shown, self.label_noise_)
+        self.model_ = updated(self.model_, logged, shown, self.label_noise_)
+        return self
 
     def decide(self, rankings: Rankings, payoff: Payoff) -> Decisions:
         probability, holds = self.probabilities(rankings)

@@ -17,11 +17,11 @@ from dataclasses import replace
 import numpy as np
 
 from camdf.core.probability import logit, sigmoid
-from camdf.core.rankings import Rankings
+from camdf.core.rankings import LoggedTasks, Rankings
 from camdf.core.sets import SMALLEST
 from camdf.errors import UsageError
-from camdf.models.membership import LIST_COLUMNS, MembershipModel
 from camdf.models.prior import KINDS, Prior, shipped_prior
+from camdf.models.warm_start import fit_warm
 from camdf.policies.by_set import ExpectedPayoffBySet
 
 WHOLE_LIST = 0.95
@@ -60,19 +60,7 @@ def cold_start(
 def from_prior(prior: Prior, scores: str) -> ExpectedPayoffBySet:
     """A policy that knows what a prior says and nothing else."""
     policy = ExpectedPayoffBySet(prior=scores)
-    policy.model_ = MembershipModel(
-        coefficients=prior.coefficients,
-        intercept=prior.intercept,
-        base_rate=0.5,
-        tools=(),
-        times_listed=(),
-        times_required=(),
-        levels=(),
-        slopes=(),
-        holds=(float(logit(np.array(prior.missing[0]))), *(0.0,) * len(LIST_COLUMNS)),
-        calibration=(0.0, 1.0),
-        missing=prior.missing,
-    )
+    policy.model_ = fit_warm(LoggedTasks.from_records([]), (prior,)).model
     return policy
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from camdf.core.features import COLUMNS
 from camdf.core.sets import AT_LEAST_ONE
 from camdf.models.linear import LinearModel
-from camdf.models.membership import MembershipModel
+from camdf.models.membership import Doubt, MembershipModel
 from camdf.models.task_text import TextSignal
 from camdf.models.tuning import LARGEST
 
@@ -228,9 +228,10 @@ membership_model = record(
         "sharpness": number,
         "text": optional(text_signal),
         "text_coefficients": numbers,
+        "doubt": optional(record(Doubt, {"precision": numbers, "of_tools": numbers})),
     },
     added={
         2: {"columns": COLUMNS_OF_SCHEMA_1},
-        3: {"sizes": AT_LEAST_ONE.weights, "sharpness": 1.0, "text": None, "text_coefficients": ()},
+        3: {"sizes": AT_LEAST_ONE.weights, "sharpness": 1.0, "text": None, "text_coefficients": (), "doubt": None},
     },
 )

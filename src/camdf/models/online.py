@@ -1,0 +1,95 @@
+"""Learning one outcome at a time: what a fitted model believes, and what was seen since.
+
+The model's numbers and how firmly they stand are all that is needed of the past. A tool that was offered and not called
+was not needed; of a tool that was not offered nothing is known, and nothing is learned.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from camdf.core.candidates import candidate_features, history
+from camdf.core.rankings import Bools, Ints, LoggedTasks
+from camdf.errors import NotFittedError
+from camdf.models.design import BASE
+from camdf.models.membership import SLOPE_COLUMN, Doubt, MembershipModel
+from camdf.models.posterior import Belief, Fitted, Rows, afterwards, most_likely
+
+
+def updated(model: MembershipModel, logged: LoggedTasks, offered: Bools, flips: float) -> MembershipModel:
+    """The model after more outcomes; `offered` (n, m) marks the candidates that the agent could have called."""
+    if model.doubt is None:
+        raise NotFittedError("Only a policy that was fitted with a prior can be updated. Fit one with prior='either'.")
+    known = (offered | logged.required) & logged.rankings.listed
+    if not known.any():
+        return model
+    model = _with_tools(model, logged, known)
+    assert model.doubt is not None
+    precision, of_tools = model.doubt.matrices()
+    count = len(of_tools)
+    before = Belief(
+        Fitted(
+            np.array([model.intercept, *model.coefficients, *model.text_coefficients]),
+            np.array(model.levels[:count]),
+            np.array(model.slopes[:count]),
+        ),
+        precision,
+        of_tools,
+    )
+    rows, place = _rows(model, logged, known, count)
+    found = most_likely(rows, before, flips)
+    after = afterwards(rows, found, before, flips)
+    own = 1 + len(model.coefficients)
+    listed = np.bincount(place, minlength=len(model.tools))
+    required = np.bincount(place, weights=logged.required[known], minlength=len(model.tools))
+    return replace(
+        model,
+        intercept=float(found.theta[0]),
+        coefficients=tuple(found.theta[1:own].tolist()),
+        text_coefficients=tuple(found.theta[own:].tolist()),
+        levels=tuple(found.levels.tolist()) if count else model.levels,
+        slopes=tuple(found.slopes.tolist()) if count else model.slopes,
+        times_listed=tuple((listed + model.times_listed).tolist()),
+        times_required=tuple((required + model.times_required).tolist()),
+        doubt=Doubt.of(after.precision, after.of_tools),
+    )
+
+
+def _with_tools(model: MembershipModel, logged: LoggedTasks, known: Bools) -> MembershipModel:
+    """The model with the tools that it meets for the first time: never seen, and free to differ where others are."""
+    assert model.doubt is not None
+    there = set(model.tools)
+    listed = np.unique(logged.rankings.tool_ids[known])
+    new = tuple(name for i in listed if (name := logged.rankings.catalogue[i]) not in there)
+    nothing = (0.0,) * len(new)
+    of_tools = model.doubt.of_tools
+    if of_tools:
+        of_tools += (BASE.levels**-2.0, BASE.slopes**-2.0, 0.0) * len(new)
+    return replace(
+        model,
+        tools=model.tools + new,
+        times_listed=model.times_listed + nothing,
+        times_required=model.times_required + nothing,
+        levels=model.levels + nothing,
+        slopes=model.slopes + nothing,
+        doubt=replace(model.doubt, of_tools=of_tools),
+    )
+
+
+def _rows(model: MembershipModel, logged: LoggedTasks, known: Bools, count: int) -> tuple[Rows, Ints]:
+    """What is known, one row a candidate in the order of the model's tools, and each row's tool."""
+    rankings = logged.rankings
+    position = {name: i for i, name in enumerate(model.tools)}
+    ids = np.array([*(position.get(name, -1) for name in rankings.catalogue), -1])[rankings.tool_ids]
+    seen, wanted = (np.array([*each, 0.0])[ids] for each in (model.times_listed, model.times_required))
+    columns = candidate_features(rankings, history(seen, wanted, model.base_rate))
+    features = np.concatenate([columns, model.text_columns(rankings)])
+    place = ids[known]
+    order = np.argsort(place, kind="stable")
+    flat = features[:, known][:, order]
+    tool = place[order] if count else np.full(len(order), -1)
+    dense = np.concatenate([np.ones((1, len(order))), flat]).T
+    labels = logged.required[known][order].astype(np.float64)
+    return Rows(dense, flat[SLOPE_COLUMN], tool, labels, np.ones(len(order))), place
