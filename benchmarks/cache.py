@@ -28,7 +28,7 @@ from conversations import minilm
 import camdf
 from camdf.gate import Gate
 from camdf.gate.door import DOOR, FIND, listing
-from camdf.mining.readers.messages import meant
+from camdf.mining.readers.steps import tool_that_ran
 from camdf.policies.rules import TopShare
 from camdf.scorers.base import Scorer
 from camdf.tools import Tool, view
@@ -124,7 +124,7 @@ def play(mode: str, tools: list[Any], turns: Sequence[Turn], system: str, scorer
 
 def called(call: dict[str, Any]) -> str:
     """The tool that a call runs."""
-    return meant(call["function"]["name"], call["function"]["arguments"])
+    return tool_that_ran(call["function"]["name"], call["function"]["arguments"])
 
 
 def _line(part: Any) -> str:

@@ -163,7 +163,11 @@ def with_polars(folder: Path, output: Path) -> dict[str, Any]:
 
 
 def with_duckdb(folder: Path, output: Path) -> dict[str, Any]:
-    """The same steps in SQL over all spans at once; what does not fit in memory goes to files beside the output."""
+    """The same steps in SQL over all spans at once; what does not fit in memory goes to files beside the output.
+
+    Rules for what these spans do not hold are left out, which is less work for it: traces without agents, agents that
+    call nothing, the door of a gate, tools under several names, requests that nothing shows to have run.
+    """
     database = import_module("duckdb").connect()
     database.execute(f"SET memory_limit = '{DUCKDB_GIB} GiB'; SET preserve_insertion_order = false")
     database.execute(f"SET temp_directory = '{output.with_suffix('.spilled')}'")
@@ -174,12 +178,7 @@ def with_duckdb(folder: Path, output: Path) -> dict[str, Any]:
             if statement.strip():
                 database.execute(statement.format(**rules))
 
-    run(DEDUPE)
-    run(OWN)
-    run(FURTHER)
-    while database.execute(CHANGED).fetchone() != (0,):
-        run("DROP TABLE reached;\nALTER TABLE further RENAME TO reached;\n" + FURTHER)
-    run(GATHER)
+    run(DEDUPE + OWN + GATHER)
     sizes = {"spans": "read", "runs": "runs", "tasks": f"'{output}'"}
     return {name: database.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for name, table in sizes.items()}
 
@@ -200,42 +199,52 @@ CREATE TABLE spans AS
     QUALIFY row_number() OVER (PARTITION BY trace_id, span_id ORDER BY {preference}) = 1;
 """
 OWN = """
-CREATE TABLE traces AS
-    SELECT trace_id, count(*) FILTER (kind = 'agent') AS agents, max(span_id) FILTER (kind = 'agent') AS agent,
-        coalesce(min(conversation) FILTER (conversation <> ''), '') AS thread
-    FROM spans GROUP BY trace_id;
-CREATE TABLE several AS SELECT spans.* FROM spans SEMI JOIN (FROM traces WHERE agents > 1) USING (trace_id);
-CREATE TABLE reached AS
-    SELECT trace_id, span_id, CASE kind WHEN 'agent' THEN span_id ELSE parent_id END AS ancestor FROM several;
+CREATE TABLE incomplete AS
+    SELECT DISTINCT trace_id FROM spans
+    ANTI JOIN spans AS parent ON parent.trace_id = spans.trace_id AND parent.span_id = spans.parent_id
+    WHERE coalesce(parent_id, '') <> '';
+CREATE TABLE owners AS
+    WITH RECURSIVE walk AS (
+        SELECT trace_id, span_id, 'model' AS kind, span_id AS ancestor, parent_id AS next
+        FROM spans WHERE kind <> 'agent'
+        UNION ALL
+        SELECT walk.trace_id, walk.span_id, parent.kind, parent.span_id, parent.parent_id
+        FROM walk JOIN spans AS parent ON parent.trace_id = walk.trace_id AND parent.span_id = walk.next
+        WHERE walk.kind NOT IN ('agent', 'tool')
+    )
+    SELECT trace_id, span_id, ancestor AS owner FROM walk WHERE kind = 'agent'
+    UNION ALL
+    SELECT trace_id, span_id, span_id FROM spans WHERE kind = 'agent';
+CREATE TABLE above AS
+    WITH RECURSIVE walk AS (
+        SELECT trace_id, span_id AS owner, parent_id AS next FROM spans WHERE kind = 'agent' AND parent_id <> ''
+        UNION ALL
+        SELECT walk.trace_id, owner, parent.parent_id
+        FROM walk JOIN spans AS parent ON parent.trace_id = walk.trace_id AND parent.span_id = walk.next
+    )
+    SELECT walk.trace_id, owner, bool_or(error <> '' AND kind <> 'model') AS above_failed,
+        bool_or(NOT success) AS above_refused, bool_or(success) AS above_accepted
+    FROM walk JOIN spans AS parent ON parent.trace_id = walk.trace_id AND parent.span_id = walk.next
+    GROUP BY ALL;
 """
-FURTHER = """
-CREATE OR REPLACE TABLE further AS
-    SELECT reached.trace_id, reached.span_id, above.ancestor
-    FROM reached LEFT JOIN reached AS above ON above.trace_id = reached.trace_id AND above.span_id = reached.ancestor;
-"""
-CHANGED = "SELECT count(*) FROM (FROM further EXCEPT FROM reached)"
 GATHER = """
-CREATE TABLE owned AS
-    SELECT spans.*, thread,
-        CASE agents WHEN 0 THEN '' WHEN 1 THEN agent ELSE agents_reached.ancestor END AS owner
-    FROM spans JOIN traces USING (trace_id) LEFT JOIN (
-        SELECT reached.* FROM reached
-        SEMI JOIN (FROM several WHERE kind = 'agent') AS agents
-            ON agents.trace_id = reached.trace_id AND agents.span_id = ancestor
-    ) AS agents_reached USING (trace_id, span_id);
+CREATE TABLE traces AS
+    SELECT trace_id, coalesce(min(conversation) FILTER (conversation <> ''), '') AS thread FROM spans GROUP BY trace_id;
+CREATE TABLE owned AS SELECT * FROM spans JOIN owners USING (trace_id, span_id) JOIN traces USING (trace_id);
 CREATE TABLE runs AS
     SELECT trace_id, owner,
         coalesce(max(start) FILTER (span_id = owner), min(start)) AS "time",
         coalesce(max(conversation) FILTER (span_id = owner), '') AS conversation,
         any_value(thread) AS thread,
-        bool_or(error <> '') FILTER (span_id = owner OR root) AS failed,
-        bool_and(success) FILTER (span_id = owner OR root) AS success,
+        coalesce(bool_or(error <> '') FILTER (span_id = owner), false)
+            OR coalesce(any_value(above_failed), false) AS failed,
+        CASE WHEN bool_or(NOT success) OR any_value(above_refused) THEN false
+            WHEN bool_or(success) FILTER (span_id = owner) OR any_value(above_accepted) THEN true END AS success,
         bool_or(explored) AS explored,
         bool_or(kind = 'tool' AND name <> '') AS has_tools
-    FROM (SELECT *, owner = '' AND coalesce(parent_id, '') = '' AND kind = 'other' AS root FROM owned)
-    WHERE owner IS NOT NULL
+    FROM owned LEFT JOIN above USING (trace_id, owner)
     GROUP BY trace_id, owner
-    HAVING bool_or(kind IN ('agent', 'model') OR kind = 'tool' AND name <> '');
+    HAVING bool_or(kind = 'model' OR kind = 'tool' AND name <> '');
 CREATE TABLE called AS
     SELECT trace_id, owner, list_sort(list(DISTINCT name)) AS called
     FROM (
@@ -268,12 +277,15 @@ COPY (
         CASE conversation WHEN '' THEN thread ELSE conversation END AS conversation,
         coalesce(nullif(conversation, ''), nullif(thread, ''), task_id) AS "group",
         "time", coalesce(offered, []) AS offered, coalesce(ranked, []) AS ranked, coalesce(scores, []) AS scores,
-        coalesce(called, []) AS called, success, explored, '' AS "text"
-    FROM runs
+        CASE WHEN len(offered) > 0
+            THEN list_filter(coalesce(called, []), lambda name: list_contains(offered, name)
+                OR coalesce(list_contains(ranked, name), false))
+            ELSE coalesce(called, []) END AS called, success, explored, '' AS "text"
+    FROM runs ANTI JOIN incomplete USING (trace_id)
     LEFT JOIN called USING (trace_id, owner)
     LEFT JOIN offered USING (trace_id, owner)
     LEFT JOIN ranked USING (trace_id, owner)
-    WHERE NOT coalesce(failed, false) AND coalesce(success, true)
+    WHERE NOT failed AND coalesce(success, true)
     ORDER BY "time" NULLS LAST, task_id
 ) TO '{output}';
 """

@@ -22,7 +22,7 @@ from camdf.cli import main
 from camdf.core.rankings import LoggedTasks
 from camdf.errors import DataError
 from camdf.mining.logged import is_mined, logged_tasks, read_logged
-from camdf.mining.runs import DISCOVERY, PREFERENCE, text_group
+from camdf.mining.runs import NO_TOOL, PREFERENCE, required, text_group
 from camdf.mining.span_files import span_tables
 from camdf.mining.spans import Kind, Span, arrow_table
 from camdf.mining.tasks import mine
@@ -34,24 +34,26 @@ Tasks = list[dict[str, Any]]
 
 def reference(spans: list[Span], require_outcome: bool = False, with_text: bool = False) -> Tasks:
     """What mining means, one rule after the other."""
-    versions: dict[tuple[str, str], list[Span]] = defaultdict(list)
-    for span in spans:
-        if span.trace_id and span.span_id:
-            versions[span.trace_id, span.span_id].append(span)
-    traces: dict[str, dict[str, Span]] = defaultdict(dict)
-    for (trace, name), found in versions.items():
-        traces[trace][name] = max(found, key=completeness)
-    runs: dict[tuple[str, str], list[Span]] = defaultdict(list)
-    for trace, members in traces.items():
-        for span in members.values():
-            owner = owner_of(span, members)
-            if owner is not None:
-                runs[trace, owner].append(span)
-    tasks = [task_of(run, traces[run[0]], members, with_text) for run, members in runs.items()]
+    tasks = [task_of(trace, owner, with_text) for trace in traces_of(spans).values() for owner in owners(trace)]
     kept = [task for task in tasks if task and task["success"] is not False]
     if require_outcome:
         kept = [task for task in kept if task["success"]]
     return sorted(kept, key=lambda task: (task["time"] is None, task["time"], task["task_id"]))
+
+
+Trace = dict[str, Span]
+
+
+def traces_of(spans: list[Span]) -> dict[str, Trace]:
+    """The spans of every trace by name, each in its most complete version."""
+    versions: dict[tuple[str, str], list[Span]] = defaultdict(list)
+    for span in spans:
+        if span.trace_id and span.span_id:
+            versions[span.trace_id, span.span_id].append(span)
+    traces: dict[str, Trace] = defaultdict(dict)
+    for (trace, name), found in versions.items():
+        traces[trace][name] = max(found, key=completeness)
+    return traces
 
 
 def completeness(span: Span) -> tuple[Any, ...]:
@@ -59,44 +61,75 @@ def completeness(span: Span) -> tuple[Any, ...]:
     return tuple((value is not None, value) if value is not None else (False,) for value in values)
 
 
-def owner_of(span: Span, trace: dict[str, Span]) -> str | None:
-    agents = [each.span_id for each in trace.values() if each.kind == "agent"]
-    if len(agents) < 2:
-        return agents[0] if agents else ""
-    for _ in trace:
-        if span.kind == "agent":
-            return span.span_id
-        if span.parent_id not in trace:
-            return None
+def way_up(span: Span, trace: Trace) -> list[Span]:
+    """The spans above one, nearest first; of a circle each once."""
+    found: list[Span] = []
+    while span.parent_id in trace and trace[span.parent_id] not in found:
         span = trace[span.parent_id]
-    return span.span_id if span.kind == "agent" else None
+        found.append(span)
+    return found
 
 
-def task_of(
-    run: tuple[str, str], trace: dict[str, Span], members: list[Span], with_text: bool
-) -> dict[str, Any] | None:
-    """The run as a task; None where it failed, or where nothing of an agent ran in it."""
-    trace_id, owner = run
-    members = sorted(members, key=in_order)
+def is_whole(trace: Trace) -> bool:
+    """Whether every way up ends at a span without a parent."""
+    return all([span, *way_up(span, trace)][-1].parent_id == "" for span in trace.values())
+
+
+def agent_of(span: Span, trace: Trace) -> str | None:
+    return next((each.span_id for each in (span, *way_up(span, trace)) if each.kind == "agent"), None)
+
+
+def owners(trace: Trace) -> list[str]:
+    """The agents in which something was called; "" for a trace without any, where a conversation joins its calls."""
+    calls = [span for span in trace.values() if is_call(span)]
+    agents = {agent_of(span, trace) for span in calls} - {None}
+    if agents:
+        return [agent for agent in agents if agent]
+    conversations = {span.conversation for span in trace.values()} - {""}
+    return [""] if len(conversations) == 1 and len(calls) > 1 else []
+
+
+def members_of(trace: Trace, owner: str) -> list[Span]:
+    """The spans of a run that are steps of it, and not of a tool that it called."""
+    runs, found = owners(trace), []
+    for span in trace.values():
+        above = way_up(span, trace)
+        nearest = next((each.span_id for each in (span, *above) if each.span_id in runs), None)
+        if nearest is None and (owner == "" or (len(runs) == 1 and not is_call(span))):
+            nearest = owner
+        tools = [each.span_id for each in above if is_tool(each) and each.name != "call_tool"]
+        between = next((each.span_id for each in above if each.span_id in {*tools, *runs}), None)
+        if nearest == owner and (span.span_id == owner or between not in tools):
+            found.append(span)
+    return sorted(found, key=in_order)
+
+
+def task_of(trace: Trace, owner: str, with_text: bool) -> dict[str, Any] | None:
+    """The run as a task; None where it failed, or where a span of its trace is missing."""
+    members = members_of(trace, owner)
     agent = trace[owner] if owner else None
-    if not any(span.kind in ("agent", "model") or is_tool(span) for span in members):
+    tops = [agent] if agent else [span for span in members if is_call(span)]
+    above = [each for span in tops for each in way_up(span, trace)]
+    if any(span.error for span in (*above, *([agent] if agent else [])) if span.kind != "model") or not is_whole(trace):
         return None
-    top = [agent] if agent else [span for span in members if not span.parent_id and span.kind == "other"]
-    if any(span.error for span in top):
-        return None
-    outcomes = [span.success for span in top if span.success is not None]
+    good = [span.success for span in (*above, *([agent] if agent else []))]
+    outcome = False if False in [*good, *(span.success for span in members)] else (True if True in good else None)
     explored = [span.explored for span in members if span.explored is not None]
-    if any(is_tool(span) for span in members):
-        called = {span.name for span in members if is_tool(span) and not span.error}
-    else:
-        called = {name for span in members if span.kind == "model" for name in span.requested}
-    offered = [name for span in members if span.kind == "model" for name in span.offered if name]
+    requests = [span for span in members if span.kind == "model"]
+    asked = [name for span in requests[:-1] for name in span.requested]
+    last = [name for span in requests[-1:] for name in span.requested if name not in asked]
+    has_tools = any(is_tool(span) for span in members)
+    called = [span.name for span in members if is_tool(span) and not span.error] if has_tools else asked + last
+    called = [name for name in set(called) if name and not re.search(NO_TOOL, name)]
+    requests = [span for span in requests if span.offered]
+    offering = requests or [span for span in members if span.kind in ("agent", "other")]
+    offered = [name for span in offering for name in span.offered if name]
     ranking = next((span for span in members if is_usable(span)), Span("", ""))
     threads = [span.conversation for span in trace.values() if span.conversation]
     conversation = (agent.conversation if agent else "") or min(threads, default="")
     starts = [span.start for span in members if span.start is not None]
     texts = [span.text for span in (*([agent] if agent else []), *members) if span.text] if with_text else []
-    task_id = f"{trace_id}/{owner}"
+    task_id = f"{next(iter(trace.values())).trace_id}/{owner}"
     return {
         "task_id": task_id,
         "conversation": conversation,
@@ -105,11 +138,15 @@ def task_of(
         "offered": list(dict.fromkeys(offered)),
         "ranked": list(ranking.ranked),
         "scores": [score + 0.0 for score in ranking.scores],
-        "called": sorted(name for name in called if name and not re.search(DISCOVERY, name)),
-        "success": all(outcomes) if outcomes else None,
+        "called": required(called, [] if has_tools else last, offered, list(ranking.ranked)),
+        "success": outcome,
         "explored": any(explored) if explored else None,
         "text": texts[0] if texts else "",
     }
+
+
+def is_call(span: Span) -> bool:
+    return span.kind == "model" or is_tool(span)
 
 
 def in_order(span: Span) -> tuple[bool, int, str]:
@@ -128,18 +165,21 @@ def is_usable(span: Span) -> bool:
     )
 
 
-TOOLS = ("search", "mail", "maps", "tool_search", "crm/list_tools", "straße", "")
+TOOLS = ("search", "mail", "crm_mail", "tool_search", "call_tool", "transfer_to_sales", "straße", "")
 
 
 def random_spans(seed: int) -> list[Span]:
-    """A few dozen spans with few names, so that parents, circles, several agents and versions of a span are common."""
+    """A few dozen spans with few names, so that several agents, calls within calls and versions of a span are common.
+
+    In most of these worlds every parent is there; in the others some are missing, and some stand in circles.
+    """
     draw = Random(seed)
 
     def some_tools() -> tuple[str, ...]:
         return tuple(draw.choices(TOOLS, k=draw.choice([0, 1, 2, 3])))
 
     def a_span() -> Span:
-        ranked = tuple(draw.sample(TOOLS[:6], 2)) if draw.random() < 0.3 else some_tools()
+        ranked = tuple(draw.sample(TOOLS[:7], 2)) if draw.random() < 0.3 else some_tools()
         good = tuple(draw.choices([0.0, -0.0, 0.2, 0.9, 1.5], k=len(ranked)))
         bad = draw.choice([(0.5,), (-0.1,) * len(ranked), (math.inf,) * len(ranked)])
         return Span(
@@ -151,7 +191,7 @@ def random_spans(seed: int) -> list[Span]:
             conversation=draw.choice(["", "", "", "c1", "c2"]),
             start=draw.choice([None, 1, 2, 3]),
             end=draw.choice([None, 1, 2]),
-            error=draw.choice(["", "", "", "", "timeout"]),
+            error="timeout" if draw.random() < 0.08 else "",
             text=draw.choice(["", "", "Cancel order 17", "cancel order 4", "Hello"]),
             offered=some_tools(),
             requested=some_tools(),
@@ -159,7 +199,7 @@ def random_spans(seed: int) -> list[Span]:
             ranked=ranked,
             scores=draw.choice([good, good, bad]),
             explored=draw.choice([None, None, True, False]),
-            success=draw.choice([None, None, True, True, False]),
+            success=False if draw.random() < 0.05 else draw.choice([None, None, True]),
             input_tokens=draw.choice([None, 0, 100, 900]),
             cached_tokens=draw.choice([None, 0, 100, 2000]),
         )
@@ -167,7 +207,14 @@ def random_spans(seed: int) -> list[Span]:
     kinds: list[Kind] = draw.choice(
         [["agent", "model", "tool", "other"], ["model", "tool", "other"], ["model", "agent"]]
     )
-    return [a_span() for _ in range(draw.choice([1, 6, 30, 60]))]
+    found = [a_span() for _ in range(draw.choice([1, 6, 30, 60]))]
+    if draw.random() < 0.3:
+        return found
+    return [replace(span, parent_id=draw.choice(["", *_before(span, found)])) for span in found]
+
+
+def _before(span: Span, spans: list[Span]) -> list[str]:
+    return sorted({each.span_id for each in spans if each.trace_id == span.trace_id and each.span_id < span.span_id})
 
 
 seeds = st.integers(0, 2**32)
@@ -180,7 +227,7 @@ def test_polars_mines_what_plain_python_mines(seed: int, require_outcome: bool, 
     mined = mine(arrow_table(spans), require_outcome=require_outcome, with_text=with_text, at_a_time=25)
     assert repr(mined.tasks.to_dicts()) == repr(reference(spans, require_outcome, with_text))  # -0.0 is not 0.0 here
     assert mined.spans == len(spans)
-    left_out = mined.failed + mined.unsuccessful + (mined.unknown if require_outcome else 0)
+    left_out = mined.failed + mined.unsuccessful + mined.incomplete + (mined.unknown if require_outcome else 0)
     assert mined.runs - left_out == len(mined.tasks)
 
 
@@ -245,11 +292,79 @@ def test_a_retry_counts_once_and_a_tool_that_only_failed_is_not_required() -> No
     assert only(AGENT, ASKS, failed, SEARCHES, mails)["called"] == ["search"]
 
 
-def test_searching_for_tools_is_not_doing_the_task() -> None:
-    for name in ("tool_search", "ToolSearch", "mcp__hub__search_tools", "hub/list_available_tools", "tools/list"):
+def test_searching_for_tools_and_passing_the_task_on_is_not_doing_it() -> None:
+    for name in (
+        "tool_search",
+        "ToolSearch",
+        "mcp__hub__search_tools",
+        "hub/list_available_tools",
+        "tools/list",
+        "hub_find_tool",
+    ):
         assert only(AGENT, SEARCHES, Span("t", "d", "a", "tool", name))["called"] == ["search"], name
-    for name in ("search_tools_shop", "list_toolboxes", "search"):
+    for name in ("transfer_to_sales", "transfer_back_to_clerk", "handoff to sales", "hub__transfer_to_sales"):
+        assert only(AGENT, SEARCHES, Span("t", "d", "a", "tool", name))["called"] == ["search"], name
+    for name in ("search_tools_shop", "list_toolboxes", "search", "transfer_money", "final_results"):
         assert name in only(AGENT, Span("t", "d", "a", "tool", name))["called"]
+
+
+def test_only_what_the_run_could_have_been_offered_is_required() -> None:
+    log = Span("t", "l", "a", "tool", "write_log", start=41)
+    assert only(AGENT, ASKS, SEARCHES, log)["called"] == ["search"]
+    assert only(AGENT, SEARCHES, log)["called"] == ["search", "write_log"]  # nobody says what was offered
+    maps = replace(log, name="maps")
+    assert only(RANKED, ASKS, SEARCHES, maps)["called"] == [
+        "maps",
+        "search",
+    ]  # cut by the gate, and reached all the same
+    unranked = replace(log, name="mail")
+    narrow = replace(RANKED, ranked=("search",), scores=(0.9,))
+    tasks = mine(arrow_table([narrow, ASKS, SEARCHES, unranked])).tasks
+    assert tasks["called"].to_list() == [["mail", "search"]]
+    assert logged_tasks(tasks).missing.tolist() == [1]
+
+
+def test_what_an_agent_has_was_offered_where_no_request_says_so() -> None:
+    agent = replace(AGENT, offered=("search", "mail", "maps"))
+    unnamed = replace(ASKS, offered=())
+    assert only(agent, unnamed, SEARCHES)["offered"] == ["search", "mail", "maps"]
+    assert only(agent, unnamed, ASKS, SEARCHES)["offered"] == ["search", "mail"]
+
+
+def test_what_happens_inside_of_a_tool_is_no_call_of_the_agent() -> None:
+    """An MCP server's own span of the same call, a tool that uses others, a tool with a model of its own."""
+    inside = [
+        Span("t", "i1", "s1", "tool", "bare_search"),
+        Span("t", "i2", "i1", "tool", "mail"),
+        Span("t", "i3", "s1", "model", offered=("maps",), requested=("maps",), ranked=("maps",), scores=(0.5,)),
+    ]
+    task = only(AGENT, ASKS, SEARCHES, *inside)
+    assert (task["called"], task["offered"], task["ranked"]) == (["search"], ["search", "mail"], [])
+
+
+def test_a_call_through_the_door_is_a_call_of_the_tool_behind_it() -> None:
+    door = replace(SEARCHES, name="call_tool")
+    behind = Span("t", "k", "s1", "tool", "maps")
+    assert only(RANKED, ASKS, door, behind)["called"] == ["maps"]
+    assert only(RANKED, ASKS, replace(door, name="maps"), behind)["called"] == ["maps"]
+
+
+@pytest.mark.parametrize(
+    "offered", ["mcp__files__lookup", "files/lookup", "files.lookup", "files_lookup", "files-lookup"]
+)
+def test_a_tool_that_a_server_knows_by_its_bare_name_is_the_one_that_was_offered(offered: str) -> None:
+    asks, looks = replace(ASKS, offered=(offered, "overlook")), replace(SEARCHES, name="lookup")
+    assert only(AGENT, asks, looks)["called"] == [offered]
+    assert only(AGENT, replace(asks, offered=(offered, "lookup")), looks)["called"] == ["lookup"]
+    assert only(AGENT, replace(asks, offered=(offered, "web_lookup")), looks)["called"] == []  # it may be either
+
+
+def test_a_structured_answer_that_only_the_last_answer_asks_for_is_no_tool() -> None:
+    answers = replace(ASKS, span_id="m2", start=50, offered=("search", "mail", "Answer"), requested=("Answer",))
+    assert only(RANKED, ASKS, answers)["called"] == ["search"]
+    assert only(RANKED, answers)["called"] == []
+    assert only(RANKED, replace(answers, requested=("mail",)))["called"] == ["mail"]
+    assert only(RANKED, answers, replace(ASKS, start=60))["called"] == ["Answer", "search"]  # it went on: a tool ran
 
 
 def test_without_tool_spans_what_the_model_asked_for_was_called() -> None:
@@ -263,7 +378,7 @@ def test_every_agent_of_a_trace_has_a_task_of_its_own() -> None:
         Span("t", "step", "b", "other", start=32),
         Span("t", "m2", "step", "model", start=33, offered=("maps",)),
         Span("t", "k", "step", "tool", "maps", start=34),
-        Span("t", "lost", "gone", "tool", "mail"),
+        Span("t", "beside", kind="tool", name="mail"),
     ]
     mined = mine(arrow_table([AGENT, ASKS, SEARCHES, *below]))
     assert [(task["task_id"], task["offered"], task["called"]) for task in mined.tasks.to_dicts()] == [
@@ -274,36 +389,112 @@ def test_every_agent_of_a_trace_has_a_task_of_its_own() -> None:
     assert mined.unowned == 1
 
 
-def test_parents_in_a_circle_belong_to_no_agent_and_hang_nothing() -> None:
+def test_an_agent_that_calls_nothing_is_a_step_of_the_run_around_it() -> None:
+    """The workflow above an agent, and a node of the agent's own graph that says agent in its name."""
+    workflow = Span("t", "w", kind="agent", name="workflow")
+    node = Span(
+        "t", "n", "a", "agent", "gate.before_agent", ranked=("search", "mail"), scores=(0.5, 0.25), explored=True
+    )
+    agent = replace(AGENT, parent_id="w")
+    mined = mine(arrow_table([workflow, agent, node, ASKS, SEARCHES]))
+    (task,) = mined.tasks.to_dicts()
+    assert (task["task_id"], task["called"], task["ranked"]) == ("t/a", ["search"], ["search", "mail"])
+    assert task["explored"] is True
+    assert (mined.runs, mined.unowned) == (1, 0)
+    assert mine(arrow_table([workflow, node])).runs == 0
+
+
+def test_parents_in_a_circle_hang_nothing_and_leave_no_run_to_learn_from() -> None:
     circle = [Span("t", f"x{i}", f"x{(i + 1) % 5}", "tool", "mail") for i in range(5)]
-    mined = mine(arrow_table([AGENT, replace(AGENT, span_id="b"), *circle]))
-    assert (mined.unowned, mined.runs) == (5, 2)
+    mined = mine(arrow_table([AGENT, ASKS, *circle]))
+    assert (mined.unowned, mined.runs, mined.incomplete, mined.kept) == (5, 1, 1, 0)
 
 
 def test_a_span_a_thousand_steps_below_its_agent_finds_it() -> None:
     chain = [Span("t", f"x{i}", f"x{i - 1}" if i else "b", "other") for i in range(1000)]
     deep = Span("t", "deep", "x999", "tool", "mail")
-    mined = mine(arrow_table([AGENT, replace(AGENT, span_id="b", parent_id="a"), *chain, deep]))
-    assert mined.tasks["called"].to_list() == [[], ["mail"]]
+    mined = mine(arrow_table([AGENT, SEARCHES, replace(AGENT, span_id="b", parent_id="a"), *chain, deep]))
+    assert mined.tasks["called"].to_list() == [["search"], ["mail"]]
 
 
-def test_a_trace_without_an_agent_is_one_task_and_a_trace_without_a_model_or_tool_is_none() -> None:
+def test_calls_without_an_agent_are_a_task_only_where_one_conversation_joins_them() -> None:
     web = Span("w", "1", kind="other", start=5)
-    bare = [replace(ASKS, parent_id="r"), replace(SEARCHES, parent_id="r"), Span("t", "r", success=True, start=1)]
+    joined = replace(ASKS, parent_id="r", conversation="c1")
+    bare = [joined, replace(SEARCHES, parent_id="r"), Span("t", "r", success=True, start=1)]
     assert only(web, *bare)["task_id"] == "t/"
     assert only(web, *bare)["success"] is True
+    assert mine(arrow_table([replace(joined, conversation=""), *bare[1:]])).runs == 0
+    assert mine(arrow_table([joined, replace(bare[1], conversation="c2"), bare[2]])).runs == 0
+    assert mine(arrow_table([joined, bare[2]])).runs == 0  # the rest of its conversation may be in any other trace
     failed = [replace(span, error="crash") if span.span_id == "r" else span for span in bare]
     assert mine(arrow_table(failed)).failed == 1
     assert mine(arrow_table([*bare, Span("t", "r2", success=False)])).unsuccessful == 1
 
 
-def test_failed_runs_are_left_out_and_unknown_outcomes_only_when_asked() -> None:
-    spans = [
-        replace(AGENT, trace_id="1", error="crash"),
-        replace(AGENT, trace_id="2", success=False),
-        replace(AGENT, trace_id="3", success=None),
-        replace(AGENT, trace_id="4"),
+def test_a_run_whose_agent_never_arrived_is_no_success() -> None:
+    """A worker was killed: its steps were exported, and the agent's span was not."""
+    orphans = [replace(ASKS, conversation="c1"), SEARCHES]
+    mined = mine(arrow_table(orphans))
+    assert (mined.runs, mined.orphans, mined.incomplete, mined.kept) == (1, 2, 1, 0)
+    assert "2 spans name a parent that is not there: 1 runs of their traces were left out until it is." in str(mined)
+    assert mine(arrow_table([*orphans, AGENT])).kept == 1
+    lost = Span("t", "lost", "gone", "tool", "mail")
+    assert mine(arrow_table([AGENT, ASKS, SEARCHES, lost])).incomplete == 1
+    remote = replace(AGENT, parent_id="in another service")
+    assert mine(arrow_table([remote, ASKS, SEARCHES])).incomplete == 1
+
+
+@pytest.mark.parametrize("change", [{"error": "crash"}, {"success": False}])
+def test_a_run_below_something_that_failed_is_no_success(change: dict[str, Any]) -> None:
+    root = Span("t", "r", kind="other", name="workflow", **change)
+    step = Span("t", "step", "r", "other", success=True)
+    runs = [
+        [replace(AGENT, span_id=each, parent_id="step"), replace(ASKS, span_id=f"{each}1", parent_id=each)]
+        for each in ("p", "q")
     ]
+    mined = mine(arrow_table([root, step, *runs[0], *runs[1]]))
+    assert (mined.runs, mined.failed + mined.unsuccessful, mined.kept) == (2, 2, 0)
+    fine = replace(root, error="", success=None)
+    assert mine(arrow_table([fine, step, *runs[0], *runs[1]])).tasks["success"].to_list() == [True, True]
+
+
+def test_an_outcome_of_any_step_that_is_a_failure_fails_the_run_and_a_failed_model_call_alone_does_not() -> None:
+    unrated = replace(AGENT, success=None)
+    assert mine(arrow_table([unrated, replace(ASKS, success=False)])).unsuccessful == 1
+    assert only(unrated, replace(ASKS, success=True))["success"] is None
+    again = replace(ASKS, span_id="m0", start=15, error="429")
+    assert only(unrated, again, ASKS, SEARCHES)["called"] == ["search"]
+
+
+@given(seeds, st.sampled_from([{"error": "crash"}, {"success": False}]))
+@settings(max_examples=100, deadline=None)
+def test_whatever_fails_leaves_no_success_at_or_below_it(seed: int, change: dict[str, Any]) -> None:
+    spans = [span for span in random_spans(seed) if span.trace_id and span.span_id] or [AGENT]
+    failed = Random(seed).choice([span for span in spans if span.kind != "model"] or [AGENT])
+    spans.append(replace(failed, end=9, **change))
+    trace = traces_of(spans)[failed.trace_id]
+    below = [
+        span for span in trace.values() if failed.span_id in {each.span_id for each in (span, *way_up(span, trace))}
+    ]
+    assert not {f"{span.trace_id}/{span.span_id}" for span in below} & set(mine(arrow_table(spans)).tasks["task_id"])
+
+
+@given(seeds)
+@settings(max_examples=100, deadline=None)
+def test_a_span_that_is_missing_leaves_nothing_to_learn_from_in_its_trace(seed: int) -> None:
+    spans = [span for trace in traces_of(random_spans(seed)).values() for span in trace.values()]
+    parents = {(span.trace_id, span.parent_id) for span in spans if span.parent_id != span.span_id}
+    inner = [span for span in spans if (span.trace_id, span.span_id) in parents]
+    if inner:
+        lost = Random(seed).choice(inner)
+        mined = mine(arrow_table([span for span in spans if span is not lost]))
+        assert lost.trace_id not in {task_id.split("/")[0] for task_id in mined.tasks["task_id"]}
+        assert mined.orphans > 0
+
+
+def test_failed_runs_are_left_out_and_unknown_outcomes_only_when_asked() -> None:
+    agents = [replace(AGENT, error="crash"), replace(AGENT, success=False), replace(AGENT, success=None), AGENT]
+    spans = [replace(span, trace_id=str(i)) for i, agent in enumerate(agents, 1) for span in (agent, ASKS)]
     mined = mine(arrow_table(spans))
     assert mined.tasks["task_id"].to_list() == ["3/a", "4/a"]
     assert (mined.runs, mined.failed, mined.unsuccessful, mined.unknown) == (4, 1, 1, 1)
@@ -327,17 +518,17 @@ def test_a_called_tool_that_the_ranking_lacks_is_required_and_missing_from_the_l
 
 
 def test_tasks_that_nobody_ranked_stay_in_the_table_and_out_of_the_logged_tasks() -> None:
-    plain = replace(AGENT, trace_id="u")
-    mined = mine(arrow_table([RANKED, plain]))
+    plain = [replace(span, trace_id="u") for span in (AGENT, ASKS)]
+    mined = mine(arrow_table([RANKED, ASKS, *plain]))
     assert (len(mined.tasks), mined.ranked, len(logged_tasks(mined.tasks))) == (2, 1, 1)
     assert "1 tasks have no ranking" in str(mined)
     with pytest.raises(DataError, match="shadow mode"):
-        logged_tasks(mine(arrow_table([plain])).tasks)
+        logged_tasks(mine(arrow_table(plain)).tasks)
 
 
 def test_near_copies_outside_of_a_conversation_share_a_group_where_text_is_read() -> None:
-    runs = [replace(AGENT, trace_id=str(i), conversation="", text=f"Cancel  order {i}") for i in range(3)]
-    table = arrow_table(runs)
+    agents = [replace(AGENT, trace_id=str(i), conversation="", text=f"Cancel  order {i}") for i in range(3)]
+    table = arrow_table([*agents, *(replace(ASKS, trace_id=str(i)) for i in range(3))])
     assert mine(table, with_text=True).tasks["group"].n_unique() == 1
     assert mine(table).tasks["group"].to_list() == ["0/a", "1/a", "2/a"]
 
@@ -419,7 +610,7 @@ def test_camdf_mine_writes_what_camdf_fit_reads(
 
 
 def test_tasks_without_any_ranking_are_refused_with_what_to_do(tmp_path: Path) -> None:
-    mine(arrow_table([AGENT])).tasks.write_parquet(tmp_path / "tasks.parquet")
+    mine(arrow_table([AGENT, ASKS])).tasks.write_parquet(tmp_path / "tasks.parquet")
     with pytest.raises(DataError, match=r"none of its 1 mined tasks has one.*shadow mode"):
         read_logged(tmp_path / "tasks.parquet")
 
@@ -475,7 +666,9 @@ def test_mined_tasks_are_read_as_from_records_whatever_their_files(tmp_path: Pat
 def test_a_broken_row_of_mined_tasks_is_refused_with_row_field_and_remedy(
     tmp_path: Path, change: dict[str, Any], words: list[str]
 ) -> None:
-    rows = mine(arrow_table([replace(RANKED, trace_id="u"), RANKED])).tasks.sort("task_id", descending=True)
+    rows = mine(arrow_table([replace(each, trace_id=name) for name in "tu" for each in (RANKED, ASKS)])).tasks.sort(
+        "task_id", descending=True
+    )
     first, second = rows.to_dicts()
     path = tmp_path / "tasks.parquet"
     pl.DataFrame([first, {**second, **change}], schema=rows.schema).write_parquet(path)
@@ -485,7 +678,7 @@ def test_a_broken_row_of_mined_tasks_is_refused_with_row_field_and_remedy(
 
 
 def test_a_table_of_mined_tasks_is_refused_as_a_file_of_ones_own_with_what_reads_it(tmp_path: Path) -> None:
-    mine(arrow_table([RANKED])).tasks.write_parquet(tmp_path / "tasks.parquet")
+    mine(arrow_table([RANKED, ASKS])).tasks.write_parquet(tmp_path / "tasks.parquet")
     with pytest.raises(DataError, match=r"camdf\.mining\.logged\.read_logged"):
         datasets.read(tmp_path / "tasks.parquet")
     pl.DataFrame(schema={"ranked": pl.List(pl.String), "called": pl.List(pl.String)}).write_parquet(
@@ -523,14 +716,15 @@ def test_traces_in_another_format_pass_through_temporary_span_tables(tmp_path: P
     folder = tmp_path / "traces"
     folder.mkdir()
     pq.write_table(arrow_table([RANKED, ASKS]), folder / "some.parquet")
-    more = [json.dumps(asdict(span)) for span in (SEARCHES, replace(AGENT, trace_id="u"))]
+    other = [replace(span, trace_id="u") for span in (AGENT, replace(ASKS, requested=()))]
+    more = [json.dumps(asdict(span)) for span in (SEARCHES, *other)]
     (folder / "more.jsonl").write_text("\n".join([*more, "{ broken"]))
     told: list[str] = []
     with span_tables(folder, spans_a_file=1, tell=told.append) as tables:
-        assert len(tables) == 3
+        assert len(tables) == 4
         assert mine(tables).tasks["called"].to_list() == [["search"], []]
-    assert [table.exists() for table in tables] == [True, False, False]
-    assert "3 records gave 2 spans; 1 could not be read." in told[0]
+    assert [table.exists() for table in tables] == [True, False, False, False]
+    assert "4 records gave 3 spans; 1 could not be read." in told[0]
 
 
 def test_progress_is_reported_to_the_end_and_time_left_reaches_zero() -> None:

@@ -26,7 +26,7 @@ from camdf.mining.readers import names as tables
 from camdf.mining.readers.formats import guess
 from camdf.mining.readers.messages import requested_tools
 from camdf.mining.readers.values import Unreadable
-from camdf.mining.runs import DISCOVERY
+from camdf.mining.runs import NO_TOOL
 from camdf.mining.spans import SPAN_COLUMNS, Span, arrow_schema, arrow_table
 from golden import openai_tool
 from pages import run_page
@@ -183,6 +183,7 @@ def test_the_older_events_of_the_genai_conventions_are_read(tmp_path: Path) -> N
     [
         ("correctness", {"gen_ai.evaluation.score.label": "pass"}, True),
         ("Task success", {"gen_ai.evaluation.score.label": "incorrect"}, False),
+        ("TaskCompletion", {"gen_ai.evaluation.score.label": "fail"}, False),
         ("correctness", {"gen_ai.evaluation.score.value": 0.9}, True),
         ("correctness", {"gen_ai.evaluation.score.value": 0.2}, False),
         ("correctness", {"gen_ai.evaluation.score.label": "perhaps"}, None),
@@ -215,7 +216,110 @@ def test_a_call_through_the_door_is_a_call_of_the_tool_that_it_names(convention:
     assert spans(tmp_path, otlp(otlp_span(TOOL, told)))["tool"].name == "get_weather"
     call = {"function": {"name": "call_tool", "arguments": json.dumps(inner)}}
     assert requested_tools({"role": "assistant", "tool_calls": [call]}) == ("get_weather",)
-    assert re.match(DISCOVERY, "find_tool")
+    assert re.match(NO_TOOL, "find_tool")
+    assert requested_tools({"tool_calls": [{"name": "hub_call_tool", "args": inner}]}) == ("get_weather",)
+
+
+def test_the_door_and_an_error_that_a_tool_reports_are_told_apart_by_every_reader(tmp_path: Path) -> None:
+    inner = {"name": "get_weather", "arguments": {"city": "Oslo"}}
+    failed: Any = {"type": "tool", "content": "no", "tool_call_id": "1", "status": "error"}
+    told: dict[str, Any] = {
+        "mlflow.spanType": json.dumps("TOOL"),
+        "mlflow.spanInputs": json.dumps(inner),
+        "mlflow.spanOutputs": json.dumps(failed),
+    }
+    otel = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "call_tool"}
+    records = {
+        "otel": otlp(
+            otlp_span(
+                TOOL,
+                {
+                    **otel,
+                    "gen_ai.tool.call.arguments": json.dumps(inner),
+                    "gen_ai.tool.call.result": json.dumps({"isError": True, "content": []}),
+                },
+            )
+        ),
+        "openinference": otlp(
+            otlp_span(
+                TOOL,
+                {
+                    "openinference.span.kind": "TOOL",
+                    "tool.name": "call_tool",
+                    "input.value": json.dumps(inner),
+                    "output.value": json.dumps({"type": "tool", "data": failed}),
+                },
+            )
+        ),
+        "langsmith": run("tool", "call_tool", inputs=inner, outputs={"output": failed}),
+        "langfuse": observation("TOOL", "call_tool", input=inner, output=failed),
+        "mlflow": {
+            "info": {"trace_id": "tr-abc"},
+            "data": {"spans": [{"trace_id": "abc", "span_id": "s", "name": "call_tool", "attributes": told}]},
+        },
+    }
+    assert {*records, "plain"} == {*FORMATS}
+    for name, record in records.items():
+        (span,) = read_spans(written(tmp_path, record))
+        assert (span.kind, span.name, span.error) == ("tool", "get_weather", "error"), name
+
+
+@pytest.mark.parametrize("tracer", ["openinference", "langfuse", "mlflow", "langsmith"])
+def test_langchain_says_which_of_its_chains_are_agents_whoever_traces_them(tracer: str, tmp_path: Path) -> None:
+    """Some tracers take every chain for an agent that has the word in its name, and no other."""
+
+    def record(name: str, node: str) -> Any:
+        metadata = {"ls_integration": "langchain_create_agent", "lc_agent_name": "clerk", "langgraph_node": node}
+        kind = "AGENT" if "agent" in name else "CHAIN"
+        if tracer == "openinference":
+            told = {"openinference.span.kind": kind, "metadata": json.dumps(metadata)}
+            return otlp(otlp_span(AGENT, told, name=name))
+        if tracer == "langfuse":
+            return observation(kind, name, metadata=metadata)
+        if tracer == "langsmith":
+            return run("chain", name, extra={"metadata": metadata})
+        told = {"mlflow.spanType": json.dumps(kind), "metadata": json.dumps(metadata)}
+        span = {"trace_id": "abc", "span_id": "s", "parent_span_id": "r", "name": name, "attributes": told}
+        return {"info": {"trace_id": "tr-abc"}, "data": {"spans": [span]}}
+
+    for name, node, kind in (
+        ("clerk", "tools", "agent"),
+        ("clerk", "clerk", "agent"),
+        ("LangGraph", "", "agent"),
+        ("ToolGate.before_agent", "ToolGate.before_agent", "other"),
+        ("model", "model", "other"),
+    ):
+        (span,) = read_spans(written(tmp_path, record(name, node)))
+        assert (span.kind, span.name) == (kind, name)
+
+
+def test_what_an_agent_has_is_read_from_its_own_span_and_structured_answers_are_no_tools(tmp_path: Path) -> None:
+    defined = json.dumps([WEATHER, MAIL, openai_tool("final", "The answer.")])
+    answers = json.dumps({"function_tools": [WEATHER, MAIL], "output_tools": [openai_tool("final", "The answer.")]})
+    told = {"gen_ai.tool.definitions": defined, "model_request_parameters": answers}
+    calls = [{"role": "assistant", "parts": [{"type": "tool_call", "name": "final", "arguments": {}}]}]
+    found = spans(
+        tmp_path,
+        otlp(
+            otlp_span(AGENT, {"gen_ai.operation.name": "invoke_agent", **told}),
+            otlp_span(MODEL, {"gen_ai.operation.name": "chat", "gen_ai.output.messages": json.dumps(calls), **told}),
+        ),
+    )
+    assert found["agent"].offered == found["model"].offered == ("get_weather", "send_mail")
+    assert found["model"].requested == ()
+    older = {"gen_ai.operation.name": "chat", "model_request_parameters": answers}
+    assert spans(tmp_path, otlp(otlp_span(MODEL, older)))["model"].offered == ("get_weather", "send_mail")
+
+
+def test_a_call_of_an_mcp_server_is_a_tool_also_without_the_name_of_the_operation(tmp_path: Path) -> None:
+    told = {"mcp.method.name": "tools/call", "gen_ai.tool.name": "get_weather", "error.type": "tool_error"}
+    tool = spans(tmp_path, otlp(otlp_span(TOOL, told)))["tool"]
+    assert (tool.name, tool.error) == ("get_weather", "tool_error")
+
+
+def test_an_id_in_base64_may_begin_like_one_in_hex(tmp_path: Path) -> None:
+    record = otlp(otlp_span("0xiVyUTrB4I=", {}), otlp_span("0xaaaaaaaaaaaaaaaa", {}))
+    assert [span.span_id for span in read_spans(written(tmp_path, record))] == ["d31895c944eb0782", AGENT]
 
 
 def test_an_error_that_was_handled_is_none(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def runs(count: int, conversation: str = "") -> list[Span]:
 def test_the_mined_tasks_and_the_counts_are_those_of_one_machine(
     cluster: SparkSession, require_outcome: bool, with_text: bool, at_a_time: int
 ) -> None:
-    worlds = [random_spans(seed) for seed in range(at_a_time, at_a_time + 60)]
+    worlds = [random_spans(seed) for seed in range(at_a_time, at_a_time + 150)]
     spans = [replace(s, trace_id=s.trace_id and f"{s.trace_id}{i}") for i, world in enumerate(worlds) for s in world]
     here = mine(arrow_table(spans), require_outcome=require_outcome, with_text=with_text)
     there = mining.mine(

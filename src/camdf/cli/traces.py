@@ -69,7 +69,7 @@ def _mine(options: argparse.Namespace) -> int:
     on_spark = options.engine == "spark"
     if on_spark and options.output.is_dir() and not is_mined(options.output):
         raise DataError(f"{options.output}: is a folder of something else. Name another.")
-    with span_tables(options.traces) as tables:
+    with span_tables(options.traces, with_text=options.with_text) as tables:
         if on_spark:
             from camdf.mining.spark import mining as spark
 

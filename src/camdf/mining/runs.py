@@ -1,20 +1,25 @@
 """Spans to runs, in three steps: `deduplicated`, `with_owners`, `gathered`.
 
-A run is what one agent did for one request: an agent span and every span whose nearest agent ancestor it is. The
-docstring of `camdf.mining.tasks` has the rules.
+A run is what one agent did for one request: an agent span and every span that has no other agent between it and that
+one. The docstring of `camdf.mining.tasks` has the rules.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from camdf.errors import require
+from camdf.gate.door import CALL
+from camdf.mining.ancestry import any_above, leads_to_a_top, nearest, rows_above
 from camdf.mining.spans import SPAN_COLUMNS
 
 if TYPE_CHECKING:
     import polars as pl
+    from numpy.typing import NDArray
 
 SCALARS = tuple(name for name, kind in SPAN_COLUMNS.items() if kind in ("text", "whole", "truth") and name != "text")
 LISTS = tuple(name for name, kind in SPAN_COLUMNS.items() if kind in ("texts", "numbers"))
@@ -23,12 +28,21 @@ PREFERENCE = tuple(dict.fromkeys(("end", *SCALARS, *LISTS, "text")))
 is least, so a finished span beats its own beginning. Lists and text come last, so that a reader of only the columns
 before them finds the same version."""
 
+SERVER = r"(.*(/|\.|:|__))?"
 DISCOVERY = (
-    r"(?i)^(.*(/|\.|:|__))?(tool_?search(_tool)?(_regex|_bm25)?|tools/list"
-    r"|(search|find|list|discover|retrieve)_?(available_)?tools?)$"
+    rf"{SERVER}(tool_?search(_tool)?(_regex|_bm25)?|tools/list"
+    r"|(search|find|list|discover|retrieve)_?(available_)?tools?)|.*[_-]find_tool"
 )
-"""Calls that look for tools instead of doing the task, with or without a server's name before them. The pattern means
-the same in Python, Rust and Java."""
+"""Calls that look for tools instead of doing the task, with or without a server's name before them."""
+
+HANDOFF = rf"{SERVER}(transfer|hand_?off)_(back_)?to_.+|handoff to .+"
+"""Calls that pass the task on to another agent."""
+
+ANSWER = r"final_result(_.+)?"
+"""Calls that carry the answer in the form that was asked for, by the name that pydantic-ai gives them."""
+
+NO_TOOL = f"(?i)^({DISCOVERY}|{HANDOFF}|{ANSWER}|{CALL.name})$"
+"""Calls that no task requires. The pattern means the same in Python, Rust and Java."""
 
 SPAN_KEY = ("trace_id", "span_id")
 IN_ORDER = ("start", "span_id")
@@ -61,89 +75,153 @@ def deduplicated(spans: pl.DataFrame) -> pl.DataFrame:
 
 
 def with_owners(spans: pl.DataFrame) -> pl.DataFrame:
-    """The spans with `owner`, the span_id of their agent ("" for the trace itself, null for none), `run` and `thread`.
+    """The spans, each with its place among the others.
 
-    `run` numbers a trace and an owner: two texts in every join and group would take most of the time.
+    owner       the span_id of the agent of its run, "" for the run of a trace without agents, null for no run
+    run         a number for trace and owner: two texts in every join and group would take most of the time
+    own         it is a step of the run, and not one inside of a tool that the run called
+    thread      the conversation of its trace: the least by name
+    orphan      it names a span above it that is not there
+    incomplete  from some span of its trace the way up ends at such an orphan, or in a circle
+    failed      a step above it failed; a call of a model may fail and be tried again
+    refused     a step above it has an outcome that is a failure
+    accepted    a step above it has an outcome that is a success
     """
     polars = require("polars", "mining")
-    agent, conversation = polars.col("kind") == "agent", polars.col("conversation")
+    named = polars.col("conversation").filter(polars.col("conversation") != "")
     traces = (
         spans.group_by("trace_id")
-        .agg(
-            agents=agent.sum(),
-            agent=polars.when(agent).then("span_id").max(),
-            thread=polars.when(conversation != "").then(conversation).min().fill_null(""),
-        )
+        .agg(thread=named.min().fill_null(""), threads=named.n_unique())
         .with_row_index("trace")
     )
-    # Joined beside the spans, not to them: copying their lists would take most of the time.
-    keys = spans.select(*SPAN_KEY, "parent_id", "kind")
-    beside = keys.join(traces, on="trace_id", how="left", maintain_order="left")
-    several = _nearest_agents(beside.filter(polars.col("agents") > 1), len(traces))
-    alone = polars.col("agents") < 2
-    found = beside.join(several, on=SPAN_KEY, how="left", maintain_order="left").select(
-        "thread",
-        owner=polars.when(alone).then(polars.col("agent").fill_null("")).otherwise("ancestor"),
-        run=polars.when(alone).then("trace").otherwise("run"),
+    # Beside the spans, not joined to them: copying their lists would take most of the time.
+    keys = spans.select(*SPAN_KEY, "parent_id").join(traces, on="trace_id", how="left", maintain_order="left")
+    marks = {name: found.to_numpy() for name, found in spans.select(**_marks()).to_dict().items()}
+    up, trace = rows_above(keys), keys["trace"].to_numpy()
+    run, own = _runs(up, trace, marks, joined=keys["threads"].to_numpy() == 1)
+    agents = polars.Series(run, dtype=polars.Int64).set(polars.Series(run >= len(spans)), None)
+    owner = polars.when(polars.Series(run >= 2 * len(spans))).then(polars.lit(""))
+    incomplete = _in_trace(trace, ~leads_to_a_top(up)) > 0
+    return spans.hstack(
+        polars.select(
+            owner=owner.otherwise(spans["span_id"].gather(agents)),
+            run=run,
+            own=own,
+            thread=keys["thread"],
+            orphan=up[: len(spans)] > len(spans),
+            incomplete=incomplete,
+            failed=any_above(up, marks["failed"]),
+            refused=any_above(up, marks["refused"]),
+            accepted=any_above(up, marks["accepted"]),
+        )
     )
-    return spans.hstack(found)
 
 
-def _nearest_agents(spans: pl.DataFrame, first_run: int) -> pl.DataFrame:
-    """The nearest agent of every span that has one, itself included, as `ancestor`, and its `run`, from `first_run` on.
+def _runs(
+    up: NDArray[np.int64], trace: NDArray[Any], marks: dict[str, NDArray[np.bool_]], joined: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The run of each of n spans, and whether it is a step of it, and not one inside of a tool.
 
-    Each step doubles how far up it looks.
+    A run is the row of its agent, or 2n and the number of its trace where that has no agent; n is no run.
     """
+    call, count = marks["call"], len(trace)
+    agents = np.zeros(count + 1, dtype=bool)
+    agents[nearest(up, marks["agent"])[call]] = True  # an agent without a call is none
+    agents = agents[:count]
+    run = nearest(up, agents)
+    around = nearest(up, agents | marks["tool"])
+    own = agents | (np.append(run, [count] * 2)[up] == np.append(around, [count] * 2)[up])[:count]
+    several = _in_trace(trace, agents)
+    only = np.zeros(trace.max(initial=0) + 1, dtype=np.int64)
+    only[trace[agents]] = np.flatnonzero(agents)
+    run = np.where((run == count) & (several == 1) & ~call, only[trace], run)
+    return np.where((several == 0) & joined & (_in_trace(trace, call) > 1), 2 * count + trace, run), own
+
+
+def _in_trace(trace: NDArray[Any], marked: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """How many spans are marked in the trace of each."""
+    counts: NDArray[np.int64] = np.bincount(trace[marked], minlength=trace.max(initial=0) + 1)[trace]
+    return counts
+
+
+def _marks() -> dict[str, pl.Expr]:
     polars = require("polars", "mining")
-    agent = polars.col("kind") == "agent"
-    reached = spans.select(*SPAN_KEY, ancestor=polars.when(agent).then("span_id").otherwise("parent_id"))
-    agents = spans.filter(agent).select("trace_id", ancestor="span_id").with_row_index("run", offset=first_run)
-    longest: int = spans.group_by("trace_id").len().select(polars.col("len").max()).item() or 0
-    for _ in range(longest.bit_length()):
-        above = reached.select("trace_id", ancestor="span_id", next="ancestor")
-        further = reached.join(above, on=["trace_id", "ancestor"], how="left").select(*SPAN_KEY, ancestor="next")
-        if further.join(reached, on=[*SPAN_KEY, "ancestor"], how="anti", nulls_equal=True).is_empty():
-            break
-        reached = further
-    return reached.join(agents, on=["trace_id", "ancestor"])
+    kind, success = polars.col("kind"), polars.col("success")
+    return {
+        "agent": kind == "agent",
+        "call": (kind == "model") | _is_tool(),
+        "tool": _is_tool() & (polars.col("name") != CALL.name),
+        "failed": (polars.col("error") != "") & (kind != "model"),
+        "refused": success.eq_missing(False),
+        "accepted": success.eq_missing(True),
+    }
 
 
-def gathered(owned: pl.DataFrame, discovery: str = DISCOVERY) -> pl.DataFrame:
-    """One row a run: the columns of a task, and whether it `failed`."""
+def gathered(owned: pl.DataFrame, no_tool: str = NO_TOOL) -> pl.DataFrame:
+    """One row a run: the columns of a task, whether it `failed`, and whether it is `incomplete`."""
     polars = require("polars", "mining")
     col, when = polars.col, polars.when
-    spans = owned.lazy().filter(col("owner").is_not_null())
+    spans, marks = owned.lazy().filter(col("owner").is_not_null()), _marks()
     agent = col("span_id") == col("owner")
-    top = agent | ((col("owner") == "") & (col("parent_id") == "") & (col("kind") == "other"))
+    top = agent | ((col("owner") == "") & col("own") & marks["call"])
+    refused = (col("own") & marks["refused"]) | (top & col("refused"))
+    accepted = (agent & marks["accepted"]) | (top & col("accepted"))
     runs = spans.group_by("run").agg(
-        col("trace_id", "owner").first(),
-        time=polars.coalesce(when(agent).then("start").max(), col("start").min()),
+        col("trace_id", "owner", "thread", "incomplete").first(),
+        time=polars.coalesce(when(agent).then("start").max(), col("start").filter("own").min()),
         conversation=when(agent).then("conversation").max(),
-        thread=col("thread").first(),
-        failed=(top & (col("error") != "")).any(),
-        success=when(top).then("success").min(),
-        explored=col("explored").max(),
-        has_tools=_is_tool().any(),
-        is_run=(agent | (col("kind") == "model") | _is_tool()).any(),
+        failed=((agent & marks["failed"]) | (top & col("failed"))).any(),
+        success=when(refused.any()).then(False).when(accepted.any()).then(True),
+        explored=col("explored").filter("own").max(),
+        has_tools=(col("own") & _is_tool()).any(),
     )
-    runs = runs.filter("is_run")
-    called = _called(spans, runs.filter("has_tools"), discovery)
-    for found in (called, _offered(spans), _ranked(spans), _texts(spans)):
+    steps = spans.filter("own")
+    called = _called(steps, runs.filter("has_tools"), no_tool)
+    for found in (called, _offered(steps), _ranked(steps), _texts(steps)):
         runs = runs.join(found, on="run", how="left")
     task_id = polars.concat_str("trace_id", polars.lit("/"), "owner")
     conversation = when(col("conversation") != "").then("conversation").otherwise("thread")
     by_text = col("text").map_elements(text_group, return_dtype=polars.String)
-    return (
-        runs.with_columns(
-            col("offered", "ranked", "scores", "called").fill_null([]),
-            task_id=task_id,
-            conversation=conversation,
-            group=when(conversation != "").then(conversation).otherwise(polars.coalesce(by_text, task_id)),
-            text=col("text").fill_null(""),
-        )
-        .select(*TASK_COLUMNS, "failed")
-        .collect()
+    found = runs.with_columns(
+        col("offered", "ranked", "scores", "called", "last").fill_null([]),
+        task_id=task_id,
+        conversation=conversation,
+        group=when(conversation != "").then(conversation).otherwise(polars.coalesce(by_text, task_id)),
+        text=col("text").fill_null(""),
     )
+    return _with_required(found.collect()).select(*TASK_COLUMNS, "failed", "incomplete")
+
+
+def required(called: list[str], last: list[str], offered: list[str], ranked: list[str]) -> list[str]:
+    """Of the tools that a run called, those that it could have been offered, by the names that it was offered.
+
+    A tracer may know a tool of a server by its bare name, and the model under one with the server's name before it.
+    What only the `last` answer of the model asked for, where nothing shows that it ran, is the answer itself or a
+    handoff if a gate ranked the tools and not this.
+
+    >>> required(["lookup", "log"], [], ["files_lookup", "send"], [])
+    ['files_lookup']
+    >>> required(["Answer", "send"], ["Answer"], ["send", "Answer"], ["send"])
+    ['send']
+    """
+    known = {*offered, *ranked} if offered else {*called}
+    if ranked:
+        called = [name for name in called if name in ranked or name not in last]
+    ending = {name: [each for each in known if re.search(rf"[/.:_-]{re.escape(name)}$", each)] for name in called}
+    found = [[name] if name in known else ending[name] for name in called]
+    return sorted({names[0] for names in found if len(names) == 1})
+
+
+def _with_required(runs: pl.DataFrame) -> pl.DataFrame:
+    """The runs with `required` in place of what they called; it is asked only where it can change anything."""
+    polars = require("polars", "mining")
+    lists = called, last, offered, ranked = [polars.col(name) for name in ("called", "last", "offered", "ranked")]
+    unknown = called.list.set_difference(offered.list.concat(ranked)).list.len() > 0
+    changes = (unknown & (offered.list.len() > 0)) | ((last.list.len() > 0) & (ranked.list.len() > 0))
+    some = runs.filter(changes)
+    names = polars.Series("called", [required(*row) for row in some.select(lists).iter_rows()], runs.schema["called"])
+    whole: pl.DataFrame = polars.concat([runs.filter(~changes), some.with_columns(names)])
+    return whole
 
 
 def text_group(text: str) -> str:
@@ -182,28 +260,47 @@ def _is_tool() -> pl.Expr:
     return tool
 
 
-def _called(spans: pl.LazyFrame, with_tools: pl.LazyFrame, discovery: str) -> pl.LazyFrame:
-    """The tools that ran without an error; in all runs but those `with_tools`, the ones that a model requested."""
+def _called(steps: pl.LazyFrame, with_tools: pl.LazyFrame, no_tool: str) -> pl.LazyFrame:
+    """The tools that ran without an error; in all runs but those `with_tools`, the ones that a model requested.
+
+    Of the latter, `last` are those that only the run's last model call requested.
+    """
     polars = require("polars", "mining")
-    ran = spans.filter(_is_tool() & (polars.col("error") == "")).select("run", called="name")
-    answers = spans.filter(polars.col("kind") == "model").select("run", called="requested")
-    requested = answers.join(with_tools, on="run", how="anti").explode("called")
-    names = polars.col("called")
-    called: pl.LazyFrame = (
-        polars.concat([ran, requested])
-        .filter((names != "") & ~names.str.contains(discovery))
+    names, last = polars.col("called"), polars.col("last")
+    required = (names != "") & ~names.str.contains(no_tool)
+    ran = (
+        steps.filter(_is_tool() & (polars.col("error") == ""))
+        .select("run", called="name")
+        .filter(required)
         .group_by("run")
         .agg(names.unique().sort())
     )
+    requested = (
+        steps.filter(polars.col("kind") == "model")
+        .select("run", *IN_ORDER, called="requested")
+        .join(with_tools, on="run", how="anti")
+        .sort(IN_ORDER, nulls_last=True)
+        .select("run", "called", last=polars.int_range(polars.len()).over("run") == polars.len().over("run") - 1)
+        .explode("called")
+        .filter(required)
+        .group_by("run", "called")
+        .agg(last.all())
+        .group_by("run")
+        .agg(names.sort(), last=names.filter("last").sort())
+    )
+    called: pl.LazyFrame = polars.concat([requested, ran], how="diagonal")
     return called
 
 
-def _offered(spans: pl.LazyFrame) -> pl.LazyFrame:
-    """The tools of the model's requests, first seen first."""
+def _offered(steps: pl.LazyFrame) -> pl.LazyFrame:
+    """The tools of the model's requests, first seen first; the agent's own where no request names any."""
     polars = require("polars", "mining")
-    offered, each = polars.col("offered"), polars.element()
-    return (
-        spans.filter((polars.col("kind") == "model") & (offered.list.len() > 0))
+    offered, each, kind = polars.col("offered"), polars.element(), polars.col("kind")
+    some = steps.filter(offered.list.len() > 0).select("run", *IN_ORDER, "kind", "offered")
+    requests = some.filter(kind == "model")
+    without = some.filter(kind.is_in(["agent", "other"])).join(requests, on="run", how="anti")
+    offers: pl.LazyFrame = (
+        polars.concat([requests, without])
         .select("run", "offered", place=polars.arg_sort_by(IN_ORDER, nulls_last=True).arg_sort())
         .group_by("run", "offered")
         .agg(polars.col("place").min())
@@ -212,13 +309,14 @@ def _offered(spans: pl.LazyFrame) -> pl.LazyFrame:
         .agg(offered.explode())
         .with_columns(offered.list.eval(each.filter(each != "")).list.unique(maintain_order=True))
     )
+    return offers
 
 
-def _ranked(spans: pl.LazyFrame) -> pl.LazyFrame:
+def _ranked(steps: pl.LazyFrame) -> pl.LazyFrame:
     """The first usable ranking."""
     polars = require("polars", "mining")
     return (
-        spans.filter(polars.col("ranked").list.len() > 0)
+        steps.filter(polars.col("ranked").list.len() > 0)
         .select("run", *IN_ORDER, "ranked", "scores")
         .filter(has_usable_ranking())
         .sort(IN_ORDER, nulls_last=True)
@@ -227,13 +325,13 @@ def _ranked(spans: pl.LazyFrame) -> pl.LazyFrame:
     )
 
 
-def _texts(spans: pl.LazyFrame) -> pl.LazyFrame:
+def _texts(steps: pl.LazyFrame) -> pl.LazyFrame:
     """The text of the agent span, else the first text of the run."""
     polars = require("polars", "mining")
-    if "text" not in spans.collect_schema():
-        return spans.select("run", text="owner").clear()
+    if "text" not in steps.collect_schema():
+        return steps.select("run", text="owner").clear()
     return (
-        spans.filter(polars.col("text") != "")
+        steps.filter(polars.col("text") != "")
         .select("run", *IN_ORDER, "text", within=polars.col("span_id") != polars.col("owner"))
         .sort("within", *IN_ORDER, nulls_last=True)
         .unique("run", keep="first", maintain_order=True)

@@ -65,17 +65,24 @@ def in_parts(
 
 
 @contextmanager
-def span_tables(path: File, spans_a_file: int = 500_000, tell: Callable[[str], object] = print) -> Iterator[list[Path]]:
+def span_tables(
+    path: File,
+    *,
+    with_text: bool = False,
+    spans_a_file: int = 500_000,
+    tell: Callable[[str], object] = print,
+) -> Iterator[list[Path]]:
     """The trace files of a folder, or the one file named, as Parquet files of the span table.
 
-    Traces in any other format are read with `read_spans` into span tables that last as long as this context. `tell`
-    gets a report on each file that holds records which could not be read.
+    Traces in any other format are read with `read_spans` into span tables in a temporary folder, which last as long as
+    this context; what users asked is in them only `with_text`. `tell` gets a report on each file that holds records
+    which could not be read.
     """
     files = trace_files(Path(path))
     tables = [file for file in files if file.suffix == ".parquet" and set(NEEDED_SPAN_COLUMNS) <= set(_schema(file))]
     with TemporaryDirectory(prefix="camdf-spans-") as scratch:
         for file in sorted(set(files) - set(tables)):
-            spans = read_spans(file)
+            spans = read_spans(file, with_text=with_text)
             while some := list(islice(spans, spans_a_file)):
                 tables.append(Path(scratch) / f"{len(tables)}.parquet")
                 require("pyarrow.parquet", "mining").write_table(arrow_table(some), tables[-1])

@@ -46,7 +46,7 @@ class Span:
     """The task, where the tracer records messages: the user's last request."""
 
     offered: tuple[str, ...] = ()
-    """model: the tools of the request, in their order."""
+    """model: the tools of the request, in their order. agent: the tools that it has."""
 
     requested: tuple[str, ...] = ()
     """model: the tools that its answer calls."""
@@ -62,7 +62,7 @@ class Span:
     """Whether the gate showed every tool to this task."""
 
     success: bool | None = None
-    """agent: the outcome, where an evaluation or feedback names one."""
+    """The outcome, where an evaluation or feedback names one."""
 
     input_tokens: int | None = None
     cached_tokens: int | None = None

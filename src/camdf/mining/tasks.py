@@ -1,29 +1,39 @@
 """Mining on one machine: the span table to one row a task.
 
-A task is one run of an agent: an agent span and every span whose nearest agent ancestor it is. Where a trace has one
-agent span, all of its spans belong to that; where it has none, the trace is the task, if a model or a tool ran in it. A
-trace with several agent spans has a task for each; a span with no way up to any of them belongs to none.
+A task is one run of an agent: an agent span, and every span that has no other agent between it and that one.
+
+- An agent span is a run if a model or a tool is called in it, sub-agents apart. Others are steps like any other: the
+  workflow around several agents, a node of a graph that has the word in its name.
+- What happens inside of a tool is no step of the run that called the tool: neither the tools and models that it uses,
+  nor the same call as a server saw it. Only `call_tool`, the door of a gate, is looked through.
+- In a trace with one run, steps outside of its agent belong to it too, such as the web request with the gate's decision
+  on it; calls of models and tools outside of every agent belong to no run.
+- A trace without any run is one if it holds several calls under one conversation id, and only one.
 
 The result is a function of the set of spans: their order, their repetition and their layout in files change nothing.
 Of two versions of one span the more complete one counts (`camdf.mining.runs.PREFERENCE`), and tasks come sorted by
 time, then task_id.
 
-The mined table has one row a task (`camdf.mining.runs` has its column types, `DISCOVERY` and `text_group`):
+The mined table has one row a task (`camdf.mining.runs` has its column types, `NO_TOOL`, `required` and `text_group`):
 
     task_id       trace_id/span_id of the agent span; trace_id/ where the trace has none
     conversation  that of the agent span, else the least by name in the trace; "" without any
     group         what no split may part: the conversation, else a digest of the text (`text_group`), else the task
     time          nanoseconds since 1970: the start of the agent span, else of the run's first span; null without any
-    offered       the tools of the run's requests, first seen first
+    offered       the tools of the run's requests, first seen first; those of the agent where no request names any
     ranked        the candidates of the run's first usable ranking by a gate, best first, and their
     scores            scores; both empty where there is none
     called        the tools that ran without an error, by name; where the run has no tool spans, those that its model
-                  requested. Searches for tools are left out (`DISCOVERY`)
-    success       the outcome that the agent span names, or the top of a trace without one; null where it is unknown
+                  requested. Searches for tools, handoffs and structured answers are left out (`NO_TOOL`), and where it
+                  is known what was offered, so is what was neither offered nor ranked (`required`)
+    success       false where the agent, a step of the run or anything above them has an outcome that is a failure; else
+                  true where the agent or anything above it has one that is a success; null where nothing is known
     explored      whether a gate showed every tool to the run; null without a gate
     text          the user's request, where mining keeps text; else ""
 
-Runs that failed are counted and left out: what they called is no evidence of what the task needed.
+Runs that failed are counted and left out: what they called is no evidence of what the task needed. A run failed where
+its agent, or anything above that, ended in an error. Runs of a trace in which a span names a parent that is not there
+are left out until it is: nobody knows what the missing span was, and how it ended.
 """
 
 from __future__ import annotations
@@ -34,7 +44,7 @@ from typing import TYPE_CHECKING
 
 from camdf._progress import Progress, silent
 from camdf.errors import require
-from camdf.mining.runs import DISCOVERY, TASK_COLUMNS, deduplicated, gathered, has_ids, with_owners
+from camdf.mining.runs import NO_TOOL, TASK_COLUMNS, deduplicated, gathered, has_ids, with_owners
 from camdf.mining.span_files import SPANS_AT_A_TIME, Source, in_parts
 from camdf.mining.spans import SPAN_COLUMNS
 
@@ -57,17 +67,23 @@ class Mined:
     """Spans without a trace_id or a span_id, which belong to no trace."""
 
     unowned: int
-    """Spans of traces with several agents that lead up to none of them."""
+    """Spans that belong to no run."""
+
+    orphans: int
+    """Spans that name a parent that is not there."""
 
     runs: int
     failed: int
-    """Runs left out because they ended in an error."""
+    """Runs left out because they, or anything above them, ended in an error."""
 
     unsuccessful: int
     """Runs left out because their outcome is a failure, without an error."""
 
+    incomplete: int
+    """Other runs left out because a span of their trace is missing."""
+
     unknown: int
-    """Runs without an error and without an outcome."""
+    """Runs with none of these, and without an outcome."""
 
     require_outcome: bool
     """Whether those were left out too."""
@@ -103,6 +119,9 @@ class Mined:
             f"{self.kept:,} tasks with {self.tools:,} tools: {self.ranked:,} have a ranking, {self.explored:,} "
             "explored.",
         ]
+        if self.incomplete or self.orphans:
+            waiting = f"{self.incomplete:,} runs of their traces were left out until it is."
+            lines.insert(2, f"{self.orphans:,} spans name a parent that is not there: {waiting}")
         if self.ranked < self.kept:
             lines.append(unranked(self.kept - self.ranked))
         return "\n".join(lines)
@@ -113,19 +132,20 @@ def mine(
     *,
     require_outcome: bool = False,
     with_text: bool = False,
-    discovery: str = DISCOVERY,
+    no_tool: str = NO_TOOL,
     at_a_time: int = SPANS_AT_A_TIME,
     progress: Progress = silent,
 ) -> Mined:
     """Tasks from spans: Parquet files of the span table (one, a folder, a list), or the table itself.
 
     Runs without a recorded outcome count as successes unless `require_outcome`. Text is read only `with_text`, and only
-    then do near-copies outside of any conversation share a group. About `at_a_time` spans are in memory together.
+    then do near-copies outside of any conversation share a group. Calls whose names match `no_tool` are required by no
+    task. About `at_a_time` spans are in memory together.
     """
     columns = [name for name in SPAN_COLUMNS if with_text or name != "text"]
     seen, tasks = Counter[str](), []
     for spans in in_parts(source, columns, at_a_time, progress):
-        some, counts = _mine_part(spans, require_outcome, discovery)
+        some, counts = _mine_part(spans, require_outcome, no_tool)
         del spans  # before the next part is read
         tasks.append(some)
         seen.update(counts)
@@ -138,26 +158,27 @@ def unranked(count: int) -> str:
     return f"{count:,} tasks have no ranking, so nothing can be learned from them yet. {TO_GET_RANKINGS}"
 
 
-def _mine_part(spans: pl.DataFrame, require_outcome: bool, discovery: str) -> tuple[pl.DataFrame, dict[str, int]]:
+def _mine_part(spans: pl.DataFrame, require_outcome: bool, no_tool: str) -> tuple[pl.DataFrame, dict[str, int]]:
     distinct = deduplicated(spans)
     owned = with_owners(distinct)
-    runs = gathered(owned, discovery)
-    success = runs["success"].filter(~runs["failed"])
+    runs = gathered(owned, no_tool)
+    polars = require("polars", "mining")
+    ended = polars.col("failed"), polars.col("success").eq_missing(False), polars.col("incomplete")
+    failed = runs.filter(ended[0])
+    unsuccessful = runs.filter(~ended[0] & ended[1])
+    incomplete = runs.filter(~ended[0] & ~ended[1] & ended[2])
+    whole = runs.filter(~polars.any_horizontal(ended))
     nameless = spans.select((~has_ids()).sum()).item()
-    return _succeeded(runs, require_outcome), {
+    kept = whole.filter("success") if require_outcome else whole
+    return kept.select(*TASK_COLUMNS), {
         "spans": len(spans),
         "nameless": nameless,
         "duplicates": len(spans) - nameless - len(distinct),
         "unowned": owned["owner"].null_count(),
+        "orphans": int(owned["orphan"].sum()),
         "runs": len(runs),
-        "failed": len(runs) - len(success),
-        "unsuccessful": len(success.filter(success.eq_missing(False))),
-        "unknown": success.null_count(),
+        "failed": len(failed),
+        "unsuccessful": len(unsuccessful),
+        "incomplete": len(incomplete),
+        "unknown": whole["success"].null_count(),
     }
-
-
-def _succeeded(runs: pl.DataFrame, require_outcome: bool) -> pl.DataFrame:
-    """The runs that count as tasks: no error, and no outcome that is a failure."""
-    polars = require("polars", "mining")
-    success = polars.col("success").fill_null(not require_outcome)
-    return runs.filter(~polars.col("failed") & success).select(*TASK_COLUMNS)

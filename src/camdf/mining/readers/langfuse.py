@@ -8,6 +8,7 @@ from typing import Any
 from camdf.mining.readers.messages import requested_tools, tool_names, user_text
 from camdf.mining.readers.names import LANGFUSE
 from camdf.mining.readers.otlp import OtelSpan
+from camdf.mining.readers.steps import kind_of_chain, reported_error, tool_that_ran
 from camdf.mining.readers.values import (
     Unreadable,
     as_list,
@@ -69,16 +70,19 @@ def _observation_columns(record: Mapping[str, Any]) -> dict[str, Any]:
     """The columns that an observation gives by itself, without its trace."""
     found = {column: lookup(record, LANGFUSE, column) for column in LANGFUSE}
     kind = KINDS.get(as_text(found["kind"]).upper(), "other")
-    model = kind == "model"
+    kind = kind_of_chain(kind, found["name"], record.get("metadata"))
+    model, tool = kind == "model", kind == "tool"
+    failed = as_text(found["error"]).upper() == "ERROR"
     return {
         "kind": kind,
-        "name": (as_text(found["model"]) if model else "") or found["name"],
+        "name": (as_text(found["model"]) if model else "")
+        or (tool_that_ran(found["name"], found["text"]) if tool else found["name"]),
         "conversation": found["conversation"],
-        "error": "error" if as_text(found["error"]).upper() == "ERROR" else "",
+        "error": "error" if failed else (reported_error(record.get("output")) if tool else ""),
         "text": user_text(_conversation(found["text"])) if kind in ("agent", "model") else "",
         "offered": (tool_names(found["offered"]) or _appended(record.get("input"))) if model else (),
         "requested": _requested(record) if model else (),
-        "call_id": found["call_id"] if kind == "tool" else "",
+        "call_id": found["call_id"] if tool else "",
         **{name: found[name] if model else None for name in ("input_tokens", "cached_tokens", "output_tokens")},
     }
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from camdf.mining.readers.messages import requested_tools, tool_names, user_text
 from camdf.mining.readers.names import LANGSMITH
+from camdf.mining.readers.steps import kind_of_chain, reported_error, tool_that_ran
 from camdf.mining.readers.values import (
     as_list,
     as_mapping,
@@ -51,11 +52,11 @@ def span(part: Any) -> Span:
         span_id=found["span_id"],
         parent_id=found["parent_id"],
         kind=kind,
-        name=(as_text(found["model"]) if model else "") or found["name"],
+        name=(as_text(found["model"]) if model else "") or _name(found, kind),
         conversation=found["conversation"],
         start=nanoseconds(found["start"], MILLISECOND),
         end=nanoseconds(found["end"], MILLISECOND),
-        error=error_type(found["error"]) or _reported_error(record, kind),
+        error=error_type(found["error"]) or _other_error(record, kind),
         text=user_text(found["text"]) if kind in ("agent", "model") else "",
         offered=tool_names(found["offered"]) if model else (),
         requested=requested_tools(found["requested"]) if model else (),
@@ -67,14 +68,17 @@ def span(part: Any) -> Span:
 
 
 def _is_agent(record: dict[str, Any]) -> bool:
-    """The top of a trace, or a chain below it that LangChain made for an agent: its name is the agent's."""
+    """The top of a trace, or a chain below it that LangChain made for an agent."""
     metadata = as_mapping(as_mapping(record.get("extra")).get("metadata"))
-    name = record.get("name")
-    return not lookup(record, LANGSMITH, "parent_id") or name in (metadata.get("lc_agent_name"), "AgentExecutor")
+    top = not lookup(record, LANGSMITH, "parent_id")
+    return top or kind_of_chain("other", record.get("name"), metadata) == "agent"
 
 
-def _reported_error(record: dict[str, Any], kind: str) -> str:
-    """A tool that reports its error to the model as a message has no error of its own in the record."""
-    message = as_mapping(as_mapping(record.get("outputs")).get("output"))
-    failed = record.get("status") == "error" or (kind == "tool" and message.get("status") == "error")
-    return "error" if failed else ""
+def _name(found: dict[str, Any], kind: str) -> str:
+    return tool_that_ran(found["name"], found["text"]) if kind == "tool" else as_text(found["name"])
+
+
+def _other_error(record: dict[str, Any], kind: str) -> str:
+    if record.get("status") == "error":
+        return "error"
+    return reported_error(record.get("outputs")) if kind == "tool" else ""

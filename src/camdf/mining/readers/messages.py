@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from camdf.gate.door import CALL
+from camdf.mining.readers.steps import tool_that_ran
 from camdf.mining.readers.values import as_list, as_mapping, as_text, structured
 from camdf.tools import view
 
@@ -44,21 +44,15 @@ def _called(value: Any, depth: int) -> Iterator[str]:
             yield from _called(structured(each), depth - 1) if depth else ()
     elif isinstance(value, Mapping) and depth:
         if value.get("type") in CALLS and value.get("name"):
-            yield meant(value["name"], value.get("arguments") or value.get("input"))
+            yield tool_that_ran(value["name"], value.get("arguments") or value.get("input"))
         for call in as_list(value.get("tool_calls")):
             inner = as_mapping(call)
             named = {**inner, **as_mapping(inner.get("function"))}
-            yield from filter(None, [meant(named.get("name"), named.get("arguments") or named.get("args"))])
+            yield from filter(None, [tool_that_ran(named.get("name"), named.get("arguments") or named.get("args"))])
         for key in (*ANSWERS, "parts", "content"):
             deeper = value.get(key)
             if isinstance(deeper, (list, Mapping)) or key == "message":
                 yield from _called(structured(deeper), depth - 1)
-
-
-def meant(name: Any, arguments: Any) -> str:
-    """The tool that a call runs: through the gate's door that is the one which the arguments name."""
-    named = as_text(name)
-    return (named == CALL.name and as_text(as_mapping(structured(arguments)).get("name"))) or named
 
 
 def user_text(value: Any) -> str:

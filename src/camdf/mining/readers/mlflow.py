@@ -9,6 +9,7 @@ from typing import Any
 from camdf.mining.readers.messages import requested_tools, tool_names, user_text
 from camdf.mining.readers.names import MLFLOW
 from camdf.mining.readers.otlp import OtelSpan, common_columns, otel_span
+from camdf.mining.readers.steps import kind_of_chain, reported_error, tool_that_ran
 from camdf.mining.readers.values import as_list, as_mapping, as_text, checked_span, lookup, outcome
 from camdf.mining.spans import Span
 
@@ -49,13 +50,15 @@ def convention_columns(otel: OtelSpan) -> dict[str, Any]:
     attributes = {name: _decoded(each) for name, each in otel.attributes.items()}
     found = {column: lookup(attributes, MLFLOW, column) for column in MLFLOW}
     kind = KINDS.get(as_text(found["kind"]).upper(), "other")
-    model = kind == "model"
+    kind = kind_of_chain(kind, otel.name, found["metadata"])
+    model, tool = kind == "model", kind == "tool"
     offered = found["offered"] if isinstance(found["offered"], list) else as_mapping(found["offered"]).get("tools")
     return {
         "kind": kind,
-        "name": (as_text(found["model"]) if model else "") or otel.name,
+        "name": (as_text(found["model"]) if model else "")
+        or (tool_that_ran(otel.name, found["text"]) if tool else otel.name),
         "conversation": found["conversation"],
-        "error": otel.error,
+        "error": otel.error or (reported_error(found["requested"]) if tool else ""),
         "text": user_text(found["text"]) if kind in ("agent", "model") else "",
         "offered": tool_names(offered) if model else (),
         "requested": requested_tools(found["requested"]) if model else (),

@@ -10,10 +10,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from camdf.mining.readers.messages import meant, requested_tools, tool_names, user_text
+from camdf.mining.readers.messages import requested_tools, tool_names, user_text
 from camdf.mining.readers.names import OPENINFERENCE, OPENINFERENCE_KINDS, OPENINFERENCE_MARK
 from camdf.mining.readers.otlp import OtelSpan
+from camdf.mining.readers.steps import kind_of_chain, reported_error, tool_that_ran
 from camdf.mining.readers.values import as_text, lookup, structured
+from camdf.mining.spans import SPAN_COLUMNS
 
 MARK = OPENINFERENCE_MARK
 REDACTED = "__REDACTED__"
@@ -23,8 +25,9 @@ REDACTED = "__REDACTED__"
 def convention_columns(otel: OtelSpan) -> dict[str, Any]:
     """The columns that the OpenInference conventions give."""
     flat = {key: each for key, each in _flat(otel.attributes, "") if each != REDACTED}
-    kind = OPENINFERENCE_KINDS.get(as_text(lookup(flat, OPENINFERENCE, "kind")).upper(), "other")
     found = {column: lookup(flat, OPENINFERENCE, column) for column in OPENINFERENCE}
+    kind = OPENINFERENCE_KINDS.get(as_text(found["kind"]).upper(), "other")
+    kind = kind_of_chain(kind, otel.name, found["metadata"])
     if kind == "model":
         found["offered"] = _offered(_by_place(flat, "llm.tools"))
         answers = _messages(flat, "llm.output_messages")
@@ -32,10 +35,10 @@ def convention_columns(otel: OtelSpan) -> dict[str, Any]:
     else:
         found |= dict.fromkeys(("offered", "requested", "input_tokens", "cached_tokens", "output_tokens"))
     return {
-        **{column: each for column, each in found.items() if column not in ("tool", "agent", "model", "arguments")},
+        **{column: each for column, each in found.items() if column in SPAN_COLUMNS},
         "kind": kind,
-        "name": meant(found.get(kind), found["arguments"]) or otel.name,
-        "error": otel.error,
+        "name": tool_that_ran(found.get(kind), found["arguments"]) or otel.name,
+        "error": otel.error or (reported_error(found["answer"]) if kind == "tool" else ""),
         "text": _text(flat) if kind in ("agent", "model") else "",
     }
 
@@ -61,11 +64,14 @@ def _message(flat: dict[str, Any]) -> dict[str, Any]:
         {"type": part.get("message_content.type"), "text": part.get("message_content.text")}
         for _, part in sorted(parts.items())
     ]
-    names = [call.get("tool_call.function.name") for _, call in sorted(calls.items())]
+    functions = [
+        {"name": call.get("tool_call.function.name"), "arguments": call.get("tool_call.function.arguments")}
+        for _, call in sorted(calls.items())
+    ]
     return {
         "role": flat.get("message.role"),
         "content": flat.get("message.content") or words,
-        "tool_calls": [{"function": {"name": name}} for name in names if name],
+        "tool_calls": [{"function": function} for function in functions],
     }
 
 

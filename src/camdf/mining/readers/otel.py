@@ -9,17 +9,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from camdf.mining.readers import langfuse, mlflow, openinference
-from camdf.mining.readers.messages import meant, requested_tools, tool_names, user_text
+from camdf.mining.readers.messages import requested_tools, tool_names, user_text
 from camdf.mining.readers.names import OTEL
 from camdf.mining.readers.otlp import OtelSpan, common_columns, otel_span, parts
+from camdf.mining.readers.steps import reported_error, tool_that_ran
 from camdf.mining.readers.values import as_mapping, as_text, checked_span, lookup, outcome, structured
-from camdf.mining.spans import Span
+from camdf.mining.spans import SPAN_COLUMNS, Span
 
 __all__ = ["convention_columns", "parts", "span"]
 
 KINDS = {
     "invoke_agent": "agent",
     "execute_tool": "tool",
+    "tools/call": "tool",
     "chat": "model",
     "text_completion": "model",
     "generate_content": "model",
@@ -43,17 +45,20 @@ def convention_columns(otel: OtelSpan) -> dict[str, Any]:
             attributes = {**details, **attributes}
     found = {column: lookup(attributes, OTEL, column) for column in OTEL}
     kind = KINDS.get(as_text(found["kind"]), "other")
+    answers = tool_names(found["answers"])
     if kind == "model":
-        found["offered"] = tool_names(as_mapping(found["offered"]).get("function_tools") or found["offered"])
-        found["requested"] = requested_tools(found["requested"]) or _choices(events)
+        requested = requested_tools(found["requested"]) or _choices(events)
+        found["requested"] = [name for name in requested if name not in answers]
     else:
-        found |= dict.fromkeys(("offered", "requested", "input_tokens", "cached_tokens", "output_tokens"))
+        found |= dict.fromkeys(("requested", "input_tokens", "cached_tokens", "output_tokens"))
+    offered = tool_names(found["offered"]) if kind in ("agent", "model") else ()
     graded = [event for name, event in events if name == "gen_ai.evaluation.result"]
     return {
-        **{column: each for column, each in found.items() if column not in ("tool", "agent", "model", "arguments")},
+        **{column: each for column, each in found.items() if column in SPAN_COLUMNS},
         "kind": kind,
-        "name": meant(found.get(kind), found["arguments"]) or otel.name,
-        "error": as_text(found["error"]) or otel.error,
+        "name": tool_that_ran(found.get(kind), found["arguments"]) or otel.name,
+        "error": as_text(found["error"]) or otel.error or (reported_error(found["answer"]) if kind == "tool" else ""),
+        "offered": [name for name in offered if name not in answers],
         "text": user_text(structured(found["text"])) or _prompt(events) if kind in ("agent", "model") else "",
         "success": outcome((event.get("gen_ai.evaluation.name"), _score(event)) for event in graded),
     }

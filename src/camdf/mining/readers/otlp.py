@@ -108,10 +108,11 @@ def _native(value: Any) -> Any:
 
 def _hex(value: Any) -> str:
     """An id in hex: plain, with 0x before it, or in base64, as protobuf's JSON has it."""
-    written = as_text(value).removeprefix("0x")
-    if written.endswith("="):
+    written = as_text(value)
+    if written.endswith("="):  # first, as base64 too may begin with 0x
         try:
             written = base64.b64decode(written, validate=True).hex()
         except (binascii.Error, ValueError):
             return written
+    written = written.removeprefix("0x")
     return "" if set(written) == {"0"} else written

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +44,9 @@ class ReadingReport:
 class Reading(Iterator[Span]):
     """The spans of a file or folder, one at a time, and the `report` that grows with them."""
 
-    def __init__(self, path: Path, format: str | None) -> None:
+    def __init__(self, path: Path, format: str | None, with_text: bool) -> None:
         self.report = ReadingReport()
+        self._with_text = with_text
         self._spans = self._read(trace_files(path), format)
 
     def __next__(self) -> Span:
@@ -76,21 +77,22 @@ class Reading(Iterator[Span]):
                 self.report.skip(where, _why(error))
             else:
                 self.report.spans += 1
-                yield span
+                yield span if self._with_text or not span.text else replace(span, text="")
 
 
-def read_spans(path: str | Path, format: str | None = None) -> Reading:
+def read_spans(path: str | Path, format: str | None = None, *, with_text: bool = True) -> Reading:
     """The spans of a trace file, or of all trace files below a folder: .json, .jsonl, .ndjson, .parquet, also gzipped.
 
     `format` is one of `FORMATS`. Without it the format of each record is found from its keys, so a folder may hold
     several. Each record is read by itself, so neither the order of lines nor their split into files matters. Records
-    that cannot be read are counted in `.report` and passed over.
+    that cannot be read are counted in `.report` and passed over. Without `with_text` what the user asked is forgotten
+    with the record that holds it.
     """
     if format is not None and format not in FORMATS:
         raise UsageError(
             f"The 'format' parameter of read_spans must be one of {sorted(FORMATS)}. Got {format!r} instead."
         )
-    return Reading(Path(path), format)
+    return Reading(Path(path), format, with_text)
 
 
 def _reader(record: Any, format: str | None) -> Reader:

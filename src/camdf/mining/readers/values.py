@@ -13,6 +13,7 @@ from camdf.mining.readers.names import BAD, DECISION, GOOD, OUTCOMES, FieldNames
 from camdf.mining.spans import SPAN_COLUMNS, Kind, Span
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_OUTCOMES = frozenset(name.replace("_", "") for name in OUTCOMES)
 
 
 class Unreadable(ValueError):  # noqa: N818
@@ -150,7 +151,7 @@ def gate_decision(sources: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 def outcome(scores: Iterable[tuple[Any, Any]]) -> bool | None:
     """Whether a run succeeded by its named scores: all that name an outcome must be good; None where none does."""
-    rated = [_is_good(value) for name, value in scores if re.sub(r"\W+", "_", as_text(name).lower()) in OUTCOMES]
+    rated = [_is_good(value) for name, value in scores if re.sub(r"[\W_]+", "", as_text(name).lower()) in _OUTCOMES]
     known = [each for each in rated if each is not None]
     return all(known) if known else None
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from camdf.errors import require
-from camdf.mining.runs import DISCOVERY, TASK_COLUMNS
+from camdf.mining.runs import NO_TOOL, TASK_COLUMNS
 from camdf.mining.span_files import by_schema, require_span_columns
 from camdf.mining.spans import SPAN_COLUMNS, arrow_schema
 from camdf.mining.spark.session import session
@@ -108,7 +108,7 @@ def mine(
     require_outcome: bool = False,
     with_text: bool = False,
     with_statistics: bool = False,
-    discovery: str = DISCOVERY,
+    no_tool: str = NO_TOOL,
     spans_a_partition: int = SPANS_A_PARTITION,
 ) -> MinedOnSpark:
     """Tasks from a DataFrame with the columns of the span table, by the rules of `camdf.mining.tasks.mine`.
@@ -118,7 +118,7 @@ def mine(
     """
     require_span_columns(spans.columns)
     sql = require("pyspark.sql.functions", "spark")
-    options = {"require_outcome": require_outcome, "with_text": with_text, "discovery": discovery}
+    options = {"require_outcome": require_outcome, "with_text": with_text, "no_tool": no_tool}
     columns = [name for name in SPAN_COLUMNS if name in spans.columns and (with_text or name != "text")]
     chosen = spans.select(columns)
     together = chosen.repartition(_partitions(chosen, spans_a_partition), "trace_id")

@@ -1,0 +1,46 @@
+"""What a step was, by one rule for every tracer: which tool a call ran, whether it failed, which chain is an agent."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from camdf.gate.door import CALL
+from camdf.mining.readers.values import as_mapping, as_text
+
+DOOR = re.compile(rf"(.*[/.:_-])?{CALL.name}")
+"""The gate's `call_tool`, with or without a server's name before it."""
+
+UNNAMED_AGENTS = ("LangGraph", "AgentExecutor")
+"""What LangChain calls the graph or the executor of an agent to which nobody gave a name."""
+
+
+def tool_that_ran(name: Any, arguments: Any) -> str:
+    """The tool that a call ran: through the gate's door that is the one which the arguments name."""
+    named, inner = as_text(name), as_mapping(arguments)
+    within = as_mapping(inner.get("kwargs") or inner.get("input") or inner)  # some tracers wrap the arguments
+    return (as_text(within.get("name")) if DOOR.fullmatch(named) else "") or named
+
+
+def reported_error(answer: Any) -> str:
+    """An error that a tool did not raise but gave to the model as its answer: LangChain's messages, MCP's results."""
+    found = as_mapping(answer)
+    for key in ("output", "data", "kwargs"):  # tracers wrap LangChain's messages
+        found = as_mapping(found.get(key)) or found
+    message = found.get("type") == "tool" or "tool_call_id" in found
+    failed = (message and found.get("status") == "error") or found.get("isError") is True
+    return "error" if failed else ""
+
+
+def kind_of_chain(kind: str, name: Any, metadata: Any) -> str:
+    """`kind` as a tracer has it, or what LangChain itself says of a chain: `agent`, or `other` for a node of its graph.
+
+    All runs inside of an agent have its name in their metadata; its own run has it as its name too. Tracers take a node
+    for an agent that only has the word in its name.
+    """
+    known = as_mapping(metadata)
+    if kind not in ("agent", "other") or not isinstance(name, str) or not name:
+        return kind
+    if name in UNNAMED_AGENTS or name == known.get("lc_agent_name"):
+        return "agent"
+    return "other" if name == known.get("langgraph_node") else kind

@@ -1,0 +1,214 @@
+"""What users wrote stays where it was: without text, mining keeps none of it in any file, memory or message.
+
+Every text of the traces here holds one secret word. `tests/spark/test_private_spark.py` looks for it in Spark's files.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from camdf.cli import main
+from camdf.mining import span_files
+from camdf.mining.readers import FORMATS, read_spans
+from camdf.mining.readers.formats import guess
+from camdf.mining.span_files import span_tables
+from camdf.mining.spans import Span, arrow_table
+from camdf.mining.tasks import mine
+from golden import openai_tool
+from test_readers import AGENT, MODEL, TOOL, attributes, langchain_message, observation, otlp, otlp_span, run
+
+SECRET = "zanzibar-4711"
+ASKED = [{"role": "system", "content": f"For {SECRET}."}, {"role": "user", "content": f"Cancel {SECRET}, please"}]
+ORDER = json.dumps({"order": SECRET})
+CALL = {"id": "1", "type": "function", "function": {"name": "cancel", "arguments": ORDER}}
+ANSWER = {"role": "assistant", "content": f"Done: {SECRET}", "tool_calls": [CALL]}
+TOOLS = [openai_tool("cancel", f"Cancels, for instance {SECRET}."), openai_tool("send_mail", "Mail.")]
+FAILED = {"status": {"code": 2, "message": SECRET}}
+RAISED = {
+    "name": "exception",
+    "attributes": attributes({"exception.type": "TimeoutError", "exception.message": f"no {SECRET}"}),
+}
+
+
+def records() -> dict[str, list[Any]]:
+    """A run of an agent in every format, with the secret wherever a person's words can stand."""
+    words = {"gen_ai.input.messages": json.dumps(ASKED), "gen_ai.output.messages": json.dumps([ANSWER])}
+    spoken = {"input.value": json.dumps(ASKED), "output.value": json.dumps(ANSWER)}
+    flat = {
+        "llm.input_messages.0.message.role": "user",
+        "llm.input_messages.0.message.content": SECRET,
+        "llm.output_messages.0.message.content": SECRET,
+        "llm.output_messages.0.message.tool_calls.0.tool_call.function.name": "cancel",
+        "llm.output_messages.0.message.tool_calls.0.tool_call.function.arguments": ORDER,
+        "llm.tools.0.tool.json_schema": json.dumps(TOOLS[0]),
+    }
+    given = langchain_message("human", content=SECRET)
+    mlflow = {"mlflow.spanInputs": json.dumps({"messages": ASKED}), "mlflow.spanOutputs": json.dumps(ANSWER)}
+
+    def mlflow_span(name: str, kind: str, parent: str | None, **more: Any) -> dict[str, Any]:
+        told = {"mlflow.spanType": json.dumps(kind), **mlflow, "mlflow.chat.tools": json.dumps(TOOLS)}
+        return {
+            "trace_id": "abc",
+            "span_id": name,
+            "parent_span_id": parent,
+            "name": name,
+            "attributes": told,
+            **more,
+        }
+
+    return {
+        "otel": [
+            otlp(
+                otlp_span(
+                    AGENT, {"gen_ai.operation.name": "invoke_agent", "pydantic_ai.all_messages": json.dumps(ASKED)}
+                ),
+                otlp_span(
+                    MODEL,
+                    {"gen_ai.operation.name": "chat", "gen_ai.tool.definitions": json.dumps(TOOLS), **words},
+                    parentSpanId=AGENT,
+                    events=[{"name": "gen_ai.user.message", "attributes": attributes({"content": SECRET})}],
+                ),
+                otlp_span(
+                    TOOL,
+                    {
+                        "gen_ai.operation.name": "execute_tool",
+                        "gen_ai.tool.name": "cancel",
+                        "gen_ai.tool.call.arguments": ORDER,
+                        "gen_ai.tool.call.result": SECRET,
+                    },
+                    parentSpanId=AGENT,
+                    events=[RAISED],
+                    **FAILED,
+                ),
+            )
+        ],
+        "openinference": [
+            otlp(
+                otlp_span(AGENT, {"openinference.span.kind": "AGENT", **spoken}),
+                otlp_span(MODEL, {"openinference.span.kind": "LLM", **spoken, **flat}, parentSpanId=AGENT),
+                otlp_span(
+                    TOOL,
+                    {"openinference.span.kind": "TOOL", "tool.name": "cancel", **spoken},
+                    parentSpanId=AGENT,
+                    events=[RAISED],
+                    **FAILED,
+                ),
+            )
+        ],
+        "langsmith": [
+            run("chain", "clerk", parent_run_id=None, inputs={"messages": ASKED}, outputs={"messages": [ANSWER]}),
+            run(
+                "llm",
+                "ChatOpenAI",
+                inputs={"messages": [[given]]},
+                outputs={"generations": [[{"text": SECRET, "message": langchain_message("ai", **ANSWER)}]]},
+                extra={"invocation_params": {"tools": TOOLS}},
+            ),
+            run("tool", "cancel", inputs={"order": SECRET}, outputs={"output": SECRET}, error=f"KeyError('{SECRET}')"),
+        ],
+        "langfuse": [
+            {
+                "id": "trace-1",
+                "input": SECRET,
+                "output": SECRET,
+                "observations": [
+                    observation("AGENT", "clerk", parentObservationId=None, input={"question": SECRET}, output=SECRET),
+                    observation("GENERATION", "call", input={"messages": ASKED, "tools": TOOLS}, output=ANSWER),
+                    observation("TOOL", "cancel", input={"order": SECRET}, level="ERROR", statusMessage=SECRET),
+                ],
+            }
+        ],
+        "mlflow": [
+            {
+                "info": {"trace_id": "tr-abc", "request_preview": SECRET, "response_preview": SECRET},
+                "data": {
+                    "spans": [
+                        mlflow_span("clerk", "AGENT", None),
+                        mlflow_span("model", "CHAT_MODEL", "clerk"),
+                        mlflow_span("cancel", "TOOL", "clerk", events=[RAISED]),
+                    ]
+                },
+            }
+        ],
+        "plain": [
+            {"trace_id": "p", "span_id": "1", "kind": "agent", "text": SECRET},
+            {"trace_id": "p", "span_id": "2", "parent_id": "1", "kind": "model", "offered": ["cancel"], "text": SECRET},
+        ],
+    }
+
+
+@pytest.fixture
+def traces(tmp_path: Path) -> Path:
+    """One file a format, something broken, and a span table that has the text in a column."""
+    folder = tmp_path / "traces"
+    folder.mkdir()
+    for name, found in records().items():
+        (folder / f"{name}.jsonl").write_text("\n".join([*map(json.dumps, found), f'{{"broken": "{SECRET}']))
+    table = [Span("s", "1", kind="agent", text=SECRET), Span("s", "2", "1", "model", text=SECRET)]
+    pq.write_table(arrow_table(table), folder / "table.parquet")
+    return folder
+
+
+def holds_the_secret(folder: Path) -> bool:
+    """Whether any file below a folder does, as it is or in a column of a table."""
+    files = [file for file in folder.rglob("*") if file.is_file()]
+    tables = [pq.read_table(file).to_pylist() for file in files if file.suffix == ".parquet"]
+    return SECRET in str(tables) or any(SECRET.encode() in file.read_bytes() for file in files)
+
+
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where temporary folders are made, and left as they are."""
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    monkeypatch.setattr(TemporaryDirectory, "cleanup", lambda folder: folder._finalizer.detach())
+    monkeypatch.setattr(span_files, "rmtree", lambda folder: None)
+    return folder
+
+
+def test_every_format_is_among_the_traces() -> None:
+    assert records().keys() == FORMATS.keys()
+    assert {FORMATS[guess(found[0])] for found in records().values()} == {*FORMATS.values()}
+
+
+@pytest.mark.parametrize("with_text", [False, True])
+def test_no_text_of_a_user_outlives_the_record_that_holds_it(with_text: bool, traces: Path) -> None:
+    for file in sorted(traces.iterdir()):
+        reading = read_spans(file, with_text=with_text)
+        spans = list(reading)
+        assert len(spans) >= 2, file
+        assert (SECRET in str(spans)) == with_text, file
+        assert SECRET not in str(reading.report)
+
+
+@pytest.mark.parametrize("with_text", [False, True])
+def test_no_text_of_a_user_touches_a_disk(with_text: bool, traces: Path, scratch: Path, tmp_path: Path) -> None:
+    """Not even while mining is at work, in the files that it deletes."""
+    with span_tables(traces, with_text=with_text, spans_a_file=3, tell=lambda said: None) as tables:
+        mined = mine(tables, with_text=with_text, at_a_time=4)
+    assert mined.kept >= 6
+    assert (SECRET in str(mined.tasks.to_dicts())) == with_text
+    assert {folder.name.split("-")[1] for folder in scratch.iterdir()} == {"spans", "parts"}
+    assert len(list(scratch.rglob("*.parquet"))) > 10
+    assert holds_the_secret(scratch) == with_text
+
+
+@pytest.mark.parametrize("options", [[], ["--with-text"]])
+def test_camdf_mine_keeps_and_prints_no_text_of_a_user(
+    options: list[str], traces: Path, scratch: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written = tmp_path / "written"
+    written.mkdir()
+    outputs = ["-o", str(written / "tasks.parquet"), "--statistics", str(written / "statistics.json")]
+    assert main(["mine", str(traces), *outputs, *options]) == 0
+    printed = capsys.readouterr()
+    assert "not JSON" in printed.out
+    assert SECRET not in printed.out + printed.err
+    assert holds_the_secret(written) == holds_the_secret(scratch) == bool(options)
