@@ -361,6 +361,15 @@ def test_the_request_shows_the_task_the_tools_and_the_schema_of_the_answer() -> 
     assert schema["properties"]["sendMail"] == {"type": "number", "minimum": 0, "maximum": 1}
 
 
+def test_the_prompt_is_the_same_for_every_task_up_to_the_task() -> None:
+    judge, named = Necessity("http://localhost/v1", "any"), {tool.name: tool for tool in TOOLS}
+    rain, mail = (
+        "".join(message["content"] for message in judge.messages(task, named)) for task in ("rain?", "mail Bob")
+    )
+    assert rain.removesuffix("rain?") == mail.removesuffix("mail Bob")
+    assert all(tool.description in rain for tool in TOOLS)
+
+
 def test_the_conservative_variant_keeps_the_contract_and_changes_the_rule() -> None:
     _, (one,) = ask(answers(GOOD))
     _, (two,) = ask(answers(GOOD), variant="conservative", structured=False, options={"temperature": None})
