@@ -254,6 +254,47 @@ def conversations() -> tuple[Conversation, ...]:
     return tuple(map(_conversation, _lines("conversations-dev.jsonl")))
 
 
+@dataclass(frozen=True)
+class Asked:
+    """One request without a conversation around it."""
+
+    language: str
+    size: str
+    """Of its catalogue: "40" or "400"."""
+
+    tools: tuple[dict[str, Any], ...]
+    text: str
+    needed: tuple[frozenset[str], ...]
+    """Names on the wire: one of each set."""
+
+    queries: tuple[str, ...]
+    """What an agent that lacks it would type into a search, for each needed tool."""
+
+    scores: dict[str, float] | None
+    """A language model's, over 40 tools."""
+
+
+@cache
+def requests() -> tuple[Asked, ...]:
+    """All 120, over both catalogues, in five languages."""
+    scored = {entry["id"]: entry["scores"] for entry in _lines("scores-claude-40.jsonl")}
+    return tuple(_asked(entry, scored.get(entry["id"])) for entry in _lines("requests-dev.jsonl"))
+
+
+def _asked(entry: dict[str, Any], scores: dict[str, float] | None) -> Asked:
+    tools, names = catalogue(entry["catalogue"])
+    instead = {options[0]: options for options in entry.get("or", ())}
+    return Asked(
+        entry["lang"],
+        entry["catalogue"],
+        tools,
+        entry["text"],
+        tuple(frozenset(names[each] for each in instead.get(tool, [tool])) for tool in entry["needed"]),
+        tuple(entry["queries"][tool] for tool in entry["needed"]),
+        None if scores is None else {names[tool]: score for tool, score in scores.items()},
+    )
+
+
 def sampled() -> tuple[Conversation, ...]:
     """What one run plays through a framework: six over 40 tools and one over 400, by the seed in CAMDF_SAMPLE.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -12,10 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from camdf.core.payoff import Payoff
 from camdf.gate import Gate
+from camdf.gate.door import listing
 from camdf.gate.request import read_task
 from camdf.gate.turns import SHORT, Call, Turn, events, is_turn, text_of, words_in
-from camdf.policies.rules import PlugIn, ScoreAtLeast
+from camdf.policies.rules import PlugIn, ScoreAtLeast, TopK
 from camdf.prices import Prices
 from camdf.scorers import Shared
 from camdf.tools import Tool
@@ -360,6 +363,18 @@ def test_a_search_finds_the_best_tools_that_may_be_offered_and_never_raises() ->
     assert asyncio.run(gate.afind("flight", TOOLS)) == gate.find("flight", TOOLS)
     assert gate_of(lambda *_: [][0]).find("flight", TOOLS) == []
     assert gate.find("flight", "no tools") == []
+
+
+def test_a_search_for_a_name_finds_that_tool_alone_and_tells_its_parameters() -> None:
+    gate = Gate(TopK(1), lambda task, tools: [1.0 + len(tool.name) for tool in tools], Payoff(0.0))
+    found = gate.find("anything", TOOLS)
+    assert len(found) == 5
+    told = json.loads(listing(found))
+    assert ["parameters" in entry for entry in told] == [True, True, False, False, False]
+    assert all(entry["name"] and entry["description"] for entry in told)
+    (alone,) = json.loads(listing(gate.find(told[-1]["name"], TOOLS)))
+    assert alone["name"] == told[-1]["name"]
+    assert "parameters" in alone
 
 
 def test_exploration_hashes_the_conversation_or_its_first_turn_with_signal() -> None:

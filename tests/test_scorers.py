@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
+import pickle
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +21,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from camdf.core.payoff import Payoff
-from camdf.errors import MissingExtraError
+from camdf.errors import MissingExtraError, UsageError
 from camdf.gate import Gate
 from camdf.policies.rules import ScoreAtLeast
-from camdf.scorers import BM25, Embeddings, Fusion, Given, Necessity, Scorer, ScorerError, plain_text, words_text
+from camdf.scorers import (
+    BM25,
+    Embeddings,
+    Fusion,
+    Given,
+    Necessity,
+    Scorer,
+    ScorerError,
+    Start,
+    WordVectors,
+    full_text,
+    plain_text,
+    word_parts,
+    words_text,
+)
 from camdf.scorers import endpoint as http
 from camdf.scorers.fusion import mean_ranks
 from camdf.scorers.necessity import AGAIN, VARIANTS, _first_object, _number
@@ -41,12 +57,16 @@ def letters(texts: list[str]) -> npt.NDArray[np.float64]:
     return np.array([[text.lower().count(chr(97 + i)) for i in range(26)] for text in texts], dtype=float)
 
 
+START = Start()
 OFFLINE: list[Scorer] = [
     BM25(),
     Embeddings(letters),
     Given({"get_weather": 3.0, "sendMail": 0.0}),
     Fusion([BM25(), Embeddings(letters)]),
     Fusion([BM25(), Embeddings(letters)], "mean"),
+    BM25(tokens=word_parts),
+    Embeddings(WordVectors()),
+    START,
 ]
 
 
@@ -64,7 +84,7 @@ def test_scores_are_finite_not_negative_one_a_tool_and_follow_their_tools(scorer
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=60), st.lists(st.builds(Tool, st.text(max_size=12), st.text(max_size=40)), max_size=6))
 def test_any_text_and_any_tools_have_scores_in_0_to_1(task: str, tools: list[Tool]) -> None:
-    for scorer in (BM25(), Embeddings(letters), Fusion([BM25(), Embeddings(letters)])):
+    for scorer in (BM25(), Embeddings(letters), Fusion([BM25(), Embeddings(letters)]), START):
         scores = scorer(task, tools)
         assert len(scores) == len(tools)
         assert all(0 <= score <= 1 for score in scores)
@@ -79,10 +99,15 @@ def test_importing_the_scorers_loads_numpy_and_the_standard_library_only() -> No
 def test_a_missing_extra_is_named_before_a_gate_could_hide_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "bm25s", None)
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    with pytest.raises(MissingExtraError, match=r"camdf\[start\]"):
+        Start()
     with pytest.raises(MissingExtraError, match=r"camdf\[bm25\]"):
         BM25()
     with pytest.raises(MissingExtraError, match=r"camdf\[embeddings\]"):
         Embeddings("some/model")
+    monkeypatch.setitem(sys.modules, "wordllama", None)
+    with pytest.raises(MissingExtraError, match=r"camdf\[start\]"):
+        WordVectors()
 
 
 # BM25
@@ -121,6 +146,38 @@ def test_bm25_indexes_a_tool_list_once_and_notices_any_change() -> None:
     tools[1] = Tool("sendMail", "Weather by mail, in Paris.")
     assert scorer(TASK, tools) == BM25()(TASK, tools)
     assert scorer(TASK, tools)[1] > 0
+
+
+def test_bm25_keeps_the_indexes_of_several_lists() -> None:
+    tokenised: list[str] = []
+
+    def tokens(text: str) -> list[str]:
+        tokenised.append(text)
+        return text.split()
+
+    scorer = BM25(tokens=tokens)
+    for _ in range(3):
+        for tools in (TOOLS, TOOLS[:1]):
+            scorer("of", [Tool(each.name, each.description) for each in tools])
+    assert len([text for text in tokenised if text != "of"]) == 3
+
+
+def test_parts_of_words_match_across_endings_compounds_accents_and_languages() -> None:
+    calendar, mail = Tool("create_event", "Add an entry to the calendar."), Tool("send", "Send a mail to an address.")
+    for said in ("calendars", "Terminkalender", "calendrier", "CALENDÁRIO"):
+        scores = BM25(tokens=word_parts)(said, [calendar, mail])
+        assert scores[0] > scores[1]
+        assert BM25()(said, [calendar, mail]) == [0.0, 0.0]
+    weather, music = Tool("weather", "都市の天気を調べる。"), Tool("music", "曲を再生する。")
+    assert BM25(tokens=word_parts)("明日の天気は?", [weather, music]) == [1.0, 0.0]
+    assert word_parts("the of 雨") == ["雨"]
+
+
+def test_the_full_text_of_a_tool_has_the_names_of_its_parameters_whatever_its_schema_is() -> None:
+    schema = {"type": "object", "properties": {"destinationCity": {"type": "string"}, "max_price": {}}}
+    assert full_text(Tool("book", "D.", schema)) == "book: D. destination City, max price"
+    assert full_text(Tool("book", "D.", lambda: schema)) == "book: D. destination City, max price"
+    assert full_text(Tool("book", "D.", {"properties": ["odd"]})) == "book: D."
 
 
 def test_the_two_texts_of_a_tool() -> None:
@@ -166,6 +223,59 @@ def test_vectors_of_another_shape_are_refused(answer: Any) -> None:
         Embeddings(lambda texts: answer)(TASK, TOOLS)
 
 
+# Start
+
+
+def test_word_vectors_know_what_words_mean() -> None:
+    music, money = Tool("play_music", "Play a song or a playlist."), Tool("pay", "Transfer funds to an account.")
+    for said, wanted in (("put on some jazz", 0), ("send 20 euros to my landlord", 1)):
+        scores = Embeddings(WordVectors())(said, [music, money])
+        assert int(np.argmax(scores)) == wanted
+        assert BM25()(said, [music, money]) == [0.0, 0.0]
+
+
+def test_a_vector_does_not_depend_on_the_texts_beside_it_and_an_empty_text_has_none() -> None:
+    vectors = WordVectors()(["a song", "", "a song that is longer than the other"])
+    np.testing.assert_array_equal(vectors[0], WordVectors()(["a song"])[0])
+    assert not vectors[1].any()
+    assert vectors.shape == (3, 256)
+
+
+def test_start_leaves_wordllama_torch_and_the_programs_logging_alone() -> None:
+    code = (
+        "import logging, sys; from camdf.scorers import Start; from camdf.tools import Tool;"
+        "Start()('rain', [Tool('a', 'Weather.'), Tool('b', 'Mail.')]);"
+        "print(len(logging.getLogger().handlers), *sys.modules)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    handlers, *modules = run.stdout.split()
+    assert handlers == "0"
+    assert not {"torch", "wordllama", "requests", "sentence_transformers"} & set(modules)
+
+
+def test_start_reads_tokenises_and_embeds_a_tool_once_though_it_is_viewed_anew() -> None:
+    built: list[str] = []
+
+    def viewed() -> list[Tool]:
+        def schema(name: str) -> dict[str, Any]:
+            built.append(name)
+            return {"properties": {"city": {}}}
+
+        return [Tool(each.name, each.description, partial(schema, each.name)) for each in TOOLS]
+
+    scorer = Start()
+    first = scorer(TASK, viewed())
+    assert scorer(TASK, viewed()) == first
+    assert len(scorer(TASK, viewed()[1:])) == 1
+    assert built == ["get_weather", "sendMail"]
+
+
+def test_a_copy_of_start_scores_the_same() -> None:
+    scorer = Start()
+    said = scorer(TASK, TOOLS)
+    assert pickle.loads(pickle.dumps(scorer))(TASK, TOOLS) == said
+
+
 # Given scores, fusion
 
 
@@ -188,6 +298,15 @@ def test_reciprocal_ranks_ignore_scale_and_share_ties() -> None:
     expected = [(61 / 61 + 61 / 63) / 2, (61 / 62.5 + 61 / 61) / 2, (61 / 62.5 + 61 / 62) / 2]
     np.testing.assert_allclose(Fusion([one, two])(TASK, tools), expected)
     np.testing.assert_allclose(Fusion([one, two], "mean")(TASK, tools), [(1 + 1 / 3) / 2, (5 / 9 + 1) / 2, 11 / 18])
+
+
+def test_a_fusion_weighs_its_scorers_and_refuses_weights_that_make_no_sense() -> None:
+    one, other = Given({"get_weather": 1.0, "sendMail": 0.0}), Given({"get_weather": 0.0, "sendMail": 0.5})
+    assert Fusion([one, other], "mean", weights=[3, 1])(TASK, TOOLS) == [0.75, 0.25]
+    assert Fusion([one, other], "mean", weights=[2, 2])(TASK, TOOLS) == Fusion([one, other], "mean")(TASK, TOOLS)
+    for weights in ([1], [1, 0], [1, -1], [1, float("nan")], [1, float("inf")]):
+        with pytest.raises(UsageError, match="one positive number for each of its 2 scorers"):
+            Fusion([one, other], weights=weights)
 
 
 def test_a_fusion_fails_with_any_of_its_scorers() -> None:
@@ -240,6 +359,15 @@ def test_the_request_shows_the_task_the_tools_and_the_schema_of_the_answer() -> 
     schema = request["response_format"]["json_schema"]["schema"]
     assert schema["required"] == ["get_weather", "sendMail"]
     assert schema["properties"]["sendMail"] == {"type": "number", "minimum": 0, "maximum": 1}
+
+
+def test_the_prompt_is_the_same_for_every_task_up_to_the_task() -> None:
+    judge, named = Necessity("http://localhost/v1", "any"), {tool.name: tool for tool in TOOLS}
+    rain, mail = (
+        "".join(message["content"] for message in judge.messages(task, named)) for task in ("rain?", "mail Bob")
+    )
+    assert rain.removesuffix("rain?") == mail.removesuffix("mail Bob")
+    assert all(tool.description in rain for tool in TOOLS)
 
 
 def test_the_conservative_variant_keeps_the_contract_and_changes_the_rule() -> None:

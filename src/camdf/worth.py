@@ -78,7 +78,7 @@ def worth(tools: Iterable[Any], prices: Prices, conversation: Conversation) -> l
     said = [conversation.system + conversation.spoken, *[conversation.spoken] * (calls - 1)]
     loaded = ceil(conversation.share * len(listed) - 1e-9)
     mean = every / len(listed)
-    # A search is one more model call, and the three best definitions stay in what was said.
+    # A search is one more model call, and what it finds stays in what was said: about three definitions' worth.
     found = min(3, len(listed)) * mean
     searched = _searched(said, conversation, found + conversation.spoken)
     door = loaded * mean + _tokens(DOOR, prices)

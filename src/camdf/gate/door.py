@@ -13,11 +13,15 @@ from typing import Any
 
 from camdf.tools import Tool, view
 
+FOUND, IN_FULL = 5, 2
+"""How many tools a search finds, and how many of them come with their parameters, which are most of a definition: five
+such entries are as long as three whole ones. Three tools would miss some that everyday requests need of 400."""
+
 FIND = Tool(
     "find_tool",
     "Search for a tool that is not in your list. Describe in a few English words what it should do, such as "
-    "'create a calendar event'. Answers with the names, descriptions and parameters of the tools that match best. "
-    "Run one of them with call_tool.",
+    "'create a calendar event'. Answers with the names and descriptions of the tools that match best, and with the "
+    "parameters of the first ones; to get those of another, search for its name. Run one of them with call_tool.",
     {
         "type": "object",
         "properties": {"query": {"type": "string", "description": "What the tool should do, in a few words."}},
@@ -43,14 +47,13 @@ DOOR = (FIND, CALL)
 
 
 def listing(found: Iterable[Any], others: Iterable[Any] = ()) -> str:
-    """What `find_tool` answers: the tools that were found; where there are none, the names of all `others`."""
+    """What `find_tool` answers: the tools that were found, the first in full; if none, the names of all `others`."""
     tools = [view(native) for native in found]
     if tools:
-        return json.dumps(
-            [{"name": each.name, "description": each.description, "parameters": each.schema} for each in tools],
-            default=str,
-            ensure_ascii=False,
-        )
+        told: list[dict[str, Any]] = [{"name": each.name, "description": each.description} for each in tools]
+        for entry, tool in zip(told[:IN_FULL], tools, strict=False):
+            entry["parameters"] = tool.schema
+        return json.dumps(told, default=str, ensure_ascii=False)
     names = ", ".join(sorted({view(native).name for native in others}))
     return f"No tool matches. Search again in other words. All there are, by name: {names}."
 

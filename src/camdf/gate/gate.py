@@ -22,6 +22,7 @@ from camdf.core.payoff import Payoff
 from camdf.errors import UsageError
 from camdf.gate.budget import BusyError
 from camdf.gate.decision import GateDecision, Mode, Ranked, Reason
+from camdf.gate.door import FOUND
 from camdf.gate.fold import Fold, Folding, UnscoredError
 from camdf.gate.memory import Memory
 from camdf.gate.modes import handed_over, has_search
@@ -168,10 +169,11 @@ class Gate:
             return self._reported(request)
         return self._reported(self._decided(request, *await self._ascored(request)))
 
-    def find(self, query: str, tools: Iterable[Any], most: int = 3) -> list[Any]:
+    def find(self, query: str, tools: Iterable[Any], most: int = FOUND) -> list[Any]:
         """The tools that a query finds, the best first, of those that may be offered; none where it prefers none.
 
-        For a search that an agent runs to reach tools which it was not given (`camdf.gate.door`). Never raises.
+        A query that is a tool's name finds that tool alone. For a search that an agent runs to reach tools which it was
+        not given (`camdf.gate.door`). Never raises.
         """
         request = self._read(query, tools, None, (), (), None, False)
         if isinstance(request, GateDecision):
@@ -179,7 +181,7 @@ class Gate:
         self._scored(request)
         return self._found(request, most)
 
-    async def afind(self, query: str, tools: Iterable[Any], most: int = 3) -> list[Any]:
+    async def afind(self, query: str, tools: Iterable[Any], most: int = FOUND) -> list[Any]:
         """`find`, with the scorer waited for, so that an event loop goes on."""
         request = self._read(query, tools, None, (), (), None, False)
         if isinstance(request, GateDecision):
@@ -256,13 +258,14 @@ class Gate:
     def _found(self, request: Request, most: int) -> list[Any]:
         query = request.turns[0].subject
         named = [key for key in request.offered if query in (key, request.tools[key].name)]
+        if named:
+            return [request.natives[key] for key in named][:most]
         try:
             ranking = self._opinions.ranking(request, query)
         except Exception:  # it could not be scored
             ranking = ()
         scored = () if says_nothing([each.score for each in ranking]) else ranking
-        keys = dict.fromkeys((*named, *(each.name for each in scored if each.score > 0)))
-        return [request.natives[key] for key in keys][:most]
+        return [request.natives[each.name] for each in scored if each.score > 0][:most]
 
     def _authorised(self, tool: Tool) -> bool:
         try:

@@ -6,13 +6,15 @@ scorer that has no answer raises `ScorerError`.
 """
 
 from camdf.errors import ScorerError
-from camdf.scorers.base import Scorer, checked, plain_text, words_text
-from camdf.scorers.bm25 import BM25
+from camdf.scorers.base import Scorer, checked, full_text, plain_text, words_text
+from camdf.scorers.bm25 import BM25, word_parts
 from camdf.scorers.embeddings import Embeddings
 from camdf.scorers.fusion import Fusion
 from camdf.scorers.given import Given
 from camdf.scorers.necessity import Necessity
 from camdf.scorers.shared import Shared
+from camdf.scorers.start import Start
+from camdf.scorers.word_vectors import WordVectors
 
 __all__ = [
     "BM25",
@@ -23,7 +25,11 @@ __all__ = [
     "Scorer",
     "ScorerError",
     "Shared",
+    "Start",
+    "WordVectors",
     "checked",
+    "full_text",
     "plain_text",
+    "word_parts",
     "words_text",
 ]

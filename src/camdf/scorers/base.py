@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -55,10 +55,24 @@ def words_text(tool: Tool) -> str:
     >>> words_text(Tool("getHTTPPage_v2", "Fetch a page."))
     'get HTTP Page v2: Fetch a page.'
     """
-    spaced = re.sub(r"[_\-/.\s]+", " ", tool.name)
+    return f"{_spaced(tool.name)}: {tool.description}"
+
+
+def full_text(tool: Tool) -> str:
+    """`words_text`, and the words of the parameters' names: what a tool works on may stand there alone.
+
+    >>> full_text(Tool("get_page", "Fetch.", {"type": "object", "properties": {"pageId": {}, "language": {}}}))
+    'get page: Fetch. page Id, language'
+    """
+    properties = tool.schema.get("properties")
+    names = ", ".join(map(_spaced, properties)) if isinstance(properties, Mapping) else ""
+    return f"{words_text(tool)} {names}".strip()
+
+
+def _spaced(name: str) -> str:
+    spaced = re.sub(r"[_\-/.\s]+", " ", name)
     spaced = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", spaced)
-    spaced = re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1 \2", spaced)
-    return f"{spaced}: {tool.description}"
+    return re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1 \2", spaced)
 
 
 TEXTS: dict[str, Callable[[Tool], str]] = {"plain": plain_text, "words": words_text}

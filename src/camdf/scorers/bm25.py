@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -11,51 +13,106 @@ from camdf.errors import require
 from camdf.scorers.base import over_maximum, words_text
 from camdf.tools import Tool
 
-Indexed = tuple[Sequence[Tool], list[str], Any]
+Tokens: TypeAlias = Callable[[str], list[str]]
+"""A text to the tokens that are compared, with repetitions."""
+
+LISTS = 8
+"""How many tool lists keep their index: a gate scores the whole list, and searches what each conversation lacks."""
+
+UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
+"""Letters of Thai, Lao, Burmese, Khmer, Japanese and Chinese, which put no spaces between words."""
+
+WORD = re.compile(rf"(?P<unspaced>[{UNSPACED}]+)|[^\W_{UNSPACED}]+")
+
+
+class _Indexed(NamedTuple):
+    tools: Sequence[Tool]
+    texts: list[str]
+    index: Any
 
 
 class BM25:
-    """Lucene's BM25 by bm25s, English stop words, no stemming; divided by the task's maximum, where all 0 stays 0.
+    """Lucene's BM25 by bm25s; divided by the task's maximum, where all 0 stays 0.
 
-    The candidates of a task are the whole corpus. The index of the last tool list is kept, so scoring many tasks over
-    one list tokenises its tools once. `text` makes the text of a tool. Without bm25s it cannot even be made, because a
-    gate would hide what goes wrong later.
+    `tokens` says what is compared: English words without stop words or stemming by default, or any function from a
+    text to its tokens, as `word_parts`. `text` makes the text of a tool. The candidates of a task are the whole corpus.
+    The indexes of the last tool lists are kept, so scoring many tasks over one list tokenises its tools once. Without
+    bm25s it cannot even be made, because a gate would hide what goes wrong later.
     """
 
-    def __init__(self, *, k1: float = 1.5, b: float = 0.75, text: Callable[[Tool], str] = words_text) -> None:
+    def __init__(
+        self,
+        *,
+        k1: float = 1.5,
+        b: float = 0.75,
+        text: Callable[[Tool], str] = words_text,
+        tokens: Tokens | None = None,
+    ) -> None:
         require("bm25s", "bm25")
         self.k1 = k1
         self.b = b
         self.text = text
-        self._indexed: Indexed | None = None
+        self.tokens = tokens
+        self._lists: tuple[_Indexed, ...] = ()
 
     def __call__(self, task: str, tools: Sequence[Tool]) -> list[float]:
         """Scores in [0, 1]."""
-        bm25s = require("bm25s", "bm25")
-        index = self._index(bm25s, tools)
-        (query,) = _tokens(bm25s, [task])
-        known = [word for word in query if index is not None and word in index.vocab_dict]
+        index = self._index(tools)
+        (query,) = self._tokens([task])
+        known = [token for token in query if index is not None and token in index.vocab_dict]
         if not known:
             return [0.0] * len(tools)
         scores: list[float] = over_maximum(np.asarray(index.get_scores(known), dtype=np.float64)).tolist()
         return scores
 
-    def _index(self, bm25s: Any, tools: Sequence[Tool]) -> Any:
-        """The index of these tools, None where they hold no word. Kept and replaced whole, so threads may share it."""
-        kept = self._indexed
-        if kept and len(kept[0]) == len(tools) and all(old is new for old, new in zip(kept[0], tools, strict=True)):
-            return kept[2]
+    def _index(self, tools: Sequence[Tool]) -> Any:
+        """The index of these tools, None where they hold no token. Kept and replaced whole, so threads may share it."""
+        for kept in self._lists:
+            if len(kept.tools) == len(tools) and all(old is new for old, new in zip(kept.tools, tools, strict=True)):
+                return kept.index
         texts = list(map(self.text, tools))
-        if kept and kept[1] == texts:
-            return kept[2]
-        tokens, index = _tokens(bm25s, texts), None
+        for kept in self._lists:
+            if kept.texts == texts:
+                return kept.index
+        tokens, index = self._tokens(texts), None
         if any(tokens):
-            index = bm25s.BM25(method="lucene", k1=self.k1, b=self.b)
+            index = require("bm25s", "bm25").BM25(method="lucene", k1=self.k1, b=self.b)
             index.index(tokens, show_progress=False)
-        self._indexed = tuple(tools), texts, index
+        self._lists = (_Indexed(tuple(tools), texts, index), *self._lists[: LISTS - 1])
         return index
 
+    def _tokens(self, texts: list[str]) -> list[list[str]]:
+        if self.tokens is not None:
+            return list(map(self.tokens, texts))
+        found: list[list[str]] = require("bm25s", "bm25").tokenize(
+            texts, stopwords="en", return_ids=False, show_progress=False
+        )
+        return found
 
-def _tokens(bm25s: Any, texts: list[str]) -> list[list[str]]:
-    found: list[list[str]] = bm25s.tokenize(texts, stopwords="en", return_ids=False, show_progress=False)
+
+def word_parts(text: str) -> list[str]:
+    """Every 3, 4 and 5 letters in a row of every word, its ends marked, without case, accents and English stop words.
+
+    >>> word_parts("A Señor")
+    ['<se', 'sen', 'eno', 'nor', 'or>', '<sen', 'seno', 'enor', 'nor>', '<seno', 'senor', 'enor>']
+
+    Words that share a stem share most of their parts, in any language that builds words from stems, and so do the
+    halves of a compound and a word that two languages have in common. Where words are written without spaces, every
+    two letters in a row are a part.
+
+    >>> word_parts("天気予報")
+    ['天気', '気予', '予報']
+    """
+    stop = require("bm25s.stopwords", "bm25").STOPWORDS_EN
+    plain = "".join(each for each in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(each))
+    found: list[str] = []
+    for word in WORD.finditer(plain):
+        if word["unspaced"]:
+            found += _runs(word[0], 2) or [word[0]]
+        elif word[0] not in stop:
+            found += (run for size in (3, 4, 5) for run in _runs(f"<{word[0]}>", size))
     return found
+
+
+def _runs(letters: str, size: int) -> list[str]:
+    return [letters[start : start + size] for start in range(len(letters) - size + 1)]

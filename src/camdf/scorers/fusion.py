@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ HOW = ("reciprocal-rank", "mean")
 
 
 class Fusion:
-    """The mean, over the scorers, of what each says of a tool.
+    """The mean, over the scorers, of what each says of a tool; `weights` says how much each counts, alike by default.
 
     `reciprocal-rank`: (1 + k) / (rank + k), so that scales do not matter; equal scores share their mean rank.
     `mean`: the score over that scorer's largest for this task, so that margins matter.
@@ -25,17 +26,30 @@ class Fusion:
     Both lie in [0, 1], and the order of the tools changes nothing. If one scorer fails, the fusion fails.
     """
 
-    def __init__(self, scorers: Sequence[Scorer], how: str = "reciprocal-rank", *, k: float = 60.0) -> None:
+    def __init__(
+        self,
+        scorers: Sequence[Scorer],
+        how: str = "reciprocal-rank",
+        *,
+        k: float = 60.0,
+        weights: Sequence[float] | None = None,
+    ) -> None:
         if not scorers or how not in HOW:
             raise UsageError(f"A fusion needs at least one scorer, and 'how' from {HOW}. Got {how!r} instead.")
+        if weights is not None and (len(weights) != len(scorers) or not all(0 < each < inf for each in weights)):
+            raise UsageError(
+                f"The 'weights' of a fusion must be one positive number for each of its {len(scorers)} scorers. "
+                f"Got {weights!r} instead."
+            )
         self.scorers = tuple(scorers)
         self.how = how
         self.k = k
+        self.weights = np.ones(len(scorers)) if weights is None else np.array(weights, dtype=np.float64)
 
     def __call__(self, task: str, tools: Sequence[Tool]) -> list[float]:
         """Scores in [0, 1]."""
         said = np.stack([self._said(scorer, task, tools) for scorer in self.scorers])
-        mean: list[float] = said.mean(axis=0).tolist()
+        mean: list[float] = ((said * self.weights[:, None]).sum(axis=0) / self.weights.sum()).tolist()
         return mean
 
     def _said(self, scorer: Scorer, task: str, tools: Sequence[Tool]) -> Floats:

@@ -30,7 +30,7 @@ from camdf.errors import ScorerError, UsageError
 from camdf.scorers.endpoint import post
 from camdf.tools import Tool, keyed
 
-PROMPT_VERSION = 1
+PROMPT_VERSION = 2
 """Changes with any word of the prompt, so that cached scores of another wording are not used."""
 
 CONTRACT = (
@@ -110,11 +110,14 @@ class Necessity:
         return [scores[name] for name in named]
 
     def messages(self, task: str, named: Mapping[str, Tool], *, again: bool = False) -> list[dict[str, str]]:
-        """The prompt for some tools; the second request, `again`, has one more sentence."""
+        """The prompt for some tools; the second request, `again`, has one more sentence.
+
+        The request comes last, so that a provider's prompt cache holds the rest for every request over these tools.
+        """
         candidates = "\n".join(f"- {name}: {' '.join(tool.description.split())}" for name, tool in named.items())
         return [
             {"role": "system", "content": CONTRACT.format(rule=VARIANTS[self.variant])},
-            {"role": "user", "content": f"Request:\n{task}\n\nCandidates:\n{candidates}{AGAIN if again else ''}"},
+            {"role": "user", "content": f"Candidates:\n{candidates}\n\nRequest:\n{task}{AGAIN if again else ''}"},
         ]
 
     def _asked(self, task: str, named: Mapping[str, Tool]) -> dict[str, float]:

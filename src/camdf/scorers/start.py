@@ -1,0 +1,43 @@
+"""The scorer to start with: no labels, no torch, no download, no network. Needs the extra `start`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from camdf.errors import expect
+from camdf.scorers.base import full_text
+from camdf.scorers.bm25 import BM25, word_parts
+from camdf.scorers.embeddings import REMEMBERED, Embeddings
+from camdf.scorers.fusion import Fusion
+from camdf.scorers.word_vectors import WordVectors
+from camdf.tools import Tool
+
+
+class Start(Fusion):
+    """Parts of words in common (BM25 over `word_parts`) and what words mean (`WordVectors`), which counts twice.
+
+    Each is divided by its largest score for the task. Tools are read, tokenised and embedded once.
+    """
+
+    def __init__(self, *, text: Callable[[Tool], str] = full_text) -> None:
+        expect("bm25s", "start")
+        self.text = _Texts(text)
+        parts, meaning = BM25(text=self.text, tokens=word_parts), Embeddings(WordVectors(), text=self.text)
+        super().__init__([parts, meaning], "mean", weights=[1, 2])
+
+
+class _Texts:
+    """The text of a tool, made once for each name and description: some frameworks take long to build a schema."""
+
+    def __init__(self, text: Callable[[Tool], str]) -> None:
+        self.text = text
+        self._made: dict[tuple[str, str, str], str] = {}
+
+    def __call__(self, tool: Tool) -> str:
+        key = tool.server, tool.name, tool.description
+        found = self._made.get(key)
+        if found is None:
+            if len(self._made) >= REMEMBERED:
+                self._made = {}
+            found = self._made[key] = self.text(tool)
+        return found

@@ -1,0 +1,51 @@
+"""What words mean, without torch and without a download: the vectors that wordllama's wheel carries. Extra `start`."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from camdf.core.rankings import Floats
+from camdf.errors import expect, require
+
+WEIGHTS, TOKENIZER = "weights/l2_supercat_256.safetensors", "tokenizers/l2_supercat_tokenizer_config.json"
+"""Files of wordllama, 16 MB and 2 MB: 256 numbers for each of 32,000 pieces of words."""
+
+
+class WordVectors:
+    """Texts to an (n, 256) array: the mean of what wordllama knows of each piece of a word. For `Embeddings`.
+
+    The files are opened at the first call. Wordllama itself is not imported: importing it configures the logging of the
+    whole program, and it looks for weights in the home folder and on the network.
+    """
+
+    def __init__(self) -> None:
+        expect("wordllama", "start")
+        self._opened: tuple[Any, Any] | None = None
+
+    def __call__(self, texts: list[str]) -> Floats:
+        tokenizer, weights = self._opened = self._opened or _open()
+        found = np.zeros((len(texts), weights.shape[1]))
+        for row, encoded in enumerate(tokenizer.encode_batch(texts, add_special_tokens=False)):
+            if encoded.ids:
+                found[row] = weights[encoded.ids].mean(axis=0, dtype=np.float64)
+        return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy, in this process or another, opens the files anew."""
+        return {"_opened": None}
+
+
+def _open() -> tuple[Any, Any]:
+    """The tokenizer, and (32000, 256) weights in half precision."""
+    found = find_spec("wordllama")
+    assert found is not None
+    assert found.origin is not None
+    folder = Path(found.origin).parent
+    tokenizer = require("tokenizers", "start").Tokenizer.from_file(str(folder / TOKENIZER))
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return tokenizer, require("safetensors.numpy", "start").load_file(folder / WEIGHTS)["embedding.weight"]
