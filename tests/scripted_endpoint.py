@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -76,15 +77,20 @@ def reset(connection: socket.socket) -> None:
 
 
 @contextmanager
-def endpoint(*script: Act) -> Iterator[Endpoint]:
+def endpoint(*script: Act, tls: ssl.SSLContext | None = None) -> Iterator[Endpoint]:
     """Serve the script on a free port while the block runs."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        found = Endpoint(f"http://127.0.0.1:{server.getsockname()[1]}/v1")
+        found = Endpoint(f"http{'s' if tls else ''}://127.0.0.1:{server.getsockname()[1]}/v1")
 
         def serve() -> None:
             with suppress(OSError):
                 while True:
                     connection, _ = server.accept()
+                    if tls is not None:
+                        try:
+                            connection = tls.wrap_socket(connection, server_side=True)
+                        except OSError:  # the other side does not trust it
+                            continue
                     act = script[min(len(found.requests), len(script) - 1)]
                     _receive(connection, found)
                     threading.Thread(target=play, args=(act, connection), daemon=True).start()

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 import camdf
 from camdf.gate import Gate, GateDecision
+from camdf.gate.budget import Work, Workers
 from camdf.gate.memory import Memory
 from camdf.gate.telemetry import Sink
 from camdf.policies.rules import ScoreAtLeast
@@ -82,7 +83,10 @@ ODD: list[Any] = [
 ]  # fmt: skip
 
 
-def test_one_hundred_thousand_arbitrary_inputs_never_raise_and_never_add_a_tool() -> None:
+def test_one_hundred_thousand_arbitrary_inputs_never_raise_and_never_add_a_tool(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Workers, "start", _at_once)
     rng = random.Random(0)
     policy = golden_gate().policy
 
@@ -107,7 +111,6 @@ def test_one_hundred_thousand_arbitrary_inputs_never_raise_and_never_add_a_tool(
     ]  # fmt: skip
     for number in range(100_000):
         gate = gates[number % len(gates)]
-        gate._opinions._workers.start = _at_once  # type: ignore[method-assign]
         tools = rng.choices(ODD, k=rng.randrange(5)) if rng.random() < 0.97 else rng.choice(ODD)
         scores: Any = rng.choice([None, None, None, {"a": 0.4}, [0.5] * 3, "x", {"t": "nan"}])
         decision = gate.decide(
@@ -123,16 +126,14 @@ def test_one_hundred_thousand_arbitrary_inputs_never_raise_and_never_add_a_tool(
             decision.svg()
 
 
-def _at_once(work: Any) -> Any:
-    """No thread: a hundred thousand of them take minutes and show nothing more."""
-    from concurrent.futures import Future
-
-    future: Future[Any] = Future()
+def _at_once(self: Workers, work: Any, seconds: float | None = None) -> Work[Any]:
+    """No thread: a hundred thousand decisions on threads take minutes and show nothing more."""
+    begun: Work[Any] = Work(seconds, lambda future: None)
     try:
-        future.set_result(work())
+        begun.future.set_result(work(begun))
     except Exception as error:
-        future.set_exception(error)
-    return future
+        begun.future.set_exception(error)
+    return begun
 
 
 @settings(max_examples=300, deadline=None)
@@ -233,15 +234,15 @@ def test_turns_of_one_conversation_on_many_threads_only_widen_it() -> None:
     remembered = gate.memory.recall("c")
     assert remembered is not None
     alone = [golden_gate().decide(vector.task, TOOLS) for vector in VECTORS]
-    assert set(remembered.kept) == {name for each in alone if not each.open for name in each.kept}
+    assert {name for _, name, _ in remembered.kept} == {name for each in alone if not each.open for name in each.kept}
 
 
 def test_the_memory_forgets_the_conversation_seen_longest_ago() -> None:
     memory = Memory(2)
     for name in "ab":
-        memory.widen(name, ["x"], False)
+        memory.widen(name, [("", "x", 1)], False)
     memory.recall("a")
-    memory.widen("c", ["x"], False)
+    memory.widen("c", [("", "x", 1)], False)
     assert [memory.recall(name) is not None for name in "abc"] == [True, False, True]
     assert len(memory) == 2
 
@@ -406,7 +407,7 @@ def test_the_operator_may_name_a_fallback_instead_of_everything() -> None:
 
 def test_a_hanging_scorer_costs_its_budget_and_stuck_ones_do_not_pile_up() -> None:
     release = threading.Event()
-    gate = Gate(ScoreAtLeast(0.5), lambda *_: release.wait(20), PAYOFF, budget=0.01)  # type: ignore[arg-type]
+    gate = Gate(ScoreAtLeast(0.5), lambda *_: release.wait(20), PAYOFF, budget=0.05)  # type: ignore[arg-type]
     reasons = [gate.decide(TASK, TOOLS).reason for _ in range(70)]
     assert reasons == ["scorer too slow"] * 64 + ["scorer busy"] * 6
     release.set()
@@ -440,9 +441,11 @@ def test_two_servers_may_have_a_tool_of_one_name_and_neither_hides_the_other() -
     ours = [Tool("search", "a", server="docs"), Tool("search", "b", server="mail"), Tool("search", "c")]
     gate = Gate(ScoreAtLeast(0.5), lambda _, tools: [0.9, 0.1, 0.8], PAYOFF)
     decision = gate.decide(TASK, ours)
-    assert decision.kept == ("search", "search#2")
+    assert decision.kept == ("docs/search", "search")
     assert decision.cut == ("mail/search",)
     assert decision.tools == [ours[0], ours[2]]
+    swapped = gate.decide(TASK, ours[::-1])
+    assert {*swapped.kept, *swapped.cut} == {"search", "mail/search", "docs/search"}, "whatever their order"
 
 
 # Modes, exploration, bounds.

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import logging
 import pickle
+import shutil
+import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -430,7 +434,7 @@ def test_no_answer_breaks_the_reading_of_answers(content: str) -> None:
 
 def test_two_tools_of_one_name_are_scored_apart() -> None:
     tools = [Tool("search", "Files.", server="disk"), Tool("search", "Pages.", server="web")]
-    scores, (request,) = ask(answers({"search": 0.2, "web/search": 0.8}), tools=tools)
+    scores, (request,) = ask(answers({"disk/search": 0.2, "web/search": 0.8}), tools=tools)
     assert scores == [0.2, 0.8]
     assert "- web/search: Pages." in request["messages"][1]["content"]
 
@@ -501,11 +505,81 @@ def test_other_urls_are_refused_without_being_repeated(url: str) -> None:
 
 
 def test_a_link_local_address_is_never_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("camdf.scorers.endpoint.ipaddress.ip_address", lambda _: type("A", (), {"is_link_local": True}))
+    monkeypatch.setattr("camdf.scorers.endpoint.CREDENTIALS", (ipaddress.ip_network("127.0.0.0/8"),))
     with endpoint(answers(GOOD)) as server:
         with pytest.raises(ScorerError, match="link-local"):
             Necessity(server.url, "m")(TASK, TOOLS)
         assert not server.requests
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "169.254.169.254", "::ffff:169.254.169.254", "::ffff:a9fe:a9fe", "fe80::1%eth0", "fe80::1", "fd00:ec2::254",
+        "64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::1",
+    ],
+)  # fmt: skip
+def test_an_address_where_clouds_keep_credentials_is_known_however_it_is_written(address: str) -> None:
+    assert http.holds_credentials(address)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1", "10.0.0.1", "::ffff:10.0.0.1", "fd00::1", "2001:db8::1"])
+def test_other_addresses_may_be_asked(address: str) -> None:
+    assert not http.holds_credentials(address)
+
+
+@pytest.mark.parametrize("host", ["[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "localhost"])
+def test_neither_a_mapped_address_nor_a_name_leads_around_the_check(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+    with endpoint(answers(GOOD)) as server:
+        url = server.url.replace("127.0.0.1", host)
+        assert Necessity(url, "m")(TASK, TOOLS)
+        monkeypatch.setattr(http, "CREDENTIALS", (ipaddress.ip_network("127.0.0.0/8"),))
+        with pytest.raises(ScorerError, match="link-local"):
+            Necessity(url, "m")(TASK, TOOLS)
+        assert len(server.requests) == 1
+
+
+def test_a_redirect_to_credentials_is_not_followed_and_not_repeated() -> None:
+    moved = body("", 307, "Location: http://169.254.169.254/latest/meta-data\r\n")
+    said = refusal(moved)
+    assert "redirects are not followed" in said
+    assert "169.254" not in said
+
+
+def test_a_name_server_that_hangs_costs_at_most_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hanging(*_: object, **__: object) -> list[Any]:
+        time.sleep(3)
+        return []
+
+    monkeypatch.setattr(socket, "getaddrinfo", hanging)
+    start = time.monotonic()
+    with pytest.raises(ScorerError, match="no whole answer in time"):
+        Necessity("http://models.example/v1", "m", timeout=0.2, deadline=0.5)(TASK, TOOLS)
+    assert time.monotonic() - start < 2
+
+
+def test_a_handshake_that_never_comes_costs_at_most_the_deadline() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"https://127.0.0.1:{silent.getsockname()[1]}/v1"
+        start = time.monotonic()
+        with pytest.raises(ScorerError, match="no whole answer in time"):
+            Necessity(url, "m", timeout=0.3, deadline=0.5, retries=0)(TASK, TOOLS)
+        assert time.monotonic() - start < 2
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="a certificate is made with openssl")
+def test_https_is_asked_and_its_certificate_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"]
+    made += ["-addext", "subjectAltName=DNS:localhost", "-keyout", "key.pem", "-out", "cert.pem"]
+    subprocess.run(made, cwd=tmp_path, check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
+    with endpoint(answers(GOOD), tls=context) as server:
+        url = server.url.replace("127.0.0.1", "localhost")
+        with pytest.raises(ScorerError, match="SSLCertVerificationError"):
+            Necessity(url, "m", retries=0)(TASK, TOOLS)
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
+        assert Necessity(url, "m", retries=0)(TASK, TOOLS)
 
 
 def test_the_key_comes_from_the_named_variable_and_from_no_other(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -296,7 +296,7 @@ def test_pickled_and_deep_copied_gates_decide_as_the_original(name: str) -> None
     expected = decisions(gate)  # used before it is copied, as a gate at work is
     for copied in (pickle.loads(pickle.dumps(gate)), copy.deepcopy(gate), copy.copy(gate)):
         assert type(copied) is Gate
-        for setting in ("payoff", "pinned", "mode", "explore", "fallback", "budget", "at_least", "at_most"):
+        for setting in ("payoff", "guards", "mode", "explore", "budget", "at_least", "at_most"):
             assert getattr(copied, setting) == getattr(gate, setting)
         assert copied.memory.size == gate.memory.size
         assert repr(copied.policy) == repr(gate.policy)

@@ -34,7 +34,6 @@ FOREIGN: dict[str, Any] = {
     "web_search": {"type": "web_search_20250305", "name": "web_search"},
     "code_interpreter": {"type": "code_interpreter", "container": {"type": "auto"}},
     "tool_search_tool_bm25": {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"},
-    "mcp": {"type": "mcp", "server_label": "docs", "server_url": "https://example.invalid"},
     "dict": {"function_declarations": [{"name": "a"}]},
     "computer": SimpleNamespace(name="computer"),
     "NoneType": None,
@@ -78,5 +77,6 @@ def test_a_tool_without_a_description_is_still_a_tool() -> None:
 
 def test_names_that_collide_get_keys_of_their_own() -> None:
     tools = [Tool("a"), Tool("a", server="x"), Tool("a", server="x"), Tool("b"), Tool("a")]
-    assert list(keyed(tools)) == ["a", "x/a", "a#2", "b", "a#3"]
+    assert list(keyed(tools)) == ["a", "x/a", "x/a#2", "b", "a#2"]
+    assert list(keyed([Tool("a", server="x"), Tool("b", server="x")])) == ["a", "b"]
     assert list(keyed(tools).values()) == tools

@@ -135,12 +135,12 @@ class Prices:
     def of_exposure(self, tool: Tool) -> float:
         """The third term alone."""
         weights = self.privacy
-        return weights.get(_full_name(tool), weights.get(tool.name, weights.get(tool.server, 0.0))) if weights else 0.0
+        return weights.get(tool.full_name, weights.get(tool.name, weights.get(tool.server, 0.0))) if weights else 0.0
 
     def per_call(self, tool: Tool) -> tuple[float, float]:
         """Seconds and failure rate of a call: the tool's own where it was called often, those of all tools if not."""
         seconds, failure_rate = self._pooled
-        own = self.statistics.get(_full_name(tool)) or self.statistics.get(tool.name) if self.statistics else None
+        own = self.statistics.get(tool.full_name) or self.statistics.get(tool.name) if self.statistics else None
         if own is None:
             return seconds, failure_rate
         calls, k = own.calls + self.prior_calls, self.prior_calls
@@ -217,10 +217,6 @@ class Prices:
         if not calls:
             return self.seconds, self.failure_rate
         return sum(each.seconds for each in known) / calls, sum(each.failures for each in known) / calls
-
-
-def _full_name(tool: Tool) -> str:
-    return f"{tool.server}/{tool.name}"
 
 
 def _require(name: str, value: float, requirement: str, holds: bool) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 _encode = json.JSONEncoder(default=str).encode
@@ -25,9 +26,17 @@ class Tool:
     """The JSON schema of its arguments, or a function that builds it when it is priced."""
 
     server: str = ""
-    """Where it comes from, so that two servers may have a tool of one name."""
+    """Where it comes from: a tool is the same tool where server and name are the same."""
 
     foreign: bool = False
+
+    further: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False, compare=False)
+    """Builds what else a model or a user may be told of it: a title, annotations; of a foreign tool, all there is."""
+
+    @property
+    def full_name(self) -> str:
+        """Server and name, as "mail/send"; the name alone where no server is known."""
+        return f"{self.server}/{self.name}" if self.server else self.name
 
     @property
     def text(self) -> str:
@@ -44,13 +53,16 @@ class Tool:
         return _encode({"name": self.name, "description": self.description, "parameters": self.schema})
 
     def digest(self) -> str:
-        """SHA-256 of the definition: changes with any byte of description or schema, but not with the order of keys.
+        """SHA-256 of the definition: changes with any byte of description, schema, title or annotations.
 
-        A server and the client or proxy that reads it hold the keys of one schema in different orders.
+        The order of keys is no part of it: a server and the client or proxy that reads it hold the keys of one schema
+        in different orders. Of a tool that the provider runs itself, all that the request says of it is covered.
         """
         import hashlib
 
         definition = {"name": self.name, "description": self.description, "parameters": self.schema}
+        if further := self.further():
+            definition["further"] = further
         return hashlib.sha256(json.dumps(definition, sort_keys=True, default=str).encode()).hexdigest()
 
 
@@ -61,15 +73,24 @@ def view(native: Any) -> Tool:
     plain = isinstance(native, (dict, Mapping))  # dict first: asking an abstract class is slow
     found = _mapping(native) if plain else _object(native)
     if found is None:
-        kind = native.get("name") or native.get("type") if plain else None
+        kind = _hosted_name(native) if plain else None
         name = kind or getattr(native, "name", None) or type(native).__name__
-        return Tool(str(name), foreign=True)
+        server = native.get("server_label") or native.get("mcp_server_name") if plain else None
+        return Tool(str(name), server=str(server or ""), foreign=True, further=partial(_all_of, native))
     name, description, parameters = found
-    return Tool(str(name), str(description or ""), parameters or {}, _server(native))
+    server = native.get("server") if plain else _server(native)
+    server = server if isinstance(server, str) else ""
+    return Tool(str(name), str(description or ""), parameters or {}, server, False, partial(_further, native))
+
+
+def _hosted_name(native: Mapping[str, Any]) -> Any:
+    """A whole server of tools goes by its type and its label, whatever else it calls itself."""
+    kind = native.get("type")
+    return kind if isinstance(kind, str) and kind.startswith("mcp") else native.get("name") or kind
 
 
 def _mapping(native: Mapping[str, Any]) -> tuple[Any, Any, Any] | None:
-    inner = native.get("function")
+    inner = native.get("function") or native.get("custom")
     if isinstance(inner, (dict, Mapping)) and inner.get("name"):  # OpenAI chat completions
         return inner["name"], inner.get("description"), inner.get("parameters")
     kind, name = native.get("type", "function"), native.get("name")
@@ -104,22 +125,65 @@ def _pydantic_schema(model: Any) -> Mapping[str, Any]:
     return schema
 
 
-def _server(native: Any) -> str:
-    held = native.get("server") if isinstance(native, (dict, Mapping)) else getattr(native, "server", None)
-    return held if isinstance(held, str) else ""
+def _server(native: Any) -> Any:
+    """The server that a framework's tool says it comes from."""
+    if isinstance(named := getattr(native, "server", None), str):
+        return named
+    toolset = getattr(native, "toolset_id", None)  # pydantic-ai, which calls the agent's own tools "<agent>"
+    if isinstance(toolset, str):
+        return "" if toolset.startswith("<") else toolset
+    origin = getattr(native, "_tool_origin", None)  # OpenAI Agents
+    if origin is not None:
+        return getattr(origin, "mcp_server_name", None)
+    mounted = getattr(native, "_server", None)  # FastMCP
+    if mounted is not None:
+        return getattr(mounted, "name", None)
+    metadata = getattr(native, "metadata", None)  # LangChain
+    return metadata.get("server") if isinstance(metadata, dict) else None
+
+
+def _further(native: Any) -> Mapping[str, Any]:
+    """Title and annotations of a tool, where its server gave it any."""
+    if isinstance(native, (dict, Mapping)):
+        found = {"title": native.get("title"), "annotations": native.get("annotations")}
+    else:
+        metadata = getattr(native, "metadata", None)  # pydantic-ai keeps annotations there
+        held = metadata.get("annotations") if isinstance(metadata, dict) else None
+        title, annotations = getattr(native, "title", None), getattr(native, "annotations", None)
+        found = {
+            "title": title if isinstance(title, str) else getattr(native, "_mcp_title", None),
+            "annotations": annotations or held or getattr(native, "mcp_annotations", None),
+        }
+    hints: Any = found["annotations"]
+    if hasattr(hints, "model_dump"):
+        hints = hints.model_dump(by_alias=True)
+    if isinstance(hints, Mapping):
+        found["annotations"] = {key: value for key, value in hints.items() if value is not None}
+    return {key: value for key, value in found.items() if value}
+
+
+def _all_of(native: Any) -> Mapping[str, Any]:
+    """Everything that a request says of a foreign tool, except where its prompt is cached."""
+    held = native if isinstance(native, Mapping) else getattr(native, "__dict__", {})
+    plain = (str, int, float, bool, list, dict, Mapping)
+    return {str(key): value for key, value in held.items() if key != "cache_control" and isinstance(value, plain)}
 
 
 def keyed(tools: Iterable[Tool]) -> dict[str, Tool]:
-    """Tools by a key of their own: the name, which logs know too; where names collide, server and name, or a count."""
+    """Tools by a key of their own: the name, which logs know too; where servers share one, server and name.
+
+    Tools that are the same in both are counted: "search#2".
+    """
+    listed = list(tools)
+    servers: dict[str, str] = {}
+    shared = {tool.name for tool in listed if servers.setdefault(tool.name, tool.server) != tool.server}
     found: dict[str, Tool] = {}
     seen: dict[str, int] = {}
-    for tool in tools:
-        key = tool.name
-        if key in found and tool.server:
-            key = f"{tool.server}/{tool.name}"
+    for tool in listed:
+        name = key = tool.full_name if tool.name in shared else tool.name
         while key in found:
-            seen[tool.name] = seen.get(tool.name, 1) + 1  # not counted from the start: six thousand may be called alike
-            key = f"{tool.name}#{seen[tool.name]}"
+            seen[name] = seen.get(name, 1) + 1  # not counted from the start: six thousand may be called alike
+            key = f"{name}#{seen[name]}"
         found[key] = tool
     return found
 
@@ -128,7 +192,7 @@ def forced_tools(tool_choice: Any) -> list[str]:
     """The tools that a request insists on or allows, if any: OpenAI's and Anthropic's `tool_choice`."""
     if not isinstance(tool_choice, Mapping):
         return []
-    inner, within = tool_choice.get("function"), tool_choice.get("allowed_tools")
+    inner, within = tool_choice.get("function") or tool_choice.get("custom"), tool_choice.get("allowed_tools")
     name = inner.get("name") if isinstance(inner, Mapping) else tool_choice.get("name")
     allowed = (within if isinstance(within, Mapping) else tool_choice).get("tools") or ()
     return [str(name)] if name else [named for each in allowed for named in forced_tools(each)]

@@ -1,84 +1,204 @@
-"""Work runs on threads of its own, within a budget of seconds: a scorer that hangs costs the budget, no more."""
+"""Work runs on threads of its own, within a budget of seconds: what hangs costs the budget, no more.
+
+Coroutines of scorers run on one event loop for all gates, so that they may share a client, and are cancelled where the
+budget ends. A function cannot be stopped: its thread is left alone, and counted until the function returns.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from contextvars import copy_context
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from threading import Lock, Thread
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
+from camdf.gate.forks import renewed_in_forks
 from camdf.scorers.base import Scorer
 from camdf.tools import Tool
 
 T = TypeVar("T")
 
+REST = 5.0
+"""Seconds after which a thread without work ends."""
+
 
 class BusyError(RuntimeError):
-    """As many calls as allowed are still running."""
+    """Every thread is at work that nobody waits for any more, or as much work is in line as may be."""
+
+
+class Work(Generic[T]):
+    """Some work under way on a thread, and the seconds that it has."""
+
+    def __init__(self, seconds: float | None, leave: Callable[[Future[T]], None]) -> None:
+        self.future: Future[T] = Future()
+        self._seconds, self._leave = seconds, leave
+        self._ends = None if seconds is None else time.monotonic() + seconds
+        self._awaited: Future[Any] | None = None
+        self._left = False
+
+    def wait(self) -> T:
+        """What the work returns, or a TimeoutError."""
+        try:
+            return self.future.result(self._seconds)
+        except BaseException:
+            self.leave()
+            raise
+
+    async def wait_async(self) -> T:
+        """`wait`, for an event loop."""
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(self.future), self._seconds)
+        except BaseException:
+            self.leave()
+            raise
+
+    def leave(self) -> None:
+        """Nobody waits any more: what has not begun never will, and a coroutine is cancelled."""
+        self._left = True
+        if self._awaited is not None:
+            self._awaited.cancel()
+        self._leave(self.future)
+
+    def answer(self, scorer: Scorer, task: str, tools: Sequence[Tool]) -> Sequence[float]:
+        """What a scorer says, whether it is a function or a coroutine; called from the work itself."""
+        found = scorer(task, tools)
+        if not inspect.isawaitable(found):
+            return found
+        self._awaited = LOOP.start(_awaited(found))
+        try:
+            left = None if self._ends is None else max(self._ends - time.monotonic(), 0.0)
+            answer: Sequence[float] = self._awaited.result(0.0 if self._left else left)
+            return answer
+        except BaseException:
+            self._awaited.cancel()
+            raise
 
 
 class Workers:
-    """Daemon threads, at most `limit`, so that a stuck scorer neither piles up nor holds the process open.
+    """Daemon threads, at most `limit`: a stuck scorer neither piles up nor holds the process open.
 
-    A thread that is done waits for the next call: starting one costs several times as much as waking one.
+    Work that finds no thread free waits in line, where at most `waiting` pieces may be; None sets no bound. Work whose
+    caller has given up counts as stuck until it returns. Where all threads are stuck, more work is refused at once.
     """
 
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
+    def __init__(self, limit: int, waiting: int | None = None) -> None:
+        self.limit, self.waiting = limit, waiting
+        self.renew()
+        renewed_in_forks(self)
+
+    def renew(self) -> None:
+        """Begin without threads."""
         self._calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = SimpleQueue()
         self._lock = Lock()
-        self._threads = self._idle = 0
+        self._threads = self._idle = self._in_line = 0
+        self._at_work: dict[Future[Any], bool] = {}  # and whether its caller has given up
 
-    def start(self, work: Callable[[], T]) -> Future[T]:
-        """Run some work; its answer, or what it raised, arrives in the future."""
-        future: Future[T] = Future()
-        future.set_running_or_notify_cancel()
+    def start(self, work: Callable[[Work[T]], T], seconds: float | None = None) -> Work[T]:
+        """Run some work on a thread, in the context of the caller."""
+        begun: Work[T] = Work(seconds, self._leave)
         context = copy_context()
         with self._lock:
             if self._idle:
                 self._idle -= 1
             elif self._threads < self.limit:
                 self._begin()
-            else:
+            elif self._in_line == self.waiting or sum(self._at_work.values()) >= self._threads:
                 raise BusyError
-        self._calls.put((future, lambda: context.run(work)))
-        return future
+            else:
+                self._in_line += 1
+        self._calls.put((begun.future, lambda: context.run(work, begun)))
+        return begun
 
     def _begin(self) -> None:
         try:
-            Thread(target=self._work, name="camdf-scorer", daemon=True).start()
+            Thread(target=self._work, name="camdf-worker", daemon=True).start()
         except RuntimeError as error:  # the system has no thread to give
             raise BusyError from error
         self._threads += 1
 
+    def _leave(self, future: Future[Any]) -> None:
+        if not future.cancel():
+            with self._lock:
+                if future in self._at_work:
+                    self._at_work[future] = True
+
     def _work(self) -> None:
-        while True:
-            future, call = self._calls.get()
+        while (found := self._next()) is not None:
+            future, call = found
+            if not self._takes_up(future):
+                continue
             try:
                 answer = call()
             except Exception as error:
-                self._rest(future.set_exception, error)
+                self._rest(future, future.set_exception, error)
             except BaseException as error:  # a scorer that exits ends its own call, not the harness
-                self._rest(future.set_exception, RuntimeError(type(error).__name__))
+                self._rest(future, future.set_exception, RuntimeError(type(error).__name__))
             else:
-                self._rest(future.set_result, answer)
-            del future, call  # an idle thread keeps nobody's task
+                self._rest(future, future.set_result, answer)
+                del answer
+            del found, future, call  # an idle thread keeps nobody's task
 
-    def _rest(self, tell: Callable[[Any], None], outcome: Any) -> None:
+    def _next(self) -> tuple[Future[Any], Callable[[], Any]] | None:
+        """The next call; None where there was none for so long that the thread may end."""
+        calls = self._calls
+        try:
+            return calls.get(timeout=REST)
+        except Empty:
+            with self._lock:
+                if self._idle:
+                    self._idle -= 1
+                    self._threads -= 1
+                    return None
+            return calls.get()  # it is on its way
+
+    def _takes_up(self, future: Future[Any]) -> bool:
         with self._lock:
-            self._idle += 1
+            if future.set_running_or_notify_cancel():
+                self._at_work[future] = False
+                return True
+            self._is_free()
+            return False
+
+    def _rest(self, future: Future[Any], tell: Callable[[Any], None], outcome: Any) -> None:
+        with self._lock:
+            self._at_work.pop(future, None)
+            self._is_free()
         tell(outcome)
 
+    def _is_free(self) -> None:
+        if self._in_line:
+            self._in_line -= 1
+        else:
+            self._idle += 1
 
-def answer(scorer: Scorer, task: str, tools: Sequence[Tool]) -> Sequence[float]:
-    """What a scorer says, whether it is a function or a coroutine."""
-    found = scorer(task, tools)
-    return asyncio.run(_awaited(found)) if inspect.isawaitable(found) else found
+
+class Loop:
+    """An event loop on a thread of its own, begun when the first coroutine comes."""
+
+    def __init__(self) -> None:
+        self.renew()
+        renewed_in_forks(self)
+
+    def renew(self) -> None:
+        """Begin without a thread."""
+        self._lock = Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def start(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        """Run a coroutine; what it returns arrives in the future, and cancelling the future cancels it."""
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                Thread(target=self._loop.run_forever, name="camdf-loop", daemon=True).start()
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
 
-async def _awaited(found: Awaitable[Any]) -> Any:
+LOOP = Loop()
+
+
+async def _awaited(found: Awaitable[T]) -> T:
     return await found

@@ -22,8 +22,9 @@ Reason: TypeAlias = Literal[
     "scores refused",
     "policy failed",
     "tools not readable",
+    "request too large",
 ]
-"""Why these tools. The last eight decide nothing: the list stays as it is, or open where nothing was decided before."""
+"""Why these tools. The last nine decide nothing: the list stays as it is, or open where nothing was decided before."""
 
 NOTES: dict[Mode, str] = {
     "drop": "",
@@ -72,29 +73,38 @@ class GateDecision:
     open: bool = False
     """Nothing was decided, now or earlier in the conversation: the whole authorised list, or the named fallback."""
 
+    servers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Where the tools come from, by the names above: of those whose server is known."""
+
     def explain(self) -> str:
         """The decision as a small table: every ranked tool, its score, its priced cost, and why it was kept or cut."""
         total = len(self.kept) + len(self.cut)
         note = NOTES[self.mode]
         lines = [f"Kept {len(self.kept)} of {total} tools: {self._because()}.{note}"]
         if self.ranking:
-            width = max(4, *(len(each.name) for each in self.ranking))
+            shown = [self._full(each.name) for each in self.ranking]
+            width = max(4, *map(len, shown))
             lines += ["", f"{'rank':>4}  {'tool':<{width}}  {'score':>6}  {'evidence':>8}  {'priced':>7}"]
-            for rank, each in enumerate(self.ranking, 1):
+            for rank, (name, each) in enumerate(zip(shown, self.ranking, strict=True), 1):
                 evidence = "" if each.evidence is None else f"{each.evidence:.3f}"
                 mark = "kept" if each.kept else "cut"
                 lines.append(
-                    f"{rank:>4}  {each.name:<{width}}  {each.score:>6.3f}  {evidence:>8}  {each.priced_cost:>7.4f}  "
+                    f"{rank:>4}  {name:<{width}}  {each.score:>6.3f}  {evidence:>8}  {each.priced_cost:>7.4f}  "
                     f"{mark}, {each.why}"
                 )
             priced = f"{self.priced_cost:.4f} of a solved task, of {self.priced_cost_of_all:.4f}"
             lines.append(f"\nPriced cost of what was kept: {priced}.")
-        unranked = [name for name in self.kept if name not in {each.name for each in self.ranking}]
+        ranked = {each.name for each in self.ranking}
+        unranked = [name for name in self.kept if name not in ranked]
         if unranked and self.ranking:
-            lines.append(f"Never cut: {', '.join(unranked)}.")
+            lines.append(f"Never cut: {', '.join(map(self._full, unranked))}.")
         if self.refused:
-            lines.append(f"Refused, not authorised: {', '.join(self.refused)}.")
+            lines.append(f"Refused, not authorised: {', '.join(map(self._full, self.refused))}.")
         return "\n".join(lines)
+
+    def _full(self, name: str) -> str:
+        server = self.servers.get(name, "")
+        return name if not server or name.startswith(f"{server}/") else f"{server}/{name}"
 
     @property
     def priced_cost(self) -> float:

@@ -45,6 +45,13 @@ class Fold(NamedTuple):
     called: frozenset[str] = frozenset()
 
 
+class Outcome(NamedTuple):
+    """What came of a call, and the type of what was raised on the way."""
+
+    fold: Fold
+    error: str = ""
+
+
 @dataclass(frozen=True)
 class Folding:
     """Folds conversations: by these opinions of turns, within these bounds, at this price of a rewritten prompt."""
@@ -55,8 +62,11 @@ class Folding:
     rewrite: Callable[[int], float]
     """What it costs, in the unit of tool costs, that a provider reads so many characters anew."""
 
-    def of(self, request: Request, silent: Collection[str], failure: Reason) -> Fold:
-        """`silent` turns have no scores and will get none; `failure` says why the last turn may have none."""
+    def of(self, request: Request, silent: Collection[str], failure: Reason, *, late: bool = False) -> Fold:
+        """`silent` turns have no scores and will get none; `failure` says why the last turn may have none.
+
+        Where time is up, `late`, only turns on which the policy has spoken already are read.
+        """
         now = Fold(request.before, REMEMBERED if request.before else "")
         last = request.turns[-1] if request.turns else None
         for event in request.events:
@@ -68,7 +78,7 @@ class Folding:
                 now = now._replace(reason="empty task")
             elif not request.asks(event):
                 now = now._replace(reason="no signal")
-            elif self.opinions.scored(request, event.subject) or not request.costs:
+            elif self.opinions.scored(request, event.subject, ranked=late) or not request.costs:
                 now = self._turned(now, request, event)
             elif event is last or event.subject in silent:
                 now = now._replace(reason=failure)

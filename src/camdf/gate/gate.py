@@ -4,47 +4,42 @@ The conversation is its own memory: where a harness hands over the messages, the
 (`fold`), and no worker needs to know what another one said.
 
 A failure decides nothing, as a turn without signal does: the list stays as it is, or open where nothing was decided,
-and neither is remembered.
+and neither is remembered. Reading, scoring, pricing and deciding run on a thread, within one budget.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
-from threading import Lock
-from typing import Any, Protocol, TypeAlias, get_args
+from threading import TIMEOUT_MAX, Lock
+from typing import Any, get_args
 from zlib import crc32
 
 from camdf.core.payoff import Payoff
 from camdf.errors import UsageError
-from camdf.gate.budget import BusyError
-from camdf.gate.decision import GateDecision, Mode, Ranked, Reason
+from camdf.gate.budget import BusyError, Work, Workers
+from camdf.gate.decision import GateDecision, Mode, Reason
 from camdf.gate.door import FOUND
-from camdf.gate.fold import Fold, Folding, UnscoredError
+from camdf.gate.fold import Fold, Folding, Outcome, UnscoredError
+from camdf.gate.forks import renewed_in_forks
+from camdf.gate.guards import Allow, Guards, called, named
 from camdf.gate.memory import Memory
-from camdf.gate.modes import handed_over, has_search
+from camdf.gate.modes import handed_over
 from camdf.gate.opinions import Opinions, RefusedError, says_nothing
-from camdf.gate.request import Request, Scores, names, read_task, read_tools, readable, viewed_tool
+from camdf.gate.reader import PriceList, Reader, UndecidedError
+from camdf.gate.request import Question, Request, Scores, unread, viewed_tool
 from camdf.gate.telemetry import Sink, add_to_span
 from camdf.gate.turns import Messages
 from camdf.policies.base import Policy
 from camdf.scorers.base import Scorer
-from camdf.tools import Tool
 
+READERS = 8
+"""How many requests a gate reads at a time: this is work of the processor."""
 
-class Priced(Protocol):
-    """What says the cost of a tool, as `camdf.prices.Prices` does."""
-
-    def of(self, tool: Tool) -> float:
-        """The cost of offering this tool to one task."""
-        ...
-
-
-PriceList: TypeAlias = Priced | Mapping[str, float] | Callable[[Tool], float]
-Allow: TypeAlias = Collection[str] | Callable[[Tool], bool]
+SCORERS = 64
+"""How many decisions a gate scores at a time: this is mostly waiting. More wait in line, within their budgets."""
 
 
 class Gate:
@@ -53,7 +48,8 @@ class Gate:
     - `decide` never raises. What goes wrong leaves the list as it is, or open where nothing was decided (the whole
       authorised list, or `fallback`), and the reason says so.
     - The answer is a subset of the request's tools and of those authorised: `allow` names them, or is called for each;
-      `digests` pins definitions (`Tool.digest`). A tool that fails either is refused, also where `allow` raises.
+      `digests` pins definitions (`Tool.digest`). A tool that fails either is refused, also where `allow` raises, and
+      so is one whose name may not be what it looks like. A name means one tool: "mail/send" where two servers have it.
     - Pinned tools, tools named in `keep`, tools that the history has called, tools of a shape not known here and the
       provider's own are never cut.
     - Once decided, a conversation only widens, at the end of its list; with a door to the other tools it stays.
@@ -61,11 +57,13 @@ class Gate:
       tool, and is flagged.
 
     `mode` is "drop" (cut), "defer" (mark what is cut for the provider's tool search), "allow" (leave the list, and say
-    in `tool_choice` what may be called) or "shadow" (only say what would be cut). `budget` is what scoring may take, in
-    seconds. `at_least` and `at_most` bound how many tools are kept; guarded and earlier tools count, and are kept even
-    beyond `at_most`. `prices` in dollars (`Prices`) also price the cached prompt that a later widening rewrites.
-    `conversations` is how many conversations are remembered whose history is not shown. `on_decision` receives every
-    decision on a thread of its own; the current OpenTelemetry span gets an event either way.
+    in `tool_choice` what may be called) or "shadow" (only say what would be cut). `budget` is what a decision may take,
+    in seconds; None sets no limit. Requests of more than `most_tools` tools, or of more than `most_characters` in
+    names, descriptions and history, are not scored: the list stays as it is. `at_least` and `at_most` bound how many
+    tools are kept; guarded and earlier tools count, and are kept even beyond `at_most`. `prices` in dollars (`Prices`)
+    also price the cached prompt that a later widening rewrites. `conversations` is how many conversations are
+    remembered whose history is not shown. `on_decision` receives every decision on a thread of its own; the current
+    OpenTelemetry span gets an event either way.
     """
 
     def __init__(
@@ -85,6 +83,8 @@ class Gate:
         at_least: int = 0,
         at_most: int | None = None,
         conversations: int = 10_000,
+        most_tools: int = 10_000,
+        most_characters: int = 20_000_000,
         on_decision: Callable[[GateDecision], object] | None = None,
     ) -> None:
         self._settings = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
@@ -93,20 +93,28 @@ class Gate:
             raise UsageError("This policy serves any payoff. Give the gate one, as Payoff(0.12).")
         if mode not in get_args(Mode):
             raise UsageError(f"The 'mode' of Gate must be one of {', '.join(get_args(Mode))}. Got {mode!r} instead.")
-        if not 0 <= explore <= 1:
-            raise UsageError(f"The 'explore' share of Gate must lie between 0 and 1. Got {explore!r} instead.")
-        self.prices = prices
-        self.pinned, self.allow, self.digests = frozenset(pinned), allow, digests
-        self.mode, self.explore, self.budget = mode, explore, budget
-        self.fallback = None if fallback is None else frozenset(fallback)
+        _check_numbers(self._settings)
+        self.prices, self.mode, self.explore, self.budget = prices, mode, explore, budget
         self.at_least, self.at_most = at_least, at_most
-        self._cost = _cost_function(prices)
+        self.guards = Guards(
+            allow if allow is None or callable(allow) else named("allow", allow),
+            digests,
+            named("pinned", pinned),
+            None if fallback is None else named("fallback", fallback),
+        )
         self.memory = Memory(conversations)
         self.sink = None if on_decision is None else Sink(on_decision)
         self.counts: Counter[Reason] = Counter()
+        self._reader = Reader(self.guards, prices, self.memory, most_tools, most_characters)
         self._opinions = Opinions(policy, scorer, known)
         rewritten = getattr(prices, "of_rewriting", _nothing) if mode in ("drop", "shadow") else _nothing
         self._folding = Folding(self._opinions, at_least, at_most, rewritten)
+        self._readers, self._scorers = Workers(READERS), Workers(SCORERS)
+        self.renew()
+        renewed_in_forks(self)
+
+    def renew(self) -> None:
+        """A lock of its own, in a process of its own."""
         self._lock = Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -147,10 +155,12 @@ class Gate:
         that this request's `tool_choice` names. `scores`, by name or in the order of the tools, stand in for the
         scorer's on the last turn. `door` says that the agent can search for tools that it was not given.
         """
-        request = self._read(task, tools, conversation, keep, forced, scores, door)
-        if isinstance(request, GateDecision):
-            return self._reported(request)
-        return self._reported(self._decided(request, *self._scored(request)))
+        question = Question(task, tools, self.budget, conversation, keep, forced, scores, door)
+        try:
+            outcome = self._reading(question).wait() or self._scoring(question).wait()
+        except Exception as error:
+            outcome = self._unfinished(question, error)
+        return self._reported(self._decided(question, outcome))
 
     async def adecide(
         self,
@@ -163,11 +173,13 @@ class Gate:
         scores: Scores | None = None,
         door: bool = False,
     ) -> GateDecision:
-        """`decide`, with the scorer waited for, so that an event loop goes on."""
-        request = self._read(task, tools, conversation, keep, forced, scores, door)
-        if isinstance(request, GateDecision):
-            return self._reported(request)
-        return self._reported(self._decided(request, *await self._ascored(request)))
+        """`decide`, for an event loop, which goes on in the meantime."""
+        question = Question(task, tools, self.budget, conversation, keep, forced, scores, door)
+        try:
+            outcome = await self._reading(question).wait_async() or await self._scoring(question).wait_async()
+        except Exception as error:
+            outcome = self._unfinished(question, error)
+        return self._reported(self._decided(question, outcome))
 
     def find(self, query: str, tools: Iterable[Any], most: int = FOUND) -> list[Any]:
         """The tools that a query finds, the best first, of those that may be offered; none where it prefers none.
@@ -175,132 +187,97 @@ class Gate:
         A query that is a tool's name finds that tool alone. For a search that an agent runs to reach tools which it was
         not given (`camdf.gate.door`). Never raises.
         """
-        request = self._read(query, tools, None, (), (), None, False)
-        if isinstance(request, GateDecision):
-            return []
-        self._scored(request)
-        return self._found(request, most)
+        question = Question(query, tools, self.budget)
+        with suppress(Exception):  # what could not be scored is found by its name alone
+            self._reading(question).wait() or self._scoring(question).wait()
+        return self._found(question, most)
 
     async def afind(self, query: str, tools: Iterable[Any], most: int = FOUND) -> list[Any]:
-        """`find`, with the scorer waited for, so that an event loop goes on."""
-        request = self._read(query, tools, None, (), (), None, False)
-        if isinstance(request, GateDecision):
-            return []
-        await self._ascored(request)
-        return self._found(request, most)
+        """`find`, for an event loop, which goes on in the meantime."""
+        question = Question(query, tools, self.budget)
+        with suppress(Exception):
+            await self._reading(question).wait_async() or await self._scoring(question).wait_async()
+        return self._found(question, most)
 
     def authorised(self, native: Any) -> bool:
         """Whether a tool may be offered at all, as `allow` and `digests` say: for a harness that is about to run it."""
-        return self._authorised(viewed_tool(native))
+        return self.guards.authorised(viewed_tool(native))
 
-    def _read(
-        self,
-        task: str | Messages,
-        tools: Iterable[Any],
-        conversation: str | None,
-        keep: Iterable[str],
-        forced: Iterable[str],
-        scores: Scores | None,
-        door: bool,
-    ) -> Request | GateDecision:
-        """What there is to decide on; a decision where there is nothing."""
-        try:
-            viewed, natives = read_tools(tools)
-        except Exception as error:
-            error_type = type(error).__name__
-            return GateDecision([], (), reason="tools not readable", mode=self.mode, error=error_type, open=True)
-        offered = tuple(key for key, tool in viewed.items() if self._authorised(tool))
-        named, insisted = {*names(keep)}, names(forced)
-        request = Request(
-            events=read_task(task),
-            tools=viewed,
-            natives={key: natives[key] for key in offered},
-            offered=offered,
-            guarded={key: why for key in offered if (why := self._guarded(key, viewed[key], named))},
-            forced=tuple(key for key in offered if key in insisted or viewed[key].name in insisted),
-            costs={},
-            door=door or (self.mode == "defer" and has_search(natives[key] for key in offered)),
-            found_by_name=self.mode == "defer",
-            conversation=None if conversation is None else readable(conversation),
-            shown=isinstance(task, (list, tuple)),
-        )
-        if not request.shown and (remembered := self.memory.recall(request.conversation)):
-            request.before = tuple(key for key in remembered.kept if key in request.natives)
-        try:
-            request.costs = {key: self._cost(key, viewed[key]) for key in offered if not viewed[key].foreign}
-        except Exception as error:
-            return self._open(request, "policy failed", type(error).__name__)
-        try:
-            if scores is not None and request.turns and request.turns[-1].subject:
-                self._opinions.take(request, request.turns[-1].subject, request.aligned(scores))
-        except Exception as error:
-            return self._open(request, "scores refused", _refused(error))
-        return request
+    def _reading(self, question: Question) -> Work[Outcome | None]:
+        """Read a call; the outcome, or None where turns are still to be scored."""
 
-    def _scored(self, request: Request) -> tuple[Collection[str], Exception | None]:
-        """Have the turns scored that are not: which of them will get no scores, and what went wrong."""
-        try:
-            missing = self._opinions.missing(request)
-            return (self._opinions.ask(request, missing).result(self.budget) if missing else ()), None
-        except Exception as error:
-            return (), error
+        def work(_: Work[Outcome | None]) -> Outcome | None:
+            try:
+                request = self._reader.read(question, self.mode)
+                self._take_scores(question, request)
+                return None if self._opinions.missing(request) else self._folded(request)
+            except UndecidedError as error:
+                return Outcome(Fold(reason=error.reason), error.error)
 
-    async def _ascored(self, request: Request) -> tuple[Collection[str], Exception | None]:
-        """`_scored`, with the scorer waited for."""
-        try:
-            missing = self._opinions.missing(request)
-            if not missing:
-                return (), None
-            return await asyncio.wait_for(asyncio.wrap_future(self._opinions.ask(request, missing)), self.budget), None
-        except Exception as error:
-            return (), error
+        return self._readers.start(work, question.left())
 
-    def _found(self, request: Request, most: int) -> list[Any]:
-        query = request.turns[0].subject
-        named = [key for key in request.offered if query in (key, request.tools[key].name)]
-        if named:
-            return [request.natives[key] for key in named][:most]
-        try:
-            ranking = self._opinions.ranking(request, query)
-        except Exception:  # it could not be scored
-            ranking = ()
-        scored = () if says_nothing([each.score for each in ranking]) else ranking
-        return [request.natives[each.name] for each in scored if each.score > 0][:most]
+    def _scoring(self, question: Question) -> Work[Outcome]:
+        """Score the turns that have no scores yet, then decide."""
+        request = question.request
+        assert request is not None
 
-    def _authorised(self, tool: Tool) -> bool:
-        try:
-            if self.digests is not None and not tool.foreign and tool.digest() != self.digests.get(tool.name):
-                return False
-            if self.allow is None:
-                return True
-            return bool(self.allow(tool)) if callable(self.allow) else tool.name in self.allow
-        except Exception:
-            return False
+        def work(under_way: Work[Outcome]) -> Outcome:
+            try:
+                silent = self._opinions.score(request, self._opinions.missing(request), under_way)
+            except Exception as error:
+                return self._folded(request, failure=error)
+            return self._folded(request, silent)
 
-    def _guarded(self, key: str, tool: Tool, keep: set[str]) -> str:
-        if tool.foreign:
-            return "the provider's own"
-        if tool.name in self.pinned or key in self.pinned:
-            return "pinned"
-        return "required by the harness" if tool.name in keep or key in keep else ""
+        return self._scorers.start(work, question.left())
 
-    def _decided(self, request: Request, silent: Collection[str], failure: Exception | None) -> GateDecision:
-        """The decision, once the turns are scored, or as many as could be."""
+    def _take_scores(self, question: Question, request: Request) -> None:
+        """Scores that the harness has already stand in for the scorer's on the last turn."""
+        if question.scores is not None and request.turns and (subject := request.turns[-1].subject):
+            try:
+                self._opinions.take(request, subject, request.aligned(question.scores))
+            except Exception as error:
+                raise UndecidedError("scores refused", _refused(error)) from None
+
+    def _folded(
+        self, request: Request, silent: Collection[str] = (), failure: Exception | None = None, *, late: bool = False
+    ) -> Outcome:
+        """What the turns make of the tools, once they are scored, or as many as could be."""
         reason, error = _failure(failure)
         try:
-            fold = self._folding.of(request, silent, reason)
+            return Outcome(self._folding.of(request, silent, reason, late=late), error)
         except UnscoredError:
-            return self._open(request, reason, error)
+            return Outcome(Fold(reason=reason), error)
         except Exception as raised:
-            return self._open(request, "policy failed", type(raised).__name__)
+            return Outcome(Fold(reason="policy failed"), type(raised).__name__)
+
+    def _unfinished(self, question: Question, error: Exception) -> Outcome:
+        """What is known where time was up, no thread was free, or the tools could not be read."""
+        if question.request is None:
+            question.request = unread(question, nothing=self.guards.refuse)
+        elif question.request.whole:
+            return self._folded(question.request, failure=error, late=True)
+        return Outcome(Fold(reason="tools not readable"), type(error).__name__)
+
+    def _decided(self, question: Question, outcome: Outcome) -> GateDecision:
+        """The decision; what it gives a conversation whose history is not shown is remembered."""
+        request, (fold, error) = question.request, outcome
+        assert request is not None
         if not fold.first:
-            return self._open(request, fold.reason, error, fold)
-        explores, kept = self._explores(request, fold), fold.kept
+            return self._open(request, fold, error)
+        kept, explores = fold.kept, self._explores(request, fold)
         if not request.shown:
-            kept = self.memory.widen(request.conversation, request.offered if explores else kept, explores)
+            kept = self._remembered(request, request.offered if explores else kept, explores)
         if explores:
-            return self._answer(request, request.offered, "explored", ranking=fold.ranking, explored=True)
-        return self._answer(request, kept, fold.reason, error, fold.ranking)
+            return self._answer(request, request.offered, fold._replace(reason="explored"), explored=True)
+        return self._answer(request, kept, fold, error)
+
+    def _remembered(self, request: Request, kept: Collection[str], explores: bool) -> tuple[str, ...]:
+        """All that a conversation has now, of the tools that may be offered."""
+        if request.conversation is None:
+            return tuple(kept)
+        known = {key: identity for identity, key in request.identities.items()}
+        now = self.memory.widen(request.conversation, [known[key] for key in kept], explores)
+        return tuple(key for each in now if (key := request.identities.get(each)) in request.natives)
 
     def _explores(self, request: Request, fold: Fold) -> bool:
         """By the conversation's name or its first turn with signal, so that it is always on the same side."""
@@ -309,29 +286,26 @@ class Gate:
         text = request.conversation or fold.first
         return crc32(text.encode(errors="surrogatepass")) < self.explore * 2**32
 
-    def _open(self, request: Request, reason: Reason, error: str = "", fold: Fold | None = None) -> GateDecision:
+    def _open(self, request: Request, fold: Fold, error: str) -> GateDecision:
         """Nothing is decided: what the conversation has, else the whole authorised list or the named fallback.
 
         Nothing is remembered either, so that one failure does not open a conversation for good.
         """
-        fold = fold or Fold()
-        stays = {*request.guarded, *fold.called, *request.forced}
+        stays, fallback = {*request.guarded, *fold.called}, self.guards.fallback
         if request.before:
-            kept = list(dict.fromkeys((*request.before, *request.guarded)))
-        elif self.fallback is None:
-            kept = list(request.offered)
+            kept: Iterable[str] = (*request.before, *request.guarded)
+        elif fallback is None:
+            kept = request.offered
         else:
-            named = self.fallback
-            kept = [key for key in request.offered if key in stays or {key, request.tools[key].name} & named]
-        return self._answer(request, kept, reason, error, fold.ranking, is_open=not request.before)
+            kept = [key for key in request.offered if key in stays or called(key, request.tools[key], fallback)]
+        return self._answer(request, kept, fold, error, is_open=not request.before)
 
     def _answer(
         self,
         request: Request,
         kept: Iterable[str],
-        reason: Reason,
+        fold: Fold,
         error: str = "",
-        ranking: tuple[Ranked, ...] = (),
         is_open: bool = False,
         explored: bool = False,
     ) -> GateDecision:
@@ -341,7 +315,21 @@ class Gate:
         cut = tuple(key for key in request.offered if key not in known)
         refused = tuple(key for key in request.tools if key not in request.natives)
         tools = handed_over(self.mode, request.natives, stay, cut)
-        return GateDecision(tools, stay, cut, refused, reason, self.mode, explored, ranking, error, is_open)
+        servers = {key: tool.server for key, tool in request.tools.items() if tool.server}
+        return GateDecision(
+            tools, stay, cut, refused, fold.reason, self.mode, explored, fold.ranking, error, is_open, servers
+        )
+
+    def _found(self, question: Question, most: int) -> list[Any]:
+        request, query = question.request, str(question.task).strip()
+        if request is None:
+            return []
+        named = [key for key in request.offered if called(key, request.tools[key], (query,))]
+        if named:
+            return [request.natives[key] for key in named][:most]
+        ranking = self._opinions.ranking(request, query) if self._opinions.scored(request, query, ranked=True) else ()
+        scored = () if says_nothing([each.score for each in ranking]) else ranking
+        return [request.natives[each.name] for each in scored if each.score > 0][:most]
 
     def _reported(self, decision: GateDecision) -> GateDecision:
         with self._lock:
@@ -353,13 +341,25 @@ class Gate:
         return decision
 
 
-def _cost_function(prices: PriceList | None) -> Callable[[str, Tool], float]:
-    if prices is None:
-        return lambda key, tool: 1.0
-    if isinstance(prices, Mapping):
-        return lambda key, tool: float(prices[key] if key in prices else prices[tool.name])
-    of: Callable[[Tool], float] = prices if callable(prices) else prices.of
-    return lambda key, tool: float(of(tool))
+def _check_numbers(settings: Mapping[str, Any]) -> None:
+    """Refuse numbers that make no sense."""
+    for name, least, most, what in (
+        ("explore", 0, 1, "a share between 0 and 1"),
+        ("budget", 1e-3, TIMEOUT_MAX, "at least 0.001 seconds, or None for no limit"),
+        ("at_least", 0, None, "a whole number, 0 or more"),
+        ("at_most", 0, None, "a whole number, 0 or more, or None for no bound"),
+        ("conversations", 0, None, "a whole number, 0 or more"),
+        ("most_tools", 1, None, "a whole number, 1 or more"),
+        ("most_characters", 1, None, "a whole number, 1 or more"),
+    ):
+        value = settings[name]
+        kinds = (int,) if most is None else (int, float)
+        sound = isinstance(value, kinds) and not isinstance(value, bool) and value >= least and value <= (most or value)
+        if not sound and not (value is None and "None" in what):
+            raise UsageError(f"The {name!r} of Gate must be {what}. Got {value!r} instead.")
+    least, most = settings["at_least"], settings["at_most"]
+    if most is not None and least > most:
+        raise UsageError(f"The 'at_least' of Gate must not be above its 'at_most', {most}. Got {least} instead.")
 
 
 def _nothing(characters: int) -> float:

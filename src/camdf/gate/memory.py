@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable
 from threading import Lock
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
+
+from camdf.gate.forks import renewed_in_forks
+
+Identity: TypeAlias = tuple[str, str, int]
+"""What a tool is in every request: its server, its name, and which of several that have both."""
+
+MOST = 10_000
+"""How many tools of one conversation are remembered: those that it got last."""
 
 
 class Remembered(NamedTuple):
     """The tools a conversation has, in the order it got them, and whether it explores."""
 
-    kept: tuple[str, ...]
+    kept: tuple[Identity, ...]
     explored: bool
 
 
@@ -21,6 +29,11 @@ class Memory:
     def __init__(self, size: int) -> None:
         self.size = size
         self._kept: OrderedDict[str, Remembered] = OrderedDict()
+        self.renew()
+        renewed_in_forks(self)
+
+    def renew(self) -> None:
+        """A lock of its own, in a process of its own."""
         self._lock = Lock()
 
     def __len__(self) -> int:
@@ -35,13 +48,13 @@ class Memory:
                 self._kept.move_to_end(conversation)
             return self._kept.get(conversation)
 
-    def widen(self, conversation: str | None, kept: Iterable[str], explored: bool) -> tuple[str, ...]:
+    def widen(self, conversation: str | None, kept: Iterable[Identity], explored: bool) -> tuple[Identity, ...]:
         """Add tools to what the conversation has, at the end, and return all it has now."""
         if conversation is None:
             return tuple(kept)
         with self._lock:
             before = self._kept.pop(conversation, Remembered((), False))
-            now = tuple(dict.fromkeys((*before.kept, *kept)))
+            now = tuple(dict.fromkeys((*before.kept, *kept)))[-MOST:]
             self._kept[conversation] = Remembered(now, explored or before.explored)
             while len(self._kept) > self.size:
                 self._kept.popitem(last=False)

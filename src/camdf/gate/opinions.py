@@ -1,17 +1,19 @@
-"""What the policy makes of each turn, asked once: scores come from a worker within the gate's budget and are kept."""
+"""What the policy makes of each turn, asked once: scores and rankings are kept."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
+from contextlib import suppress
 from threading import Lock
+from typing import Any
 
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import Rankings
 from camdf.errors import UsageError
-from camdf.gate.budget import Workers, answer
+from camdf.gate.budget import Work
 from camdf.gate.decision import Ranked
+from camdf.gate.forks import renewed_in_forks
 from camdf.gate.request import Request
 from camdf.policies.base import Policy
 from camdf.scorers.base import Scorer, checked
@@ -31,7 +33,13 @@ class Opinions:
         self.policy, self.scorer, self.payoff = policy, scorer, payoff
         self._scores: OrderedDict[tuple[str, int], tuple[float, ...]] = OrderedDict()
         self._rankings: dict[tuple[str, int], tuple[Ranked, ...]] = {}
-        self._workers, self._lock, self._held = Workers(64), Lock(), 0
+        self._held = 0
+        self.renew()
+        renewed_in_forks(self)
+
+    def renew(self) -> None:
+        """A lock of its own, in a process of its own."""
+        self._lock = Lock()
 
     def missing(self, request: Request) -> list[str]:
         """The turns that have no scores yet, each once, the oldest first: those that the decision needs."""
@@ -43,8 +51,8 @@ class Opinions:
                 break  # with a door, the first turn with signal decides
         return found if request.costs else []
 
-    def ask(self, request: Request, subjects: Sequence[str]) -> Future[frozenset[str]]:
-        """Score turns on a worker, the oldest first; what is finished when the budget ends is kept all the same.
+    def score(self, request: Request, subjects: Sequence[str], work: Work[Any]) -> frozenset[str]:
+        """Score turns, the oldest first; what is finished after the budget is kept all the same.
 
         The answer names the turns on which the scorer raised twice while it answered on others: they say nothing.
         """
@@ -54,18 +62,17 @@ class Opinions:
 
         def attempt(subject: str) -> Exception | None:
             try:
-                self.take(request, subject, answer(scorer, subject, tools))
+                self.take(request, subject, work.answer(scorer, subject, tools))
             except Exception as error:
                 return error
+            with suppress(Exception):  # a policy that breaks says so when it decides
+                self.ranking(request, subject)
             return None
 
-        def work() -> frozenset[str]:
-            failed = {subject: error for subject in subjects if (error := attempt(subject))}
-            if not any(self.scored(request, turn.subject) for turn in request.turns):
-                raise failed[subjects[-1]]
-            return frozenset(subject for subject in failed if attempt(subject))
-
-        return self._workers.start(work)
+        failed = {subject: error for subject in subjects if (error := attempt(subject))}
+        if not any(self.scored(request, turn.subject) for turn in request.turns):
+            raise failed[subjects[-1]]
+        return frozenset(subject for subject in failed if attempt(subject))
 
     def take(self, request: Request, subject: str, scores: object) -> None:
         """Keep the scores of a turn, if they are sound."""
@@ -83,9 +90,9 @@ class Opinions:
                 self._rankings.pop(oldest, None)
                 self._held -= len(dropped)
 
-    def scored(self, request: Request, subject: str) -> bool:
-        """Whether the scores of a turn are at hand."""
-        return (subject, request.catalogue) in self._scores
+    def scored(self, request: Request, subject: str, *, ranked: bool = False) -> bool:
+        """Whether the scores of a turn are at hand; with `ranked`, whether the policy has spoken too."""
+        return (subject, request.catalogue) in (self._rankings if ranked else self._scores)
 
     def ranking(self, request: Request, subject: str) -> tuple[Ranked, ...]:
         """The candidates of a scored turn in rank order, `kept` where this turn alone makes them worth their cost.

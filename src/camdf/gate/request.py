@@ -3,14 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from time import monotonic
 from typing import Any, TypeAlias
 
+from camdf.gate.memory import Identity
 from camdf.gate.turns import Call, Event, Messages, Turn, events
 from camdf.tools import Tool, keyed, view
 
 Scores: TypeAlias = Mapping[str, float] | Sequence[float]
+
+
+@dataclass
+class Question:
+    """One call of the gate, as it came, and the seconds that its answer may take."""
+
+    task: str | Messages
+    tools: Iterable[Any]
+    budget: float | None
+    conversation: str | None = None
+    keep: Iterable[str] = ()
+    forced: Iterable[str] = ()
+    scores: Scores | None = None
+    door: bool = False
+    request: Request | None = None
+    """What was read of it, once its tools are."""
+
+    began: float = field(default_factory=monotonic)
+
+    def left(self) -> float | None:
+        """How many of the seconds are left."""
+        return None if self.budget is None else max(self.began + self.budget - monotonic(), 0.0)
 
 
 @dataclass
@@ -42,17 +66,32 @@ class Request:
     shown: bool
     """Whether the events are the conversation's whole history; if not, a memory has to know what came before."""
 
+    whole: bool = False
+    """Whether all of it is read: tools, history and prices."""
+
     before: tuple[str, ...] = ()
     """What a memory knows the conversation to have."""
 
     @cached_property
     def catalogue(self) -> int:
         """Equal for requests whose candidates neither a scorer nor a policy can tell apart."""
-        return hash(tuple((key, self.tools[key].description, cost) for key, cost in self.costs.items()))
+        tools = self.tools
+        return hash(tuple((key, tools[key].server, tools[key].description, cost) for key, cost in self.costs.items()))
 
     @cached_property
     def turns(self) -> list[Turn]:
         return [event for event in self.events if isinstance(event, Turn)]
+
+    @cached_property
+    def identities(self) -> dict[Identity, str]:
+        """Keys by what a tool is in every request: its server, its name, and how many of these came before it."""
+        found: dict[Identity, str] = {}
+        seen: dict[tuple[str, str], int] = {}
+        for key, tool in self.tools.items():
+            which = tool.server, tool.name
+            seen[which] = seen.get(which, 0) + 1
+            found[(*which, seen[which])] = key
+        return found
 
     def asks(self, turn: Turn) -> bool:
         """Whether a turn says enough to be scored: it has words, and more than a greeting, or is a tool's name."""
@@ -60,11 +99,23 @@ class Request:
 
     def named(self, subject: str) -> list[str]:
         """The tools whose name a turn is: some harnesses look a tool up that way."""
-        return [key for key in self.offered if self.tools[key].name == subject]
+        own = [subject] if subject in self.natives and self.tools[subject].name == subject else []
+        return own + self._keyed_otherwise.get(subject, [])
 
     def keys_of(self, call: Call) -> list[str]:
-        """The tools that a call may have meant: one name may stand on two servers."""
-        return [key for key in self.offered if call.tool in (key, self.tools[key].name)]
+        """The tools that a call may have meant: one name may stand on two servers, and a call may say on which."""
+        keys = self.named(call.tool) or ([call.tool] if call.tool in self.natives else [])
+        there = [key for key in keys if call.server and self.tools[key].server == call.server]
+        return there or keys
+
+    @cached_property
+    def _keyed_otherwise(self) -> dict[str, list[str]]:
+        """Names and keys of the tools whose key is not their name."""
+        found: dict[str, list[str]] = {}
+        for key in self.offered:
+            if (name := self.tools[key].name) != key:
+                found.setdefault(name, []).append(key)
+        return found
 
     def aligned(self, scores: Scores) -> list[float]:
         """The harness's own scores, one for every candidate."""
@@ -84,21 +135,46 @@ def read_tools(tools: Iterable[Any]) -> tuple[dict[str, Tool], dict[str, Any]]:
 
 
 def viewed_tool(native: Any) -> Tool:
-    """A tool as we view it; foreign where its own attributes raise."""
+    """A tool as we view it; foreign where its own attributes raise, or its name is no text."""
     try:
-        return view(native)
+        tool = view(native)
+        if type(tool.name) is type(tool.description) is type(tool.server) is str:
+            return tool
+        plain = str.__str__  # a subclass may raise when it is compared
+        return replace(tool, name=plain(tool.name), description=plain(tool.description), server=plain(tool.server))
     except Exception:
-        return Tool(type(native).__name__, foreign=True)
+        return _unread_tool(native)
 
 
-def read_task(task: str | Messages) -> tuple[Event, ...]:
-    """The turns and calls of a history; of a text, one turn. What cannot be read says nothing."""
+def unread(question: Question, *, nothing: bool) -> Request:
+    """A request whose tools could not be read in time, or at all: all of them as they came, or `nothing`."""
+    listed = list(question.tools) if isinstance(question.tools, (list, tuple)) else []
+    viewed = keyed(map(_unread_tool, listed))
+    natives = {} if nothing else dict(zip(viewed, listed, strict=True))
+    guarded = dict.fromkeys(natives, "not read")
+    return Request((), viewed, natives, tuple(natives), guarded, (), {}, question.door, False, None, shown=True)
+
+
+def _unread_tool(native: Any) -> Tool:
+    return Tool(type(native).__name__, foreign=True)
+
+
+def read_task(task: str | Messages, most: int | None = None) -> tuple[Event, ...]:
+    """The turns and calls of a history; of a text, one turn. What cannot be read says nothing.
+
+    An OverflowError where it has more than `most` characters.
+    """
     try:
         if isinstance(task, (list, tuple)):
-            return events(task)
-        return (Turn(readable(task)),)
+            return events(task, most)
+        text = readable(task)
+    except OverflowError:
+        raise
     except Exception:
         return ()
+    if most is not None and len(text) > most:
+        raise OverflowError
+    return (Turn(text),)
 
 
 def readable(text: object) -> str:
@@ -109,9 +185,10 @@ def readable(text: object) -> str:
         return ""
 
 
-def names(given: Iterable[str]) -> tuple[str, ...]:
+def names(given: Iterable[str]) -> frozenset[str]:
     """The names in what a harness hands over, which may be one of them, or anything."""
     try:
-        return (given,) if isinstance(given, str) else tuple(name for name in given if isinstance(name, str))
+        found = (given,) if isinstance(given, str) else given
+        return frozenset(str.__str__(name) for name in found if isinstance(name, str))
     except Exception:
-        return ()
+        return frozenset()

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from queue import Full, Queue
-from threading import Lock, Thread
 from typing import Any
 
+from camdf.gate.budget import BusyError, Work, Workers
 from camdf.gate.decision import GateDecision
 
 EVENT = "camdf.decision"
@@ -22,36 +21,28 @@ def add_to_span(decision: GateDecision) -> None:
 
 
 class Sink:
-    """Calls `receive` from a thread of its own; what a full queue cannot take is dropped and counted."""
+    """Calls `receive` from a thread of its own; what a full line cannot take is dropped and counted."""
 
     def __init__(self, receive: Callable[[GateDecision], object], size: int = 1000) -> None:
         self.receive = receive
         self.dropped = 0
-        self._queue: Queue[GateDecision] = Queue(size)
-        self._lock = Lock()
-        self._thread: Thread | None = None
+        self._worker = Workers(limit=1, waiting=size)
+        self._last: Work[None] | None = None
 
     def put(self, decision: GateDecision) -> None:
         """Hand over a decision without waiting."""
-        with self._lock:
-            if self._thread is None:
-                self._thread = Thread(target=self._work, name="camdf-sink", daemon=True)
-                self._thread.start()
         try:
-            self._queue.put_nowait(decision)
-        except Full:
+            self._last = self._worker.start(lambda work: self._received(decision))
+        except BusyError:
             self.dropped += 1
 
     def drain(self) -> None:
         """Wait until everything handed over so far has been received."""
-        self._queue.join()
+        if self._last is not None:
+            self._last.wait()
 
-    def _work(self) -> None:
-        while True:
-            decision = self._queue.get()
-            try:
-                self.receive(decision)
-            except Exception:
-                self.dropped += 1
-            finally:
-                self._queue.task_done()
+    def _received(self, decision: GateDecision) -> None:
+        try:
+            self.receive(decision)
+        except BaseException:
+            self.dropped += 1

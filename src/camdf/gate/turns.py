@@ -39,10 +39,13 @@ GREETING = 3
 MOST_BEFORE = 3
 """How many turns before a short one are read with it at most."""
 
-CALLS = frozenset({"tool_use", "function_call", "custom_tool_call", "mcp_call"})
-"""Types of the parts that call a tool by `name`; chat messages have `tool_calls` instead."""
+LOOKED_AT = 10_000
+"""How many characters of a turn are looked at to see whether it is short."""
 
-_INJECTED = re.compile(rf"<({'|'.join(INJECTED)})\b[^>]*>.*?(?:</\1>|\Z)", re.DOTALL)
+CALLS = frozenset({"tool_use", "function_call", "custom_tool_call", "mcp_call", "mcp_tool_use"})
+"""Types of the parts that call a tool by `name`; chat messages have `tool_calls` instead, of old `function_call`."""
+
+_INJECTED = re.compile(rf"<({'|'.join(INJECTED)})\b[^<>]*>.*?(?:</\1>|\Z)", re.DOTALL)
 _WORDS = re.compile(r"[^\W_]+")
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
@@ -64,13 +67,15 @@ class Call(NamedTuple):
     """A tool that the assistant called."""
 
     tool: str
+    server: str = ""
+    """Where it stands, if the call says so."""
 
 
 Event: TypeAlias = Turn | Call
 
 
-def events(messages: Messages) -> tuple[Event, ...]:
-    """The user's turns and the assistant's calls, in order.
+def events(messages: Messages, most: int | None = None) -> tuple[Event, ...]:
+    """The user's turns and the assistant's calls, in order; an OverflowError beyond `most` characters.
 
     >>> first, second = events([
     ...     {"role": "user", "content": "Book a flight"}, {"role": "assistant", "content": "Which date?"},
@@ -82,13 +87,16 @@ def events(messages: Messages) -> tuple[Event, ...]:
     said: list[str] = []
     before = 0
     for message in messages:
+        size = _characters(message)
+        if most is not None and before + size > most:
+            raise OverflowError
         if is_turn(message):
             said.append(own_words(text_of(message.get("content"))))
             about = subject(said)
             found.append(Turn(about, before, greets=words_in(about) <= GREETING))
         elif isinstance(message, Mapping):
-            found += [Call(name) for name in _calls(message)]
-        before += _characters(message)
+            found += _calls(message)
+        before += size
     return tuple(found)
 
 
@@ -109,7 +117,8 @@ def subject(turns: Sequence[str]) -> str:
 
 
 def words_in(text: str) -> int:
-    """How many words a text has; two characters of a script without spaces count as one."""
+    """How many words a text begins with; two characters of a script without spaces count as one."""
+    text = text[:LOOKED_AT]
     unspaced = len(_UNSPACED.findall(text))
     return len(_WORDS.findall(_UNSPACED.sub(" ", text))) + (unspaced + 1) // 2
 
@@ -152,13 +161,13 @@ def _characters(part: Any) -> int:
     return sum(map(_characters, part)) if isinstance(part, (list, tuple)) else 0
 
 
-def _calls(message: Mapping[str, Any]) -> Iterator[str]:
+def _calls(message: Mapping[str, Any]) -> Iterator[Call]:
     content = message.get("content")
     parts = [*(message.get("tool_calls") or ()), *(content if isinstance(content, list) else ()), message]
     for part in parts:
         if isinstance(part, Mapping):
-            inner = part.get("function") or part.get("custom")
+            inner = part.get("function") or part.get("custom") or part.get("function_call")
             if part.get("type") in CALLS and part.get("name"):
-                yield str(part["name"])
+                yield Call(str(part["name"]), str(part.get("server_label") or part.get("server_name") or ""))
             elif isinstance(inner, Mapping) and inner.get("name"):
-                yield str(inner["name"])
+                yield Call(str(inner["name"]))

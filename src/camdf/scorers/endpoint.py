@@ -1,7 +1,8 @@
 """One JSON request to an HTTP endpoint, within a deadline, by the standard library alone.
 
-http.client follows no redirect and reads no proxy from the environment. Link-local addresses, where clouds keep
-credentials, are refused. What an error says: the host, the status, the kind of failure; never the body or a header.
+http.client follows no redirect and reads no proxy from the environment. Addresses where clouds keep credentials are
+refused before a connection is made, however they are written. What an error says: the host, the status, the kind of
+failure; never the body or a header.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Mapping
@@ -26,6 +28,10 @@ FIRST_PAUSE = 0.5
 """Seconds before the second attempt; each later pause is twice as long, or what Retry-After asks for."""
 
 
+CREDENTIALS = (*map(ipaddress.ip_network, ("169.254.0.0/16", "fe80::/10", "fd00:ec2::/32")),)
+"""Link-local networks, and the one that Amazon keeps for the same purpose."""
+
+
 class _TryAgainError(Exception):
     """A failure that may pass; `pause` is what the endpoint asks for, if it does."""
 
@@ -37,7 +43,7 @@ class _TryAgainError(Exception):
 def post(url: str, body: Any, headers: Mapping[str, str], *, timeout: float, deadline: float, retries: int) -> Any:
     """The JSON that the endpoint answers with.
 
-    `timeout` bounds one attempt in seconds: first the connection, then the exchange, however slowly its bytes come.
+    `timeout` bounds one attempt in seconds: finding the address, the connection, the exchange, however slowly it comes.
     `deadline` is a moment of `time.monotonic()` that bounds all attempts and the pauses between them.
     """
     parts = urlsplit(url)
@@ -69,14 +75,19 @@ def _attempt(url: str, content: bytes, headers: Mapping[str, str], seconds: floa
     connection = kind(parts.hostname, parts.port, timeout=seconds)
     late = threading.Event()
     timer: threading.Timer | None = None
+    ends = time.monotonic() + seconds
     try:
-        connection.connect()
+        connection.sock = _connected(parts.netloc, parts.hostname, connection.port, ends)
+        if parts.scheme == "https":
+            connection.sock = ssl.create_default_context().wrap_socket(
+                connection.sock, server_hostname=parts.hostname, do_handshake_on_connect=False
+            )
         # A socket's own timeout starts anew with every byte; this one does not.
-        timer = threading.Timer(seconds, _hang_up, (connection.sock, late))
+        timer = threading.Timer(ends - time.monotonic(), _hang_up, (connection.sock, late))
         timer.daemon = True
         timer.start()
-        if ipaddress.ip_address(connection.sock.getpeername()[0].split("%")[0]).is_link_local:
-            raise ScorerError(f"{parts.netloc} is a link-local address, which is never asked.")
+        if isinstance(connection.sock, ssl.SSLSocket):
+            connection.sock.do_handshake()
         target = parts.path + (f"?{parts.query}" if parts.query else "")
         connection.request("POST", target, content, {"Content-Type": "application/json", **headers})
         with connection.getresponse() as response:
@@ -97,6 +108,65 @@ def _attempt(url: str, content: bytes, headers: Mapping[str, str], seconds: floa
         return json.loads(answer)
     except (ValueError, RecursionError):
         raise _TryAgainError("the answer is not JSON") from None
+
+
+def _connected(where: str, host: str, port: int, ends: float) -> socket.socket:
+    """A connection to the first address of a host that takes one, within the time."""
+    addresses = _found(host, port, ends)
+    if any(holds_credentials(address[0]) for *_, address in addresses):
+        raise ScorerError(f"{where} is an address where clouds keep credentials (link-local), which is never asked.")
+    refused: OSError = TimeoutError()
+    for family, kind, protocol, _, address in addresses:
+        candidate = socket.socket(family, kind, protocol)
+        try:
+            candidate.settimeout(max(ends - time.monotonic(), 0.001))
+            candidate.connect(address)
+            return candidate
+        except OSError as error:
+            refused = error
+            candidate.close()
+    raise refused
+
+
+def _found(host: str, port: int, ends: float) -> list[Any]:
+    """The addresses of a host; a name server that hangs costs the time and no more, on a thread of its own."""
+    found: list[Any] = []
+    problems: list[OSError] = []
+
+    def ask() -> None:
+        try:
+            found.extend(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+        except (OSError, UnicodeError) as error:
+            problems.append(error if isinstance(error, OSError) else OSError("no such name"))
+
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    asking.join(max(ends - time.monotonic(), 0.0))
+    if problems:
+        raise problems[0]
+    if not found:
+        raise TimeoutError
+    return found
+
+
+def holds_credentials(address: str) -> bool:
+    """Whether clouds keep credentials at an address, however it is written.
+
+    >>> [holds_credentials(each) for each in ("169.254.169.254", "::ffff:169.254.169.254", "127.0.0.1")]
+    [True, True, False]
+    """
+    found = ipaddress.ip_address(address.partition("%")[0])
+    inside = [found]
+    if isinstance(found, ipaddress.IPv6Address):
+        v4 = [found.ipv4_mapped, found.sixtofour, *(found.teredo or ())]
+        if found in _TRANSLATED:
+            v4.append(ipaddress.IPv4Address(int(found) & 0xFFFFFFFF))
+        inside += [each for each in v4 if each is not None]
+    return any(each in network for each in inside for network in CREDENTIALS)
+
+
+_TRANSLATED = ipaddress.ip_network("64:ff9b::/96")
+"""IPv4 addresses as a network of IPv6 alone reaches them."""
 
 
 def _hang_up(connected: socket.socket, late: threading.Event) -> None:

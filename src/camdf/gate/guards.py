@@ -1,0 +1,109 @@
+"""Which tools may be offered at all, and which of those must stay.
+
+A tool is named by its name, or by server and name as "mail/send". Where tools of two servers share a name, the name
+alone means neither of them to `allow` and `digests`, which fail closed, and both to `pinned`, `keep` and `fallback`.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from camdf.errors import UsageError
+from camdf.tools import Tool
+
+Allow: TypeAlias = Collection[str] | Callable[[Tool], bool]
+
+LOOK_ALIKE = frozenset({"ARMENIAN", "CHEROKEE", "CYRILLIC", "GREEK", "LATIN"})
+"""Scripts whose letters are taken for one another: no honest name has letters of two."""
+
+
+@dataclass(frozen=True)
+class Guards:
+    """What an operator says of tools by name: `allow` and `digests` refuse, `pinned` and `fallback` keep."""
+
+    allow: Allow | None
+    digests: Mapping[str, str] | None
+    pinned: frozenset[str]
+    fallback: frozenset[str] | None
+
+    @property
+    def refuse(self) -> bool:
+        """Whether a tool has to be read before it may be offered."""
+        return self.allow is not None or self.digests is not None
+
+    def offered(self, tools: Mapping[str, Tool]) -> tuple[str, ...]:
+        """Keys of the tools that may be offered, in their order."""
+        if not self.refuse:
+            return tuple([key for key, tool in tools.items() if not deceptive(tool.name)])
+        owners: dict[str, set[tuple[str, str]]] = {}
+        for tool in tools.values():
+            for name in _names(tool):
+                owners.setdefault(name, set()).add((tool.server, tool.name))
+        shared = frozenset(name for name, owned in owners.items() if len(owned) > 1)
+        return tuple(key for key, tool in tools.items() if self.authorised(tool, shared))
+
+    def authorised(self, tool: Tool, shared: Collection[str] = ()) -> bool:
+        """Whether a tool may be offered; `shared` are names that several tools of its list go by."""
+        try:
+            if deceptive(tool.name):
+                return False
+            names = [name for name in _names(tool) if name not in shared or (name == tool.name and not tool.server)]
+            if self.digests is not None:
+                pinned = [self.digests[name] for name in names if name in self.digests]
+                if not pinned or tool.digest() != pinned[0]:
+                    return False
+            if self.allow is None:
+                return True
+            return bool(self.allow(tool)) if callable(self.allow) else any(name in self.allow for name in names)
+        except Exception:
+            return False
+
+    def guarded(self, tools: Mapping[str, Tool], offered: Iterable[str], keep: Collection[str]) -> dict[str, str]:
+        """Which tools must stay in every request, and why."""
+        if not keep and not self.pinned:
+            return {key: "the provider's own" for key in offered if tools[key].foreign}
+        return {key: why for key in offered if (why := self._why_kept(key, tools[key], keep))}
+
+    def _why_kept(self, key: str, tool: Tool, keep: Collection[str]) -> str:
+        if tool.foreign:
+            return "the provider's own"
+        if called(key, tool, self.pinned):
+            return "pinned"
+        return "required by the harness" if called(key, tool, keep) else ""
+
+
+def called(key: str, tool: Tool, names: Collection[str]) -> bool:
+    """Whether a tool is among some that are named."""
+    return tool.name in names or key in names or tool.full_name in names
+
+
+def deceptive(name: str) -> bool:
+    """Whether a name may not be what it looks like: signs that cannot be seen, compatibility forms, mixed alphabets.
+
+    >>> deceptive("send"), deceptive("s\\N{CYRILLIC SMALL LETTER IE}nd"), deceptive("send\\N{ZERO WIDTH SPACE}")
+    (False, True, True)
+    """
+    if not name.isprintable():
+        return True
+    if name.isascii():
+        return False
+    scripts = {unicodedata.name(letter, "").partition(" ")[0] for letter in name if letter.isalpha()}
+    return len(scripts & LOOK_ALIKE) > 1 or unicodedata.normalize("NFKC", name) != name
+
+
+def named(setting: str, given: Collection[str]) -> frozenset[str]:
+    """A setting that holds names of tools; one string is refused, for it would be read letter by letter."""
+    if isinstance(given, (str, bytes)):
+        raise UsageError(f"The {setting!r} of Gate must be a list of names, as [{given!r}]. Got {given!r} instead.")
+    found: list[Any] = list(given)
+    strange = [name for name in found if not isinstance(name, str)]
+    if strange:
+        raise UsageError(f"The {setting!r} of Gate must hold tools' names. Got {strange[0]!r} instead.")
+    return frozenset(found)
+
+
+def _names(tool: Tool) -> tuple[str, ...]:
+    return (tool.full_name, tool.name) if tool.server else (tool.name,)
