@@ -18,6 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import camdf
+from camdf import Payoff, cold_start, datasets
+from camdf.errors import UsageError
 from camdf.gate import Gate, GateDecision
 from camdf.gate.budget import Work, Workers
 from camdf.gate.memory import Memory
@@ -407,7 +409,7 @@ def test_the_operator_may_name_a_fallback_instead_of_everything() -> None:
 
 def test_a_hanging_scorer_costs_its_budget_and_stuck_ones_do_not_pile_up() -> None:
     release = threading.Event()
-    gate = Gate(ScoreAtLeast(0.5), lambda *_: release.wait(20), PAYOFF, budget=0.05)  # type: ignore[arg-type]
+    gate = Gate(ScoreAtLeast(0.5), lambda *_: release.wait(20), PAYOFF, budget=0.1)  # type: ignore[arg-type]
     reasons = [gate.decide(TASK, TOOLS).reason for _ in range(70)]
     assert reasons == ["scorer too slow"] * 64 + ["scorer busy"] * 6
     release.set()
@@ -482,6 +484,42 @@ def test_a_share_of_conversations_sees_every_tool_and_is_flagged_for_good() -> N
     ):
         assert (decision.explored, decision.reason, len(decision.tools)) == (True, "explored", len(TOOLS))
     assert [each.name for each in decision.ranking if each.kept] == ["get_weather"], "the log has what it would keep"
+
+
+def test_a_share_of_conversations_may_explore_by_a_lower_pressure_and_stays_on_its_side() -> None:
+    def rated(task: str, tools: Sequence[Tool]) -> list[float]:
+        return [0.9 if tool.name == "get_weather" else 0.3 / (1 + i) for i, tool in enumerate(tools)]
+
+    exploring: dict[str, Any] = {"explore": 0.3, "explore_pressure": 0.01}
+    gate, plain = (Gate(cold_start("probability"), rated, Payoff(0.2), **each) for each in (exploring, {}))
+    turns = [{"role": "user", "content": TASK}, {"role": "user", "content": "and what of the day after tomorrow?"}]
+    wider = 0
+    for i in range(40):
+        talk = [{"role": "user", "content": f"{TASK} Number {i}."}, *turns[1:]]
+        first, second, narrow = gate.decide(talk[:1], TOOLS), gate.decide(talk, TOOLS), plain.decide(talk[:1], TOOLS)
+        assert not first.explored, "it did not see every tool, so it stays censored"
+        assert first.cost_pressure in (0.01, 0.2)
+        assert second.cost_pressure == first.cost_pressure
+        assert second.kept[: len(first.kept)] == first.kept
+        if first.cost_pressure == 0.2:
+            assert first.kept == narrow.kept
+        else:
+            wider += 1
+            assert set(narrow.kept) < set(first.kept) < {tool["function"]["name"] for tool in TOOLS}
+            assert first.event()["camdf.cost_pressure"] == 0.01
+        named = [gate.decide(TASK, TOOLS, conversation=str(i)) for _ in range(2)]
+        assert named[0].cost_pressure == named[1].cost_pressure
+        assert named[0].kept == named[1].kept
+    assert 4 < wider < 22
+
+
+def test_a_lower_pressure_is_lower_and_the_policy_can_decide_at_it() -> None:
+    for wrong in (0.2, 0.3, -0.1, float("nan")):
+        with pytest.raises(UsageError, match=r"'explore_pressure' of Gate must be at least 0 and below"):
+            Gate(cold_start(), raising, Payoff(0.2), explore=0.1, explore_pressure=wrong)
+    fitted = camdf.CAMDF().fit(datasets.load("retail"), Payoff(0.2))
+    with pytest.raises(UsageError, match="decides at the one cost pressure it was fitted for"):
+        Gate(fitted, raising, explore=0.1, explore_pressure=0.1)
 
 
 def test_own_scores_stand_in_for_the_scorer() -> None:

@@ -76,6 +76,9 @@ class GateDecision:
     servers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Where the tools come from, by the names above: of those whose server is known."""
 
+    cost_pressure: float | None = None
+    """At which it was decided, which `explore_pressure` may have lowered; None where no policy's word was followed."""
+
     def explain(self) -> str:
         """The decision as a small table: every ranked tool, its score, its priced cost, and why it was kept or cut."""
         total = len(self.kept) + len(self.cut)
@@ -129,6 +132,7 @@ class GateDecision:
             "camdf.reason": self.reason,
             "camdf.mode": self.mode,
             "camdf.explored": self.explored,
+            **({} if self.cost_pressure is None else {"camdf.cost_pressure": self.cost_pressure}),
             "camdf.open": self.open,
             "camdf.error": self.error,
             "camdf.kept": list(self.kept),

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from camdf.core.payoff import Payoff
 from camdf.gate.decision import Ranked, Reason
 from camdf.gate.opinions import Opinions, says_nothing
 from camdf.gate.request import Request
@@ -46,17 +47,19 @@ class Fold(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What came of a call, and the type of what was raised on the way."""
+    """What came of a call, the type of what was raised on the way, and whether the conversation explores."""
 
     fold: Fold
     error: str = ""
+    explores: bool = False
 
 
 @dataclass(frozen=True)
 class Folding:
-    """Folds conversations: by these opinions of turns, within these bounds, at this price of a rewritten prompt."""
+    """Folds conversations: by opinions of turns under this payoff, within bounds, at a price of rewritten prompts."""
 
     opinions: Opinions
+    payoff: Payoff
     at_least: int
     at_most: int | None
     rewrite: Callable[[int], float]
@@ -94,7 +97,7 @@ class Folding:
         return now._replace(kept=kept, reason=reason, called=now.called.union(keys))
 
     def _turned(self, now: Fold, request: Request, turn: Turn) -> Fold:
-        ranking = self.opinions.ranking(request, turn.subject)
+        ranking = self.opinions.ranking(request, turn.subject, self.payoff)
         named = request.named(turn.subject)
         chosen = named or any(each.kept for each in ranking) or self.at_least > 0 or not ranking
         if not chosen or says_nothing([each.score for each in ranking]):
@@ -140,7 +143,7 @@ class Folding:
         while price > 0 and adds:
             share = price / len(adds)
             costs = {key: cost if key in stays else cost + share for key, cost in request.costs.items()}
-            again = self.opinions.ranked({each.name: each.score for each in ranking}, costs)
+            again = self.opinions.ranked({each.name: each.score for each in ranking}, costs, self.payoff)
             left = adds & {each.name for each in again if each.kept}
             if left == adds:
                 break

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from threading import TIMEOUT_MAX, Lock
 from typing import Any, get_args
@@ -54,7 +55,7 @@ class Gate:
       provider's own are never cut.
     - Once decided, a conversation only widens, at the end of its list; with a door to the other tools it stays.
     - The same history and tools give the same answer on every worker. An `explore` share of conversations sees every
-      tool, and is flagged.
+      tool, and is flagged; with `explore_pressure` it gets what is worth its cost at that lower cost pressure instead.
 
     `mode` is "drop" (cut), "defer" (mark what is cut for the provider's tool search), "allow" (leave the list, and say
     in `tool_choice` what may be called) or "shadow" (only say what would be cut). `budget` is what a decision may take,
@@ -78,6 +79,7 @@ class Gate:
         digests: Mapping[str, str] | None = None,
         mode: Mode = "drop",
         explore: float = 0.0,
+        explore_pressure: float | None = None,
         fallback: Collection[str] | None = None,
         budget: float | None = 5.0,
         at_least: int = 0,
@@ -95,6 +97,7 @@ class Gate:
             raise UsageError(f"The 'mode' of Gate must be one of {', '.join(get_args(Mode))}. Got {mode!r} instead.")
         _check_numbers(self._settings)
         self.prices, self.mode, self.explore, self.budget = prices, mode, explore, budget
+        self.explore_pressure = explore_pressure
         self.at_least, self.at_most = at_least, at_most
         self.guards = Guards(
             allow if allow is None or callable(allow) else named("allow", allow),
@@ -108,7 +111,10 @@ class Gate:
         self._reader = Reader(self.guards, prices, self.memory, most_tools, most_characters)
         self._opinions = Opinions(policy, scorer, known)
         rewritten = getattr(prices, "of_rewriting", _nothing) if mode in ("drop", "shadow") else _nothing
-        self._folding = Folding(self._opinions, at_least, at_most, rewritten)
+        self._folding = Folding(self._opinions, known, at_least, at_most, rewritten)
+        self._exploring: Folding | None = None
+        if explore_pressure is not None:
+            self._exploring = replace(self._folding, payoff=_lower(policy, known, explore_pressure))
         self._readers, self._scorers = Workers(READERS), Workers(SCORERS)
         self.renew()
         renewed_in_forks(self)
@@ -244,7 +250,11 @@ class Gate:
         """What the turns make of the tools, once they are scored, or as many as could be."""
         reason, error = _failure(failure)
         try:
-            return Outcome(self._folding.of(request, silent, reason, late=late), error)
+            fold = self._folding.of(request, silent, reason, late=late)
+            explores = bool(fold.first) and self._explores(request, fold)
+            if explores and self._exploring is not None:
+                fold = self._exploring.of(request, silent, reason, late=late)
+            return Outcome(fold, error, explores)
         except UnscoredError:
             return Outcome(Fold(reason=reason), error)
         except Exception as raised:
@@ -260,16 +270,18 @@ class Gate:
 
     def _decided(self, question: Question, outcome: Outcome) -> GateDecision:
         """The decision; what it gives a conversation whose history is not shown is remembered."""
-        request, (fold, error) = question.request, outcome
+        request, (fold, error, explores) = question.request, outcome
         assert request is not None
         if not fold.first:
             return self._open(request, fold, error)
-        kept, explores = fold.kept, self._explores(request, fold)
+        sees_all = explores and self._exploring is None
+        kept = request.offered if sees_all else fold.kept
         if not request.shown:
-            kept = self._remembered(request, request.offered if explores else kept, explores)
-        if explores:
+            kept = self._remembered(request, kept, explores)
+        if sees_all:
             return self._answer(request, request.offered, fold._replace(reason="explored"), explored=True)
-        return self._answer(request, kept, fold, error)
+        payoff = self._exploring.payoff if explores and self._exploring is not None else self.payoff
+        return self._answer(request, kept, fold, error, pressure=payoff.cost_pressure)
 
     def _remembered(self, request: Request, kept: Collection[str], explores: bool) -> tuple[str, ...]:
         """All that a conversation has now, of the tools that may be offered."""
@@ -308,6 +320,7 @@ class Gate:
         error: str = "",
         is_open: bool = False,
         explored: bool = False,
+        pressure: float | None = None,
     ) -> GateDecision:
         """What the harness gets, by the mode."""
         stay = tuple(dict.fromkeys(key for key in (*kept, *request.forced) if key in request.natives))
@@ -317,7 +330,7 @@ class Gate:
         tools = handed_over(self.mode, request.natives, stay, cut)
         servers = {key: tool.server for key, tool in request.tools.items() if tool.server}
         return GateDecision(
-            tools, stay, cut, refused, fold.reason, self.mode, explored, fold.ranking, error, is_open, servers
+            tools, stay, cut, refused, fold.reason, self.mode, explored, fold.ranking, error, is_open, servers, pressure
         )
 
     def _found(self, question: Question, most: int) -> list[Any]:
@@ -339,6 +352,21 @@ class Gate:
         if self.sink is not None:
             self.sink.put(decision)
         return decision
+
+
+def _lower(policy: Policy, payoff: Payoff, pressure: float) -> Payoff:
+    """The payoff at which a conversation explores."""
+    if not 0 <= pressure < payoff.cost_pressure:
+        raise UsageError(
+            f"The 'explore_pressure' of Gate must be at least 0 and below its cost pressure, {payoff.cost_pressure:g}. "
+            f"Got {pressure!r} instead."
+        )
+    if policy.fitted_for == "a payoff":
+        raise UsageError(
+            f"A {type(policy).__name__} decides at the one cost pressure it was fitted for, so 'explore_pressure' says "
+            "nothing to it. Use a policy that serves any payoff, such as ExpectedPayoffBySet."
+        )
+    return replace(payoff, cost_pressure=pressure)
 
 
 def _check_numbers(settings: Mapping[str, Any]) -> None:

@@ -32,7 +32,7 @@ class Opinions:
     def __init__(self, policy: Policy, scorer: Scorer | None, payoff: Payoff) -> None:
         self.policy, self.scorer, self.payoff = policy, scorer, payoff
         self._scores: OrderedDict[tuple[str, int], tuple[float, ...]] = OrderedDict()
-        self._rankings: dict[tuple[str, int], tuple[Ranked, ...]] = {}
+        self._rankings: dict[tuple[str, int], dict[Payoff, tuple[Ranked, ...]]] = {}
         self._held = 0
         self.renew()
         renewed_in_forks(self)
@@ -94,24 +94,24 @@ class Opinions:
         """Whether the scores of a turn are at hand; with `ranked`, whether the policy has spoken too."""
         return (subject, request.catalogue) in (self._rankings if ranked else self._scores)
 
-    def ranking(self, request: Request, subject: str) -> tuple[Ranked, ...]:
+    def ranking(self, request: Request, subject: str, payoff: Payoff | None = None) -> tuple[Ranked, ...]:
         """The candidates of a scored turn in rank order, `kept` where this turn alone makes them worth their cost.
 
-        None is kept where the scores prefer no tool.
+        None is kept where the scores prefer no tool. `payoff` is by default the gate's.
         """
-        key = subject, request.catalogue
+        key, payoff = (subject, request.catalogue), payoff or self.payoff
         with self._lock:
-            known, scores = self._rankings.get(key), self._scores[key]
+            known, scores = self._rankings.get(key, {}).get(payoff), self._scores[key]
             self._scores.move_to_end(key)
         if known is None:
             by_key = dict(zip(request.costs, scores, strict=True))
-            known = self.ranked(by_key, request.costs)
+            known = self.ranked(by_key, request.costs, payoff)
             with self._lock:
                 if key in self._scores:
-                    self._rankings[key] = known
+                    self._rankings.setdefault(key, {})[payoff] = known
         return known
 
-    def ranked(self, scores: Mapping[str, float], costs: Mapping[str, float]) -> tuple[Ranked, ...]:
+    def ranked(self, scores: Mapping[str, float], costs: Mapping[str, float], payoff: Payoff) -> tuple[Ranked, ...]:
         """What the policy says of candidates with these scores and costs."""
         if not scores:
             return ()
@@ -119,10 +119,10 @@ class Opinions:
         if says_nothing(list(scores.values())):
             names, worth, evidence = rankings.names(0), [False] * len(scores), [None] * len(scores)
         else:
-            decisions = self.policy.decide(rankings, self.payoff)
+            decisions = self.policy.decide(rankings, payoff)
             names, worth = rankings.names(0), decisions.acquired[0].tolist()
             evidence = [None] * len(names) if decisions.evidence is None else decisions.evidence[0].tolist()
-        pressure = self.payoff.cost_pressure
+        pressure = payoff.cost_pressure
         found, priced = [scores[name] for name in names], [pressure * costs[name] for name in names]
         why = ["worth its cost" if good else "not worth it" for good in worth]
         return tuple(map(Ranked, names, found, priced, evidence, worth, why))
