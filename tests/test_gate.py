@@ -8,7 +8,7 @@ import random
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -520,6 +520,44 @@ def test_a_lower_pressure_is_lower_and_the_policy_can_decide_at_it() -> None:
     fitted = camdf.CAMDF().fit(datasets.load("retail"), Payoff(0.2))
     with pytest.raises(UsageError, match="decides at the one cost pressure it was fitted for"):
         Gate(fitted, raising, explore=0.1, explore_pressure=0.1)
+
+
+def requests_of(catalogue: Mapping[str, str]) -> list[str]:
+    return [f"I would like to {text.lower()}" for text in catalogue.values()]
+
+
+@pytest.mark.parametrize("tools", [1, 3, 8])
+def test_a_gate_may_aim_at_a_number_of_tools(tools: int) -> None:
+    over = requests_of(CATALOGUE)
+    gate = Gate.aiming(cold_start(), BM25(), over=over, among=TOOLS, tools=tools)
+    kept = np.mean([len(gate.decide(task, TOOLS).kept) for task in over])
+    assert 0.75 * tools <= kept <= tools
+    again = gate.aimed(tools=tools)
+    assert again.payoff.cost_pressure == pytest.approx(gate.payoff.cost_pressure, rel=1e-6)
+    assert gate.aimed(tools=2 * tools).payoff.cost_pressure < gate.payoff.cost_pressure
+
+
+def test_a_gate_may_aim_at_dollars_or_at_an_expected_sufficiency() -> None:
+    over, prices = requests_of(CATALOGUE), {name: 0.001 * (1 + i) for i, name in enumerate(CATALOGUE)}
+    gate = Gate.aiming(cold_start(), BM25(), over=over, among=TOOLS, dollars_per_task=0.02, prices=prices)
+    spent = np.mean([sum(prices[name] for name in gate.decide(task, TOOLS).kept) for task in over])
+    assert 0.01 < spent <= 0.02
+    some, most = (Gate.aiming(cold_start(), BM25(), over=over, among=TOOLS, sufficiency=s) for s in (0.4, 0.7))
+    assert some.payoff.cost_pressure > most.payoff.cost_pressure
+
+
+def test_an_aim_that_says_nothing_or_two_things_or_that_no_request_serves_is_refused() -> None:
+    over = requests_of(CATALOGUE)
+    nothing: dict[str, Any] = {}
+    for wrong in (nothing, {"tools": 3, "sufficiency": 0.9}):
+        with pytest.raises(UsageError, match="Aim at one thing"):
+            Gate.aiming(cold_start(), BM25(), over=over, among=TOOLS, **wrong)
+    with pytest.raises(UsageError, match=r"None of these 18 requests could be scored: ConnectionError"):
+        Gate.aiming(cold_start(), raising, over=over, among=TOOLS, tools=3)
+    with pytest.raises(UsageError, match="at least one request"):
+        Gate.aiming(cold_start(), BM25(), over=[], among=TOOLS, tools=3)
+    with pytest.raises(UsageError, match="at least one request"):
+        golden_gate().aimed(tools=3)
 
 
 def test_own_scores_stand_in_for_the_scorer() -> None:

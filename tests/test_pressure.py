@@ -35,7 +35,9 @@ from camdf.policies.pressure import (
     highest_pressure,
     leaving_pressures,
     pressure_for_budget,
+    pressure_for_estimate,
     pressure_for_sufficiency,
+    pressure_for_tools,
     sufficient_below,
     unit_weights,
 )
@@ -427,3 +429,64 @@ def test_the_picture_names_every_promise_budget_and_refusal() -> None:
     assert svg(picture) == svg(frontier_picture({"retail": retail()}))
     with pytest.raises(ValueError, match="at least one study"):
         frontier_picture({})
+
+
+# A number of tools, and the policy's own estimate.
+
+
+@families
+@seeds
+@settings(max_examples=15, deadline=None)
+@given(st.floats(0.0, 9.0))
+def test_the_lowest_pressure_for_so_many_tools_gives_no_more_and_a_lower_one_would(
+    kind: str, value: str, shared: bool, tools: float
+) -> None:
+    policy, rankings = fitted(kind, value, shared), fresh(shared).rankings
+    payoff = pressure_for_tools(policy, rankings, value, tools=tools)
+    assert policy.decide(rankings, payoff).acquired.sum(axis=1).mean() <= tools * (1 + 1e-9)
+    lower = policy.decide(rankings, replace(payoff, cost_pressure=payoff.cost_pressure * (1 - 1e-6))).acquired
+    assert payoff.cost_pressure == 0 or lower.sum(axis=1).mean() > tools or tools < 1e-9 or not lower.any()
+
+
+@seeds
+@pytest.mark.parametrize("value", ["exact", "partial"])
+@pytest.mark.parametrize("level", [0.3, 0.6, 0.8])
+def test_the_highest_pressure_at_which_a_policy_expects_so_much(value: str, level: float, shared: bool) -> None:
+    policy, rankings = fitted("expected-payoff-by-set", value, shared), fresh(shared).rankings
+    assert isinstance(policy, ExpectedPayoffBySet)
+
+    def expected(pressure: float) -> float:
+        acquired = policy.decide(rankings, Payoff(pressure, value)).acquired
+        return float(policy.estimated_sufficiency(rankings, acquired).mean())
+
+    payoff = pressure_for_estimate(policy, rankings, value, sufficiency=level)
+    assert expected(payoff.cost_pressure) >= level
+    above = leaving_pressures(policy, rankings, value)
+    above = np.unique(above[above > payoff.cost_pressure * (1 + 1e-9)])
+    assert not len(above) or expected(float(above[0] * (1 + 1e-9))) < level or expected(float(above[1])) < level
+
+
+def test_what_a_policy_expects_of_a_set_is_what_it_chooses_by() -> None:
+    rankings = fresh(False).rankings
+    policy = fitted("expected-payoff-by-set", "exact", False)
+    assert isinstance(policy, ExpectedPayoffBySet)
+    probability, holds = policy.probabilities(rankings)
+    order, value, _ = policy.cuts(rankings, probability, holds)
+    for depth in (0, 1, 3, rankings.width):
+        acquired = np.zeros(rankings.scores.shape, dtype=bool)
+        np.put_along_axis(acquired, order[:, :depth], True, axis=1)
+        expected = value[np.arange(len(rankings)), np.minimum(depth, rankings.width)]
+        found = policy.estimated_sufficiency(rankings, acquired & rankings.listed)
+        np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+def test_aims_that_make_no_sense_are_refused() -> None:
+    policy, rankings = fitted("expected-payoff-by-set", "exact", True), fresh(True).rankings
+    for tools in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="finite and not negative"):
+            pressure_for_tools(policy, rankings, tools=tools)
+    for level in (0.0, -0.5, 1.0, float("nan")):
+        with pytest.raises(ValueError, match="must lie above 0 and be at most"):
+            pressure_for_estimate(policy, rankings, sufficiency=level)
+    with pytest.raises(ValueError, match="has no estimate of its own"):
+        pressure_for_estimate(fitted("expected-payoff-by-depth", "exact", True), rankings, sufficiency=0.5)

@@ -74,9 +74,15 @@ def _nodes(missing: tuple[float, ...]) -> tuple[Floats, Floats]:
     return np.append(-1.0, t - 1.0), np.append(0.0, np.polynomial.polynomial.polyval(t, missing) * weights / 2.0)
 
 
+def log_not_required(probability: Floats, listed: Bools) -> Floats:
+    """(n, m): log(1 - p), 0 at padding."""
+    log_not: Floats = np.log1p(-np.minimum(np.maximum(probability, SMALLEST), 1.0 - SMALLEST)) * listed
+    return log_not
+
+
 def value_order(probability: Floats, costs: Floats, listed: Bools, recourse: float = 0.0) -> tuple[Ints, Floats]:
     """The order in which an exact payoff takes candidates, (n, m) positions, and log(1 - p) in that order."""
-    log_not = np.log1p(-np.minimum(np.maximum(probability, SMALLEST), 1.0 - SMALLEST)) * listed
+    log_not = log_not_required(probability, listed)
     # No key is above 0, that of padding: it stays last, because the sort is stable.
     keys = _log_kept(log_not, recourse) if recourse else log_not
     order: Ints = (keys / np.maximum(costs, LOWEST_COST)).argsort(axis=1, kind="stable")

@@ -10,16 +10,17 @@ and neither is remembered. Reading, scoring, pricing and deciding run on a threa
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from threading import TIMEOUT_MAX, Lock
-from typing import Any, get_args
+from typing import Any, Self, get_args
 from zlib import crc32
 
-from camdf.core.payoff import Payoff
+from camdf.core.payoff import Payoff, ValueFunction
 from camdf.errors import UsageError
+from camdf.gate.aim import Aim
 from camdf.gate.budget import BusyError, Work, Workers
 from camdf.gate.decision import GateDecision, Mode, Reason
 from camdf.gate.door import FOUND
@@ -118,6 +119,48 @@ class Gate:
         self._readers, self._scorers = Workers(READERS), Workers(SCORERS)
         self.renew()
         renewed_in_forks(self)
+
+    @classmethod
+    def aiming(
+        cls,
+        policy: Policy,
+        scorer: Scorer,
+        *,
+        over: Iterable[str | Messages],
+        among: Sequence[Any],
+        tools: float | None = None,
+        sufficiency: float | None = None,
+        dollars_per_task: float | None = None,
+        value: str | ValueFunction = "partial",
+        recourse: float = 0.0,
+        **settings: Any,
+    ) -> Self:
+        """A gate that hands over so many `tools` on average, what a `sufficiency` takes, or what a budget allows.
+
+        `over` is a sample of requests without labels (fifty do), and `among` the tools that they choose from. The cost
+        pressure is found there. `dollars_per_task` is in the unit of `prices`. What is pinned comes on top. The value
+        is the partial one, under which sets grow tool by tool: under the exact one a long list of much alike scores
+        goes from none to all at a single pressure. `settings` are those of `Gate`.
+        """
+        aim, unit = Aim(tools, sufficiency, dollars_per_task), Payoff(1.0, value, recourse)
+        probe = cls(policy, scorer, unit, **{**settings, "budget": None, "on_decision": None, "explore": 0.0})
+        found = [probe.decide(request, among) for request in over]
+        scored = [each.ranking for each in found if not says_nothing([one.score for one in each.ranking])]
+        if found and not any(scored):
+            why = found[-1].error or found[-1].reason
+            raise UsageError(f"None of these {len(found)} requests could be scored: {why}. Try the scorer by itself.")
+        return cls(policy, scorer, aim.payoff(policy, scored, unit), **settings)
+
+    def aimed(
+        self, *, tools: float | None = None, sufficiency: float | None = None, dollars_per_task: float | None = None
+    ) -> Self:
+        """A gate like this one, at the cost pressure that the requests of late ask for; see `aiming`.
+
+        Publish it for new conversations and let this one serve those that it began: a conversation whose cost pressure
+        changed would get other tools in the middle.
+        """
+        payoff = Aim(tools, sufficiency, dollars_per_task).payoff(self.policy, self._opinions.of_late(), self.payoff)
+        return type(self)(**{**self._settings, "payoff": payoff})
 
     def renew(self) -> None:
         """A lock of its own, in a process of its own."""

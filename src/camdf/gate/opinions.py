@@ -111,6 +111,12 @@ class Opinions:
                     self._rankings.setdefault(key, {})[payoff] = known
         return known
 
+    def of_late(self) -> list[tuple[Ranked, ...]]:
+        """The rankings of turns under the gate's own payoff that are still kept, but for those that prefer no tool."""
+        with self._lock:
+            known = [each[self.payoff] for each in self._rankings.values() if self.payoff in each]
+        return [each for each in known if not says_nothing([one.score for one in each])]
+
     def ranked(self, scores: Mapping[str, float], costs: Mapping[str, float], payoff: Payoff) -> tuple[Ranked, ...]:
         """What the policy says of candidates with these scores and costs."""
         if not scores:

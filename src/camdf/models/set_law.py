@@ -13,7 +13,7 @@ import numpy as np
 
 from camdf.core.probability import logit, sigmoid
 from camdf.core.rankings import Bools, Floats
-from camdf.core.sets import AT_LEAST_ONE, SIZES, SMALLEST, SizeLaw, size_chances
+from camdf.core.sets import AT_LEAST_ONE, SIZES, SMALLEST, SizeLaw, log_not_required, size_chances
 
 STEP = 1.0
 SPREAD = 0.5
@@ -52,14 +52,9 @@ def fit_set_law(probability: Floats, needed: Floats, listed: Bools, weights: Flo
 
 def _sizes(needed: Floats, listed: Bools) -> Floats:
     """(n, SIZES): how likely each task requires 1, 2, ... tools, given at least one."""
-    sizes = size_chances(_log_not(needed, listed))[1:, :, -1].T
+    sizes = size_chances(log_not_required(needed, listed))[1:, :, -1].T
     shares: Floats = sizes / np.maximum(sizes.sum(axis=1, keepdims=True), 1e-300)
     return shares
-
-
-def _log_not(probability: Floats, listed: Bools) -> Floats:
-    log_not: Floats = np.log1p(-np.clip(probability, SMALLEST, 1.0 - SMALLEST)) * listed
-    return log_not
 
 
 def _fit(
@@ -68,7 +63,7 @@ def _fit(
     """The penalised loss at one sharpness, and log g there, by Newton's method; it is convex."""
     odds = logit(probability, SMALLEST) * sharpness
     told = weights @ ((needed * odds - np.logaddexp(0.0, odds)) * listed).sum(axis=1)
-    chances = np.maximum(size_chances(_log_not(sigmoid(odds), listed))[1:, :, -1].T, 1e-300)
+    chances = np.maximum(size_chances(log_not_required(sigmoid(odds), listed))[1:, :, -1].T, 1e-300)
     seen = weights @ required
     steps = np.diff(np.eye(SIZES), axis=0)
     penalty = steps.T @ steps / STEP**2 + LEVEL / SIZES**2

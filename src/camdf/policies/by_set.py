@@ -13,6 +13,7 @@ from camdf.core.sets import (
     SMALLEST,
     expected_shares,
     leaving_cuts,
+    log_not_required,
     sufficiency_by_cut,
     value_order,
     worth_by_cut,
@@ -176,6 +177,15 @@ class ExpectedPayoffBySet(Policy):
             missing_some = np.maximum(worth_by_cut(log_not, recourse, model.law) - by_law, 0.0)
             value = value + (1.0 - value) * missing_some / np.maximum(1.0 - by_law, SMALLEST)
         return order, value * holds[:, None], before_each(rankings.costs[np.arange(len(rankings))[:, None], order])
+
+    def estimated_sufficiency(self, rankings: Rankings, acquired: Bools) -> Floats:
+        """(n,): how likely each task is to need no tool outside its set, as the policy itself sees it."""
+        probability, holds = self.probabilities(rankings)
+        model = self._model(rankings)
+        log_not = log_not_required(sharpened(probability, model.sharpness), rankings.listed)
+        first = np.argsort(~acquired, axis=1, kind="stable")
+        by_cut = sufficiency_by_cut(np.take_along_axis(log_not, first, axis=1), model.law)
+        return holds * model.calibrated(by_cut[np.arange(len(rankings)), acquired.sum(axis=1)])
 
     def leaving_pressures(self, rankings: Rankings, value: str | ValueFunction, recourse: float) -> Floats:
         """(n, m): the cost pressure at which each candidate leaves, as `camdf.policies.pressure` needs it."""

@@ -1,4 +1,4 @@
-"""Say what is wanted, not what it is worth: the cost pressure that promises a sufficiency, or that meets a budget.
+"""Say what is wanted, not what it is worth: the cost pressure for a sufficiency, a budget or a number of tools.
 
 A policy whose sets are nested in the cost pressure (they only grow as it falls) is one family of decisions. Candidate j
 of task i is then described by one number, the pressure at which it leaves the set: acquired at every pressure below,
@@ -22,7 +22,7 @@ import numpy as np
 from camdf.core.decisions import Decisions
 from camdf.core.groups import numbered
 from camdf.core.payoff import Payoff, ValueFunction, cost_of
-from camdf.core.rankings import Floats, LoggedTasks, Rankings, pieces
+from camdf.core.rankings import Bools, Floats, LoggedTasks, Rankings, pieces
 from camdf.errors import UsageError
 from camdf.policies.base import Policy
 
@@ -36,6 +36,15 @@ class Nested(Protocol):
 
     def leaving_pressures(self, rankings: Rankings, value: str | ValueFunction, recourse: float) -> Floats:
         """(n, m): acquired at every cost pressure below, left out at every one above; 0 at padding."""
+        ...
+
+
+@runtime_checkable
+class Estimating(Protocol):
+    """A policy that says how likely a set is to suffice."""
+
+    def estimated_sufficiency(self, rankings: Rankings, acquired: Bools) -> Floats:
+        """(n,): the chance that each task needs no tool outside its set."""
         ...
 
 
@@ -137,17 +146,76 @@ def pressure_for_budget(
     if not (np.isfinite(budget) and budget >= 0):
         raise UsageError(f"The 'budget' must be finite and not negative. Got {budget!r} instead.")
     rankings = tasks.rankings if isinstance(tasks, LoggedTasks) else tasks
-    leaving = _checked(policy, rankings, value, recourse)
-    limit = lowest_pressure(leaving, rankings.costs, budget, per_task)
-    most = budget * (1.0 + ROUNDING)
 
     def keeps(decisions: Decisions) -> bool:
         cost = cost_of(rankings, decisions.acquired)
-        return bool((cost.max() if per_task else cost.mean()) <= most)
+        return bool((cost.max() if per_task else cost.mean()) <= budget * (1.0 + ROUNDING))
 
-    above_limit = [limit * (1.0 + 2.0**power) for power in range(-48, 9, 8)]
-    pressures = [limit, *above_limit, 2.0 * float(leaving.max(initial=0.0))]
-    return _first(policy, rankings, [Payoff(pressure, value, recourse) for pressure in pressures], keeps)
+    leaving = _checked(policy, rankings, value, recourse)
+    return _lowest(
+        policy, rankings, leaving, lowest_pressure(leaving, rankings.costs, budget, per_task), value, recourse, keeps
+    )
+
+
+def pressure_for_tools(
+    policy: Policy,
+    tasks: Rankings | LoggedTasks,
+    value: str | ValueFunction = "exact",
+    recourse: float = 0.0,
+    *,
+    tools: float,
+) -> Payoff:
+    """The lowest cost pressure, so the largest sets, at which a task gets at most `tools` tools on average.
+
+    Costs say which tools these are, not how many. No labels are needed; as for a budget, this is a measurement.
+    """
+    if not (np.isfinite(tools) and tools >= 0):
+        raise UsageError(f"The number of 'tools' must be finite and not negative. Got {tools!r} instead.")
+    rankings = tasks.rankings if isinstance(tasks, LoggedTasks) else tasks
+
+    def keeps(decisions: Decisions) -> bool:
+        return bool(decisions.acquired.sum(axis=1).mean() <= tools * (1.0 + ROUNDING))
+
+    leaving = _checked(policy, rankings, value, recourse)
+    limit = lowest_pressure(leaving, rankings.listed.astype(np.float64), tools)
+    return _lowest(policy, rankings, leaving, limit, value, recourse, keeps)
+
+
+def pressure_for_estimate(
+    policy: Policy,
+    tasks: Rankings | LoggedTasks,
+    value: str | ValueFunction = "exact",
+    recourse: float = 0.0,
+    *,
+    sufficiency: float,
+) -> Payoff:
+    """The highest cost pressure, so the smallest sets, at which the policy itself expects so many tasks to suffice.
+
+    No labels are needed, and nothing is promised: the estimate is as good as the policy. With labels,
+    `pressure_for_sufficiency` promises. A sufficiency that the policy does not expect of whole lists is refused.
+    """
+    rankings = tasks.rankings if isinstance(tasks, LoggedTasks) else tasks
+    leaving = _checked(policy, rankings, value, recourse)
+    if not isinstance(policy, Estimating):
+        raise UsageError(f"{type(policy).__name__} has no estimate of its own. Use ExpectedPayoffBySet.")
+
+    def expected(pressure: float) -> float:
+        acquired = policy.decide(rankings, Payoff(pressure, value, recourse)).acquired
+        return float(policy.estimated_sufficiency(rankings, acquired).mean())
+
+    steps = np.unique(leaving[leaving > 0])
+    pressures = np.append(0.0, np.sqrt(steps[1:] * steps[:-1]) if len(steps) > 1 else steps / 2)
+    most = expected(0.0)
+    if not 0 < sufficiency <= most:
+        raise UsageError(
+            f"The 'sufficiency' must lie above 0 and be at most {most:.3f}, which is what this policy expects of whole "
+            f"lists. Got {sufficiency!r} instead."
+        )
+    low, high = 0, len(pressures)  # expected at pressures[low] reaches it; at pressures[high] it does not, or is none
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if expected(float(pressures[middle])) >= sufficiency else (low, middle)
+    return Payoff(float(pressures[low]), value, recourse)
 
 
 def unit_weights(logged: LoggedTasks, by_group: bool = True) -> Floats:
@@ -198,6 +266,21 @@ def _checked(policy: Policy, tasks: Rankings | LoggedTasks, value: str | ValueFu
         raise UsageError("A cost pressure is found on at least one task. Got none.")
     rankings = tasks.rankings if isinstance(tasks, LoggedTasks) else tasks
     return leaving_pressures(policy, rankings, value, recourse)
+
+
+def _lowest(
+    policy: Policy,
+    rankings: Rankings,
+    leaving: Floats,
+    limit: float,
+    value: str | ValueFunction,
+    recourse: float,
+    keeps: Callable[[Decisions], bool],
+) -> Payoff:
+    """The payoff at the limit, or a little above it, where the decisions as they are really made keep the rule."""
+    above_limit = [limit * (1.0 + 2.0**power) for power in range(-48, 9, 8)]
+    pressures = [limit, *above_limit, 2.0 * float(leaving.max(initial=0.0))]
+    return _first(policy, rankings, [Payoff(pressure, value, recourse) for pressure in pressures], keeps)
 
 
 def _first(policy: Policy, rankings: Rankings, payoffs: list[Payoff], keeps: Callable[[Decisions], bool]) -> Payoff:

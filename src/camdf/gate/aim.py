@@ -1,0 +1,56 @@
+"""Say what a gate should hand over, not what a tool is worth: the cost pressure that an aim comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from camdf.core.payoff import Payoff
+from camdf.core.rankings import Rankings
+from camdf.errors import UsageError
+from camdf.gate.decision import Ranked
+from camdf.policies.base import Policy
+from camdf.policies.pressure import pressure_for_budget, pressure_for_estimate, pressure_for_tools
+
+
+@dataclass(frozen=True)
+class Aim:
+    """One of three: how many tools a task gets on average, what they may cost, or how often they should suffice.
+
+    The first two are measured on a sample, the last is the policy's own estimate: it is as good as the policy, and a
+    promise only once labels are there (`camdf.pressure_for_sufficiency`).
+    """
+
+    tools: float | None = None
+    sufficiency: float | None = None
+    dollars_per_task: float | None = None
+
+    def __post_init__(self) -> None:
+        given = {name: value for name, value in vars(self).items() if value is not None}
+        if len(given) != 1:
+            raise UsageError(
+                f"Aim at one thing: tools, sufficiency or dollars_per_task. Got {', '.join(given) or 'none'} instead."
+            )
+
+    def payoff(self, policy: Policy, scored: Sequence[Sequence[Ranked]], like: Payoff) -> Payoff:
+        """The payoff whose cost pressure comes nearest to the aim on a sample of scored requests.
+
+        Costs are read off the sample, which was decided under `like`; its value and recourse stay.
+        """
+        lists = [each for each in scored if each]
+        if not lists:
+            raise UsageError("An aim is found on at least one request that could be scored. Got none.")
+        rankings = Rankings.from_scores([{each.name: each.score for each in ranking} for ranking in lists])
+        costs = np.zeros(rankings.costs.shape)
+        for row, ranking in enumerate(lists):
+            by_name = {each.name: each.priced_cost / like.cost_pressure for each in ranking}
+            costs[row, : len(ranking)] = [by_name[name] for name in rankings.names(row)]
+        rankings = rankings.with_costs(costs)
+        if self.tools is not None:
+            return pressure_for_tools(policy, rankings, like.value, like.recourse, tools=self.tools)
+        if self.dollars_per_task is not None:
+            return pressure_for_budget(policy, rankings, like.value, like.recourse, budget=self.dollars_per_task)
+        assert self.sufficiency is not None
+        return pressure_for_estimate(policy, rankings, like.value, like.recourse, sufficiency=self.sufficiency)
