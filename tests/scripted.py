@@ -31,9 +31,12 @@ Answer = str | list[tuple[str, Call]]
 
 
 class ScriptedModel:
-    """Serves chat completions, responses and messages; `requests` holds the bodies. After the script: 'done'."""
+    """Serves chat completions, responses and messages; `requests` holds the bodies. After the script: 'done'.
 
-    def __init__(self, script: Sequence[Step] = ()) -> None:
+    A number in the script is the status of an error.
+    """
+
+    def __init__(self, script: Sequence[Step | int] = ()) -> None:
         self.script = list(script)
         self.requests: list[dict[str, Any]] = []
         self._called: Counter[str] = Counter()
@@ -51,16 +54,16 @@ class ScriptedModel:
         tools = self.requests[request].get("tools") or []
         return [tool.get("function", tool).get("name") or tool.get("type", "") for tool in tools]
 
-    def answer(self, body: dict[str, Any]) -> Step:
+    def answer(self, body: dict[str, Any]) -> Step | int:
         """The next step of the script."""
         with self._lock:
             self.requests.append(body)
             return self.script.pop(0) if self.script else "done"
 
-    def answered(self, body: dict[str, Any]) -> Answer:
+    def answered(self, body: dict[str, Any]) -> Answer | int:
         """The answer to a request; frameworks refuse a call id that they have seen."""
         step = self.answer(body)
-        if isinstance(step, str):
+        if isinstance(step, (str, int)):
             return step
         made = []
         with self._lock:
@@ -86,7 +89,9 @@ def _handler(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))) or b"{}")
             step = model.answered(body)
-            if self.path.endswith("/responses"):
+            if isinstance(step, int):
+                self.send_error(step)
+            elif self.path.endswith("/responses"):
                 self._events(_response_events(step)) if body.get("stream") else self._json(_response(step))
             elif self.path.endswith("/chat/completions"):
                 self._events(_chunks(step)) if body.get("stream") else self._json(_completion(step))

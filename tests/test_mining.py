@@ -317,6 +317,8 @@ def test_only_what_the_run_could_have_been_offered_is_required() -> None:
         "maps",
         "search",
     ]  # cut by the gate, and reached all the same
+    searchable = replace(ASKS, offered=("search", "tool_search"))
+    assert only(AGENT, searchable, SEARCHES, maps)["called"] == ["maps", "search"]
     unranked = replace(log, name="mail")
     narrow = replace(RANKED, ranked=("search",), scores=(0.9,))
     tasks = mine(arrow_table([narrow, ASKS, SEARCHES, unranked])).tasks

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from camdf import Payoff, PlugIn, Prices, datasets
+from camdf.errors import DataError
 from camdf.gate import Gate
 from camdf.prices import REMEMBERED, ToolStatistics, estimated_tokens
 from camdf.tools import Tool
@@ -212,3 +213,33 @@ def test_shipped_characters_are_those_of_the_source_and_give_the_estimate(domain
         assert len(Tool(name, text).definition()) == sizes[name].characters
         assert Prices().count(Tool(name, text)) == max(1, round(sizes[name].characters / 4))
     assert np.mean([size.tokens for size in sizes.values()]) > 20
+
+
+def test_prices_take_what_mining_wrote_and_settings_go_before_it(tmp_path: Path) -> None:
+    from camdf.cli import main
+    from camdf.mining.spans import Span
+
+    spans = [
+        Span("t", "1", kind="agent"),
+        *(Span("t", f"m{i}", "1", "model", offered=("search",)) for i in range(3)),
+        Span("t", "s", "1", "tool", "search", start=0, end=2_000_000_000),
+    ]
+    (tmp_path / "spans.jsonl").write_text("\n".join(json.dumps(asdict(span)) for span in spans))
+    file = tmp_path / "statistics.json"
+    assert main(["mine", str(tmp_path), "-o", str(tmp_path / "tasks.parquet"), "--statistics", str(file)]) == 0
+    found = Prices.from_statistics(file, dollars_per_second=0.01)
+    assert (found.turns, found.dollars_per_second) == (3.0, 0.01)
+    assert found.statistics == {"search": ToolStatistics(1, 2.0, 0)}
+    assert Prices.from_statistics(file, turns=7.0).turns == 7.0
+    empty = {"usage": {"runs": 0, "turns": 0.0}, "tools": {}}
+    file.write_text(json.dumps(empty))
+    assert Prices.from_statistics(file) == Prices()
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", '{"tools": {}}', '{"tools": {"a": 1}, "usage": {"runs": 1, "turns": 2}}']
+)
+def test_a_file_of_something_else_holds_no_statistics(content: str, tmp_path: Path) -> None:
+    (tmp_path / "statistics.json").write_text(content)
+    with pytest.raises(DataError, match=r"statistics\.json: must be what `camdf mine --statistics` writes"):
+        Prices.from_statistics(tmp_path / "statistics.json")

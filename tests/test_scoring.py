@@ -8,10 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from camdf.cli import main
 from camdf.errors import DataError
+from camdf.mining.logged import read_logged
+from camdf.mining.spans import Span, arrow_table
+from camdf.mining.tasks import mine
 from camdf.scorers import BM25, Given, ScorerError
 from camdf.scorers.folder import score_folder
 from camdf.tools import Tool
@@ -161,3 +165,74 @@ def test_bm25_gives_the_shipped_rankings_to_the_byte(domain: str, sample: int, t
     assert main(["score", str(folder), "--scorer", "bm25", *top, "-o", str(tmp_path / "scores.jsonl")]) == 0
     stored = (source / "scores" / "bm25.jsonl").read_bytes().splitlines()
     assert (tmp_path / "scores.jsonl").read_bytes().splitlines() == [stored[at] for at in drawn]
+
+
+@pytest.fixture
+def mined(tmp_path: Path) -> Path:
+    """Three tasks that no gate ranked; one has no text, and one was offered a tool that nobody described."""
+    spans = []
+    for trace, text, offered, called in (
+        ("a", "The weather, by mail", ("send_mail", "getWeather", "find_tool"), ("getWeather", "send_mail")),
+        ("b", "search", ("send_mail", "search", "phone"), ("search",)),
+        ("c", "", ("search",), ("search",)),
+    ):
+        spans += [
+            Span(trace, "1", kind="agent", text=text, start=1),
+            Span(trace, "2", "1", "model", offered=offered, requested=called),
+            Span(trace, "3", "1", "model", offered=offered),
+        ]
+    mine(arrow_table(spans), with_text=True).tasks.write_parquet(tmp_path / "tasks.parquet")
+    (tmp_path / "tools.json").write_text(json.dumps(TOOLS), encoding="utf-8")
+    return tmp_path / "tasks.parquet"
+
+
+def test_mined_tasks_are_ranked_over_what_they_were_offered_and_lose_their_texts(
+    mined: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output, tools = tmp_path / "ranked.parquet", str(tmp_path / "tools.json")
+    assert main(["score", str(mined), "--tools", tools, "--scorer", "bm25", "-o", str(output)]) == 0
+    printed = capsys.readouterr().out
+    assert "1 tasks have no ranking" in printed
+    assert "1 tools were ranked by their names alone" in printed
+    assert "phone" in printed
+    found = pl.read_parquet(output)
+    assert found.schema == pl.read_parquet(mined).schema
+    assert sorted(found["ranked"].to_list()[0]) == ["getWeather", "send_mail"]
+    assert found["ranked"].to_list()[1][0] == "search"
+    assert sorted(found["ranked"].to_list()[1]) == ["phone", "search", "send_mail"]
+    assert found["ranked"].to_list()[2] == []
+    assert found["text"].to_list() == ["", "", ""]
+    logged = read_logged(output)
+    assert (len(logged), logged.n_required.tolist(), logged.missing.tolist()) == (2, [2, 1], [0, 0])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ranked.parquet", "tasks.parquet", "tools.json"]
+
+
+def test_a_task_that_a_scorer_refuses_has_no_ranking_until_a_later_run(mined: Path, tmp_path: Path) -> None:
+    from camdf.mining.ranked import rank_tasks
+
+    refusing = [True]
+
+    def moody(task: str, tools: Sequence[Tool]) -> list[float]:
+        if task == "search" and refusing.pop():
+            raise ScorerError("not today")
+        return [0.5] * len(tools)
+
+    tools, scores = [Tool(*each) for each in TOOLS.items()], tmp_path / "scores.jsonl"
+    first = rank_tasks(mined, tools, moody, scores)
+    assert (first.scored.now, first.scored.refused) == (1, {"b/1": "not today"})
+    assert [bool(each) for each in first.tasks["ranked"].to_list()] == [True, False, False]
+    refusing.append(False)
+    second = rank_tasks(mined, tools, moody, scores)
+    assert (second.scored.now, second.scored.before, second.scored.refused) == (1, 1, {})
+    assert [bool(each) for each in second.tasks["ranked"].to_list()] == [True, True, False]
+
+
+def test_mined_tasks_without_texts_or_tools_are_refused_with_what_to_do(
+    mined: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = ["--scorer", "bm25", "-o", str(tmp_path / "ranked.parquet")]
+    assert main(["score", str(mined), *output]) == 2
+    assert "--tools tools.json" in capsys.readouterr().err
+    pl.read_parquet(mined).with_columns(text=pl.lit("")).write_parquet(mined)
+    assert main(["score", str(mined), "--tools", str(tmp_path / "tools.json"), *output]) == 2
+    assert "--with-text" in capsys.readouterr().err

@@ -11,15 +11,18 @@
 
 from __future__ import annotations
 
+import json
 import marshal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import isfinite
-from typing import Any
+from os import PathLike
+from pathlib import Path
+from typing import Any, Self
 
 from camdf.core.payoff import Payoff, ValueFunction
-from camdf.errors import UsageError
+from camdf.errors import DataError, UsageError
 from camdf.tools import Tool
 
 CHARACTERS_PER_TOKEN = 4.0
@@ -105,6 +108,22 @@ class Prices:
         _require("failure_rate", self.failure_rate, "at most 1", self.failure_rate <= 1)
         for tool, weight in self.privacy.items():
             _require(f"privacy[{tool!r}]", weight, "finite and not negative", weight >= 0)
+
+    @classmethod
+    def from_statistics(cls, path: str | PathLike[str], **settings: Any) -> Self:
+        """Prices with the `statistics` and the `turns` of a file that `camdf mine --statistics` wrote.
+
+        `settings` are all others, and go before what the file says.
+        """
+        try:
+            found = json.loads(Path(path).read_bytes())
+            tools = {name: ToolStatistics(**each) for name, each in found["tools"].items()}
+            runs, turns = found["usage"]["runs"], found["usage"]["turns"]
+        except (ValueError, TypeError, KeyError, AttributeError):
+            raise DataError(
+                f"{path}: must be what `camdf mine --statistics` writes, and is not. Mine the traces again."
+            ) from None
+        return cls(**{"statistics": tools, **({"turns": turns} if runs else {}), **settings})
 
     def of(self, tool: Tool) -> float:
         """Dollars that offering this tool costs one task: always positive."""

@@ -9,13 +9,16 @@ from typing import Any
 
 from camdf.errors import UsageError
 from camdf.prices import Prices
+from camdf.tools import Tool
 from camdf.worth import Conversation, sentence, worth
+
+TOOLS_FILE = "the tools as JSON: OpenAI, Anthropic or MCP definitions, or an object from name to description"
 
 
 def add_commands(commands: Any) -> None:
     """worth."""
     found = commands.add_parser("worth", help="say whether gating a list of tools pays, before anything is deployed")
-    found.add_argument("tools", type=Path, help="the tools as JSON: OpenAI, Anthropic or MCP definitions")
+    found.add_argument("tools", type=Path, help=TOOLS_FILE)
     usual, prices = Conversation(), Prices()
     found.add_argument("--turns", type=int, default=usual.turns, help="of the user in a conversation (%(default)s)")
     found.add_argument("--requests", type=int, default=usual.requests, help="model calls a turn (%(default)s)")
@@ -33,7 +36,7 @@ def add_commands(commands: Any) -> None:
 
 
 def _worth(options: argparse.Namespace) -> int:
-    tools = _tools(options.tools)
+    tools = read_tools(options.tools)
     prices = Prices(uncached=options.uncached, cached=options.cached)
     named = ("turns", "requests", "spoken", "system", "opened", "share", "searches", "widened")
     shape = Conversation(**{name: getattr(options, name) for name in named})
@@ -48,13 +51,19 @@ def _worth(options: argparse.Namespace) -> int:
     return 0
 
 
-def _tools(path: Path) -> list[Any]:
+def read_tools(path: Path) -> list[Any]:
+    """The tools of a file, in whatever shape a harness has them."""
     try:
         found = json.loads(path.read_text())
     except ValueError:
         raise UsageError(f"{path} is not JSON. Give a list of tool definitions, as a request to a model has.") from None
+    if isinstance(found, dict) and found and all(isinstance(each, str) for each in found.values()):
+        return [Tool(name, description) for name, description in found.items()]
     if isinstance(found, dict):
         found = found.get("tools")
     if not isinstance(found, list):
-        raise UsageError(f"{path} has no list of tools: it must be one, or an object with one under 'tools'.")
+        raise UsageError(
+            f"{path} has no list of tools: it must be one, an object with one under 'tools', or one from "
+            "name to description."
+        )
     return [each.get("tool", each) if isinstance(each, dict) else each for each in found]

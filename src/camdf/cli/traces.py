@@ -12,15 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 from camdf._progress import shown
 from camdf.cli.policy import add_engine
+from camdf.cli.tools import TOOLS_FILE, read_tools
 from camdf.errors import DataError, UsageError
 from camdf.scorers import BM25, Embeddings, Necessity, Scorer
 from camdf.scorers.base import TEXTS
 from camdf.scorers.embeddings import MINILM
 from camdf.scorers.necessity import VARIANTS
+from camdf.tools import view
 
 if TYPE_CHECKING:
     from camdf.mining.usage import Usage
     from camdf.prices import ToolStatistics
+    from camdf.scorers.folder import Scored
 
 
 def add_commands(commands: Any) -> None:
@@ -44,9 +47,18 @@ def add_commands(commands: Any) -> None:
     audit.add_argument("--json", action="store_true", help="numbers and sentences for machines")
     audit.set_defaults(run=_audit)
 
-    score = commands.add_parser("score", help="score a folder of tasks; run it again to go on where it stopped")
-    score.add_argument("folder", type=Path, help="holds tasks.jsonl and tools.json")
-    score.add_argument("-o", "--output", type=Path, required=True, help="where the scores go (.jsonl)")
+    score = commands.add_parser("score", help="rank the tools of tasks; run it again to go on where it stopped")
+    score.add_argument(
+        "tasks", type=Path, help="what camdf mine --with-text wrote, or a folder that holds tasks.jsonl and tools.json"
+    )
+    score.add_argument("--tools", type=Path, help=f"of mined tasks: {TOOLS_FILE}")
+    score.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        required=True,
+        help="where mined tasks with rankings go (.parquet), or scores (.jsonl)",
+    )
     score.add_argument("--scorer", choices=("bm25", "minilm", "llm"), required=True, help="who scores")
     score.add_argument("--top", type=int, help="how many of a task's best tools to keep (default: all)")
     score.add_argument("--text", choices=sorted(TEXTS), default="words", help="how a tool is written (default: words)")
@@ -94,6 +106,25 @@ def _write_statistics(path: Path, tools: dict[str, ToolStatistics], used: Usage)
     print(f"wrote {path}")
 
 
+def _rank(options: argparse.Namespace, scorer: Scorer, choices: dict[str, Any]) -> Scored:
+    """Mined tasks ranked; the file of scores beside the output lasts until every task has its ranking."""
+    from camdf.mining.ranked import rank_tasks
+
+    tools = [view(tool) for tool in read_tools(options.tools)]
+    scores = options.output.with_suffix(".scores.jsonl")
+    found = rank_tasks(options.tasks, tools, scorer, scores, **choices)
+    found.tasks.write_parquet(options.output)
+    if found.textless:
+        print(f"{found.textless:,} tasks have no ranking, as nobody recorded what was asked.")
+    if found.undescribed:
+        count, listed = len(found.undescribed), ", ".join(found.undescribed[:5])
+        print(f"{count:,} tools were ranked by their names alone, as {options.tools} lacks them: {listed}")
+    if not found.scored.refused:
+        scores.unlink()
+        scores.with_suffix(".settings.json").unlink()
+    return found.scored
+
+
 def _audit(options: argparse.Namespace) -> int:
     from camdf.mining.audit import audit, audit_json, audit_text, read_tasks
 
@@ -105,6 +136,10 @@ def _audit(options: argparse.Namespace) -> int:
 def _score(options: argparse.Namespace) -> int:
     from camdf.scorers.folder import score_folder
 
+    if options.tools is None and options.tasks.suffix == ".parquet":
+        raise UsageError(
+            f"{options.tasks} holds tasks without descriptions of their tools. Name a file: --tools tools.json"
+        )
     scorer: Scorer
     settings = {"scorer": options.scorer}
     if options.scorer == "llm":
@@ -121,9 +156,11 @@ def _score(options: argparse.Namespace) -> int:
         settings["text"] = options.text
         scorer = BM25(text=TEXTS[options.text])
     with shown("tasks") as progress:
-        done = score_folder(
-            options.folder, scorer, options.output, top=options.top, settings=settings, progress=progress
-        )
+        choices = {"top": options.top, "settings": settings, "progress": progress}
+        if options.tools is None:
+            done = score_folder(options.tasks, scorer, options.output, **choices)
+        else:
+            done = _rank(options, scorer, choices)
     for task_id, why in done.refused.items():
         print(f"{task_id}: {why}", file=sys.stderr)
     again = f"; {len(done.refused)} could not be scored: run the same command again to try them" if done.refused else ""

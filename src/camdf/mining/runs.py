@@ -196,20 +196,29 @@ def required(called: list[str], last: list[str], offered: list[str], ranked: lis
     """Of the tools that a run called, those that it could have been offered, by the names that it was offered.
 
     A tracer may know a tool of a server by its bare name, and the model under one with the server's name before it.
-    What only the `last` answer of the model asked for, where nothing shows that it ran, is the answer itself or a
-    handoff if a gate ranked the tools and not this.
+    A list with a search for tools or a gate's door in it leads to tools that are not on it. What only the `last` answer
+    of the model asked for, where nothing shows that it ran, is the answer itself or a handoff if a gate ranked the
+    tools and not this.
 
     >>> required(["lookup", "log"], [], ["files_lookup", "send"], [])
     ['files_lookup']
+    >>> required(["lookup", "log"], [], ["files_lookup", "find_tool", "call_tool"], [])
+    ['files_lookup', 'log']
     >>> required(["Answer", "send"], ["Answer"], ["send", "Answer"], ["send"])
     ['send']
     """
-    known = {*offered, *ranked} if offered else {*called}
-    if ranked:
-        called = [name for name in called if name in ranked or name not in last]
-    ending = {name: [each for each in known if re.search(rf"[/.:_-]{re.escape(name)}$", each)] for name in called}
-    found = [[name] if name in known else ending[name] for name in called]
-    return sorted({names[0] for names in found if len(names) == 1})
+    known = {*offered, *ranked}
+    closed = offered and not any(re.fullmatch(f"(?i){DISCOVERY}|{CALL.name}", name) for name in offered)
+    found = set()
+    for name in called:
+        if ranked and name in last and name not in ranked:
+            continue
+        longer = [each for each in known if re.search(rf"[/.:_-]{re.escape(name)}$", each)]
+        if name not in known and len(longer) == 1:
+            found |= {*longer}
+        elif name in known or not closed:
+            found.add(name)
+    return sorted(found)
 
 
 def _with_required(runs: pl.DataFrame) -> pl.DataFrame:
@@ -217,7 +226,9 @@ def _with_required(runs: pl.DataFrame) -> pl.DataFrame:
     polars = require("polars", "mining")
     lists = called, last, offered, ranked = [polars.col(name) for name in ("called", "last", "offered", "ranked")]
     unknown = called.list.set_difference(offered.list.concat(ranked)).list.len() > 0
-    changes = (unknown & (offered.list.len() > 0)) | ((last.list.len() > 0) & (ranked.list.len() > 0))
+    changes = (unknown & (offered.list.len() + ranked.list.len() > 0)) | (
+        (last.list.len() > 0) & (ranked.list.len() > 0)
+    )
     some = runs.filter(changes)
     names = polars.Series("called", [required(*row) for row in some.select(lists).iter_rows()], runs.schema["called"])
     whole: pl.DataFrame = polars.concat([runs.filter(~changes), some.with_columns(names)])

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from camdf._progress import Progress, silent
-from camdf.datasets.texts import TaskText, texts_from_folder
+from camdf.datasets.texts import TaskText, Texts, texts_from_folder
 from camdf.errors import DataError, ScorerError
 from camdf.scorers.base import Scorer, checked
 from camdf.tools import Tool
@@ -56,6 +56,19 @@ def score_folder(
     next run. `settings` is whatever determines the scores; a run that finds others beside the output raises.
     """
     texts = texts_from_folder(folder.parent, folder.name)
+    return score_texts(texts, scorer, output, top=top, settings=settings, progress=progress)
+
+
+def score_texts(
+    texts: Texts,
+    scorer: Scorer,
+    output: Path,
+    *,
+    top: int | None = None,
+    settings: Mapping[str, Any] | None = None,
+    progress: Progress = silent,
+) -> Scored:
+    """What `score_folder` does, for texts that are at hand."""
     tools = {name: Tool(name, description) for name, description in texts.descriptions.items()}
     _same_settings(output, {**(settings or {}), "top": top})
     finished = _finished(output)
@@ -80,6 +93,11 @@ def score_folder(
                 progress(len(texts.tasks) - len(left) + number, len(texts.tasks), a_task * (len(left) - number))
     _in_order(output, texts.tasks)
     return Scored(len(left) - len(refused), len(texts.tasks) - len(left), refused)
+
+
+def scores_of(output: Path) -> dict[str, dict[str, float]]:
+    """The scores that an output holds, by task and tool, best first."""
+    return {record["task_id"]: record["scores"] for _, record in _lines(output, output.read_bytes())}
 
 
 def _record(task: TaskText, scorer: Scorer, tools: Sequence[Tool], top: int | None) -> dict[str, Any]:

@@ -1,0 +1,83 @@
+"""Mined tasks that nobody ranked: what users asked through a scorer, and the ranking into the table in its place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from camdf._progress import Progress, silent
+from camdf.datasets.files import File
+from camdf.datasets.texts import TaskText, Texts
+from camdf.errors import DataError, require
+from camdf.mining.logged import mined_table
+from camdf.mining.runs import NO_TOOL, TASK_COLUMNS
+from camdf.mining.spans import polars_types
+from camdf.scorers.base import Scorer
+from camdf.scorers.folder import Scored, score_texts, scores_of
+from camdf.tools import Tool
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True)
+class RankedTasks:
+    """The tasks with their rankings, without any text, and the counts of what was done."""
+
+    tasks: pl.DataFrame
+    scored: Scored
+    textless: int
+    """Tasks without a ranking because nobody recorded what was asked."""
+
+    undescribed: tuple[str, ...]
+    """Tools that some task was offered and that the catalogue lacks: scored by their names alone."""
+
+
+def rank_tasks(
+    path: File,
+    tools: Iterable[Tool],
+    scorer: Scorer,
+    scores: Path,
+    *,
+    top: int | None = None,
+    settings: Mapping[str, Any] | None = None,
+    progress: Progress = silent,
+) -> RankedTasks:
+    """The tasks that `camdf mine --with-text` wrote, all ranked by one scorer, a gate's own rankings replaced.
+
+    The candidates of a task are the tools that it was offered, as no other can have been called; where nobody recorded
+    those, all of `tools`. Scores are kept in the file `scores` while they are made, so that a run that was interrupted
+    goes on where it stopped; `top` and `settings` are those of `camdf.scorers.folder.score_folder`.
+    """
+    polars, types = require("polars", "mining"), polars_types()
+    mined = polars.from_arrow(mined_table(path))
+    asked = mined.filter(polars.col("text").fill_null("") != "")
+    if asked.is_empty():
+        raise DataError(f"{path}: must hold what users asked, and holds no text. Mine again, with --with-text.")
+    catalogue = {tool.name: tool.description for tool in tools}
+    texts = [
+        TaskText(task_id, text, tuple(name for name in offered or () if not re.search(NO_TOOL, name)) or (*catalogue,))
+        for task_id, text, offered in asked.select("task_id", "text", "offered").iter_rows()
+    ]
+    undescribed = dict.fromkeys(name for task in texts for name in task.tools if name not in catalogue)
+    described = {**catalogue, **dict.fromkeys(undescribed, "")}
+    done = score_texts(Texts(tuple(texts), described), scorer, scores, top=top, settings=settings, progress=progress)
+    found = scores_of(scores)
+    rankings = polars.DataFrame(
+        {
+            "task_id": list(found),
+            "ranked": [list(each) for each in found.values()],
+            "scores": [list(each.values()) for each in found.values()],
+        },
+        schema={name: types[TASK_COLUMNS[name]] for name in ("task_id", "ranked", "scores")},
+    )
+    ranked = (
+        mined.drop("ranked", "scores")
+        .join(rankings, on="task_id", how="left", maintain_order="left")
+        .with_columns(polars.col("ranked", "scores").fill_null([]), text=polars.lit(""))
+        .select(mined.columns)
+    )
+    return RankedTasks(ranked, done, len(mined) - len(asked), tuple(undescribed))
