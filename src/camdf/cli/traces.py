@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from camdf._progress import shown
 from camdf.cli.policy import add_engine
 from camdf.errors import DataError, UsageError
-from camdf.scorers import BM25, Embeddings, Necessity, Scorer
+from camdf.scorers import BM25, Embeddings, Necessity, Scorer, Start
 from camdf.scorers.base import TEXTS
 from camdf.scorers.embeddings import MINILM
 from camdf.scorers.necessity import VARIANTS
@@ -47,7 +47,7 @@ def add_commands(commands: Any) -> None:
     score = commands.add_parser("score", help="score a folder of tasks; run it again to go on where it stopped")
     score.add_argument("folder", type=Path, help="holds tasks.jsonl and tools.json")
     score.add_argument("-o", "--output", type=Path, required=True, help="where the scores go (.jsonl)")
-    score.add_argument("--scorer", choices=("bm25", "minilm", "llm"), required=True, help="who scores")
+    score.add_argument("--scorer", choices=("start", "bm25", "minilm", "llm"), required=True, help="who scores")
     score.add_argument("--top", type=int, help="how many of a task's best tools to keep (default: all)")
     score.add_argument("--text", choices=sorted(TEXTS), default="words", help="how a tool is written (default: words)")
     score.add_argument("--model", help="minilm: an embedding model's name or folder; llm: the endpoint's model")
@@ -119,7 +119,7 @@ def _score(options: argparse.Namespace) -> int:
         scorer = Embeddings(settings["model"], text=TEXTS[options.text])
     else:
         settings["text"] = options.text
-        scorer = BM25(text=TEXTS[options.text])
+        scorer = (Start if options.scorer == "start" else BM25)(text=TEXTS[options.text])
     with shown("tasks") as progress:
         done = score_folder(
             options.folder, scorer, options.output, top=options.top, settings=settings, progress=progress
