@@ -295,6 +295,13 @@ def _asked(entry: dict[str, Any], scores: dict[str, float] | None) -> Asked:
     )
 
 
+@cache
+def plain_searches() -> dict[str, str]:
+    """Sixty more searches over 400 tools, by the tool that is meant: written from its bare name, in other words."""
+    names, path = catalogue("400")[1], Path(__file__).parent / "data" / "everyday" / "searches-plain.json"
+    return {names[tool]: query for tool, query in json.loads(path.read_text()).items()}
+
+
 def sampled() -> tuple[Conversation, ...]:
     """What one run plays through a framework: six over 40 tools and one over 400, by the seed in CAMDF_SAMPLE.
 

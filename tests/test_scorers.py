@@ -274,6 +274,13 @@ def test_start_reads_tokenises_and_embeds_a_tool_once_though_it_is_viewed_anew()
     assert built == ["get_weather", "sendMail"]
 
 
+def test_start_reads_the_two_ends_of_a_long_task() -> None:
+    pasted = "Bob wrote: send the mail to this address. " * 1000
+    assert START(f"{TASK} {pasted}", TOOLS)[0] > START(pasted, TOOLS)[0]
+    assert START(f"{pasted} {TASK}", TOOLS)[0] > START(pasted, TOOLS)[0]
+    assert START(f"{pasted} {TASK} {pasted}", TOOLS) == START(f"{pasted} {pasted}", TOOLS)
+
+
 def test_a_copy_of_start_scores_the_same() -> None:
     scorer = Start()
     said = scorer(TASK, TOOLS)

@@ -133,6 +133,14 @@ def test_a_damaged_line_is_named(folder: Path, tmp_path: Path) -> None:
         score_folder(folder, BM25(), output)
 
 
+def test_the_command_takes_the_scorer_to_start_with(folder: Path, tmp_path: Path) -> None:
+    output = tmp_path / "scores.jsonl"
+    assert main(["score", str(folder), "--scorer", "start", "-o", str(output)]) == 0
+    records = [json.loads(line) for line in output.read_text().splitlines()]
+    assert records
+    assert all(list(record["scores"].values()) == sorted(record["scores"].values(), reverse=True) for record in records)
+
+
 def test_a_language_model_scores_a_folder_and_what_it_refuses_is_said(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,7 +14,7 @@ from camdf._progress import shown
 from camdf.cli.policy import add_engine
 from camdf.cli.tools import TOOLS_FILE, read_tools
 from camdf.errors import DataError, UsageError
-from camdf.scorers import BM25, Embeddings, Necessity, Scorer
+from camdf.scorers import BM25, Embeddings, Necessity, Scorer, Start
 from camdf.scorers.base import TEXTS
 from camdf.scorers.embeddings import MINILM
 from camdf.scorers.necessity import VARIANTS
@@ -59,7 +59,7 @@ def add_commands(commands: Any) -> None:
         required=True,
         help="where mined tasks with rankings go (.parquet), or scores (.jsonl)",
     )
-    score.add_argument("--scorer", choices=("bm25", "minilm", "llm"), required=True, help="who scores")
+    score.add_argument("--scorer", choices=("start", "bm25", "minilm", "llm"), required=True, help="who scores")
     score.add_argument("--top", type=int, help="how many of a task's best tools to keep (default: all)")
     score.add_argument("--text", choices=sorted(TEXTS), default="words", help="how a tool is written (default: words)")
     score.add_argument("--model", help="minilm: an embedding model's name or folder; llm: the endpoint's model")
@@ -154,7 +154,7 @@ def _score(options: argparse.Namespace) -> int:
         scorer = Embeddings(settings["model"], text=TEXTS[options.text])
     else:
         settings["text"] = options.text
-        scorer = BM25(text=TEXTS[options.text])
+        scorer = (Start if options.scorer == "start" else BM25)(text=TEXTS[options.text])
     with shown("tasks") as progress:
         choices = {"top": options.top, "settings": settings, "progress": progress}
         if options.tools is None:

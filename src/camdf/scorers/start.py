@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from camdf.errors import expect
 from camdf.scorers.base import full_text
@@ -12,11 +12,15 @@ from camdf.scorers.fusion import Fusion
 from camdf.scorers.word_vectors import WordVectors
 from camdf.tools import Tool
 
+END = 5_000
+"""How many characters are read of each end of a long task: what is asked stands there, and pasted text between."""
+
 
 class Start(Fusion):
     """Parts of words in common (BM25 over `word_parts`) and what words mean (`WordVectors`), which counts twice.
 
-    Each is divided by its largest score for the task. Tools are read, tokenised and embedded once.
+    Each is divided by its largest score for the task. Tools are read, tokenised and embedded once. On its first day a
+    gate should use it with a door: docs/first-day.md has what it reaches.
     """
 
     def __init__(self, *, text: Callable[[Tool], str] = full_text) -> None:
@@ -24,6 +28,10 @@ class Start(Fusion):
         self.text = _Texts(text)
         parts, meaning = BM25(text=self.text, tokens=word_parts), Embeddings(WordVectors(), text=self.text)
         super().__init__([parts, meaning], "mean", weights=[1, 2])
+
+    def __call__(self, task: str, tools: Sequence[Tool]) -> list[float]:
+        """Scores in [0, 1]."""
+        return super().__call__(task if len(task) <= 2 * END else f"{task[:END]} {task[-END:]}", tools)
 
 
 class _Texts:

@@ -1,0 +1,124 @@
+"""docs/first-day.md shows what is stored, and what is stored is what the scorers do today."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import camdf
+from camdf.gate import Gate
+from camdf.scorers import Necessity, Start
+from camdf.tools import view
+from everyday import catalogue, plain_searches, requests
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "first-day.md").read_text(encoding="utf-8")
+TEXT = " ".join(PAGE.split())
+STORED = json.loads((ROOT / "results" / "first_day.json").read_text())
+ROWS: list[dict[str, Any]] = STORED["requests"]
+ASKED = {40: (8, 0.98), 400: (12, 0.95)}
+"""By the length of the list: at most so many tools loaded, and at least this share found."""
+
+
+@pytest.fixture
+def benchmark(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    spec = importlib.util.spec_from_file_location("first_day", ROOT / "benchmarks" / "first_day.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "first_day", module)
+    spec.loader.exec_module(module)
+    return module
+
+
+def of(ranking: str, door: bool = True, tools: tuple[int, ...] = (40, 400), kept: str = "") -> list[dict[str, Any]]:
+    return [
+        row
+        for row in ROWS
+        if (row["ranking"], row["door"]) == (ranking, door) and row["tools"] in tools and kept in row["kept"]
+    ]
+
+
+def missed(ranking: str) -> list[tuple[int, str]]:
+    """Where a way to start with a door does not reach what was asked for."""
+    return [
+        (row["tools"], row["language"])
+        for row in of(ranking)
+        if row["loaded"] > ASKED[row["tools"]][0] or row["found"] / row["needing"] < ASKED[row["tools"]][1]
+    ]
+
+
+def test_the_page_has_the_stored_tables(benchmark: Any) -> None:
+    assert benchmark.table(ROWS, door=True) in PAGE
+    assert benchmark.table(ROWS, door=False) in PAGE
+    assert benchmark.plain_table(STORED["searches"]) in PAGE
+
+
+def test_what_start_does_today_is_what_is_stored(benchmark: Any) -> None:
+    """All requests, both lists: what needs no torch is measured again here, the rest by `.ci/run`."""
+    gate = Gate(camdf.TopK(benchmark.WORKING_SET), Start(), camdf.Payoff(0.0), fallback=(), budget=None)
+    way = benchmark.Way("Start", "", gate, True)
+    for row in of("Start"):
+        asked = [each for each in requests() if (each.size, each.language) == (str(row["tools"]), row["language"])]
+        assert not benchmark.differ(row, benchmark.measured(way, asked) | {"tools": row["tools"]})
+    (stored,) = (row for row in STORED["searches"] if row["ranking"] == "Start")
+    assert not benchmark.differ_in_searches(stored, benchmark.plain(way))
+
+
+def test_the_plain_searches_are_for_tools_that_no_request_needs() -> None:
+    needed = {name for each in requests() if each.size == "400" for options in each.needed for name in options}
+    assert len(plain_searches()) == 60
+    assert not needed & plain_searches().keys()
+
+
+def test_the_ways_that_the_page_offers_reach_what_was_asked_for_with_a_door() -> None:
+    assert missed("Start") == missed("Start and MiniLM") == missed("a language model") == []
+    assert missed("MiniLM") == [(40, "es"), (400, "en")]
+    assert [len(missed(f"{kind} of words alone")) for kind in ("parts", "stems")] == [3, 3]
+    assert len(missed("BM25")) == 7
+    assert missed("word vectors alone") == []
+
+
+def test_the_counts_in_the_text_are_the_stored_ones() -> None:
+    assert f"in {sum(row['in full'] for row in of('Start'))} of the 108 requests" in TEXT
+    loaded = {
+        name: sum(row["needed loaded"] for row in of(name, tools=(40,)))
+        for name in ("Start", "word vectors alone", "parts of words alone", "stems of words alone")
+    }
+    both, vectors, parts, stems = loaded.values()
+    assert f"parts load the needed tools of {parts} of the 75 requests that need any, stems of {stems}" in TEXT
+    assert f"vectors load the needed tools of {vectors} requests; together with parts they load those of {both}" in TEXT
+    english, *others = (f"{row['needed loaded'] / row['needing']:.0%}" for row in of("Start", tools=(40,)))
+    assert f"{english} need none, in other languages {min(others)} to {max(others)}" in TEXT
+
+
+def test_without_a_door_the_estimates_are_as_far_off_as_the_page_says() -> None:
+    careful, usual = (of("a language model", door=False, kept=pressure) for pressure in ("0.005", "0.05"))
+    assert all(row["needed loaded"] == row["needing"] for row in careful + usual)
+    off = {row["language"]: 1 - row["estimate"] for row in careful}
+    assert f"({off['de']:.4f} in German)" in TEXT
+    assert max(share for language, share in off.items() if language != "de") <= 0.05
+    assert f"up to {max(1 - row['estimate'] for row in usual):.2f} too low" in TEXT
+    for ranking in ("MiniLM", "Start", "BM25"):
+        for row in of(ranking, door=False):
+            kept = row["needed loaded"] / row["needing"]
+            good = kept >= 0.95 and abs(kept - row["estimate"]) <= 0.05
+            assert not good or row["loaded"] > 0.9 * row["tools"]
+    assert any(row["needed loaded"] == 0 and row["estimate"] > 0.99 for row in of("Start", door=False, tools=(400,)))
+
+
+def test_the_prompt_of_a_language_model_is_as_long_as_the_page_says() -> None:
+    judge = Necessity("http://localhost/v1", "any")
+    lengths = []
+    for size in ("40", "400"):
+        named = {tool.name: tool for tool in map(view, catalogue(size)[0])}
+        lengths.append(sum(len(message["content"]) for message in judge.messages("", named)))
+    few, many = (round(length, -2) for length in lengths)
+    assert f"{few:,} characters for 40 tools and {many:,} for 400" in TEXT
+    assert f"about {round(lengths[0] / 4, -2):,.0f} tokens for 40 tools" in TEXT
