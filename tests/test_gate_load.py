@@ -276,7 +276,7 @@ SLOW: dict[str, tuple[dict[str, Any], list[Any], str]] = {
 @pytest.mark.parametrize("slow", SLOW)
 def test_whatever_is_slow_costs_the_budget_and_no_more(slow: str) -> None:
     settings, tools, reason = SLOW[slow]
-    gate = Gate(**{"policy": ScoreAtLeast(0.5), "scorer": first, "payoff": PAYOFF, "budget": 0.2, **settings})
+    gate = Gate(**{"policy": ScoreAtLeast(0.5), "scorer": first, "payoff": PAYOFF, "budget": 0.5, **settings})
     for decide in (gate.decide, lambda *asked: asyncio.run(gate.adecide(*asked))):
         began = time.perf_counter()
         decision = decide(TASK, tools)
@@ -292,7 +292,7 @@ def test_what_may_be_offered_fails_closed_where_there_was_no_time_to_read() -> N
 
 
 def test_a_slow_scorer_leaves_time_to_say_what_may_be_offered() -> None:
-    decision = gate_of(slowly, budget=0.2, allow=["get_weather"]).decide(TASK, TOOLS)
+    decision = gate_of(slowly, budget=0.5, allow=["get_weather"]).decide(TASK, TOOLS)
     assert (decision.reason, decision.kept, len(decision.refused)) == ("scorer too slow", ("get_weather",), 17)
 
 
@@ -381,7 +381,7 @@ def test_a_coroutine_is_cancelled_at_the_budget_and_when_its_caller_is() -> None
             time.sleep(0.01)
         return (running[0], cancelled[0]) == (0, count)
 
-    gate = gate_of(endless, budget=0.1)
+    gate = gate_of(endless, budget=0.5)
 
     async def burst() -> list[GateDecision]:
         return await asyncio.gather(*(gate.adecide(f"{TASK} {i}", TOOLS) for i in range(30)))

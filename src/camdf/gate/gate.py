@@ -28,7 +28,7 @@ from camdf.gate.memory import Memory
 from camdf.gate.modes import handed_over
 from camdf.gate.opinions import Opinions, RefusedError, says_nothing
 from camdf.gate.reader import PriceList, Reader, UndecidedError
-from camdf.gate.request import Question, Request, Scores, read_tools, unread, viewed_tool
+from camdf.gate.request import Question, Request, Scores, read_tools, readable, unread, viewed_tool
 from camdf.gate.telemetry import Sink, add_to_span
 from camdf.gate.turns import Messages
 from camdf.policies.base import Policy
@@ -324,7 +324,7 @@ class Gate:
         )
 
     def _found(self, question: Question, most: int) -> list[Any]:
-        request, query = question.request, str(question.task).strip()
+        request, query = question.request, readable(question.task)
         if request is None:
             return []
         named = [key for key in request.offered if called(key, request.tools[key], (query,))]
