@@ -40,11 +40,12 @@ def gate_of(scorer: Any = first, **settings: Any) -> Gate:
 
 
 def least_seconds(work: Callable[[], object], rounds: int = 5) -> float:
+    """Of the processor, over all threads: others who use the machine do not count."""
     best = float("inf")
     for _ in range(rounds):
-        began = time.perf_counter()
+        began = time.process_time()
         work()
-        best = min(best, time.perf_counter() - began)
+        best = min(best, time.process_time() - began)
     return best
 
 
@@ -73,7 +74,7 @@ def test_the_time_of_a_decision_is_linear_in_the_number_of_tools_whatever_their_
         return least_seconds(lambda: gate.decide(history, tools).explain())
 
     seconds(100)
-    assert seconds(6000) < 12 * max(seconds(1500), 0.002), "a square would take sixteen times as long"
+    assert seconds(6000) < 25 * max(seconds(750), 0.002), "a square would take 64 times as long"
 
 
 def test_six_thousand_equal_names_have_keys_of_their_own() -> None:
