@@ -40,11 +40,12 @@ def gate_of(scorer: Any = first, **settings: Any) -> Gate:
 
 
 def least_seconds(work: Callable[[], object], rounds: int = 5) -> float:
+    """Of the processor, over all threads: others who use the machine do not count."""
     best = float("inf")
     for _ in range(rounds):
-        began = time.perf_counter()
+        began = time.process_time()
         work()
-        best = min(best, time.perf_counter() - began)
+        best = min(best, time.process_time() - began)
     return best
 
 
@@ -73,7 +74,7 @@ def test_the_time_of_a_decision_is_linear_in_the_number_of_tools_whatever_their_
         return least_seconds(lambda: gate.decide(history, tools).explain())
 
     seconds(100)
-    assert seconds(6000) < 12 * max(seconds(1500), 0.002), "a square would take sixteen times as long"
+    assert seconds(6000) < 25 * max(seconds(750), 0.002), "a square would take 64 times as long"
 
 
 def test_six_thousand_equal_names_have_keys_of_their_own() -> None:
@@ -276,7 +277,7 @@ SLOW: dict[str, tuple[dict[str, Any], list[Any], str]] = {
 @pytest.mark.parametrize("slow", SLOW)
 def test_whatever_is_slow_costs_the_budget_and_no_more(slow: str) -> None:
     settings, tools, reason = SLOW[slow]
-    gate = Gate(**{"policy": ScoreAtLeast(0.5), "scorer": first, "payoff": PAYOFF, "budget": 0.2, **settings})
+    gate = Gate(**{"policy": ScoreAtLeast(0.5), "scorer": first, "payoff": PAYOFF, "budget": 0.5, **settings})
     for decide in (gate.decide, lambda *asked: asyncio.run(gate.adecide(*asked))):
         began = time.perf_counter()
         decision = decide(TASK, tools)
@@ -292,7 +293,7 @@ def test_what_may_be_offered_fails_closed_where_there_was_no_time_to_read() -> N
 
 
 def test_a_slow_scorer_leaves_time_to_say_what_may_be_offered() -> None:
-    decision = gate_of(slowly, budget=0.2, allow=["get_weather"]).decide(TASK, TOOLS)
+    decision = gate_of(slowly, budget=0.5, allow=["get_weather"]).decide(TASK, TOOLS)
     assert (decision.reason, decision.kept, len(decision.refused)) == ("scorer too slow", ("get_weather",), 17)
 
 
@@ -381,7 +382,7 @@ def test_a_coroutine_is_cancelled_at_the_budget_and_when_its_caller_is() -> None
             time.sleep(0.01)
         return (running[0], cancelled[0]) == (0, count)
 
-    gate = gate_of(endless, budget=0.1)
+    gate = gate_of(endless, budget=0.5)
 
     async def burst() -> list[GateDecision]:
         return await asyncio.gather(*(gate.adecide(f"{TASK} {i}", TOOLS) for i in range(30)))

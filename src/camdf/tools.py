@@ -75,7 +75,8 @@ def view(native: Any) -> Tool:
     if found is None:
         kind = _hosted_name(native) if plain else None
         name = kind or getattr(native, "name", None) or type(native).__name__
-        server = native.get("server_label") or native.get("mcp_server_name") if plain else None
+        hosted = native if plain else getattr(native, "tool_config", None)  # OpenAI Agents keeps the request's own
+        server = hosted.get("server_label") or hosted.get("mcp_server_name") if isinstance(hosted, Mapping) else None
         return Tool(str(name), server=str(server or ""), foreign=True, further=partial(_all_of, native))
     name, description, parameters = found
     server = native.get("server") if plain else _server(native)

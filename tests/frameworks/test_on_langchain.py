@@ -28,6 +28,7 @@ from langchain.agents.middleware import (
     LLMToolSelectorMiddleware,
     ModelRequest,
     SummarizationMiddleware,
+    wrap_model_call,
 )
 from langchain.agents.middleware.types import ExtendedModelResponse, ModelResponse
 from langchain.agents.structured_output import ToolStrategy
@@ -43,10 +44,11 @@ from pydantic import BaseModel
 
 from camdf.gate import Gate
 from camdf.integrations.langchain import HANDOFF, ToolGate
-from camdf.tools import Tool
+from camdf.tools import Tool, view
 from golden import PAYOFF, VECTORS, Vector, golden_gate, openai_tool, overlap
 from local_llm import local_llm
 from pages import BLOCK, run_page
+from pauses import PAUSE, best_pause, search
 from scripted import Call, ScriptedModel
 
 ROOT = Path(__file__).parents[2]
@@ -92,6 +94,30 @@ def gated(model: ScriptedModel, tools: Sequence[Any] = (), gate: Gate | None = N
     gated = ToolGate(gate or golden_gate(), door=settings.pop("door", False))
     middleware = [*settings.pop("outer", ()), gated, *settings.pop("inner", ())]
     return create_agent(chat(model.url), offered, middleware=middleware, **settings)
+
+
+def test_five_hundred_tools_do_not_hold_up_an_event_loop() -> None:
+    def made(count: int) -> list[BaseTool]:
+        return [StructuredTool.from_function(search, name=f"t{i}", description=f"Does {i}") for i in range(count)]
+
+    assert best_pause(made, rounds=2) < PAUSE
+
+
+def test_a_tool_names_its_server_in_its_metadata() -> None:
+    (one,) = natives({"send": "Send a mail"})
+    assert view(one).server == ""
+    assert view(one.model_copy(update={"metadata": {"server": "mail"}})).full_name == "mail/send"
+
+
+def test_a_choice_among_nothing_never_reaches_the_provider(model: ScriptedModel) -> None:
+    @wrap_model_call
+    def insisting(request: Any, handler: Any) -> Any:
+        return handler(request.override(tool_choice="any"))
+
+    gated(model, gate=golden_gate(allow=()), outer=[insisting]).invoke(user(TRIP.task))
+    assert not {"tools", "tool_choice"} & set(model.requests[0])
+    gated(model, outer=[insisting]).invoke(user(TRIP.task))
+    assert model.requests[1]["tool_choice"] == "required"
 
 
 def test_langchain_has_every_hook_that_the_adapter_relies_on() -> None:

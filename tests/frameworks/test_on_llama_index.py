@@ -42,6 +42,7 @@ from camdf.tools import Tool
 from golden import VECTORS, Vector, golden_gate, openai_tool, overlap, words
 from local_llm import local_llm
 from pages import BLOCK, run_page
+from pauses import PAUSE, best_pause, search
 from scripted import Call, ScriptedModel
 
 ROOT = Path(__file__).parents[2]
@@ -83,6 +84,13 @@ def natives(tools: dict[str, str]) -> list[FunctionTool]:
         return lambda: f"{name} ran"
 
     return [FunctionTool.from_defaults(fn=running(name), name=name, description=text) for name, text in tools.items()]
+
+
+def test_five_hundred_tools_do_not_hold_up_an_event_loop() -> None:
+    def made(count: int) -> list[FunctionTool]:
+        return [FunctionTool.from_defaults(search, name=f"t{i}", description=f"Does {i}") for i in range(count)]
+
+    assert best_pause(made) < PAUSE
 
 
 def nearest(tools: dict[str, str], top: int) -> Any:

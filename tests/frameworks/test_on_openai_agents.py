@@ -22,6 +22,7 @@ import pytest
 from agents import (
     Agent,
     FunctionTool,
+    HostedMCPTool,
     ModelBehaviorError,
     ModelSettings,
     OpenAIChatCompletionsModel,
@@ -41,6 +42,7 @@ from agents import (
     set_trace_processors,
     set_tracing_disabled,
 )
+from agents.mcp import MCPServerStdio
 from agents.tool import invoke_function_tool
 from agents.tool_context import ToolContext
 from agents.util._approvals import evaluate_function_tool_approval
@@ -52,9 +54,10 @@ import camdf
 import scripted
 from camdf.gate import Gate
 from camdf.integrations import openai_agents
-from camdf.tools import Tool
+from camdf.tools import Tool, view
 from golden import PAYOFF, VECTORS, Vector, golden_gate, openai_tool, overlap
 from local_llm import local_llm
+from pauses import PAUSE, best_pause, search
 from scripted import Call, ScriptedModel
 
 ROOT = Path(__file__).parents[2]
@@ -288,6 +291,49 @@ def test_where_nothing_is_worth_it_an_agent_has_all(choice: str | None, model: S
     gate = Gate(camdf.ScoreAtLeast(2.0), overlap, PAYOFF)
     run(gated(plain(model, model_settings=ModelSettings(tool_choice=choice)), gate), TRIP.task)
     assert model.tool_names() == list(TRIP.tools)
+
+
+@every_model
+@pytest.mark.parametrize("clone", [False, True])
+def test_a_choice_among_nothing_never_reaches_the_provider(kind: Any, clone: bool, model: ScriptedModel) -> None:
+    settings = ModelSettings(tool_choice="required", parallel_tool_calls=True, temperature=0.5)
+    agent = gated(plain(model, kind=kind, model_settings=settings), golden_gate(allow=()))
+    agent = agent.clone(instructions="Be brief.") if clone else agent
+    assert run(agent, TRIP.task).final_output == "done"
+    (request,) = model.requests
+    assert not request.get("tools")
+    assert "tool_choice" not in request
+    assert request["temperature"] == 0.5
+    run(gated(plain(model, kind=kind, model_settings=settings), golden_gate()), TRIP.task, max_turns=1)
+    assert model.requests[1]["tool_choice"] == "required"
+
+
+def test_five_hundred_tools_do_not_hold_up_an_event_loop() -> None:
+    def made(count: int) -> list[FunctionTool]:
+        return [function_tool(search, name_override=f"t{i}", description_override=f"Does {i}") for i in range(count)]
+
+    assert best_pause(made) < PAUSE
+
+
+def test_tools_of_a_real_mcp_server_have_their_server() -> None:
+    async def listed() -> Any:
+        script, asked = Path(__file__).with_name("tool_server.py"), json.dumps({"tools": TRIP.tools})
+        server = MCPServerStdio({"command": sys.executable, "args": [str(script), asked]}, name="travel")
+        async with server:
+            return await Agent(name="Travel", mcp_servers=[server]).get_all_tools(RunContextWrapper(None))
+
+    found = [view(tool) for tool in loop.run(listed())]
+    assert found
+    assert {tool.server for tool in found} == {"travel"}
+
+
+def test_a_hosted_server_is_known_by_its_label_and_pinned_whole() -> None:
+    def hosted(url: str) -> HostedMCPTool:
+        return HostedMCPTool(tool_config={"type": "mcp", "server_label": "docs", "server_url": url})
+
+    one, other = view(hosted("https://docs.example")), view(hosted("https://evil.example"))
+    assert (one.full_name, one.foreign) == ("docs/hosted_mcp", True)
+    assert one.digest() == view(hosted("https://docs.example")).digest() != other.digest()
 
 
 @every_model

@@ -42,13 +42,15 @@ from pydantic_ai.tools import (
     ToolDefinition,
     ToolDenied,
 )
-from pydantic_ai.toolsets import ToolsetTool
+from pydantic_ai.toolsets import FunctionToolset, ToolsetTool
 
+import camdf.tools
 from camdf.gate import Gate
 from camdf.integrations.pydantic_ai import ToolGate
 from golden import VECTORS, Vector, golden_gate, openai_tool, overlap
 from local_llm import local_llm
 from pages import run_page
+from pauses import PAUSE, best_pause, search
 from scripted import Call, ScriptedModel, Step
 
 ROOT = Path(__file__).parents[2]
@@ -80,6 +82,38 @@ def answers(messages: Sequence[ModelMessage]) -> dict[str, str]:
     """What each tool call was answered."""
     parts = [part for message in messages for part in message.parts]
     return {part.tool_name: json.dumps(part.content) for part in parts if isinstance(part, ToolReturnPart)}
+
+
+def test_five_hundred_tools_do_not_hold_up_an_event_loop() -> None:
+    def made(count: int) -> list[ToolDefinition]:
+        return [Tool(search, name=f"t{i}", description=f"Does {i}", takes_ctx=False).tool_def for i in range(count)]
+
+    assert best_pause(made) < PAUSE
+
+
+def test_a_tool_has_the_server_that_its_toolset_is_named_after() -> None:
+    served: list[str] = []
+
+    def noting(task: str, tools: Sequence[camdf.tools.Tool]) -> list[float]:
+        served.extend(tool.full_name for tool in tools)
+        return overlap(task, tools)
+
+    mail = FunctionToolset(native({"send": "Send a mail"}), id="mail")
+    with ScriptedModel() as model:
+        made(model.url, golden_gate(noting), native({"play": "Play a song"}), toolsets=[mail]).run_sync(WEATHER.task)
+    assert served == ["play", "mail/send"]
+
+
+@pytest.mark.parametrize("where", ["agent", "run"])
+def test_a_choice_among_nothing_never_reaches_the_provider(where: str) -> None:
+    """pydantic-ai refuses a choice of "required" itself, whatever the gate keeps."""
+    choice: Any = {"tool_choice": "required"}
+    with ScriptedModel() as model:
+        settings = {"model_settings": choice} if where == "agent" else {}
+        agent = made(model.url, golden_gate(allow=()), native(WEATHER.tools), **settings)
+        with pytest.raises(UserError, match="tool_choice='required'"):
+            agent.run_sync(WEATHER.task, model_settings=choice if where == "run" else None)
+        assert not model.requests
 
 
 def test_pydantic_ai_has_every_hook_that_the_capability_relies_on() -> None:

@@ -31,7 +31,7 @@ from camdf.gate.memory import Memory
 from camdf.gate.modes import handed_over
 from camdf.gate.opinions import Opinions, RefusedError, says_nothing
 from camdf.gate.reader import PriceList, Reader, UndecidedError
-from camdf.gate.request import Question, Request, Scores, unread, viewed_tool
+from camdf.gate.request import Question, Request, Scores, read_tools, readable, unread, viewed_tool
 from camdf.gate.telemetry import Sink, add_to_span
 from camdf.gate.turns import Messages
 from camdf.policies.base import Policy
@@ -252,6 +252,11 @@ class Gate:
         """Whether a tool may be offered at all, as `allow` and `digests` say: for a harness that is about to run it."""
         return self.guards.authorised(viewed_tool(native))
 
+    def may_be_offered(self, tools: Iterable[Any]) -> list[Any]:
+        """The tools of a list that are authorised, where a name that two servers share authorises neither."""
+        viewed, natives = read_tools(tools)
+        return [natives[key] for key in self.guards.offered(viewed)]
+
     def _reading(self, question: Question) -> Work[Outcome | None]:
         """Read a call; the outcome, or None where turns are still to be scored."""
 
@@ -377,7 +382,7 @@ class Gate:
         )
 
     def _found(self, question: Question, most: int) -> list[Any]:
-        request, query = question.request, str(question.task).strip()
+        request, query = question.request, readable(question.task)
         if request is None:
             return []
         named = [key for key in request.offered if called(key, request.tools[key], (query,))]

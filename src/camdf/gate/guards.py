@@ -7,7 +7,7 @@ alone means neither of them to `allow` and `digests`, which fail closed, and bot
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -38,19 +38,19 @@ class Guards:
         """Keys of the tools that may be offered, in their order."""
         if not self.refuse:
             return tuple([key for key, tool in tools.items() if not deceptive(tool.name)])
-        owners: dict[str, set[tuple[str, str]]] = {}
-        for tool in tools.values():
-            for name in _names(tool):
-                owners.setdefault(name, set()).add((tool.server, tool.name))
-        shared = frozenset(name for name, owned in owners.items() if len(owned) > 1)
-        return tuple(key for key, tool in tools.items() if self.authorised(tool, shared))
+        meant = _meanings(tools.values())
+        return tuple(
+            key
+            for key, tool in tools.items()
+            if self.authorised(tool, [name for name in _names(tool) if meant[name] == {(tool.server, tool.name)}])
+        )
 
-    def authorised(self, tool: Tool, shared: Collection[str] = ()) -> bool:
-        """Whether a tool may be offered; `shared` are names that several tools of its list go by."""
+    def authorised(self, tool: Tool, names: Sequence[str] | None = None) -> bool:
+        """Whether a tool may be offered, by the names that mean it and no other tool of its list."""
         try:
             if deceptive(tool.name):
                 return False
-            names = [name for name in _names(tool) if name not in shared or (name == tool.name and not tool.server)]
+            names = _names(tool) if names is None else names
             if self.digests is not None:
                 pinned = [self.digests[name] for name in names if name in self.digests]
                 if not pinned or tool.digest() != pinned[0]:
@@ -107,3 +107,13 @@ def named(setting: str, given: Collection[str]) -> frozenset[str]:
 
 def _names(tool: Tool) -> tuple[str, ...]:
     return (tool.full_name, tool.name) if tool.server else (tool.name,)
+
+
+def _meanings(tools: Iterable[Tool]) -> dict[str, set[tuple[str, str]]]:
+    """Which tools a name means: those that have it as their full name, else those that have it as their name."""
+    full: dict[str, set[tuple[str, str]]] = {}
+    short: dict[str, set[tuple[str, str]]] = {}
+    for tool in tools:
+        full.setdefault(tool.full_name, set()).add((tool.server, tool.name))
+        short.setdefault(tool.name, set()).add((tool.server, tool.name))
+    return short | full

@@ -56,12 +56,15 @@ def _reference(tool: str | Mapping[str, Any], responses: bool) -> dict[str, Any]
 
 def has_search(natives: Iterable[Any]) -> bool:
     """Whether a request has its provider's tool search: Anthropic's and OpenAI's types begin alike."""
-    kinds = (native.get("type") for native in natives if isinstance(native, Mapping))
+    kinds = (_get(native, "type") for native in natives if isinstance(native, Mapping))
     return any(isinstance(kind, str) and kind.startswith("tool_search") for kind in kinds)
 
 
 def _deferred(native: Any) -> Any:
-    return {**_unmarked(native), "defer_loading": True} if isinstance(native, Mapping) else native
+    try:
+        return {**_unmarked(native), "defer_loading": True} if isinstance(native, Mapping) else native
+    except Exception:  # it cannot be read, so it is handed over as it is
+        return native
 
 
 def _marked(loaded: list[Any], came: Iterable[Any]) -> list[Any]:
@@ -75,12 +78,20 @@ def _marked(loaded: list[Any], came: Iterable[Any]) -> list[Any]:
 
 def _mark(native: Mapping[str, Any]) -> Any:
     """On the tool itself or, as LiteLLM has it too, in its function."""
-    inner = native.get("function")
-    return native.get(MARK) or (inner.get(MARK) if isinstance(inner, (dict, Mapping)) else None)
+    inner = _get(native, "function")
+    return _get(native, MARK) or (_get(inner, MARK) if isinstance(inner, (dict, Mapping)) else None)
+
+
+def _get(native: Mapping[str, Any], key: str) -> Any:
+    """A field of a tool, None where the tool raises."""
+    try:
+        return native.get(key)
+    except Exception:
+        return None
 
 
 def _unmarked(native: Mapping[str, Any]) -> dict[str, Any]:
-    inner = native.get("function")
+    inner = _get(native, "function")
     bare = {key: value for key, value in native.items() if key != MARK}
     if isinstance(inner, Mapping) and MARK in inner:
         bare["function"] = {key: value for key, value in inner.items() if key != MARK}

@@ -56,6 +56,8 @@ class Opinions:
 
         The answer names the turns on which the scorer raised twice while it answered on others: they say nothing.
         """
+        if not subjects:  # another decision has had them scored in the meantime
+            return frozenset()
         if self.scorer is None:
             raise UsageError("This gate has no scorer. Give it one, or pass scores= with every task.")
         scorer, tools = self.scorer, [request.tools[key] for key in request.costs]

@@ -78,7 +78,7 @@ class Authorised(Transform):
         self.gate = gate
 
     async def list_tools(self, tools: Sequence[Any]) -> Sequence[Any]:
-        return [tool for tool in tools if self.gate.authorised(tool)]
+        return self.gate.may_be_offered(tools)
 
     async def get_tool(self, name: str, call_next: Any, *, version: Any = None) -> Any:
         tool = await call_next(name, version=version)

@@ -20,6 +20,7 @@ from camdf.errors import needs
 from camdf.gate import Gate, GateDecision
 from camdf.gate.door import CALL, DOOR, FIND, arguments_of, listing, unknown
 from camdf.gate.modes import allowed_choice, has_search
+from camdf.gate.request import read_tools
 from camdf.tools import forced_tools
 
 with needs("langchain"):
@@ -108,7 +109,9 @@ class ToolGate(AgentMiddleware):
             return request.override(tools=tools)
         if decision.mode == "allow" and _can_allow(request):
             choice = "required" if request.tool_choice == "any" else request.tool_choice
-            allowed = allowed_choice(decision.kept, choice, responses=bool(request.model.use_responses_api))
+            viewed, _ = read_tools(tools)
+            kept = [viewed[key].name for key in decision.kept]
+            allowed = allowed_choice(kept, choice, responses=bool(request.model.use_responses_api))
             return request.override(tools=tools, tool_choice=allowed)
         if decision.mode == "defer" and has_search(tools):
             loaded = len(decision.kept)
@@ -121,13 +124,16 @@ class ToolGate(AgentMiddleware):
         """The model's answer as LangChain gets it."""
         if not decision.cut or not self._has_door(request):
             return response
-        names = [tool.name for tool in request.tools if not isinstance(tool, dict) and self.gate.authorised(tool)]
+        viewed, natives = read_tools(request.tools)
+        callable_ = (key for key in viewed if key not in decision.refused and not isinstance(natives[key], dict))
+        names = [viewed[key].name for key in callable_]
         meant = [_as_meant(message, names) for message in response.result]
         behind = Command(update={"camdf_behind": names}) if names != request.state.get("camdf_behind") else None
         return ExtendedModelResponse(replace(response, result=meant), behind)
 
     def _find(self, query: str, runtime: ToolRuntime) -> str:
-        behind = [tool for tool in runtime.tools if tool.name in set(runtime.state.get("camdf_behind") or ())]
+        names = set(runtime.state.get("camdf_behind") or ())
+        behind = [tool for tool in runtime.tools if tool.name in names]
         return listing(self.gate.find(query, behind), behind)
 
 

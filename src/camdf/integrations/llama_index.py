@@ -57,10 +57,11 @@ class ToolGate(ObjectRetriever):
 
     def authorised(self) -> list[Any]:
         """The tools that may be offered."""
-        return [tool for tool in self.tools if self.gate.authorised(tool)]
+        return self.gate.may_be_offered(self.tools)
 
     def _named(self, name: str) -> list[Any]:
-        return [tool for tool in (*self.authorised(), *self.door) if view(tool).name == name]
+        own = [tool for tool in self.tools if view(tool).name == name and self.gate.authorised(tool)]
+        return own or [tool for tool in self.door if view(tool).name == name]
 
 
 class Retrieved:

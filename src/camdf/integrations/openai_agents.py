@@ -12,19 +12,23 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
+from contextvars import ContextVar
 from copy import copy
+from dataclasses import fields, replace
 from types import FrameType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from camdf.errors import needs
 from camdf.gate import Gate
 from camdf.gate.door import CALL, DOOR, FIND, arguments_of, listing, unknown
+from camdf.gate.request import read_tools
 
 with needs("openai-agents"):
     from agents import (
         Agent,
         FunctionTool,
         Model,
+        ModelSettings,
         OpenAIResponsesModel,
         ToolGuardrailFunctionOutput,
         ToolInputGuardrail,
@@ -39,6 +43,9 @@ with needs("openai-agents"):
     from agents.tool_context import ToolContext
 
 AnAgent = TypeVar("AnAgent", bound=Agent)
+
+NOTHING: ContextVar[bool] = ContextVar("camdf_nothing_offered", default=False)
+"""Whether the turn that is under way has no tool at all."""
 
 
 def gated(agent: AnAgent, gate: Gate, *, door: bool = True) -> AnAgent:
@@ -68,12 +75,34 @@ def gated(agent: AnAgent, gate: Gate, *, door: bool = True) -> AnAgent:
             if has_search and decision.cut and _can_search(self):
                 return _deferred(tools, decision.kept, decision.cut)
             restored = not run_context.turn_input  # its pending calls are looked up first, and one may be the door's
-            return [*decision.tools, *(_door(gate, tools) if has_door and (decision.cut or restored) else ())]
+            needs_door = has_door and (decision.cut or restored)
+            offered = [*decision.tools, *(_door(gate, tools, decision.refused) if needs_door else ())]
+            NOTHING.set(not offered and not self.handoffs)
+            return offered
+
+        def __post_init__(self: Any) -> None:  # of a clone
+            super().__post_init__()
+            self.model_settings = _without_choice_of_nothing(self.model_settings)
 
     Gated.__name__, Gated.__qualname__ = kind.__name__, kind.__qualname__
-    twin = copy(agent)
+    twin: Any = copy(agent)
+    twin.model_settings = _without_choice_of_nothing(twin.model_settings)
     twin.__class__ = Gated
-    return twin
+    return cast(AnAgent, twin)
+
+
+class _Settings(ModelSettings):
+    """Settings whose `tool_choice` stays away where every tool was refused: providers reject a choice among nothing."""
+
+    def resolve(self, override: Any) -> Any:
+        found = super().resolve(override)
+        return replace(found, tool_choice=None, parallel_tool_calls=None) if NOTHING.get() else found
+
+
+def _without_choice_of_nothing(settings: Any) -> Any:
+    if settings.tool_choice is None or isinstance(settings, _Settings):
+        return settings
+    return _Settings(**{each.name: getattr(settings, each.name) for each in fields(settings)})
 
 
 def _kept_by_the_provider() -> bool:
@@ -98,7 +127,7 @@ def _can_search(agent: Any) -> bool:
 
 
 def _deferred(tools: list[Any], kept: tuple[str, ...], cut: tuple[str, ...]) -> list[Any]:
-    named = {tool.name: tool for tool in tools}
+    _, named = read_tools(tools)
     hidden = [copy(named[name]) for name in cut]
     for tool in hidden:
         tool.defer_loading = True
@@ -111,12 +140,12 @@ def _can_have_door(agent: Any, gate: Gate, tools: list[Any]) -> bool:
     return gate.mode == "drop" and agent.tool_use_behavior != "stop_on_first_tool" and not taken
 
 
-def _door(gate: Gate, tools: list[Any]) -> list[FunctionTool]:
+def _door(gate: Gate, tools: list[Any], refused: tuple[str, ...]) -> list[FunctionTool]:
     """`find_tool`, and `call_tool`, which asks the tool that is meant for approval, guardrails and time-outs."""
     behind = {
         tool.name: tool
-        for tool in tools
-        if isinstance(tool, FunctionTool) and not tool.defer_loading and gate.authorised(tool)
+        for key, tool in read_tools(tools)[1].items()
+        if isinstance(tool, FunctionTool) and not tool.defer_loading and key not in refused
     }
 
     def meant(arguments: str) -> tuple[FunctionTool | None, str]:
