@@ -1,0 +1,54 @@
+"""The stored table of aims: every domain and ranking of both looks, and what the page may say of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from camdf import datasets
+from camdf.lab.beyond.intents import LEVELS, LOOKS, SHARES, STUDY, WITHIN, of_aim, off, rows_of
+from camdf.lab.stored import Rows, stored
+from camdf.lab.study import Run
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def rows() -> Rows:
+    return stored(ROOT / "results", STUDY.name)
+
+
+def test_every_domain_ranking_and_aim_is_there(rows: Rows) -> None:
+    expected = [
+        (look, domain.name, scorer, aim, asked)
+        for look, domains in LOOKS.items()
+        for domain in domains
+        for scorer in domain.scorers
+        for aim, values in (("tools", SHARES), ("sufficiency", LEVELS))
+        for asked in values
+    ]
+    assert [tuple(row[name] for name in ("look", "domain", "scorer", "aim", "asked")) for row in rows] == expected
+    assert len({row["domain"] for row in rows}) == len(datasets.DOMAINS) + len(datasets.SECOND_LOOK) == 17
+
+
+def test_a_number_of_tools_is_met_on_requests_that_the_pressure_was_not_found_on(rows: Rows) -> None:
+    for look in LOOKS:
+        for share in SHARES:
+            ratios = np.array([1 + off(row) for row in of_aim(rows, look, "tools", share)])
+            assert (np.abs(ratios - 1) <= WITHIN).all()
+
+
+def test_a_row_measured_again_is_the_stored_one_and_a_changed_table_is_noticed(rows: Rows) -> None:
+    def never(jobs: object, /) -> dict[object, object]:
+        raise AssertionError("no job is replayed")
+
+    run: Run = never  # type: ignore[assignment]
+    assert STUDY.recheck(rows, 1, run) == []
+    wrong = [{**row, "kept": row["kept"] + 1e-3} for row in rows]
+    assert STUDY.recheck(wrong, 1, run)
+
+
+def test_aims_are_the_same_however_often_they_are_tried() -> None:
+    assert rows_of("shipped", "airline", "claude")[0] == rows_of("shipped", "airline", "claude")[0]
