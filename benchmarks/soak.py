@@ -1,7 +1,7 @@
 """A million conversations on one process: threads, memory and answers stay as they are.
 
 python benchmarks/soak.py --json results/soak.json                      a million; some minutes
-python benchmarks/soak.py --conversations 20000 --check results/soak.json    a sample now, and what is stored
+python benchmarks/soak.py --conversations 80000 --check results/soak.json    a sample now, and what is stored
 
 Every conversation has a name of its own and one turn, every fourth a second one; one in a hundred comes to a gate that
 is made for it and dropped, one in ten thousand to a forked process. Policy and scorer are simple: the gate is tried.
@@ -28,7 +28,8 @@ from camdf.tools import Tool
 
 WHOLE = 1_000_000
 LOOKS = 10
-"""How often in a whole run threads and memory are looked at."""
+"""How often in a whole run threads and memory are looked at; twice in a sample, which must be long enough that what a
+gate keeps (scores of 25,000 of these turns, 10,000 conversations) is full at the first look."""
 
 MEGABYTES, THREADS, DESCRIPTORS = 32.0, 4, 4
 """By how much memory, threads and open files may differ between the first look and the last."""
