@@ -13,6 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -506,7 +507,10 @@ sys.exit(os.waitstatus_to_exitcode(status))
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_process_goes_on_with_what_its_conversations_have() -> None:
-    run = subprocess.run([sys.executable, "-W", "ignore", "-c", IN_A_FORK], timeout=60, capture_output=True, text=True)
+    here = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", IN_A_FORK], timeout=60, capture_output=True, text=True, env=here
+    )
     assert run.returncode == 0, run.stderr
 
 

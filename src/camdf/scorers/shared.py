@@ -31,7 +31,7 @@ class Shared:
     ([0.9], [0.9])
 
     The gate works out what a conversation has from the scores of its turns, so workers must agree on them. The key is a
-    digest of the task's text and the tools' names and descriptions; the store holds numbers alone.
+    digest of the task's text and the tools' servers, names and descriptions; the store holds numbers alone.
     """
 
     def __init__(self, scorer: Callable[[str, Sequence[Tool]], Sequence[float]], store: Store) -> None:
@@ -49,5 +49,5 @@ class Shared:
 
 
 def _key(task: str, tools: Sequence[Tool]) -> str:
-    asked = [task, [(tool.name, tool.description) for tool in tools]]
+    asked = [task, [(tool.full_name, tool.description) for tool in tools]]
     return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
