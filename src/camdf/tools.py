@@ -81,7 +81,9 @@ def view(native: Any) -> Tool:
     name, description, parameters = found
     server = native.get("server") if plain else _server(native)
     server = server if isinstance(server, str) else ""
-    return Tool(str(name), str(description or ""), parameters or {}, server, False, partial(_further, native))
+    bare = plain and "title" not in native and "annotations" not in native
+    further = dict if bare else partial(_further, native)
+    return Tool(str(name), str(description or ""), parameters or {}, server, False, further)
 
 
 def _hosted_name(native: Mapping[str, Any]) -> Any:

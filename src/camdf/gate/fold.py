@@ -130,7 +130,7 @@ class Folding:
             for place in loose[::-1][: kept - self.at_most]:
                 why[place] = ""
         return tuple(
-            each if each.why == (told := reason or "not worth it") else each._replace(kept=bool(reason), why=told)
+            each if each.why == (told := reason or "not worth it") else Ranked(*each[:4], bool(reason), told)
             for each, reason in zip(ranking, why, strict=True)
         )
 

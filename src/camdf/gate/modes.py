@@ -78,6 +78,8 @@ def _marked(loaded: list[Any], came: Iterable[Any]) -> list[Any]:
 
 def _mark(native: Mapping[str, Any]) -> Any:
     """On the tool itself or, as LiteLLM has it too, in its function."""
+    if type(native) is dict is type(inner := native.get("function")):  # most are, and nothing of theirs can raise
+        return native.get(MARK) or inner.get(MARK)
     inner = _get(native, "function")
     return _get(native, MARK) or (_get(inner, MARK) if isinstance(inner, (dict, Mapping)) else None)
 
