@@ -36,6 +36,9 @@ It was 2 and 10 until answers were checked and kept where the scorer runs, and u
 pricing too: a call now changes threads twice, even where the scorer takes no time, as here and nowhere else. And every
 tool is read by itself, so that one with a broken definition, price or name costs that tool alone."""
 
+PAUSES = {50: 2.4, 500: 10.0}
+"""And how many an event loop may stand still."""
+
 
 def tools_of(count: int) -> list[dict[str, Any]]:
     """As a client sends them: a sentence of description and a schema of four arguments each."""
@@ -120,8 +123,8 @@ def frameworks(python: str) -> dict[str, float]:
 
 
 def limits() -> dict[str, float]:
-    named = ("gate / scikit-learn", "longest pause of an event loop / scikit-learn")
-    return {f"{count} tools: {name}": limit for count, limit in LIMITS.items() for name in named}
+    pauses = {f"{count} tools: longest pause of an event loop / scikit-learn": most for count, most in PAUSES.items()}
+    return {f"{count} tools: gate / scikit-learn": limit for count, limit in LIMITS.items()} | pauses
 
 
 def measured() -> dict[str, float]:
