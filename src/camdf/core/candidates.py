@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from camdf.core.probability import logit
-from camdf.core.rankings import Floats, Rankings
+from camdf.core.rankings import Bools, Floats, Rankings
 
 PRIOR_WEIGHTS = (1.0, 5.0)
 """How many sightings of an average tool a tool's own history is mixed with: few in one column, more in the other."""
@@ -39,6 +39,29 @@ def history(listed: Floats, required: Floats, base_rate: float) -> History:
     average = logit(np.array(base_rate))
     light, heavy = (logit((required + w * base_rate) / (listed + w)) - average for w in PRIOR_WEIGHTS)
     return History(light, heavy, np.log1p(listed), (listed == 0).astype(np.float64))
+
+
+def base_rate_of(required: float, listed: float) -> float:
+    """The average tool's rate, from how often tools were required when listed; never 0 or 1."""
+    return float(np.clip((required + 0.5) / (listed + 1.0), 1e-3, 1 - 1e-3))
+
+
+def counts_of(rankings: Rankings, required: Bools) -> tuple[Floats, Floats]:
+    """(tools,) each: how often every tool of the catalogue was listed, and how often it was then required."""
+    listed, tools = rankings.listed, len(rankings.catalogue)
+    ids = rankings.tool_ids[listed]
+    times_required = np.bincount(ids, weights=required[listed], minlength=tools)
+    return np.bincount(ids, minlength=tools).astype(np.float64), times_required.astype(np.float64)
+
+
+def history_in_others(rankings: Rankings, required: Bools, base_rate: float) -> History:
+    """(n, m) a column: what all tasks but its own say about each candidate."""
+    listed = rankings.listed
+    ids = rankings.tool_ids[listed]
+    others, wanted = np.zeros(listed.shape), np.zeros(listed.shape)
+    times_listed, times_required = counts_of(rankings, required)
+    others[listed], wanted[listed] = times_listed[ids] - 1.0, times_required[ids] - required[listed]
+    return history(others, wanted, base_rate)
 
 
 @lru_cache(maxsize=256)

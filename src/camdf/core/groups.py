@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from camdf.core.rankings import Ints
+from camdf.core.rankings import Floats, Ints
 
 Names = npt.NDArray[Any] | Sequence[str]
 
@@ -21,6 +21,16 @@ def numbered(names: Names) -> tuple[Ints, int]:
     """
     distinct, number = np.unique(np.asarray(names), return_inverse=True)
     return number, len(distinct)
+
+
+def sizes_of(names: Names) -> Floats:
+    """(n,): how often the name of each occurs.
+
+    >>> sizes_of(["b", "a", "b"]).tolist()
+    [2.0, 1.0, 2.0]
+    """
+    number, _ = numbered(names)
+    return np.bincount(number)[number].astype(np.float64)
 
 
 def numbered_as_seen(names: Names) -> Ints:

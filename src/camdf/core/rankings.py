@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -143,6 +143,11 @@ class Rankings:
     def shares_catalogue(self) -> bool:
         """True where every task lists every tool of one catalogue of at most 64: only there may identity be learned."""
         return 0 < len(self.catalogue) <= MAX_SHARED_CATALOGUE and bool((self.lengths == len(self.catalogue)).all())
+
+    def places(self, position: Mapping[str, int]) -> Ints:
+        """(n, m): where each candidate stands among tools with these positions; -1 for others, and at padding."""
+        known = np.fromiter((*map(position.get, self.catalogue, repeat(-1)), -1), np.int64)
+        return known[self.tool_ids]
 
     def names(self, row: int) -> list[str]:
         """The candidates of one task, in rank order."""

@@ -15,8 +15,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from camdf.core.candidates import CANDIDATE_COLUMNS, candidate_features, history, second_features
-from camdf.core.groups import numbered
+from camdf.core.candidates import (
+    CANDIDATE_COLUMNS,
+    base_rate_of,
+    candidate_features,
+    counts_of,
+    history,
+    history_in_others,
+    second_features,
+)
+from camdf.core.groups import sizes_of
 from camdf.core.probability import logit
 from camdf.core.rankings import Floats, Ints, LoggedTasks, Rankings
 from camdf.models.membership import LIST_COLUMNS, SLOPE_COLUMN, Doubt, MembershipModel
@@ -58,9 +66,7 @@ class Setting:
 
 def weights_of(logged: LoggedTasks, strength: Strength) -> Floats:
     """(n,): what each task counts."""
-    group, _ = numbered(logged.groups)
-    weights = np.bincount(group)[group] ** -0.5 if strength.weigh_groups else np.ones(len(logged))
-    return weights.astype(np.float64)
+    return sizes_of(logged.groups) ** -0.5 if strength.weigh_groups else np.ones(len(logged))
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,12 +91,9 @@ class Design:
         rankings, listed = logged.rankings, logged.rankings.listed
         ids, needed = rankings.tool_ids[listed], logged.required[listed].astype(np.float64)
         count = len(rankings.catalogue)
-        seen = np.bincount(ids, minlength=count).astype(np.float64)
-        wanted = np.bincount(ids, weights=needed, minlength=count).astype(np.float64)
-        base = float(np.clip((needed.sum() + 0.5) / (len(needed) + 1.0), 1e-3, 1 - 1e-3))
-        others, required = np.zeros(listed.shape), np.zeros(listed.shape)
-        others[listed], required[listed] = seen[ids] - 1.0, wanted[ids] - needed
-        features = candidate_features(rankings, history(others, required, base))
+        seen, wanted = counts_of(rankings, logged.required)
+        base = base_rate_of(needed.sum(), len(needed))
+        features = candidate_features(rankings, history_in_others(rankings, logged.required, base))
         mean, spread = np.array(prior.means), np.array(prior.spreads)
         found = fit_text(logged) if texts else None
         text = None

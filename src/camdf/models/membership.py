@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,11 @@ from camdf.core.candidates import (
     CANDIDATE_COLUMNS,
     SECOND_COLUMNS,
     History,
+    base_rate_of,
     candidate_features,
+    counts_of,
     history,
+    history_in_others,
     second_features,
 )
 from camdf.core.groups import numbered
@@ -151,8 +153,7 @@ class MembershipModel:
         """(n, m): each candidate's probability; (n,): that the list holds all required tools."""
         position: dict[str, int] = self._position  # type: ignore[attr-defined]
         by_tool: Floats = self._by_tool  # type: ignore[attr-defined]
-        known = np.fromiter((*map(position.get, rankings.catalogue, repeat(-1)), -1), np.int64)
-        *tools, level, slope = by_tool.take(known[rankings.tool_ids], axis=1)
+        *tools, level, slope = by_tool.take(rankings.places(position), axis=1)
         features = candidate_features(rankings, History(*tools))
         z = over_columns(features * self._weights) + self.intercept + level  # type: ignore[attr-defined]
         z += slope * features[SLOPE_COLUMN]
@@ -249,11 +250,9 @@ def _fit(logged: LoggedTasks, strength: float, scale: float, calibration: tuple[
     rankings, listed = logged.rankings, logged.rankings.listed
     ids, needed = rankings.tool_ids[listed], logged.required[listed].astype(np.float64)
     tools = len(rankings.catalogue)
-    seen, wanted = np.bincount(ids, minlength=tools), np.bincount(ids, weights=needed, minlength=tools)
-    base = float(np.clip((needed.sum() + 0.5) / (len(needed) + 1.0), 1e-3, 1 - 1e-3))
-    others, required = np.zeros(listed.shape), np.zeros(listed.shape)
-    others[listed], required[listed] = seen[ids] - 1.0, wanted[ids] - needed
-    features = candidate_features(rankings, history(others, required, base))
+    seen, wanted = counts_of(rankings, logged.required)
+    base = base_rate_of(needed.sum(), len(needed))
+    features = candidate_features(rankings, history_in_others(rankings, logged.required, base))
     matrix = features[:, listed].T
     mean, spread = _standard(matrix)
     standard = (matrix - mean) / spread

@@ -82,7 +82,7 @@ def _rows(model: MembershipModel, logged: LoggedTasks, known: Bools, count: int)
     """What is known, one row a candidate in the order of the model's tools, and each row's tool."""
     rankings = logged.rankings
     position = {name: i for i, name in enumerate(model.tools)}
-    ids = np.array([*(position.get(name, -1) for name in rankings.catalogue), -1])[rankings.tool_ids]
+    ids = rankings.places(position)
     seen, wanted = (np.array([*each, 0.0])[ids] for each in (model.times_listed, model.times_required))
     columns = candidate_features(rankings, history(seen, wanted, model.base_rate))
     features = np.concatenate([columns, model.text_columns(rankings)])

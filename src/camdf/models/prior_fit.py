@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from camdf.core.candidates import CANDIDATE_COLUMNS, candidate_features, history
-from camdf.core.groups import numbered
+from camdf.core.candidates import CANDIDATE_COLUMNS, candidate_features, history, history_in_others
+from camdf.core.groups import sizes_of
 from camdf.core.probability import unscaled
 from camdf.core.rankings import Bools, Floats, LoggedTasks
 from camdf.models.newton import Sums, minimise, partial_sums, penalised
@@ -36,29 +36,16 @@ class Candidates:
     def of(cls, logged: LoggedTasks) -> Candidates:
         """Every candidate counts alike, except that tasks of a group of n count n^(-1/2) in `weights`."""
         rankings, listed = logged.rankings, logged.rankings.listed
-        nothing = np.zeros(listed.shape)
-        group, _ = numbered(logged.groups)
-        each = np.bincount(group)[group] ** -0.5
-        past = _with_history(logged)
+        nothing, rate = np.zeros(listed.shape), float(logged.required[listed].mean())
+        past = candidate_features(rankings, history_in_others(rankings, logged.required, rate))[:, listed].T
         return cls(
             candidate_features(rankings, history(nothing, nothing, 0.5))[:, listed].T,
             logged.required[listed],
-            np.repeat(each, rankings.lengths),
+            np.repeat(sizes_of(logged.groups) ** -0.5, rankings.lengths),
             np.bincount(logged.missing) / len(logged),
             past.mean(axis=0),
             (past**2).mean(axis=0),
         )
-
-
-def _with_history(logged: LoggedTasks) -> Floats:
-    """(candidates, columns): the columns as they are once every other task is known."""
-    rankings, listed = logged.rankings, logged.rankings.listed
-    ids, needed = rankings.tool_ids[listed], logged.required[listed].astype(np.float64)
-    others, required = np.zeros(listed.shape), np.zeros(listed.shape)
-    others[listed] = np.bincount(ids)[ids] - 1.0
-    required[listed] = np.bincount(ids, weights=needed)[ids] - needed
-    columns: Floats = candidate_features(rankings, history(others, required, float(needed.mean())))[:, listed].T
-    return columns
 
 
 def pooled(rankings: Sequence[Candidates], scores: str) -> tuple[Floats, float]:

@@ -15,10 +15,10 @@ No text is kept, and no weight is one task's vector, because no tool is there th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import repeat
 
 import numpy as np
 
+from camdf.core.candidates import base_rate_of, counts_of
 from camdf.core.groups import numbered
 from camdf.core.probability import logit
 from camdf.core.rankings import Floats, Ints, LoggedTasks, Rankings
@@ -61,8 +61,7 @@ class TextSignal:
         """(2, n, m): how much more often than usual similar tasks required each candidate, plainly and in log odds."""
         if rankings.vectors is None or rankings.vectors.shape[1] != self.dimensions:
             raise UsageError(f"This model reads 'vectors' of {self.dimensions} numbers a task. Give the rankings some.")
-        known = np.fromiter((*map(self._position.get, rankings.catalogue, repeat(-1)), -1), np.int64)  # type: ignore[attr-defined]
-        place = known[rankings.tool_ids]
+        place = rankings.places(self._position)  # type: ignore[attr-defined]
         weights: Floats = self._matrix[place]  # type: ignore[attr-defined]
         # Added one after the other, so that a task's answer does not depend on how many stand beside it.
         more = np.add.accumulate(weights * rankings.vectors[:, None, :], axis=2)[:, :, -1]
@@ -81,8 +80,7 @@ def fit_text(logged: LoggedTasks) -> tuple[TextSignal, Floats] | None:
     if rankings.vectors is None or not len(logged):
         return None
     listed = rankings.listed
-    times = np.bincount(rankings.tool_ids[listed], weights=logged.required[listed], minlength=len(rankings.catalogue))
-    tools = np.flatnonzero(times >= FEWEST)
+    tools = np.flatnonzero(counts_of(rankings, logged.required)[1] >= FEWEST)
     group, groups = numbered(logged.groups)
     if not len(tools) or groups < 2:
         return None
@@ -92,7 +90,7 @@ def fit_text(logged: LoggedTasks) -> tuple[TextSignal, Floats] | None:
     which = place[rankings.tool_ids[row, column]]
     shown, needed = np.zeros((len(logged), len(tools))), np.zeros((len(logged), len(tools)))
     shown[row, which], needed[row, which] = 1.0, logged.required[row, column]
-    base = np.clip((logged.required.sum() + 0.5) / (listed.sum() + 1.0), 1e-3, 1 - 1e-3)
+    base = base_rate_of(logged.required.sum(), listed.sum())
     rates = (needed.sum(axis=0) + AVERAGE_SIGHTINGS * base) / (shown.sum(axis=0) + AVERAGE_SIGHTINGS)
     beyond = shown * (needed - rates)
     best = min(

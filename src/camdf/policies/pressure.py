@@ -20,7 +20,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from camdf.core.decisions import Decisions
-from camdf.core.groups import numbered
+from camdf.core.groups import sizes_of
 from camdf.core.payoff import Payoff, ValueFunction, cost_of
 from camdf.core.rankings import Bools, Floats, LoggedTasks, Rankings, pieces
 from camdf.errors import UsageError
@@ -146,15 +146,7 @@ def pressure_for_budget(
     if not (np.isfinite(budget) and budget >= 0):
         raise UsageError(f"The 'budget' must be finite and not negative. Got {budget!r} instead.")
     rankings = tasks.rankings if isinstance(tasks, LoggedTasks) else tasks
-
-    def keeps(decisions: Decisions) -> bool:
-        cost = cost_of(rankings, decisions.acquired)
-        return bool((cost.max() if per_task else cost.mean()) <= budget * (1.0 + ROUNDING))
-
-    leaving = _checked(policy, rankings, value, recourse)
-    return _lowest(
-        policy, rankings, leaving, lowest_pressure(leaving, rankings.costs, budget, per_task), value, recourse, keeps
-    )
+    return _within(policy, rankings, rankings, budget, value, recourse, per_task)
 
 
 def pressure_for_tools(
@@ -172,13 +164,7 @@ def pressure_for_tools(
     if not (np.isfinite(tools) and tools >= 0):
         raise UsageError(f"The number of 'tools' must be finite and not negative. Got {tools!r} instead.")
     rankings = tasks.rankings if isinstance(tasks, LoggedTasks) else tasks
-
-    def keeps(decisions: Decisions) -> bool:
-        return bool(decisions.acquired.sum(axis=1).mean() <= tools * (1.0 + ROUNDING))
-
-    leaving = _checked(policy, rankings, value, recourse)
-    limit = lowest_pressure(leaving, rankings.listed.astype(np.float64), tools)
-    return _lowest(policy, rankings, leaving, limit, value, recourse, keeps)
+    return _within(policy, rankings, rankings.with_costs(rankings.listed.astype(np.float64)), tools, value, recourse)
 
 
 def pressure_for_estimate(
@@ -222,9 +208,7 @@ def unit_weights(logged: LoggedTasks, by_group: bool = True) -> Floats:
     """(n,): what each task counts, so that the tasks of every group count 1 together; 1 for every task otherwise."""
     if not by_group:
         return np.ones(len(logged))
-    group, _ = numbered(logged.groups)
-    weights: Floats = 1.0 / np.bincount(group)[group]
-    return weights
+    return 1.0 / sizes_of(logged.groups)
 
 
 def highest_level(below: Floats, weights: Floats) -> float:
@@ -268,16 +252,23 @@ def _checked(policy: Policy, tasks: Rankings | LoggedTasks, value: str | ValueFu
     return leaving_pressures(policy, rankings, value, recourse)
 
 
-def _lowest(
+def _within(
     policy: Policy,
     rankings: Rankings,
-    leaving: Floats,
-    limit: float,
+    counted: Rankings,
+    most: float,
     value: str | ValueFunction,
     recourse: float,
-    keeps: Callable[[Decisions], bool],
+    per_task: bool = False,
 ) -> Payoff:
-    """The payoff at the limit, or a little above it, where the decisions as they are really made keep the rule."""
+    """The lowest pressure at which decisions on `rankings` cost at most so much, at the prices of `counted`."""
+    leaving = _checked(policy, rankings, value, recourse)
+    limit = lowest_pressure(leaving, counted.costs, most, per_task)
+
+    def keeps(decisions: Decisions) -> bool:
+        cost = cost_of(counted, decisions.acquired)
+        return bool((cost.max() if per_task else cost.mean()) <= most * (1.0 + ROUNDING))
+
     above_limit = [limit * (1.0 + 2.0**power) for power in range(-48, 9, 8)]
     pressures = [limit, *above_limit, 2.0 * float(leaving.max(initial=0.0))]
     return _first(policy, rankings, [Payoff(pressure, value, recourse) for pressure in pressures], keeps)
