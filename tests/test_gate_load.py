@@ -456,16 +456,16 @@ def test_dropped_gates_leave_no_threads_behind(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(budget, "REST", 0.05)
     time.sleep(0.2)
     seen: list[GateDecision] = []
-    before = threading.active_count()
+    before = set(threading.enumerate())
     for number in range(50):
         gate = gate_of(on_decision=seen.append)
         gate.decide(f"{TASK} {number}", TOOLS)
     del gate
     gc.collect()
     deadline = time.monotonic() + 20
-    while threading.active_count() > before and time.monotonic() < deadline:
+    while set(threading.enumerate()) - before and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert threading.active_count() <= before
+    assert set(threading.enumerate()) <= before
     assert len(seen) == 50
 
 
