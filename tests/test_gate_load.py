@@ -492,6 +492,7 @@ for gate in gates:
     gate._lock.acquire()  # as where another thread is at work while the process forks
     gate.memory._lock.acquire()
     gate._opinions._lock.acquire()
+    gate._begun._lock.acquire()
 child = os.fork()
 if child == 0:
     seen.clear()
@@ -507,7 +508,8 @@ sys.exit(os.waitstatus_to_exitcode(status))
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_process_goes_on_with_what_its_conversations_have() -> None:
-    here = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    tests = Path(__file__).parent
+    here = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (tests, tests.parent / "src")))}
     run = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", IN_A_FORK], timeout=60, capture_output=True, text=True, env=here
     )

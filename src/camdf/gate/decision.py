@@ -79,6 +79,15 @@ class GateDecision:
     cost_pressure: float | None = None
     """At which it was decided, which `explore_pressure` may have lowered; None where no policy's word was followed."""
 
+    id: str = field(default="", compare=False)
+    """Its own, in logs and in traces."""
+
+    policy_digest: str = ""
+    """The SHA-256 in the policy's file, or that `camdf.save` would write there; "" for one that cannot be saved."""
+
+    latency: float = field(default=0.0, compare=False)
+    """Seconds from the question to the answer."""
+
     def explain(self) -> str:
         """The decision as a small table: every ranked tool, its score, its priced cost, and why it was kept or cut."""
         total = len(self.kept) + len(self.cut)
@@ -129,6 +138,9 @@ class GateDecision:
     def event(self) -> Mapping[str, str | bool | int | float | list[str] | list[float]]:
         """OpenTelemetry attributes: names, scores and counts, and never the task's text."""
         return {
+            "camdf.id": self.id,
+            "camdf.policy_digest": self.policy_digest,
+            "camdf.latency": self.latency,
             "camdf.reason": self.reason,
             "camdf.mode": self.mode,
             "camdf.explored": self.explored,

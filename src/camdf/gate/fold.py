@@ -14,9 +14,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from camdf.core.payoff import Payoff
 from camdf.gate.decision import Ranked, Reason
-from camdf.gate.opinions import Opinions, says_nothing
+from camdf.gate.judge import Judge, says_nothing
+from camdf.gate.opinions import Opinions
 from camdf.gate.request import Request
 from camdf.gate.turns import Call, Turn
 
@@ -56,16 +56,17 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True)
 class Folding:
-    """Folds conversations: by opinions of turns under this payoff, within bounds, at a price of rewritten prompts."""
+    """Folds conversations: by opinions of turns, within bounds, at a price of rewritten prompts."""
 
     opinions: Opinions
-    payoff: Payoff
     at_least: int
     at_most: int | None
     rewrite: Callable[[int], float]
     """What it costs, in the unit of tool costs, that a provider reads so many characters anew."""
 
-    def of(self, request: Request, silent: Collection[str], failure: Reason, *, late: bool = False) -> Fold:
+    def of(
+        self, request: Request, judge: Judge, silent: Collection[str], failure: Reason, *, late: bool = False
+    ) -> Fold:
         """`silent` turns have no scores and will get none; `failure` says why the last turn may have none.
 
         Where time is up, `late`, only turns on which the policy has spoken already are read.
@@ -81,8 +82,8 @@ class Folding:
                 now = now._replace(reason="empty task")
             elif not request.asks(event):
                 now = now._replace(reason="no signal")
-            elif self.opinions.scored(request, event.subject, ranked=late) or not request.costs:
-                now = self._turned(now, request, event)
+            elif self.opinions.scored(request, event.subject, ranked_by=judge if late else None) or not request.costs:
+                now = self._turned(now, request, judge, event)
             elif event is last or event.subject in silent:
                 now = now._replace(reason=failure)
             else:
@@ -96,8 +97,8 @@ class Folding:
         reason: Reason = "decided before" if now.reason == "decided" else now.reason
         return now._replace(kept=kept, reason=reason, called=now.called.union(keys))
 
-    def _turned(self, now: Fold, request: Request, turn: Turn) -> Fold:
-        ranking = self.opinions.ranking(request, turn.subject, self.payoff)
+    def _turned(self, now: Fold, request: Request, judge: Judge, turn: Turn) -> Fold:
+        ranking = self.opinions.ranking(request, turn.subject, judge)
         named = request.named(turn.subject)
         chosen = named or any(each.kept for each in ranking) or self.at_least > 0 or not ranking
         if not chosen or says_nothing([each.score for each in ranking]):
@@ -110,7 +111,7 @@ class Folding:
         }
         ranking = self._bounded(ranking, stays)
         if now.first:
-            ranking = self._worth_rewriting(ranking, request, turn, stays)
+            ranking = self._worth_rewriting(ranking, request, judge, turn, stays)
         adds = {*stays, *(each.name for each in ranking if each.kept)}
         kept = _appended(now.kept, (key for key in request.offered if key in adds))
         reason: Reason = "decided before" if now.first and kept == now.kept else "decided"
@@ -135,7 +136,7 @@ class Folding:
         )
 
     def _worth_rewriting(
-        self, ranking: tuple[Ranked, ...], request: Request, turn: Turn, stays: Mapping[str, str]
+        self, ranking: tuple[Ranked, ...], request: Request, judge: Judge, turn: Turn, stays: Mapping[str, str]
     ) -> tuple[Ranked, ...]:
         """Without what is not worth its share of rewriting the cached prompt: shared anew until all that is left is."""
         price = self.rewrite(turn.before)
@@ -143,7 +144,7 @@ class Folding:
         while price > 0 and adds:
             share = price / len(adds)
             costs = {key: cost if key in stays else cost + share for key, cost in request.costs.items()}
-            again = self.opinions.ranked({each.name: each.score for each in ranking}, costs, self.payoff)
+            again = judge.ranked({each.name: each.score for each in ranking}, costs)
             left = adds & {each.name for each in again if each.kept}
             if left == adds:
                 break

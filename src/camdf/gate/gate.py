@@ -14,12 +14,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from os import PathLike, urandom
 from threading import TIMEOUT_MAX, Lock
+from time import monotonic
 from typing import Any, Self, get_args
 from zlib import crc32
 
 from camdf.core.payoff import Payoff, ValueFunction
-from camdf.errors import UsageError
+from camdf.errors import ArtifactError, UsageError
 from camdf.gate.aim import Aim
 from camdf.gate.budget import BusyError, Work, Workers
 from camdf.gate.decision import GateDecision, Mode, Reason
@@ -27,12 +29,14 @@ from camdf.gate.door import FOUND
 from camdf.gate.fold import Fold, Folding, Outcome, UnscoredError
 from camdf.gate.forks import renewed_in_forks
 from camdf.gate.guards import Allow, Guards, called, named
+from camdf.gate.judge import Judge, says_nothing
 from camdf.gate.memory import Memory
 from camdf.gate.modes import handed_over
-from camdf.gate.opinions import Opinions, RefusedError, says_nothing
+from camdf.gate.opinions import Opinions, RefusedError
 from camdf.gate.reader import PriceList, Reader, UndecidedError
 from camdf.gate.request import Question, Request, Scores, read_tools, readable, unread, viewed_tool
 from camdf.gate.telemetry import Sink, add_to_span
+from camdf.gate.terms import Begun, Terms
 from camdf.gate.turns import Messages
 from camdf.policies.base import Policy
 from camdf.scorers.base import Scorer
@@ -91,12 +95,10 @@ class Gate:
         on_decision: Callable[[GateDecision], object] | None = None,
     ) -> None:
         self._settings = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
-        known = payoff or getattr(policy, "payoff_", None)
-        if not isinstance(known, Payoff):
-            raise UsageError("This policy serves any payoff. Give the gate one, as Payoff(0.12).")
         if mode not in get_args(Mode):
             raise UsageError(f"The 'mode' of Gate must be one of {', '.join(get_args(Mode))}. Got {mode!r} instead.")
         _check_numbers(self._settings)
+        judge = Judge.of(policy, payoff, explore_pressure)
         self.prices, self.mode, self.explore, self.budget = prices, mode, explore, budget
         self.explore_pressure = explore_pressure
         self.at_least, self.at_most = at_least, at_most
@@ -110,12 +112,10 @@ class Gate:
         self.sink = None if on_decision is None else Sink(on_decision)
         self.counts: Counter[Reason] = Counter()
         self._reader = Reader(self.guards, prices, self.memory, most_tools, most_characters)
-        self._opinions = Opinions(policy, scorer, known)
+        self._opinions = Opinions(scorer)
+        self._begun = Begun(judge, conversations)
         rewritten = getattr(prices, "of_rewriting", _nothing) if mode in ("drop", "shadow") else _nothing
-        self._folding = Folding(self._opinions, known, at_least, at_most, rewritten)
-        self._exploring: Folding | None = None
-        if explore_pressure is not None:
-            self._exploring = replace(self._folding, payoff=_lower(policy, known, explore_pressure))
+        self._folding = Folding(self._opinions, at_least, at_most, rewritten)
         self._readers, self._scorers = Workers(READERS), Workers(SCORERS)
         self.renew()
         renewed_in_forks(self)
@@ -159,8 +159,22 @@ class Gate:
         Publish it for new conversations and let this one serve those that it began: a conversation whose cost pressure
         changed would get other tools in the middle.
         """
-        payoff = Aim(tools, sufficiency, dollars_per_task).payoff(self.policy, self._opinions.of_late(), self.payoff)
-        return type(self)(**{**self._settings, "payoff": payoff})
+        of_late, aim = self._opinions.of_late(self._begun.judge), Aim(tools, sufficiency, dollars_per_task)
+        payoff = aim.payoff(self.policy, of_late, self.payoff)
+        return type(self)(**{**self._settings, "policy": self.policy, "payoff": payoff})
+
+    def reload(self, path: str | PathLike[str]) -> str:
+        """Take the policy of a file that `camdf.save` wrote for conversations that begin; returns its SHA-256.
+
+        Conversations in which something was decided go on under the policy that decided it. A file that is not a policy
+        which can decide under this gate's settings raises an ArtifactError, and the gate goes on with the one it has.
+        """
+        try:
+            judge = Judge.from_file(path, self._settings["payoff"], self.explore_pressure)
+        except ArtifactError as error:
+            raise ArtifactError(f"{error} The gate goes on with the policy that it has.") from error
+        self._begun.judge = judge
+        return judge.digest
 
     def renew(self) -> None:
         """A lock of its own, in a process of its own."""
@@ -168,12 +182,12 @@ class Gate:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy in another process, or a deep copy, has the same settings; conversations and threads stay behind."""
-        return partial(type(self), **self._settings), ()
+        return partial(type(self), **{**self._settings, "policy": self.policy}), ()
 
     @property
     def policy(self) -> Policy:
-        """What decides."""
-        return self._opinions.policy
+        """What decides on conversations that begin."""
+        return self._begun.judge.policy
 
     @property
     def scorer(self) -> Scorer | None:
@@ -183,7 +197,7 @@ class Gate:
     @property
     def payoff(self) -> Payoff:
         """What a set of tools is worth."""
-        return self._opinions.payoff
+        return self._begun.judge.payoff
 
     def decide(
         self,
@@ -209,7 +223,7 @@ class Gate:
             outcome = self._reading(question).wait() or self._scoring(question).wait()
         except Exception as error:
             outcome = self._unfinished(question, error)
-        return self._reported(self._decided(question, outcome))
+        return self._reported(question, self._decided(question, outcome))
 
     async def adecide(
         self,
@@ -228,7 +242,7 @@ class Gate:
             outcome = await self._reading(question).wait_async() or await self._scoring(question).wait_async()
         except Exception as error:
             outcome = self._unfinished(question, error)
-        return self._reported(self._decided(question, outcome))
+        return self._reported(question, self._decided(question, outcome))
 
     def find(self, query: str, tools: Iterable[Any], most: int = FOUND) -> list[Any]:
         """The tools that a query finds, the best first, of those that may be offered; none where it prefers none.
@@ -264,7 +278,7 @@ class Gate:
             try:
                 request = self._reader.read(question, self.mode)
                 self._take_scores(question, request)
-                return None if self._opinions.missing(request) else self._folded(request)
+                return None if self._opinions.missing(request, self._terms(question).judge) else self._folded(question)
             except UndecidedError as error:
                 return Outcome(Fold(reason=error.reason), error.error)
 
@@ -276,11 +290,12 @@ class Gate:
         assert request is not None
 
         def work(under_way: Work[Outcome]) -> Outcome:
+            judge = self._terms(question).judge
             try:
-                silent = self._opinions.score(request, self._opinions.missing(request), under_way)
+                silent = self._opinions.score(request, judge, self._opinions.missing(request, judge), under_way)
             except Exception as error:
-                return self._folded(request, failure=error)
-            return self._folded(request, silent)
+                return self._folded(question, failure=error)
+            return self._folded(question, silent)
 
         return self._scorers.start(work, question.left())
 
@@ -292,16 +307,24 @@ class Gate:
             except Exception as error:
                 raise UndecidedError("scores refused", _refused(error)) from None
 
+    def _terms(self, question: Question) -> Terms:
+        """Those that the conversation began with, else those of today: one answer for the whole of a call."""
+        if question.terms is None:
+            assert question.request is not None
+            question.terms = self._begun.recall(question.request.known_as) or Terms(self._begun.judge, self.mode)
+        return question.terms
+
     def _folded(
-        self, request: Request, silent: Collection[str] = (), failure: Exception | None = None, *, late: bool = False
+        self, question: Question, silent: Collection[str] = (), failure: Exception | None = None, *, late: bool = False
     ) -> Outcome:
         """What the turns make of the tools, once they are scored, or as many as could be."""
-        reason, error = _failure(failure)
+        request, judge, (reason, error) = question.request, self._terms(question).judge, _failure(failure)
+        assert request is not None
         try:
-            fold = self._folding.of(request, silent, reason, late=late)
+            fold = self._folding.of(request, judge, silent, reason, late=late)
             explores = bool(fold.first) and self._explores(request, fold)
-            if explores and self._exploring is not None:
-                fold = self._exploring.of(request, silent, reason, late=late)
+            if explores and judge.exploring is not None:
+                fold = self._folding.of(request, judge.exploring, silent, reason)
             return Outcome(fold, error, explores)
         except UnscoredError:
             return Outcome(Fold(reason=reason), error)
@@ -313,23 +336,25 @@ class Gate:
         if question.request is None:
             question.request = unread(question, nothing=self.guards.refuse)
         elif question.request.whole:
-            return self._folded(question.request, failure=error, late=True)
+            return self._folded(question, failure=error, late=True)
         return Outcome(Fold(reason="tools not readable"), type(error).__name__)
 
     def _decided(self, question: Question, outcome: Outcome) -> GateDecision:
         """The decision; what it gives a conversation whose history is not shown is remembered."""
-        request, (fold, error, explores) = question.request, outcome
+        request, terms, (fold, error, explores) = question.request, self._terms(question), outcome
         assert request is not None
         if not fold.first:
-            return self._open(request, fold, error)
-        sees_all = explores and self._exploring is None
+            return self._open(request, terms, fold, error)
+        self._begun.keep(request.key, terms)
+        exploring = terms.judge.exploring if explores else None
+        sees_all = explores and exploring is None
         kept = request.offered if sees_all else fold.kept
         if not request.shown:
             kept = self._remembered(request, kept, explores)
         if sees_all:
-            return self._answer(request, request.offered, fold._replace(reason="explored"), explored=True)
-        payoff = self._exploring.payoff if explores and self._exploring is not None else self.payoff
-        return self._answer(request, kept, fold, error, pressure=payoff.cost_pressure)
+            return self._answer(request, terms, request.offered, fold._replace(reason="explored"), explored=True)
+        pressure = (exploring or terms.judge).payoff.cost_pressure
+        return self._answer(request, terms, kept, fold, error, pressure=pressure)
 
     def _remembered(self, request: Request, kept: Collection[str], explores: bool) -> tuple[str, ...]:
         """All that a conversation has now, of the tools that may be offered."""
@@ -346,7 +371,7 @@ class Gate:
         text = request.conversation or fold.first
         return crc32(text.encode(errors="surrogatepass")) < self.explore * 2**32
 
-    def _open(self, request: Request, fold: Fold, error: str) -> GateDecision:
+    def _open(self, request: Request, terms: Terms, fold: Fold, error: str) -> GateDecision:
         """Nothing is decided: what the conversation has, else the whole authorised list or the named fallback.
 
         Nothing is remembered either, so that one failure does not open a conversation for good.
@@ -358,11 +383,12 @@ class Gate:
             kept = request.offered
         else:
             kept = [key for key in request.offered if key in stays or called(key, request.tools[key], fallback)]
-        return self._answer(request, kept, fold, error, is_open=not request.before)
+        return self._answer(request, terms, kept, fold, error, is_open=not request.before)
 
     def _answer(
         self,
         request: Request,
+        terms: Terms,
         kept: Iterable[str],
         fold: Fold,
         error: str = "",
@@ -375,10 +401,22 @@ class Gate:
         known = set(stay)
         cut = tuple(key for key in request.offered if key not in known)
         refused = tuple(key for key in request.tools if key not in request.natives)
-        tools = handed_over(self.mode, request.natives, stay, cut)
+        tools = handed_over(terms.mode, request.natives, stay, cut)
         servers = {key: tool.server for key, tool in request.tools.items() if tool.server}
         return GateDecision(
-            tools, stay, cut, refused, fold.reason, self.mode, explored, fold.ranking, error, is_open, servers, pressure
+            tools=tools,
+            kept=stay,
+            cut=cut,
+            refused=refused,
+            reason=fold.reason,
+            mode=terms.mode,
+            explored=explored,
+            ranking=fold.ranking,
+            error=error,
+            open=is_open,
+            servers=servers,
+            cost_pressure=pressure,
+            policy_digest=terms.judge.digest,
         )
 
     def _found(self, question: Question, most: int) -> list[Any]:
@@ -388,11 +426,14 @@ class Gate:
         named = [key for key in request.offered if called(key, request.tools[key], (query,))]
         if named:
             return [request.natives[key] for key in named][:most]
-        ranking = self._opinions.ranking(request, query) if self._opinions.scored(request, query, ranked=True) else ()
+        judge = self._terms(question).judge
+        known = self._opinions.scored(request, query, ranked_by=judge)
+        ranking = self._opinions.ranking(request, query, judge) if known else ()
         scored = () if says_nothing([each.score for each in ranking]) else ranking
         return [request.natives[each.name] for each in scored if each.score > 0][:most]
 
-    def _reported(self, decision: GateDecision) -> GateDecision:
+    def _reported(self, question: Question, decision: GateDecision) -> GateDecision:
+        decision = replace(decision, id=urandom(16).hex(), latency=monotonic() - question.began)
         with self._lock:
             self.counts[decision.reason] += 1
         with suppress(Exception):  # a broken exporter is no reason to fail
@@ -400,21 +441,6 @@ class Gate:
         if self.sink is not None:
             self.sink.put(decision)
         return decision
-
-
-def _lower(policy: Policy, payoff: Payoff, pressure: float) -> Payoff:
-    """The payoff at which a conversation explores."""
-    if not 0 <= pressure < payoff.cost_pressure:
-        raise UsageError(
-            f"The 'explore_pressure' of Gate must be at least 0 and below its cost pressure, {payoff.cost_pressure:g}. "
-            f"Got {pressure!r} instead."
-        )
-    if policy.fitted_for == "a payoff":
-        raise UsageError(
-            f"A {type(policy).__name__} decides at the one cost pressure it was fitted for, so 'explore_pressure' says "
-            "nothing to it. Use a policy that serves any payoff, such as ExpectedPayoffBySet."
-        )
-    return replace(payoff, cost_pressure=pressure)
 
 
 def _check_numbers(settings: Mapping[str, Any]) -> None:

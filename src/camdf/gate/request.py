@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import accumulate
 from time import monotonic
 from typing import Any, TypeAlias
 
 from camdf.gate.memory import Identity
+from camdf.gate.terms import Terms
 from camdf.gate.turns import Call, Event, Messages, Turn, events
 from camdf.tools import Tool, keyed, view
 
@@ -29,6 +31,9 @@ class Question:
     door: bool = False
     request: Request | None = None
     """What was read of it, once its tools are."""
+
+    terms: Terms | None = None
+    """Who decides on it, once that is known."""
 
     began: float = field(default_factory=monotonic)
 
@@ -92,6 +97,26 @@ class Request:
             seen[which] = seen.get(which, 0) + 1
             found[(*which, seen[which])] = key
         return found
+
+    @cached_property
+    def key(self) -> int | None:
+        """What the conversation is known by from now on: its name, or the turns so far; None for a text alone."""
+        if self.conversation is not None:
+            return hash(self.conversation)
+        return self._turns_so_far[-1] if self.shown and self.turns else None
+
+    @cached_property
+    def known_as(self) -> list[int]:
+        """What it may be known by already, the latest first; nothing for the first call of one without a name."""
+        if self.conversation is not None:
+            return [hash(self.conversation)]
+        return self._turns_so_far[::-1] if self.shown and len(self.events) > 1 else []
+
+    @cached_property
+    def _turns_so_far(self) -> list[int]:
+        """One number for the first turn, one for the first two, and so on."""
+        said = (hash(turn.subject) for turn in self.turns)
+        return list(accumulate(said, lambda before, now: hash((before, now))))
 
     def asks(self, turn: Turn) -> bool:
         """Whether a turn says enough to be scored: it has words, and more than a greeting, or is a tool's name."""

@@ -1,0 +1,100 @@
+"""A policy at work: what it says of candidates at one payoff, and the SHA-256 by which decisions name it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+from typing import Self
+
+from camdf.core.payoff import Payoff
+from camdf.core.rankings import Rankings
+from camdf.errors import ArtifactError, UsageError
+from camdf.gate.decision import Ranked
+from camdf.policies.artifact import LARGEST_FILE, from_json, to_json
+from camdf.policies.base import Policy
+
+TRIED_ON = {"a": 0.9, "b": 0.5, "c": 0.1}
+"""Scores on which a policy from a file decides once before it decides on anybody's."""
+
+
+@dataclass(frozen=True, eq=False)
+class Judge:
+    """A policy, the payoff under which it decides, and the judge of the conversations that explore, if that differs."""
+
+    policy: Policy
+    payoff: Payoff
+    digest: str
+    exploring: Judge | None = None
+
+    @classmethod
+    def of(cls, policy: Policy, payoff: Payoff | None, explore_pressure: float | None, digest: str = "") -> Self:
+        """A judge that can work: the payoff is known, and the policy can decide at the lower cost pressure too."""
+        known = payoff or getattr(policy, "payoff_", None)
+        if not isinstance(known, Payoff):
+            raise UsageError("This policy serves any payoff. Give the gate one, as Payoff(0.12).")
+        digest = digest or _digest(policy)
+        lower = None if explore_pressure is None else cls(policy, _lower(policy, known, explore_pressure), digest)
+        return cls(policy, known, digest, lower)
+
+    @classmethod
+    def from_file(cls, path: str | PathLike[str], payoff: Payoff | None, explore_pressure: float | None) -> Self:
+        """The judge of a file that `camdf.save` wrote, once it has decided on an example; else an ArtifactError."""
+        try:
+            with open(path, "rb") as file:
+                content = file.read(LARGEST_FILE + 1)
+        except (OSError, ValueError) as error:  # ValueError: a path that no file can have
+            raise ArtifactError(f"Cannot read {str(path)!r}: {getattr(error, 'strerror', None) or error}.") from None
+        policy = from_json(content)
+        try:
+            judge = cls.of(policy, payoff, explore_pressure, json.loads(content)["sha256"])
+            for each in (judge, judge.exploring or judge):
+                each.ranked(TRIED_ON, dict.fromkeys(TRIED_ON, 1.0))
+        except Exception as error:
+            raise ArtifactError(f"The policy in {str(path)!r} does not decide here: {error}") from error
+        return judge
+
+    def ranked(self, scores: Mapping[str, float], costs: Mapping[str, float]) -> tuple[Ranked, ...]:
+        """Candidates with these scores and costs in rank order; none is kept where the scores prefer no tool."""
+        if not scores:
+            return ()
+        rankings = Rankings.from_scores(scores, costs)
+        if says_nothing(list(scores.values())):
+            names, worth, evidence = rankings.names(0), [False] * len(scores), [None] * len(scores)
+        else:
+            decisions = self.policy.decide(rankings, self.payoff)
+            names, worth = rankings.names(0), decisions.acquired[0].tolist()
+            evidence = [None] * len(names) if decisions.evidence is None else decisions.evidence[0].tolist()
+        pressure = self.payoff.cost_pressure
+        found, priced = [scores[name] for name in names], [pressure * costs[name] for name in names]
+        why = ["worth its cost" if good else "not worth it" for good in worth]
+        return tuple(map(Ranked, names, found, priced, evidence, worth, why))
+
+
+def says_nothing(scores: Sequence[float]) -> bool:
+    """Whether scores prefer no tool: all are equal, as where BM25 finds no word of the task in any description."""
+    return len(scores) > 0 and min(scores) == max(scores) and (len(scores) > 1 or scores[0] == 0)
+
+
+def _lower(policy: Policy, payoff: Payoff, pressure: float) -> Payoff:
+    """The payoff at which a conversation explores."""
+    if not 0 <= pressure < payoff.cost_pressure:
+        raise UsageError(
+            f"The 'explore_pressure' of Gate must be at least 0 and below its cost pressure, {payoff.cost_pressure:g}. "
+            f"Got {pressure!r} instead."
+        )
+    if policy.fitted_for == "a payoff":
+        raise UsageError(
+            f"A {type(policy).__name__} decides at the one cost pressure it was fitted for, so 'explore_pressure' says "
+            "nothing to it. Use a policy that serves any payoff, such as ExpectedPayoffBySet."
+        )
+    return replace(payoff, cost_pressure=pressure)
+
+
+def _digest(policy: Policy) -> str:
+    """What `camdf.save` would write as its SHA-256; "" where it cannot be saved."""
+    try:
+        return str(json.loads(to_json(policy, policy.training_))["sha256"])
+    except Exception:
+        return ""
