@@ -479,6 +479,7 @@ def test_a_gate_whose_threads_have_ended_begins_new_ones(monkeypatch: pytest.Mon
 
 IN_A_FORK = """
 import os, sys, threading, time, asyncio
+from camdf.gate import Rollout
 from test_gate_load import TASK, TOOLS, first, gate_of
 
 async def thoughtful(task, tools):
@@ -487,6 +488,7 @@ async def thoughtful(task, tools):
 
 seen = []
 gates = [gate_of(budget=10, on_decision=seen.append), gate_of(thoughtful, budget=10)]
+gates.append(gate_of(budget=10, rollout=Rollout(lambda: 1.0, off=lambda: False, every=0)))
 for gate in gates:
     gate.decide(TASK, TOOLS, conversation="c")
     gate._lock.acquire()  # as where another thread is at work while the process forks

@@ -7,13 +7,16 @@ import pickle
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
 import pytest
+from openfeature import api
+from openfeature.provider.in_memory_provider import InMemoryFlag, InMemoryProvider
 
 import camdf
 from camdf import datasets
-from camdf.gate import Gate, GateDecision
+from camdf.gate import Flag, Gate, GateDecision, Rollout, switch
 from camdf.mining.readers.values import gate_decision
 from camdf.policies.rules import TopK
 from camdf.tools import Tool
@@ -195,3 +198,210 @@ class Nameless(TopK):
 
 def test_a_policy_that_cannot_be_saved_has_no_digest() -> None:
     assert gate_of(Nameless(1)).decide(TASK, TOOLS).policy_digest == ""
+
+
+# Cut for a share of conversations, and a switch that ends all of it.
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A source that answers is waited for, however busy the machine is."""
+    monkeypatch.setattr(switch, "PATIENCE", 30.0)
+
+
+def cut_for(rollout: Rollout, conversations: int = 2000) -> set[int]:
+    gate = gate_of(rollout=rollout)
+    found = {number: gate.decide(TASK, TOOLS, conversation=str(number)) for number in range(conversations)}
+    assert all(len(each.tools) == (1 if each.mode == "drop" else len(TOOLS)) for each in found.values())
+    assert {each.kept for each in found.values()} == {found[0].kept}, "shadow says what would be kept"
+    return {number for number, each in found.items() if each.mode == "drop"}
+
+
+def test_a_share_of_conversations_is_cut_for_by_name_and_salt_and_a_larger_share_takes_more_in() -> None:
+    fifth = cut_for(Rollout(0.2, salt="spring"))
+    assert 0.17 < len(fifth) / 2000 < 0.23
+    assert cut_for(Rollout(0.2, salt="spring"), 300) == {number for number in fifth if number < 300}
+    assert fifth < cut_for(Rollout(0.4, salt="spring"))
+    other = cut_for(Rollout(0.2, salt="autumn"))
+    assert 0.02 < len(fifth & other) / 2000 < 0.06, "another salt picks others: a fifth of a fifth are in both"
+    assert (cut_for(Rollout(0.0), 50), len(cut_for(Rollout(), 50))) == (set(), 50)
+
+
+def test_a_history_without_a_name_is_on_the_same_side_at_every_turn_and_on_every_worker() -> None:
+    sides = set()
+    for number in range(40):
+        talk = [user("Hello!"), user(f"{TASK}, number {number}"), user("and another of the same kind, please")]
+        one, two = (gate_of(rollout=Rollout(0.5)) for _ in range(2))
+        found = {gate.decide(talk[:turns], TOOLS).mode for gate in (one, two) for turns in (2, 3)}
+        assert len(found) == 1
+        sides |= found
+    assert sides == {"drop", "shadow"}
+
+
+def test_a_conversation_that_began_stays_as_it_began_whatever_becomes_of_the_share() -> None:
+    share = [0.0]
+    gate = gate_of(rollout=Rollout(lambda: share[0], every=0))
+    talk = [user(f"{TASK}, please"), user("And then send the whole plan to my team by mail")]
+    assert gate.decide(talk[:1], TOOLS).mode == gate.decide(TASK, TOOLS, conversation="c").mode == "shadow"
+    share[0] = 1.0
+    assert gate.decide(talk, TOOLS).mode == gate.decide(TASK, TOOLS, conversation="c").mode == "shadow"
+    assert gate.decide(TASK, TOOLS, conversation="d").mode == "drop"
+    share[0] = 0.0
+    assert gate.decide(TASK, TOOLS, conversation="d").mode == "drop"
+    assert gate.decide(TASK, TOOLS, conversation="e").mode == "shadow"
+
+
+def test_a_file_that_says_true_switches_the_gate_off_and_what_may_not_be_offered_is_not(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def noting(task: str, tools: Sequence[Tool]) -> list[float]:
+        asked.append(task)
+        return falling(task, tools)
+
+    off = tmp_path / "off"
+    off.write_text("false\n")
+    gate = gate_of(scorer=noting, rollout=Rollout(off=off, every=0), allow=set(VECTORS[0].tools) - {"run_sql"})
+    talk = [user(f"{TASK}, please"), user("And then send the whole plan to my team by mail"), user(f"{TASK} again")]
+    assert len(gate.decide(talk[:1], TOOLS).tools) == 1
+    assert len(gate.decide(TASK, TOOLS, conversation="c").tools) == 1
+    off.write_text("true\n")
+    asked.clear()
+    for decision in (gate.decide(talk[:2], TOOLS), gate.decide(TASK, TOOLS, conversation="c")):
+        assert (decision.reason, decision.mode, len(decision.tools)) == ("switched off", "shadow", len(TOOLS) - 1)
+        assert (decision.refused, asked) == (("run_sql",), [])
+        assert "switched off" in decision.explain()
+    off.write_text("false\n")
+    assert len(gate.decide(talk, TOOLS).tools) == len(TOOLS) - 1, "it saw them all, so it keeps them"
+    assert len(gate.decide(TASK, TOOLS, conversation="c").tools) == len(TOOLS) - 1
+    assert len(gate.decide(TASK, TOOLS, conversation="d").tools) == 1
+
+
+BROKEN: dict[str, Any] = {
+    "raises": lambda: 1 / 0,
+    "exits": lambda: exec("raise SystemExit"),
+    "answers 7": lambda: 7,
+    "answers a text": lambda: "0.5",
+    "answers true": lambda: True,
+    "answers nan": lambda: float("nan"),
+    "is a file that is not there": "no-such-file",
+}
+
+
+@pytest.mark.parametrize("how", BROKEN)
+def test_a_source_that_is_broken_leaves_the_last_good_value_and_before_one_nothing_is_cut(how: str) -> None:
+    never = Rollout(BROKEN[how], every=0)
+    assert gate_of(rollout=never).decide(TASK, TOOLS).mode == "shadow"
+    assert never.error
+    works = [True]
+    broken = BROKEN[how] if callable(BROKEN[how]) else lambda: (_ for _ in ()).throw(FileNotFoundError)
+    rollout = Rollout(lambda: 1.0 if works else broken(), every=0)
+    gate = gate_of(rollout=rollout)
+    assert (gate.decide(TASK, TOOLS).mode, rollout.error) == ("drop", "")
+    works.clear()
+    for number in range(3):
+        assert gate.decide(TASK, TOOLS, conversation=str(number)).mode == "drop"
+    assert (rollout.share, bool(rollout.error)) == (1.0, True)
+    works.append(True)
+    gate.decide(TASK, TOOLS)
+    assert rollout.error == ""
+
+
+def test_a_source_that_hangs_is_waited_for_once_and_asked_again_when_it_is_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    release, asked = threading.Event(), list[int]()
+
+    def hangs() -> bool:
+        asked.append(1)
+        if len(asked) > 1:
+            release.wait(60)
+        return len(asked) > 1
+
+    rollout = Rollout(off=hangs, every=0)
+    gate = gate_of(rollout=rollout, budget=30)
+    assert gate.decide(TASK, TOOLS).mode == "drop"
+    monkeypatch.setattr(switch, "PATIENCE", 0.1)
+    began = monotonic()
+    assert {gate.decide(TASK, TOOLS, conversation=str(number)).mode for number in range(300)} == {"drop"}
+    assert (len(asked), rollout.error) == (2, "TimeoutError")
+    assert monotonic() - began < 300 * 0.1 / 2, "not once a decision"
+    release.set()
+    eventually(lambda: gate.decide(TASK, TOOLS).reason == "switched off")
+
+
+def test_a_source_that_hangs_from_the_beginning_leaves_every_tool(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(switch, "PATIENCE", 0.1)
+    release = threading.Event()
+    gate = gate_of(rollout=Rollout(off=lambda: release.wait(60) and False, every=0))
+    decision = gate.decide(TASK, TOOLS)
+    assert (decision.reason, len(decision.tools)) == ("switched off", len(TOOLS))
+    release.set()
+    eventually(lambda: gate.decide(TASK, TOOLS).mode == "drop")
+
+
+def eventually(holds: Callable[[], bool], seconds: float = 30) -> None:
+    """Wait for a condition."""
+    ends = monotonic() + seconds
+    while not holds():
+        assert monotonic() < ends
+        sleep(0.01)
+
+
+def test_share_and_switch_may_be_flags_of_an_openfeature_client() -> None:
+    class Provider(InMemoryProvider):
+        def __init__(self, share: float, off: bool, broken: bool = False) -> None:
+            super().__init__({"share": InMemoryFlag("x", {"x": share}), "off": InMemoryFlag("x", {"x": off})})
+            self.broken = broken
+
+        def resolve_float_details(self, *asked: Any, **more: Any) -> Any:
+            if self.broken:
+                raise ConnectionError
+            return super().resolve_float_details(*asked, **more)
+
+    api.set_provider(Provider(0.2, off=False))
+    client = api.get_client()
+    rollout = Rollout(Flag(client, "share"), off=Flag(client, "off"), every=0, salt="spring")
+    gate = gate_of(rollout=rollout)
+    found = {n for n in range(300) if gate.decide(TASK, TOOLS, conversation=str(n)).mode == "drop"}
+    assert found == cut_for(Rollout(0.2, salt="spring"), 300)
+    api.set_provider(Provider(1.0, off=False, broken=True))
+    gate.decide(TASK, TOOLS)
+    assert rollout.share == 0.2, "a client that fails answers with the last good value"
+    api.set_provider(Provider(1.0, off=False))
+    gate.decide(TASK, TOOLS)
+    assert rollout.share == 1.0
+    api.set_provider(Provider(1.0, off=True))
+    assert gate.decide(TASK, TOOLS).reason == "switched off"
+    api.clear_providers()
+
+
+@pytest.mark.parametrize(
+    ("settings", "what"),
+    [
+        ({"share": 2}, "'share' of Rollout must be a share between 0 and 1"),
+        ({"share": float("nan")}, "'share' of Rollout must be a share"),
+        ({"share": True}, "'share' of Rollout must be a share"),
+        ({"share": None}, "'share' of Rollout must be a share"),
+        ({"off": 1}, "'off' of Rollout must be true or false"),
+        ({"salt": 7}, "'salt' of Rollout must be a string"),
+        ({"every": -1}, "'every' of Rollout must be a number of seconds"),
+        ({"every": float("nan")}, "'every' of Rollout must be a number of seconds"),
+    ],
+)
+def test_a_rollout_that_makes_no_sense_is_refused(settings: dict[str, Any], what: str) -> None:
+    with pytest.raises(camdf.UsageError, match=f"{what}.* Got .* instead"):
+        Rollout(**settings)
+
+
+def test_a_gate_that_only_watches_has_no_share_to_cut_for() -> None:
+    with pytest.raises(camdf.UsageError, match="'rollout' of Gate must be a Rollout, with the mode of those"):
+        gate_of(rollout=Rollout(0.2), mode="shadow")
+    with pytest.raises(camdf.UsageError, match=r"'rollout' of Gate must be a Rollout.* Got 0.2 and mode='drop'"):
+        gate_of(rollout=0.2)
+
+
+def test_a_copy_of_a_gate_is_rolled_out_alike() -> None:
+    gate = gate_of(TopK(1), falling, rollout=Rollout(0.5, salt="s"))
+    again = pickle.loads(pickle.dumps(gate))
+    for number in range(50):
+        assert len({each.decide(TASK, TOOLS, conversation=str(number)).mode for each in (gate, again)}) == 1

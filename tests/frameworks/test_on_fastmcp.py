@@ -32,7 +32,7 @@ from fastmcp.tools import Tool as FastMCPTool
 from openai import OpenAI
 from tool_server import POISON, broken, served
 
-from camdf.gate import Gate
+from camdf.gate import Gate, Rollout
 from camdf.integrations.fastmcp import Authorised, GatedSearch, ToolGate, _meta
 from camdf.tools import view
 from golden import VECTORS, Vector, golden_gate, openai_tool, overlap
@@ -375,6 +375,7 @@ def test_a_search_whose_scorer_raises_or_only_watches_answers_as_fastmcp_does() 
     assert len(own) == 5
     assert searched(GatedSearch(failing)) == own
     assert searched(GatedSearch(golden_gate(mode="shadow"))) == own
+    assert searched(GatedSearch(golden_gate(rollout=Rollout(0.0)))) == own
     assert searched(GatedSearch(failing, max_results=2)) == own[:2]
 
 

@@ -42,7 +42,7 @@ from langgraph.runtime import ExecutionInfo, Runtime
 from langgraph.types import Command
 from pydantic import BaseModel
 
-from camdf.gate import Gate
+from camdf.gate import Gate, Rollout
 from camdf.integrations.langchain import HANDOFF, ToolGate
 from camdf.tools import Tool, view
 from golden import PAYOFF, VECTORS, Vector, golden_gate, openai_tool, overlap
@@ -298,8 +298,9 @@ def test_a_scorer_that_raises_leaves_every_tool(model: ScriptedModel) -> None:
     assert gate.counts["scorer failed"] == 1
 
 
-def test_shadow_cuts_nothing(model: ScriptedModel) -> None:
-    gated(model, gate=golden_gate(mode="shadow")).invoke(user(TRIP.task))
+@pytest.mark.parametrize("watching", [{"mode": "shadow"}, {"rollout": Rollout(0.0)}, {"rollout": Rollout(off=True)}])
+def test_shadow_cuts_nothing_and_adds_no_door(watching: Any, model: ScriptedModel) -> None:
+    gated(model, gate=golden_gate(**watching), door=True).invoke(user(TRIP.task))
     assert model.tool_names() == list(TRIP.tools)
 
 

@@ -26,7 +26,7 @@ from litellm_proxy import KEY, ROOT, running
 
 import camdf
 from camdf.errors import UsageError
-from camdf.gate import Gate
+from camdf.gate import Gate, Rollout
 from camdf.gate.modes import allowed_choice
 from camdf.gate.turns import GREETING, words_in
 from camdf.integrations.litellm import MESSAGES, RESPONSES, SEARCHES, ToolGate
@@ -483,6 +483,8 @@ def test_the_providers_search_is_added_where_there_is_one_and_something_is_cut()
         ]
         assert sum(str(kind).startswith("tool_search") for kind in kinds) == 1
         assert hooked(hook, ask("hello", TRIP.tools), call_type)["tools"] == ask("hello", TRIP.tools)["tools"]
+        watching = ToolGate(golden_gate(mode="defer", rollout=Rollout(0.0)), search=True)
+        assert hooked(watching, ask(TRIP.task, TRIP.tools), call_type)["tools"] == ask(TRIP.task, TRIP.tools)["tools"]
     body = chat(TRIP.task, TRIP.tools)
     assert hooked(hook, dict(body))["tools"] == body["tools"]
     with pytest.raises(UsageError, match="mode='defer'"):

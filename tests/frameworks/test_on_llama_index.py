@@ -36,7 +36,7 @@ from llama_index.core.tools import FunctionTool
 from llama_index.core.workflow import Context
 from llama_index.llms.openai_like import OpenAILike
 
-from camdf.gate import Gate
+from camdf.gate import Gate, Rollout
 from camdf.integrations.llama_index import Retrieved, ToolGate
 from camdf.tools import Tool
 from golden import VECTORS, Vector, golden_gate, openai_tool, overlap, words
@@ -447,8 +447,9 @@ def test_a_scorer_that_raises_leaves_every_tool(model: ScriptedModel) -> None:
     assert gate.counts["scorer failed"] == 1
 
 
-def test_shadow_cuts_nothing(model: ScriptedModel) -> None:
-    run(gated(model, gate=golden_gate(mode="shadow")), TRIP.task)
+@pytest.mark.parametrize("watching", [{"mode": "shadow"}, {"rollout": Rollout(0.0)}, {"rollout": Rollout(off=True)}])
+def test_shadow_cuts_nothing_and_adds_no_door(watching: Any, model: ScriptedModel) -> None:
+    run(gated(model, gate=golden_gate(**watching), door=True), TRIP.task)
     assert model.tool_names() == list(TRIP.tools)
 
 

@@ -52,7 +52,7 @@ from pydantic import TypeAdapter
 
 import camdf
 import scripted
-from camdf.gate import Gate
+from camdf.gate import Gate, Rollout
 from camdf.integrations import openai_agents
 from camdf.tools import Tool, view
 from golden import PAYOFF, VECTORS, Vector, golden_gate, openai_tool, overlap
@@ -613,6 +613,14 @@ def test_mode_defer_hides_what_is_cut_behind_the_search_of_openai(
     assert all(request["tools"] == sent for request in model.requests)
     run(agent, "Hello there!")
     assert model.tool_names(-1) == list(TRIP.tools)
+
+
+@pytest.mark.parametrize(
+    "watching", [{"rollout": Rollout(0.0)}, {"rollout": Rollout(0.0), "mode": "defer"}, {"rollout": Rollout(off=True)}]
+)
+def test_conversations_outside_the_share_are_left_alone_and_get_no_door(watching: Any, model: ScriptedModel) -> None:
+    run(gated(plain(model, kind=OpenAIResponsesModel), golden_gate(**watching), door=True), TRIP.task)
+    assert model.tool_names() == list(TRIP.tools)
 
 
 @pytest.mark.parametrize("mode", ["defer", "allow", "shadow"])

@@ -45,7 +45,7 @@ from pydantic_ai.tools import (
 from pydantic_ai.toolsets import FunctionToolset, ToolsetTool
 
 import camdf.tools
-from camdf.gate import Gate
+from camdf.gate import Gate, Rollout
 from camdf.integrations.pydantic_ai import ToolGate
 from golden import VECTORS, Vector, golden_gate, openai_tool, overlap
 from local_llm import local_llm
@@ -545,9 +545,10 @@ def test_mode_allow_leaves_the_list_and_names_what_may_be_called() -> None:
     assert choices[2:] == ["auto", "none"]
 
 
-def test_mode_shadow_changes_nothing() -> None:
+@pytest.mark.parametrize("watching", [{"mode": "shadow"}, {"rollout": Rollout(0.0)}, {"rollout": Rollout(off=True)}])
+def test_mode_shadow_changes_nothing(watching: Any) -> None:
     with ScriptedModel() as model:
-        made(model.url, golden_gate(mode="shadow"), native(WEATHER.tools), door=True).run_sync(WEATHER.task)
+        made(model.url, golden_gate(**watching), native(WEATHER.tools), door=True).run_sync(WEATHER.task)
         assert model.tool_names() == list(WEATHER.tools)
 
 

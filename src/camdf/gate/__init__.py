@@ -2,5 +2,7 @@
 
 from camdf.gate.decision import GateDecision, Ranked
 from camdf.gate.gate import Gate
+from camdf.gate.rollout import Rollout
+from camdf.gate.switch import Flag
 
-__all__ = ["Gate", "GateDecision", "Ranked"]
+__all__ = ["Flag", "Gate", "GateDecision", "Ranked", "Rollout"]

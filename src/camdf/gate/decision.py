@@ -23,8 +23,9 @@ Reason: TypeAlias = Literal[
     "policy failed",
     "tools not readable",
     "request too large",
+    "switched off",
 ]
-"""Why these tools. The last nine decide nothing: the list stays as it is, or open where nothing was decided before."""
+"""Why these tools. The last ten decide nothing: the list stays as it is, or open where nothing was decided before."""
 
 NOTES: dict[Mode, str] = {
     "drop": "",
@@ -117,6 +118,11 @@ class GateDecision:
     def _full(self, name: str) -> str:
         server = self.servers.get(name, "")
         return name if not server or name.startswith(f"{server}/") else f"{server}/{name}"
+
+    @property
+    def needs_door(self) -> bool:
+        """Whether the model's list lacks tools that a door would lead to."""
+        return self.mode == "drop" and bool(self.cut)
 
     @property
     def priced_cost(self) -> float:

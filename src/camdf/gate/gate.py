@@ -35,6 +35,7 @@ from camdf.gate.modes import handed_over
 from camdf.gate.opinions import Opinions, RefusedError
 from camdf.gate.reader import PriceList, Reader, UndecidedError
 from camdf.gate.request import Question, Request, Scores, read_tools, readable, unread, viewed_tool
+from camdf.gate.rollout import Rollout
 from camdf.gate.telemetry import Sink, add_to_span
 from camdf.gate.terms import Begun, Terms
 from camdf.gate.turns import Messages
@@ -63,7 +64,8 @@ class Gate:
       tool, and is flagged; with `explore_pressure` it gets what is worth its cost at that lower cost pressure instead.
 
     `mode` is "drop" (cut), "defer" (mark what is cut for the provider's tool search), "allow" (leave the list, and say
-    in `tool_choice` what may be called) or "shadow" (only say what would be cut). `budget` is what a decision may take,
+    in `tool_choice` what may be called) or "shadow" (only say what would be cut). `rollout` cuts for a share of
+    conversations, and is what switches the gate off (`Rollout`). `budget` is what a decision may take,
     in seconds; None sets no limit. Requests of more than `most_tools` tools, or of more than `most_characters` in
     names, descriptions and history, are not scored: the list stays as it is. `at_least` and `at_most` bound how many
     tools are kept; guarded and earlier tools count, and are kept even beyond `at_most`. `prices` in dollars (`Prices`)
@@ -83,6 +85,7 @@ class Gate:
         allow: Allow | None = None,
         digests: Mapping[str, str] | None = None,
         mode: Mode = "drop",
+        rollout: Rollout | None = None,
         explore: float = 0.0,
         explore_pressure: float | None = None,
         fallback: Collection[str] | None = None,
@@ -97,9 +100,16 @@ class Gate:
         self._settings = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
         if mode not in get_args(Mode):
             raise UsageError(f"The 'mode' of Gate must be one of {', '.join(get_args(Mode))}. Got {mode!r} instead.")
+        if rollout is not None and (mode == "shadow" or not isinstance(rollout, Rollout)):
+            raise UsageError(
+                "The 'rollout' of Gate must be a Rollout, with the mode of those who are cut for: "
+                f"{', '.join(each for each in get_args(Mode) if each != 'shadow')}. "
+                f"Got {rollout!r} and mode={mode!r} instead."
+            )
         _check_numbers(self._settings)
         judge = Judge.of(policy, payoff, explore_pressure)
         self.prices, self.mode, self.explore, self.budget = prices, mode, explore, budget
+        self.rollout = rollout
         self.explore_pressure = explore_pressure
         self.at_least, self.at_most = at_least, at_most
         self.guards = Guards(
@@ -276,7 +286,11 @@ class Gate:
 
         def work(_: Work[Outcome | None]) -> Outcome | None:
             try:
+                if self.rollout is not None:
+                    self.rollout.look()
                 request = self._reader.read(question, self.mode)
+                if self.rollout is not None and self.rollout.off:
+                    return Outcome(Fold(reason="switched off"))
                 self._take_scores(question, request)
                 return None if self._opinions.missing(request, self._terms(question).judge) else self._folded(question)
             except UndecidedError as error:
@@ -311,8 +325,18 @@ class Gate:
         """Those that the conversation began with, else those of today: one answer for the whole of a call."""
         if question.terms is None:
             assert question.request is not None
-            question.terms = self._begun.recall(question.request.known_as) or Terms(self._begun.judge, self.mode)
+            question.terms = self._terms_of(question.request)
         return question.terms
+
+    def _terms_of(self, request: Request) -> Terms:
+        began, rollout, judge = self._begun.recall(request.known_as), self.rollout, self._begun.judge
+        if rollout is not None and rollout.off:  # for good: switched on again, it would narrow what it saw
+            terms = Terms(began.judge if began else judge, "shadow")
+            self._begun.keep(request.key, terms)
+            return terms
+        if began is not None or rollout is None or rollout.cuts(request.begins_with):
+            return began or Terms(judge, self.mode)
+        return Terms(judge, "shadow")
 
     def _folded(
         self, question: Question, silent: Collection[str] = (), failure: Exception | None = None, *, late: bool = False

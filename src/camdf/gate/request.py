@@ -112,6 +112,11 @@ class Request:
             return [hash(self.conversation)]
         return self._turns_so_far[::-1] if self.shown and len(self.events) > 1 else []
 
+    @property
+    def begins_with(self) -> str:
+        """The conversation's name, or its first turn that says something: the same in every process."""
+        return self.conversation or next((turn.subject for turn in self.turns if self.asks(turn)), "")
+
     @cached_property
     def _turns_so_far(self) -> list[int]:
         """One number for the first turn, one for the first two, and so on."""

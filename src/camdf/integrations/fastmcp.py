@@ -61,8 +61,7 @@ class GatedSearch(BM25SearchTransform):
         if not meta.get("camdf/messages") and not meta.get("camdf/task"):
             return await super().transform_tools(tools)  # type: ignore[no-any-return]
         decision = await _decided(self.gate, tools, meta, self._always_visible, door=True)
-        searched = decision.mode == "drop" and decision.cut
-        return [*decision.tools, *(await super().transform_tools(()) if searched else ())]
+        return [*decision.tools, *(await super().transform_tools(()) if decision.needs_door else ())]
 
     async def _search(self, tools: Sequence[Any], query: str) -> Sequence[Any]:
         decision = await self.gate.adecide(query, tools)

@@ -116,13 +116,13 @@ class ToolGate(AgentMiddleware):
         if decision.mode == "defer" and has_search(tools):
             loaded = len(decision.kept)
             return request.override(tools=[*tools[:loaded], *map(_deferred, tools[loaded:])])
-        if self._has_door(request):
+        if decision.needs_door and self._has_door(request):
             return request.override(tools=[*tools, *self.tools], messages=[*map(_as_written, request.messages)])
         return request.override(tools=tools)
 
     def _answer(self, request: Any, decision: GateDecision, response: Any) -> Any:
         """The model's answer as LangChain gets it."""
-        if not decision.cut or not self._has_door(request):
+        if not decision.needs_door or not self._has_door(request):
             return response
         viewed, natives = read_tools(request.tools)
         callable_ = (key for key in viewed if key not in decision.refused and not isinstance(natives[key], dict))

@@ -59,7 +59,8 @@ class ToolGate(CustomLogger):
             return data
         adds = [SEARCHES[call_type]] if self.search and call_type in SEARCHES and not has_search(tools) else []
         decision = await self.gate.adecide(**_question(data), tools=[*adds, *tools])
-        data["tools"] = [tool for tool in decision.tools if decision.cut or tool not in adds]
+        searched = decision.cut and decision.mode == "defer"
+        data["tools"] = [tool for tool in decision.tools if searched or tool not in adds]
         if decision.mode == "allow" and decision.cut and call_type == RESPONSES:
             _, natives = read_tools(tools)
             allowed = [natives[key] for key in decision.kept]

@@ -53,7 +53,7 @@ class ToolGate(ObjectRetriever):
             return called
         history, door = await _history(store), bool(self.door)
         decision = await self.gate.adecide(history, self.tools, forced=[query], door=door)
-        return [*decision.tools, *self.door] if decision.cut else decision.tools
+        return [*decision.tools, *self.door] if decision.needs_door else decision.tools
 
     def authorised(self) -> list[Any]:
         """The tools that may be offered."""

@@ -72,10 +72,10 @@ def gated(agent: AnAgent, gate: Gate, *, door: bool = True) -> AnAgent:
                 forced=[self.model_settings.tool_choice],
                 door=has_door or has_search,
             )
-            if has_search and decision.cut and _can_search(self):
+            if decision.mode == "defer" and decision.cut and _can_search(self):
                 return _deferred(tools, decision.kept, decision.cut)
             restored = not run_context.turn_input  # its pending calls are looked up first, and one may be the door's
-            needs_door = has_door and (decision.cut or restored)
+            needs_door = has_door and (decision.needs_door or restored)
             offered = [*decision.tools, *(_door(gate, tools, decision.refused) if needs_door else ())]
             NOTHING.set(not offered and not self.handoffs)
             return offered

@@ -77,7 +77,7 @@ class GatedToolset(WrapperToolset[Any]):
         offered = {definition.name: tools[definition.name] for definition in decision.tools}
         if decision.mode in ("defer", "allow"):
             offered |= {name: _marked(tools[name], decision.mode) for name in decision.cut}
-        if door and decision.cut:
+        if door and decision.needs_door:
             behind = {name: tools[name] for name in (*decision.kept, *decision.cut)}
             offered |= self._door(ctx, {name: tool for name, tool in behind.items() if not tool.tool_def.defer_loading})
         return offered

@@ -1,0 +1,121 @@
+"""A value that an operator may change at any time: in a file, by a function, or as a flag of an OpenFeature client.
+
+It is read on a thread of its own. A source that raises, hangs or says nonsense changes nothing: the last good value
+stands, and before there is one, the safe one. A decision waits at most `PATIENCE` for it, and while a source hangs
+nobody waits for it again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from os import PathLike
+from threading import Lock
+from time import monotonic
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+
+from camdf.errors import UsageError
+from camdf.gate.budget import BusyError, Work, Workers
+from camdf.gate.forks import renewed_in_forks
+
+T = TypeVar("T")
+
+PATIENCE = 0.25
+"""Seconds."""
+
+LONGEST = 100
+"""Bytes of a file that holds one value."""
+
+
+class Flag(NamedTuple):
+    """A flag of an OpenFeature client: a float or a boolean."""
+
+    client: Any
+    key: str
+
+
+Source: TypeAlias = T | str | PathLike[str] | Callable[[], T] | Flag
+"""The value itself, the path of a file that holds it as JSON, a function that returns it, or a flag."""
+
+
+class Switch(Generic[T]):
+    """The last good value of a source, read again where it is older than `every` seconds."""
+
+    def __init__(self, what: str, source: Source[T], safe: T, checked: Callable[[Any], T], every: float) -> None:
+        self.value, self.error, self.every = safe, "", every
+        self._checked, self._read = checked, _reader(source, isinstance(safe, bool), lambda: self.value)
+        self._worker = Workers(1)
+        self.renew()
+        if self._read is None:
+            try:
+                self.value = self._checked(source)
+            except ValueError as error:
+                raise UsageError(
+                    f"The {what} must be {error}, or a file, a function or a Flag to read it from. "
+                    f"Got {source!r} instead."
+                ) from None
+        renewed_in_forks(self)
+
+    def renew(self) -> None:
+        """Begin without a thread that reads."""
+        self._lock = Lock()
+        self._reading: Work[None] | None = None
+        self._began = -float("inf")
+
+    def look(self) -> None:
+        """Read the source again where it is time to, and wait a little for what it says."""
+        if self._read is None:
+            return
+        with self._lock:
+            now = monotonic()
+            if self._reading is None and now - self._began >= self.every:
+                try:
+                    self._began, self._reading = now, self._worker.start(self._take)
+                except BusyError:
+                    return
+            reading, left = self._reading, self._began + PATIENCE - now
+        if reading is not None and left > 0:
+            try:
+                reading.future.result(left)
+            except TimeoutError:
+                self.error = "TimeoutError"
+
+    def _take(self, work: Work[None]) -> None:
+        assert self._read is not None
+        try:
+            self.value, self.error = self._checked(self._read()), ""
+        except BaseException as error:
+            self.error = type(error).__name__
+        finally:
+            with self._lock:
+                self._reading = None
+
+
+def a_share(value: Any) -> float:
+    """A number that is one, or a ValueError that says what it must be."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
+        raise ValueError("a share between 0 and 1")
+    return float(value)
+
+
+def a_truth(value: Any) -> bool:
+    """A truth value that is one, or a ValueError that says what it must be."""
+    if not isinstance(value, bool):
+        raise ValueError("true or false")
+    return value
+
+
+def _reader(source: Any, is_truth: bool, last: Callable[[], Any]) -> Callable[[], Any] | None:
+    """What reads a source; None for a value that stays. A client that fails answers with the last good value."""
+    if isinstance(source, Flag):
+        ask = source.client.get_boolean_value if is_truth else source.client.get_float_value
+        return lambda: ask(source.key, last())
+    if isinstance(source, (str, os.PathLike)):
+        return lambda: _written(source)
+    return source if callable(source) else None
+
+
+def _written(path: str | PathLike[str]) -> Any:
+    with open(path, "rb") as file:
+        return json.loads(file.read(LONGEST))
