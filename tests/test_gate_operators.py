@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import pickle
 import threading
 from collections.abc import Callable, Sequence
+from itertools import count
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -16,7 +18,7 @@ from openfeature.provider.in_memory_provider import InMemoryFlag, InMemoryProvid
 
 import camdf
 from camdf import datasets
-from camdf.gate import Flag, Gate, GateDecision, Rollout, switch
+from camdf.gate import Breaker, Flag, Gate, GateDecision, Rollout, switch
 from camdf.mining.readers.values import gate_decision
 from camdf.policies.rules import TopK
 from camdf.tools import Tool
@@ -405,3 +407,97 @@ def test_a_copy_of_a_gate_is_rolled_out_alike() -> None:
     again = pickle.loads(pickle.dumps(gate))
     for number in range(50):
         assert len({each.decide(TASK, TOOLS, conversation=str(number)).mode for each in (gate, again)}) == 1
+
+
+# A scorer that fails again and again is left alone for a while.
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Patchy:
+    """A scorer that answers, raises, answers nonsense or hangs, as it is told."""
+
+    def __init__(self) -> None:
+        self.does, self.asked, self.release = "answers", 0, threading.Event()
+
+    def __call__(self, task: str, tools: Sequence[Tool]) -> list[float]:
+        self.asked += 1
+        if self.does == "hangs":
+            self.release.wait(60)
+        if self.does == "raises":
+            raise ConnectionError
+        return [0.5] if self.does == "answers nonsense" else falling(task, tools)
+
+
+@pytest.mark.parametrize("does", ["raises", "answers nonsense", "hangs"])
+def test_a_scorer_that_fails_so_often_is_not_asked_for_a_while_then_tried_once(does: str) -> None:
+    scorer, clock = Patchy(), Clock()
+    gate = gate_of(scorer=scorer, breaker=Breaker(3, 30, clock), budget=30)
+    tasks = (f"{TASK}, number {number}" for number in count())
+    gate.decide([user("Book a hotel in the old town")], TOOLS)
+    scorer.does, scorer.asked = does, 0
+    gate.budget = 0.5 if does == "hangs" else 30
+    reasons = [gate.decide(next(tasks), TOOLS).reason for _ in range(6)]
+    assert len({*reasons[:3]}) == 1
+    assert (reasons[3:], scorer.asked) == (["scorer resting"] * 3, 3)
+    decision = gate.decide([user("Book a hotel in the old town"), user("and send it all to me by mail please")], TOOLS)
+    assert (decision.reason, len(decision.kept), decision.open) == ("scorer resting", 1, False)
+    assert gate.find("hotels", TOOLS) == []
+    clock.now = 31
+    reasons = [gate.decide(next(tasks), TOOLS).reason for _ in range(3)]
+    assert (reasons[1:], scorer.asked) == (["scorer resting"] * 2, 4), "one try a rest"
+    assert reasons[0] != "scorer resting"
+    scorer.does = "answers"
+    scorer.release.set()
+    assert gate.decide(next(tasks), TOOLS).reason == "scorer resting"
+    clock.now = 62
+    gate.budget = 30
+    assert [gate.decide(next(tasks), TOOLS).reason for _ in range(3)] == ["decided"] * 3
+    assert gate.breaker is not None
+    assert not gate.breaker.resting
+
+
+def test_failures_that_are_not_in_a_row_are_borne() -> None:
+    scorer = Patchy()
+    gate = gate_of(scorer=scorer, breaker=Breaker(2, 30))
+    for number in range(12):
+        scorer.does = "raises" if number % 2 else "answers"
+        assert gate.decide(f"{TASK}, number {number}", TOOLS).reason == ("scorer failed" if number % 2 else "decided")
+
+
+def test_an_answer_that_comes_after_the_budget_is_no_success() -> None:
+    released = threading.Event()
+
+    def late(task: str, tools: Sequence[Tool]) -> list[float]:
+        released.wait(60)
+        return falling(task, tools)
+
+    breaker = Breaker(2, 1000)
+    gate = gate_of(scorer=late, breaker=breaker, budget=0.5)
+    assert gate.decide(f"{TASK} one", TOOLS).reason == "scorer too slow"
+    released.set()
+    eventually(lambda: len(gate._opinions._scores) == 1)
+    released.clear()
+    assert gate.decide(f"{TASK} one", TOOLS).reason == "decided", "what came late is kept"
+    assert not breaker.resting
+    assert asyncio.run(gate.adecide(f"{TASK} two", TOOLS)).reason == "scorer too slow"
+    assert breaker.resting
+    assert gate.decide(f"{TASK} three", TOOLS).reason == "scorer resting"
+    assert gate.decide(f"{TASK} one", TOOLS).reason == "decided", "what is known needs no scorer"
+    released.set()
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"failures": 0}, {"failures": 1.5}, {"failures": True}, {"seconds": 0}, {"seconds": float("nan")}]
+)
+def test_a_breaker_that_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
+    (name,) = wrong
+    with pytest.raises(camdf.UsageError, match=f"'{name}' of Breaker must be .* Got .* instead"):
+        Breaker(**wrong)
+    with pytest.raises(camdf.UsageError, match="'breaker' of Gate must be a Breaker"):
+        gate_of(breaker=5)

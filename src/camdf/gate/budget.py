@@ -38,7 +38,8 @@ class Work(Generic[T]):
         self._seconds, self._leave = seconds, leave
         self._ends = None if seconds is None else time.monotonic() + seconds
         self._awaited: Future[Any] | None = None
-        self._left = False
+        self.given_up = False
+        """Whether nobody waits for it any more."""
 
     def wait(self) -> T:
         """What the work returns, or a TimeoutError."""
@@ -58,7 +59,7 @@ class Work(Generic[T]):
 
     def leave(self) -> None:
         """Nobody waits any more: what has not begun never will, and a coroutine is cancelled."""
-        self._left = True
+        self.given_up = True
         if self._awaited is not None:
             self._awaited.cancel()
         self._leave(self.future)
@@ -71,7 +72,7 @@ class Work(Generic[T]):
         self._awaited = LOOP.start(_awaited(found))
         try:
             left = None if self._ends is None else max(self._ends - time.monotonic(), 0.0)
-            answer: Sequence[float] = self._awaited.result(0.0 if self._left else left)
+            answer: Sequence[float] = self._awaited.result(0.0 if self.given_up else left)
             return answer
         except BaseException:
             self._awaited.cancel()

@@ -19,13 +19,14 @@ Reason: TypeAlias = Literal[
     "scorer failed",
     "scorer too slow",
     "scorer busy",
+    "scorer resting",
     "scores refused",
     "policy failed",
     "tools not readable",
     "request too large",
     "switched off",
 ]
-"""Why these tools. The last ten decide nothing: the list stays as it is, or open where nothing was decided before."""
+"""Why these tools. Only the first three decide: after the others the list stays as it is, or open if nothing was."""
 
 NOTES: dict[Mode, str] = {
     "drop": "",

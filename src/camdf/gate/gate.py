@@ -23,6 +23,7 @@ from zlib import crc32
 from camdf.core.payoff import Payoff, ValueFunction
 from camdf.errors import ArtifactError, UsageError
 from camdf.gate.aim import Aim
+from camdf.gate.breaker import Breaker, RestingError
 from camdf.gate.budget import BusyError, Work, Workers
 from camdf.gate.decision import GateDecision, Mode, Reason
 from camdf.gate.door import FOUND
@@ -65,13 +66,13 @@ class Gate:
 
     `mode` is "drop" (cut), "defer" (mark what is cut for the provider's tool search), "allow" (leave the list, and say
     in `tool_choice` what may be called) or "shadow" (only say what would be cut). `rollout` cuts for a share of
-    conversations, and is what switches the gate off (`Rollout`). `budget` is what a decision may take,
-    in seconds; None sets no limit. Requests of more than `most_tools` tools, or of more than `most_characters` in
-    names, descriptions and history, are not scored: the list stays as it is. `at_least` and `at_most` bound how many
-    tools are kept; guarded and earlier tools count, and are kept even beyond `at_most`. `prices` in dollars (`Prices`)
-    also price the cached prompt that a later widening rewrites. `conversations` is how many conversations are
-    remembered whose history is not shown. `on_decision` receives every decision on a thread of its own; the current
-    OpenTelemetry span gets an event either way.
+    conversations, and is what switches the gate off (`Rollout`). `budget` is what a decision may take, in seconds; None
+    sets no limit. `breaker` leaves a scorer alone that fails again and again (`Breaker`). Requests of more than
+    `most_tools` tools, or of more than `most_characters` in names, descriptions and history, are not scored: the list
+    stays as it is. `at_least` and `at_most` bound how many tools are kept; guarded and earlier tools count, and are
+    kept even beyond `at_most`. `prices` in dollars (`Prices`) also price the cached prompt that a later widening
+    rewrites. `conversations` is how many conversations are remembered. `on_decision` receives every decision on a
+    thread of its own; the current OpenTelemetry span gets an event either way.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class Gate:
         digests: Mapping[str, str] | None = None,
         mode: Mode = "drop",
         rollout: Rollout | None = None,
+        breaker: Breaker | None = None,
         explore: float = 0.0,
         explore_pressure: float | None = None,
         fallback: Collection[str] | None = None,
@@ -106,10 +108,12 @@ class Gate:
                 f"{', '.join(each for each in get_args(Mode) if each != 'shadow')}. "
                 f"Got {rollout!r} and mode={mode!r} instead."
             )
+        if breaker is not None and not isinstance(breaker, Breaker):
+            raise UsageError(f"The 'breaker' of Gate must be a Breaker. Got {breaker!r} instead.")
         _check_numbers(self._settings)
         judge = Judge.of(policy, payoff, explore_pressure)
         self.prices, self.mode, self.explore, self.budget = prices, mode, explore, budget
-        self.rollout = rollout
+        self.rollout, self.breaker = rollout, breaker
         self.explore_pressure = explore_pressure
         self.at_least, self.at_most = at_least, at_most
         self.guards = Guards(
@@ -261,15 +265,19 @@ class Gate:
         not given (`camdf.gate.door`). Never raises.
         """
         question = Question(query, tools, self.budget)
-        with suppress(Exception):  # what could not be scored is found by its name alone
+        try:
             self._reading(question).wait() or self._scoring(question).wait()
+        except Exception as error:  # what could not be scored is found by its name alone
+            self._note(question, error)
         return self._found(question, most)
 
     async def afind(self, query: str, tools: Iterable[Any], most: int = FOUND) -> list[Any]:
         """`find`, for an event loop, which goes on in the meantime."""
         question = Question(query, tools, self.budget)
-        with suppress(Exception):
+        try:
             await self._reading(question).wait_async() or await self._scoring(question).wait_async()
+        except Exception as error:
+            self._note(question, error)
         return self._found(question, most)
 
     def authorised(self, native: Any) -> bool:
@@ -300,18 +308,31 @@ class Gate:
 
     def _scoring(self, question: Question) -> Work[Outcome]:
         """Score the turns that have no scores yet, then decide."""
-        request = question.request
+        request, breaker = question.request, self.breaker
         assert request is not None
+        if breaker is not None:
+            breaker.check()
 
         def work(under_way: Work[Outcome]) -> Outcome:
             judge = self._terms(question).judge
+            missing = self._opinions.missing(request, judge)
             try:
-                silent = self._opinions.score(request, judge, self._opinions.missing(request, judge), under_way)
+                silent = self._opinions.score(request, judge, missing, under_way)
             except Exception as error:
+                if breaker is not None and not under_way.given_up:
+                    breaker.failed()
                 return self._folded(question, failure=error)
+            if breaker is not None and missing and not under_way.given_up:
+                breaker.succeeded()
             return self._folded(question, silent)
 
+        question.asks_scorer = True
         return self._scorers.start(work, question.left())
+
+    def _note(self, question: Question, error: Exception) -> None:
+        """A scorer that has no answer in time has failed."""
+        if self.breaker is not None and question.asks_scorer and isinstance(error, TimeoutError):
+            self.breaker.failed()
 
     def _take_scores(self, question: Question, request: Request) -> None:
         """Scores that the harness has already stand in for the scorer's on the last turn."""
@@ -356,7 +377,8 @@ class Gate:
             return Outcome(Fold(reason="policy failed"), type(raised).__name__)
 
     def _unfinished(self, question: Question, error: Exception) -> Outcome:
-        """What is known where time was up, no thread was free, or the tools could not be read."""
+        """What is known where time was up, no thread was free, the scorer rests, or the tools could not be read."""
+        self._note(question, error)
         if question.request is None:
             question.request = unread(question, nothing=self.guards.refuse)
         elif question.request.whole:
@@ -498,6 +520,8 @@ def _failure(error: Exception | None) -> tuple[Reason, str]:
     if isinstance(error, RefusedError):
         return "scores refused", _refused(error)
     name = type(error).__name__ if error else ""
+    if isinstance(error, RestingError):
+        return "scorer resting", name
     if isinstance(error, BusyError):
         return "scorer busy", name
     return ("scorer too slow" if isinstance(error, TimeoutError) else "scorer failed"), name

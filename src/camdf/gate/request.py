@@ -35,6 +35,9 @@ class Question:
     terms: Terms | None = None
     """Who decides on it, once that is known."""
 
+    asks_scorer: bool = False
+    """Whether a scorer is being waited for, or was."""
+
     began: float = field(default_factory=monotonic)
 
     def left(self) -> float | None:

@@ -1,0 +1,65 @@
+"""A circuit breaker: what fails again and again is left alone for a while, then tried once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import TIMEOUT_MAX, Lock
+from time import monotonic
+from typing import Any
+
+from camdf.errors import UsageError
+from camdf.gate.forks import renewed_in_forks
+
+
+class RestingError(RuntimeError):
+    """It failed too often of late, and is not asked."""
+
+
+class Breaker:
+    """After so many `failures` in a row, time-outs among them, rest for so many `seconds`.
+
+    Then one try a rest is let through, and the first that succeeds ends it. Gates that share a scorer may share its
+    breaker.
+    """
+
+    def __init__(self, failures: int = 5, seconds: float = 30.0, clock: Callable[[], float] = monotonic) -> None:
+        if isinstance(failures, bool) or not isinstance(failures, int) or failures < 1:
+            raise UsageError(f"The 'failures' of Breaker must be a whole number, 1 or more. Got {failures!r} instead.")
+        if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds <= TIMEOUT_MAX:
+            raise UsageError(f"The 'seconds' of Breaker must be a number above 0. Got {seconds!r} instead.")
+        self.failures, self.seconds, self._clock = failures, seconds, clock
+        self._in_a_row, self._rests_until = 0, -float("inf")
+        self.renew()
+        renewed_in_forks(self)
+
+    def renew(self) -> None:
+        """A lock of its own, in a process of its own."""
+        self._lock = Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.failures, self.seconds, self._clock)
+
+    @property
+    def resting(self) -> bool:
+        """Whether it failed too often, and no try has succeeded since."""
+        return self._in_a_row >= self.failures
+
+    def check(self) -> None:
+        """A RestingError, unless it may be asked now."""
+        with self._lock:
+            if self.resting:
+                now = self._clock()
+                if now < self._rests_until:
+                    raise RestingError
+                self._rests_until = now + self.seconds  # this one tries; others wait for what comes of it
+
+    def succeeded(self) -> None:
+        """It answered."""
+        with self._lock:
+            self._in_a_row = 0
+
+    def failed(self) -> None:
+        """It raised, or had no answer in time."""
+        with self._lock:
+            self._in_a_row += 1
+            self._rests_until = self._clock() + self.seconds
