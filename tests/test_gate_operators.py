@@ -5,20 +5,27 @@ from __future__ import annotations
 import asyncio
 import json
 import pickle
+import sys
 import threading
+import tomllib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
+import prometheus_client
 import pytest
 from openfeature import api
 from openfeature.provider.in_memory_provider import InMemoryFlag, InMemoryProvider
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 import camdf
 from camdf import datasets
 from camdf.gate import Breaker, Flag, Gate, GateDecision, Rollout, switch
+from camdf.gate.metrics import OpenTelemetryMetrics, PrometheusMetrics
 from camdf.mining.readers.values import gate_decision
 from camdf.policies.rules import TopK
 from camdf.tools import Tool
@@ -501,3 +508,78 @@ def test_a_breaker_that_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None
         Breaker(**wrong)
     with pytest.raises(camdf.UsageError, match="'breaker' of Gate must be a Breaker"):
         gate_of(breaker=5)
+
+
+# Metrics.
+
+
+def busy(gate: Gate) -> Counter[tuple[str, str]]:
+    """Many decisions of many kinds, and how often each reason and mode came."""
+    decisions = [
+        gate.decide(task, [*TOOLS[:6], openai_tool(f"tool_{number}", "one of its own")], conversation=f"c{number}")
+        for number in range(100)
+        for task in ("", f"{TASK}, number {number}", "nonsense")
+    ]
+    assert gate.sink is not None
+    gate.sink.drain()
+    return Counter((decision.reason, decision.mode) for decision in decisions)
+
+
+def moody(task: str, tools: Sequence[Tool]) -> list[float]:
+    if task == "nonsense":
+        raise ConnectionError
+    return falling(task, tools)
+
+
+def test_prometheus_counts_decisions_by_reason_and_mode_their_seconds_and_their_tools() -> None:
+    registry = prometheus_client.CollectorRegistry()
+    metrics = PrometheusMetrics(registry)
+    found = busy(gate_of(scorer=moody, on_decision=metrics, rollout=Rollout(0.5)))
+    found += busy(gate_of(TopK(2), moody, on_decision=metrics))
+    assert len(found) == 6, "three reasons in two modes"
+    for (reason, mode), times in found.items():
+        labels = {"reason": reason, "mode": mode}
+        assert registry.get_sample_value("camdf_decisions_total", labels) == times
+    assert registry.get_sample_value("camdf_decision_seconds_count") == 600
+    kept = [registry.get_sample_value("camdf_tools_kept_count", {"mode": mode}) for mode in ("drop", "shadow")]
+    assert kept == [sum(found[each] for each in found if each[1] == mode) for mode in ("drop", "shadow")]
+    exposed = prometheus_client.generate_latest(registry).decode()
+    assert len(exposed.splitlines()) < 100
+    assert not any(word in exposed for word in ("tool_7", "c7", "nonsense", TASK))
+
+
+def test_opentelemetry_counts_the_same() -> None:
+    reader = InMemoryMetricReader()
+    metrics = OpenTelemetryMetrics(MeterProvider([reader]).get_meter("test"))
+    found = busy(gate_of(scorer=moody, on_decision=metrics, rollout=Rollout(0.5)))
+    data = reader.get_metrics_data()
+    assert data is not None
+    points = {
+        metric.name: [*metric.data.data_points]
+        for resource in data.resource_metrics
+        for scope in resource.scope_metrics
+        for metric in scope.metrics
+    }
+    counted: Any = points["camdf.decisions"]
+    assert {(each.attributes["reason"], each.attributes["mode"]): each.value for each in counted} == found
+    (latency,), kept = points["camdf.decision.duration"], points["camdf.tools.kept"]
+    assert getattr(latency, "count") == 300  # noqa: B009 (a point may be of another kind, too)
+    assert {each.attributes["mode"] for each in kept if each.attributes} == {"drop", "shadow"}
+    OpenTelemetryMetrics()(gate_of().decide(TASK, TOOLS))  # where the host has set up nothing
+
+
+@pytest.mark.parametrize(
+    ("module", "extra", "make"),
+    [
+        ("prometheus_client", "prometheus", PrometheusMetrics),
+        ("opentelemetry.metrics", "opentelemetry", OpenTelemetryMetrics),
+    ],
+)
+def test_metrics_without_their_package_name_the_extra_that_brings_it(
+    module: str, extra: str, make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(camdf.MissingExtraError, match=rf"pip install 'camdf\[{extra}\]'"):
+        make()
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    assert extra in project["optional-dependencies"]
