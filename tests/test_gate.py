@@ -408,7 +408,7 @@ def test_the_operator_may_name_a_fallback_instead_of_everything() -> None:
 
 
 def test_a_hanging_scorer_costs_its_budget_and_stuck_ones_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("camdf.gate.gate.SCORERS", 8)
+    monkeypatch.setattr("camdf.gate.commons.SCORERS", 8)
     release = threading.Event()
     gate = Gate(ScoreAtLeast(0.5), lambda *_: release.wait(20), PAYOFF, budget=0.3)  # type: ignore[arg-type]
     reasons = [gate.decide(TASK, TOOLS).reason for _ in range(14)]

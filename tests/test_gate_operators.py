@@ -25,6 +25,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 import camdf
 from camdf import datasets
 from camdf.gate import Breaker, Flag, Gate, GateDecision, Rollout, switch
+from camdf.gate.commons import READERS, SCORERS
 from camdf.gate.metrics import OpenTelemetryMetrics, PrometheusMetrics
 from camdf.mining.readers.values import gate_decision
 from camdf.policies.rules import TopK
@@ -583,3 +584,79 @@ def test_metrics_without_their_package_name_the_extra_that_brings_it(
         make()
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
     assert extra in project["optional-dependencies"]
+
+
+# Many tenants.
+
+
+def test_a_thousand_tenants_share_threads_and_scores_and_no_conversation() -> None:
+    asked: list[str] = []
+
+    def noting(task: str, tools: Sequence[Tool]) -> list[float]:
+        asked.append(task)
+        return falling(task, tools)
+
+    before, seen = set(threading.enumerate()), list[GateDecision]()
+    base = gate_of(scorer=noting, on_decision=seen.append, budget=60)
+    names = list(VECTORS[0].tools)
+    tenants = [base.for_tenant(f"tenant {number}", pinned=[names[number % 9 + 1]]) for number in range(1000)]
+
+    async def all_at_once() -> list[GateDecision]:
+        return await asyncio.gather(*(each.adecide(TASK, TOOLS, conversation="c") for each in tenants))
+
+    found = asyncio.run(all_at_once())
+    begun = [each for each in set(threading.enumerate()) - before if each.name == "camdf-worker"]
+    assert len(begun) <= READERS + SCORERS + 1
+    assert [decision.kept for decision in found] == [(names[0], names[number % 9 + 1]) for number in range(1000)]
+    assert len({*asked}) == 1
+    assert len(asked) <= SCORERS, "only those that came before the first answer"
+    assert base.sink is not None
+    base.sink.drain()
+    assert len(seen) + base.sink.dropped == 1000
+    assert len(base.memory) == 1000
+    assert base.decide("another", TOOLS, conversation="c").reason == "decided", "and none of them is the gate's own"
+
+
+def test_tenants_keep_to_their_own_settings_and_conversations() -> None:
+    base = gate_of(TopK(2))
+    names = list(VECTORS[0].tools)
+    one, two = base.for_tenant("one", allow=names[3:]), base.for_tenant("two", mode="shadow")
+    three = base.for_tenant("three", policy=TopK(4))
+    assert [len(each.decide(TASK, TOOLS, conversation="c").kept) for each in (base, one, two, three)] == [2, 2, 2, 4]
+    refused = one.decide(TASK, TOOLS)
+    assert (refused.kept, refused.refused) == (tuple(names[3:5]), tuple(names[:3]))
+    assert len(two.decide(TASK, TOOLS).tools) == len(TOOLS)
+    copied = pickle.loads(pickle.dumps(one))
+    assert copied.decide(TASK, TOOLS).refused == refused.refused
+    base.for_tenant("a").decide(TASK, TOOLS, conversation="1 b c")
+    assert base.for_tenant("a1 b").decide(TASK, TOOLS, conversation=" c").reason == "decided", "however they are named"
+
+
+def test_tenants_without_a_policy_of_their_own_follow_a_reload(tmp_path: Path) -> None:
+    base = gate_of(TopK(1))
+    follows, own = base.for_tenant("follows", pinned=["run_sql"]), base.for_tenant("own", policy=TopK(2))
+    talk = [user(f"{TASK}, please"), user("And then send the whole plan to my team by mail")]
+    follows.decide(talk[:1], TOOLS)
+    path = saved(TopK(5), tmp_path / "policy.json")
+    base.reload(path)
+    assert follows.decide([user("Find me a quiet hotel in the old town")], TOOLS).policy_digest == sha256(path)
+    assert follows.decide(talk, TOOLS).policy_digest != sha256(path), "it began before"
+    assert base.decide(talk, TOOLS).policy_digest == sha256(path), "and is the tenant's conversation alone"
+    assert len(own.decide(TASK, TOOLS).kept) == 2
+    assert len(base.for_tenant("late").decide(TASK, TOOLS).kept) == 5
+    with pytest.raises(camdf.UsageError, match="Reload that one, or give the tenant its own"):
+        follows.reload(path)
+    own.reload(saved(TopK(3), path))
+    assert len(own.decide(TASK, TOOLS).kept) == 3
+    assert len(base.decide(TASK, TOOLS).kept) == 5
+
+
+def test_what_tenants_share_cannot_differ() -> None:
+    for name in ("scorer", "breaker", "conversations", "on_decision"):
+        with pytest.raises(camdf.UsageError, match=f"Make a Gate for what needs another '{name}'"):
+            gate_of().for_tenant("one", **{name: None})
+    for wrong in ("", None, 7):
+        with pytest.raises(camdf.UsageError, match=r"'tenant' of Gate must be a name. Got .* instead"):
+            gate_of().for_tenant(wrong)  # type: ignore[arg-type]
+    with pytest.raises(camdf.UsageError, match="'budget' of Gate must be"):
+        gate_of().for_tenant("one", budget=-1)

@@ -24,7 +24,8 @@ from camdf.core.payoff import Payoff, ValueFunction
 from camdf.errors import ArtifactError, UsageError
 from camdf.gate.aim import Aim
 from camdf.gate.breaker import Breaker, RestingError
-from camdf.gate.budget import BusyError, Work, Workers
+from camdf.gate.budget import BusyError, Work
+from camdf.gate.commons import Commons
 from camdf.gate.decision import GateDecision, Mode, Reason
 from camdf.gate.door import FOUND
 from camdf.gate.fold import Fold, Folding, Outcome, UnscoredError
@@ -43,11 +44,8 @@ from camdf.gate.turns import Messages
 from camdf.policies.base import Policy
 from camdf.scorers.base import Scorer
 
-READERS = 8
-"""How many requests a gate reads at a time: this is work of the processor."""
-
-SCORERS = 64
-"""How many decisions a gate scores at a time: this is mostly waiting. More wait in line, within their budgets."""
+SHARED = ("scorer", "breaker", "conversations", "on_decision")
+"""Settings that all tenants of a gate have in common."""
 
 
 class Gate:
@@ -71,8 +69,9 @@ class Gate:
     `most_tools` tools, or of more than `most_characters` in names, descriptions and history, are not scored: the list
     stays as it is. `at_least` and `at_most` bound how many tools are kept; guarded and earlier tools count, and are
     kept even beyond `at_most`. `prices` in dollars (`Prices`) also price the cached prompt that a later widening
-    rewrites. `conversations` is how many conversations are remembered. `on_decision` receives every decision on a
-    thread of its own; the current OpenTelemetry span gets an event either way.
+    rewrites. `conversations` is how many conversations are remembered, and `tenant` whose they are (`for_tenant`).
+    `on_decision` receives every decision on a thread of its own; the current OpenTelemetry span gets an event either
+    way.
     """
 
     def __init__(
@@ -95,6 +94,7 @@ class Gate:
         at_least: int = 0,
         at_most: int | None = None,
         conversations: int = 10_000,
+        tenant: str = "",
         most_tools: int = 10_000,
         most_characters: int = 20_000_000,
         on_decision: Callable[[GateDecision], object] | None = None,
@@ -110,6 +110,8 @@ class Gate:
             )
         if breaker is not None and not isinstance(breaker, Breaker):
             raise UsageError(f"The 'breaker' of Gate must be a Breaker. Got {breaker!r} instead.")
+        if not isinstance(tenant, str):
+            raise UsageError(f"The 'tenant' of Gate must be a string. Got {tenant!r} instead.")
         _check_numbers(self._settings)
         judge = Judge.of(policy, payoff, explore_pressure)
         self.prices, self.mode, self.explore, self.budget = prices, mode, explore, budget
@@ -122,15 +124,12 @@ class Gate:
             named("pinned", pinned),
             None if fallback is None else named("fallback", fallback),
         )
-        self.memory = Memory(conversations)
-        self.sink = None if on_decision is None else Sink(on_decision)
         self.counts: Counter[Reason] = Counter()
-        self._reader = Reader(self.guards, prices, self.memory, most_tools, most_characters)
-        self._opinions = Opinions(scorer)
-        self._begun = Begun(judge, conversations)
+        self._commons, self._begun = Commons.of(scorer, conversations, on_decision), Begun(judge, conversations)
+        self._reader = Reader(self.guards, prices, self.memory, most_tools, most_characters, tenant)
         rewritten = getattr(prices, "of_rewriting", _nothing) if mode in ("drop", "shadow") else _nothing
         self._folding = Folding(self._opinions, at_least, at_most, rewritten)
-        self._readers, self._scorers = Workers(READERS), Workers(SCORERS)
+        self._follows = False
         self.renew()
         renewed_in_forks(self)
 
@@ -183,12 +182,38 @@ class Gate:
         Conversations in which something was decided go on under the policy that decided it. A file that is not a policy
         which can decide under this gate's settings raises an ArtifactError, and the gate goes on with the one it has.
         """
+        if self._follows:
+            raise UsageError(
+                "This tenant has the policy of the gate that it was made from. Reload that one, or give the tenant its "
+                "own: for_tenant(name, policy=...)."
+            )
         try:
             judge = Judge.from_file(path, self._settings["payoff"], self.explore_pressure)
         except ArtifactError as error:
             raise ArtifactError(f"{error} The gate goes on with the policy that it has.") from error
         self._begun.judge = judge
         return judge.digest
+
+    def for_tenant(self, tenant: str, **settings: Any) -> Self:
+        """A gate like this one for the conversations of one tenant, with settings of its own.
+
+        It shares threads, scorer and scores, memory and `on_decision` with this gate and its other tenants, so that a
+        thousand of them cost little more than one. Conversations of one name are different ones for each. Without a
+        policy, payoff or `explore_pressure` of its own it has this gate's policy, also when that is reloaded.
+        """
+        if not isinstance(tenant, str) or not tenant:
+            raise UsageError(f"The 'tenant' of Gate must be a name. Got {tenant!r} instead.")
+        if common := [name for name in settings if name in SHARED]:
+            raise UsageError(
+                f"All tenants share {', '.join(SHARED)}. Make a Gate for what needs another {common[0]!r}."
+            )
+        gate = type(self)(**{**self._settings, "policy": self.policy, **settings, "tenant": tenant})
+        gate._commons = self._commons
+        gate._reader = replace(gate._reader, memory=self.memory)
+        gate._folding = replace(gate._folding, opinions=self._opinions)
+        if not settings.keys() & {"policy", "payoff", "explore_pressure"}:
+            gate._begun, gate._follows = self._begun, True
+        return gate
 
     def renew(self) -> None:
         """A lock of its own, in a process of its own."""
@@ -202,6 +227,20 @@ class Gate:
     def policy(self) -> Policy:
         """What decides on conversations that begin."""
         return self._begun.judge.policy
+
+    @property
+    def memory(self) -> Memory:
+        """The tools of conversations whose history is not shown."""
+        return self._commons.memory
+
+    @property
+    def sink(self) -> Sink | None:
+        """Who is told of decisions."""
+        return self._commons.sink
+
+    @property
+    def _opinions(self) -> Opinions:
+        return self._commons.opinions
 
     @property
     def scorer(self) -> Scorer | None:
@@ -292,11 +331,12 @@ class Gate:
     def _reading(self, question: Question) -> Work[Outcome | None]:
         """Read a call; the outcome, or None where turns are still to be scored."""
 
-        def work(_: Work[Outcome | None]) -> Outcome | None:
+        def work(under_way: Work[Outcome | None]) -> Outcome | None:
             try:
                 if self.rollout is not None:
                     self.rollout.look()
                 request = self._reader.read(question, self.mode)
+                _ = self._terms(question).judge.digest  # here, since an event loop should not wait for it
                 if self.rollout is not None and self.rollout.off:
                     return Outcome(Fold(reason="switched off"))
                 self._take_scores(question, request)
@@ -304,7 +344,7 @@ class Gate:
             except UndecidedError as error:
                 return Outcome(Fold(reason=error.reason), error.error)
 
-        return self._readers.start(work, question.left())
+        return self._commons.readers.start(work, question.left())
 
     def _scoring(self, question: Question) -> Work[Outcome]:
         """Score the turns that have no scores yet, then decide."""
@@ -327,7 +367,7 @@ class Gate:
             return self._folded(question, silent)
 
         question.asks_scorer = True
-        return self._scorers.start(work, question.left())
+        return self._commons.scorers.start(work, question.left())
 
     def _note(self, question: Question, error: Exception) -> None:
         """A scorer that has no answer in time has failed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from os import PathLike
 from typing import Self
 
@@ -25,18 +26,26 @@ class Judge:
 
     policy: Policy
     payoff: Payoff
-    digest: str
     exploring: Judge | None = None
+    written: str = ""
+    """The SHA-256 in the policy's file, where it came from one."""
+
+    @cached_property
+    def digest(self) -> str:
+        """The one in its file, or that `camdf.save` would write; "" for a policy that cannot be saved."""
+        try:
+            return self.written or str(json.loads(to_json(self.policy, self.policy.training_))["sha256"])
+        except Exception:
+            return ""
 
     @classmethod
-    def of(cls, policy: Policy, payoff: Payoff | None, explore_pressure: float | None, digest: str = "") -> Self:
+    def of(cls, policy: Policy, payoff: Payoff | None, explore_pressure: float | None, written: str = "") -> Self:
         """A judge that can work: the payoff is known, and the policy can decide at the lower cost pressure too."""
         known = payoff or getattr(policy, "payoff_", None)
         if not isinstance(known, Payoff):
             raise UsageError("This policy serves any payoff. Give the gate one, as Payoff(0.12).")
-        digest = digest or _digest(policy)
-        lower = None if explore_pressure is None else cls(policy, _lower(policy, known, explore_pressure), digest)
-        return cls(policy, known, digest, lower)
+        lower = None if explore_pressure is None else cls(policy, _lower(policy, known, explore_pressure))
+        return cls(policy, known, lower, written)
 
     @classmethod
     def from_file(cls, path: str | PathLike[str], payoff: Payoff | None, explore_pressure: float | None) -> Self:
@@ -90,11 +99,3 @@ def _lower(policy: Policy, payoff: Payoff, pressure: float) -> Payoff:
             "nothing to it. Use a policy that serves any payoff, such as ExpectedPayoffBySet."
         )
     return replace(payoff, cost_pressure=pressure)
-
-
-def _digest(policy: Policy) -> str:
-    """What `camdf.save` would write as its SHA-256; "" where it cannot be saved."""
-    try:
-        return str(json.loads(to_json(policy, policy.training_))["sha256"])
-    except Exception:
-        return ""

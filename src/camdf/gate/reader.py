@@ -48,6 +48,7 @@ class Reader:
     memory: Memory
     most_tools: int
     most_characters: int
+    tenant: str = ""
 
     def read(self, question: Question, mode: Mode) -> Request:
         """The request, which also stands in `question` once its tools are read."""
@@ -64,8 +65,9 @@ class Reader:
             costs={},
             door=question.door or (mode == "defer" and has_search(natives[key] for key in offered)),
             found_by_name=mode == "defer",
-            conversation=None if question.conversation is None else _name(readable(question.conversation)),
+            conversation=None if question.conversation is None else self._name(readable(question.conversation)),
             shown=isinstance(question.task, (list, tuple)),
+            tenant=self.tenant,
         )
         if not request.shown and (remembered := self.memory.recall(request.conversation)):
             known = (request.identities.get(each) for each in remembered.kept)
@@ -80,6 +82,13 @@ class Reader:
         self._price(request)
         request.whole = True
         return request
+
+    def _name(self, conversation: str) -> str:
+        """What a conversation is remembered by: no tenant's is another's, whatever they are called."""
+        if not self.tenant and len(conversation) <= LONGEST_NAME:
+            return conversation
+        whole = f"{len(self.tenant)} {self.tenant}{conversation}" if self.tenant else conversation
+        return sha256(whole.encode(errors="surrogatepass")).hexdigest()
 
     def _price(self, request: Request) -> None:
         """Costs of all that can be scored and cut; a tool whose definition is broken has none, and stays."""
@@ -111,9 +120,3 @@ def _cost_function(prices: PriceList | None) -> Callable[[str, Tool], float]:
         )
     of: Callable[[Tool], float] = prices if callable(prices) else prices.of
     return lambda key, tool: float(of(tool))
-
-
-def _name(conversation: str) -> str:
-    if len(conversation) <= LONGEST_NAME:
-        return conversation
-    return sha256(conversation.encode(errors="surrogatepass")).hexdigest()

@@ -74,6 +74,8 @@ class Request:
     shown: bool
     """Whether the events are the conversation's whole history; if not, a memory has to know what came before."""
 
+    tenant: str = ""
+
     whole: bool = False
     """Whether all of it is read: tools, history and prices."""
 
@@ -124,7 +126,7 @@ class Request:
     def _turns_so_far(self) -> list[int]:
         """One number for the first turn, one for the first two, and so on."""
         said = (hash(turn.subject) for turn in self.turns)
-        return list(accumulate(said, lambda before, now: hash((before, now))))
+        return list(accumulate(said, lambda before, now: hash((before, now)), initial=hash(self.tenant)))[1:]
 
     def asks(self, turn: Turn) -> bool:
         """Whether a turn says enough to be scored: it has words, and more than a greeting, or is a tool's name."""

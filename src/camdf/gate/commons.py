@@ -1,0 +1,37 @@
+"""What the gates of many tenants share: threads, scores, conversations, and who is told of decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from camdf.gate.budget import Workers
+from camdf.gate.decision import GateDecision
+from camdf.gate.memory import Memory
+from camdf.gate.opinions import Opinions
+from camdf.gate.telemetry import Sink
+from camdf.scorers.base import Scorer
+
+READERS = 8
+"""How many requests are read at a time: this is work of the processor."""
+
+SCORERS = 64
+"""How many decisions are scored at a time: this is mostly waiting. More wait in line, within their budgets."""
+
+
+@dataclass(frozen=True)
+class Commons:
+    """One set of them; no thread is begun before there is work."""
+
+    opinions: Opinions
+    memory: Memory
+    sink: Sink | None
+    readers: Workers = field(default_factory=lambda: Workers(READERS))
+    scorers: Workers = field(default_factory=lambda: Workers(SCORERS))
+
+    @classmethod
+    def of(
+        cls, scorer: Scorer | None, conversations: int, on_decision: Callable[[GateDecision], object] | None
+    ) -> Commons:
+        """A set for a gate, and for those that will be made from it."""
+        return cls(Opinions(scorer), Memory(conversations), None if on_decision is None else Sink(on_decision))
