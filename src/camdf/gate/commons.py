@@ -9,6 +9,7 @@ from camdf.gate.budget import Workers
 from camdf.gate.decision import GateDecision
 from camdf.gate.memory import Memory
 from camdf.gate.opinions import Opinions
+from camdf.gate.shared_memory import SharedMemory, Store
 from camdf.gate.telemetry import Sink
 from camdf.scorers.base import Scorer
 
@@ -31,7 +32,12 @@ class Commons:
 
     @classmethod
     def of(
-        cls, scorer: Scorer | None, conversations: int, on_decision: Callable[[GateDecision], object] | None
+        cls,
+        scorer: Scorer | None,
+        conversations: int,
+        store: Store | None,
+        on_decision: Callable[[GateDecision], object] | None,
     ) -> Commons:
         """A set for a gate, and for those that will be made from it."""
-        return cls(Opinions(scorer), Memory(conversations), None if on_decision is None else Sink(on_decision))
+        memory = Memory(conversations) if store is None else SharedMemory(store, conversations)
+        return cls(Opinions(scorer), memory, None if on_decision is None else Sink(on_decision))

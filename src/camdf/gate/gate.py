@@ -38,13 +38,14 @@ from camdf.gate.opinions import Opinions, RefusedError
 from camdf.gate.reader import PriceList, Reader, UndecidedError
 from camdf.gate.request import Question, Request, Scores, read_tools, readable, unread, viewed_tool
 from camdf.gate.rollout import Rollout
+from camdf.gate.shared_memory import Store
 from camdf.gate.telemetry import Sink, add_to_span
 from camdf.gate.terms import Begun, Terms
 from camdf.gate.turns import Messages
 from camdf.policies.base import Policy
 from camdf.scorers.base import Scorer
 
-SHARED = ("scorer", "breaker", "conversations", "on_decision")
+SHARED = ("scorer", "breaker", "conversations", "memory", "on_decision")
 """Settings that all tenants of a gate have in common."""
 
 
@@ -69,9 +70,9 @@ class Gate:
     `most_tools` tools, or of more than `most_characters` in names, descriptions and history, are not scored: the list
     stays as it is. `at_least` and `at_most` bound how many tools are kept; guarded and earlier tools count, and are
     kept even beyond `at_most`. `prices` in dollars (`Prices`) also price the cached prompt that a later widening
-    rewrites. `conversations` is how many conversations are remembered, and `tenant` whose they are (`for_tenant`).
-    `on_decision` receives every decision on a thread of its own; the current OpenTelemetry span gets an event either
-    way.
+    rewrites. `conversations` is how many conversations are remembered here, `memory` is where workers share those whose
+    history is not shown (`RedisMemory`), and `tenant` whose they are (`for_tenant`). `on_decision` receives every
+    decision on a thread of its own; the current OpenTelemetry span gets an event either way.
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class Gate:
         at_least: int = 0,
         at_most: int | None = None,
         conversations: int = 10_000,
+        memory: Store | None = None,
         tenant: str = "",
         most_tools: int = 10_000,
         most_characters: int = 20_000_000,
@@ -110,6 +112,10 @@ class Gate:
             )
         if breaker is not None and not isinstance(breaker, Breaker):
             raise UsageError(f"The 'breaker' of Gate must be a Breaker. Got {breaker!r} instead.")
+        if memory is not None and not all(callable(getattr(memory, name, None)) for name in ("recall", "add")):
+            raise UsageError(
+                f"The 'memory' of Gate must have recall and add, as RedisMemory has. Got {memory!r} instead."
+            )
         if not isinstance(tenant, str):
             raise UsageError(f"The 'tenant' of Gate must be a string. Got {tenant!r} instead.")
         _check_numbers(self._settings)
@@ -125,7 +131,7 @@ class Gate:
             None if fallback is None else named("fallback", fallback),
         )
         self.counts: Counter[Reason] = Counter()
-        self._commons, self._begun = Commons.of(scorer, conversations, on_decision), Begun(judge, conversations)
+        self._commons, self._begun = Commons.of(scorer, conversations, memory, on_decision), Begun(judge, conversations)
         self._reader = Reader(self.guards, prices, self.memory, most_tools, most_characters, tenant)
         rewritten = getattr(prices, "of_rewriting", _nothing) if mode in ("drop", "shadow") else _nothing
         self._folding = Folding(self._opinions, at_least, at_most, rewritten)
@@ -452,8 +458,8 @@ class Gate:
 
     def _explores(self, request: Request, fold: Fold) -> bool:
         """By the conversation's name or its first turn with signal, so that it is always on the same side."""
-        if request.before and (remembered := self.memory.recall(request.conversation)):
-            return remembered.explored
+        if request.before:
+            return request.explored
         text = request.conversation or fold.first
         return crc32(text.encode(errors="surrogatepass")) < self.explore * 2**32
 

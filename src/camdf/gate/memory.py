@@ -39,8 +39,8 @@ class Memory:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def recall(self, conversation: str | None) -> Remembered | None:
-        """What the conversation has, if it is remembered."""
+    def recall(self, conversation: str | None, within: float | None = None) -> Remembered | None:
+        """What the conversation has, if it is remembered; `within` so many seconds, where others have to be asked."""
         if conversation is None:
             return None
         with self._lock:
@@ -53,9 +53,14 @@ class Memory:
         if conversation is None:
             return tuple(kept)
         with self._lock:
-            before = self._kept.pop(conversation, Remembered((), False))
-            now = tuple(dict.fromkeys((*before.kept, *kept)))[-MOST:]
-            self._kept[conversation] = Remembered(now, explored or before.explored)
-            while len(self._kept) > self.size:
-                self._kept.popitem(last=False)
-            return now
+            before = self._kept.get(conversation, Remembered((), False))
+            return self._put(conversation, Remembered((*before.kept, *kept), explored or before.explored)).kept
+
+    def _put(self, conversation: str, all_of_it: Remembered) -> Remembered:
+        """Remember this and no more of a conversation, each tool once; the lock is held."""
+        now = Remembered(tuple(dict.fromkeys(all_of_it.kept))[-MOST:], all_of_it.explored)
+        self._kept[conversation] = now
+        self._kept.move_to_end(conversation)
+        while len(self._kept) > self.size:
+            self._kept.popitem(last=False)
+        return now

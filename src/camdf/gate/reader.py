@@ -69,9 +69,10 @@ class Reader:
             shown=isinstance(question.task, (list, tuple)),
             tenant=self.tenant,
         )
-        if not request.shown and (remembered := self.memory.recall(request.conversation)):
+        if not request.shown and (remembered := self.memory.recall(request.conversation, question.left())):
             known = (request.identities.get(each) for each in remembered.kept)
             request.before = tuple(key for key in known if key in request.natives)
+            request.explored = remembered.explored
         texts = sum(len(tool.name) + len(tool.description) for tool in viewed.values())
         if len(viewed) > self.most_tools or texts > self.most_characters:
             raise UndecidedError("request too large")

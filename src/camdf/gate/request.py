@@ -82,6 +82,9 @@ class Request:
     before: tuple[str, ...] = ()
     """What a memory knows the conversation to have."""
 
+    explored: bool = False
+    """Whether it then explores."""
+
     @cached_property
     def catalogue(self) -> int:
         """Equal for requests whose candidates neither a scorer nor a policy can tell apart."""

@@ -1,0 +1,77 @@
+"""Conversations on a Redis, so that every worker knows which tools they have.
+
+    gate = Gate(policy, scorer, payoff, memory=RedisMemory("redis://localhost"))
+
+A conversation is a list of tools under the digest of its name, gone when it has not been seen for so many `seconds`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import partial
+from hashlib import sha256
+from threading import TIMEOUT_MAX
+from typing import Any
+
+from camdf.errors import UsageError, require
+from camdf.gate.memory import MOST, Identity, Remembered
+
+EXPLORED = b"true"
+"""Stands in the list of a conversation that explores; tools are lists there."""
+
+ADD = """
+local known = {}
+for _, tool in ipairs(redis.call('LRANGE', KEYS[1], 0, -1)) do known[tool] = true end
+for place = 3, #ARGV do
+  if not known[ARGV[place]] then redis.call('RPUSH', KEYS[1], ARGV[place]); known[ARGV[place]] = true end
+end
+redis.call('LTRIM', KEYS[1], -ARGV[1], -1)
+redis.call('EXPIRE', KEYS[1], ARGV[2])
+"""
+"""Appends what is new, in one step whoever else does."""
+
+
+class RedisMemory:
+    """A store for the `memory` of a gate, at a URL or behind a client of yours.
+
+    `timeout` is what a client made for a URL waits for a connection and for an answer, in seconds. One of yours should
+    have such limits too, and no retries; the gate waits for neither longer than it waits for any store.
+    """
+
+    def __init__(self, redis: Any, *, prefix: str = "camdf:", seconds: int = 86_400, timeout: float = 0.2) -> None:
+        if isinstance(seconds, bool) or not isinstance(seconds, int) or seconds < 1:
+            raise UsageError(
+                f"The 'seconds' of RedisMemory must be a whole number, 1 or more. Got {seconds!r} instead."
+            )
+        if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout <= TIMEOUT_MAX:
+            raise UsageError(f"The 'timeout' of RedisMemory must be a number above 0. Got {timeout!r} instead.")
+        self._copy = partial(type(self), redis, prefix=prefix, seconds=seconds, timeout=timeout)
+        self.prefix, self.seconds = prefix, seconds
+        self._client = _client(redis, timeout) if isinstance(redis, str) else redis
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self._copy, ()
+
+    def recall(self, conversation: str) -> Remembered | None:
+        """What the conversation has; None where it is not known, or was too long ago."""
+        found = self._client.lrange(self._key(conversation), 0, -1)
+        tools = [json.loads(each) for each in found if each not in (EXPLORED, EXPLORED.decode())]
+        return Remembered(tuple(map(tuple, tools)), len(tools) < len(found)) if found else None
+
+    def add(self, conversation: str, kept: Sequence[Identity], explored: bool) -> None:
+        """Append what is new."""
+        tools = [*(json.dumps(each) for each in kept), *([EXPLORED] if explored else [])]
+        self._client.eval(ADD, 1, self._key(conversation), MOST + 1, self.seconds, *tools)
+
+    def _key(self, conversation: str) -> str:
+        return self.prefix + sha256(conversation.encode(errors="surrogatepass")).hexdigest()
+
+
+def _client(url: str, timeout: float) -> Any:
+    redis = require("redis", "redis")
+    never = require("redis.retry", "redis").Retry(require("redis.backoff", "redis").NoBackoff(), 0)
+    try:
+        return redis.Redis.from_url(url, socket_timeout=timeout, socket_connect_timeout=timeout, retry=never)
+    except ValueError as error:
+        raise UsageError(f"The 'redis' of RedisMemory must be a URL such as redis://localhost. {error}.") from None
