@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import camdf
-from camdf.gate import Gate, GateDecision
+from camdf.gate import Breaker, Gate, GateDecision, Rollout
 from camdf.gate.decision import Mode
 from camdf.policies.rules import PlugIn, ScoreAtLeast
 from camdf.prices import Prices
@@ -124,6 +124,9 @@ def gates(draw: st.DrawFn) -> Gate:
         draw(st.sampled_from([scorer, slow_to_speak])),
         PAYOFF,
         mode=mode,
+        rollout=None if mode == "shadow" else draw(st.sampled_from([None, None, Rollout(0.5), Rollout(off=True)])),
+        breaker=draw(st.sampled_from([None, Breaker(1, 1000)])),
+        tenant=draw(st.sampled_from(["", "t"])),
         prices=prices,
         allow=allow,
         pinned=draw(st.sampled_from([(), ["a"], ["mail/send"]])),

@@ -403,11 +403,24 @@ def test_a_rollout_that_makes_no_sense_is_refused(settings: dict[str, Any], what
         Rollout(**settings)
 
 
+def test_before_anything_is_said_nobody_is_cut_for() -> None:
+    gate = gate_of(rollout=Rollout(1.0), fallback=["run_sql"])
+    assert len(gate.decide([user("Hello!")], TOOLS).tools) == len(TOOLS)
+    assert len(gate.decide([user("Hello!"), user(f"{TASK}, please")], TOOLS).tools) == 1
+
+
 def test_a_gate_that_only_watches_has_no_share_to_cut_for() -> None:
     with pytest.raises(camdf.UsageError, match="'rollout' of Gate must be a Rollout, with the mode of those"):
         gate_of(rollout=Rollout(0.2), mode="shadow")
     with pytest.raises(camdf.UsageError, match=r"'rollout' of Gate must be a Rollout.* Got 0.2 and mode='drop'"):
         gate_of(rollout=0.2)
+
+
+def test_an_aim_is_found_whoever_is_cut_for() -> None:
+    asked = [f"{TASK}, number {number}" for number in range(5)]
+    settings: dict[str, Any] = {"rollout": Rollout(off=True), "breaker": Breaker(1)}
+    gate = Gate.aiming(camdf.cold_start(), falling, over=asked, among=TOOLS, tools=3, **settings)
+    assert gate.decide(TASK, TOOLS).reason == "switched off"
 
 
 def test_a_copy_of_a_gate_is_rolled_out_alike() -> None:
@@ -630,6 +643,17 @@ def test_tenants_keep_to_their_own_settings_and_conversations() -> None:
     assert copied.decide(TASK, TOOLS).refused == refused.refused
     base.for_tenant("a").decide(TASK, TOOLS, conversation="1 b c")
     assert base.for_tenant("a1 b").decide(TASK, TOOLS, conversation=" c").reason == "decided", "however they are named"
+
+
+def test_scores_that_a_tenants_harness_passes_are_that_tenants_alone() -> None:
+    base = gate_of()
+    one, two = base.for_tenant("one"), base.for_tenant("two")
+    names, talk = list(VECTORS[0].tools), [user(f"{TASK}, please"), user("And then the same once more for my friend")]
+    last = [0.1] * (len(TOOLS) - 1) + [0.9]
+    assert two.decide(talk[:1], TOOLS).kept == (names[0],)
+    assert one.decide(talk[:1], TOOLS, scores=last).kept == (names[-1],)
+    assert one.decide(talk, TOOLS).kept == (names[-1], names[0]), "a later turn still knows them"
+    assert two.decide(talk, TOOLS).kept == base.decide(talk, TOOLS).kept == (names[0],)
 
 
 def test_tenants_without_a_policy_of_their_own_follow_a_reload(tmp_path: Path) -> None:

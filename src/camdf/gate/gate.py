@@ -162,7 +162,8 @@ class Gate:
         goes from none to all at a single pressure. `settings` are those of `Gate`.
         """
         aim, unit = Aim(tools, sufficiency, dollars_per_task), Payoff(1.0, value, recourse)
-        probe = cls(policy, scorer, unit, **{**settings, "budget": None, "on_decision": None, "explore": 0.0})
+        apart = dict.fromkeys(("budget", "on_decision", "rollout", "breaker", "memory"))
+        probe = cls(policy, scorer, unit, **{**settings, **apart, "explore": 0.0})
         found = [probe.decide(request, among) for request in over]
         scored = [each.ranking for each in found if not says_nothing([one.score for one in each.ranking])]
         if found and not any(scored):
@@ -384,7 +385,7 @@ class Gate:
         """Scores that the harness has already stand in for the scorer's on the last turn."""
         if question.scores is not None and request.turns and (subject := request.turns[-1].subject):
             try:
-                self._opinions.take(request, subject, request.aligned(question.scores))
+                self._opinions.take(request, subject, request.aligned(question.scores), own=True)
             except Exception as error:
                 raise UndecidedError("scores refused", _refused(error)) from None
 
@@ -401,9 +402,10 @@ class Gate:
             terms = Terms(began.judge if began else judge, "shadow")
             self._begun.keep(request.key, terms)
             return terms
-        if began is not None or rollout is None or rollout.cuts(request.begins_with):
+        if began is not None or rollout is None:
             return began or Terms(judge, self.mode)
-        return Terms(judge, "shadow")
+        said = request.begins_with
+        return Terms(judge, self.mode if said and rollout.cuts(said) else "shadow")
 
     def _folded(
         self, question: Question, silent: Collection[str] = (), failure: Exception | None = None, *, late: bool = False

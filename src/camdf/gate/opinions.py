@@ -77,13 +77,13 @@ class Opinions:
             raise failed[subjects[-1]]
         return frozenset(subject for subject in failed if attempt(subject))
 
-    def take(self, request: Request, subject: str, scores: object) -> None:
-        """Keep the scores of a turn, if they are sound."""
+    def take(self, request: Request, subject: str, scores: object, *, own: bool = False) -> None:
+        """Keep the scores of a turn, if they are sound: the scorer's for all tenants, a harness's `own` for its own."""
         try:
             sound = tuple(checked(scores, [request.tools[key] for key in request.costs]).tolist())
         except Exception as error:
             raise RefusedError(type(error).__name__) from None
-        key = subject, request.catalogue
+        key = (subject, request.own_catalogue if own else request.catalogue)
         with self._lock:
             self._held += len(sound) - len(self._scores.pop(key, ()))
             self._scores[key] = sound
@@ -95,12 +95,12 @@ class Opinions:
 
     def scored(self, request: Request, subject: str, *, ranked_by: Judge | None = None) -> bool:
         """Whether the scores of a turn are at hand; with `ranked_by`, whether that judge has spoken too."""
-        key = subject, request.catalogue
+        key = self._key(request, subject)
         return key in self._scores if ranked_by is None else ranked_by in self._rankings.get(key, ())
 
     def ranking(self, request: Request, subject: str, judge: Judge) -> tuple[Ranked, ...]:
         """The candidates of a scored turn in rank order, `kept` where this turn alone makes them worth their cost."""
-        key = subject, request.catalogue
+        key = self._key(request, subject)
         with self._lock:
             known, scores = self._rankings.get(key, {}).get(judge), self._scores[key]
             self._scores.move_to_end(key)
@@ -113,6 +113,11 @@ class Opinions:
                     while len(said) > JUDGES:
                         del said[next(iter(said))]
         return known
+
+    def _key(self, request: Request, subject: str) -> tuple[str, int]:
+        """Where the scores of a turn are, if they are: a harness's own come first."""
+        own = subject, request.own_catalogue
+        return own if own in self._scores else (subject, request.catalogue)
 
     def of_late(self, judge: Judge) -> list[tuple[Ranked, ...]]:
         """What a judge said of the turns that are still kept, but for those whose scores prefer no tool."""

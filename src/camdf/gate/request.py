@@ -92,6 +92,11 @@ class Request:
         return hash(tuple((key, tools[key].server, tools[key].description, cost) for key, cost in self.costs.items()))
 
     @cached_property
+    def own_catalogue(self) -> int:
+        """`catalogue`, of this tenant alone."""
+        return hash((self.tenant, self.catalogue))
+
+    @cached_property
     def turns(self) -> list[Turn]:
         return [event for event in self.events if isinstance(event, Turn)]
 
