@@ -339,6 +339,14 @@ def test_a_source_that_hangs_is_waited_for_once_and_asked_again_when_it_is_back(
     eventually(lambda: gate.decide(TASK, TOOLS).reason == "switched off")
 
 
+def test_a_source_that_hangs_leaves_a_decision_most_of_its_time() -> None:
+    release = threading.Event()
+    gate = gate_of(rollout=Rollout(lambda: release.wait(60) and 0.5, off=lambda: release.wait(60)), budget=4)
+    decision = gate.decide(TASK, TOOLS)
+    assert (decision.reason, decision.latency < 4) == ("switched off", True)
+    release.set()
+
+
 def test_a_source_that_hangs_from_the_beginning_leaves_every_tool(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(switch, "PATIENCE", 0.1)
     release = threading.Event()

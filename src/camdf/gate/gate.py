@@ -341,7 +341,7 @@ class Gate:
         def work(under_way: Work[Outcome | None]) -> Outcome | None:
             try:
                 if self.rollout is not None:
-                    self.rollout.look()
+                    self.rollout.look(question.left())
                 request = self._reader.read(question, self.mode)
                 _ = self._terms(question).judge.digest  # here, since an event loop should not wait for it
                 if self.rollout is not None and self.rollout.off:

@@ -37,10 +37,10 @@ class Rollout:
     def __reduce__(self) -> tuple[Any, ...]:
         return _made, (self._settings,)
 
-    def look(self) -> None:
-        """Read again what it is time to read."""
-        self._share.look()
-        self._off.look()
+    def look(self, within: float | None = None) -> None:
+        """Read again what it is time to read, for a decision that has so many seconds."""
+        self._share.look(within)
+        self._off.look(within)
 
     @property
     def share(self) -> float:

@@ -1,8 +1,8 @@
 """A value that an operator may change at any time: in a file, by a function, or as a flag of an OpenFeature client.
 
 It is read on a thread of its own. A source that raises, hangs or says nonsense changes nothing: the last good value
-stands, and before there is one, the safe one. A decision waits at most `PATIENCE` for it, and while a source hangs
-nobody waits for it again.
+stands, and before there is one, the safe one. A decision waits at most `PATIENCE` for it, or a quarter of its time, and
+while a source hangs nobody waits for it again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from camdf.gate.forks import renewed_in_forks
 
 T = TypeVar("T")
 
-PATIENCE = 0.25
+PATIENCE = 0.5
 """Seconds."""
 
 LONGEST = 100
@@ -63,8 +63,8 @@ class Switch(Generic[T]):
         self._reading: Work[None] | None = None
         self._began = -float("inf")
 
-    def look(self) -> None:
-        """Read the source again where it is time to, and wait a little for what it says."""
+    def look(self, within: float | None = None) -> None:
+        """Read the source again where it is time to, and wait a little for what it says, as there is time."""
         if self._read is None:
             return
         with self._lock:
@@ -75,6 +75,7 @@ class Switch(Generic[T]):
                 except BusyError:
                     return
             reading, left = self._reading, self._began + PATIENCE - now
+            left = left if within is None else min(left, within / 4)
         if reading is not None and left > 0:
             try:
                 reading.future.result(left)
