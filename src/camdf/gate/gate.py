@@ -36,6 +36,7 @@ from camdf.gate.telemetry import Sink, add_to_span
 from camdf.gate.turns import Messages
 from camdf.policies.base import Policy
 from camdf.scorers.base import Scorer
+from camdf.scorers.wary import LEAST, Wary
 
 READERS = 8
 """How many requests a gate reads at a time: this is work of the processor."""
@@ -58,6 +59,9 @@ class Gate:
     - The same history and tools give the same answer on every worker. An `explore` share of conversations sees every
       tool, and is flagged; with `explore_pressure` it gets what is worth its cost at that lower cost pressure instead.
 
+    `trusted` names the servers whose descriptions are believed: those of all others are read warily (`scorers.Wary`),
+    and under `at_most` each of them takes at most one place from the others. By default all are believed.
+
     `mode` is "drop" (cut), "defer" (mark what is cut for the provider's tool search), "allow" (leave the list, and say
     in `tool_choice` what may be called) or "shadow" (only say what would be cut). `budget` is what a decision may take,
     in seconds; None sets no limit. Requests of more than `most_tools` tools, or of more than `most_characters` in
@@ -78,6 +82,7 @@ class Gate:
         pinned: Collection[str] = (),
         allow: Allow | None = None,
         digests: Mapping[str, str] | None = None,
+        trusted: Collection[str] | None = None,
         mode: Mode = "drop",
         explore: float = 0.0,
         explore_pressure: float | None = None,
@@ -110,9 +115,12 @@ class Gate:
         self.sink = None if on_decision is None else Sink(on_decision)
         self.counts: Counter[Reason] = Counter()
         self._reader = Reader(self.guards, prices, self.memory, most_tools, most_characters)
+        believed = None if trusted is None else named("trusted", trusted)
+        if believed is not None and scorer is not None:
+            scorer = Wary(scorer, believed)
         self._opinions = Opinions(policy, scorer, known)
         rewritten = getattr(prices, "of_rewriting", _nothing) if mode in ("drop", "shadow") else _nothing
-        self._folding = Folding(self._opinions, known, at_least, at_most, rewritten)
+        self._folding = Folding(self._opinions, known, at_least, at_most, rewritten, believed)
         self._exploring: Folding | None = None
         if explore_pressure is not None:
             self._exploring = replace(self._folding, payoff=_lower(policy, known, explore_pressure))
@@ -390,7 +398,7 @@ class Gate:
             return [request.natives[key] for key in named][:most]
         ranking = self._opinions.ranking(request, query) if self._opinions.scored(request, query, ranked=True) else ()
         scored = () if says_nothing([each.score for each in ranking]) else ranking
-        return [request.natives[each.name] for each in scored if each.score > 0][:most]
+        return [request.natives[each.name] for each in scored if each.score > 2 * LEAST][:most]
 
     def _reported(self, decision: GateDecision) -> GateDecision:
         with self._lock:
