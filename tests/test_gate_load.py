@@ -156,6 +156,7 @@ NONSENSE: dict[str, list[Any]] = {
     "pinned": ["search", b"search", [1], [None]],
     "allow": ["search", [3]],
     "fallback": ["search", [("a", "b")]],
+    "trusted": ["mail", b"mail", [1]],
 }
 
 

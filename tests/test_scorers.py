@@ -37,6 +37,7 @@ from camdf.scorers import (
     Scorer,
     ScorerError,
     Start,
+    Wary,
     WordVectors,
     full_text,
     plain_text,
@@ -71,6 +72,8 @@ OFFLINE: list[Scorer] = [
     BM25(tokens=word_parts),
     Embeddings(WordVectors()),
     START,
+    Wary(BM25()),
+    Wary(BM25(), trusted=["", "mail"]),
 ]
 
 
@@ -88,7 +91,7 @@ def test_scores_are_finite_not_negative_one_a_tool_and_follow_their_tools(scorer
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=60), st.lists(st.builds(Tool, st.text(max_size=12), st.text(max_size=40)), max_size=6))
 def test_any_text_and_any_tools_have_scores_in_0_to_1(task: str, tools: list[Tool]) -> None:
-    for scorer in (BM25(), Embeddings(letters), Fusion([BM25(), Embeddings(letters)]), START):
+    for scorer in (BM25(), Embeddings(letters), Fusion([BM25(), Embeddings(letters)]), START, Wary(START)):
         scores = scorer(task, tools)
         assert len(scores) == len(tools)
         assert all(0 <= score <= 1 for score in scores)

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from camdf.gate.decision import Ranked, Reason
 from camdf.gate.judge import Judge, says_nothing
 from camdf.gate.opinions import Opinions
+from camdf.gate.places import placed
 from camdf.gate.request import Request
 from camdf.gate.turns import Call, Turn
 
@@ -64,6 +65,9 @@ class Folding:
     rewrite: Callable[[int], float]
     """What it costs, in the unit of tool costs, that a provider reads so many characters anew."""
 
+    trusted: Collection[str] | None = None
+    """Servers whose tools may take any number of places; None trusts all."""
+
     def of(
         self, request: Request, judge: Judge, silent: Collection[str], failure: Reason, *, late: bool = False
     ) -> Fold:
@@ -109,7 +113,7 @@ class Folding:
             **dict.fromkeys(named, "the task is its name"),
             **request.guarded,
         }
-        ranking = self._bounded(ranking, stays)
+        ranking = self._bounded(ranking, stays, request)
         if now.first:
             ranking = self._worth_rewriting(ranking, request, judge, turn, stays)
         adds = {*stays, *(each.name for each in ranking if each.kept)}
@@ -117,7 +121,7 @@ class Folding:
         reason: Reason = "decided before" if now.first and kept == now.kept else "decided"
         return Fold(kept, now.first or turn.subject, reason, ranking, now.called)
 
-    def _bounded(self, ranking: tuple[Ranked, ...], stays: Mapping[str, str]) -> tuple[Ranked, ...]:
+    def _bounded(self, ranking: tuple[Ranked, ...], stays: Mapping[str, str], request: Request) -> tuple[Ranked, ...]:
         """Keep the best of the rest where too few are kept, drop the last that nothing guards where too many are."""
         if not stays and not self.at_least and self.at_most is None:
             return ranking
@@ -128,7 +132,9 @@ class Folding:
             why[place] = f"at least {self.at_least}"
         if self.at_most is not None and kept > self.at_most:
             loose = [place for place, each in enumerate(ranking) if why[place] and each.name not in stays]
-            for place in loose[::-1][: kept - self.at_most]:
+            servers = [request.tools[ranking[place].name].server for place in loose]
+            stay = placed(servers, len(loose) - (kept - self.at_most), self.trusted)
+            for place in {*loose} - {loose[number] for number in stay}:
                 why[place] = ""
         return tuple(
             each if each.why == (told := reason or "not worth it") else Ranked(*each[:4], bool(reason), told)

@@ -44,8 +44,9 @@ from camdf.gate.terms import Begun, Terms
 from camdf.gate.turns import Messages
 from camdf.policies.base import Policy
 from camdf.scorers.base import Scorer
+from camdf.scorers.wary import LEAST, Wary
 
-SHARED = ("scorer", "breaker", "conversations", "memory", "on_decision")
+SHARED = ("scorer", "trusted", "breaker", "conversations", "memory", "on_decision")
 """Settings that all tenants of a gate have in common."""
 
 
@@ -62,6 +63,9 @@ class Gate:
     - Once decided, a conversation only widens, at the end of its list; with a door to the other tools it stays.
     - The same history and tools give the same answer on every worker. An `explore` share of conversations sees every
       tool, and is flagged; with `explore_pressure` it gets what is worth its cost at that lower cost pressure instead.
+
+    `trusted` names the servers whose descriptions are believed: those of all others are read warily (`scorers.Wary`),
+    and under `at_most` each of them takes at most one place from the others. By default all are believed.
 
     `mode` is "drop" (cut), "defer" (mark what is cut for the provider's tool search), "allow" (leave the list, and say
     in `tool_choice` what may be called) or "shadow" (only say what would be cut). `rollout` cuts for a share of
@@ -85,6 +89,7 @@ class Gate:
         pinned: Collection[str] = (),
         allow: Allow | None = None,
         digests: Mapping[str, str] | None = None,
+        trusted: Collection[str] | None = None,
         mode: Mode = "drop",
         rollout: Rollout | None = None,
         breaker: Breaker | None = None,
@@ -131,10 +136,12 @@ class Gate:
             None if fallback is None else named("fallback", fallback),
         )
         self.counts: Counter[Reason] = Counter()
-        self._commons, self._begun = Commons.of(scorer, conversations, memory, on_decision), Begun(judge, conversations)
+        believed = None if trusted is None else named("trusted", trusted)
+        reads = scorer if believed is None or scorer is None else Wary(scorer, believed)
+        self._commons, self._begun = Commons.of(reads, conversations, memory, on_decision), Begun(judge, conversations)
         self._reader = Reader(self.guards, prices, self.memory, most_tools, most_characters, tenant)
         rewritten = getattr(prices, "of_rewriting", _nothing) if mode in ("drop", "shadow") else _nothing
-        self._folding = Folding(self._opinions, at_least, at_most, rewritten)
+        self._folding = Folding(self._opinions, at_least, at_most, rewritten, believed)
         self._follows = False
         self.renew()
         renewed_in_forks(self)
@@ -524,7 +531,7 @@ class Gate:
         known = self._opinions.scored(request, query, ranked_by=judge)
         ranking = self._opinions.ranking(request, query, judge) if known else ()
         scored = () if says_nothing([each.score for each in ranking]) else ranking
-        return [request.natives[each.name] for each in scored if each.score > 0][:most]
+        return [request.natives[each.name] for each in scored if each.score > 2 * LEAST][:most]
 
     def _reported(self, question: Question, decision: GateDecision) -> GateDecision:
         decision = replace(decision, id=urandom(16).hex(), latency=monotonic() - question.began)

@@ -95,13 +95,13 @@ def deceptive(name: str) -> bool:
 
 
 def named(setting: str, given: Collection[str]) -> frozenset[str]:
-    """A setting that holds names of tools; one string is refused, for it would be read letter by letter."""
+    """A setting that holds names of tools or servers; one string is refused: it would be read letter by letter."""
     if isinstance(given, (str, bytes)):
         raise UsageError(f"The {setting!r} of Gate must be a list of names, as [{given!r}]. Got {given!r} instead.")
     found: list[Any] = list(given)
     strange = [name for name in found if not isinstance(name, str)]
     if strange:
-        raise UsageError(f"The {setting!r} of Gate must hold tools' names. Got {strange[0]!r} instead.")
+        raise UsageError(f"The {setting!r} of Gate must hold names. Got {strange[0]!r} instead.")
     return frozenset(found)
 
 

@@ -14,6 +14,7 @@ from camdf.scorers.given import Given
 from camdf.scorers.necessity import Necessity
 from camdf.scorers.shared import Shared
 from camdf.scorers.start import Start
+from camdf.scorers.wary import Wary
 from camdf.scorers.word_vectors import WordVectors
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "ScorerError",
     "Shared",
     "Start",
+    "Wary",
     "WordVectors",
     "checked",
     "full_text",
