@@ -30,7 +30,7 @@ def add_commands(commands: Any) -> None:
     """mine, audit, score."""
     mine = commands.add_parser("mine", help="logged tasks from the traces of an agent")
     mine.add_argument(
-        "traces", type=Path, help="a folder of traces, or one file, of any tracer that docs/traces.md names"
+        "traces", help="a folder of traces, one file, or a URL of either, of any tracer that docs/traces.md names"
     )
     mine.add_argument("-o", "--output", type=Path, required=True, help="where to write the tasks (.parquet)")
     mine.add_argument("--statistics", type=Path, help="where to write calls, seconds and failures by tool (.json)")
