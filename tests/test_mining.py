@@ -722,7 +722,7 @@ def test_traces_in_another_format_pass_through_temporary_span_tables(tmp_path: P
     more = [json.dumps(asdict(span)) for span in (SEARCHES, *other)]
     (folder / "more.jsonl").write_text("\n".join([*more, "{ broken"]))
     told: list[str] = []
-    with span_tables(folder, spans_a_file=1, tell=told.append) as tables:
+    with span_tables(folder, bytes_a_file=1, tell=told.append) as tables:
         assert len(tables) == 4
         assert mine(tables).tasks["called"].to_list() == [["search"], []]
     assert [table.exists() for table in tables] == [True, False, False, False]
@@ -749,3 +749,17 @@ def test_the_page_says_what_the_stored_measurement_of_twenty_million_spans_says(
         assert f"| {name} | {used:.0f} | {passed:.0f} | {peak:.1f} |" in page
     assert f"{stored['generated']['spans']:,} spans" in page
     assert f"{stored['polars']['tasks']:,} tasks" in page
+
+
+def test_the_page_says_what_the_stored_measurement_of_reading_says() -> None:
+    root = Path(__file__).parents[1]
+    stored = json.loads((root / "results" / "reading.json").read_text())
+    page = (root / "docs" / "mining.md").read_text(encoding="utf-8")
+    steps = ("json.loads alone", "read", "read with text", "read into span tables")
+    for name, label in (("genai", "GenAI conventions"), ("openinference", "OpenInference")):
+        figures = " | ".join(f"{stored[name][step]:.0f}" for step in steps)
+        assert f"| {label} | {figures} |" in page
+    small = stored["small files"]
+    assert f"At {small['files']:,} small files of a run each, it is {small['read into span tables']:.0f}." in page
+    assert f"{stored['genai']['bytes a span']:,} bytes a span" in page
+    assert (stored["genai"]["read"] <= 20) == ("it is not reached" not in page)

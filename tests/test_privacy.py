@@ -191,7 +191,7 @@ def test_no_text_of_a_user_outlives_the_record_that_holds_it(with_text: bool, tr
 @pytest.mark.parametrize("with_text", [False, True])
 def test_no_text_of_a_user_touches_a_disk(with_text: bool, traces: Path, scratch: Path, tmp_path: Path) -> None:
     """Not even while mining is at work, in the files that it deletes."""
-    with span_tables(traces, with_text=with_text, spans_a_file=3, tell=lambda said: None) as tables:
+    with span_tables(traces, with_text=with_text, bytes_a_file=3000, tell=lambda said: None) as tables:
         mined = mine(tables, with_text=with_text, at_a_time=4)
     assert mined.kept >= 6
     assert (SECRET in str(mined.tasks.to_dicts())) == with_text

@@ -6,6 +6,7 @@ documentation describes (LangSmith's run data format, Langfuse's API and blob st
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
 import random
@@ -24,9 +25,11 @@ from camdf.errors import DataError, UsageError
 from camdf.mining.readers import FORMATS, plain, read_spans
 from camdf.mining.readers import names as tables
 from camdf.mining.readers.formats import guess
-from camdf.mining.readers.messages import requested_tools
-from camdf.mining.readers.values import Unreadable
+from camdf.mining.readers.messages import requested_tools, tool_names
+from camdf.mining.readers.otlp_json import typed_document
+from camdf.mining.readers.values import Unreadable, decoded
 from camdf.mining.runs import NO_TOOL
+from camdf.mining.span_files import span_tables
 from camdf.mining.spans import SPAN_COLUMNS, Span, arrow_schema, arrow_table
 from golden import openai_tool
 from pages import run_page
@@ -670,6 +673,50 @@ def test_order_split_compression_and_mixing_of_formats_change_nothing(tmp_path: 
     assert len(expected) == 11
 
 
+@pytest.mark.parametrize("packed", ["gz", "bz2", "zst"])
+def test_a_packed_file_is_read_and_one_that_is_cut_off_is_counted(packed: str, tmp_path: Path) -> None:
+    line = json.dumps(agent_run(True)).encode() + b"\n"
+
+    def pack(text: bytes) -> bytes:
+        if packed == "zst":
+            found: bytes = pa.compress(text, "zstd", asbytes=True)
+            return found
+        return gzip.compress(text) if packed == "gz" else bz2.compress(text)
+
+    for ending in ("jsonl", "json", "ndjson"):
+        file = tmp_path / f"traces.{ending}.{packed}"
+        file.write_bytes(pack(line * 2) + pack(line))  # files that were joined
+        assert len(list(read_spans(file))) == 9
+        file.write_bytes(pack(random.Random(0).randbytes(2_000_000).hex().encode())[:1_000_000])
+        reading = read_spans(file)
+        assert list(reading) == []
+        assert reading.report.skipped >= 1
+
+
+def test_files_that_no_reader_takes_are_said(tmp_path: Path) -> None:
+    written(tmp_path, agent_run(True))
+    for name in ("a.log", "b.avro", "c.jsonl.xz", "d.txt", "e.csv", "f.parquet.crc"):
+        (tmp_path / name).touch()
+    report = read_spans(tmp_path).report
+    assert report.passed_over == ["a.log", "b.avro", "c.jsonl.xz", "d.txt", "e.csv", "f.parquet.crc"]
+    assert str(report).endswith(
+        "6 other files were passed over, by their names: a.log, b.avro, c.jsonl.xz, d.txt, e.csv, ..."
+    )
+
+
+def test_many_small_files_become_few_span_tables_and_their_size_in_memory_is_bounded(tmp_path: Path) -> None:
+    for number in range(300):
+        row = {"trace_id": str(number), "span_id": "s", "kind": "agent", "text": "x" * 10_000}
+        written(tmp_path, row, name=f"{number}.jsonl")
+    with span_tables(tmp_path) as tables:
+        assert len(tables) == 1
+        assert pq.read_metadata(tables[0]).num_rows == 300
+    with span_tables(tmp_path, with_text=True, bytes_a_file=1_000_000) as tables:
+        sizes = [pq.read_metadata(table).num_rows for table in tables]
+    assert sum(sizes) == 300
+    assert max(sizes) <= 100
+
+
 def test_what_is_broken_is_counted_and_never_shown(tmp_path: Path) -> None:
     good = json.dumps(agent_run(False))
     lines = [good, f'{{"broken": "{TASK}', "", json.dumps({"text": TASK}), json.dumps(otlp({"name": TASK})), good[:-9]]
@@ -695,7 +742,7 @@ def test_what_is_broken_is_counted_and_never_shown(tmp_path: Path) -> None:
 def test_a_reader_that_fails_on_a_record_is_reported_by_the_type_of_its_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(part: Any) -> Span:
+    def fail(part: Any, with_text: bool) -> Span:
         raise KeyError(TASK)
 
     monkeypatch.setattr(plain, "span", fail)
@@ -785,6 +832,88 @@ def test_no_json_value_breaks_a_reader_and_what_it_gives_fits_the_table(value: A
             with suppress(Unreadable):
                 found.append(reader.span(part))
     assert arrow_table(found).schema == arrow_schema()
+
+
+def values_of_attributes() -> st.SearchStrategy[Any]:
+    texts = WORDS | VALUES.map(json.dumps)
+    plain = st.fixed_dictionaries({"stringValue": texts}) | st.fixed_dictionaries({"intValue": st.integers().map(str)})
+    arrays = st.lists(plain, max_size=3).map(lambda values: {"arrayValue": {"values": values}})
+    return plain | arrays | VALUES
+
+
+ATTRIBUTES = st.lists(
+    st.fixed_dictionaries({"key": WORDS | st.just("gen_ai.operation.name"), "value": values_of_attributes()}),
+    max_size=6,
+)
+OTLP_SPANS = st.fixed_dictionaries(
+    {"traceId": st.sampled_from(["a1", "0xb2"]), "spanId": st.sampled_from(["c3", "AAAAAAAAAAE="])},
+    optional={
+        "parentSpanId": WORDS,
+        "name": st.text(max_size=3),
+        "startTimeUnixNano": st.integers() | st.integers().map(str),
+        "endTimeUnixNano": VALUES,
+        "attributes": ATTRIBUTES,
+        "events": st.lists(
+            st.fixed_dictionaries(
+                {"name": st.sampled_from(["exception", "camdf.decision", "gen_ai.choice"]), "attributes": ATTRIBUTES}
+            ),
+            max_size=2,
+        ),
+        "status": st.sampled_from([{}, {"code": 2}, {"code": "STATUS_CODE_ERROR"}, {"status_code": "ERROR"}, None]),
+        "kind": VALUES,
+        "span_kind": st.just("AGENT"),
+    },
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(spans=st.lists(OTLP_SPANS, min_size=1, max_size=3), with_text=st.booleans(), extra=st.booleans())
+def test_a_document_read_by_its_schema_gives_what_it_gives_as_any_json(
+    spans: list[Any], with_text: bool, extra: bool
+) -> None:
+    document = otlp(*spans) | ({"more": 1} if extra else {})
+    text = json.dumps(document, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    typed = typed_document(text)
+    assert not (extra and typed)
+    if typed is not None:
+        found = [
+            [FORMATS["otel"].span(part, with_text) for part in FORMATS["otel"].parts(each)]
+            for each in (typed, document)
+        ]
+        assert found[0] == found[1]
+
+
+def test_the_schema_of_otlp_covers_what_a_collector_writes() -> None:
+    """Else every document would be read the slow way, and no other test would tell."""
+    span = otlp_span(AGENT, {"a": 1}, parentSpanId="", flags=256, kind=3, traceState="", links=[], droppedLinksCount=0)
+    span |= {"status": {"code": 1, "message": ""}, "droppedAttributesCount": 0, "droppedEventsCount": 1}
+    span["events"] = [{"timeUnixNano": "1", "name": "x", "attributes": [], "droppedAttributesCount": 0}]
+    document = otlp(span)
+    document["resourceSpans"][0]["schemaUrl"] = document["resourceSpans"][0]["scopeSpans"][0]["schemaUrl"] = "https://x"
+    assert typed_document(json.dumps(document, indent=1).encode()) is not None
+    assert typed_document(json.dumps(agent_run(False)).encode()) is not None
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    text=VALUES.map(json.dumps) | st.text(max_size=20) | st.sampled_from(["[NaN]", '"\\ud800"', "1e999", "[" * 5000])
+)
+def test_json_is_what_the_standard_library_says_it_is(text: str) -> None:
+    def told(read: Any) -> str:
+        try:
+            return repr(read(text))
+        except (ValueError, RecursionError):
+            return "none"
+
+    assert told(decoded) == told(json.loads)
+
+
+@settings(max_examples=200, deadline=None)
+@given(definitions=VALUES | st.lists(VALUES, max_size=3))
+def test_the_names_of_tools_are_the_same_in_a_text_and_in_a_list(definitions: Any) -> None:
+    text = json.dumps(definitions)
+    if text.startswith(("[", "{")):
+        assert tool_names(text) == tool_names(json.loads(text))
 
 
 @settings(max_examples=50, deadline=None)

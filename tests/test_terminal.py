@@ -286,6 +286,7 @@ def test_lab_past_with_lab(tmp_path: Path) -> None:
         ("train", ["curve", "logged.jsonl", "--cost-pressure", "0.1", "-o", "x.png"], "lab"),
         ("train", ["lab", "report"], "lab"),
         ("mining", ["mine", "traces.jsonl", "-o", "x", "--engine", "spark"], "spark"),
+        ("mining", ["mine", "traces.jsonl", "--into", "x", "--day", "2026-11-14"], "delta"),
     ],
     ids=lambda value: " ".join(value[:2]) if isinstance(value, list) else str(value),
 )

@@ -86,6 +86,12 @@ def view(native: Any) -> Tool:
     return Tool(str(name), str(description or ""), parameters or {}, server, False, further)
 
 
+def name_of(definition: Mapping[str, Any]) -> str:
+    """The name that `view` gives to a tool of a request, without looking at the rest of it."""
+    found = _mapping(definition)
+    return str(found[0] if found else _hosted_name(definition) or type(definition).__name__)
+
+
 def _hosted_name(native: Mapping[str, Any]) -> Any:
     """A whole server of tools goes by its type and its label, whatever else it calls itself."""
     kind = native.get("type")

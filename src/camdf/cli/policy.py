@@ -185,11 +185,12 @@ def _fit(options: argparse.Namespace) -> int:
 
 def _sampled_on_spark(options: argparse.Namespace) -> tuple[LoggedTasks, Blocks]:
     """A sample of the tasks here, for what needs its tasks in one place, and all of them as blocks there."""
+    from camdf.mining.days import is_days
     from camdf.mining.logged import is_mined, logged_tasks
     from camdf.mining.spark.fit import blocks_of, pack, sampled_tasks
     from camdf.mining.spark.session import session
 
-    if not is_mined(options.data):
+    if is_days(options.data) or not is_mined(options.data):
         logged = _read(options, explored_only=options.explored_only)
         return logged, blocks_of(session(), logged)
     tasks = session().read.parquet(str(options.data))

@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 from dataclasses import asdict
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,9 +30,16 @@ def add_commands(commands: Any) -> None:
     """mine, audit, score."""
     mine = commands.add_parser("mine", help="logged tasks from the traces of an agent")
     mine.add_argument(
-        "traces", type=Path, help="a folder of traces, or one file, of any tracer that docs/traces.md names"
+        "traces", help="a folder of traces, one file, or a URL of either, of any tracer that docs/traces.md names"
     )
-    mine.add_argument("-o", "--output", type=Path, required=True, help="where to write the tasks (.parquet)")
+    where = mine.add_mutually_exclusive_group(required=True)
+    where.add_argument("-o", "--output", type=Path, help="where to write the tasks (.parquet)")
+    where.add_argument("--into", type=Path, help="a Delta table of tasks that grows day by day; with --day")
+    mine.add_argument(
+        "--day", type=date.fromisoformat, help="with --into: the day on which the traces came: 2026-11-14"
+    )
+    mine.add_argument("--watermark", type=int, default=2, help="with --into: days that a span may be late (default: 2)")
+    mine.add_argument("--keep-days", type=int, help="with --into: days after which tasks are deleted (default: never)")
     mine.add_argument("--statistics", type=Path, help="where to write calls, seconds and failures by tool (.json)")
     mine.add_argument("--require-outcome", action="store_true", help="leave out runs whose outcome nobody recorded")
     mine.add_argument("--with-text", action="store_true", help="keep what users asked, and group near-copies by it")
@@ -79,6 +86,8 @@ def _mine(options: argparse.Namespace) -> int:
 
     choices = {"require_outcome": options.require_outcome, "with_text": options.with_text}
     on_spark = options.engine == "spark"
+    if (options.into is None) != (options.day is None) or (options.into is not None and on_spark):
+        raise UsageError("A table of days needs both --into and --day, and the engine 'local'.")
     if on_spark and options.output.is_dir() and not is_mined(options.output):
         raise DataError(f"{options.output}: is a folder of something else. Name another.")
     with span_tables(options.traces, with_text=options.with_text) as tables:
@@ -90,6 +99,14 @@ def _mine(options: argparse.Namespace) -> int:
             print(f"{found}\nwrote {options.output}")
             if options.statistics is not None:
                 _write_statistics(options.statistics, found.tool_statistics, found.usage)
+            return 0
+        if options.into is not None:
+            from camdf.mining.days import mine_day
+
+            limits = {"watermark": options.watermark, "keep_days": options.keep_days}
+            print(f"{mine_day(tables, options.into, options.day, **limits, **choices)}\nwrote {options.into}")
+            if options.statistics is not None:
+                _write_statistics(options.statistics, tool_statistics(tables), usage(tables))
             return 0
         with shown("parts") as progress:
             mined = mine(tables, **choices, progress=progress)

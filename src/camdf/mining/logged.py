@@ -13,6 +13,7 @@ from camdf.core.rankings import LoggedTasks, Rankings
 from camdf.datasets.files import File, parquet_columns, parquet_tables, read
 from camdf.datasets.records import FOR_SCORES, Pairs, names, numbers, refuse, text
 from camdf.errors import DataError, require
+from camdf.mining.days import is_days, read_days
 from camdf.mining.runs import TASK_COLUMNS, has_usable_ranking
 from camdf.mining.spans import polars_types
 from camdf.mining.tasks import TO_GET_RANKINGS, unranked
@@ -77,13 +78,17 @@ def learnable() -> pl.Expr:
 
 
 def is_mined(path: File) -> bool:
-    """Whether a path is a Parquet file, or a folder of them, that holds mined tasks, as `camdf mine` writes them."""
+    """Whether a path holds mined tasks as `camdf mine` writes them: a Parquet file, a folder of them, a Delta table."""
+    if is_days(path):
+        return True
     may_be = Path(path).is_dir() or Path(path).suffix == ".parquet"
     return may_be and {"ranked", "called"} <= set(parquet_columns(path))
 
 
 def mined_table(path: File) -> pa.Table:
-    """The mined tasks of a Parquet file, or of a folder of them in the order of their names."""
+    """The mined tasks of a Parquet file, of a folder of them in the order of their names, or of a Delta table."""
+    if is_days(path):
+        return read_days(path)
     table: pa.Table = require("pyarrow", "mining").concat_tables(parquet_tables(path)).combine_chunks()
     return table
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from shutil import rmtree
@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from camdf._progress import Progress, counted, silent
 from camdf.datasets.files import File
-from camdf.errors import DataError, require
-from camdf.mining.readers import read_spans
-from camdf.mining.readers.files import trace_files
-from camdf.mining.spans import SPAN_COLUMNS, arrow_table, polars_types
+from camdf.errors import DataError, needs, require
+from camdf.mining.readers import Reading
+from camdf.mining.readers.files import Place, TraceFile, rows_at_a_time, trace_files
+from camdf.mining.spans import SPAN_COLUMNS, Span, arrow_table, polars_types
 
 if TYPE_CHECKING:
     import polars as pl
@@ -27,7 +27,13 @@ Source: TypeAlias = "File | Sequence[File] | pa.Table | pl.DataFrame"
 """Parquet files of the span table (one, a folder, a list), or the table itself."""
 
 SPANS_AT_A_TIME = 2_500_000
-"""About how many spans are in memory together."""
+"""About how many spans are in memory together while tasks are mined from them."""
+
+BYTES_A_FILE = 256_000_000
+"""About how much memory spans take, while they are read, before they are written to a file."""
+
+BYTES_A_SPAN, BYTES_A_NAME = 1_000, 60
+"""What a span takes without its text, and each of the tools that it names."""
 
 NEEDED_SPAN_COLUMNS = ("trace_id", "span_id", "parent_id", "kind")
 """The columns without which a table is no span table."""
@@ -66,31 +72,64 @@ def in_parts(
 
 @contextmanager
 def span_tables(
-    path: File,
+    path: Place,
     *,
     with_text: bool = False,
-    spans_a_file: int = 500_000,
+    bytes_a_file: int = BYTES_A_FILE,
     tell: Callable[[str], object] = print,
 ) -> Iterator[list[Path]]:
-    """The trace files of a folder, or the one file named, as Parquet files of the span table.
+    """The trace files of a folder or behind a URL, or the one file named, as Parquet files of the span table.
 
     Traces in any other format are read with `read_spans` into span tables in a temporary folder, which last as long as
-    this context; what users asked is in them only `with_text`. `tell` gets a report on each file that holds records
-    which could not be read.
+    this context, however many files they come in; what users asked is in them only `with_text`. `tell` gets a report if
+    there are files or records that could not be read.
     """
-    files = trace_files(Path(path))
-    tables = [file for file in files if file.suffix == ".parquet" and set(NEEDED_SPAN_COLUMNS) <= set(_schema(file))]
+    files, passed_over = trace_files(path)
+    ready = [file for file in files if file.is_parquet and set(NEEDED_SPAN_COLUMNS) <= set(_columns(file))]
+    others = sorted(set(files) - set(ready), key=lambda file: file.path)
+    tables = [Path(file.path) for file in ready if file.filesystem is None]
+    reading = Reading(others, passed_over, None, with_text)
     with TemporaryDirectory(prefix="camdf-spans-") as scratch:
-        for file in sorted(set(files) - set(tables)):
-            spans = read_spans(file, with_text=with_text)
-            while some := list(islice(spans, spans_a_file)):
-                tables.append(Path(scratch) / f"{len(tables)}.parquet")
-                require("pyarrow.parquet", "mining").write_table(arrow_table(some), tables[-1])
-            if spans.report.skipped:
-                tell(str(spans.report))
+        fetched = (_fetched(file, with_text) for file in ready if file.filesystem is not None)
+        read = (iter([table]) for table in _in_tables(reading, bytes_a_file))
+        for batches in chain(fetched, read):
+            tables.append(Path(scratch) / f"{len(tables)}.parquet")
+            _write(batches, tables[-1])
+        if reading.report.skipped or passed_over:
+            tell(str(reading.report))
         if not tables:
             raise DataError(f"{path}: must hold spans, and holds none. Name a folder of traces or of span tables.")
         yield tables
+
+
+def _in_tables(spans: Iterator[Span], bytes_a_table: int) -> Iterator[pa.Table]:
+    """Spans as tables, each of about so many bytes in memory, however many files they come from."""
+    some: list[Span] = []
+    held = 0
+    for span in spans:
+        some.append(span)
+        held += BYTES_A_SPAN + len(span.text) + BYTES_A_NAME * (len(span.offered) + 2 * len(span.ranked))
+        if held >= bytes_a_table:
+            yield arrow_table(some)
+            some, held = [], 0
+    if some:
+        yield arrow_table(some)
+
+
+def _fetched(file: TraceFile, with_text: bool) -> Iterator[Any]:
+    """The batches of a span table that is not on this machine; what users asked is fetched only `with_text`."""
+    parquet = require("pyarrow.parquet", "mining")
+    with file.stored() as stream, parquet.ParquetFile(stream) as table:
+        columns = [name for name in table.schema_arrow.names if with_text or name != "text"]
+        yield from table.iter_batches(batch_size=rows_at_a_time(table.metadata), columns=columns)
+
+
+def _write(batches: Iterator[Any], path: Path) -> None:
+    parquet = require("pyarrow.parquet", "mining")
+    first = next(batches)
+    with parquet.ParquetWriter(path, first.schema) as writer:
+        for batch in chain([first], batches):
+            writer.write(batch)
 
 
 def by_schema(files: Sequence[Path]) -> list[list[Path]]:
@@ -115,7 +154,7 @@ def _tables(source: Source) -> list[pl.LazyFrame]:
     if not isinstance(source, str | PathLike | Sequence):
         return [polars.from_arrow(source).lazy()]
     paths = [source] if isinstance(source, str | PathLike) else source
-    files = [file for path in paths for file in trace_files(Path(path)) if file.suffix == ".parquet"]
+    files = [Path(file.path) for path in paths for file in trace_files(path)[0] if file.is_parquet]
     if not files:
         raise DataError(f"{source}: must hold Parquet files of the span table, and holds none. See `span_tables`.")
     return [polars.scan_parquet(some) for some in by_schema(files)]
@@ -137,6 +176,18 @@ def _typed(table: pl.LazyFrame, columns: Sequence[str]) -> pl.LazyFrame:
         return value.alias(name)
 
     return table.select([typed(name) for name in columns])
+
+
+def _columns(file: TraceFile) -> list[str]:
+    with needs("mining"):
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    try:
+        with file.stored() as stream:
+            names: list[str] = pq.read_schema(stream).names
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{file.path}: must be a whole Parquet file. {error}. Write it again, or remove it.") from None
+    return names
 
 
 def _schema(file: Path) -> dict[str, Any]:

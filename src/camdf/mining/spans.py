@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Kind: TypeAlias = Literal["agent", "model", "tool", "other"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)  # not to be changed, but freezing each of millions takes as long as reading it
 class Span:
     """One step. Text is "" and a list is () where the tracer recorded nothing; a number or truth is then None."""
 

@@ -1,68 +1,130 @@
-"""The trace files of a folder, and the records of a file, one at a time."""
+"""The trace files of a folder or behind a URL, and the records of a file, one at a time."""
 
 from __future__ import annotations
 
+import bz2
 import gzip
-import json
+import io
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, TypeAlias
 
-from camdf.errors import DataError, needs
-from camdf.mining.readers.values import Unreadable
+from camdf.errors import DataError, MissingExtraError, needs, require
+from camdf.mining.readers.values import Unreadable, decoded
 
-SUFFIXES = (".json", ".jsonl", ".ndjson", ".parquet", ".json.gz", ".jsonl.gz", ".ndjson.gz")
+Place: TypeAlias = str | PathLike[str]
+"""A file or a folder of this machine, or any URL that fsspec opens: `s3://bucket/traces`."""
 
+JSON = (".json", ".jsonl", ".ndjson")
+PACKED = (".gz", ".bz2", ".zst")
+SUFFIXES = (*JSON, ".parquet", *(ending + packed for ending in JSON for packed in PACKED))
+ENDINGS = f"{', '.join((*JSON, '.parquet'))}, and all but the last also with {', '.join(PACKED)} behind it"
 
-def trace_files(path: Path) -> list[Path]:
-    """A file by itself, or the trace files below a folder."""
-    if path.is_dir():
-        found = sorted(each for each in path.rglob("*") if each.is_file() and each.name.endswith(SUFFIXES))
-        if not found:
-            raise DataError(f"There are no traces below {path}: no file ends in {', '.join(SUFFIXES)}.")
-        return found
-    if not path.is_file():
-        raise DataError(f"There is no file or folder {path}.")
-    return [path]
+BYTES_A_BATCH = 64_000_000
+"""About how much of a Parquet file is in memory together, beside one row group as it is stored."""
 
 
-def records(file: Path) -> Iterator[tuple[int, Any]]:
-    """The records of a file with their line or row; an `Unreadable` stands for a broken one."""
-    if file.suffix == ".parquet":
+@dataclass(frozen=True)
+class TraceFile:
+    """One file, on this machine or elsewhere."""
+
+    path: str
+    filesystem: Any = None
+    """The one of fsspec that has it; None for this machine's own."""
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rsplit("/", 1)[-1] if self.filesystem else Path(self.path).name
+
+    @property
+    def is_parquet(self) -> bool:
+        """Whether it is a table."""
+        return self.name.endswith(".parquet")
+
+    def stored(self) -> IO[bytes]:
+        """Its bytes as they are stored."""
+        opened = self.filesystem.open if self.filesystem else open
+        stream: IO[bytes] = opened(self.path, "rb")
+        return stream
+
+    @contextmanager
+    def unpacked(self) -> Iterator[io.BufferedIOBase | IO[bytes]]:
+        """Its bytes, unpacked."""
+        with self.stored() as stored:
+            if self.name.endswith(".gz"):
+                yield gzip.GzipFile(fileobj=stored)
+            elif self.name.endswith(".bz2"):
+                yield bz2.BZ2File(stored)
+            elif self.name.endswith(".zst"):
+                yield io.BufferedReader(require("pyarrow", "mining").CompressedInputStream(stored, "zstd"))
+            else:
+                yield stored
+
+
+def trace_files(place: Place) -> tuple[list[TraceFile], list[str]]:
+    """A file by itself, or the trace files below a folder in the order of their names; and the names of all others."""
+    named = fspath(place)
+    filesystem, root = _elsewhere(named) if "://" in named else (None, named)
+    if filesystem.isfile(root) if filesystem else Path(root).is_file():
+        return [TraceFile(root, filesystem)], []
+    if not (filesystem or Path(root).is_dir()):
+        raise DataError(f"There is no file or folder {named}.")
+    below = filesystem.find(root) if filesystem else (str(each) for each in Path(root).rglob("*") if each.is_file())
+    files = [TraceFile(each, filesystem) for each in sorted(below)]
+    found = [file for file in files if file.name.endswith(SUFFIXES)]
+    if not found:
+        raise DataError(f"There are no traces below {named}: no file ends in {ENDINGS}.")
+    return found, [file.name for file in files if not file.name.endswith(SUFFIXES)]
+
+
+def _elsewhere(url: str) -> tuple[Any, str]:
+    """The file system that a URL names, and the place in it."""
+    core = require("fsspec.core", "mining")
+    try:
+        filesystem, root = core.url_to_fs(url)
+    except ImportError as error:  # fsspec says which package: s3fs, gcsfs, adlfs
+        raise MissingExtraError(f"{url} cannot be opened yet. {error}: pip install it beside camdf[mining].") from error
+    except ValueError as error:
+        raise DataError(f"{url} must be a URL that fsspec knows. {error}.") from None
+    return filesystem, root
+
+
+def records(file: TraceFile) -> Iterator[tuple[int, Any]]:
+    """The records of a file with their line or row; an `Unreadable` stands for a broken one.
+
+    A line is in memory as a whole, and so is a .json file that is one document.
+    """
+    if file.is_parquet:
         yield from enumerate(_rows(file), start=1)
         return
-    if "json" in file.name.split(".")[-2:] and not _is_lines(file):
-        with _opened(file) as stream:
-            try:
-                yield 1, json.load(stream)
-            except (ValueError, RecursionError):
-                pass
-            else:
+    with file.unpacked() as stream:
+        first = stream.readline()
+        if file.name.split(".json")[-1] in ("", *PACKED) and isinstance(_parsed(first), Unreadable):
+            whole = _parsed(first + stream.read())
+            if not isinstance(whole, Unreadable):
+                yield 1, whole
                 return
-    with _opened(file) as stream:
+    with file.unpacked() as stream:
         for number, line in enumerate(stream, start=1):
             if line.strip():
                 yield number, _parsed(line)
 
 
-def _is_lines(file: Path) -> bool:
-    """Whether a .json file has a document a line, which is what the OpenTelemetry collector writes."""
-    with _opened(file) as stream:
-        return not isinstance(_parsed(stream.readline()), Unreadable)
-
-
-def _opened(file: Path) -> Any:
-    return gzip.open(file, "rb") if file.suffix == ".gz" else file.open("rb")
-
-
-def _parsed(line: bytes) -> Any:
+def _parsed(text: bytes) -> Any:
+    with needs("mining"):
+        from camdf.mining.readers.otlp_json import typed_document
     try:
-        return json.loads(line)
+        typed = typed_document(text)
+        return decoded(text) if typed is None else typed
     except (ValueError, RecursionError):
         return Unreadable("not JSON")
 
 
-def _rows(file: Path) -> Iterator[dict[str, Any]]:
+def _rows(file: TraceFile) -> Iterator[dict[str, Any]]:
     """The rows of a Parquet file, a batch in memory at a time; every time, however deep, is nanoseconds since 1970."""
     with needs("mining"):
         import pyarrow as pa
@@ -77,10 +139,17 @@ def _rows(file: Path) -> Iterator[dict[str, Any]]:
             return pa.struct([(field.name, retimed(field.type, time)) for field in kind])
         return kind
 
-    with pq.ParquetFile(file) as table:
-        for batch in table.iter_batches(batch_size=4096):
+    with file.stored() as stream, pq.ParquetFile(stream) as table:
+        for batch in table.iter_batches(batch_size=rows_at_a_time(table.metadata)):
             columns = [
                 column.cast(retimed(column.type, pa.timestamp("ns"))).cast(retimed(column.type, pa.int64()))
                 for column in batch.columns
             ]
             yield from pa.RecordBatch.from_arrays(columns, names=batch.schema.names).to_pylist()
+
+
+def rows_at_a_time(metadata: Any) -> int:
+    """How many rows of a Parquet file make a batch, by their mean size in it."""
+    size: int = sum(metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
+    rows: int = metadata.num_rows
+    return max(1, min(4096, BYTES_A_BATCH * rows // max(size, 1)))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 from camdf.mining.readers import langfuse, langsmith, mlflow, otel, plain
+from camdf.mining.readers.otlp import TypedDocument
 from camdf.mining.readers.values import as_mapping, as_text
 from camdf.mining.spans import SPAN_COLUMNS, Span
 
@@ -16,8 +17,8 @@ class Reader(Protocol):
     def parts(self, record: Any) -> Iterator[Any]:
         """The parts of a record that may be spans."""
 
-    def span(self, part: Any) -> Span:
-        """One part as a span; raises where it is none."""
+    def span(self, part: Any, with_text: bool = True) -> Span:
+        """One part as a span; raises where it is none. Without `with_text` no message is read for its words."""
 
 
 FORMATS: dict[str, Reader] = {
@@ -35,6 +36,8 @@ def guess(record: Any) -> str:
     """The format of a record by the keys that only it has; "" where none is known."""
     if isinstance(record, list):
         return next(filter(None, map(guess, record[:10])), "")
+    if isinstance(record, TypedDocument):
+        return "otel"
     found = as_mapping(record)
     if found.keys() & {"resourceSpans", "resource_spans", "scopeSpans", "scope_spans"}:
         return "otel"

@@ -10,6 +10,7 @@ from camdf.mining.readers.names import LANGFUSE
 from camdf.mining.readers.otlp import OtelSpan
 from camdf.mining.readers.steps import kind_of_chain, reported_error, tool_that_ran
 from camdf.mining.readers.values import (
+    Fields,
     Unreadable,
     as_list,
     as_mapping,
@@ -24,6 +25,7 @@ from camdf.mining.readers.values import (
 from camdf.mining.spans import Span
 
 MARK = "langfuse.observation.type"
+COLUMNS = Fields(LANGFUSE)
 KINDS = {"AGENT": "agent", "GENERATION": "model", "TOOL": "tool"}
 OBSERVATION_TYPES = frozenset({*KINDS, "SPAN", "EVENT", "CHAIN", "RETRIEVER", "EVALUATOR", "EMBEDDING", "GUARDRAIL"})
 
@@ -45,12 +47,12 @@ def parts(record: Any) -> Iterator[Any]:
         yield record
 
 
-def span(part: Any) -> Span:
+def span(part: Any, with_text: bool = True) -> Span:
     """One observation; a score of the whole trace is the outcome of its agents and of its top."""
     record = as_mapping(part)
     if as_text(record.get("type")).upper() not in OBSERVATION_TYPES:
         raise Unreadable("not an observation: traces and scores are read where a trace holds its observations")
-    found = _observation_columns(record)
+    found = _observation_columns(record, with_text)
     whole = found["kind"] == "agent" or not lookup(record, LANGFUSE, "parent_id")
     ids = {column: lookup(record, LANGFUSE, column) for column in ("trace_id", "span_id", "parent_id")}
     times = {column: nanoseconds(lookup(record, LANGFUSE, column), 1_000_000) for column in ("start", "end")}
@@ -58,17 +60,17 @@ def span(part: Any) -> Span:
     return checked_span(**ids, **times, **decision, **found, success=outcome(_scores(record, whole)))
 
 
-def convention_columns(otel: OtelSpan) -> dict[str, Any]:
+def convention_columns(otel: OtelSpan, with_text: bool) -> dict[str, Any]:
     """The columns that the attributes of Langfuse's SDK give."""
     record = {name.removeprefix("langfuse.observation."): each for name, each in otel.attributes.items()}
     record |= {"model": record.get("model.name"), "name": otel.name, "sessionId": otel.attributes.get("session.id")}
-    found = _observation_columns(record)
+    found = _observation_columns(record, with_text)
     return {**found, "error": found["error"] or otel.error}
 
 
-def _observation_columns(record: Mapping[str, Any]) -> dict[str, Any]:
+def _observation_columns(record: Mapping[str, Any], with_text: bool) -> dict[str, Any]:
     """The columns that an observation gives by itself, without its trace."""
-    found = {column: lookup(record, LANGFUSE, column) for column in LANGFUSE}
+    found = COLUMNS.of(record)
     kind = KINDS.get(as_text(found["kind"]).upper(), "other")
     kind = kind_of_chain(kind, found["name"], record.get("metadata"))
     model, tool = kind == "model", kind == "tool"
@@ -79,7 +81,7 @@ def _observation_columns(record: Mapping[str, Any]) -> dict[str, Any]:
         or (tool_that_ran(found["name"], found["text"]) if tool else found["name"]),
         "conversation": found["conversation"],
         "error": "error" if failed else (reported_error(record.get("output")) if tool else ""),
-        "text": user_text(_conversation(found["text"])) if kind in ("agent", "model") else "",
+        "text": user_text(_conversation(found["text"])) if with_text and kind in ("agent", "model") else "",
         "offered": (tool_names(found["offered"]) or _appended(record.get("input"))) if model else (),
         "requested": _requested(record) if model else (),
         "call_id": found["call_id"] if tool else "",

@@ -9,6 +9,7 @@ from camdf.mining.readers.messages import requested_tools, tool_names, user_text
 from camdf.mining.readers.names import LANGSMITH
 from camdf.mining.readers.steps import kind_of_chain, reported_error, tool_that_ran
 from camdf.mining.readers.values import (
+    Fields,
     as_list,
     as_mapping,
     as_text,
@@ -23,6 +24,7 @@ from camdf.mining.spans import Span
 
 KINDS = {"llm": "model", "tool": "tool"}
 MILLISECOND = 1_000_000
+COLUMNS = Fields(LANGSMITH)
 
 
 def parts(record: Any) -> Iterator[Any]:
@@ -40,10 +42,10 @@ def parts(record: Any) -> Iterator[Any]:
         yield from parts(child)
 
 
-def span(part: Any) -> Span:
+def span(part: Any, with_text: bool = True) -> Span:
     """One run."""
     record = as_mapping(part)
-    found = {column: lookup(record, LANGSMITH, column) for column in LANGSMITH}
+    found = COLUMNS.of(record)
     kind = KINDS.get(as_text(found["kind"])) or ("agent" if _is_agent(record) else "other")
     model = kind == "model"
     spent = {name: found[name] if model else None for name in ("input_tokens", "cached_tokens", "output_tokens")}
@@ -57,7 +59,7 @@ def span(part: Any) -> Span:
         start=nanoseconds(found["start"], MILLISECOND),
         end=nanoseconds(found["end"], MILLISECOND),
         error=error_type(found["error"]) or _other_error(record, kind),
-        text=user_text(found["text"]) if kind in ("agent", "model") else "",
+        text=user_text(found["text"]) if with_text and kind in ("agent", "model") else "",
         offered=tool_names(found["offered"]) if model else (),
         requested=requested_tools(found["requested"]) if model else (),
         call_id=found["call_id"] if kind == "tool" else "",

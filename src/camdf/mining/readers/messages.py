@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
+from camdf.errors import needs
 from camdf.mining.readers.steps import tool_that_ran
 from camdf.mining.readers.values import as_list, as_mapping, as_text, structured
-from camdf.tools import view
+from camdf.tools import name_of
 
 USERS = frozenset({"user", "human"})
 CALLS = frozenset({"tool_call", "tool_use", "function_call", "mcp_call"})
 ANSWERS = ("generations", "choices", "message", "messages", "output", "outputs", "kwargs", "additional_kwargs")
+DEEPER = frozenset({*ANSWERS, "parts", "content"})
 QUESTIONS = ("messages", "input", "query", "question", "prompt", "task", "text", "content")
 
 
 def tool_names(value: Any) -> tuple[str, ...]:
     """The names of tool definitions: a list of definitions or names, or an object of definitions by name."""
+    return _names_in_text(value) if isinstance(value, str) else _names(value)
+
+
+@lru_cache(maxsize=64)
+def _names_in_text(definitions: str) -> tuple[str, ...]:
+    """An agent sends the same definitions with every call; they are long, and developers wrote them, no users."""
+    with needs("mining"):
+        from camdf.mining.readers.definitions import bare_definitions
+    bare = bare_definitions(definitions)
+    return _names(definitions if bare is None else bare)
+
+
+def _names(value: Any) -> tuple[str, ...]:
     found = structured(value)
     if isinstance(found, Mapping):
         found = [found] if _tool_name(found) else list(found)
@@ -25,34 +41,39 @@ def tool_names(value: Any) -> tuple[str, ...]:
 
 
 def _tool_name(definition: Any) -> str:
-    if isinstance(definition, Mapping):
-        known = (definition.get(key) for key in ("name", "type", "function"))
-        return (
-            as_text(view(definition).name) if any(isinstance(each, (str, Mapping)) and each for each in known) else ""
-        )
+    if isinstance(definition, dict):
+        known = map(definition.get, ("name", "type", "function"))
+        named = any(isinstance(each, (str, dict)) and each for each in known)
+        return as_text(name_of(definition)) if named else ""
     return as_text(definition)
 
 
 def requested_tools(value: Any) -> tuple[str, ...]:
     """The tools that a model's answer calls, whichever client wrote the message."""
-    return tuple(dict.fromkeys(_called(structured(value), 8)))
+    found: dict[str, None] = {}
+    _add_called(structured(value), 8, found)
+    return tuple(found)
 
 
-def _called(value: Any, depth: int) -> Iterator[str]:
+def _add_called(value: Any, depth: int, found: dict[str, None]) -> None:
     if isinstance(value, (list, tuple)):
-        for each in value:
-            yield from _called(structured(each), depth - 1) if depth else ()
-    elif isinstance(value, Mapping) and depth:
-        if value.get("type") in CALLS and value.get("name"):
-            yield tool_that_ran(value["name"], value.get("arguments") or value.get("input"))
-        for call in as_list(value.get("tool_calls")):
+        for each in value if depth else ():
+            _add_called(structured(each), depth - 1, found)
+    elif isinstance(value, dict) and depth:
+        if value.get("type") in CALLS and (
+            name := tool_that_ran(value.get("name"), value.get("arguments") or value.get("input"))
+        ):
+            found[name] = None
+        for call in as_list(value["tool_calls"]) if "tool_calls" in value else ():
             inner = as_mapping(call)
             named = {**inner, **as_mapping(inner.get("function"))}
-            yield from filter(None, [tool_that_ran(named.get("name"), named.get("arguments") or named.get("args"))])
-        for key in (*ANSWERS, "parts", "content"):
-            deeper = value.get(key)
-            if isinstance(deeper, (list, Mapping)) or key == "message":
-                yield from _called(structured(deeper), depth - 1)
+            if name := tool_that_ran(named.get("name"), named.get("arguments") or named.get("args")):
+                found[name] = None
+        if not DEEPER.isdisjoint(value):
+            for key in (*ANSWERS, "parts", "content"):
+                deeper = value.get(key)
+                if isinstance(deeper, (list, dict)) or (key == "message" and deeper):
+                    _add_called(structured(deeper), depth - 1, found)
 
 
 def user_text(value: Any) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,10 +9,11 @@ from camdf.mining.readers.messages import requested_tools, tool_names, user_text
 from camdf.mining.readers.names import MLFLOW
 from camdf.mining.readers.otlp import OtelSpan, common_columns, otel_span
 from camdf.mining.readers.steps import kind_of_chain, reported_error, tool_that_ran
-from camdf.mining.readers.values import as_list, as_mapping, as_text, checked_span, lookup, outcome
+from camdf.mining.readers.values import Fields, as_list, as_mapping, as_text, checked_span, decoded, lookup, outcome
 from camdf.mining.spans import Span
 
 MARK = "mlflow.spanType"
+COLUMNS = Fields(MLFLOW)
 KINDS = {"AGENT": "agent", "CHAT_MODEL": "model", "LLM": "model", "TOOL": "tool"}
 
 
@@ -33,10 +33,10 @@ def parts(record: Any) -> Iterator[Any]:
         yield {"span": record, "info": {}}
 
 
-def span(part: Any) -> Span:
+def span(part: Any, with_text: bool = True) -> Span:
     """One span of a trace; the outcome of the trace is that of its agents and of its top."""
     info, otel = as_mapping(part["info"]), otel_span(part["span"])
-    found = common_columns(otel) | convention_columns(otel)
+    found = common_columns(otel) | convention_columns(otel, with_text)
     found["trace_id"] = as_text(info.get("trace_id") or info.get("request_id")).removeprefix("tr-") or otel.trace_id
     session = lookup(as_mapping(info.get("trace_metadata")), MLFLOW, "conversation")
     found["conversation"] = session or found["conversation"]
@@ -45,10 +45,10 @@ def span(part: Any) -> Span:
     return checked_span(**found)
 
 
-def convention_columns(otel: OtelSpan) -> dict[str, Any]:
+def convention_columns(otel: OtelSpan, with_text: bool) -> dict[str, Any]:
     """The columns that MLflow's attributes give."""
     attributes = {name: _decoded(each) for name, each in otel.attributes.items()}
-    found = {column: lookup(attributes, MLFLOW, column) for column in MLFLOW}
+    found = COLUMNS.of(attributes)
     kind = KINDS.get(as_text(found["kind"]).upper(), "other")
     kind = kind_of_chain(kind, otel.name, found["metadata"])
     model, tool = kind == "model", kind == "tool"
@@ -59,7 +59,7 @@ def convention_columns(otel: OtelSpan) -> dict[str, Any]:
         or (tool_that_ran(otel.name, found["text"]) if tool else otel.name),
         "conversation": found["conversation"],
         "error": otel.error or (reported_error(found["requested"]) if tool else ""),
-        "text": user_text(found["text"]) if kind in ("agent", "model") else "",
+        "text": user_text(found["text"]) if with_text and kind in ("agent", "model") else "",
         "offered": tool_names(offered) if model else (),
         "requested": requested_tools(found["requested"]) if model else (),
         "call_id": found["call_id"],
@@ -75,6 +75,6 @@ def _assessment(value: Any) -> tuple[Any, Any]:
 
 def _decoded(value: Any) -> Any:
     try:
-        return json.loads(value) if isinstance(value, str) else value
+        return decoded(value) if isinstance(value, str) else value
     except (ValueError, RecursionError):
         return value

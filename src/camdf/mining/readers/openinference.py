@@ -14,18 +14,19 @@ from camdf.mining.readers.messages import requested_tools, tool_names, user_text
 from camdf.mining.readers.names import OPENINFERENCE, OPENINFERENCE_KINDS, OPENINFERENCE_MARK
 from camdf.mining.readers.otlp import OtelSpan
 from camdf.mining.readers.steps import kind_of_chain, reported_error, tool_that_ran
-from camdf.mining.readers.values import as_text, lookup, structured
+from camdf.mining.readers.values import Fields, as_text, structured
 from camdf.mining.spans import SPAN_COLUMNS
 
 MARK = OPENINFERENCE_MARK
+COLUMNS = Fields(OPENINFERENCE)
 REDACTED = "__REDACTED__"
 """The instrumentors write this in place of hidden inputs and outputs."""
 
 
-def convention_columns(otel: OtelSpan) -> dict[str, Any]:
+def convention_columns(otel: OtelSpan, with_text: bool) -> dict[str, Any]:
     """The columns that the OpenInference conventions give."""
     flat = {key: each for key, each in _flat(otel.attributes, "") if each != REDACTED}
-    found = {column: lookup(flat, OPENINFERENCE, column) for column in OPENINFERENCE}
+    found = COLUMNS.of(flat)
     kind = OPENINFERENCE_KINDS.get(as_text(found["kind"]).upper(), "other")
     kind = kind_of_chain(kind, otel.name, found["metadata"])
     if kind == "model":
@@ -39,7 +40,7 @@ def convention_columns(otel: OtelSpan) -> dict[str, Any]:
         "kind": kind,
         "name": tool_that_ran(found.get(kind), found["arguments"]) or otel.name,
         "error": otel.error or (reported_error(found["answer"]) if kind == "tool" else ""),
-        "text": _text(flat) if kind in ("agent", "model") else "",
+        "text": _text(flat) if with_text and kind in ("agent", "model") else "",
     }
 
 

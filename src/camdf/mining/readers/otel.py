@@ -11,10 +11,10 @@ from typing import Any
 from camdf.mining.readers import langfuse, mlflow, openinference
 from camdf.mining.readers.messages import requested_tools, tool_names, user_text
 from camdf.mining.readers.names import OTEL
-from camdf.mining.readers.otlp import OtelSpan, common_columns, otel_span, parts
+from camdf.mining.readers.otlp import MARKS, OtelSpan, common_columns, otel_span, parts
 from camdf.mining.readers.steps import reported_error, tool_that_ran
-from camdf.mining.readers.values import as_mapping, as_text, checked_span, lookup, outcome, structured
-from camdf.mining.spans import SPAN_COLUMNS, Span
+from camdf.mining.readers.values import Fields, as_mapping, as_text, checked_span, outcome, structured
+from camdf.mining.spans import Span
 
 __all__ = ["convention_columns", "parts", "span"]
 
@@ -26,41 +26,51 @@ KINDS = {
     "text_completion": "model",
     "generate_content": "model",
 }
+COLUMNS = Fields(OTEL)
+OTHERS = Fields(MARKS)
+CONVENTIONS = {convention.MARK: convention for convention in (openinference, mlflow, langfuse)}
 
 
-def span(part: Any) -> Span:
+def span(part: Any, with_text: bool = True) -> Span:
     """One span, by the convention whose mark it carries, else by the GenAI conventions."""
-    otel = otel_span(part)
-    for convention in (openinference, mlflow, langfuse):
-        if lookup(otel.attributes, {"mark": (convention.MARK,)}, "mark"):
-            return checked_span(**common_columns(otel), **convention.convention_columns(otel))
-    return checked_span(**common_columns(otel), **convention_columns(otel))
+    otel = otel_span(part, with_text)
+    for mark, found in OTHERS.of(otel.attributes).items():
+        if found:
+            return checked_span(**common_columns(otel), **CONVENTIONS[mark].convention_columns(otel, with_text))
+    return checked_span(**common_columns(otel), **convention_columns(otel, with_text))
 
 
-def convention_columns(otel: OtelSpan) -> dict[str, Any]:
+def convention_columns(otel: OtelSpan, with_text: bool) -> dict[str, Any]:
     """The columns that the GenAI conventions give."""
     attributes, events = otel.attributes, otel.events
     for name, details in events:
         if name == "gen_ai.client.inference.operation.details":
             attributes = {**details, **attributes}
-    found = {column: lookup(attributes, OTEL, column) for column in OTEL}
+    found = COLUMNS.of(attributes)
     kind = KINDS.get(as_text(found["kind"]), "other")
-    answers = tool_names(found["answers"])
+    answers = tool_names(found["answers"]) if found["answers"] else ()
     if kind == "model":
         requested = requested_tools(found["requested"]) or _choices(events)
-        found["requested"] = [name for name in requested if name not in answers]
+        found["requested"] = tuple(name for name in requested if name not in answers) if answers else requested
     else:
         found |= dict.fromkeys(("requested", "input_tokens", "cached_tokens", "output_tokens"))
     offered = tool_names(found["offered"]) if kind in ("agent", "model") else ()
     graded = [event for name, event in events if name == "gen_ai.evaluation.result"]
     return {
-        **{column: each for column, each in found.items() if column in SPAN_COLUMNS},
+        "conversation": found["conversation"],
+        "call_id": found["call_id"],
+        "requested": found["requested"],
+        "input_tokens": found["input_tokens"],
+        "cached_tokens": found["cached_tokens"],
+        "output_tokens": found["output_tokens"],
         "kind": kind,
         "name": tool_that_ran(found.get(kind), found["arguments"]) or otel.name,
         "error": as_text(found["error"]) or otel.error or (reported_error(found["answer"]) if kind == "tool" else ""),
-        "offered": [name for name in offered if name not in answers],
-        "text": user_text(structured(found["text"])) or _prompt(events) if kind in ("agent", "model") else "",
-        "success": outcome((event.get("gen_ai.evaluation.name"), _score(event)) for event in graded),
+        "offered": tuple(name for name in offered if name not in answers) if answers else offered,
+        "text": user_text(found["text"]) or _prompt(events) if with_text and kind in ("agent", "model") else "",
+        "success": outcome((event.get("gen_ai.evaluation.name"), _score(event)) for event in graded)
+        if graded
+        else None,
     }
 
 

@@ -8,8 +8,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from camdf.mining.readers.names import OPENINFERENCE_KINDS, OPENINFERENCE_MARK, OTEL_SPAN
-from camdf.mining.readers.values import as_list, as_mapping, as_text, gate_decision, lookup, nanoseconds, structured
+from camdf.mining.readers.names import OPENINFERENCE_KINDS, OPENINFERENCE_MARK, OTEL_SPAN, FieldNames
+from camdf.mining.readers.values import Fields, as_list, as_mapping, as_text, gate_decision, nanoseconds, structured
+
+SPAN = Fields(OTEL_SPAN)
+FAILED = re.compile(r"^2$|error", flags=re.IGNORECASE)
+MARKS: FieldNames = {mark: (mark,) for mark in (OPENINFERENCE_MARK, "mlflow.spanType", "langfuse.observation.type")}
+"""The attributes whose presence says that not the GenAI conventions hold but another."""
 
 
 class OtelSpan(NamedTuple):
@@ -27,11 +32,34 @@ class OtelSpan(NamedTuple):
     """Names and attributes, first one first."""
 
 
+class TypedDocument:
+    """OTLP JSON that was decoded by its schema. The one kind there is stands in `camdf.mining.readers.otlp_json`."""
+
+    __slots__ = ()
+
+    def spans(self) -> list[TypedSpan]:
+        """All of its spans."""
+        raise NotImplementedError
+
+
+class TypedSpan:
+    """A span of such a document."""
+
+    __slots__ = ()
+
+    def otel_span(self, with_text: bool) -> OtelSpan:
+        """The span with those of its attributes that its convention reads."""
+        raise NotImplementedError
+
+
 def parts(record: Any) -> Iterator[Any]:
     """The spans of an OTLP export, of a list or of a page of an API; a span by itself."""
     if isinstance(record, list):
         for each in record:
             yield from parts(each)
+        return
+    if isinstance(record, TypedDocument):
+        yield from record.spans()
         return
     found = as_mapping(record)
     for key in ("resourceSpans", "resource_spans", "scopeSpans", "scope_spans", "spans", "data"):
@@ -42,38 +70,66 @@ def parts(record: Any) -> Iterator[Any]:
     yield record
 
 
-def otel_span(part: Any) -> OtelSpan:
+def otel_span(part: Any, with_text: bool = True) -> OtelSpan:
     """One span, under whichever names its record has for the fields."""
+    if isinstance(part, TypedSpan):
+        return part.otel_span(with_text)
     record = as_mapping(part)
+    found = SPAN.of(record)
     columns = {key[11:]: each for key, each in record.items() if key.startswith("attributes.") and each is not None}
-    attributes = {**_attributes(lookup(record, OTEL_SPAN, "attributes")), **columns}
-    if as_text(lookup(record, OTEL_SPAN, "span_kind")) in OPENINFERENCE_KINDS:  # Phoenix keeps it beside the attributes
-        attributes.setdefault(OPENINFERENCE_MARK, lookup(record, OTEL_SPAN, "span_kind"))
-    events = _events(lookup(record, OTEL_SPAN, "events"), record)
-    start, end = (nanoseconds(lookup(record, OTEL_SPAN, name)) for name in ("start", "end"))
-    lasted = nanoseconds(lookup(record, OTEL_SPAN, "duration"))
-    if end is None and start is not None and lasted is not None:
-        end = start + lasted
-    failed = re.search(r"^2$|error", as_text(lookup(record, OTEL_SPAN, "status")), flags=re.IGNORECASE)
-    raised = next((as_text(event.get("exception.type")) for name, event in events if name == "exception"), "")
+    attributes = {**_attributes(found["attributes"]), **columns}
+    if as_text(found["span_kind"]) in OPENINFERENCE_KINDS:  # Phoenix keeps it beside the attributes
+        attributes.setdefault(OPENINFERENCE_MARK, found["span_kind"])
+    ids = found["trace_id"], found["span_id"], found["parent_id"]
+    times = found["start"], found["end"]
+    events = _events(found["events"], record)
+    span = otel_span_of(*ids, found["name"], *times, found["status"], attributes, events)
+    lasted = nanoseconds(found["duration"])
+    if span.end is None and span.start is not None and lasted is not None:
+        return span._replace(end=span.start + lasted)
+    return span
+
+
+def otel_span_of(
+    trace_id: Any,
+    span_id: Any,
+    parent_id: Any,
+    name: Any,
+    start: Any,
+    end: Any,
+    status: Any,
+    attributes: dict[str, Any],
+    events: list[tuple[str, dict[str, Any]]],
+) -> OtelSpan:
+    """A span from the values of its fields, as they are written."""
+    error = ""
+    if status is not None and FAILED.search(as_text(status)):
+        raised = (as_text(event.get("exception.type")) for name, event in events if name == "exception")
+        error = next(raised, "") or "error"
     return OtelSpan(
-        trace_id=_hex(lookup(record, OTEL_SPAN, "trace_id")),
-        span_id=_hex(lookup(record, OTEL_SPAN, "span_id")),
-        parent_id=_hex(lookup(record, OTEL_SPAN, "parent_id")),
-        name=as_text(lookup(record, OTEL_SPAN, "name")),
-        start=start,
-        end=end,
-        error=(raised or "error") if failed else "",
-        attributes=attributes,
-        events=events,
+        _hex(trace_id),
+        _hex(span_id),
+        _hex(parent_id),
+        as_text(name),
+        nanoseconds(start),
+        nanoseconds(end),
+        error,
+        attributes,
+        events,
     )
 
 
 def common_columns(otel: OtelSpan) -> dict[str, Any]:
     """The columns that every convention leaves to OpenTelemetry, and a gate's decision."""
     decisions = [attributes for name, attributes in otel.events if name == "camdf.decision"]
-    ids = {"trace_id": otel.trace_id, "span_id": otel.span_id, "parent_id": otel.parent_id}
-    return {**ids, "start": otel.start, "end": otel.end, **gate_decision([*decisions, otel.attributes])}
+    return {
+        "trace_id": otel.trace_id,
+        "span_id": otel.span_id,
+        "parent_id": otel.parent_id,
+        "start": otel.start,
+        "end": otel.end,
+        **gate_decision([*decisions, otel.attributes]),
+    }
 
 
 def _events(value: Any, record: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
@@ -88,19 +144,21 @@ def _events(value: Any, record: Mapping[str, Any]) -> list[tuple[str, dict[str, 
 
 def _attributes(value: Any) -> dict[str, Any]:
     pairs = structured(value)
-    if isinstance(pairs, list) and all(isinstance(each, Mapping) and "key" in each for each in pairs):
-        return {as_text(each["key"]): _native(each.get("value")) for each in pairs}
+    if isinstance(pairs, list) and all(isinstance(each, dict) and "key" in each for each in pairs):
+        return {as_text(each["key"]): attribute_value(each.get("value")) for each in pairs}
     return as_mapping(pairs)
 
 
-def _native(value: Any) -> Any:
+def attribute_value(value: Any) -> Any:
     """A typed value of OTLP JSON, `{"stringValue": ..}` and its kin, as a plain one."""
-    if not isinstance(value, Mapping) or len(value) != 1:
+    if type(value) is not dict or len(value) != 1:
         return value
-    kind, inner = next(iter(value.items()))
+    if "stringValue" in value:
+        return value["stringValue"]
+    ((kind, inner),) = value.items()
     kind = str(kind).replace("_", "").lower()
     if kind == "arrayvalue":
-        return [_native(each) for each in as_list(as_mapping(inner).get("values"))]
+        return [attribute_value(each) for each in as_list(as_mapping(inner).get("values"))]
     if kind == "kvlistvalue":
         return _attributes(as_mapping(inner).get("values"))
     return int(inner) if kind == "intvalue" and re.fullmatch(r"-?\d{1,19}", str(inner)) else inner
@@ -108,6 +166,8 @@ def _native(value: Any) -> Any:
 
 def _hex(value: Any) -> str:
     """An id in hex: plain, with 0x before it, or in base64, as protobuf's JSON has it."""
+    if type(value) is str and value.isalnum() and value.isascii() and value[0] != "0":
+        return value
     written = as_text(value)
     if written.endswith("="):  # first, as base64 too may begin with 0x
         try:
@@ -115,4 +175,4 @@ def _hex(value: Any) -> str:
         except (binascii.Error, ValueError):
             return written
     written = written.removeprefix("0x")
-    return "" if set(written) == {"0"} else written
+    return written if written.strip("0") else ""

@@ -20,7 +20,7 @@ def parts(record: Any) -> Iterator[Any]:
         yield record
 
 
-def span(part: Any) -> Span:
+def span(part: Any, with_text: bool = True) -> Span:
     """One row."""
     row = as_mapping(part)
-    return checked_span(**{name: row.get(name) for name in SPAN_COLUMNS})
+    return checked_span(**{name: row.get(name) for name in SPAN_COLUMNS if with_text or name != "text"})

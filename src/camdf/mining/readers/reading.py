@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from camdf.errors import MissingExtraError, UsageError
-from camdf.mining.readers.files import records, trace_files
+from camdf.mining.readers.files import Place, TraceFile, records, trace_files
 from camdf.mining.readers.formats import FORMATS, Reader, guess
 from camdf.mining.readers.values import Unreadable
 from camdf.mining.spans import Span
@@ -30,6 +29,9 @@ class ReadingReport:
     reasons: list[str] = field(default_factory=list)
     """Why the first few of these were skipped."""
 
+    passed_over: list[str] = field(default_factory=list)
+    """The names of files that no reader takes."""
+
     def skip(self, where: str, why: str) -> None:
         """Count one, and keep the reason if it is one of the first few."""
         self.skipped += 1
@@ -38,21 +40,29 @@ class ReadingReport:
 
     def __str__(self) -> str:
         counts = f"{self.records:,} records gave {self.spans:,} spans; {self.skipped:,} could not be read."
-        return "\n".join([counts, *self.reasons])
+        lines = [counts, *self.reasons]
+        if self.passed_over:
+            some = ", ".join(self.passed_over[:REASONS_KEPT]) + (
+                ", ..." if len(self.passed_over) > REASONS_KEPT else ""
+            )
+            lines.append(f"{len(self.passed_over):,} other files were passed over, by their names: {some}")
+        return "\n".join(lines)
 
 
 class Reading(Iterator[Span]):
-    """The spans of a file or folder, one at a time, and the `report` that grows with them."""
+    """The spans of some files, one at a time, and the `report` that grows with them."""
 
-    def __init__(self, path: Path, format: str | None, with_text: bool) -> None:
-        self.report = ReadingReport()
+    def __init__(
+        self, files: Sequence[TraceFile], passed_over: Sequence[str], format: str | None, with_text: bool
+    ) -> None:
+        self.report = ReadingReport(passed_over=list(passed_over))
         self._with_text = with_text
-        self._spans = self._read(trace_files(path), format)
+        self._spans = self._read(files, format)
 
     def __next__(self) -> Span:
         return next(self._spans)
 
-    def _read(self, files: list[Path], format: str | None) -> Iterator[Span]:
+    def _read(self, files: Sequence[TraceFile], format: str | None) -> Iterator[Span]:
         for file in files:
             try:
                 for number, record in records(file):
@@ -72,27 +82,30 @@ class Reading(Iterator[Span]):
             return
         for part in found:
             try:
-                span = reader.span(part)
+                span = reader.span(part, self._with_text)
             except Exception as error:  # whatever a record does to a reader must not end the reading
                 self.report.skip(where, _why(error))
             else:
                 self.report.spans += 1
-                yield span if self._with_text or not span.text else replace(span, text="")
+                yield span
 
 
-def read_spans(path: str | Path, format: str | None = None, *, with_text: bool = True) -> Reading:
-    """The spans of a trace file, or of all trace files below a folder: .json, .jsonl, .ndjson, .parquet, also gzipped.
+def read_spans(path: Place, format: str | None = None, *, with_text: bool = True) -> Reading:
+    """The spans of a trace file, or of all trace files below a folder, of this machine or behind a URL.
+
+    Files end in .json, .jsonl, .ndjson or .parquet; behind the first three may stand .gz, .bz2 or .zst. A URL is any
+    that fsspec opens, as s3://bucket/traces, with the package that it needs for that.
 
     `format` is one of `FORMATS`. Without it the format of each record is found from its keys, so a folder may hold
     several. Each record is read by itself, so neither the order of lines nor their split into files matters. Records
-    that cannot be read are counted in `.report` and passed over. Without `with_text` what the user asked is forgotten
-    with the record that holds it.
+    that cannot be read are counted in `.report` and passed over. Without `with_text` what the user asked is not even
+    looked at.
     """
     if format is not None and format not in FORMATS:
         raise UsageError(
             f"The 'format' parameter of read_spans must be one of {sorted(FORMATS)}. Got {format!r} instead."
         )
-    return Reading(Path(path), format, with_text)
+    return Reading(*trace_files(path), format, with_text)
 
 
 def _reader(record: Any, format: str | None) -> Reader:

@@ -17,14 +17,19 @@ UNNAMED_AGENTS = ("LangGraph", "AgentExecutor")
 
 def tool_that_ran(name: Any, arguments: Any) -> str:
     """The tool that a call ran: through the gate's door that is the one which the arguments name."""
-    named, inner = as_text(name), as_mapping(arguments)
+    named = as_text(name)
+    if not (named.endswith(CALL.name) and DOOR.fullmatch(named)):
+        return named
+    inner = as_mapping(arguments)
     within = as_mapping(inner.get("kwargs") or inner.get("input") or inner)  # some tracers wrap the arguments
-    return (as_text(within.get("name")) if DOOR.fullmatch(named) else "") or named
+    return as_text(within.get("name")) or named
 
 
 def reported_error(answer: Any) -> str:
     """An error that a tool did not raise but gave to the model as its answer: LangChain's messages, MCP's results."""
     found = as_mapping(answer)
+    if not found:
+        return ""
     for key in ("output", "data", "kwargs"):  # tracers wrap LangChain's messages
         found = as_mapping(found.get(key)) or found
     message = found.get("type") == "tool" or "tool_call_id" in found

@@ -1,14 +1,20 @@
-"""Values in the shapes that tracers write: JSON inside of strings, times, errors, outcomes, a gate's decision."""
+"""Values in the shapes that tracers write: JSON inside of strings, times, errors, outcomes, a gate's decision.
+
+Every span passes through here, so what most of them hold is asked first and at little cost: plain ASCII, digits, no
+value at all.
+"""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any, get_args
 
+from camdf.errors import require
 from camdf.mining.readers.names import BAD, DECISION, GOOD, OUTCOMES, FieldNames
 from camdf.mining.spans import SPAN_COLUMNS, Kind, Span
 
@@ -20,27 +26,55 @@ class Unreadable(ValueError):  # noqa: N818
     """A record that is no span, and why, in words that hold nothing of the record."""
 
 
+@cache
+def _decode() -> Callable[[bytes | str], Any]:
+    decode: Callable[[bytes | str], Any] = require("msgspec.json", "mining").Decoder().decode
+    return decode
+
+
+def decoded(text: bytes | str) -> Any:
+    """What a JSON text says; ValueError or RecursionError where it is none.
+
+    The standard library has the last word: it reads NaN, half a pair of surrogates and UTF-16 too. Whatever both read
+    they read alike.
+    """
+    decode = _decode()
+    try:
+        return decode(text)
+    except Exception:
+        return json.loads(text)
+
+
 def checked_span(**found: Any) -> Span:
     """A span from whatever values a record holds: one that does not fit its column counts as not recorded."""
-    checked = {name: _CONVERSIONS[kind](found.get(name)) for name, kind in SPAN_COLUMNS.items()}
+    checked: dict[str, Any] = _NOTHING_RECORDED.copy()
+    for name, value in found.items():
+        if type(value) is str and name in _TEXTS and value.isascii():
+            checked[name] = value
+        elif value is not None and value != ():
+            checked[name] = _CONVERSIONS[name](value)
     if not checked["trace_id"] or not checked["span_id"]:
         raise Unreadable("a span without a trace id or a span id")
-    if checked["kind"] not in get_args(Kind):
+    if checked["kind"] not in _KINDS:
         checked["kind"] = "other"
     if len(checked["ranked"]) != len(checked["scores"]):
         checked["ranked"] = checked["scores"] = ()
-    return Span(**checked)
+    return Span(*checked.values())
 
 
 def as_text(value: Any) -> str:
     """A string or a number as text that any table can hold; "" for anything else."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode()
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return str(value) if not isinstance(value, int) or value.bit_length() < 200 else ""
-    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else ""
+    return ""
 
 
 def as_whole(value: Any) -> int | None:
     """A whole number of 64 bits; a string of digits is one."""
+    if type(value) is int:
+        return value if -(2**63) <= value < 2**63 else None
     if isinstance(value, str) and re.fullmatch(r"-?\d{1,19}", value, flags=re.ASCII):
         value = int(value)
     if isinstance(value, float) and value.is_integer():
@@ -57,9 +91,11 @@ def as_truth(value: Any) -> bool | None:
 
 
 def as_texts(value: Any) -> tuple[str, ...]:
-    """A list of names."""
+    """A list of names; a tuple is one that a reader made."""
+    if isinstance(value, tuple):
+        return value
     found = structured(value)
-    return tuple(filter(None, map(as_text, found))) if isinstance(found, (list, tuple)) else ()
+    return tuple(filter(None, map(as_text, found))) if isinstance(found, list) else ()
 
 
 def as_numbers(value: Any) -> tuple[float, ...]:
@@ -70,20 +106,26 @@ def as_numbers(value: Any) -> tuple[float, ...]:
     return tuple(map(float, found)) if fine and not any(map(math.isnan, found)) else ()
 
 
-_CONVERSIONS: dict[str, Any] = {
+_BY_KIND: dict[str, Callable[[Any], Any]] = {
     "text": as_text,
     "texts": as_texts,
     "whole": as_whole,
     "numbers": as_numbers,
     "truth": as_truth,
 }
+_CONVERSIONS = {name: _BY_KIND[kind] for name, kind in SPAN_COLUMNS.items()}
+
+
+_NOTHING_RECORDED = {name: {"text": "", "texts": (), "numbers": ()}.get(kind) for name, kind in SPAN_COLUMNS.items()}
+_TEXTS = frozenset(name for name, kind in SPAN_COLUMNS.items() if kind == "text")
+_KINDS = frozenset(get_args(Kind))
 
 
 def structured(value: Any) -> Any:
     """A list or an object that may be written as a JSON string."""
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
         try:
-            return json.loads(value)
+            return decoded(value)
         except (ValueError, RecursionError):
             return value
     return value
@@ -91,7 +133,7 @@ def structured(value: Any) -> Any:
 
 def as_mapping(value: Any) -> dict[str, Any]:
     """An object, a JSON string of one, or the pairs of a Parquet map column; empty for anything else."""
-    found = structured(value)
+    found = value if isinstance(value, dict) else structured(value)
     if isinstance(found, dict):
         return found
     pairs = isinstance(found, list) and all(isinstance(each, tuple) and len(each) == 2 for each in found)
@@ -110,9 +152,34 @@ def lookup(record: Mapping[str, Any], names: FieldNames, column: str) -> Any:
         found = record.get(name)
         if found is None and "." in name:
             found = _descend(record, name.split("."))
-        if found is not None and found not in ("", [], {}):
+        if found or (found is not None and found not in ("", [], {})):
             return found
     return None
+
+
+class Fields:
+    """Columns by the names of a table, all looked up together, for the price of the few that a record has."""
+
+    def __init__(self, names: FieldNames) -> None:
+        self._names, self._columns = names, dict.fromkeys(names)
+        self.keys: dict[str, set[str]] = {}
+        """The keys that matter, with the columns that each may lead to."""
+
+        for column, keys in names.items():
+            for key in keys:
+                steps = key.split(".")
+                for end in range(1, len(steps) + 1):  # any beginning of a name may hold the rest of it, nested
+                    self.keys.setdefault(".".join(steps[:end]), set()).add(column)
+
+    def of(self, record: Mapping[str, Any]) -> dict[str, Any]:
+        """What `lookup` finds for every column of the table."""
+        found: dict[str, Any] = self._columns.copy()
+        for key, value in record.items():
+            if key in self.keys and (value or value == 0):
+                for column in self.keys[key]:
+                    if found[column] is None:
+                        found[column] = lookup(record, self._names, column)
+        return found
 
 
 def _descend(record: Any, path: list[str]) -> Any:
@@ -126,6 +193,8 @@ def _descend(record: Any, path: list[str]) -> Any:
 
 def nanoseconds(value: Any, unit: int = 1) -> int | None:
     """A time since 1970: a number in units of `unit` nanoseconds, or a date in ISO form, in UTC where it names none."""
+    if unit == 1 and type(value) is str and value.isdigit() and value.isascii():
+        return as_whole(int(value)) if len(value) < 20 else None
     if isinstance(value, str) and not re.fullmatch(r"-?\d+", value):
         try:
             value = datetime.fromisoformat(value)
@@ -140,9 +209,14 @@ def nanoseconds(value: Any, unit: int = 1) -> int | None:
     return None if number is None else as_whole(number * unit)
 
 
+_DECISION = Fields(DECISION)
+
+
 def gate_decision(sources: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """The first ranking of a gate among some attributes, and whether any of its decisions explored."""
-    decisions = [{name: lookup(each, DECISION, name) for name in DECISION} for each in sources]
+    decisions = [_DECISION.of(each) for each in sources if not _DECISION.keys.keys().isdisjoint(each)]
+    if not decisions:
+        return {}
     explored = [as_truth(each["explored"]) for each in decisions]
     known = [each for each in explored if each is not None]
     first = next((each for each in decisions if as_texts(each["ranked"])), {})

@@ -1,0 +1,305 @@
+"""Reading traces as JSON: microseconds of processor a span, on one thread, from a file to the span table.
+
+python benchmarks/reading.py                                   2,000 runs of an agent under each convention
+python benchmarks/reading.py --json > results/reading.json     the same numbers as JSON
+python benchmarks/reading.py --runs 250 --small 250 --check    exit 1 where reading costs too much
+
+Runs are made with a seed: an agent, 3 model calls that carry the conversation so far and the definitions of 12 tools, 4
+tool calls; every second agent has a gate's decision on it. A line is an OTLP document of 64 spans, as the collector's
+file exporter writes it. Beside reading, the same file goes through `json.loads` line by line, and nothing else is done
+with it: that says how fast the machine was at the time. The small files hold a run each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+SEED = 7
+SPANS_A_LINE = 64
+PER_RUN = 8
+OFFERED = 12
+TIMES = 5
+ASKED = 20.0
+"""Microseconds that a span under the GenAI conventions may take, by what was asked for."""
+
+LIMIT_BESIDE_PARSING = 5.0
+"""The most that reading without text may take beside `json.loads` of the same file."""
+
+LIMIT_BESIDE_ONE_FILE = 6.0
+"""The most that small files may take a span beside one large file with the same spans."""
+
+SENTENCE = "please find the order that customer wrote about last week and tell them when it will arrive today"
+PROPERTIES = ("identifier", "reason", "limit", "language")
+
+
+def tool(number: int) -> dict[str, Any]:
+    """A definition of about 500 characters, as functions with docstrings give them."""
+    properties = {name: {"type": "string", "description": f"The {name} of what is asked for."} for name in PROPERTIES}
+    schema = {"type": "object", "properties": properties, "required": ["identifier"], "additionalProperties": False}
+    said = f"Looks up number {number} in the archive and gives what stands there."
+    return {"type": "function", "name": f"tool_{number}", "description": said, "parameters": schema}
+
+
+CATALOGUE = [tool(number) for number in range(60)]
+
+
+def said(rng: random.Random, words: int) -> str:
+    return " ".join(rng.choices(SENTENCE.split(), k=words))
+
+
+def message(role: str, *parts: dict[str, Any]) -> dict[str, Any]:
+    return {"role": role, "parts": list(parts)}
+
+
+def typed(value: Any) -> dict[str, Any]:
+    if isinstance(value, bool):
+        return {"boolValue": value}
+    if isinstance(value, int):
+        return {"intValue": str(value)}
+    if isinstance(value, float):
+        return {"doubleValue": value}
+    if isinstance(value, list):
+        return {"arrayValue": {"values": list(map(typed, value))}}
+    return {"stringValue": value}
+
+
+def attributes(told: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{"key": key, "value": typed(value)} for key, value in told.items()]
+
+
+def genai_run(rng: random.Random) -> Iterator[dict[str, Any]]:
+    """The attributes of a run under the GenAI conventions: messages and definitions as JSON strings."""
+    offered = rng.sample(CATALOGUE, OFFERED)
+    called = rng.choices(offered, k=4)
+    history = [
+        message("system", {"type": "text", "content": said(rng, 60)}),
+        message("user", {"type": "text", "content": said(rng, 25)}),
+    ]
+    model = {"gen_ai.provider.name": "openai", "gen_ai.request.model": "some-model", "server.address": "127.0.0.1"}
+    calls, answers = [], []
+    for number, each in enumerate(called):
+        arguments, answer = {"identifier": said(rng, 3), "reason": said(rng, 8)}, said(rng, 40)
+        call_id = f"call_{rng.getrandbits(64):016x}"
+        call = {"type": "tool_call", "id": call_id, "name": each["name"], "arguments": arguments}
+        calls.append(message("assistant", call))
+        answers.append(message("user", {"type": "tool_call_response", "id": call_id, "response": answer}))
+        yield {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": each["name"],
+            "gen_ai.tool.call.id": call_id,
+            "gen_ai.tool.call.arguments": json.dumps(arguments),
+            "gen_ai.tool.call.result": answer,
+            "logfire.msg": f"running tool: {each['name']}",
+            "number": number,
+        }
+    for turn in range(3):
+        yield {
+            "gen_ai.operation.name": "chat",
+            **model,
+            "gen_ai.response.model": "some-model-2026",
+            "gen_ai.response.id": f"resp-{rng.getrandbits(64):016x}",
+            "gen_ai.response.finish_reasons": ["tool_call"],
+            "gen_ai.tool.definitions": json.dumps(offered),
+            "gen_ai.input.messages": json.dumps(history),
+            "gen_ai.output.messages": json.dumps([calls[turn]]),
+            "gen_ai.usage.input_tokens": 1500 + 700 * turn,
+            "gen_ai.usage.output_tokens": 80,
+            "operation.cost": 0.0125,
+        }
+        history += [calls[turn], answers[turn]]
+    yield {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.agent.name": "clerk",
+        "gen_ai.conversation.id": f"thread-{rng.randrange(1000)}",
+        "model_name": "some-model",
+        "pydantic_ai.all_messages": json.dumps(history),
+        "final_result": said(rng, 30),
+    }
+
+
+def openinference_run(rng: random.Random) -> Iterator[dict[str, Any]]:
+    """The same run as OpenInference's instrumentors write it: a flat attribute for each part of each message."""
+    for told in genai_run(rng):
+        if told["gen_ai.operation.name"] == "execute_tool":
+            yield {
+                "openinference.span.kind": "TOOL",
+                "tool.name": told["gen_ai.tool.name"],
+                "tool_call.id": told["gen_ai.tool.call.id"],
+                "input.value": told["gen_ai.tool.call.arguments"],
+                "output.value": told["gen_ai.tool.call.result"],
+            }
+        elif told["gen_ai.operation.name"] == "chat":
+            found: dict[str, Any] = {"openinference.span.kind": "LLM", "llm.model_name": "some-model"}
+            for place, each in enumerate(json.loads(told["gen_ai.input.messages"])):
+                found[f"llm.input_messages.{place}.message.role"] = each["role"]
+                found[f"llm.input_messages.{place}.message.content"] = each["parts"][0].get("content", "")
+            (call,) = json.loads(told["gen_ai.output.messages"])[0]["parts"]
+            asked = "llm.output_messages.0.message.tool_calls.0.tool_call.function"
+            found |= {f"{asked}.name": call["name"], f"{asked}.arguments": json.dumps(call["arguments"])}
+            for place, each in enumerate(json.loads(told["gen_ai.tool.definitions"])):
+                found[f"llm.tools.{place}.tool.json_schema"] = json.dumps(each)
+            yield found | {
+                "llm.token_count.prompt": told["gen_ai.usage.input_tokens"],
+                "llm.token_count.completion": told["gen_ai.usage.output_tokens"],
+                "input.value": told["gen_ai.input.messages"],
+                "output.value": told["gen_ai.output.messages"],
+            }
+        else:
+            asked = told["pydantic_ai.all_messages"]
+            yield {"openinference.span.kind": "AGENT", "agent.name": "clerk", "input.value": asked, "session.id": "7"}
+
+
+RUNS = {"genai": genai_run, "openinference": openinference_run}
+
+
+def spans_of(run: Callable[[random.Random], Iterator[dict[str, Any]]], rng: random.Random) -> Iterator[dict[str, Any]]:
+    """A run as the spans of a trace, its agent last, as spans are exported when they end."""
+    trace, begun = f"{rng.getrandbits(128):032x}", 1_790_000_000_000_000_000 + rng.randrange(10**15)
+    ids = [f"{rng.getrandbits(64):016x}" for _ in range(PER_RUN)]
+    decided = {"camdf.ranking.names": [each["name"] for each in CATALOGUE[:OFFERED]], "camdf.explored": False}
+    decided["camdf.ranking.scores"] = [round(rng.random(), 4) for _ in range(OFFERED)]
+    for number, (span_id, told) in enumerate(zip(ids, run(rng), strict=True)):
+        agent = number == PER_RUN - 1
+        found = {
+            "traceId": trace,
+            "spanId": span_id,
+            "parentSpanId": "" if agent else ids[-1],
+            "flags": 256,
+            "name": told.get("gen_ai.operation.name", "step"),
+            "kind": 1,
+            "startTimeUnixNano": str(begun + number * 10**9),
+            "endTimeUnixNano": str(begun + (number + 2) * 10**9),
+            "attributes": attributes(told),
+            "status": {"code": 2, "message": "late"} if rng.random() < 0.05 else {},
+        }
+        if agent and rng.random() < 0.5:
+            found["events"] = [
+                {"timeUnixNano": str(begun), "name": "camdf.decision", "attributes": attributes(decided)}
+            ]
+        yield found
+
+
+def document(spans: list[dict[str, Any]]) -> str:
+    resource = {"attributes": attributes({"service.name": "desk", "telemetry.sdk.language": "python"})}
+    scopes = [{"scope": {"name": "pydantic-ai", "version": "2"}, "spans": spans}]
+    return json.dumps({"resourceSpans": [{"resource": resource, "scopeSpans": scopes}]}, separators=(",", ":"))
+
+
+def generate(folder: Path, runs: int, small: int) -> dict[str, Path]:
+    """A file of each convention, and a folder of small ones."""
+    found = {name: folder / f"{name}.jsonl" for name in RUNS}
+    for name, file in found.items():
+        rng = random.Random(SEED)
+        with file.open("w") as stream:
+            waiting: list[dict[str, Any]] = []
+            for number in range(runs):
+                waiting += spans_of(RUNS[name], rng)
+                if len(waiting) >= SPANS_A_LINE or number == runs - 1:
+                    stream.write(document(waiting) + "\n")
+                    waiting = []
+    rng, found["small files"] = random.Random(SEED), folder / "small"
+    found["small files"].mkdir()
+    for number in range(small):
+        (found["small files"] / f"{number:06}.jsonl").write_text(document(list(spans_of(genai_run, rng))) + "\n")
+    return found
+
+
+def processor(work: Callable[[], Any]) -> float:
+    """The least processor time of a few tries: whatever else runs only adds to it."""
+    tries = []
+    for _ in range(TIMES):
+        begun = time.process_time()
+        work()
+        tries.append(time.process_time() - begun)
+    return min(tries)
+
+
+def parse(file: Path) -> None:
+    with file.open("rb") as stream:
+        for line in stream:
+            json.loads(line)
+
+
+def read(place: Path, with_text: bool) -> int:
+    from camdf.mining.readers import read_spans
+
+    return sum(1 for _ in read_spans(place, with_text=with_text))
+
+
+def to_tables(place: Path) -> None:
+    from camdf.mining.span_files import span_tables
+
+    with span_tables(place):
+        pass
+
+
+def measure(runs: int, small: int) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory(prefix="camdf-reading-") as scratch:
+        places = generate(Path(scratch), runs, small)
+        for name in RUNS:
+            file, spans = places[name], read(places[name], with_text=False)
+            took = {
+                "json.loads alone": processor(partial(parse, file)),
+                "read": processor(partial(read, file, False)),
+                "read with text": processor(partial(read, file, True)),
+                "read into span tables": processor(partial(to_tables, file)),
+            }
+            each = {step: round(seconds / spans * 1e6, 1) for step, seconds in took.items()}
+            found[name] = {"spans": spans, "bytes a span": file.stat().st_size // spans, **each}
+        spans = small * PER_RUN
+        took_small = processor(partial(to_tables, places["small files"]))
+        found["small files"] = {
+            "files": small,
+            "spans": spans,
+            "read into span tables": round(took_small / spans * 1e6, 1),
+        }
+    machine = {"cores": os.cpu_count(), "processor": platform.machine(), "python": platform.python_version()}
+    return {"machine": machine, "microseconds of processor a span, asked": ASKED, **found}
+
+
+def missed(found: dict[str, Any]) -> list[str]:
+    """The limits that were passed."""
+    genai, small = found["genai"], found["small files"]
+    beside = genai["read"] / genai["json.loads alone"]
+    times = small["read into span tables"] / genai["read into span tables"]
+    lines = []
+    if beside > LIMIT_BESIDE_PARSING:
+        lines.append(f"reading takes {beside:.1f} times as long as json.loads, at most {LIMIT_BESIDE_PARSING}")
+    if times > LIMIT_BESIDE_ONE_FILE:
+        lines.append(f"small files take {times:.1f} times as long as one file, at most {LIMIT_BESIDE_ONE_FILE}")
+    return lines
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=2000, help="runs in each file (default: 2000)")
+    parser.add_argument("--small", type=int, default=2000, help="how many small files (default: 2000)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--check", action="store_true", help="exit 1 where a limit is missed")
+    options = parser.parse_args()
+    found = measure(options.runs, options.small)
+    if options.json:
+        print(json.dumps(found, indent=1))
+    else:
+        for name, value in found.items():
+            print(f"{name}: {value}")
+    problems = missed(found)
+    for line in problems:
+        print(f"missed: {line}", file=sys.stderr)
+    return 1 if problems and options.check else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

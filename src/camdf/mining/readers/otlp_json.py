@@ -1,0 +1,154 @@
+"""OTLP JSON by the letter of its schema: the form that most traces come in, so the one that must be read fast.
+
+A document is taken apart without making a Python value of all that it holds. Of a span's attributes only those become
+values that its convention reads: what users and models wrote is passed over as bytes. A document that holds anything
+which the schema does not know is read as any other JSON. The spans are the same; they only take longer.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any
+
+from msgspec import Raw, Struct
+from msgspec.json import Decoder
+
+from camdf.mining.readers.names import DECISION, OTEL
+from camdf.mining.readers.otlp import (
+    MARKS,
+    OtelSpan,
+    TypedDocument,
+    TypedSpan,
+    attribute_value,
+    otel_span_of,
+)
+from camdf.mining.readers.values import Fields
+
+BEGINNING = re.compile(rb'\s*\{\s*"resourceSpans"')
+ABSENT = Raw(b"null")
+
+LONG = frozenset(OTEL["offered"])
+"""Attributes that are long and the same in every call of an agent: the definitions of its tools."""
+
+WITH_TEXT = Fields({**OTEL, **DECISION, **MARKS}).keys
+WITHOUT_TEXT = Fields({**{name: keys for name, keys in OTEL.items() if name != "text"}, **DECISION, **MARKS}).keys
+"""The attributes that the GenAI conventions read, and those that show that another convention holds."""
+
+OTHER_CONVENTIONS = Fields(MARKS).keys.keys()
+
+
+class Pair(Struct, gc=False, forbid_unknown_fields=True):
+    """One attribute."""
+
+    key: str
+    value: Raw
+
+
+class Event(Struct, gc=False, forbid_unknown_fields=True, rename="camel"):
+    """One event of a span."""
+
+    name: str = ""
+    attributes: list[Pair] = []
+    time_unix_nano: Raw = ABSENT
+    dropped_attributes_count: Raw = ABSENT
+
+
+class Status(Struct, gc=False, forbid_unknown_fields=True):
+    """How a span ended."""
+
+    code: int | str | None = None
+    message: Raw = ABSENT
+
+
+class SpanRecord(Struct, TypedSpan, gc=False, forbid_unknown_fields=True, rename="camel"):
+    """One span. The fields at the end are known and not read."""
+
+    trace_id: str
+    span_id: str
+    parent_span_id: str = ""
+    name: str = ""
+    start_time_unix_nano: str | int = ""
+    end_time_unix_nano: str | int = ""
+    attributes: list[Pair] = []
+    events: list[Event] = []
+    status: Status | None = None
+    kind: Raw = ABSENT
+    flags: Raw = ABSENT
+    links: Raw = ABSENT
+    trace_state: Raw = ABSENT
+    dropped_attributes_count: Raw = ABSENT
+    dropped_events_count: Raw = ABSENT
+    dropped_links_count: Raw = ABSENT
+
+    def otel_span(self, with_text: bool) -> OtelSpan:
+        """The span with those of its attributes that its convention reads."""
+        wanted = WITH_TEXT if with_text else WITHOUT_TEXT
+        pairs = [pair for pair in self.attributes if pair.key in wanted]
+        if not OTHER_CONVENTIONS.isdisjoint([pair.key for pair in pairs]):
+            pairs = self.attributes  # other conventions know attributes by their beginnings
+        return otel_span_of(
+            self.trace_id,
+            self.span_id,
+            self.parent_span_id,
+            self.name,
+            self.start_time_unix_nano,
+            self.end_time_unix_nano,
+            self.status and self.status.code,
+            _values(pairs),
+            [(event.name, _values(event.attributes)) for event in self.events],
+        )
+
+
+class Scope(Struct, gc=False, forbid_unknown_fields=True, rename="camel"):
+    """The spans of one instrumentation."""
+
+    spans: list[SpanRecord]
+    scope: Raw = ABSENT
+    schema_url: Raw = ABSENT
+
+
+class Resource(Struct, gc=False, forbid_unknown_fields=True, rename="camel"):
+    """The spans of one program."""
+
+    scope_spans: list[Scope]
+    resource: Raw = ABSENT
+    schema_url: Raw = ABSENT
+
+
+class Document(Struct, TypedDocument, gc=False, forbid_unknown_fields=True, rename="camel"):
+    """What an exporter sends at once."""
+
+    resource_spans: list[Resource]
+
+    def spans(self) -> list[TypedSpan]:
+        """All of its spans."""
+        return [span for resource in self.resource_spans for scope in resource.scope_spans for span in scope.spans]
+
+
+_decode_document = Decoder(Document).decode
+_decode = Decoder().decode
+
+
+def typed_document(text: bytes) -> TypedDocument | None:
+    """A document of OTLP JSON; None where the text is not one by the letter."""
+    if not BEGINNING.match(text):
+        return None
+    try:
+        if not text.isascii():
+            text.decode()  # what is passed over is looked at for its structure, not for its encoding
+        return _decode_document(text)
+    except Exception:
+        return None
+
+
+def _values(pairs: list[Pair]) -> dict[str, Any]:
+    return {
+        pair.key: attribute_value(_decode(pair.value)) if pair.key not in LONG else _long_value(bytes(pair.value))
+        for pair in pairs
+    }
+
+
+@lru_cache(maxsize=64)
+def _long_value(raw: bytes) -> Any:
+    return attribute_value(_decode(raw))
