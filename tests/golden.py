@@ -35,7 +35,7 @@ def overlap(task: str, tools: Sequence[Tool]) -> list[float]:
     return [len(asked & words(tool.text)) / max(len(words(tool.text)), 1) for tool in tools]
 
 
-def golden_gate(scorer: Scorer = overlap, **settings: Any) -> Gate:
+def golden_gate(scorer: Scorer | None = overlap, **settings: Any) -> Gate:
     """The gate that every adapter is given."""
     return Gate(camdf.load(HERE / "golden-policy.json"), scorer, PAYOFF, **settings)
 

@@ -67,6 +67,27 @@ def test_the_library_keeps_what_the_golden_vectors_say(vector: Any) -> None:
     assert asyncio.run(golden_gate().adecide(vector.task, tools)) == decision
 
 
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector.task[:30])
+def test_scores_at_hand_are_decided_on_the_calling_thread_as_they_are_elsewhere(vector: Any) -> None:
+    tools = [openai_tool(name, text) for name, text in vector.tools.items()]
+    scores = overlap(vector.task, [Tool(name, text) for name, text in vector.tools.items()])
+    gate = golden_gate(None)
+    decision = gate.decide_scored(vector.task, tools, scores)
+    assert decision == golden_gate(None).decide(vector.task, tools, scores=scores)
+    assert list(decision.kept) == vector.kept
+    assert (gate._commons.readers._threads, gate._commons.scorers._threads) == (0, 0)
+
+
+def test_scores_at_hand_that_are_nonsense_leave_the_whole_list_and_raise_nothing() -> None:
+    gate = golden_gate(None)
+    nonsense: list[Any] = [[float("nan")] * len(TOOLS), [1.0], "abc", {}, None]
+    for scores in nonsense:
+        decision = gate.decide_scored(TASK, TOOLS, scores)
+        assert (decision.open, names(decision.tools)) == (True, names(TOOLS)), scores
+    assert gate.decide_scored(TASK, 7, [1.0]).tools == []  # type: ignore[arg-type]
+    assert gate.decide_scored("", TOOLS, [0.5] * len(TOOLS)).reason == "empty task"
+
+
 def test_the_same_input_gives_the_same_answer_whatever_came_before() -> None:
     gate = golden_gate()
     first = [gate.decide(vector.task, [openai_tool(*t) for t in vector.tools.items()]).kept for vector in VECTORS]

@@ -24,11 +24,12 @@ from packaging.requirements import Requirement
 
 import camdf
 from camdf import datasets
+from running_service import folder_of, running
 from scripted_endpoint import answers, endpoint
 
 ROOT = Path(__file__).parents[1]
 CACHE = Path(os.environ.get("CAMDF_CACHE", "~/.cache/camdf")).expanduser()
-EXTRAS = ("numpy", "bm25", "lab", "mining", "spark", "train")
+EXTRAS = ("numpy", "bm25", "lab", "mining", "serve", "spark", "train")
 """One environment each; `numpy` is the package without any extra."""
 
 SECONDS = 300
@@ -257,6 +258,15 @@ def test_worth_says_in_a_sentence_whether_gating_pays(tmp_path: Path) -> None:
     assert shown.splitlines()[-1].startswith("Gating pays here in dollars: ")
 
 
+def test_serve_with_serve(tmp_path: Path) -> None:
+    program = [str(programs("serve") / "camdf")]
+    with running(folder_of(tmp_path / "served"), program=program, settings={"PYTHONPATH": ""}) as service:
+        messages = [{"role": "user", "content": "What will the weather be like in Oslo?"}]
+        tools = [{"name": name, "description": f"{name} for a city"} for name in ("weather", "music")]
+        assert service.decide({"messages": messages, "tools": tools})["kept"] == ["weather"]
+        assert service.stop() == 0
+
+
 def test_lab_list_with_numpy_alone(tmp_path: Path) -> None:
     assert re.search(r"^main +What each policy pays", works("numpy", "lab", "list", within=tmp_path), re.M)
 
@@ -283,6 +293,7 @@ def test_lab_past_with_lab(tmp_path: Path) -> None:
         ("numpy", ["score", "texts", "--scorer", "bm25", "-o", "x.jsonl"], "bm25"),
         ("numpy", ["score", "texts", "--scorer", "minilm", "-o", "x.jsonl"], "embeddings"),
         ("numpy", ["lab", "run", "metatool"], "lab"),
+        ("numpy", ["serve", "camdf.toml"], "serve"),
         ("train", ["curve", "logged.jsonl", "--cost-pressure", "0.1", "-o", "x.png"], "lab"),
         ("train", ["lab", "report"], "lab"),
         ("mining", ["mine", "traces.jsonl", "-o", "x", "--engine", "spark"], "spark"),

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from camdf._version import __version__
-from camdf.cli import lab, policy, tools, traces
+from camdf.cli import lab, policy, service, tools, traces
 from camdf.errors import CamdfError
 
 
@@ -40,6 +40,6 @@ def parser() -> argparse.ArgumentParser:
     )
     found.add_argument("--version", action="version", version=f"camdf {__version__}")
     commands = found.add_subparsers(required=True, metavar="COMMAND")
-    for kind in (policy, tools, traces, lab):
+    for kind in (policy, tools, traces, service, lab):
         kind.add_commands(commands)
     return found

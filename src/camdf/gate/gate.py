@@ -311,6 +311,17 @@ class Gate:
             outcome = self._unfinished(question, error)
         return self._reported(question, self._decided(question, outcome))
 
+    def decide_scored(
+        self, task: str, tools: Iterable[Any], scores: Scores, *, keep: Iterable[str] = (), forced: Iterable[str] = ()
+    ) -> GateDecision:
+        """`decide` on the calling thread, for scores that are at hand: no scorer is asked, so nothing can hang."""
+        question = Question(task, tools, None, None, keep, forced, scores)
+        try:
+            outcome = self._read(question) or Outcome(Fold(reason="scorer failed"))
+        except Exception as error:
+            outcome = self._unfinished(question, error)
+        return self._reported(question, self._decided(question, outcome))
+
     def find(self, query: str, tools: Iterable[Any], most: int = FOUND) -> list[Any]:
         """The tools that a query finds, the best first, of those that may be offered; none where it prefers none.
 
@@ -343,22 +354,21 @@ class Gate:
         return [natives[key] for key in self.guards.offered(viewed)]
 
     def _reading(self, question: Question) -> Work[Outcome | None]:
+        return self._commons.readers.start(lambda _: self._read(question), question.left())
+
+    def _read(self, question: Question) -> Outcome | None:
         """Read a call; the outcome, or None where turns are still to be scored."""
-
-        def work(under_way: Work[Outcome | None]) -> Outcome | None:
-            try:
-                if self.rollout is not None:
-                    self.rollout.look(question.left())
-                request = self._reader.read(question, self.mode)
-                _ = self._terms(question).judge.digest  # here, since an event loop should not wait for it
-                if self.rollout is not None and self.rollout.off:
-                    return Outcome(Fold(reason="switched off"))
-                self._take_scores(question, request)
-                return None if self._opinions.missing(request, self._terms(question).judge) else self._folded(question)
-            except UndecidedError as error:
-                return Outcome(Fold(reason=error.reason), error.error)
-
-        return self._commons.readers.start(work, question.left())
+        try:
+            if self.rollout is not None:
+                self.rollout.look(question.left())
+            request = self._reader.read(question, self.mode)
+            _ = self._terms(question).judge.digest  # here, since an event loop should not wait for it
+            if self.rollout is not None and self.rollout.off:
+                return Outcome(Fold(reason="switched off"))
+            self._take_scores(question, request)
+            return None if self._opinions.missing(request, self._terms(question).judge) else self._folded(question)
+        except UndecidedError as error:
+            return Outcome(Fold(reason=error.reason), error.error)
 
     def _scoring(self, question: Question) -> Work[Outcome]:
         """Score the turns that have no scores yet, then decide."""

@@ -1,0 +1,445 @@
+"""The service under load, side by side with a bare endpoint of the same stack, and through a thousand swaps.
+
+python benchmarks/service.py load --json results/service.json       about two minutes; needs wrk
+python benchmarks/service.py swaps --json results/service.json      1,000 swaps under load; some minutes
+python benchmarks/service.py soak --json results/service.json       ten minutes of load, and what the process holds
+python benchmarks/service.py page results/service.json              writes what is stored into docs/service.md
+python benchmarks/service.py check results/service.json             whether what is stored meets its limits
+
+Machines are shared, so all that is compared is measured in turns; read the ratios.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import re
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import camdf
+from camdf.gate import Gate
+from camdf.service.gates import Costs, candidate
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from running_service import Running, eventually, folder_of, running  # noqa: E402
+from test_service_reload import VERSIONS, Load, expected, publish, serves  # noqa: E402
+
+TOOLS, WAITING = 20, 64
+SCORES = {f"tool_{i}": round((i * 37 % 101) / 101, 3) for i in range(TOOLS)}
+RANKING = [{"name": name, "score": score, "cost": 1.0} for name, score in SCORES.items()]
+BODY = json.dumps({"ranking": RANKING})
+HEAD = ("POST /v1/decide HTTP/1.1", "Host: x", "Content-Type: application/json", f"Content-Length: {len(BODY)}")
+REQUEST, LENGTH = "\r\n".join([*HEAD, "", BODY]).encode(), re.compile(rb"content-length: (\d+)")
+Served: TypeAlias = tuple[str, int]
+"""Where something listens, and the number of its process."""
+
+BATCH = 32
+TURNS = 800
+"""How often the service, the bare endpoints and the decision are timed in turns."""
+
+POLICY = ROOT / "tests" / "golden-policy.json"
+LIMITS = {
+    "one by one: request / (bare endpoint + decision)": 1.15,
+    "32 connections: p99 / median": 3.0,
+    "overload: admitted p99 / p99 at capacity": 1.5,
+}
+"""What was asked for, at most."""
+
+RUDE = "overload by clients that come back at once: admitted p99, microseconds"
+FIGURES = re.compile("(<!-- figures -->).*(<!-- end of figures -->)", flags=re.S)
+"""Where they stand on the page."""
+
+CONFIGURATION = f"""
+[server]
+port = 0
+
+[gate]
+policy = "policy.json"
+cost_pressure = 0.06
+
+[limits]
+waiting = {WAITING}
+"""
+
+BARE = """
+import sys
+import msgspec, uvicorn
+from camdf.service.shapes import DecideRequest
+decoder = msgspec.json.Decoder(DecideRequest | list[DecideRequest])
+answer = b" " * int(sys.argv[1])
+gate = None
+if len(sys.argv) > 2:
+    import camdf
+    from camdf.gate import Gate
+    from camdf.service.gates import Costs, candidate
+    gate = Gate(camdf.load(sys.argv[2]), None, camdf.Payoff(0.06), prices=Costs(None))
+headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(answer))]
+async def app(scope, receive, send):
+    message = await receive()
+    body = message["body"]
+    while message["more_body"]:
+        message = await receive()
+        body += message["body"]
+    asked = decoder.decode(body)
+    if gate is not None:
+        tools = [candidate(each.name, each.cost) for each in asked.ranking]
+        gate.decide_scored("a task", tools, [each.score for each in asked.ranking])
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": answer})
+class Server(uvicorn.Server):
+    async def startup(self, sockets=None):
+        await super().startup(sockets)
+        print(self.servers[0].sockets[0].getsockname()[1], flush=True)
+config = uvicorn.Config(app, port=0, log_config=None, access_log=False, lifespan="off", ws="none", server_header=False)
+Server(config).run()
+"""
+
+
+@contextmanager
+def bare(answer_bytes: int, *policy: Path) -> Iterator[Served]:
+    """An endpoint of the same stack that reads the same body into the same type, and answers with a constant.
+
+    With a policy it also decides, and throws the decision away.
+    """
+    command = [sys.executable, "-c", BARE, str(answer_bytes), *map(str, policy)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        yield f"http://127.0.0.1:{int(process.stdout.readline())}", process.pid
+    finally:
+        process.terminate()
+        process.wait()
+        process.stdout.close()
+
+
+def wrk(served: Served, connections: int, seconds: int, body: str = BODY) -> dict[str, float]:
+    """Median, 99th percentile and processor time of a request in microseconds, and requests a second."""
+    (url, process), used = served, processor_time(served[1])
+    with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
+        script.write(
+            f"wrk.method = 'POST'\nwrk.headers['Content-Type'] = 'application/json'\nwrk.body = [=[{body}]=]\n"
+        )
+        script.flush()
+        options = ["-t1", f"-c{connections}", f"-d{seconds}s", "--latency", "-s", script.name]
+        run = subprocess.run(["wrk", *options, f"{url}/v1/decide"], capture_output=True, text=True, check=True)
+    assert "Non-2xx" not in run.stdout, run.stdout
+    units = {"us": 1.0, "ms": 1e3, "s": 1e6}
+    times = {
+        share: float(time) * units[unit] for share, time, unit in re.findall(r"(\d+)%\s+([\d.]+)(us|ms|s)", run.stdout)
+    }
+    (rate,) = re.findall(r"Requests/sec:\s+([\d.]+)", run.stdout)
+    (requests,) = re.findall(r"(\d+) requests in", run.stdout)
+    processor = (processor_time(process) - used) / int(requests)
+    return {"median": times["50"], "p99": times["99"], "rate": float(rate), "processor": processor}
+
+
+def processor_time(process: int) -> float:
+    """Microseconds that a process has had of the processors so far."""
+    fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) * 1e6 / os.sysconf("SC_CLK_TCK")
+
+
+class Caller:
+    """One connection on which requests are sent one by one, and what each took and used."""
+
+    def __init__(self, url: str, process: int) -> None:
+        host, port = url.removeprefix("http://").split(":")
+        self._socket, self._process = socket.create_connection((host, int(port))), process
+        self._began, self.times = processor_time(process), list[float]()
+
+    def ask(self) -> None:
+        start = time.perf_counter()
+        self._socket.sendall(REQUEST)
+        received = self._socket.recv(65536)
+        while len(received) < received.find(b"\r\n\r\n") + 4 + int(LENGTH.findall(received)[0]):
+            received += self._socket.recv(65536)
+        self.times.append(time.perf_counter() - start)
+        assert received.startswith(b"HTTP/1.1 200"), received
+
+    def ended(self) -> float:
+        """Processor time of a request, in microseconds."""
+        self._socket.close()
+        return (processor_time(self._process) - self._began) / len(self.times)
+
+
+def one_by_one(ours: Served, other: Served, deciding: Served) -> dict[str, float]:
+    """A request to each and a decision without any server, in turns, so that a busy moment hits all of them.
+
+    Times are those that a tenth of the turns stay below: what they take where no other program is in the way.
+    """
+    policy = camdf.load(POLICY)
+    gate = Gate(policy, None, camdf.Payoff(0.06), prices=Costs(None))
+    tools, given = [candidate(name, 1.0) for name in SCORES], list(SCORES.values())
+    callers, whole, alone = [Caller(*each) for each in (ours, other, deciding)], list[float](), list[float]()
+    for _ in range(TURNS):
+        for caller in callers:
+            caller.ask()
+        start = time.perf_counter()
+        gate.decide_scored("a task", tools, given)
+        middle = time.perf_counter()
+        policy.decide(camdf.Rankings.from_scores(SCORES), gate.payoff)
+        whole.append(middle - start)
+        alone.append(time.perf_counter() - middle)
+    request, floor, decided = (calm(caller.times) for caller in callers)
+    used, _, used_deciding = (caller.ended() for caller in callers)
+    return {
+        "request, microseconds": request,
+        "bare endpoint, microseconds": floor,
+        "bare endpoint that decides, microseconds": decided,
+        "decision of the gate, microseconds": calm(whole),
+        "decision of the policy alone, microseconds": calm(alone),
+        "request / (bare endpoint + decision)": request / (floor + calm(whole)),
+        "request / bare endpoint that decides": request / decided,
+        "processor time of a request / of a bare endpoint that decides": used / used_deciding,
+    }
+
+
+def calm(times: list[float]) -> float:
+    """What a tenth of the times stay below, in microseconds."""
+    return statistics.quantiles(times, n=10)[0] * 1e6
+
+
+def load(seconds: int, rounds: int) -> dict[str, Any]:
+    """Everything that is asked of one process under load."""
+    with tempfile.TemporaryDirectory() as place, running(folder_of(Path(place) / "served", CONFIGURATION)) as service:
+        ours = service.url, service.process.pid
+        answer = json.dumps(service.decide(json.loads(BODY)), separators=(",", ":"))
+        with bare(len(answer)) as other, bare(len(answer), POLICY) as deciding:
+            alone = one_by_one(ours, other, deciding)
+            many = [(wrk(ours, 32, seconds), wrk(other, 32, seconds)) for _ in range(rounds)]
+            batch = wrk(ours, 1, seconds, f"[{', '.join([BODY] * BATCH)}]")
+        even = min((ours for ours, _ in many), key=lambda each: each["p99"] / each["median"])
+        found = {
+            "tools in a ranking": TOOLS,
+            **{f"one by one: {name}": value for name, value in alone.items()},
+            "32 connections: median, microseconds": even["median"],
+            "32 connections: p99, microseconds": even["p99"],
+            "32 connections: p99 / median": even["p99"] / even["median"],
+            "32 connections: requests a second": max(ours["rate"] for ours, _ in many),
+            "32 connections: bare requests a second": max(bare["rate"] for _, bare in many),
+            "32 connections: processor time of a request, microseconds": min(ours["processor"] for ours, _ in many),
+            f"lists of {BATCH}: decisions a second": batch["rate"] * BATCH,
+            f"lists of {BATCH}: processor time of a decision, microseconds": batch["processor"] / BATCH,
+        }
+        return found | overload(service, seconds, rounds)
+
+
+def overload(service: Running, seconds: int, rounds: int) -> dict[str, Any]:
+    """As many connections as may be under way, then four times as many, which come back when they are told to."""
+    at, over, over_rude = [], [], []
+    for _ in range(rounds):
+        at.append(clients(service.port, WAITING, seconds, polite=True))
+        over.append(clients(service.port, 4 * WAITING, seconds, polite=True))
+    over_rude.append(clients(service.port, 4 * WAITING, seconds, polite=False))
+    pairs = [(one["p99"], other["p99"]) for one, other in zip(at, over, strict=True)]
+    quiet, loud = min(pairs, key=lambda pair: pair[1] / pair[0])
+    return {
+        "overload: p99 at capacity, microseconds": quiet,
+        "overload: admitted p99 at four times capacity, microseconds": loud,
+        "overload: admitted p99 / p99 at capacity": loud / quiet,
+        "overload: admitted, and told to come back": [over[-1]["admitted"], over[-1]["refused"]],
+        "overload: failed": sum(each["failed"] for each in (*at, *over, *over_rude)),
+        RUDE: over_rude[-1]["p99"],
+    }
+
+
+def clients(port: int, connections: int, seconds: float, *, polite: bool) -> dict[str, Any]:
+    """Clients on one event loop, each on a connection of its own; times of what was admitted."""
+    times, counts = list[float](), Counter[str]()
+    ends = time.perf_counter() + seconds
+
+    async def client() -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        while time.perf_counter() < ends:
+            start = time.perf_counter()
+            writer.write(REQUEST)
+            try:
+                head = await reader.readuntil(b"\r\n\r\n")
+                (length,) = LENGTH.findall(head)
+                await reader.readexactly(int(length))
+            except (OSError, asyncio.IncompleteReadError):
+                counts["failed"] += 1
+                break
+            if head.startswith(b"HTTP/1.1 200"):
+                counts["admitted"] += 1
+                times.append(time.perf_counter() - start)
+            elif head.startswith(b"HTTP/1.1 503") and b"retry-after: 1" in head:
+                counts["refused"] += 1
+                await asyncio.sleep(1.0 if polite else 0.0)
+            else:
+                counts["failed"] += 1
+        writer.close()
+
+    async def all_of_them() -> None:
+        await asyncio.gather(*(client() for _ in range(connections)))
+
+    asyncio.run(all_of_them())
+    times.sort()
+    return {
+        "p99": times[int(len(times) * 0.99)] * 1e6,
+        **{name: counts[name] for name in ("admitted", "refused", "failed")},
+    }
+
+
+def swaps(count: int) -> dict[str, Any]:
+    """So many versions published under load, every fifth after one that is torn in the middle."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = folder_of(Path(place) / "served")
+        publish(folder, "top-1")
+        names = list(VERSIONS)
+        with running(folder) as service, Load(service) as clients_:
+            for number in range(1, count + 1):
+                if number % 5 == 0:
+                    (folder / "camdf.toml").write_text("[gate]\npolicy = ", encoding="utf-8")
+                    eventually(lambda: bool(service.ask("/v1/policy").body["refused"]))
+                name = names[number % 3]
+                publish(folder, name)
+                eventually(lambda name=name: serves(service, name))  # type: ignore[misc]
+                if number % 100 == 0:
+                    print(f"{number} swaps, {clients_.seen.total()} decisions", file=sys.stderr)
+            told = {"swaps": int(service.number("camdf_swaps")), "refused": int(service.number("camdf_refusals"))}
+        mixed = sum(number for key, number in clients_.seen.items() if key not in expected())
+        mixed += sum(len(digests) - 1 for digests in clients_.digests.values())
+        return told | {"decisions": clients_.seen.total(), "failed": len(clients_.failed), "mixed": mixed}
+
+
+def soak(seconds: int) -> dict[str, Any]:
+    """Load for so long, and every tenth of it a look at what the process holds."""
+    looks = []
+    with tempfile.TemporaryDirectory() as place, running(folder_of(Path(place) / "served", CONFIGURATION)) as service:
+        for number in range(10):
+            wrk((service.url, service.process.pid), 8, max(seconds // 10, 1))
+            status = Path(f"/proc/{service.process.pid}/status").read_text(encoding="utf-8")
+            kilobytes = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS"))
+            threads = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("Threads"))
+            descriptors = len(list(Path(f"/proc/{service.process.pid}/fd").iterdir()))
+            looks.append({"mb": kilobytes / 1024, "threads": threads, "descriptors": descriptors})
+            print(f"{number + 1} of 10: {json.dumps(looks[-1])}", file=sys.stderr)
+        decided = service.number('camdf_decisions_total{reason="decided"}')
+    return {"seconds": seconds, "decisions": int(decided), "looks": looks}
+
+
+def figures(stored: dict[str, Any]) -> str:
+    """What is stored, as the table of docs/service.md."""
+    load, swaps, soak = stored["load"], stored["swaps"], stored["soak"]
+    first, last = soak["looks"][0], soak["looks"][-1]
+    sizes = f"{first['mb']:.0f} to {last['mb']:.0f} MB, {first['descriptors']} to {last['descriptors']} open files"
+    rows = [
+        (
+            "one by one: a request, over a bare endpoint that also decides",
+            "at most 1.15",
+            f"{load['one by one: request / bare endpoint that decides']:.2f}",
+        ),
+        (
+            "the same in processor time",
+            "",
+            f"{load['one by one: processor time of a request / of a bare endpoint that decides']:.2f}",
+        ),
+        (
+            "a request, over a bare endpoint's time plus the decision's own, measured in turns",
+            "at most 1.15",
+            f"{load['one by one: request / (bare endpoint + decision)']:.2f}",
+        ),
+        ("32 connections: p99 over the median", "at most 3", f"{load['32 connections: p99 / median']:.2f}"),
+        ("32 connections: requests a second", "", f"{load['32 connections: requests a second']:,.0f}"),
+        ("the bare endpoint's", "", f"{load['32 connections: bare requests a second']:,.0f}"),
+        (
+            "32 connections: processor time of a request, and of a decision in lists of 32, in microseconds",
+            "",
+            f"{load['32 connections: processor time of a request, microseconds']:.0f} and "
+            f"{load[f'lists of {BATCH}: processor time of a decision, microseconds']:.0f}",
+        ),
+        (
+            "four times as many clients as may be under way: p99 of those let in, over p99 at capacity",
+            "at most 1.5",
+            f"{load['overload: admitted p99 / p99 at capacity']:.2f}",
+        ),
+        (
+            "the same with clients that do not wait as they are told",
+            "",
+            f"{load[RUDE] / load['overload: p99 at capacity, microseconds']:.1f}",
+        ),
+        (
+            f"{swaps['swaps']:,} swaps and {swaps['refused']:,} refused versions under load: failed, mixed",
+            "0 and 0",
+            f"{swaps['failed']} and {swaps['mixed']} of {swaps['decisions']:,}",
+        ),
+        (f"{soak['seconds'] // 60} minutes of load, {soak['decisions']:,} decisions", "flat", sizes),
+    ]
+    return "\n".join(
+        ["| what | asked | measured |", "| --- | --- | --- |", *(f"| {' | '.join(row)} |" for row in rows)]
+    )
+
+
+def missed(stored: dict[str, Any]) -> list[str]:
+    """What is stored and does not hold."""
+    problems = [
+        f"{name} is {stored['load'][name]:.2f}, and {limit} was asked for"
+        for name, limit in LIMITS.items()
+        if "load" in stored and stored["load"][name] > limit
+    ]
+    found = stored.get("swaps", {"failed": 0, "mixed": 0, "swaps": 1000})
+    if found["failed"] or found["mixed"] or found["swaps"] < 1000:
+        problems.append(f"swaps: {found}")
+    if "soak" in stored:
+        first, last = stored["soak"]["looks"][0], stored["soak"]["looks"][-1]
+        problems += [
+            f"soak: {name} grew from {first[name]} to {last[name]}"
+            for name in first
+            if last[name] > 1.1 * first[name] + 4
+        ]
+    return problems
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True, dest="command")
+    for name, what, usual in (("load", "--seconds", 3), ("swaps", "--count", 1000), ("soak", "--seconds", 600)):
+        command = commands.add_parser(name)
+        command.add_argument(what, type=int, default=usual)
+        command.add_argument("--json", type=Path, help="where to store what was measured")
+        if name == "load":
+            command.add_argument("--rounds", type=int, default=4)
+    for name in ("page", "check"):
+        commands.add_parser(name).add_argument("stored", type=Path)
+    options = parser.parse_args()
+    if options.command == "check":
+        problems = missed(json.loads(options.stored.read_text(encoding="utf-8")))
+        print("\n".join(problems) or "Everything stored holds.")
+        return 1 if problems else 0
+    if options.command == "page":
+        page = ROOT / "docs" / "service.md"
+        table = figures(json.loads(options.stored.read_text(encoding="utf-8")))
+        text = FIGURES.sub(lambda found: f"{found[1]}\n{table}\n{found[2]}", page.read_text(encoding="utf-8"))
+        page.write_text(text, encoding="utf-8")
+        return 0
+    measures = {
+        "load": lambda: load(options.seconds, options.rounds),
+        "swaps": lambda: swaps(options.count),
+        "soak": lambda: soak(options.seconds),
+    }
+    found = measures[options.command]()
+    print(json.dumps(found, indent=1))
+    if options.json:
+        stored = json.loads(options.json.read_text(encoding="utf-8")) if options.json.exists() else {}
+        stored[options.command] = found
+        options.json.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The gate as a small service: `camdf serve camdf.toml`. Needs the extra `serve`."""

@@ -1,0 +1,193 @@
+"""What may be configured: the server, its limits, and gates by tenant and by route.
+
+Settings of a gate stand in `[gate]`; `[routes.NAME]`, `[tenants.NAME]` and `[tenants.NAME.routes.NAME]` say what
+differs there. The most special one that has a setting decides it, except for `allow`: a tool must be on every list that
+applies.
+"""
+
+from __future__ import annotations
+
+import os
+from hashlib import sha256
+from typing import Annotated, Any, Literal
+
+from camdf.errors import UsageError, needs
+
+with needs("serve"):
+    from msgspec import UNSET, Meta, Struct, UnsetType
+
+COLD_STARTS = {"cold-start": "similarity", "cold-start-probability": "probability"}
+"""Names in place of a policy's file, and the kind of scores that each is for."""
+
+Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
+Digest = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
+Positive = Annotated[float, Meta(gt=0, le=1e12)]
+NotNegative = Annotated[float, Meta(ge=0, le=1e12)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Count = Annotated[int, Meta(ge=1, le=10**9)]
+Seconds = Annotated[float, Meta(gt=0, le=3600)]
+
+
+class Table(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True, omit_defaults=True):
+    """A table of the file."""
+
+
+class ScorerSettings(Table, frozen=True):
+    """What ranks the tools of a conversation."""
+
+    kind: Literal["bm25", "start", "llm"]
+    url: str = ""
+    """Of an endpoint that speaks OpenAI's chat completions, for "llm". Only the operator can name one."""
+
+    model: str = ""
+    key_variable: str | None = None
+    timeout: Seconds = 30.0
+    structured: bool = True
+
+
+class PriceSettings(Table, frozen=True):
+    """What tools cost, as `camdf.Prices` says."""
+
+    uncached: Positive = 3.00
+    cached: NotNegative = 0.30
+    turns: Annotated[float, Meta(ge=1, le=1e6)] = 4.0
+    misuse: NotNegative = 0.1
+    seconds: NotNegative = 1.0
+    dollars_per_second: NotNegative = 0.0
+    failure_rate: Share = 0.05
+    dollars_per_failure: NotNegative = 0.0
+    privacy: dict[str, NotNegative] = {}
+
+
+class GateSettings(Table, frozen=True):
+    """One gate; what is left out is as in the table above it."""
+
+    policy: str | UnsetType = UNSET
+    """A file or an fsspec URL of a saved policy, or one of `COLD_STARTS`."""
+
+    sha256: Digest | UnsetType = UNSET
+    """Of the policy's file: any other content is refused."""
+
+    cost_pressure: NotNegative | UnsetType = UNSET
+    task_worth: Positive | UnsetType = UNSET
+    value: Literal["exact", "partial"] | UnsetType = UNSET
+    recourse: Share | UnsetType = UNSET
+    scorer: Literal["bm25", "start", "none"] | ScorerSettings | UnsetType = UNSET
+    prices: PriceSettings | UnsetType = UNSET
+    allow: list[str] | UnsetType = UNSET
+    pinned: list[str] | UnsetType = UNSET
+    fallback: list[str] | UnsetType = UNSET
+    mode: Literal["drop", "defer", "allow", "shadow"] | UnsetType = UNSET
+    at_least: Annotated[int, Meta(ge=0)] | UnsetType = UNSET
+    at_most: Annotated[int, Meta(ge=0)] | UnsetType = UNSET
+    explore: Share | UnsetType = UNSET
+    budget_seconds: Seconds | UnsetType = UNSET
+
+
+class TenantSettings(GateSettings, frozen=True):
+    """Somebody who calls the service with a token of their own."""
+
+    token_variable: str = ""
+    token_sha256: Digest | Literal[""] = ""
+    routes: dict[Name, GateSettings] = {}
+
+
+class ServerSettings(Table, frozen=True):
+    """Where the service listens. A change of host, port or playground needs a restart."""
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65535)] = 8080
+    token_variable: str = ""
+    token_sha256: Digest | Literal[""] = ""
+    reload_seconds: Seconds = 2.0
+    drain_seconds: Annotated[float, Meta(ge=0, le=3600)] = 5.0
+    log_decisions: bool = False
+    """Whether every decision is a line of JSON on standard output."""
+
+    log_texts: bool = False
+    """Whether such a line also holds the messages."""
+
+    playground: bool = True
+
+
+class LimitSettings(Table, frozen=True):
+    """What one request may be."""
+
+    body_bytes: Count = 2_000_000
+    depth: Annotated[int, Meta(ge=4, le=200)] = 64
+    tools: Count = 10_000
+    batch: Count = 1_000
+    waiting: Count = 64
+    """How many requests may be under way; more are told to come back (503)."""
+
+    read_seconds: Seconds = 5.0
+    retry_seconds: Count = 1
+
+
+class Configuration(Table, frozen=True):
+    """The whole file."""
+
+    server: ServerSettings = ServerSettings()
+    limits: LimitSettings = LimitSettings()
+    gate: GateSettings = GateSettings()
+    routes: dict[Name, GateSettings] = {}
+    tenants: dict[Name, TenantSettings] = {}
+
+    def settings(self, tenant: str, route: str) -> GateSettings:
+        """What holds for one route of one tenant; "" is neither."""
+        layers: list[GateSettings] = [self.gate]
+        if route in self.routes:
+            layers.append(self.routes[route])
+        if tenant:
+            layers.append(own := self.tenants[tenant])
+            layers += [own.routes[route]] if route in own.routes else []
+        found: dict[str, Any] = {}
+        for layer in layers:
+            said = {
+                name: value for name in GateSettings.__struct_fields__ if (value := getattr(layer, name)) is not UNSET
+            }
+            if "allow" in said and "allow" in found:
+                said["allow"] = [name for name in said["allow"] if name in found["allow"]]
+            for one, other in (("cost_pressure", "task_worth"), ("task_worth", "cost_pressure"), ("policy", "sha256")):
+                if one in said:
+                    found.pop(other, None)
+            found |= said
+        return GateSettings(**found)
+
+    def places(self) -> list[tuple[str, str]]:
+        """Every tenant with every route that it has."""
+        tenants = list(self.tenants) or [""]
+        return [
+            (tenant, route)
+            for tenant in tenants
+            for route in ("", *dict.fromkeys([*self.routes, *(self.tenants[tenant].routes if tenant else ())]))
+        ]
+
+    def tokens(self) -> dict[str, str]:
+        """SHA-256 of each token, and whose it is; empty where anybody may ask."""
+        holders: dict[str, tuple[str, TenantSettings | ServerSettings]] = {
+            name: (f"tenants.{name}", each) for name, each in self.tenants.items()
+        }
+        holders = holders or {"": ("server", self.server)}
+        found: dict[str, str] = {}
+        for tenant, (place, holder) in holders.items():
+            digest = holder.token_sha256
+            if holder.token_variable:
+                token = os.environ.get(holder.token_variable, "")
+                if len(token) < 16:
+                    raise UsageError(
+                        f"{place}.token_variable is {holder.token_variable!r}, and that environment variable must hold "
+                        f"a token of at least 16 characters. It holds {len(token)}. Set it, for instance to the output "
+                        "of: openssl rand -hex 32"
+                    )
+                digest = sha256(token.encode()).hexdigest()
+            if digest in found:
+                raise UsageError(f"{place} has the token of another tenant. Give each tenant a token of its own.")
+            if digest:
+                found[digest] = tenant
+            elif tenant:
+                raise UsageError(
+                    f"{place} has no token, so nobody could be known to be that tenant. Set {place}.token_variable or "
+                    f"{place}.token_sha256."
+                )
+        return found

@@ -1,0 +1,174 @@
+"""The configuration file, read and checked before anything of it is used.
+
+An error names the key, its value and the remedy.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from difflib import get_close_matches
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any, TypeVar
+
+from camdf.errors import UsageError, needs
+from camdf.service.config import (
+    Configuration,
+    GateSettings,
+    LimitSettings,
+    PriceSettings,
+    ScorerSettings,
+    ServerSettings,
+    TenantSettings,
+)
+
+with needs("serve"):
+    import msgspec
+    from msgspec import UNSET
+
+T = TypeVar("T")
+
+NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+"""Of a tenant or a route."""
+
+HTTP = re.compile("https?://")
+
+
+def parsed(text: str, name: str) -> Configuration:
+    """The configuration in a file's text, or an error that names the key, its value and the remedy."""
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{name} is not TOML: {error}. Correct that line.") from None
+    routes, tenants = (_tables(document.pop(key, {}), key, name) for key in ("routes", "tenants"))
+    found = msgspec.structs.replace(
+        _converted(document, Configuration, "", name),
+        routes={key: _converted(table, GateSettings, f"routes.{key}", name) for key, table in routes.items()},
+        tenants={key: _tenant(table, f"tenants.{key}", name) for key, table in tenants.items()},
+    )
+    check(found, name)
+    return found
+
+
+def check(configuration: Configuration, name: str) -> None:
+    """Refuse what is well-formed key by key and makes no sense together."""
+    tokens = configuration.tokens()
+    host = configuration.server.host
+    if not tokens and not _is_loopback(host):
+        raise UsageError(
+            f"{name}: server.host is {host!r}, where others can reach the service, and there is no token. Set "
+            "server.token_variable to the name of an environment variable that holds one, or leave the host out."
+        )
+    if configuration.tenants and (configuration.server.token_variable or configuration.server.token_sha256):
+        raise UsageError(f"{name}: server has a token and so have the tenants. Leave the server's out.")
+    for tenant, route in configuration.places():
+        settings = configuration.settings(tenant, route)
+        named = [f"tenants.{tenant}" if tenant else "", f"routes.{route}" if route else ""]
+        where = ".".join(filter(None, named)) or "gate"
+        if settings.policy is UNSET:
+            raise UsageError(
+                f'{name}: {where} has no policy. Set gate.policy to a file that camdf fit wrote, or to "cold-start".'
+            )
+        if settings.cost_pressure is not UNSET and settings.task_worth is not UNSET:
+            raise UsageError(
+                f"{name}: {where} has both cost_pressure and task_worth, which say the same. Leave one out."
+            )
+        scorer = settings.scorer
+        llm = scorer if isinstance(scorer, ScorerSettings) and scorer.kind == "llm" else None
+        if llm is not None and not (llm.model and HTTP.match(llm.url)):
+            raise UsageError(
+                f"{name}: {where}.scorer asks a language model at url {llm.url!r} and model {llm.model!r}. "
+                "Name both; the url begins with http:// or https:// and ends in /v1."
+            )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _tables(found: Any, key: str, name: str) -> dict[str, dict[str, Any]]:
+    strange = (
+        [each for each, table in found.items() if not isinstance(table, dict)] if isinstance(found, dict) else [key]
+    )
+    if strange:
+        raise UsageError(f"{name}: {key} must hold tables, as [{key}.support]. {strange[0]!r} is none.")
+    for each in found:
+        if not NAME.fullmatch(each):
+            raise UsageError(
+                f"{name}: {key} has the name {each!r}. Names have 1 to 64 letters, digits, '_', '.' or '-'."
+            )
+    return dict(found)
+
+
+def _tenant(table: dict[str, Any], place: str, name: str) -> TenantSettings:
+    own = dict(table)
+    routes = _tables(own.pop("routes", {}), f"{place}.routes", name)
+    found = _converted(own, TenantSettings, place, name)
+    return msgspec.structs.replace(
+        found,
+        routes={key: _converted(each, GateSettings, f"{place}.routes.{key}", name) for key, each in routes.items()},
+    )
+
+
+def _converted(table: dict[str, Any], kind: type[T], place: str, name: str) -> T:
+    try:
+        return msgspec.convert(table, kind)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{name}: {_told(str(error), table, kind, place)}") from None
+
+
+def _told(problem: str, table: dict[str, Any], kind: Any, place: str) -> str:
+    """What msgspec found, with the key, its value and what to do."""
+    what, _, where = problem.partition(" - at `$")
+    path = [part for part in re.split(r"[.\[]", where.rstrip("`")) if part and part not in ("...]",)]
+    key = ".".join([*([place] if place else []), *path])
+    if unknown := re.search(r"unknown field `(.+)`", what):
+        known = sorted(_fields(kind, path))
+        near = get_close_matches(unknown[1], known, n=1)
+        remedy = f"Did you mean {near[0]}?" if near else f"Known there: {', '.join(known)}."
+        return f"the key {'.'.join(filter(None, [key, unknown[1]]))} is not known. {remedy}"
+    value: Any = table
+    for part in path:
+        value = value.get(part) if isinstance(value, dict) else value
+    if path and path[-1].startswith("token"):
+        value = "(not shown)"  # somebody may have put a token there
+    said = what[0].lower() + what[1:]
+    return f"the key {key or 'at the top'} is {value!r}: {said}. Correct it, or leave it out for the default."
+
+
+def _fields(kind: Any, path: list[str]) -> tuple[str, ...]:
+    """The keys of a table, which stands at a path inside another."""
+    inner = {
+        "server": ServerSettings,
+        "limits": LimitSettings,
+        "gate": GateSettings,
+        "prices": PriceSettings,
+        "scorer": ScorerSettings,
+    }
+    for part in path:
+        kind = inner.get(part, kind)
+    fields: tuple[str, ...] = kind.__struct_fields__
+    return fields
+
+
+def read(path: Path) -> tuple[str, str]:
+    """The text of a configuration file, and its folder; for a policy alone, a configuration that names it."""
+    if path.suffix == ".json":
+        if not path.is_file():
+            raise UsageError(f"There is no file {path}. Name a policy that camdf fit wrote, or a .toml file.")
+        return f"[gate]\npolicy = {_quoted(path.name)}\n", str(path.parent)
+    try:
+        return path.read_text(encoding="utf-8"), str(path.parent)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise UsageError(
+            f"Cannot read {path}: {reason}. Name a .toml file, or a policy that camdf fit wrote."
+        ) from None
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

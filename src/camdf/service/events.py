@@ -1,0 +1,58 @@
+"""Decisions as lines of JSON on standard output, with attributes as OpenTelemetry's GenAI conventions name them.
+
+What users wrote is in `gen_ai.input.messages`, and only where the configuration says `server.log_texts = true`. Lines
+are written from a thread of their own; those that a stalled reader leaves no room for are dropped and counted.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+from camdf.errors import needs
+from camdf.gate.budget import BusyError, Workers
+from camdf.gate.decision import GateDecision
+from camdf.service.shapes import DecideRequest
+
+with needs("serve"):
+    import msgspec
+    from msgspec import UNSET
+
+WAITING = 1_000
+"""How many lines may wait to be written."""
+
+
+def event(identity: str, request: DecideRequest, decision: GateDecision, trace: str, *, texts: bool) -> dict[str, Any]:
+    """One decision as the attributes of an event."""
+    attributes: dict[str, Any] = {
+        "gen_ai.operation.name": "select_tools",
+        "camdf.decision.id": identity,
+        **({"camdf.route": request.route} if request.route else {}),
+        **decision.event(),
+    }
+    if texts and request.messages is not UNSET:
+        attributes["gen_ai.input.messages"] = request.messages
+    version, _, rest = trace.partition("-")
+    trace_id, _, span_id = rest.partition("-")
+    traced = {"trace_id": trace_id, "span_id": span_id[:16]} if version and len(trace_id) == 32 else {}
+    return {"time": round(time.time(), 6), "event_name": "camdf.decision", **traced, "attributes": attributes}
+
+
+class Lines:
+    """Writes events, one a line, without ever holding up a decision."""
+
+    def __init__(self) -> None:
+        self.dropped = 0
+        self._worker = Workers(limit=1, waiting=WAITING)
+
+    def put(self, found: dict[str, Any]) -> None:
+        """Have a line written."""
+        try:
+            self._worker.start(lambda _: self._written(found))
+        except BusyError:
+            self.dropped += 1
+
+    def _written(self, found: dict[str, Any]) -> None:
+        sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
+        sys.stdout.flush()

@@ -1,0 +1,139 @@
+"""From settings to the gate that they describe: its policy, scorer, payoff and prices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from camdf.checks import sample_tasks
+from camdf.core.payoff import Payoff
+from camdf.errors import ArtifactError, UsageError, needs
+from camdf.gate import Gate
+from camdf.policies.artifact import from_json
+from camdf.policies.base import Policy
+from camdf.policies.cold_start import cold_start
+from camdf.prices import Prices
+from camdf.scorers.base import Scorer
+from camdf.service.config import COLD_STARTS, GateSettings, ScorerSettings
+from camdf.tools import Tool
+
+with needs("serve"):
+    import msgspec
+    from msgspec import UNSET
+
+BUDGET = 2.0
+"""Seconds that a decision may take, unless the configuration says otherwise."""
+
+
+@dataclass(frozen=True)
+class Candidate(Tool):
+    """A tool of a client's ranking, with the cost that the client gave it; 0 where it gave none."""
+
+    cost: float = 0.0
+
+
+@lru_cache(maxsize=65_536)
+def candidate(name: str, cost: float = 0.0) -> Candidate:
+    """The same one each time: a client ranks the same tools again and again."""
+    return Candidate(name, cost=cost)
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What a tool costs: as the client's ranking says, else by the operator's prices, else 1."""
+
+    prices: Prices | None
+
+    def of(self, tool: Tool) -> float:
+        """The cost of offering this tool to one task."""
+        if isinstance(tool, Candidate) and tool.cost:
+            return tool.cost
+        return 1.0 if self.prices is None else self.prices.of(tool)
+
+    def of_rewriting(self, characters: int) -> float:
+        """What it costs that a provider reads so many characters of a prompt anew."""
+        return 0.0 if self.prices is None else self.prices.of_rewriting(characters)
+
+
+def gate_of(settings: GateSettings, policy: Policy) -> Gate:
+    """The gate that these settings describe."""
+    scorer = scorer_of("bm25" if settings.scorer is UNSET else settings.scorer)
+    prices = Costs(None if settings.prices is UNSET else Prices(**msgspec.structs.asdict(settings.prices)))
+    return Gate(policy, scorer, payoff_of(settings, policy), prices=prices, **options_of(settings))
+
+
+def options_of(settings: GateSettings) -> dict[str, Any]:
+    """What settings say of a gate besides its policy, scorer, payoff and prices."""
+    given = msgspec.structs.asdict(settings)
+    plain = ("allow", "pinned", "fallback", "mode", "at_least", "at_most", "explore")
+    options = {name: given[name] for name in plain if given[name] is not UNSET}
+    return {**options, "budget": BUDGET if settings.budget_seconds is UNSET else settings.budget_seconds}
+
+
+def payoff_of(settings: GateSettings, policy: Policy) -> Payoff:
+    """What the settings say, and where they do not, what the policy was fitted for."""
+    training = policy.training_
+    fitted = getattr(policy, "payoff_", None) or (training.payoff if training is not None else None)
+    pressure = None if fitted is None else fitted.cost_pressure
+    if settings.cost_pressure is not UNSET:
+        pressure = settings.cost_pressure
+    if settings.task_worth is not UNSET:
+        pressure = Payoff.from_money(settings.task_worth).cost_pressure
+    if pressure is None:
+        raise UsageError(
+            "gate.cost_pressure is not set, and the policy's file does not say what it was fitted for. Set "
+            "cost_pressure, as 0.12, or task_worth, in the unit of the prices."
+        )
+    value = settings.value if settings.value is not UNSET else ("exact" if fitted is None else fitted.value)
+    recourse = settings.recourse if settings.recourse is not UNSET else (0.0 if fitted is None else fitted.recourse)
+    return Payoff(pressure, value, recourse)
+
+
+def policy_of(source: str, content: str, settings: GateSettings) -> Policy:
+    """The policy in a file's text, tried on made-up tasks before it may decide; or the one that ships."""
+    policy = cold_start(COLD_STARTS[source]) if source in COLD_STARTS else from_json(content.encode())
+    payoff = payoff_of(settings, policy)
+    rankings = sample_tasks(seed=0, tasks=8, ragged=True).rankings
+    try:
+        decisions = policy.decide(rankings, payoff)
+        sound = decisions.acquired.shape == rankings.scores.shape and not (decisions.acquired & ~rankings.listed).any()
+        sound = sound and (decisions.evidence is None or not np.isnan(decisions.evidence[rankings.listed]).any())
+    except Exception as error:
+        raise ArtifactError(f"The policy {source} fails on made-up tasks: {error}. Fit it again.") from None
+    if not sound:
+        raise ArtifactError(f"The policy {source} decides nonsense on made-up tasks. Fit it again.")
+    return policy
+
+
+def scorer_of(settings: str | ScorerSettings) -> Scorer | None:
+    """What ranks the tools of a conversation."""
+    if settings == "none":
+        return None
+    return _scorer(settings if isinstance(settings, ScorerSettings) else ScorerSettings(kind=settings))  # type: ignore[arg-type]
+
+
+@lru_cache(maxsize=32)
+def _scorer(settings: ScorerSettings) -> Scorer:
+    """One for all gates that ask for the same: its index and its vectors are made once."""
+    if settings.kind == "bm25":
+        from camdf.scorers.bm25 import BM25
+
+        return BM25()
+    if settings.kind == "start":
+        from camdf.scorers.start import Start
+
+        return Start()
+    from camdf.scorers.necessity import Necessity
+
+    return Necessity(
+        settings.url,
+        settings.model,
+        key_variable=settings.key_variable,
+        timeout=settings.timeout,
+        deadline=settings.timeout,
+        retries=0,
+        structured=settings.structured,
+    )

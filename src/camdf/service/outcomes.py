@@ -1,0 +1,132 @@
+"""Outcomes, one line of JSON each, numbered without gaps: what was accepted is on disk before the answer leaves.
+
+One thread writes. It takes all that waits, writes it, has the disk confirm it (`fsync`) once for all of them, and only
+then tells the callers. A process that is killed leaves at most one torn line, which nobody was told was accepted; the
+next start cuts it off. Where the disk is full, the file ends where it ended before, and the callers are told.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, NamedTuple
+
+from camdf.errors import UsageError, needs
+
+with needs("serve"):
+    import msgspec
+
+FILE = "outcomes.jsonl"
+LOOKED_BACK = 1 << 20
+"""How many bytes of the end are read to find the last line: no line is longer than a body may be by default."""
+
+MOST_AT_ONCE = 256
+"""How many calls are written and confirmed together."""
+
+
+class Numbers(NamedTuple):
+    """The first and the last sequence number of what one call appended."""
+
+    first: int
+    last: int
+
+
+class Outcomes:
+    """The log of a state folder; one process at a time has it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = os.open(folder / FILE, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._file)
+            raise UsageError(
+                f"Another process writes {folder / FILE}. Give each copy of the service a state folder of its own."
+            ) from None
+        self.last = self._recovered()
+        _confirm(folder)
+        self._waiting: SimpleQueue[tuple[Sequence[dict[str, Any]], Future[Numbers]] | None] = SimpleQueue()
+        self._thread = Thread(target=self._write, name="camdf-outcomes", daemon=True)
+        self._thread.start()
+
+    def append(self, outcomes: Sequence[dict[str, Any]]) -> Future[Numbers]:
+        """Have outcomes written; the future has their numbers once they are on disk, or the OSError."""
+        future: Future[Numbers] = Future()
+        self._waiting.put((outcomes, future))
+        return future
+
+    def close(self) -> None:
+        """Write what waits, and let go of the file."""
+        self._waiting.put(None)
+        self._thread.join()
+        os.close(self._file)
+
+    def _recovered(self) -> int:
+        """Cut off what a killed process left unfinished; the last sequence number, 0 where there is none."""
+        self._end = os.lseek(self._file, 0, os.SEEK_END)
+        while self._end:
+            start = max(self._end - LOOKED_BACK, 0)
+            tail = os.pread(self._file, self._end - start, start)
+            whole = tail.rfind(b"\n") + 1
+            begins = tail.rfind(b"\n", 0, max(whole - 1, 0)) + 1
+            try:
+                number: int = msgspec.json.decode(tail[begins:whole])["seq"]
+            except (msgspec.DecodeError, KeyError, TypeError):
+                self._end = start + (begins if whole == len(tail) else whole)
+                continue
+            self._end = start + whole
+            os.ftruncate(self._file, self._end)
+            return number
+        os.ftruncate(self._file, 0)
+        return 0
+
+    def _write(self) -> None:
+        while (found := self._waiting.get()) is not None:
+            calls = [found]
+            while len(calls) < MOST_AT_ONCE and not self._waiting.empty():
+                more = self._waiting.get()
+                if more is None:
+                    self._waiting.put(None)
+                    break
+                calls.append(more)
+            self._write_together(calls)
+
+    def _write_together(self, calls: Sequence[tuple[Sequence[dict[str, Any]], Future[Numbers]]]) -> None:
+        number, at, lines = self.last, round(time.time(), 3), bytearray()
+        numbers = []
+        for outcomes, _ in calls:
+            first = number + 1
+            for outcome in outcomes:
+                number += 1
+                lines += msgspec.json.encode({"seq": number, "at": at, **outcome}) + b"\n"
+            numbers.append(Numbers(first, number))
+        try:
+            written = 0
+            while written < len(lines):
+                written += os.pwrite(self._file, lines[written:], self._end + written)
+            os.fsync(self._file)
+        except OSError as error:
+            with suppress(OSError):
+                os.ftruncate(self._file, self._end)
+            for _, future in calls:
+                future.set_exception(error)
+            return
+        self.last, self._end = number, self._end + len(lines)
+        for (_, future), pair in zip(calls, numbers, strict=True):
+            future.set_result(pair)
+
+
+def _confirm(folder: Path) -> None:
+    """Have the disk confirm that the folder names the file, which may be new."""
+    place = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(place)
+    finally:
+        os.close(place)

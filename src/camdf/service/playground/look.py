@@ -1,0 +1,280 @@
+"""What the playground's page asks for: one decision at an aim that the page may move, and all that led to it."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from typing import Any, Literal
+
+from camdf import datasets
+from camdf.core.payoff import Payoff
+from camdf.errors import CamdfError, needs
+from camdf.gate import Gate, GateDecision
+from camdf.gate.door import DOOR
+from camdf.prices import Prices
+from camdf.scorers.base import Scorer
+from camdf.scorers.given import Given
+from camdf.service.calls import Answer, Call
+from camdf.service.config import COLD_STARTS, GateSettings, NotNegative, PriceSettings, Share
+from camdf.service.gates import options_of
+from camdf.service.limits import RefusedError, check_depth
+from camdf.service.playground.curve import Point, curve
+from camdf.service.shapes import Body, Candidate, JsonObject, Name, RankedTool
+from camdf.tools import Tool, keyed, view
+
+with needs("serve"):
+    import msgspec
+    from msgspec import UNSET, Struct, UnsetType
+
+PAGE = b"text/html; charset=utf-8"
+TASK = "the ranked task"
+"""What a ranking's task is called: its text is not known."""
+
+SHIPPED = {each.name: each.tasks for each in datasets.DOMAINS}
+"""The domains that ship, and how many tasks each has."""
+
+
+class LookRequest(Body):
+    """A request to the gate, the aim that it should decide by, and prices."""
+
+    ranking: list[Candidate] | UnsetType = UNSET
+    messages: list[JsonObject] | UnsetType = UNSET
+    tools: list[JsonObject] = []
+    aim: Literal["pressure", "tools", "sufficiency", "dollars"] = "pressure"
+    amount: NotNegative = 0.1
+    value: Literal["exact", "partial"] = "exact"
+    recourse: Share = 0.0
+    door: bool = False
+    prices: PriceSettings | UnsetType = UNSET
+    """Of tokens; without them every tool costs 1."""
+
+    costs: dict[Name, NotNegative] = {}
+    """Of single tools, which stand in for all other prices."""
+
+
+class TaskRequest(Body):
+    """One of the shipped tasks."""
+
+    domain: str
+    number: int
+
+
+class Looked(Struct, kw_only=True):
+    """One decision and all that led to it."""
+
+    kept: list[str]
+    cut: list[str]
+    refused: list[str]
+    reason: str
+    cost_pressure: float
+    ranking: list[RankedTool]
+    costs: dict[str, float]
+    curve: list[Point]
+    wire: JsonObject
+    code: str
+
+
+@dataclass(frozen=True)
+class Edited:
+    """Costs as the page has them: of a single tool, else by its tokens, else 1."""
+
+    costs: Mapping[str, float]
+    prices: Prices | None
+
+    def of(self, tool: Tool) -> float:
+        """The cost of offering this tool to one task."""
+        if tool.name in self.costs:
+            return self.costs[tool.name]
+        return 1.0 if self.prices is None else self.prices.of(tool)
+
+
+class Playground:
+    """The page, and its questions."""
+
+    def __init__(self) -> None:
+        self._page = files(__package__).joinpath("page.html").read_bytes()
+        self._looks, self._picks = msgspec.json.Decoder(LookRequest), msgspec.json.Decoder(TaskRequest)
+        self._headers = _headers(self._page.decode())
+        self.routes: dict[str, dict[str, Callable[[Call], Awaitable[Answer]]]] = {
+            "/": {"GET": self.page},
+            "/playground/domains": {"GET": self.domains},
+            "/playground/task": {"POST": self.task},
+            "/playground/look": {"POST": self.look},
+        }
+
+    async def page(self, call: Call) -> Answer:
+        """The page itself."""
+        return Answer(self._page, kind=PAGE, headers=self._headers)
+
+    async def domains(self, call: Call) -> Answer:
+        """The domains that ship, and how many tasks each has."""
+        call.tenant()
+        return Answer(msgspec.json.encode(SHIPPED))
+
+    async def task(self, call: Call) -> Answer:
+        """The ranking of a shipped task, and what it required."""
+        call.tenant()
+        asked = await call.read(self._picks)
+        if asked.domain not in SHIPPED:
+            raise RefusedError(404, f"There is no domain {asked.domain!r}. /playground/domains names them.")
+        logged = _shipped(asked.domain)
+        row = asked.number % len(logged)
+        one = logged.rankings.take([row])
+        names = one.names(0)
+        scores, costs = one.scores[0].tolist(), one.costs[0].tolist()
+        required = [name for name, needed in zip(names, logged.required[row].tolist(), strict=False) if needed]
+        ranked = [
+            {"name": name, "score": score, "cost": cost}
+            for name, score, cost in zip(names, scores, costs, strict=False)
+        ]
+        found = {"task": str(logged.task_ids[row]), "ranking": ranked, "required": required}
+        return Answer(msgspec.json.encode(found))
+
+    async def look(self, call: Call) -> Answer:
+        """One decision, on a thread: a person looks at it, and others must not wait for that."""
+        tenant = call.tenant()
+        asked = await call.read(self._looks)
+        check_depth([asked.tools, asked.messages or []], call.limits.depth)
+        if len(asked.ranking or ()) > call.limits.tools or len(asked.tools) > call.limits.tools:
+            raise RefusedError(422, f"A request may have {call.limits.tools} tools.")
+        served = call.serving.places[tenant, ""]
+        settings = call.serving.configuration.settings(tenant, "")
+        try:
+            found = await asyncio.to_thread(looked, asked, served.gate, settings)
+        except CamdfError as error:
+            raise RefusedError(422, str(error)) from None
+        return Answer(msgspec.json.encode(found))
+
+
+def looked(asked: LookRequest, serving: Gate, settings: GateSettings) -> Looked:
+    """The decision of a gate like the serving one, at the page's aim and prices."""
+    tools, task, scorer = _subject(asked, serving.scorer)
+    edited = {**asked.costs}
+    if asked.ranking is not UNSET:
+        edited = {**{each.name: each.cost for each in asked.ranking if each.cost}, **edited}
+    prices = None if asked.prices is UNSET else Prices(**msgspec.structs.asdict(asked.prices))
+    costs = Edited({name: cost for name, cost in edited.items() if cost}, prices)
+    options = {**options_of(settings), "prices": costs, "explore": 0.0}
+    policy, worth = serving.policy, (asked.value, asked.recourse)
+    if asked.aim == "pressure":
+        gate = Gate(policy, scorer, Payoff(asked.amount, *worth), **options)
+    else:
+        aim = {"dollars": "dollars_per_task"}.get(asked.aim, asked.aim)
+        if scorer is None:
+            raise RefusedError(422, "The service has no scorer. Send a ranking, or set gate.scorer.")
+        gate = Gate.aiming(
+            policy,
+            scorer,
+            over=[task],
+            among=tools,
+            value=asked.value,
+            recourse=asked.recourse,
+            **{aim: asked.amount},
+            **options,
+        )
+    decision = gate.decide(task, tools, door=asked.door)
+    of_tools = {key: costs.of(tool) for key, tool in keyed(map(view, tools)).items() if not tool.foreign}
+    ranked = {each.name: each.score for each in decision.ranking}
+    return Looked(
+        kept=list(decision.kept),
+        cut=list(decision.cut),
+        refused=list(decision.refused),
+        reason=decision.reason,
+        cost_pressure=gate.payoff.cost_pressure,
+        ranking=[RankedTool(**each._asdict()) for each in decision.ranking],
+        costs=of_tools,
+        curve=curve(policy, ranked, of_tools, gate.payoff),
+        wire=_wire(asked, decision),
+        code=_code(asked, gate, settings, of_tools if edited else {}),
+    )
+
+
+def _subject(asked: LookRequest, scorer: Scorer | None) -> tuple[Sequence[Any], Any, Scorer | None]:
+    """The tools, the task, and what ranks them."""
+    if asked.ranking is UNSET:
+        return asked.tools, asked.messages or [], scorer
+    scores = {each.name: each.score for each in asked.ranking}
+    return [Tool(name) for name in scores], TASK, Given(scores)
+
+
+def _wire(asked: LookRequest, decision: GateDecision) -> JsonObject:
+    """The request that a harness would send to its model."""
+    door = [_function(tool) for tool in DOOR] if asked.door and decision.cut else []
+    tools = [*(each if isinstance(each, dict) else _function(each) for each in decision.tools), *door]
+    return {"model": "your-model", **({} if asked.messages is UNSET else {"messages": asked.messages}), "tools": tools}
+
+
+def _function(tool: Any) -> JsonObject:
+    viewed = view(tool)
+    told = {"name": viewed.name, "description": viewed.description, "parameters": dict(viewed.schema)}
+    return {"type": "function", "function": {key: value for key, value in told.items() if value}}
+
+
+def _code(asked: LookRequest, gate: Gate, settings: GateSettings, costs: Mapping[str, float]) -> str:
+    """A program that decides the same."""
+    source = str(settings.policy)
+    policy = (
+        f'camdf.cold_start("{COLD_STARTS[source]}")' if source in COLD_STARTS else f"camdf.load({json.dumps(source)})"
+    )
+    pressure, value, recourse = gate.payoff.cost_pressure, gate.payoff.value, gate.payoff.recourse
+    payoff = f"camdf.Payoff({pressure!r}, {str(value)!r}{f', {recourse!r}' if recourse else ''})"
+    prices = f", prices={dict(costs)!r}" if costs else ""
+    if not costs and asked.prices is not UNSET:
+        told = {name: each for name, each in msgspec.structs.asdict(asked.prices).items() if each}
+        prices = f", prices=camdf.Prices(**{told!r})"
+    door = ", door=True" if asked.door else ""
+    guards = {name: each for name, each in options_of(settings).items() if name != "budget"}
+    options = "".join(f", {name}={each!r}" for name, each in guards.items())
+    lines = ["import camdf", "from camdf.gate import Gate"]
+    if asked.ranking is not UNSET:
+        scores = {each.name: each.score for each in asked.ranking}
+        lines += [
+            "from camdf.tools import Tool",
+            "",
+            f"scores = {scores!r}",
+            f"gate = Gate({policy}, None, {payoff}{prices}{options})",
+            f'decision = gate.decide("{TASK}", [Tool(name) for name in scores], scores=scores{door})',
+        ]
+    else:
+        scorer = type(gate.scorer).__name__
+        made = (
+            "None" if gate.scorer is None else f"{scorer}()" if scorer in ("BM25", "Start") else f"{scorer}(url, model)"
+        )
+        lines += [
+            *([] if gate.scorer is None else [f"from camdf.scorers import {scorer}"]),
+            "",
+            f"gate = Gate({policy}, {made}, {payoff}{prices}{options})",
+            f"decision = gate.decide(messages, tools{door})",
+        ]
+    return "\n".join([*lines, "print(decision.explain())"])
+
+
+@cache
+def _shipped(domain: str) -> Any:
+    return datasets.load(domain, dispersion=1.0)
+
+
+def _headers(page: str) -> tuple[tuple[bytes, bytes], ...]:
+    """Only the page's own script and style run, and they may speak to this service alone."""
+    digests = {
+        tag: base64.b64encode(
+            sha256(re.findall(rf"<{tag}>(.*?)</{tag}>", page, flags=re.S)[0].encode()).digest()
+        ).decode()
+        for tag in ("script", "style")
+    }
+    policy = (
+        f"default-src 'none'; script-src 'sha256-{digests['script']}'; style-src 'sha256-{digests['style']}'; "
+        "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+    return (
+        (b"content-security-policy", policy.encode()),
+        (b"x-content-type-options", b"nosniff"),
+        (b"referrer-policy", b"no-referrer"),
+    )

@@ -1,0 +1,120 @@
+"""The process: uvicorn around the application, files looked at again and again, and an end that loses nothing.
+
+At SIGTERM the service says that it is not ready and closes every connection with its next answer. It ends once all are
+closed, or after `server.drain_seconds`. SIGHUP looks at the files at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import signal
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from camdf.errors import needs
+from camdf.service.app import Service
+from camdf.service.outcomes import Outcomes
+from camdf.service.store import Store
+
+with needs("serve"):
+    import uvicorn
+
+BACKLOG = 2048
+
+
+class Server(uvicorn.Server):
+    """uvicorn's, with a drain before the end."""
+
+    def __init__(self, service: Service, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.service = service
+        self._drains_since: float | None = None
+
+    def handle_exit(self, sig: int, frame: Any) -> None:
+        """The first signal begins to drain, the second ends at once."""
+        if self._drains_since is not None:
+            self.should_exit = True
+        self.service.draining, self._drains_since = True, time.monotonic()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Whether it is over, asked ten times a second."""
+        over = await super().on_tick(counter)
+        if self._drains_since is None:
+            return over
+        seconds = self.service.store.current.configuration.server.drain_seconds
+        done = not self.server_state.connections and time.monotonic() > self._drains_since + min(seconds, 0.5)
+        return over or done or time.monotonic() > self._drains_since + seconds
+
+    async def startup(self, sockets: Any = None) -> None:
+        """Listen, and say where."""
+        await super().startup(sockets)
+        if not self.should_exit:
+            host, port = self.servers[0].sockets[0].getsockname()[:2]
+            print(f"camdf serves on http://{f'[{host}]' if ':' in host else host}:{port}", flush=True)
+
+
+def serve(path: Path, state: Path) -> int:
+    """Serve a configuration, or one policy with the defaults, until a signal ends it."""
+    _log_to_stderr()
+    store = Store(path, state)
+    outcomes = Outcomes(state)
+    service = Service(store, outcomes)
+    settings = store.current.configuration.server
+    config = uvicorn.Config(
+        service,
+        host=settings.host,
+        port=settings.port,
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        ws="none",
+        server_header=False,
+        backlog=BACKLOG,
+        timeout_graceful_shutdown=max(1, round(settings.drain_seconds)),
+    )
+    server = Server(service, config)
+    try:
+        with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+            runner.run(_run(server, store))
+    finally:
+        outcomes.close()
+    return 0 if server.started else 2
+
+
+def _log_to_stderr() -> None:
+    """What the service itself says, and uvicorn's warnings; no other library's, which may repeat what users wrote."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    for name, level in (("camdf.service", logging.INFO), ("uvicorn", logging.WARNING)):
+        logger = logging.getLogger(name)
+        logger.addHandler(handler)
+        logger.setLevel(level)
+        logger.propagate = False
+
+
+async def _run(server: Server, store: Store) -> None:
+    now = asyncio.Event()
+    with suppress(NotImplementedError):  # where there are no signals
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, now.set)
+    watching = asyncio.create_task(_watch(store, now))
+    gc.collect()
+    gc.freeze()
+    try:
+        await server.serve()
+    finally:
+        watching.cancel()
+
+
+async def _watch(store: Store, now: asyncio.Event) -> None:
+    """Look at the files every so often, on a thread, so that requests go on meanwhile."""
+    while True:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(store.current.configuration.server.reload_seconds):
+                await now.wait()
+        now.clear()
+        await asyncio.to_thread(store.refresh)

@@ -1,0 +1,152 @@
+"""What the service is sent and what it answers, as types: checked while a body is read, and the OpenAPI document.
+
+Numbers are finite and within bounds, names are not empty, and an unknown field is refused.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from camdf.errors import needs
+
+with needs("serve"):
+    from msgspec import UNSET, Meta, Struct, UnsetType
+
+LARGEST = 1e9
+"""No score and no cost is larger: sums of a hundred thousand of them are still exact to seven digits."""
+
+Name = Annotated[str, Meta(min_length=1, max_length=256)]
+Names = Annotated[list[Name], Meta(max_length=10_000)]
+Score = Annotated[float, Meta(ge=0, le=LARGEST)]
+Cost = Annotated[float, Meta(ge=1e-9, le=LARGEST)]
+JsonObject = dict[str, Any]
+
+
+class Body(Struct, forbid_unknown_fields=True, kw_only=True):
+    """Something that is sent."""
+
+
+class Candidate(Body):
+    """A tool with the score that a ranker of yours gave it."""
+
+    name: Name
+    score: Score
+    cost: Cost | UnsetType = UNSET
+    """What offering it costs; left out, what the service's own prices say."""
+
+
+class DecideRequest(Body):
+    """Which of these tools are worth giving to the agent? Either a `ranking`, or `messages` with `tools`."""
+
+    ranking: list[Candidate] | UnsetType = UNSET
+    messages: list[JsonObject] | UnsetType = UNSET
+    """The conversation as the model gets it: OpenAI chat, OpenAI Responses or Anthropic."""
+
+    tools: list[JsonObject] | UnsetType = UNSET
+    """As the model gets them: OpenAI, Anthropic or MCP definitions."""
+
+    keep: Names = []
+    """Tools that stay in every request."""
+
+    forced: Names = []
+    """Tools that this request's `tool_choice` names."""
+
+    door: bool = False
+    """Whether the agent can search for a tool that it was not given."""
+
+    route: Annotated[str, Meta(max_length=64)] = ""
+    """One of the routes in the service's configuration."""
+
+    explain: bool = False
+    """Whether to say what each tool's evidence is."""
+
+    def __post_init__(self) -> None:
+        """Either shape, and not both."""
+        ranked, talked = self.ranking is not UNSET, (self.messages is not UNSET, self.tools is not UNSET)
+        if (ranked and any(talked)) or (not ranked and not all(talked)):
+            raise ValueError("Give either a 'ranking', or 'messages' together with 'tools'")
+
+
+class RankedTool(Struct, kw_only=True):
+    """One candidate as the policy saw it."""
+
+    name: str
+    score: float
+    priced_cost: float
+    evidence: float | None
+    kept: bool
+    why: str
+
+
+class Decision(Struct, kw_only=True, omit_defaults=True):
+    """The tools to hand over, and why these."""
+
+    id: str
+    """Name it in the outcome."""
+
+    kept: list[str]
+    cut: list[str]
+    refused: list[str]
+    reason: str
+    mode: str
+    open: bool
+    explored: bool
+    error: str
+    cost_pressure: float | None
+    policy: str
+    """The digest of the policy that decided."""
+
+    tools: list[Any] | UnsetType = UNSET
+    """What to hand to the model, as it was sent; left out where a ranking was."""
+
+    ranking: list[RankedTool] | UnsetType = UNSET
+
+
+class OutcomeRequest(Body):
+    """What became of a task: which tools it called, and whether it was solved."""
+
+    decision: Annotated[str, Meta(min_length=1, max_length=64)]
+    called: Names
+    success: bool
+
+
+class Accepted(Struct, kw_only=True):
+    """Outcomes that are on disk now, by their sequence numbers."""
+
+    first: int
+    last: int
+
+
+class PolicyOfRoute(Struct, kw_only=True):
+    """What decides on one route."""
+
+    route: str
+    kind: str
+    sha256: str
+    cost_pressure: float
+    value: str
+    mode: str
+    scorer: str
+
+
+class PolicyAnswer(Struct, kw_only=True):
+    """What decides now."""
+
+    configuration: str
+    """Its digest."""
+
+    routes: list[PolicyOfRoute]
+    refused: str
+    """Why the files as they are now are not used; empty where they are."""
+
+
+class Status(Struct, kw_only=True):
+    """Whether the service is well."""
+
+    status: str
+
+
+class Problem(Struct, kw_only=True):
+    """Why there is no answer."""
+
+    error: str

@@ -1,0 +1,195 @@
+"""What serves now: a configuration and its gates, made whole, tried, and only then put in the place of the old ones.
+
+A request takes `Store.current` once and decides by it to the end, so no decision mixes two versions. A configuration or
+a policy that cannot be used changes nothing: the last good one goes on, and is kept on disk for the next start.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from camdf.errors import CamdfError, UsageError, needs, require
+from camdf.gate import Gate
+from camdf.policies.artifact import LARGEST_FILE
+from camdf.service import config_file
+from camdf.service.config import COLD_STARTS, Configuration
+from camdf.service.gates import gate_of, policy_of
+
+with needs("serve"):
+    import msgspec
+    from msgspec import UNSET
+
+LOG = logging.getLogger("camdf.service")
+LAST_GOOD = "last-good.json"
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The texts that a version is made of."""
+
+    name: str
+    """What the configuration's file is called, for errors."""
+
+    folder: str
+    """Where paths of policies begin."""
+
+    configuration: str
+    policies: Mapping[str, str]
+    """By what the configuration calls them."""
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over all of it."""
+        return sha256(json.dumps([self.configuration, dict(self.policies)], sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Served:
+    """One gate and what it was made of."""
+
+    gate: Gate
+    policy_sha256: str
+    made_of: bytes
+
+
+@dataclass(frozen=True)
+class Serving:
+    """One version, whole: nothing in it ever changes."""
+
+    configuration: Configuration
+    tokens: Mapping[str, str]
+    """SHA-256 of a token to its tenant."""
+
+    places: Mapping[tuple[str, str], Served]
+    """By tenant and route."""
+
+    digest: str
+
+
+def gathered(path: Path) -> Sources:
+    """Read a configuration and every policy that it names."""
+    text, folder = config_file.read(path)
+    configuration = config_file.parsed(text, path.name)
+    settings = [configuration.settings(*place) for place in configuration.places()]
+    named = dict.fromkeys(str(each.policy) for each in settings if each.policy not in COLD_STARTS)
+    return Sources(path.name, folder, text, {source: _content(source, folder) for source in named})
+
+
+def made(sources: Sources, before: Serving | None = None) -> Serving:
+    """A version from its texts, or an error; gates whose settings did not change are those of `before`."""
+    configuration = config_file.parsed(sources.configuration, sources.name)
+    places = {}
+    for place in configuration.places():
+        settings = configuration.settings(*place)
+        source = str(settings.policy)
+        content = sources.policies.get(source, source)
+        digest = sha256(content.encode()).hexdigest()
+        if settings.sha256 is not UNSET and settings.sha256 != digest:
+            raise UsageError(
+                f"{sources.name}: the policy {source} has the SHA-256 {digest}, and sha256 says {settings.sha256}. "
+                "Put the file there that was meant, or correct sha256."
+            )
+        made_of = msgspec.json.encode([settings, digest])
+        old = before.places.get(place) if before is not None else None
+        if old is None or old.made_of != made_of:
+            old = Served(gate_of(settings, policy_of(source, content, settings)), digest, made_of)
+        places[place] = old
+    return Serving(configuration, configuration.tokens(), places, sources.digest)
+
+
+def _content(source: str, folder: str) -> str:
+    """The text of a policy's file, which is at most as large as any policy."""
+    try:
+        if "://" in source:
+            with require("fsspec", "serve").open(source, "rb") as file:
+                content = file.read(LARGEST_FILE + 1)
+        else:
+            with open(os.path.join(folder, source), "rb") as file:
+                content = file.read(LARGEST_FILE + 1)
+        return str(content.decode("utf-8"))
+    except Exception as error:  # a file system of fsspec raises what it likes
+        reason = getattr(error, "strerror", None) or type(error).__name__
+        raise UsageError(
+            f"Cannot read the policy {source}: {reason}. Correct gate.policy, or put the file there."
+        ) from None
+
+
+class Store:
+    """The version that serves, and the files it is read from."""
+
+    def __init__(self, path: Path, state: Path) -> None:
+        self.path, self.state = path, state
+        self.refused = ""
+        """Why the files as they are now are not used."""
+
+        self.swaps = self.refusals = 0
+        self._seen = ""
+        state.mkdir(parents=True, exist_ok=True)
+        try:
+            sources = gathered(path)
+            self.current = made(sources)
+        except CamdfError as error:
+            self.current = self._last_good(error)
+            self._refuse(error)
+        else:
+            self._seen = sources.digest
+            self._keep(sources)
+
+    def refresh(self) -> bool:
+        """Read the files again; a good change serves from now on, a bad one is refused. True where one serves."""
+        try:
+            sources = gathered(self.path)
+            if sources.digest == self._seen and not self.refused:
+                return False
+            if sources.digest == self.current.digest:
+                self.refused, self._seen = "", sources.digest
+                return False
+            serving = made(sources, self.current)
+        except Exception as error:
+            self._refuse(error)
+            return False
+        self._keep(sources)
+        old, new = self.current.configuration.server, serving.configuration.server
+        if (old.host, old.port, old.playground) != (new.host, new.port, new.playground):
+            LOG.warning("server.host, server.port and server.playground are read at the start: restart to change them")
+        self.current, self.refused, self._seen = serving, "", sources.digest
+        self.swaps += 1
+        LOG.info("Serving %s, %s", sources.name, sources.digest[:12])
+        return True
+
+    def _refuse(self, error: Exception) -> None:
+        words = str(error) if isinstance(error, CamdfError) else type(error).__name__
+        if words != self.refused:
+            self.refusals += 1
+            LOG.error("Refused, and the last good version goes on: %s", words)
+        self.refused = words
+
+    def _last_good(self, error: CamdfError) -> Serving:
+        """The version that served before this process began; where there is none, the error."""
+        try:
+            kept = json.loads((self.state / LAST_GOOD).read_text(encoding="utf-8"))
+            return made(Sources(**kept))
+        except (OSError, ValueError, TypeError):
+            raise error from None
+
+    def _keep(self, sources: Sources) -> None:
+        """Write a good version to disk in one step. A full disk costs the next start, not this one."""
+        place = self.state / LAST_GOOD
+        beside = place.with_suffix(f".{os.urandom(6).hex()}.part")
+        try:
+            with open(beside, "w", encoding="utf-8") as file:
+                json.dump(vars(sources), file)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(beside, place)
+        except OSError as error:
+            with suppress(OSError):
+                beside.unlink()
+            LOG.warning("The last good version could not be kept on disk: %s", error.strerror)

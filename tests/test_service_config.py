@@ -1,0 +1,111 @@
+"""The configuration: an error names the key, its value and the remedy; what differs by tenant and route holds."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import camdf
+from camdf.checks import sample_tasks
+from camdf.errors import UsageError
+from camdf.service.config_file import parsed
+from camdf.service.store import Store
+from running_service import folder_of
+
+GATE = '[gate]\npolicy = "cold-start"\ncost_pressure = 0.1\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[gate", r"camdf\.toml is not TOML: .* Correct that line\."),
+        ("", r"gate has no policy\. Set gate\.policy to a file that camdf fit wrote"),
+        (
+            GATE.replace("0.1", '"high"'),
+            r"the key gate\.cost_pressure is 'high': expected `float`, got `str`\. Correct",
+        ),
+        (GATE.replace("0.1", "-1"), r"the key gate\.cost_pressure is -1: expected `float` >= 0"),
+        (GATE + "zzz = 1\n", r"the key gate\.zzz is not known\. Known there: allow, at_least"),
+        (GATE + "cost_presure = 1\n", r"the key gate\.cost_presure is not known\. Did you mean cost_pressure\?"),
+        (GATE + "[sever]\nport = 1\n", r"the key sever is not known\. Did you mean server\?"),
+        (GATE + "[server]\nport = 70000\n", r"the key server\.port is 70000: expected `int` <= 65535"),
+        (GATE + '[server]\nhost = "0.0.0.0"\n', r"server\.host is '0\.0\.0\.0', where others can reach the service"),
+        (GATE + '[routes.support]\nmode = "cut"\n', r"the key routes\.support\.mode is 'cut': invalid enum value"),
+        (GATE + "[tenants.acme]\nexplore = 2\n", r"the key tenants\.acme\.explore is 2"),
+        (GATE + "[tenants.acme]\npinned = []\n", r"tenants\.acme has no token.* Set tenants\.acme\.token_variable"),
+        (GATE + '[tenants.acme]\ntoken_variable = "NO_SUCH"\n', r"'NO_SUCH'.* at least 16 characters\. It holds 0"),
+        (GATE + '[server]\ntoken_sha256 = "a secret"\n', r"server\.token_sha256 is '\(not shown\)'"),
+        (GATE + "[tenants]\nacme = 1\n", r"tenants must hold tables, as \[tenants\.support\]\. 'acme' is none"),
+        (GATE + '["routes"."a b"]\n', r"routes has the name 'a b'"),
+        (GATE + "task_worth = 0.4\n", r"gate has both cost_pressure and task_worth"),
+        (
+            GATE + '[gate.scorer]\nkind = "llm"\n',
+            r"gate\.scorer asks a language model at url '' and model ''. Name both",
+        ),
+        (GATE + "[gate.prices]\ncashed = 1\n", r"the key gate\.prices\.cashed is not known\. Did you mean cached\?"),
+    ],
+)
+def test_an_error_names_the_key_its_value_and_the_remedy(text: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        parsed(text, "camdf.toml")
+
+
+def test_the_most_special_setting_decides_and_allow_lists_all_hold() -> None:
+    text = (
+        GATE
+        + 'allow = ["a", "b", "c"]\n'
+        + "[routes.support]\ncost_pressure = 0.2\n"
+        + f'[tenants.acme]\ntask_worth = 0.5\nallow = ["b", "d"]\ntoken_sha256 = "{"0" * 64}"\n'
+        + '[tenants.acme.routes.support]\nmode = "shadow"\nallow = ["b", "a"]\n'
+    )
+    found = parsed(text, "camdf.toml")
+    assert found.places() == [("acme", ""), ("acme", "support")]
+    settings = found.settings("acme", "support")
+    assert (settings.task_worth, settings.mode, settings.allow) == (0.5, "shadow", ["b"])
+    assert repr(settings.cost_pressure) == "UNSET"
+
+
+@pytest.mark.parametrize(
+    ("configuration", "said"),
+    [
+        ('[gate]\npolicy = "missing.json"\n', "Cannot read the policy missing.json: No such file"),
+        ('[gate]\npolicy = "policy.json"\nsha256 = "' + "0" * 64 + '"\n', "Put the file there that was meant"),
+        ('[gate]\npolicy = "camdf.toml"\n', "This file is not a usable policy: it is not JSON"),
+        ('[gate]\npolicy = "cold-start"\n', "gate.cost_pressure is not set"),
+        ('[gate]\npolicy = "memory://nothing.json"\n', "Cannot read the policy memory://nothing.json"),
+    ],
+)
+def test_a_policy_that_cannot_be_used_is_refused_at_the_start(tmp_path: Path, configuration: str, said: str) -> None:
+    folder = folder_of(tmp_path / "served", configuration)
+    with pytest.raises(camdf.CamdfError, match=said):
+        Store(folder / "camdf.toml", folder / "state")
+
+
+def test_a_policy_may_stand_behind_a_url_of_the_operator(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "served")
+    text = f'[gate]\npolicy = "file://{folder / "policy.json"}"\ncost_pressure = 0.06\n'
+    (folder / "camdf.toml").write_text(text, encoding="utf-8")
+    store = Store(folder / "camdf.toml", folder / "state")
+    assert store.current.places["", ""].gate.policy.kind == "expected-payoff-by-set"
+
+
+def test_one_policy_serves_with_the_defaults_at_the_payoff_that_it_was_fitted_for(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "served")
+    camdf.save(camdf.CAMDF().fit(sample_tasks(1), camdf.Payoff(0.3)), folder / "own.json")
+    store = Store(folder / "own.json", folder / "state")
+    assert store.current.places["", ""].gate.payoff == camdf.Payoff(0.3)
+    assert store.current.configuration.server.host == "127.0.0.1"
+    with pytest.raises(UsageError, match=r"gate\.cost_pressure is not set"):
+        Store(folder / "policy.json", folder / "elsewhere")
+
+
+def test_the_command_says_in_a_line_why_it_does_not_start(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "served", GATE.replace("0.1", '"high"'))
+    command = [sys.executable, "-m", "camdf", "serve", "camdf.toml"]
+    run = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert run.returncode == 2
+    assert run.stderr.startswith("camdf: camdf.toml: the key gate.cost_pressure is 'high'")
+    assert len(run.stderr.splitlines()) == 1

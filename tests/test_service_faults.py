@@ -1,0 +1,202 @@
+"""What breaks around the service costs at most its budget, loses nothing that was accepted, and is told."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from camdf.errors import UsageError
+from camdf.service.outcomes import FILE, Outcomes
+from golden import openai_tool
+from running_service import PLAIN, SECONDS, Answer, Running, asked, folder_of, ranking, running
+from scripted_endpoint import Act, answers, body, endpoint, hang, reset
+
+TOOLS = [openai_tool("get_weather", "Weather forecast"), openai_tool("send_mail", "Send a mail")]
+NAMES = ["get_weather", "send_mail"]
+ASKED = {"messages": [{"role": "user", "content": "What will the weather be like in Oslo?"}], "tools": TOOLS}
+BUDGET = 1.0
+
+
+def by_model(url: str, more: str = "", budget: float = BUDGET) -> str:
+    """A configuration whose scorer is a language model."""
+    scorer = f'[gate.scorer]\nkind = "llm"\nurl = "{url}"\nmodel = "any"\n'
+    return f"{PLAIN}budget_seconds = {budget}\n{more}\n{scorer}[limits]\nwaiting = 4\nretry_seconds = 3\n"
+
+
+@pytest.mark.parametrize(
+    ("act", "reason"),
+    [
+        (hang, "scorer too slow"),
+        (reset, "scorer failed"),
+        (body("garbage"), "scorer failed"),
+        (answers({"get_weather": 85, "send_mail": "high"}), "scorer failed"),
+    ],
+    ids=["hangs", "resets", "garbage", "nonsense"],
+)
+def test_a_scorer_that_breaks_costs_its_budget_and_the_list_stays_open(tmp_path: Path, act: Act, reason: str) -> None:
+    with endpoint(act) as model, running(folder_of(tmp_path / "served", by_model(model.url))) as service:
+        began = time.monotonic()
+        answer = service.decide(ASKED)
+        took = time.monotonic() - began
+        assert (answer["reason"], answer["open"], answer["kept"]) == (reason, True, NAMES)
+        assert answer["tools"] == TOOLS
+        assert took < BUDGET + 20
+        assert service.decide(ranking({"a": 0.9, "b": 0.1}))["reason"] == "decided"
+
+
+def test_a_fallback_is_what_an_open_list_holds_where_one_is_named(tmp_path: Path) -> None:
+    configuration = by_model("http://127.0.0.1:9/v1", 'fallback = ["send_mail"]')
+    with running(folder_of(tmp_path / "served", configuration)) as service:
+        answer = service.decide(ASKED)
+        assert (answer["reason"], answer["kept"]) == ("scorer failed", ["send_mail"])
+
+
+def test_beyond_its_capacity_the_service_says_so_at_once(tmp_path: Path) -> None:
+    slow = 3.0  # twelve requests have come by then
+    with endpoint(hang) as model, running(folder_of(tmp_path / "served", by_model(model.url, budget=slow))) as service:
+        with ThreadPoolExecutor(12) as pool:
+            waiting = [pool.submit(service.ask, "/v1/decide", ASKED) for _ in range(12)]
+            found = [each.result(SECONDS) for each in waiting]
+        admitted = [each for each in found if each.status == 200]
+        refused = [each for each in found if each.status == 503]
+        assert len(admitted) >= 4
+        assert len(refused) == 12 - len(admitted) > 0
+        assert all(each.headers["retry-after"] == "3" for each in refused)
+        assert all(each.body["reason"] == "scorer too slow" for each in admitted)
+        assert service.number("camdf_requests_under_way") == 0
+        assert service.decide(ranking({"a": 0.9, "b": 0.1}))["reason"] == "decided"
+
+
+class Clients:
+    """Several that send outcomes one after another until the service is gone, and what they were told."""
+
+    def __init__(self, service: Running, name: str) -> None:
+        self.told: dict[int, str] = {}
+        self.refused: list[Answer] = []
+        self._service, self._name = service, name
+        self._threads = [threading.Thread(target=self._send, args=(number,)) for number in range(4)]
+        for thread in self._threads:
+            thread.start()
+
+    def end(self) -> None:
+        for thread in self._threads:
+            thread.join(SECONDS)
+
+    def _send(self, number: int) -> None:
+        connection = HTTPConnection("127.0.0.1", self._service.port, timeout=SECONDS)
+        for turn in range(100_000):
+            names = [f"{self._name}-{number}-{turn}-{part}" for part in range(3)]
+            told = [{"decision": name, "called": ["a"], "success": True} for name in names]
+            try:
+                answer = asked(connection, "/v1/outcomes", told)
+            except Exception:  # it is gone
+                break
+            if answer.status == 200:
+                self.told |= dict(zip(range(answer.body["first"], answer.body["last"] + 1), names, strict=True))
+            else:
+                self.refused.append(answer)
+        connection.close()
+
+
+def written(folder: Path) -> dict[int, dict[str, Any]]:
+    lines = (folder / "state" / FILE).read_text(encoding="utf-8").splitlines()
+    return {each["seq"]: each for each in map(json.loads, lines)}
+
+
+def test_no_accepted_outcome_is_lost_when_the_process_is_killed(tmp_path: Path) -> None:
+    folder, told = folder_of(tmp_path / "served"), dict[int, str]()
+    for round_ in range(2):
+        with running(folder) as service:
+            clients = Clients(service, f"round-{round_}")
+            while len(clients.told) < 60:
+                time.sleep(0.01)
+            service.kill()
+            clients.end()
+        assert not told.keys() & clients.told.keys()
+        told |= clients.told
+        with open(folder / "state" / FILE, "ab") as file:
+            file.write(b'{"seq":999999,"at":1')  # as a write that was torn
+    with running(folder) as service:
+        accepted = service.ask("/v1/outcomes", {"decision": "the last", "called": [], "success": False}).body
+    found = written(folder)
+    assert {number: found[number]["decision"] for number in told} == told
+    assert sorted(found) == list(range(1, len(found) + 1))
+    assert accepted["last"] == len(found)
+
+
+def test_a_full_disk_accepts_no_outcome_that_it_cannot_keep_and_decisions_go_on(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "served")
+    outcome = {"decision": "x" * 60, "called": ["a" * 200] * 100, "success": True}
+    with running(folder, file_bytes=100_000) as service:
+        accepted = 0
+        while (answer := service.ask("/v1/outcomes", outcome)).status == 200:
+            accepted = answer.body["last"]
+            assert accepted < 100
+        assert answer.status == 503
+        assert answer.headers["retry-after"] == "1"
+        assert service.decide(ranking({"a": 0.9, "b": 0.1}))["reason"] == "decided"
+        small = service.ask("/v1/outcomes", {"decision": "small", "called": [], "success": True})
+        assert small.body == {"first": accepted + 1, "last": accepted + 1}
+        assert "Outcomes could not be written" in service.errors()
+    assert sorted(written(folder)) == list(range(1, accepted + 2))
+
+
+def test_an_end_by_signal_breaks_no_request(tmp_path: Path) -> None:
+    with running(folder_of(tmp_path / "served")) as service:
+        lost, done, over = list[Exception](), [0] * 4, threading.Event()
+
+        def ask(number: int) -> None:
+            connection = HTTPConnection("127.0.0.1", service.port, timeout=SECONDS)
+            while not over.is_set():
+                try:
+                    answer = asked(connection, "/v1/decide", ranking({"a": 0.9, "b": 0.1}))
+                    assert answer.status == 200
+                except ConnectionRefusedError:  # a new connection, after the end
+                    return
+                except Exception as error:
+                    lost.append(error)
+                    return
+                done[number] += 1
+
+        clients = [threading.Thread(target=ask, args=(number,)) for number in range(4)]
+        for client in clients:
+            client.start()
+        while min(done) < 10:
+            time.sleep(0.01)
+        service.process.send_signal(signal.SIGTERM)
+        time.sleep(0.2)
+        ready = service.ask("/readyz")
+        over.set()
+        for client in clients:
+            client.join(SECONDS)
+        assert (ready.status, ready.headers["connection"]) == (503, "close")
+        assert service.process.wait(SECONDS) == 0
+        assert lost == []
+
+
+def test_two_copies_do_not_share_a_log(tmp_path: Path) -> None:
+    log = Outcomes(tmp_path)
+    with pytest.raises(UsageError, match="Give each copy of the service a state folder of its own"):
+        Outcomes(tmp_path)
+    log.close()
+    Outcomes(tmp_path).close()
+
+
+@pytest.mark.parametrize("torn", [b"", b"{", b'{"seq":3}', b'{"seq":3,\n', b"\0" * 4096, b"\n\n", b"[1]\n"])
+def test_what_a_killed_process_left_unfinished_is_cut_off(tmp_path: Path, torn: bytes) -> None:
+    whole = b'{"seq":1,"at":0}\n{"seq":2,"at":0}\n'
+    (tmp_path / FILE).write_bytes(whole + torn)
+    log = Outcomes(tmp_path)
+    numbers = log.append([{"decision": "a"}]).result(SECONDS)
+    log.close()
+    assert numbers == (3, 3)
+    lines = (tmp_path / FILE).read_bytes().splitlines()
+    assert [json.loads(line)["seq"] for line in lines] == [1, 2, 3]

@@ -1,0 +1,51 @@
+"""The figures on the service's page are those that are stored, and what is promised of them holds."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+STORED = json.loads((ROOT / "results" / "service.json").read_text("utf-8"))
+
+
+@pytest.fixture(scope="module")
+def benchmark() -> ModuleType:
+    place = importlib.util.spec_from_file_location("benchmark_of_the_service", ROOT / "benchmarks" / "service.py")
+    assert place is not None
+    assert place.loader is not None
+    found = importlib.util.module_from_spec(place)
+    place.loader.exec_module(found)
+    return found
+
+
+def test_the_page_shows_what_is_stored(benchmark: ModuleType) -> None:
+    assert benchmark.figures(STORED) in (ROOT / "docs" / "service.md").read_text("utf-8")
+
+
+def test_a_thousand_swaps_failed_no_request_and_mixed_no_decision() -> None:
+    swaps = STORED["swaps"]
+    assert swaps["swaps"] == 1000
+    assert swaps["refused"] >= 200
+    assert swaps["decisions"] > 10_000
+    assert swaps["failed"] == swaps["mixed"] == 0
+
+
+def test_ten_minutes_of_load_leave_memory_threads_and_files_as_they_are() -> None:
+    soak = STORED["soak"]
+    first, last = soak["looks"][0], soak["looks"][-1]
+    assert soak["seconds"] == 600
+    assert last["mb"] - first["mb"] < 16
+    assert last["threads"] - first["threads"] <= 4
+    assert last["descriptors"] - first["descriptors"] <= 4
+
+
+def test_what_misses_what_was_asked_is_said_by_the_check(benchmark: ModuleType) -> None:
+    worse = {**STORED, "load": {**STORED["load"], "32 connections: p99 / median": 9.0}}
+    assert "32 connections: p99 / median is 9.00, and 3.0 was asked for" in benchmark.missed(worse)
+    torn = {**STORED, "swaps": {**STORED["swaps"], "mixed": 1}}
+    assert any(line.startswith("swaps: ") for line in benchmark.missed(torn))
