@@ -89,7 +89,7 @@ def made() -> list[Golden]:
     """Every kind, those that are fitted for a payoff under both values, the tools weighed and not, with a prior."""
     tasks, others = logged(0), logged(1)
     policies = [kind() for kind in LIBRARY] + [camdf.CAMDF(identity=False), camdf.ExpectedPayoffBySet(identity=False)]
-    policies += [camdf.ExpectedPayoffBySet(prior=prior) for prior in ("either", "similarity", "probability")]
+    policies += [camdf.ExpectedPayoffBySet(prior=prior) for prior in ("similarity", "probability")]
     found = []
     for policy in policies:
         for value in ("exact", "partial"):

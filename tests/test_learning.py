@@ -27,12 +27,9 @@ from camdf.evaluation.curve import (
     verdict,
 )
 from camdf.evaluation.replay import Outcomes, replay
-from camdf.lab.beyond import learning
 from camdf.lab.learning_curve import curve_picture
-from camdf.lab.stored import stored
 from camdf.policies.registry import DEFAULT
 
-ROOT = Path(__file__).parents[1]
 PAYOFF = Payoff(0.12)
 
 
@@ -65,7 +62,7 @@ def margins(*intervals: tuple[float, float, float]) -> list[Point]:
 def test_steps_are_nested_and_end_with_all_that_a_split_leaves() -> None:
     tasks = datasets.load("mcp-atlas", "claude")
     steps = draw_steps(tasks, 5)
-    assert [step.labels for step in steps[:-1]] == [10, 25, 50, 100]
+    assert [step.labels for step in steps[:-1]] == [3, 10, 20, 50, 100]
     for smaller, larger in pairwise(steps):
         for before, after in zip(smaller.splits, larger.splits, strict=True):
             assert set(before.train.tolist()) < set(after.train.tolist())
@@ -171,22 +168,3 @@ def test_too_few_tasks_are_refused_with_what_to_do(
 def test_a_picture_has_a_line_for_every_policy(points: list[Point]) -> None:
     (axes,) = curve_picture(points).axes
     assert len(axes.lines) == len(LEARNING) + len(FIXED)
-
-
-def test_a_curve_of_the_study_is_rebuilt_from_its_rows() -> None:
-    curve = learning.LearningCurve("airline", "claude", "exact", splits=4)
-    rows = learning.rows_of(curve, curve.run())
-    steps = curve.steps()
-    rebuilt = learning.points(rows, "airline", "claude", "exact")
-    assert [point.labels for point in rebuilt] == [step.labels for step in steps]
-    assert all(point.payoff.keys() == {*LEARNING, *FIXED} for point in rebuilt)
-    assert rebuilt[0].margin.mean == pytest.approx(rows[0][DEFAULT] - rows[0][THRESHOLD])
-
-
-def test_the_stored_curves_cover_every_domain_ranking_and_value() -> None:
-    rows = stored(ROOT / "results", "learning_curves")
-    places = {(row["domain"], row["scorer"], row["value"]) for row in rows}
-    assert len(places) == 44
-    found = [learning.points(rows, *place) for place in places]
-    assert sum(ahead_from(each) is not None for each in found) == 34
-    assert sum(ahead_from(each, clearly=True) is not None for each in found) == 26

@@ -28,6 +28,7 @@ from camdf.core.payoff import ValueFunction, cost_of
 from camdf.core.rankings import Floats
 from camdf.core.sets import leaving_cuts
 from camdf.lab.beyond import promises_page
+from camdf.lab.beyond.priors import Unseen
 from camdf.lab.beyond.promises import Promises, frontier, promises
 from camdf.lab.beyond.promises_picture import frontier_picture
 from camdf.lab.drawing import svg
@@ -378,7 +379,7 @@ def test_the_budget_agrees_with_trying_every_set(logged: LoggedTasks, budget: fl
 
 @cache
 def retail() -> Promises:
-    return promises(datasets.load("retail", "claude"))
+    return promises(datasets.load("retail", "claude"), Unseen("retail"))
 
 
 def test_promises_hold_on_retail_and_a_level_beyond_ten_groups_is_refused() -> None:

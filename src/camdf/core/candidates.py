@@ -4,6 +4,8 @@ Where `features` describes the states of a walk, these columns describe candidat
 so what is learned from them holds at any price. A candidate's history is how often it was listed and how often it was
 then required in the training tasks; a tool that was never seen has none, and counts as an average one.
 
+Equal scores say the same: among them rank is the order of the catalogue, so what is read from it is averaged over them.
+
 Sums run in rank order and nothing goes through BLAS, so padding and batch size cannot change a bit.
 """
 
@@ -16,7 +18,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from camdf.core.probability import logit
-from camdf.core.rankings import Bools, Floats, Rankings
+from camdf.core.rankings import Bools, Floats, Ints, Rankings
 
 PRIOR_WEIGHTS = (1.0, 5.0)
 """How many sightings of an average tool a tool's own history is mixed with: few in one column, more in the other."""
@@ -135,6 +137,22 @@ CANDIDATE_COLUMNS: dict[str, CandidateColumn] = {
 when listed, over the average tool's."""
 
 
+OF_RANK = tuple(
+    tuple(CANDIDATE_COLUMNS).index(name)
+    for name in (
+        "log_rank",
+        "relative_rank",
+        "is_first",
+        "is_second",
+        "gap_to_next",
+        "gap_to_previous",
+        "next_logit",
+        "share_of_top_by_rank",
+    )
+)
+"""The columns in which candidates of equal scores would differ."""
+
+
 def candidate_features(rankings: Rankings, tools: History) -> Floats:
     """(columns, n, m), from the rankings and each candidate's history, (n, m) a column."""
     features = np.empty((len(CANDIDATE_COLUMNS), *rankings.scores.shape))
@@ -142,7 +160,27 @@ def candidate_features(rankings: Rankings, tools: History) -> Floats:
         view = CandidateView(rankings, tools)
         for i, column in enumerate(CANDIDATE_COLUMNS.values()):
             features[i] = column(view)
+        ties = _ties(rankings.scores, rankings.listed)
+        if ties is not None:
+            for i in OF_RANK:
+                features[i] = _evened(features[i], ties)
     return features
+
+
+def _ties(ranked: Floats, listed: Bools) -> Ints | None:
+    """(n * m,): a number for every run of equal scores in a row; None where all scores differ."""
+    equal = (ranked[:, 1:] == ranked[:, :-1]) & listed[:, 1:]
+    if not equal.any():
+        return None
+    begins = np.ones(ranked.shape, dtype=bool)
+    begins[:, 1:] = ~equal
+    return np.cumsum(begins.ravel()) - 1
+
+
+def _evened(column: Floats, ties: Ints) -> Floats:
+    """(n, m): the mean over each run."""
+    mean = np.bincount(ties, weights=column.ravel()) / np.bincount(ties)
+    return mean[ties].reshape(column.shape)
 
 
 SECOND_COLUMNS = ("second_score", "second_logit", "second_log_rank", "second_share_of_top", "second_missing")
@@ -152,7 +190,13 @@ def second_features(rankings: Rankings) -> Floats:
     """(5, n, m): what a second ranking, which scores 0 what it does not list, says of each: `SECOND_COLUMNS`."""
     assert rankings.second is not None
     scores = rankings.second
-    rank = np.argsort(np.argsort(-scores, axis=1, kind="stable"), axis=1, kind="stable")
+    order = np.argsort(np.where(rankings.listed, -scores, 1.0), axis=1, kind="stable")
+    log_rank: Floats = np.tile(_by_rank(rankings.width)[1], (len(rankings), 1))
+    ties = _ties(np.take_along_axis(scores, order, axis=1), np.take_along_axis(rankings.listed, order, axis=1))
+    if ties is not None:
+        log_rank = _evened(log_rank, ties)
+    back = np.argsort(order, axis=1, kind="stable")
     top = np.maximum(np.maximum.reduce(scores, axis=1, keepdims=True), 1e-9)
     missing = (scores == 0) & rankings.listed
-    return np.stack([scores, logit(scores), np.log1p(rank), scores / top, missing]) * rankings.listed
+    columns = [scores, logit(scores), np.take_along_axis(log_rank, back, axis=1), scores / top, missing]
+    return np.stack(columns) * rankings.listed

@@ -1,4 +1,4 @@
-"""How many labels are enough? What policies pay on held-out tasks after learning from 10 tasks, 25, 50 and so on."""
+"""How many labels are enough? What policies pay on held-out tasks after learning from 3 tasks, 10, 20 and so on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from camdf.evaluation.replay import Outcomes, replay
 from camdf.evaluation.splits import Split, draw_splits
 from camdf.policies.registry import DEFAULT, POLICIES
 
-SIZES = (10, 25, 50, 100, 200)
+SIZES = (3, 10, 20, 50, 100, 200, 500, 1000)
 """Numbers of labelled tasks to learn from; all that a split leaves come last."""
 
 FEWEST_TASKS = 20
@@ -72,7 +72,8 @@ def draw_steps(logged: LoggedTasks, splits: int = SPLITS, seed: int = 0) -> list
     fewest = min(map(len, orders))
     nobody = np.zeros(0, dtype=np.int64)
     found = []
-    for size in (*(size for size in SIZES if size < fewest), len(logged)):
+    sizes = [size for size in SIZES if size <= fewest]
+    for size in sizes if sizes and sizes[-1] == max(map(len, orders)) else [*sizes, len(logged)]:
         parts = [Split(order[:size], nobody, split.test) for order, split in zip(orders, drawn, strict=True)]
         found.append(CurveStep(float(np.mean([len(part.train) for part in parts])), tuple(parts)))
     return found

@@ -166,7 +166,7 @@ def replay_regimes(
                 policy = make()
                 serves = {"anything": (), "a value": (regime.value,), "a payoff": regime}[policy.fitted_for]
                 if (name, *serves) not in fitted:
-                    fitted[name, *serves] = policy.fit(train, payoff, validation)
+                    fitted[name, *serves] = policy.fit(train, payoff, validation if len(validation) else None)
                 decisions = fitted[name, *serves].decide(test.rankings, payoff)
                 tally.add(regime.name(name), split.test, test, payoff, decisions)
             tally.add(regime.name(ORACLE), split.test, test, payoff, prefix_oracle(test, payoff))

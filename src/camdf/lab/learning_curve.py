@@ -1,4 +1,4 @@
-"""The picture of a learning curve: what `camdf curve` draws, and each panel of the lab's."""
+"""The picture of a learning curve: what `camdf curve` draws."""
 
 from __future__ import annotations
 

@@ -184,6 +184,7 @@ class Design:
             sharpness=law.sharpness,
             text=self.text,
             text_coefficients=_floats(weights[len(CANDIDATE_COLUMNS) :]),
+            flips=setting.flips,
             doubt=Doubt.of(precision, after.of_tools),
         )
 

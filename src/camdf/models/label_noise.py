@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from camdf.core.rankings import Bools, Floats, LoggedTasks
-from camdf.models.membership import HeldOut, fit_membership
+from camdf.models.membership import HeldOut
+from camdf.models.prior import KINDS, shipped_prior
+from camdf.models.warm_start import fit_warm
 
 FEWEST_LABELS = 40
 """Smaller sets of sure predictions are not looked at: a lucky one would pass for clean labels."""
@@ -39,7 +41,7 @@ def estimate_label_noise(logged: LoggedTasks) -> LabelNoise:
     how sure they are: all of them, the surest half, the surest quarter, and so on. The set whose interval ends lowest
     is the tightest bound.
     """
-    return noise_of(logged, fit_membership(logged)[1])
+    return noise_of(logged, fit_warm(logged, tuple(map(shipped_prior, KINDS))).held)
 
 
 def noise_of(logged: LoggedTasks, held: HeldOut) -> LabelNoise:

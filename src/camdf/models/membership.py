@@ -12,40 +12,24 @@ from camdf.core.candidates import (
     CANDIDATE_COLUMNS,
     SECOND_COLUMNS,
     History,
-    base_rate_of,
     candidate_features,
-    counts_of,
     history,
-    history_in_others,
     second_features,
 )
 from camdf.core.groups import numbered
-from camdf.core.probability import logit, sigmoid, smoothed_log_odds, unscaled
+from camdf.core.probability import logit, sigmoid
 from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks, Rankings
-from camdf.core.sets import AT_LEAST_ONE, SIZES, SizeLaw, sufficiency_by_cut, value_order
+from camdf.core.sets import AT_LEAST_ONE, SIZES, SizeLaw
 from camdf.core.sums import over_columns
 from camdf.errors import UsageError
-from camdf.models.linear import scikit_learn
 from camdf.models.task_text import TextSignal
 
 FOLDS = 5
-STRENGTHS = (0.01, 0.1, 1.0)
-"""Inverse regularisation strengths among which held-out log loss picks."""
-
-IDENTITY_SCALES = (0.0, 0.5, 1.0)
-"""How freely a shared catalogue's tools may differ from their history; 0 leaves identity out."""
-
-SLOPE_SCALE = 0.5
-"""Tools may differ in slope half as freely as in level."""
-
 SLOPE_COLUMN = tuple(CANDIDATE_COLUMNS).index("score_logit")
 LIST_COLUMNS = tuple(i for i, name in enumerate(CANDIDATE_COLUMNS) if name.startswith("list_"))
 FIRST_LIST_COLUMN, LAST_LIST_COLUMN = LIST_COLUMNS[0], LIST_COLUMNS[-1] + 1
 TEXT_COLUMNS = (2, 2 + len(SECOND_COLUMNS))
 """How many columns a text signal has: without a second ranking, and with one."""
-
-CALIBRATION_TASKS = 20.0
-"""At this many tasks the learned calibration of sets counts as much as no calibration at all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +70,7 @@ class MembershipModel:
     a sufficient set into sigmoid(a + b * logit(q)). `missing[k]` is the share of tasks with k required tools outside
     their list. `sizes` are the weights of a `SizeLaw`, and `sharpness` the power to which odds are taken under it.
     `text` reads a task's vector; its columns, and those of a second ranking where there is one, have
-    `text_coefficients`. `doubt` lets it go on learning.
+    `text_coefficients`. `flips` is the share of labels that the fit took for wrong; `doubt` lets it go on learning.
     """
 
     coefficients: tuple[float, ...]
@@ -105,6 +89,7 @@ class MembershipModel:
     sharpness: float = 1.0
     text: TextSignal | None = None
     text_coefficients: tuple[float, ...] = ()
+    flips: float = 0.0
     doubt: Doubt | None = None
 
     def __post_init__(self) -> None:
@@ -196,24 +181,6 @@ class HeldOut:
         return len(np.unique(self.fold)) > 1
 
 
-def fit_membership(logged: LoggedTasks, identity: bool = True) -> tuple[MembershipModel, HeldOut]:
-    """Learn the model; regularisation is picked by held-out log loss over folds that keep groups together."""
-    shared = identity and logged.rankings.shares_catalogue
-    fold = group_folds(logged)
-    best: tuple[float, float, float] | None = None
-    held: HeldOut | None = None
-    for strength in STRENGTHS:
-        for scale in IDENTITY_SCALES if shared else (0.0,):
-            found = _held_out(logged, fold, strength, scale)
-            loss = _log_loss(found.probability, logged)
-            if best is None or loss < best[0]:
-                best, held = (loss, strength, scale), found
-    assert best is not None
-    assert held is not None
-    calibration = _calibration(held, logged)
-    return _fit(logged, best[1], best[2], calibration), held
-
-
 def group_folds(logged: LoggedTasks) -> Ints:
     """(n,): a fold for every task, the same for all tasks of a group; at least two folds."""
     group, groups = numbered(logged.groups)
@@ -230,108 +197,11 @@ def splits_of(fold: Ints) -> Iterator[tuple[Bools, Bools]]:
             yield ~held, held
 
 
-def _held_out(logged: LoggedTasks, fold: Ints, strength: float, scale: float) -> HeldOut:
-    probability, holds = np.zeros(logged.required.shape), np.ones(len(logged))
-    for taught, held in splits_of(fold):
-        model = _fit(logged.take(taught), strength, scale, (0.0, 1.0))
-        probability[held], holds[held] = model.probabilities(logged.rankings.take(held))
-    return HeldOut(probability, holds, fold)
-
-
-def _log_loss(probability: Floats, logged: LoggedTasks) -> float:
-    listed = logged.rankings.listed
-    if not listed.any():
-        return 0.0
-    p = np.clip(probability[listed], 1e-6, 1 - 1e-6)
-    return float(-np.where(logged.required[listed], np.log(p), np.log1p(-p)).mean())
-
-
-def _fit(logged: LoggedTasks, strength: float, scale: float, calibration: tuple[float, float]) -> MembershipModel:
-    rankings, listed = logged.rankings, logged.rankings.listed
-    ids, needed = rankings.tool_ids[listed], logged.required[listed].astype(np.float64)
-    tools = len(rankings.catalogue)
-    seen, wanted = counts_of(rankings, logged.required)
-    base = base_rate_of(needed.sum(), len(needed))
-    features = candidate_features(rankings, history_in_others(rankings, logged.required, base))
-    matrix = features[:, listed].T
-    mean, spread = _standard(matrix)
-    standard = (matrix - mean) / spread
-    if scale:
-        each = np.eye(tools)[ids] * scale
-        standard = np.concatenate([standard, each, each * SLOPE_SCALE * matrix[:, [SLOPE_COLUMN]]], axis=1)
-    weights, intercept = _logistic(standard, needed > 0, strength)
-    lists = features[LIST_COLUMNS, :, 0].T if rankings.width else np.zeros((len(logged), len(LIST_COLUMNS)))
-    columns = len(CANDIDATE_COLUMNS)
-    raw, constant = unscaled(weights[:columns], intercept, mean, spread)
-    levels = scale * weights[columns : columns + tools] if scale else np.zeros(tools)
-    slopes = scale * SLOPE_SCALE * weights[columns + tools :] if scale else np.zeros(tools)
-    kept = np.flatnonzero(seen)
-    return MembershipModel(
-        coefficients=_floats(raw),
-        intercept=constant,
-        base_rate=base,
-        tools=tuple(rankings.catalogue[i] for i in kept),
-        times_listed=_floats(seen[kept]),
-        times_required=_floats(wanted[kept]),
-        levels=_floats(levels[kept]),
-        slopes=_floats(slopes[kept]),
-        holds=_fit_holds(logged, lists),
-        calibration=calibration,
-        missing=_floats(np.bincount(logged.missing) / len(logged)) if len(logged) else (1.0,),
-    )
-
-
-def _fit_holds(logged: LoggedTasks, lists: Floats) -> tuple[float, ...]:
-    """Intercept and coefficients of P(list holds all); a constant where misses or hits are fewer than five."""
-    holds = logged.missing == 0
-    if holds.all():
-        return (60.0,) + (0.0,) * len(LIST_COLUMNS)
-    if min(holds.sum(), (~holds).sum()) < 5:
-        return (smoothed_log_odds(holds.sum(), (~holds).sum()),) + (0.0,) * len(LIST_COLUMNS)
-    mean, spread = _standard(lists)
-    weights, intercept = _logistic((lists - mean) / spread, holds, 0.3)
-    raw, constant = unscaled(weights, intercept, mean, spread)
-    return (constant, *_floats(raw))
-
-
-def _calibration(held: HeldOut, logged: LoggedTasks) -> tuple[float, float]:
-    """Where tools are required together, sets suffice more often than independence says: learn by how much."""
-    if not held.any:
-        return (0.0, 1.0)
-    rankings, whole = logged.rankings, logged.missing == 0
-    order, log_not = value_order(held.probability, rankings.listed.astype(np.float64), rankings.listed)
-    chance = sufficiency_by_cut(log_not)[:, 1:]
-    covered = np.cumsum(np.take_along_axis(logged.required, order, axis=1), axis=1)
-    states = rankings.listed & whole[:, None]
-    suffices = (covered == logged.n_required[:, None])[states]
-    if len(suffices) == 0 or suffices.all() or not suffices.any():
-        return (0.0, 1.0)
-    weights, intercept = _logistic(logit(chance[states])[:, None], suffices, 10.0)
-    trust = len(logged) / (len(logged) + CALIBRATION_TASKS)
-    return (float(trust * intercept), float(1.0 + trust * (max(weights[0], 0.2) - 1.0)))
-
-
 def _placed(coefficients: tuple[float, ...], read: Bools) -> Floats:
     """(columns, 1, 1): the coefficients of the columns that are read, and 0 for the others."""
     weights = np.zeros(len(read))
     weights[read] = coefficients
     return weights[:, None, None]
-
-
-def _standard(matrix: Floats) -> tuple[Floats, Floats]:
-    if len(matrix) == 0:
-        return np.zeros(matrix.shape[1]), np.ones(matrix.shape[1])
-    spread = matrix.std(axis=0)
-    return matrix.mean(axis=0), np.where(spread > 1e-9, spread, 1.0)
-
-
-def _logistic(matrix: Floats, labels: Bools, strength: float) -> tuple[Floats, float]:
-    """L2 logistic regression with a free intercept; where only one label occurs, a constant."""
-    if labels.all() or not labels.any():
-        return np.zeros(matrix.shape[1]), smoothed_log_odds(labels.sum(), (~labels).sum())
-    linear_model: Any = scikit_learn()[0]
-    model = linear_model.LogisticRegression(C=strength, max_iter=500).fit(matrix, labels)
-    return model.coef_[0], float(model.intercept_[0])
 
 
 def _floats(values: Any) -> tuple[float, ...]:

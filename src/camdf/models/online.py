@@ -18,10 +18,10 @@ from camdf.models.membership import SLOPE_COLUMN, Doubt, MembershipModel
 from camdf.models.posterior import Belief, Fitted, Rows, afterwards, most_likely
 
 
-def updated(model: MembershipModel, logged: LoggedTasks, offered: Bools, flips: float) -> MembershipModel:
+def updated(model: MembershipModel, logged: LoggedTasks, offered: Bools) -> MembershipModel:
     """The model after more outcomes; `offered` (n, m) marks the candidates that the agent could have called."""
     if model.doubt is None:
-        raise NotFittedError("Only a policy that was fitted with a prior can be updated. Fit one with prior='either'.")
+        raise NotFittedError("This policy was saved before policies could be updated. Fit it again.")
     known = (offered | logged.required) & logged.rankings.listed
     if not known.any():
         return model
@@ -39,8 +39,8 @@ def updated(model: MembershipModel, logged: LoggedTasks, offered: Bools, flips: 
         of_tools,
     )
     rows, place = _rows(model, logged, known, count)
-    found = most_likely(rows, before, flips)
-    after = afterwards(rows, found, before, flips)
+    found = most_likely(rows, before, model.flips)
+    after = afterwards(rows, found, before, model.flips)
     own = 1 + len(model.coefficients)
     listed = np.bincount(place, minlength=len(model.tools))
     required = np.bincount(place, weights=logged.required[known], minlength=len(model.tools))

@@ -19,8 +19,8 @@ import numpy as np
 from camdf.core.probability import sigmoid
 from camdf.core.rankings import Floats, Ints
 
-SETTLED = 1e-7
-"""A step that changes no parameter by more is the last."""
+SETTLED = 1e-8
+"""A step that promises to lower the loss by no more is the last."""
 
 MOST_STEPS = 40
 SMALLEST_SHARE = 1e-6
@@ -111,7 +111,8 @@ def most_likely(rows: Rows, before: Belief, flips: float, start: Fitted | None =
     """The minimum, from `start` or from what was likeliest before."""
     here = _with_loss(start or before.likeliest, rows, before, flips)
     for _ in range(MOST_STEPS):
-        step = _Curvature(rows, here, before, flips).step()
+        curvature = _Curvature(rows, here, before, flips)
+        step = curvature.step()
         share = 1.0
         while True:
             theta, levels, slopes = (share * part for part in step)
@@ -123,7 +124,7 @@ def most_likely(rows: Rows, before: Belief, flips: float, start: Fitted | None =
             if share < SMALLEST_SHARE:
                 return here
         here = there
-        if max(float(np.abs(part).max(initial=0.0)) for part in step) <= SETTLED:
+        if curvature.fall(step) <= SETTLED:
             break
     return here
 
@@ -159,7 +160,7 @@ class _Curvature:
         self.of_tools[:, 1, 1] += self._by_tool(curvature * rows.slope**2)
         cross = np.stack([self._by_tool(curved), self._by_tool(curved * rows.slope[:, None])], axis=1)
         pulled = np.stack([self._by_tool(excess), self._by_tool(excess * rows.slope)], axis=1) + pull_of_tools
-        self.cross = cross.reshape(-1, rows.dense.shape[1])
+        self.cross, self.gradient_of_tools = cross.reshape(-1, rows.dense.shape[1]), pulled
         solved = np.linalg.solve(self.of_tools, np.concatenate([cross, pulled[:, :, None]], axis=2))
         self.solved = solved.reshape(-1, rows.dense.shape[1] + 1)
 
@@ -173,6 +174,12 @@ class _Curvature:
         theta = np.asarray(np.linalg.solve(self.of_theta_alone(), self.gradient - self.cross.T @ self.solved[:, -1]))
         of_tools = (self.solved[:, -1] - self.solved[:, :-1] @ theta).reshape(-1, 2)
         return theta, of_tools[:, 0], of_tools[:, 1]
+
+    def fall(self, step: tuple[Floats, Floats, Floats]) -> float:
+        """By how much the quadratic falls there."""
+        theta, levels, slopes = step
+        of_tools = np.stack([levels, slopes], axis=1)
+        return float(self.gradient @ theta + np.vdot(self.gradient_of_tools, of_tools)) / 2
 
     def _by_tool(self, values: Floats) -> Floats:
         if not len(self.starts):

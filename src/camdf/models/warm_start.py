@@ -2,7 +2,7 @@
 
 With no label it is the prior. With a few it moves its level and scale; with more, columns and single tools go their
 own way. Whatever would make it more than that is believed only where held-out labels, groups kept whole, show it: freer
-strengths by more than one standard error, flipped labels by half of one, the text by anything at all.
+strengths and texts by more than one standard error, flipped labels by half of one.
 """
 
 from __future__ import annotations
@@ -36,21 +36,24 @@ FLIPS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
 FEWEST_TASKS = 10
 """With fewer, nothing is held out: the model is the prior, its level and scale and tools moved at the base strength."""
 
-SURE_OF_STRENGTH, SURE_OF_FLIPS = 1.0, 0.5
+SURE, SURE_OF_FLIPS = 1.0, 0.5
 """By how many standard errors, paired by group, a held-out loss must fall."""
 
 
 @dataclass(frozen=True, eq=False)
 class WarmFit:
-    """The model, how it did on tasks of groups that it had not seen, and the share of labels taken as flipped.
+    """The model, and how it did on tasks of groups that it had not seen: `losses` of every group.
 
-    `loss` is the mean held-out loss of a task, infinite where nothing could be held out.
+    Where nothing could be held out there are none.
     """
 
     model: MembershipModel
     held: HeldOut
-    flips: float
-    loss: float
+    losses: Floats
+
+    def beats(self, other: WarmFit) -> bool:
+        """Whether its held-out loss is clearly enough the lower one to read texts for it."""
+        return falls(other.losses, self.losses, SURE)
 
 
 def fit_warm(
@@ -68,24 +71,39 @@ def fit_warm(
     fold = group_folds(logged)
     folds = [_Fold(logged, taught, held, prior, shared, texts) for taught, held in splits_of(fold)]
     compared = bool(folds) and len(logged) >= FEWEST_TASKS
-    setting, loss = _chosen(logged, folds, shared, trust_labels) if compared else (Setting(), np.inf)
+    setting, losses = _chosen(logged, folds, shared, trust_labels) if compared else (Setting(), np.zeros(0))
     probability, holds = np.zeros(logged.required.shape), np.ones(len(logged))
     for each in folds:
         probability[each.held], holds[each.held] = each.predicted(setting)
     held = HeldOut(probability, holds, fold)
     law = _law(logged, held, setting) if compared else SetLaw()
-    return WarmFit(design.model(setting, law), held, setting.flips, loss)
+    return WarmFit(design.model(setting, law), held, losses)
 
 
-def _chosen(logged: LoggedTasks, folds: Sequence[_Fold], shared: bool, trust_labels: bool) -> tuple[Setting, float]:
-    """What held-out labels speak for, and the mean held-out loss of a task under it."""
+def falls(before: Floats, after: Floats, sure: float) -> bool:
+    """Whether the loss, (groups,) each, falls by more than so many standard errors of the paired difference."""
+    fall = before - after
+    return len(fall) > 1 and bool(fall.mean() > sure * fall.std(ddof=1) / np.sqrt(len(fall)))
+
+
+def _chosen(logged: LoggedTasks, folds: Sequence[_Fold], shared: bool, trust_labels: bool) -> tuple[Setting, Floats]:
+    """What held-out labels speak for, and the held-out loss of every group under it."""
     compare = _Comparison(logged, folds)
     strengths = dict.fromkeys(each if shared else each.of_columns() for each in STRENGTHS)
-    setting, losses = compare.best([Setting(each) for each in strengths], SURE_OF_STRENGTH)
+    setting, losses = compare.best([Setting(each) for each in strengths], SURE)
     if not trust_labels:
-        doubtful = [replace(setting, flips=each) for each in FLIPS]
-        setting, losses = compare.best([setting, *doubtful], SURE_OF_FLIPS)
-    return setting, float(losses.sum() / len(logged))
+        setting, losses = compare.best(_while_falling(setting, compare), SURE_OF_FLIPS)
+    return setting, losses
+
+
+def _while_falling(setting: Setting, compare: _Comparison) -> list[Setting]:
+    """The setting, and the same with more and more flips until that makes the held-out loss rise."""
+    tried = [setting]
+    for flips in FLIPS:
+        tried.append(replace(setting, flips=flips))
+        if compare.losses(tried[-1]).sum() >= compare.losses(tried[-2]).sum():
+            break
+    return tried
 
 
 def _law(logged: LoggedTasks, held: HeldOut, setting: Setting) -> SetLaw:
@@ -143,12 +161,7 @@ class _Comparison:
         return self.known[setting]
 
     def best(self, settings: Sequence[Setting], sure: float) -> tuple[Setting, Floats]:
-        """The setting of least loss, if its loss is below that of the first by `sure` standard errors; else the first.
-
-        The standard error is that of the difference, paired by group.
-        """
+        """The setting of least loss, if it beats the first one by so many standard errors; else the first."""
         first, best = settings[0], min(settings, key=lambda each: float(self.losses(each).sum()))
-        fall = self.losses(first) - self.losses(best)
-        error = fall.std(ddof=1) / np.sqrt(len(fall))
-        chosen = best if fall.mean() > sure * error else first
+        chosen = best if falls(self.losses(first), self.losses(best), sure) else first
         return chosen, self.losses(chosen)

@@ -20,8 +20,7 @@ from camdf.core.sets import (
 )
 from camdf.core.sums import before_each
 from camdf.errors import NotFittedError, UsageError
-from camdf.models.label_noise import noise_of
-from camdf.models.membership import TEXT_COLUMNS, HeldOut, MembershipModel, fit_membership
+from camdf.models.membership import TEXT_COLUMNS, HeldOut, MembershipModel
 from camdf.models.online import updated
 from camdf.models.prior import KINDS, Prior, shipped_prior
 from camdf.models.set_law import sharpened
@@ -29,14 +28,11 @@ from camdf.models.warm_start import fit_warm
 from camdf.policies import fields
 from camdf.policies.base import Policy
 
-FEWEST_TASKS = 15
-"""With fewer tasks, labels are trusted: what a model does not know yet would look like noise."""
-
 MOST_NOISE = 0.4
-"""A larger estimate is taken as this one: at a half, labels say nothing and nothing can be corrected."""
+"""At a half, labels say nothing and nothing can be corrected."""
 
 LEAST = 1e-4
-"""Corrected probabilities stay this far from 0 and 1."""
+"""Probabilities that are corrected afterwards stay this far from 0 and 1."""
 
 
 class ExpectedPayoffBySet(Policy):
@@ -47,35 +43,31 @@ class ExpectedPayoffBySet(Policy):
     first, and lambda / (1 - r) for lambda in the second. It may skip an expensive tool in the middle of the ranking,
     and needs no new fit when prices change. `identity` lets tools of a shared catalogue of at most 64 differ.
 
-    Labels of which a share e is flipped at random turn the probability p that a tool is required into e + (1 - 2e) p,
-    for every tool, so that no set seems to suffice. The fit estimates e (`estimate_label_noise`) and decisions rest on
-    (learned - e) / (1 - 2e). A hard task looks like a wrong label, so clean labels are corrected a little too much;
-    where they are known to be clean, `trust_labels` switches the correction off.
-
-    With a `prior` it starts from what other domains say and learns from the first label on
-    (`camdf.models.warm_start`): "similarity" or "probability" says what the scores are, as for `cold_start`, and
-    "either" lets the labels tell. It learns how many tools tasks require, reads tasks' vectors where the rankings have
-    them, and tells flipped labels from hard tasks by how well each explains held-out labels. It needs numpy alone.
+    It starts from what other domains say and learns from the first label on (`camdf.models.warm_start`). `prior` says
+    what the scores are, as for `cold_start`: "similarity", "probability", or "either", which lets the labels tell. It
+    learns how many tools tasks require, and reads tasks' vectors where the rankings have them. Labels of which a share
+    is flipped make every tool look required now and then, so that no set seems to suffice; it tells them from hard
+    tasks by how well each explains held-out labels. Where labels are known to be clean, `trust_labels` takes them so.
     """
 
     kind = "expected-payoff-by-set"
     fields = {
         "identity": fields.flag,
         "trust_labels": fields.flag,
-        "prior": fields.optional(fields.choice("either", *KINDS)),
+        "prior": fields.choice("either", *KINDS),
         "model_": fields.membership_model,
         "with_text_": fields.optional(fields.membership_model),
         "label_noise_": fields.number,
     }
-    added_fields = {3: {"prior": None, "with_text_": None}}
+    added_fields = {3: {"prior": "either", "with_text_": None}}
     identity: bool
     trust_labels: bool
-    prior: str | None
+    prior: str
     model_: MembershipModel
     with_text_: MembershipModel | None = None
     label_noise_: float = 0.0
 
-    def __init__(self, identity: bool = True, *, trust_labels: bool = False, prior: str | None = None) -> None:
+    def __init__(self, identity: bool = True, *, trust_labels: bool = False, prior: str = "either") -> None:
         self.store(identity=identity, trust_labels=trust_labels, prior=prior)
 
     def fit(self, logged: LoggedTasks, payoff: Payoff, validation: LoggedTasks | None = None) -> Self:
@@ -84,42 +76,31 @@ class ExpectedPayoffBySet(Policy):
 
     def learn(self, logged: LoggedTasks) -> HeldOut:
         """Fit, and return what models that had not seen each task's group say about it."""
-        if priors := self.priors():
-            return self._learn_from(priors, logged)
-        self.model_, held = fit_membership(logged, self.identity)
-        doubted = len(logged) >= FEWEST_TASKS and not self.trust_labels
-        self.label_noise_ = min(noise_of(logged, held).rate, MOST_NOISE) if doubted else 0.0
-        return held
-
-    def priors(self) -> tuple[Prior, ...]:
-        """What it starts from: none, one, or one of each kind."""
-        kinds = KINDS if self.prior == "either" else (self.prior,) if self.prior else ()
-        return tuple(map(shipped_prior, kinds))
-
-    def _learn_from(self, priors: tuple[Prior, ...], logged: LoggedTasks) -> HeldOut:
-        alone = fit_warm(logged, priors, self.identity, trust_labels=self.trust_labels)
-        self.model_, self.with_text_, self.label_noise_ = alone.model, None, alone.flips
+        alone = fit_warm(logged, self.priors(), self.identity, trust_labels=self.trust_labels)
+        self.model_, self.with_text_, self.label_noise_ = alone.model, None, alone.model.flips
         if logged.rankings.vectors is None:
             return alone.held
-        read = fit_warm(logged, priors, self.identity, trust_labels=self.trust_labels, texts=True)
-        if read.model.text is None or read.loss >= alone.loss:
+        read = fit_warm(logged, self.priors(), self.identity, trust_labels=self.trust_labels, texts=True)
+        if read.model.text is None or not read.beats(alone):
             return alone.held
-        self.with_text_ = read.model
+        self.with_text_, self.label_noise_ = read.model, read.model.flips
         return read.held
 
+    def priors(self) -> tuple[Prior, ...]:
+        """What it starts from: a prior, or one of each kind."""
+        return tuple(map(shipped_prior, KINDS if self.prior == "either" else (self.prior,)))
+
     def update(self, logged: LoggedTasks, offered: Bools | None = None) -> Self:
-        """Learn from more outcomes, one or many, without the tasks of before: a policy with a prior, fitted or loaded.
+        """Learn from more outcomes, one or many, without the tasks of before.
 
         `offered` (n, m) marks the candidates that the agent could call, by default all: one that was offered and not
         required was not needed, and of one that was not offered nothing is known. What was chosen when it was fitted
         (strengths, flips, set sizes, whether texts help) stays, so fit again when there is time.
         """
-        if "model_" not in self.__dict__:
-            raise NotFittedError(f"This {type(self).__name__} has not been fitted. Call fit, or load a saved policy.")
         shown = logged.rankings.listed if offered is None else offered
         if self._model(logged.rankings) is self.with_text_ and self.with_text_ is not None:
-            self.with_text_ = updated(self.with_text_, logged, shown, self.label_noise_)
-        self.model_ = updated(self.model_, logged, shown, self.label_noise_)
+            self.with_text_ = updated(self.with_text_, logged, shown)
+        self.model_ = updated(self.model_, logged, shown)
         return self
 
     def decide(self, rankings: Rankings, payoff: Payoff) -> Decisions:
@@ -128,12 +109,10 @@ class ExpectedPayoffBySet(Policy):
 
     def probabilities(self, rankings: Rankings) -> tuple[Floats, Floats]:
         """(n, m): that each candidate is required; (n,): that the list holds all required tools."""
-        if "model_" not in self.__dict__:
-            raise NotFittedError(f"This {type(self).__name__} has not been fitted. Call fit, or load a saved policy.")
-        learned, holds = self._model(rankings).probabilities(rankings)
-        noise = self.label_noise_
-        if noise == 0 or self.prior is not None:  # with a prior, flips were part of what was learned
-            return learned, holds
+        model, noise = self._model(rankings), self.label_noise_
+        learned, holds = model.probabilities(rankings)
+        if noise == 0 or model.doubt is not None:
+            return learned, holds  # a model saved by an earlier version had not taken flips into its fit
         corrected = np.minimum(np.maximum((learned - noise) / (1.0 - 2.0 * noise), LEAST), 1.0 - LEAST)
         return corrected * rankings.listed, holds
 
@@ -143,6 +122,8 @@ class ExpectedPayoffBySet(Policy):
 
     def _model(self, rankings: Rankings) -> MembershipModel:
         """The model that reads these rankings: with their vectors where they have them and it helps."""
+        if "model_" not in self.__dict__:
+            raise NotFittedError(f"This {type(self).__name__} has not been fitted. Call fit, or load a saved policy.")
         read = self.with_text_
         if read is None or read.text is None or rankings.vectors is None:
             return self.model_

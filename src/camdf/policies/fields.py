@@ -228,10 +228,18 @@ membership_model = record(
         "sharpness": number,
         "text": optional(text_signal),
         "text_coefficients": numbers,
+        "flips": share,
         "doubt": optional(record(Doubt, {"precision": numbers, "of_tools": numbers})),
     },
     added={
         2: {"columns": COLUMNS_OF_SCHEMA_1},
-        3: {"sizes": AT_LEAST_ONE.weights, "sharpness": 1.0, "text": None, "text_coefficients": (), "doubt": None},
+        3: {
+            "sizes": AT_LEAST_ONE.weights,
+            "sharpness": 1.0,
+            "text": None,
+            "text_coefficients": (),
+            "flips": 0.0,
+            "doubt": None,
+        },
     },
 )

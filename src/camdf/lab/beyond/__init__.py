@@ -3,16 +3,17 @@
 from camdf.lab.beyond.calibration import STUDY as CALIBRATION
 from camdf.lab.beyond.cold_start import STUDY as COLD_START
 from camdf.lab.beyond.deployment import STUDY as DEPLOYMENT
+from camdf.lab.beyond.doubts import STUDY as DOUBTS
 from camdf.lab.beyond.frontier_page import STUDY as FRONTIER
 from camdf.lab.beyond.intents import STUDY as INTENTS
-from camdf.lab.beyond.learning import STUDY as LEARNING
+from camdf.lab.beyond.labels import STUDY as LABELS
 from camdf.lab.beyond.noise import STUDY as NOISE
 from camdf.lab.beyond.noise_estimate import STUDY as NOISE_ESTIMATE
 from camdf.lab.beyond.promises_page import STUDY as PROMISES
 from camdf.lab.beyond.recourse_page import STUDY as RECOURSE
 
 STUDIES = (
-    *(FRONTIER, CALIBRATION, PROMISES, RECOURSE, COLD_START, INTENTS),
-    *(NOISE, NOISE_ESTIMATE, LEARNING, DEPLOYMENT),
+    *(FRONTIER, DOUBTS, CALIBRATION, PROMISES, COLD_START, INTENTS, LABELS),
+    *(NOISE, NOISE_ESTIMATE, DEPLOYMENT, RECOURSE),
 )
 """In the order of the page."""

@@ -1,4 +1,4 @@
-"""Do the membership probabilities mean what they say? Held-out reliability of every domain and ranking."""
+"""Do membership probabilities mean what they say? Held-out reliability of every domain and ranking."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import numpy as np
 
 from camdf import datasets
 from camdf.core.rankings import Bools, Floats
+from camdf.lab.beyond.looks import DOMAINS, look_of, small_pairs
+from camdf.lab.beyond.priors import Unseen
 from camdf.lab.drawing import BLUE, COLUMN, GRAY, VERMILLION, canvas, styled
 from camdf.lab.stored import Row, Rows
 from camdf.lab.study import Pair, Run, Study, of_pair, row_disagreements
-from camdf.models.membership import fit_membership
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
@@ -41,7 +42,7 @@ def expected_calibration_error(bins: Iterable[tuple[int, float, float]]) -> floa
 def rows_of(domain: str, scorer: str) -> list[Row]:
     """One row a bin: predictions for each task come from models that saw no near-copy of it."""
     logged = datasets.load(domain, scorer)
-    held = fit_membership(logged)[1]
+    held = Unseen(domain).learn(logged)
     listed = logged.rankings.listed
     found = reliability(held.probability[listed], logged.required[listed])
     names = ("candidates", "probability", "required")
@@ -50,14 +51,13 @@ def rows_of(domain: str, scorer: str) -> list[Row]:
 
 def measure(run: Run) -> Rows:
     """Every domain and ranking."""
-    pairs = ((domain.name, scorer) for domain in datasets.DOMAINS for scorer in domain.scorers)
+    pairs = ((domain.name, scorer) for domain in DOMAINS for scorer in domain.scorers)
     return [row for pair in pairs for row in rows_of(*pair)]
 
 
 def recheck(rows: Rows, seed: int, run: Run) -> list[str]:
     """One small domain and ranking, fitted again."""
-    small = [domain for domain in datasets.DOMAINS if domain.tasks <= RECHECKED_TASKS]
-    pairs = [(domain.name, scorer) for domain in small for scorer in domain.scorers]
+    pairs = small_pairs(RECHECKED_TASKS)
     pair = pairs[np.random.default_rng(seed).integers(len(pairs))]
     return [f"{', '.join(pair)}, {line}" for line in row_disagreements(of_pair(rows, pair), rows_of(*pair))]
 
@@ -75,14 +75,14 @@ def section(rows: Rows) -> list[str]:
     """Expected calibration errors."""
     lines = [
         "## Do the probabilities mean what they say?\n",
-        "Held-out membership probabilities: every task is predicted by models that saw no task of its group. They are",
-        "taken as learned, before the default corrects them for wrong labels.\n",
-        "| domain, ranking | candidates | expected calibration error |",
-        "| --- | --- | --- |",
+        "Held-out membership probabilities: every task is predicted by models that saw no task of its group, from the",
+        "ranking alone and from priors that have not seen the domain.\n",
+        "| look | domain, ranking | candidates | expected calibration error |",
+        "| --- | --- | --- | --- |",
     ]
     for (domain, scorer), bins in bins_of(rows).items():
         count = sum(size for size, _, _ in bins)
-        lines.append(f"| {domain}, {scorer} | {count:,} | {expected_calibration_error(bins):.3f} |")
+        lines.append(f"| {look_of(domain)} | {domain}, {scorer} | {count:,} | {expected_calibration_error(bins):.3f} |")
     note = f"The picture leaves out bins of fewer than {FEWEST} candidates; the errors count them."
     return [*lines, "", note, "", "![Reliability diagrams](pictures/reliability.png)\n"]
 
@@ -97,9 +97,11 @@ def reliability_diagram(rows: Rows) -> Picture:
     """Held-out membership probability against the share that was required, one line a ranking, one panel a domain."""
     calibration = bins_of(rows)
     domains = list(dict.fromkeys(domain for domain, _ in calibration))
-    picture, grid = canvas(2 * COLUMN, 5.6, 3, 3)
+    picture, grid = canvas(2 * COLUMN, 7.6, -(-len(domains) // 4), 4)
     colours = {"claude": BLUE, "minilm": VERMILLION, "bm25": "#009E73"}
-    for axes, domain in zip(np.ravel(grid), domains, strict=True):
+    for axes in np.ravel(grid)[len(domains) :]:
+        axes.set_axis_off()
+    for axes, domain in zip(np.ravel(grid), domains, strict=False):
         axes.plot([0, 1], [0, 1], color=GRAY, linewidth=0.7, linestyle=":")
         for (name, scorer), bins in calibration.items():
             if name == domain:

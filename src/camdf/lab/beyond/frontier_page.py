@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from camdf.lab.beyond.frontier import BASELINES, COMPARED, PAPER, measure, recheck, summary
+from camdf.lab.beyond.looks import LOOKS, of_look
 from camdf.lab.drawing import BLUE, COLUMN, GRAY, VERMILLION, canvas, styled
 from camdf.lab.stored import Rows
 from camdf.lab.study import Pair, Study, of_pair, pairs_of
@@ -15,17 +16,13 @@ from camdf.policies.registry import DEFAULT
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
-TARGETS = {
-    "mean gain": (0.05, True),
-    "median gain": (0.015, True),
-    "mean gain without the best pair": (0.03, True),
-    "cells wholly below -0.02": (0, False),
-    "significantly below": (0.025, False),
-    "significantly above": (0.45, True),
-    "above cam-df": (0.60, True),
-    "below cam-df": (0.025, False),
+TARGETS: dict[str, dict[str, tuple[float, bool]]] = {
+    "mean margin": {"shipped": (0.075, True), "second look": (0.10, True)},
+    "cells wholly below -0.02": dict.fromkeys(LOOKS, (0, False)),
+    "significantly below": dict.fromkeys(LOOKS, (0.015, False)),
+    "above cam-df": {"shipped": (0.60, True)},
 }
-"""What the default was asked to reach; True: at least."""
+"""What the default was asked to reach with the tasks' texts, by look; True: at least."""
 
 
 def section(rows: Rows) -> list[str]:
@@ -42,7 +39,7 @@ def pictures(rows: Rows) -> dict[str, Picture]:
 def margins(rows: Rows) -> Picture:
     """Every cell's margin over the best simple rule, by domain and ranking: the paper's policy and the default."""
     pairs = sorted(pairs_of(rows), key=lambda pair: _mean(rows, pair, DEFAULT))
-    picture, axes = canvas(2 * COLUMN, 0.27 * len(pairs) + 0.9)
+    picture, axes = canvas(2 * COLUMN, 0.2 * len(pairs) + 0.9)
     for place, pair in enumerate(pairs):
         for policy, colour, shift in ((PAPER, VERMILLION, -0.17), (DEFAULT, BLUE, 0.17)):
             found = _margins(rows, pair, policy)
@@ -58,23 +55,28 @@ def margins(rows: Rows) -> Picture:
 
 
 def _headline(rows: Rows) -> list[str]:
-    found = summary(rows)
     lines = [
         "## Against the best simple rule of each cell\n",
-        f"{found['cells']:.0f} cells: every domain and ranking, exact and partial value, cost pressures 0.05, 0.12 and",
-        "0.20 (and 0.02 on long lists), dispersions 0, 1.0 and 1.5, random splits, and grouped ones where groups",
-        f"exist. The bar is the best of {', '.join(BASELINES)}, picked in hindsight for each cell. Intervals",
-        "resample groups.\n",
-        "| the default | measured | asked for | |",
-        "| --- | --- | --- | --- |",
+        f"{len(rows)} cells: every domain and ranking, exact and partial value, cost pressures 0.05, 0.12 and 0.20",
+        "(and 0.02 on long lists), dispersions 0, 1.0 and 1.5, random splits, and grouped ones where groups exist. The",
+        f"bar is the best of {', '.join(BASELINES)},",
+        "picked in hindsight for each cell. Intervals resample groups. The default starts from priors that have not",
+        "seen the domain. 'With texts' it also reads a vector of 64 numbers of each task's text, and a second ranking",
+        "beside it, where held-out labels show that they help; 'alone' it has the scores and nothing else.\n",
+        "| look | the default | with texts | asked for | | alone |",
+        "| --- | --- | --- | --- | --- | --- |",
     ]
-    for name, value in found.items():
-        if name == "cells":
-            continue
-        target, at_least = TARGETS.get(name, (None, True))
-        asked = "" if target is None else f"at {'least' if at_least else 'most'} {target:g}"
-        reached = target is None or (value >= target if at_least else value <= target)
-        lines.append(f"| {name} | {value:.3f} | {asked} | {'' if target is None else 'yes' if reached else '**no**'} |")
+    for look in LOOKS:
+        here = of_look(rows, look)
+        found, alone = summary(here), summary(here, "alone_")
+        lines.append(f"| {look} | cells | {found['cells']:.0f} | | | |")
+        for name, value in list(found.items())[1:]:
+            asked = " | "
+            if look in TARGETS.get(name, {}):
+                target, at_least = TARGETS[name][look]
+                reached = value >= target if at_least else value <= target
+                asked = f"at {'least' if at_least else 'most'} {target:g} | {'yes' if reached else '**no**'}"
+            lines.append(f"| {look} | {name} | {value:.3f} | {asked} | {alone[name]:.3f} |")
     return [*lines, "", "![Margins by domain and ranking](pictures/past-the-paper.png)\n"]
 
 
@@ -82,30 +84,36 @@ def _by_pair(rows: Rows) -> list[str]:
     shown = [policy for policy in COMPARED if policy not in BASELINES]
     lines = [
         "## By domain and ranking\n",
-        "Mean margin over the best simple rule of each cell. The iterated target was not run on seal-tools.\n",
-        "| domain, ranking | cells | " + " | ".join(shown) + " |",
-        "| --- | --- |" + " --- |" * len(shown),
+        "Mean margin over the best simple rule of each cell.\n",
+        "| look | domain, ranking | cells | " + " | ".join(shown) + " |",
+        "| --- | --- | --- |" + " --- |" * len(shown),
     ]
-    for pair in pairs_of(rows):
-        means = [f"{_mean(rows, pair, policy):+.3f}".replace("+nan", "") for policy in shown]
-        lines.append(f"| {pair[0]}, {pair[1]} | {len(_margins(rows, pair, DEFAULT))} | {' | '.join(means)} |")
-    total = [f"{np.nanmean([row[p] - row[row['baseline']] for row in rows]):+.3f}" for p in shown]
-    return [*lines, f"| **all** | {len(rows)} | {' | '.join(total)} |", ""]
+    for look in LOOKS:
+        here = of_look(rows, look)
+        for pair in pairs_of(here):
+            means = [f"{_mean(rows, pair, policy):+.3f}" for policy in shown]
+            lines.append(f"| {look} | {pair[0]}, {pair[1]} | {len(of_pair(rows, pair))} | {' | '.join(means)} |")
+        total = [f"{np.mean([row[p] - row[row['baseline']] for row in here]):+.3f}" for p in shown]
+        lines.append(f"| {look} | **all** | {len(here)} | {' | '.join(total)} |")
+    return [*lines, ""]
 
 
 def _losses(rows: Rows) -> list[str]:
-    lost = sorted((row for row in rows if row["hi"] < 0), key=lambda row: row["default_minus_baseline"])
-    lines = [
-        "## Where the default loses\n",
-        f"Significantly below the best simple rule in {len(lost)} of {len(rows)} cells:\n",
-        "| domain, ranking | splits | value | pressure | dispersion | best rule | margin |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-    ]
-    for row in lost:
-        margin = f"{row['default_minus_baseline']:+.3f} [{row['lo']:+.3f}, {row['hi']:+.3f}]"
-        place = f"{row['domain']}, {row['scorer']} | {row['splits']} | {row['value']}"
-        lines.append(f"| {place} | {row['cost_pressure']:g} | {row['dispersion']:g} | {row['baseline']} | {margin} |")
-    return [*lines, ""]
+    lines = ["## Where the default loses\n"]
+    for start, way in (("", "with texts"), ("alone_", "from the ranking alone")):
+        lost = sorted((row for row in rows if row[f"{start}hi"] < 0), key=lambda row: row[f"{start}margin"])
+        lines += [
+            f"Significantly below the best simple rule, {way}, in {len(lost)} of {len(rows)} cells:\n",
+            "| domain, ranking | splits | value | pressure | dispersion | best rule | margin |",
+            "| --- | --- | --- | --- | --- | --- | --- |",
+        ]
+        for row in lost:
+            margin = f"{row[f'{start}margin']:+.3f} [{row[f'{start}lo']:+.3f}, {row[f'{start}hi']:+.3f}]"
+            place = f"{row['domain']}, {row['scorer']} | {row['splits']} | {row['value']}"
+            price = f"{row['cost_pressure']:g} | {row['dispersion']:g}"
+            lines.append(f"| {place} | {price} | {row['baseline']} | {margin} |")
+        lines.append("")
+    return lines
 
 
 def _margins(rows: Rows, pair: Pair, policy: str) -> Any:

@@ -15,6 +15,7 @@ from camdf.core.groups import numbered
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import Bools, LoggedTasks
 from camdf.errors import UsageError
+from camdf.lab.beyond.looks import LOOKS
 from camdf.lab.beyond.priors import kind_of, prior_without
 from camdf.lab.drawing import BLUE, COLUMN, GRAY, VERMILLION, canvas, styled
 from camdf.lab.stored import Row, Rows
@@ -41,7 +42,6 @@ WITHIN = 0.25
 
 PLACE = ("look", "domain", "scorer", "aim", "asked")
 FIGURES = ("tools", "kept", "worst", "sufficiency", "expected", "found")
-LOOKS = {"shipped": datasets.DOMAINS, "second look": datasets.SECOND_LOOK}
 
 
 def rows_of(look: str, domain: str, scorer: str) -> list[Row]:

@@ -1,13 +1,45 @@
-"""Priors that have not seen a domain: what a study of that domain may start from."""
+"""Priors that have not seen a domain, and the default that starts from them: what a study of that domain may use."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
+from typing import Self
 
 from camdf import datasets
-from camdf.core.rankings import Floats
+from camdf.core.payoff import Payoff
+from camdf.core.rankings import Floats, LoggedTasks
+from camdf.models.membership import HeldOut
 from camdf.models.prior import KINDS, Prior, shipped_prior
 from camdf.models.prior_fit import Candidates, assembled, distance, pooled
+from camdf.policies.by_set import ExpectedPayoffBySet
+from camdf.policies.cold_start import from_prior
+
+
+class Unseen(ExpectedPayoffBySet):
+    """The default, from priors that have not seen one domain; without `texts` it learns from the rankings alone."""
+
+    def __init__(self, domain: str, *, trust_labels: bool = False, texts: bool = True) -> None:
+        super().__init__(trust_labels=trust_labels)
+        self.domain, self.texts = domain, texts
+
+    def priors(self) -> tuple[Prior, ...]:
+        return priors_without(self.domain)
+
+    def learn(self, logged: LoggedTasks) -> HeldOut:
+        bare = replace(logged.rankings, vectors=None, second=None)
+        return super().learn(logged if self.texts else replace(logged, rankings=bare))
+
+
+class Cold(ExpectedPayoffBySet):
+    """The cold start that has not seen one domain, for one of its rankings; labels teach it nothing."""
+
+    def __init__(self, domain: str, scorer: str) -> None:
+        super().__init__(prior=kind_of(scorer))
+        self.model_ = from_prior(prior_without(domain, self.prior), self.prior).model_
+
+    def fit(self, logged: LoggedTasks, payoff: Payoff, validation: LoggedTasks | None = None) -> Self:
+        return self
 
 
 def kind_of(scorer: str) -> str:

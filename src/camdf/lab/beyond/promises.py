@@ -85,11 +85,11 @@ class Promises:
     spending: tuple[Spending, ...]
 
 
-def promises(logged: LoggedTasks, seed: int = 0) -> Promises:
-    """Fit the default on half of the groups; recalibrate on random parts of the other half, and measure on its rest."""
+def promises(logged: LoggedTasks, policy: ExpectedPayoffBySet, seed: int = 0) -> Promises:
+    """Fit a policy on half of the groups; recalibrate on random parts of the other half, and measure on its rest."""
     group, groups = numbered(logged.groups)
     taught = np.random.default_rng(seed).permutation(groups) < groups // 2
-    policy = ExpectedPayoffBySet().fit(logged.take(taught[group]), Payoff(0.1))
+    policy.fit(logged.take(taught[group]), Payoff(0.1))
     held = logged.take(~taught[group])
     weights = unit_weights(held)
     rankings, leaving = held.rankings, leaving_pressures(policy, held.rankings)

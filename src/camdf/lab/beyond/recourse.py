@@ -22,7 +22,9 @@ from camdf.core.payoff import Payoff
 from camdf.core.rankings import Bools, LoggedTasks, Rankings, joined
 from camdf.evaluation.replay import Outcomes, Tally
 from camdf.evaluation.splits import draw_splits
-from camdf.lab.beyond.frontier import LONG_LISTS
+from camdf.lab.beyond.frontier import has_groups, has_long_lists
+from camdf.lab.beyond.looks import DOMAINS
+from camdf.lab.beyond.priors import Unseen
 from camdf.lab.stored import Row, Rows
 from camdf.lab.study import Run, differing
 from camdf.policies.by_set import ExpectedPayoffBySet
@@ -72,15 +74,14 @@ class Doors:
     @property
     def cells(self) -> list[Cell]:
         """Every value, cost pressure, dispersion and recourse."""
-        low = (0.02,) if self.domain in LONG_LISTS else ()
+        low = (0.02,) if has_long_lists(self.domain) else ()
         grid = product(("exact", "partial"), (*low, 0.05, 0.12, 0.20), DISPERSIONS, RECOURSES)
         return [Cell(*each) for each in grid]
 
     @property
     def grouped(self) -> bool:
         """Whether some tasks share a group, so that splits keep groups together."""
-        groups = datasets.load(self.domain, self.scorer).groups
-        return len(set(groups.tolist())) < len(groups)
+        return has_groups(self.domain)
 
     def run(self) -> Outcomes:
         """What every policy paid on every task in every cell."""
@@ -89,7 +90,7 @@ class Doors:
         for split in draw_splits(priced[0.0], self.splits, self.seed, grouped=self.grouped):
             tally.appearances[split.test] += 1
             known = joined(*(priced[0.0].take(rows) for rows in split[:2]))
-            policy = ExpectedPayoffBySet().fit(known, Payoff(0.1))
+            policy = Unseen(self.domain).fit(known, Payoff(0.1))
             for cell in self.cells:
                 test = priced[cell.dispersion].take(split.test)
                 for name, acquired in decided(policy, known, test.rankings, cell):
@@ -141,7 +142,7 @@ def rows_of(job: Doors, outcomes: Outcomes) -> list[Row]:
 
 def jobs() -> list[Doors]:
     """Every domain and ranking, the slowest first."""
-    domains = sorted(datasets.DOMAINS, key=lambda domain: -domain.tasks)
+    domains = sorted(DOMAINS, key=lambda domain: -domain.tasks)
     return [Doors(domain.name, scorer) for domain in domains for scorer in domain.scorers]
 
 
@@ -152,7 +153,7 @@ def measure(run: Run) -> Rows:
 
 def recheck(rows: Rows, seed: int, run: Run) -> list[str]:
     """Two domains of at most 100 tasks under one ranking each, replayed."""
-    small = {domain.name for domain in datasets.DOMAINS if domain.tasks <= 100}
+    small = {domain.name for domain in DOMAINS if domain.tasks <= 100}
     quick = [job for job in jobs() if job.domain in small]
     some = [quick[i] for i in np.random.default_rng(seed).permutation(len(quick))[:2]]
     again = [row for job, found in run(some).items() for row in rows_of(job, found)]

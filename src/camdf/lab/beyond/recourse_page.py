@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from camdf.core.rankings import Floats
+from camdf.lab.beyond.looks import LOOKS, of_look
 from camdf.lab.beyond.recourse import BY_PRESSURE, COMPARED, CONSTANTS, IGNORING, TOLD, measure, recheck
 from camdf.lab.drawing import BLUE, COLUMN, GRAY, VERMILLION, canvas, styled
 from camdf.lab.page import picture_line
@@ -58,12 +60,15 @@ def _opening(rows: Rows) -> list[str]:
 
 def _by_recourse(rows: Rows) -> list[str]:
     lines = [
-        "| value, recourse | " + " | ".join(COMPARED) + " |",
+        "| look, value, recourse | " + " | ".join(COMPARED) + " |",
         "| --- |" + " --- |" * len(COMPARED),
     ]
-    for value, recourse in sorted({(row["value"], row["recourse"]) for row in rows}):
-        some = [row for row in rows if (row["value"], row["recourse"]) == (value, recourse)]
-        lines.append(f"| {value}, {recourse:g} | " + " | ".join(_figures(some, name) for name in COMPARED) + " |")
+    for look in LOOKS:
+        here = of_look(rows, look)
+        for value, recourse in sorted({(row["value"], row["recourse"]) for row in here}):
+            some = [row for row in here if (row["value"], row["recourse"]) == (value, recourse)]
+            figures = " | ".join(_figures(some, name) for name in COMPARED)
+            lines.append(f"| {look}, {value}, {recourse:g} | {figures} |")
     return [*lines, ""]
 
 
@@ -79,17 +84,18 @@ def _against(rows: Rows) -> list[str]:
         f"miss costs. (Under the partial value `{BY_PRESSURE}` is the same policy as `{TOLD}`: a candidate stays where",
         "1 - r times its share is at least 1 - r times its price.) The best constant is picked in hindsight for each",
         "cell. Intervals resample groups.\n",
-        f"| `{TOLD}` against | mean margin | median | cells above | wholly above | wholly below |",
-        "| --- | --- | --- | --- | --- | --- |",
+        f"| look | `{TOLD}` against | mean margin | median | cells above | wholly above | wholly below |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for other in AGAINST:
-        found = _margins(shown, other)
+    for look, other in product(LOOKS, AGAINST):
+        some = of_look(shown, look)
+        found = _margins(some, other)
         surely = ("", "")
         if other != BEST_CONSTANT:
-            low, high = (np.array([row[f"{end}: {other}"] for row in shown]) for end in ("low", "high"))
+            low, high = (np.array([row[f"{end}: {other}"] for row in some]) for end in ("low", "high"))
             surely = f"{(low > 0).mean():.3f}", f"{(high < 0).mean():.3f}"
         lines.append(
-            f"| {other} | {found.mean():+.3f} | {np.median(found):+.3f} | {(found > 0).mean():.3f} |"
+            f"| {look} | {other} | {found.mean():+.3f} | {np.median(found):+.3f} | {(found > 0).mean():.3f} |"
             f" {surely[0]} | {surely[1]} |"
         )
     even = float(np.mean(np.abs(_margins(shown, BY_PRESSURE)) < 0.05))

@@ -9,7 +9,6 @@ import numpy as np
 from camdf.core.groups import numbered
 from camdf.core.rankings import Bools, Floats, Ints
 from camdf.core.resampling import Interval
-from camdf.errors import MissingExtraError
 from camdf.mining.audit.findings import (
     Audit,
     Censoring,
@@ -89,10 +88,7 @@ def label_noise(tasks: TaskLists, rng: np.random.Generator) -> Noise | Unknown:
     some = np.sort(rng.choice(whole, min(len(whole), MOST_FITTED), replace=False)) if len(whole) else whole
     if len({tasks.groups[row] for row in some.tolist()}) < 2 or not tasks.called.filled[some].any():
         return Unknown("Too few runs saw all of their ranking to estimate it.")
-    try:
-        found = estimate_label_noise(tasks.logged(some))
-    except MissingExtraError as error:
-        return Unknown(f"Not estimated. {error}")
+    found = estimate_label_noise(tasks.logged(some))
     return Noise(found.rate, found.at_most, found.labels, len(some))
 
 
