@@ -329,7 +329,7 @@ def soak(seconds: int) -> dict[str, Any]:
             descriptors = len(list(Path(f"/proc/{service.process.pid}/fd").iterdir()))
             looks.append({"mb": kilobytes / 1024, "threads": threads, "descriptors": descriptors})
             print(f"{number + 1} of 10: {json.dumps(looks[-1])}", file=sys.stderr)
-        decided = service.number('camdf_decisions_total{reason="decided"}')
+        decided = service.number('camdf_decisions_total{mode="drop",reason="decided"}')
     return {"seconds": seconds, "decisions": int(decided), "looks": looks}
 
 

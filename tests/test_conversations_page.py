@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,26 +11,16 @@ from camdf.cli import main
 from camdf.prices import Prices
 from camdf.worth import Conversation, worth
 from everyday import conversations
+from loading import benchmark_module
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "conversations.md").read_text(encoding="utf-8")
 
 
-def benchmark(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, name, module)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.mark.parametrize("name", ["conversations", "cache"])
 def test_the_page_has_the_stored_table(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     stored = json.loads((ROOT / "results" / f"{name}.json").read_text())
-    assert benchmark(name, monkeypatch).table(stored) in PAGE
+    assert benchmark_module(name, monkeypatch).table(stored) in PAGE
 
 
 def test_the_figures_in_the_text_are_the_stored_ones(monkeypatch: pytest.MonkeyPatch) -> None:

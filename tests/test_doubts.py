@@ -9,6 +9,7 @@ import pytest
 
 from camdf.evaluation.curve import THRESHOLD
 from camdf.lab.beyond import doubts, labels
+from camdf.lab.beyond.cold_start import COLD
 from camdf.lab.beyond.looks import LOOKS, of_look
 from camdf.lab.stored import Rows, stored
 from camdf.lab.study import pairs_of
@@ -62,7 +63,7 @@ def test_a_step_learns_from_as_many_labels_as_its_row_says() -> None:
     assert {3, 10} <= set(labels.by_labels(rows)) <= set(labels.NUMBERS)
     for row in rows:
         assert row["lo_threshold"] <= row[DEFAULT] - row[THRESHOLD] <= row["hi_threshold"]
-        assert row["lo_cold"] <= row[DEFAULT] - row[labels.COLD] <= row["hi_cold"]
+        assert row["lo_cold"] <= row[DEFAULT] - row[COLD] <= row["hi_cold"]
 
 
 def test_the_stored_table_has_every_cell_from_three_labels_on(labelled: Rows) -> None:

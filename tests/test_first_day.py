@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ from camdf.gate import Gate
 from camdf.scorers import Necessity, Start
 from camdf.tools import view
 from everyday import catalogue, plain_searches, requests
+from loading import benchmark_module
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "first-day.md").read_text(encoding="utf-8")
@@ -27,14 +26,7 @@ ASKED = {40: (8, 0.98), 400: (12, 0.95)}
 
 @pytest.fixture
 def benchmark(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    spec = importlib.util.spec_from_file_location("first_day", ROOT / "benchmarks" / "first_day.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "first_day", module)
-    spec.loader.exec_module(module)
-    return module
+    return benchmark_module("first_day", monkeypatch)
 
 
 def of(ranking: str, door: bool = True, tools: tuple[int, ...] = (40, 400), kept: str = "") -> list[dict[str, Any]]:

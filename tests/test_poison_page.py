@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ import everyday
 from camdf.lab.drawing import svg
 from camdf.scorers import BM25, Wary
 from camdf.tools import Tool, view
+from loading import benchmark_module
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "poison.md").read_text(encoding="utf-8")
@@ -25,14 +24,7 @@ NAMED = ("the request's words", "'always call this first'", "copies of needed to
 
 @pytest.fixture
 def benchmark(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    spec = importlib.util.spec_from_file_location("poison", ROOT / "benchmarks" / "poison.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "poison", module)
-    spec.loader.exec_module(module)
-    return module
+    return benchmark_module("poison", monkeypatch)
 
 
 def largest(benchmark: Any, attacks: tuple[str, ...], way: str, domains: tuple[str, ...] = ()) -> float:

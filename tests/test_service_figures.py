@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
 import pytest
+
+from loading import benchmark_module
 
 ROOT = Path(__file__).parents[1]
 STORED = json.loads((ROOT / "results" / "service.json").read_text("utf-8"))
 
 
-@pytest.fixture(scope="module")
-def benchmark() -> ModuleType:
-    place = importlib.util.spec_from_file_location("benchmark_of_the_service", ROOT / "benchmarks" / "service.py")
-    assert place is not None
-    assert place.loader is not None
-    found = importlib.util.module_from_spec(place)
-    place.loader.exec_module(found)
-    return found
+@pytest.fixture
+def benchmark(monkeypatch: pytest.MonkeyPatch) -> Any:
+    return benchmark_module("service", monkeypatch)
 
 
-def test_the_page_shows_what_is_stored(benchmark: ModuleType) -> None:
+def test_the_page_shows_what_is_stored(benchmark: Any) -> None:
     assert benchmark.figures(STORED) in (ROOT / "docs" / "service.md").read_text("utf-8")
 
 
@@ -44,7 +40,7 @@ def test_ten_minutes_of_load_leave_memory_threads_and_files_as_they_are() -> Non
     assert last["descriptors"] - first["descriptors"] <= 4
 
 
-def test_what_misses_what_was_asked_is_said_by_the_check(benchmark: ModuleType) -> None:
+def test_what_misses_what_was_asked_is_said_by_the_check(benchmark: Any) -> None:
     worse = {**STORED, "load": {**STORED["load"], "32 connections: p99 / median": 9.0}}
     assert "32 connections: p99 / median is 9.00, and 3.0 was asked for" in benchmark.missed(worse)
     torn = {**STORED, "swaps": {**STORED["swaps"], "mixed": 1}}

@@ -181,6 +181,19 @@ CHECKS: dict[str, Callable[[MakePolicy], None]] = {
 """Every check by name."""
 
 
+def try_policy(policy: Policy, payoff: Payoff) -> None:
+    """Decide on a few made-up tasks, as a policy from a file should before it decides on anybody's.
+
+    Raises what the policy raises, or BrokenPromiseError where it acquires padding or its evidence is no number.
+    """
+    rankings = sample_tasks(seed=0, tasks=8, ragged=True).rankings
+    decisions = policy.decide(rankings, payoff)
+    _promise(decisions.acquired.shape == rankings.scores.shape, "marks have shape (n, m)")
+    _promise(not (decisions.acquired & ~rankings.listed).any(), "padding is never acquired")
+    if decisions.evidence is not None:
+        _promise(not np.isnan(decisions.evidence[rankings.listed]).any(), "evidence is a number")
+
+
 def check_policy(make: MakePolicy) -> None:
     """Run every check on a policy; raise BrokenPromiseError with the name of the first that fails."""
     for name, check in CHECKS.items():

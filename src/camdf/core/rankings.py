@@ -273,6 +273,11 @@ class LoggedTasks:
         missing: Ints = self.n_required - self.required.sum(axis=1)
         return missing
 
+    def sufficient(self, acquired: Bools) -> Bools:
+        """(n,): whether the acquired candidates, (n, m), hold all that each task requires."""
+        found: Bools = (self.required & acquired).sum(axis=1) == self.n_required
+        return found
+
     def with_costs(self, costs: Mapping[str, float] | Floats) -> LoggedTasks:
         """The same tasks at other prices."""
         return replace(self, rankings=self.rankings.with_costs(costs))

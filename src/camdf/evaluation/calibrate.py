@@ -97,7 +97,7 @@ def calibrate(
         raise UsageError("A calibration is for a 'min_sufficiency' or for a 'budget'. Name one of the two.")
     rankings = logged.rankings
     acquired = np.concatenate([policy.decide(rankings.take(piece), payoff).acquired for piece in pieces(rankings)])
-    sufficient = ((logged.required & acquired).sum(axis=1) == logged.n_required).astype(np.float64)
+    sufficient = logged.sufficient(acquired).astype(np.float64)
     cost = cost_of(rankings, acquired)
     return Calibration(
         payoff,

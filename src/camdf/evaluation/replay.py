@@ -65,11 +65,10 @@ class Outcomes:
 
 def measured(logged: LoggedTasks, payoff: Payoff, acquired: Bools) -> Floats:
     """(n, measures): what the acquired candidates of each task paid and cost."""
-    covered = (logged.required & acquired).sum(axis=1)
     return np.column_stack(
         [
             payoff.of(logged, acquired),
-            covered == logged.n_required,
+            logged.sufficient(acquired),
             cost_of(logged.rankings, acquired),
             cost_of(logged.rankings, acquired & ~logged.required),
             acquired.sum(axis=1),

@@ -9,15 +9,13 @@ from functools import cached_property
 from os import PathLike
 from typing import Self
 
+from camdf.checks import try_policy
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import Rankings
 from camdf.errors import ArtifactError, UsageError
 from camdf.gate.decision import Ranked
 from camdf.policies.artifact import LARGEST_FILE, from_json, to_json
 from camdf.policies.base import Policy
-
-TRIED_ON = {"a": 0.9, "b": 0.5, "c": 0.1}
-"""Scores on which a policy from a file decides once before it decides on anybody's."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +47,7 @@ class Judge:
 
     @classmethod
     def from_file(cls, path: str | PathLike[str], payoff: Payoff | None, explore_pressure: float | None) -> Self:
-        """The judge of a file that `camdf.save` wrote, once it has decided on an example; else an ArtifactError."""
+        """The judge of a file that `camdf.save` wrote, once it has decided on made-up tasks; else an ArtifactError."""
         try:
             with open(path, "rb") as file:
                 content = file.read(LARGEST_FILE + 1)
@@ -59,7 +57,7 @@ class Judge:
         try:
             judge = cls.of(policy, payoff, explore_pressure, json.loads(content)["sha256"])
             for each in (judge, judge.exploring or judge):
-                each.ranked(TRIED_ON, dict.fromkeys(TRIED_ON, 1.0))
+                try_policy(policy, each.payoff)
         except Exception as error:
             raise ArtifactError(f"The policy in {str(path)!r} does not decide here: {error}") from error
         return judge

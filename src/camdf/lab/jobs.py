@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import asdict, dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -31,6 +33,21 @@ class Job(Protocol):
         ...
 
     def __hash__(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class RankingJob:
+    """What a job over one domain under one ranking has; a kind of job adds `run`."""
+
+    domain: str
+    scorer: str
+    splits: int = 10
+    seed: int = 0
+
+    @property
+    def key(self) -> str:
+        """Everything that determines the outcome, as one line of JSON."""
+        return json.dumps({"job": type(self).__name__, **asdict(self)}, sort_keys=True)
 
 
 J = TypeVar("J", bound=Job)

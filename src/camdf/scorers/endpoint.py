@@ -52,20 +52,21 @@ def post(url: str, body: Any, headers: Mapping[str, str], *, timeout: float, dea
     where = parts.netloc
     content = json.dumps(body).encode()
     pause = FIRST_PAUSE
+    failure = ScorerError(f"{where} gave no answer before the deadline.")
     for attempt in range(retries + 1):
         left = deadline - time.monotonic()
         if left <= 0:
-            raise ScorerError(f"{where} gave no answer before the deadline.")
+            break
         try:
             return _attempt(url, content, headers, min(timeout, left))
         except _TryAgainError as error:
             wait = pause if error.pause is None else error.pause
-            if attempt == retries or time.monotonic() + wait >= deadline:
-                tries = f"{attempt + 1} attempt{'s' if attempt else ''}"
-                raise ScorerError(f"{where} failed after {tries}: {error}.") from None
-            time.sleep(wait)
-            pause *= 2
-    raise AssertionError("the last attempt returns or raises")
+            failure = ScorerError(f"{where} failed after {attempt + 1} attempt{'s' if attempt else ''}: {error}.")
+        if attempt == retries or time.monotonic() + wait >= deadline:
+            break
+        time.sleep(wait)
+        pause *= 2
+    raise failure
 
 
 def _attempt(url: str, content: bytes, headers: Mapping[str, str], seconds: float) -> Any:
@@ -170,9 +171,13 @@ _TRANSLATED = ipaddress.ip_network("64:ff9b::/96")
 
 
 def _hang_up(connected: socket.socket, late: threading.Event) -> None:
+    """End a connection under the thread that waits on it.
+
+    By the plain socket's own method: an SSL socket's would also take away the object that a handshake is using.
+    """
     late.set()
     with suppress(OSError):  # gone already
-        connected.shutdown(socket.SHUT_RDWR)
+        socket.socket.shutdown(connected, socket.SHUT_RDWR)
 
 
 def _refuse_status(where: str, response: HTTPResponse) -> None:

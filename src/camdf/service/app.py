@@ -10,7 +10,6 @@ import logging
 import os
 import traceback
 from collections.abc import Awaitable, Callable
-from time import perf_counter
 from typing import Any, TypeAlias
 
 from camdf.errors import needs
@@ -171,30 +170,28 @@ class Service:
         return handler
 
     async def _decided(self, call: Call, served: Served, asked: shapes.DecideRequest) -> shapes.Decision:
-        identity, began = os.urandom(12).hex(), perf_counter()
         if asked.ranking is not UNSET:
-            decision = await self._of_ranking(served, asked, asked.ranking, identity)
+            decision = await self._of_ranking(served, asked, asked.ranking)
         else:
             assert asked.messages is not UNSET
             assert asked.tools is not UNSET
             decision = await served.gate.adecide(
                 asked.messages, asked.tools, keep=asked.keep, forced=asked.forced, door=asked.door
             )
-        self.metrics.seconds.observe(perf_counter() - began)
-        self.metrics.decided(decision.reason)()
+        self.metrics.decided(decision)
         server = call.serving.configuration.server
         if server.log_decisions:
             trace = call.headers.get(b"traceparent", b"").decode("latin-1")
-            self.lines.put(event(identity, asked, decision, trace, texts=server.log_texts))
-        return _answer(identity, asked, decision, served)
+            self.lines.put(event(asked, decision, trace, texts=server.log_texts))
+        return _answer(asked, decision, served)
 
     async def _of_ranking(
-        self, served: Served, asked: shapes.DecideRequest, ranking: list[shapes.Candidate], identity: str
+        self, served: Served, asked: shapes.DecideRequest, ranking: list[shapes.Candidate]
     ) -> GateDecision:
         await self.admission.turn()
         tools = [candidate(each.name, each.cost or 0.0) for each in ranking]
         scores = [each.score for each in ranking]
-        task = identity if served.gate.explore else RANKED
+        task = os.urandom(12).hex() if served.gate.explore else RANKED  # each ranking explores by a draw of its own
         return served.gate.decide_scored(task, tools, scores, keep=asked.keep, forced=asked.forced)
 
     def _problem(self, words: str) -> bytes:
@@ -214,9 +211,9 @@ def _checked(call: Call, tenant: str, asked: shapes.DecideRequest) -> Served:
     return served
 
 
-def _answer(identity: str, asked: shapes.DecideRequest, decision: GateDecision, served: Served) -> shapes.Decision:
+def _answer(asked: shapes.DecideRequest, decision: GateDecision, served: Served) -> shapes.Decision:
     return shapes.Decision(
-        id=identity,
+        id=decision.id,
         kept=list(decision.kept),
         cut=list(decision.cut),
         refused=list(decision.refused),

@@ -23,11 +23,11 @@ WAITING = 1_000
 """How many lines may wait to be written."""
 
 
-def event(identity: str, request: DecideRequest, decision: GateDecision, trace: str, *, texts: bool) -> dict[str, Any]:
+def event(request: DecideRequest, decision: GateDecision, trace: str, *, texts: bool) -> dict[str, Any]:
     """One decision as the attributes of an event."""
     attributes: dict[str, Any] = {
         "gen_ai.operation.name": "select_tools",
-        "camdf.decision.id": identity,
+        "camdf.decision.id": decision.id,
         **({"camdf.route": request.route} if request.route else {}),
         **decision.event(),
     }

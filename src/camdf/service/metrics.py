@@ -5,12 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 
 from camdf.errors import needs
+from camdf.gate.metrics import PrometheusMetrics
 
 with needs("serve"):
-    from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-
-SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
-"""Upper ends of the buckets of a decision's time."""
+    from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
 
 class Metrics:
@@ -18,8 +16,9 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
-        decisions = Counter("camdf_decisions", "Decisions by reason.", ["reason"], registry=registry)
-        self.seconds = Histogram("camdf_decision_seconds", "Time of a decision.", registry=registry, buckets=SECONDS)
+        self.decided = PrometheusMetrics(registry)
+        """Counts one more decision, as for a gate in process."""
+
         answers = Counter("camdf_answers", "Answers by status.", ["status"], registry=registry)
         self.under_way = Gauge("camdf_requests_under_way", "Requests that were let in.", registry=registry)
         self.outcomes = Gauge("camdf_outcomes_last", "Sequence number of the last outcome.", registry=registry)
@@ -28,10 +27,8 @@ class Metrics:
         self.is_refusing = Gauge("camdf_refusing", "1 where the files as they are now are not used.", registry=registry)
         self.unlogged = Gauge("camdf_decisions_not_logged", "Decisions dropped from a full log.", registry=registry)
 
-        self.decided = lru_cache(maxsize=64)(lambda reason: decisions.labels(reason).inc)
-        """What counts one more decision for a reason; looked up once for each."""
-
         self.answered = lru_cache(maxsize=64)(lambda status: answers.labels(status).inc)
+        """What counts one more answer of a status; looked up once for each."""
 
     def text(self) -> bytes:
         """All of them, as Prometheus reads them."""

@@ -83,7 +83,7 @@ def payoffs(domain: str, tasks: LoggedTasks, way: Way, seed: int) -> Floats:
         paid = PAYOFF.of(held_out, policy.decide(held_out.rankings, PAYOFF).acquired), PAYOFF.of(traffic, offered)
         found.append([float(each.mean()) for each in paid])
         called = traffic.required & offered
-        succeeds = called.sum(axis=1) == traffic.n_required
+        succeeds = traffic.sufficient(offered)
         unbiased.append(traffic.take(explores & succeeds))
         if way.learns_from == "offered":
             seen = replace(traffic, required=called, n_required=called.sum(axis=1))

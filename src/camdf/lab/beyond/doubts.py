@@ -7,8 +7,7 @@ one case, and a task's cases are averaged before tasks are.
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,10 +18,11 @@ from camdf.core.rankings import Bools, Ints
 from camdf.core.resampling import paired_bootstrap
 from camdf.evaluation.replay import Outcomes
 from camdf.evaluation.splits import draw_splits
-from camdf.lab.beyond.frontier import Sweep, has_groups
-from camdf.lab.beyond.looks import DOMAINS, LOOKS, of_look
+from camdf.lab.beyond.frontier import Sweep, has_groups, sample, splits_for
+from camdf.lab.beyond.looks import LOOKS, SLOWEST_FIRST, of_look
 from camdf.lab.beyond.priors import Unseen
 from camdf.lab.drawing import BLUE, COLUMN, GRAY, VERMILLION, canvas, styled
+from camdf.lab.jobs import RankingJob
 from camdf.lab.stored import Row, Rows
 from camdf.lab.study import Run, Study, differing
 
@@ -42,18 +42,8 @@ FIGURES = ("tasks", "expected", "realised", "low", "high")
 
 
 @dataclass(frozen=True)
-class Doubts:
+class Doubts(RankingJob):
     """One domain under one ranking, over splits that keep groups together where there are any."""
-
-    domain: str
-    scorer: str
-    splits: int = 10
-    seed: int = 0
-
-    @property
-    def key(self) -> str:
-        """Everything that determines the outcome, as one line of JSON."""
-        return json.dumps({"doubts": asdict(self)}, sort_keys=True)
 
     def run(self) -> Outcomes:
         """By number of tools kept, (tasks, 3): how many sets, and the sums of what was expected and realised."""
@@ -67,7 +57,7 @@ class Doubts:
                     continue
                 acquired = policy.decide(test.rankings, Payoff(regime.cost_pressure, regime.value)).acquired
                 expected = policy.estimated_sufficiency(test.rankings, acquired)
-                realised = (test.required & acquired).sum(axis=1) == test.n_required
+                realised = test.sufficient(acquired)
                 cases = np.stack([np.ones(len(test)), expected, realised], axis=1)
                 for name, those in _by_kept(acquired.sum(axis=1)).items():
                     np.add.at(found[name], split.test[those], cases[those])
@@ -81,8 +71,7 @@ def _by_kept(tools: Ints) -> dict[str, Bools]:
 
 def jobs() -> list[Doubts]:
     """Every domain and ranking, the slowest first."""
-    domains = sorted(DOMAINS, key=lambda domain: -domain.tasks)
-    return [Doubts(each.name, scorer, 5 if each.tasks > 1000 else 10) for each in domains for scorer in each.scorers]
+    return [Doubts(each.name, scorer, splits_for(each.name)) for each in SLOWEST_FIRST for scorer in each.scorers]
 
 
 def rows_of(job: Doubts, outcomes: Outcomes) -> list[Row]:
@@ -107,9 +96,7 @@ def measure(run: Run) -> Rows:
 
 def recheck(rows: Rows, seed: int, run: Run) -> list[str]:
     """One small domain and ranking, replayed."""
-    quick = [job for job in jobs() if len(datasets.load(job.domain)) <= 100]
-    some = [quick[np.random.default_rng(seed).integers(len(quick))]]
-    again = [row for job, found in run(some).items() for row in rows_of(job, found)]
+    again = [row for job, found in run(sample(1, seed, jobs())).items() for row in rows_of(job, found)]
     return differing(rows, again, PLACE, FIGURES)
 
 

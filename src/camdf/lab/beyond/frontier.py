@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
+from typing import TypeVar
 
 import numpy as np
 
@@ -19,15 +20,17 @@ from camdf import datasets
 from camdf.core.rankings import LoggedTasks
 from camdf.evaluation.replay import ORACLE, Outcomes, Regime, replay_regimes
 from camdf.evaluation.splits import draw_splits
-from camdf.lab.beyond.looks import DOMAINS, look_of
+from camdf.lab.beyond.looks import DOMAINS, SLOWEST_FIRST, look_of
 from camdf.lab.beyond.priors import Unseen
 from camdf.lab.flips import noisy
+from camdf.lab.jobs import RankingJob
 from camdf.lab.stored import Row, Rows
 from camdf.lab.study import Run, differing
 from camdf.policies.base import Policy
 from camdf.policies.registry import DEFAULT, POLICIES
 
 BASELINES = ("fixed-k", "score-threshold", "score-per-cost-threshold", "predict-then-threshold", "constant-set")
+J = TypeVar("J", bound="Sweep | RankingJob")
 PAPER = "cam-df"
 ALONE, TRUSTING = f"{DEFAULT}, ranking alone", f"{DEFAULT}, trusting"
 COMPARED = (*BASELINES, PAPER, ALONE, DEFAULT)
@@ -86,6 +89,11 @@ def has_groups(domain: str) -> bool:
     return len(set(groups.tolist())) < (1.0 if look_of(domain) == "shipped" else 0.9) * len(groups)
 
 
+def splits_for(domain: str) -> int:
+    """How many splits: the largest domain has half as many."""
+    return 5 if domain == "seal-tools" else 10
+
+
 def maker(name: str, domain: str) -> Callable[[], Policy]:
     """What makes a policy for a study of this domain; the default's priors have not seen it."""
     ours: dict[str, Callable[[], Policy]] = {
@@ -99,8 +107,8 @@ def maker(name: str, domain: str) -> Callable[[], Policy]:
 def sweeps(policies: Sequence[str] = COMPARED, noise: float = 0.0, *, texts: bool = True) -> list[Sweep]:
     """The grid: every domain and ranking, and again with grouped splits where groups exist; the slowest first."""
     found = []
-    for domain in sorted(DOMAINS, key=lambda domain: -domain.tasks):
-        splits = 5 if domain.name == "seal-tools" else 10
+    for domain in SLOWEST_FIRST:
+        splits = splits_for(domain.name)
         found += [
             Sweep(domain.name, scorer, grouped, splits, noise=noise, policies=tuple(policies), texts=texts)
             for grouped in ((False, True) if has_groups(domain.name) else (False,))
@@ -151,10 +159,10 @@ def disagreements(stored: Rows, outcomes: Mapping[Sweep, Outcomes]) -> list[str]
     ]
 
 
-def sample(count: int, seed: int, among: Sequence[Sweep]) -> list[Sweep]:
-    """Some of the sweeps over domains of at most 100 tasks, which take seconds each."""
-    small = {domain.name for domain in DOMAINS if domain.tasks <= 100}
-    quick = [sweep for sweep in among if sweep.domain in small]
+def sample(count: int, seed: int, among: Sequence[J], tasks: int = 100) -> list[J]:
+    """Some of the jobs over domains of at most so many tasks, which take seconds each."""
+    small = {domain.name for domain in DOMAINS if domain.tasks <= tasks}
+    quick = [job for job in among if job.domain in small]
     return [quick[i] for i in np.random.default_rng(seed).permutation(len(quick))[:count]]
 
 

@@ -16,12 +16,11 @@ from camdf.core.payoff import Payoff
 from camdf.core.rankings import Bools, LoggedTasks
 from camdf.errors import UsageError
 from camdf.lab.beyond.looks import LOOKS
-from camdf.lab.beyond.priors import kind_of, prior_without
+from camdf.lab.beyond.priors import Cold
 from camdf.lab.drawing import BLUE, COLUMN, GRAY, VERMILLION, canvas, styled
 from camdf.lab.stored import Row, Rows
 from camdf.lab.study import Run, Study, differing
 from camdf.policies.by_set import ExpectedPayoffBySet
-from camdf.policies.cold_start import from_prior
 from camdf.policies.pressure import pressure_for_estimate, pressure_for_tools
 
 if TYPE_CHECKING:
@@ -47,8 +46,7 @@ FIGURES = ("tools", "kept", "worst", "sufficiency", "expected", "found")
 def rows_of(look: str, domain: str, scorer: str) -> list[Row]:
     """Every aim."""
     logged = datasets.load(domain, scorer)
-    kind = kind_of(scorer)
-    policy = from_prior(prior_without(domain, kind), kind)
+    policy = Cold(domain, scorer)
     length = float(logged.rankings.lengths.mean())
     place = {"look": look, "domain": domain, "scorer": scorer}
     rows: list[Row] = []
@@ -85,7 +83,7 @@ def _tried(
     except UsageError:
         return None
     acquired = policy.decide(there.rankings, payoff).acquired
-    suffices = (there.required & acquired).sum(axis=1) == there.n_required
+    suffices = there.sufficient(acquired)
     expected = policy.estimated_sufficiency(there.rankings, acquired)
     return float(acquired.sum(axis=1).mean()), float(suffices.mean()), float(expected.mean())
 

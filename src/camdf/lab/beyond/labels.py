@@ -6,8 +6,7 @@ the domain; nor has the cold start, to which labels mean nothing. Subsets are ne
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,10 +15,12 @@ from camdf import datasets
 from camdf.core.rankings import LoggedTasks
 from camdf.evaluation.curve import THRESHOLD, CurveStep, at_step, draw_steps
 from camdf.evaluation.replay import Outcomes, Regime, replay_regimes
-from camdf.lab.beyond.frontier import Sweep
-from camdf.lab.beyond.looks import DOMAINS, LOOKS, of_look
+from camdf.lab.beyond.cold_start import COLD
+from camdf.lab.beyond.frontier import Sweep, sample, splits_for
+from camdf.lab.beyond.looks import LOOKS, SLOWEST_FIRST, of_look
 from camdf.lab.beyond.priors import Cold, Unseen
 from camdf.lab.drawing import COLUMN, GRAY, GREEN, VERMILLION, canvas, styled
+from camdf.lab.jobs import RankingJob
 from camdf.lab.stored import Row, Rows
 from camdf.lab.study import Run, Study, differing, of_pair, pairs_of
 from camdf.policies.registry import DEFAULT, POLICIES
@@ -27,7 +28,6 @@ from camdf.policies.registry import DEFAULT, POLICIES
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
-COLD = "cold start"
 PLACE = ("domain", "scorer", "value", "cost_pressure", "dispersion", "step")
 MARGINS = {THRESHOLD: "threshold", COLD: "cold"}
 NUMBERS = (3, 10, 20, 50, 100)
@@ -43,18 +43,8 @@ RECHECKED_TASKS = 61
 
 
 @dataclass(frozen=True)
-class Labels:
+class Labels(RankingJob):
     """One domain under one ranking, in every regime, at every number of labels."""
-
-    domain: str
-    scorer: str
-    splits: int = 10
-    seed: int = 0
-
-    @property
-    def key(self) -> str:
-        """Everything that determines the outcome, as one line of JSON."""
-        return json.dumps({"labels": asdict(self)}, sort_keys=True)
 
     @property
     def regimes(self) -> list[Regime]:
@@ -87,10 +77,7 @@ def _as_it_is(logged: LoggedTasks, split: int) -> LoggedTasks:
 
 def jobs() -> list[Labels]:
     """Every domain and ranking, the slowest first."""
-    domains = sorted(DOMAINS, key=lambda domain: -domain.tasks)
-    return [
-        Labels(each.name, scorer, 5 if each.name == "seal-tools" else 10) for each in domains for scorer in each.scorers
-    ]
+    return [Labels(each.name, scorer, splits_for(each.name)) for each in SLOWEST_FIRST for scorer in each.scorers]
 
 
 def rows_of(job: Labels, outcomes: Outcomes) -> list[Row]:
@@ -98,9 +85,8 @@ def rows_of(job: Labels, outcomes: Outcomes) -> list[Row]:
     rows: list[Row] = []
     for number, step in enumerate(job.steps()):
         for regime in job.regimes:
-            name = {each: at_step(number, regime.name(each)) for each in (DEFAULT, THRESHOLD)} | {
-                COLD: regime.name(COLD)
-            }
+            name = {COLD: regime.name(COLD)}
+            name |= {each: at_step(number, regime.name(each)) for each in (DEFAULT, THRESHOLD)}
             figures = {each: outcomes.mean(name[each]) for each in name}
             for other, end in MARGINS.items():
                 found = outcomes.difference(name[DEFAULT], name[other], by_group=True)
@@ -117,9 +103,7 @@ def measure(run: Run) -> Rows:
 
 def recheck(rows: Rows, seed: int, run: Run) -> list[str]:
     """One small domain and ranking, replayed."""
-    small = {domain.name for domain in DOMAINS if domain.tasks <= RECHECKED_TASKS}
-    quick = [job for job in jobs() if job.domain in small]
-    some = [quick[np.random.default_rng(seed).integers(len(quick))]]
+    some = sample(1, seed, jobs(), RECHECKED_TASKS)
     again = [row for job, found in run(some).items() for row in rows_of(job, found)]
     ends = [f"{side}_{end}" for end in MARGINS.values() for side in ("lo", "hi")]
     return differing(rows, again, PLACE, ("labels", DEFAULT, THRESHOLD, COLD, *ends))

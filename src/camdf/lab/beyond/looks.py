@@ -8,6 +8,9 @@ from camdf.lab.stored import Rows
 
 LOOKS: dict[str, tuple[Domain, ...]] = {"shipped": datasets.DOMAINS, "second look": datasets.SECOND_LOOK}
 DOMAINS: tuple[Domain, ...] = tuple(domain for domains in LOOKS.values() for domain in domains)
+SLOWEST_FIRST: tuple[Domain, ...] = tuple(sorted(DOMAINS, key=lambda domain: -domain.tasks))
+"""The order in which jobs are worked off, so that none is left for the end alone."""
+
 _LOOK_OF = {domain.name: look for look, domains in LOOKS.items() for domain in domains}
 
 

@@ -58,16 +58,13 @@ def recheck(rows: Rows, seed: int, run: Run) -> list[str]:
 
 
 def summary(rows: Rows) -> dict[float, dict[str, float]]:
-    """By injected share: the mean estimate, its bias and spread, and how often the bound holds."""
+    """By injected share: the mean bound, how often its upper end holds, and what the default believes."""
     found = {}
     for injected in INJECTED:
         here = [row for row in rows if row["injected"] == injected]
         rate, bound, believed = (np.array([row[name] for row in here]) for name in ("rate", "at_most", "believed"))
         found[injected] = {
             "mean": float(rate.mean()),
-            "bias": float(rate.mean() - injected),
-            "spread": float(rate.std()),
-            "error": float(np.abs(rate - injected).mean()),
             "bound": float(bound.mean()),
             "holds": float((bound >= injected).mean()),
             "believed": float(believed.mean()),
@@ -78,7 +75,7 @@ def summary(rows: Rows) -> dict[float, dict[str, float]]:
 
 
 def section(rows: Rows) -> list[str]:
-    """Bias and spread by injected share, and by domain."""
+    """Bound and belief by injected share, and what is believed by domain."""
     lines = [
         "## How many labels are wrong?\n",
         "`estimate_label_noise` answers from the logged tasks alone. A prediction that is right with probability r is",
@@ -109,7 +106,7 @@ def section(rows: Rows) -> list[str]:
     ]
     for pair in pairs_of(rows):
         here = of_pair(rows, pair)
-        means = " | ".join(f"{_rates(here, injected).mean():.3f}" for injected in INJECTED)
+        means = " | ".join(f"{_believed(here, injected).mean():.3f}" for injected in INJECTED)
         lines.append(f"| {pair[0]}, {pair[1]} | {here[0]['labels']:,.0f} | {means} |")
     return [*lines, "", "![Estimated against injected label noise](pictures/noise-estimate.png)\n"]
 
@@ -136,7 +133,7 @@ def estimated_by_injected(rows: Rows) -> Picture:
     return picture
 
 
-def _rates(rows: Rows, injected: float) -> Floats:
+def _believed(rows: Rows, injected: float) -> Floats:
     return np.array([row["believed"] for row in rows if row["injected"] == injected])
 
 

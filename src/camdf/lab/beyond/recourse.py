@@ -8,9 +8,8 @@ recourse knows, and whether a policy takes a miss for the end of the task.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import NamedTuple
 
@@ -22,9 +21,10 @@ from camdf.core.payoff import Payoff
 from camdf.core.rankings import Bools, LoggedTasks, Rankings, joined
 from camdf.evaluation.replay import Outcomes, Tally
 from camdf.evaluation.splits import draw_splits
-from camdf.lab.beyond.frontier import has_groups, has_long_lists
-from camdf.lab.beyond.looks import DOMAINS
+from camdf.lab.beyond.frontier import has_groups, has_long_lists, sample
+from camdf.lab.beyond.looks import SLOWEST_FIRST
 from camdf.lab.beyond.priors import Unseen
+from camdf.lab.jobs import RankingJob
 from camdf.lab.stored import Row, Rows
 from camdf.lab.study import Run, differing
 from camdf.policies.by_set import ExpectedPayoffBySet
@@ -58,18 +58,10 @@ class Cell(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Doors:
+class Doors(RankingJob):
     """One domain under one ranking in every cell, over splits that keep groups together where there are any."""
 
-    domain: str
-    scorer: str
     splits: int = 4
-    seed: int = 0
-
-    @property
-    def key(self) -> str:
-        """Everything that determines the outcome, as one line of JSON."""
-        return json.dumps({"recourse": RECOURSES, **asdict(self)}, sort_keys=True)
 
     @property
     def cells(self) -> list[Cell]:
@@ -142,8 +134,7 @@ def rows_of(job: Doors, outcomes: Outcomes) -> list[Row]:
 
 def jobs() -> list[Doors]:
     """Every domain and ranking, the slowest first."""
-    domains = sorted(DOMAINS, key=lambda domain: -domain.tasks)
-    return [Doors(domain.name, scorer) for domain in domains for scorer in domain.scorers]
+    return [Doors(domain.name, scorer) for domain in SLOWEST_FIRST for scorer in domain.scorers]
 
 
 def measure(run: Run) -> Rows:
@@ -153,8 +144,6 @@ def measure(run: Run) -> Rows:
 
 def recheck(rows: Rows, seed: int, run: Run) -> list[str]:
     """Two domains of at most 100 tasks under one ranking each, replayed."""
-    small = {domain.name for domain in DOMAINS if domain.tasks <= 100}
-    quick = [job for job in jobs() if job.domain in small]
-    some = [quick[i] for i in np.random.default_rng(seed).permutation(len(quick))[:2]]
+    some = sample(2, seed, jobs())
     again = [row for job, found in run(some).items() for row in rows_of(job, found)]
     return differing(rows, again, PLACE, [f"{prefix}{name}" for prefix in FIGURES for name in COMPARED])
