@@ -174,8 +174,12 @@ def _fit(options: argparse.Namespace) -> int:
     save(found.policy, options.output, found.training)
     if options.json:
         known = {"policy": name, "wrote": str(options.output), "label_noise": asdict(noise)}
-        _print_json({**_about(logged, payoff), **known, **assessment.summary(), "warnings": assessment.warnings()})
+        reads, told = {"reads_texts": found.policy.reads_texts}, {"warnings": assessment.warnings()}
+        _print_json({**_about(logged, payoff), **known, **reads, **assessment.summary(), **told})
     else:
+        if logged.rankings.vectors is not None:
+            helps = "helps, and the policy reads it" if found.policy.reads_texts else "does not help, and is left out"
+            print(f"what was asked, by the vectors of the tasks, {helps}")
         print(f"at most about {noise.rate:.1%} of labels look wrong (95% interval up to {noise.at_most:.1%})")
         print(f"wrote {options.output}")
         newer = f"newer{options.data.suffix or '.parquet'}"

@@ -68,6 +68,11 @@ def add_commands(commands: Any) -> None:
     )
     score.add_argument("--scorer", choices=("start", "bm25", "minilm", "llm"), required=True, help="who scores")
     score.add_argument("--top", type=int, help="how many of a task's best tools to keep (default: all)")
+    score.add_argument(
+        "--vectors",
+        action="store_true",
+        help="keep the direction of every text in numbers, so that a policy can learn from what was asked",
+    )
     score.add_argument("--text", choices=sorted(TEXTS), default="words", help="how a tool is written (default: words)")
     score.add_argument("--model", help="minilm: an embedding model's name or folder; llm: the endpoint's model")
     score.add_argument("--url", help="llm: an OpenAI-compatible endpoint, up to /v1")
@@ -173,7 +178,7 @@ def _score(options: argparse.Namespace) -> int:
         settings["text"] = options.text
         scorer = (Start if options.scorer == "start" else BM25)(text=TEXTS[options.text])
     with shown("tasks") as progress:
-        choices = {"top": options.top, "settings": settings, "progress": progress}
+        choices = {"top": options.top, "vectors": options.vectors, "settings": settings, "progress": progress}
         if options.tools is None:
             done = score_folder(options.tasks, scorer, options.output, **choices)
         else:

@@ -172,8 +172,9 @@ class Gate:
         apart = dict.fromkeys(("budget", "on_decision", "rollout", "breaker", "memory"))
         probe = cls(policy, scorer, unit, **{**settings, **apart, "explore": 0.0})
         found = [probe.decide(request, among) for request in over]
-        scored = [each.ranking for each in found if not says_nothing([one.score for one in each.ranking])]
-        if found and not any(scored):
+        ranked = [each for each in found if not says_nothing([one.score for one in each.ranking])]
+        scored = [(each.ranking, each.vector) for each in ranked if each.ranking]
+        if found and not scored:
             why = found[-1].error or found[-1].reason
             raise UsageError(f"None of these {len(found)} requests could be scored: {why}. Try the scorer by itself.")
         return cls(policy, scorer, aim.payoff(policy, scored, unit), **settings)
@@ -523,6 +524,7 @@ class Gate:
             mode=terms.mode,
             explored=explored,
             ranking=fold.ranking,
+            vector=fold.vector,
             error=error,
             open=is_open,
             servers=servers,

@@ -90,6 +90,10 @@ class ExpectedPayoffBySet(Policy):
         """What it starts from: a prior, or one of each kind."""
         return tuple(map(shipped_prior, KINDS if self.prior == "either" else (self.prior,)))
 
+    @property
+    def reads_texts(self) -> bool:
+        return self.with_text_ is not None
+
     def update(self, logged: LoggedTasks, offered: Bools | None = None) -> Self:
         """Learn from more outcomes, one or many, without the tasks of before.
 
