@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import date, datetime
 from pathlib import Path
@@ -21,6 +22,7 @@ from camdf.scorers.necessity import VARIANTS
 from camdf.tools import view
 
 if TYPE_CHECKING:
+    from camdf.mining.days import MinedDay
     from camdf.mining.usage import Usage
     from camdf.prices import ToolStatistics
     from camdf.scorers.folder import Scored
@@ -34,7 +36,7 @@ def add_commands(commands: Any) -> None:
     )
     where = mine.add_mutually_exclusive_group(required=True)
     where.add_argument("-o", "--output", type=Path, help="where to write the tasks (.parquet)")
-    where.add_argument("--into", type=Path, help="a Delta table of tasks that grows day by day; with --day")
+    where.add_argument("--into", type=Path, help="a table of tasks that grows day by day; with --day")
     mine.add_argument(
         "--day", type=date.fromisoformat, help="with --into: the day on which the traces came: 2026-11-14"
     )
@@ -91,11 +93,16 @@ def _mine(options: argparse.Namespace) -> int:
 
     choices = {"require_outcome": options.require_outcome, "with_text": options.with_text}
     on_spark = options.engine == "spark"
-    if (options.into is None) != (options.day is None) or (options.into is not None and on_spark):
-        raise UsageError("A table of days needs both --into and --day, and the engine 'local'.")
-    if on_spark and options.output.is_dir() and not is_mined(options.output):
+    if (options.into is None) != (options.day is None):
+        raise UsageError("A table of days needs both --into and --day.")
+    if on_spark and options.into is None and options.output.is_dir() and not is_mined(options.output):
         raise DataError(f"{options.output}: is a folder of something else. Name another.")
     with span_tables(options.traces, with_text=options.with_text) as tables:
+        if options.into is not None:
+            print(f"{_mine_day(options, tables, choices)}\nwrote {options.into}")
+            if options.statistics is not None:
+                _write_statistics(options.statistics, tool_statistics(tables), usage(tables))
+            return 0
         if on_spark:
             from camdf.mining.spark import mining as spark
 
@@ -105,14 +112,6 @@ def _mine(options: argparse.Namespace) -> int:
             if options.statistics is not None:
                 _write_statistics(options.statistics, found.tool_statistics, found.usage)
             return 0
-        if options.into is not None:
-            from camdf.mining.days import mine_day
-
-            limits = {"watermark": options.watermark, "keep_days": options.keep_days}
-            print(f"{mine_day(tables, options.into, options.day, **limits, **choices)}\nwrote {options.into}")
-            if options.statistics is not None:
-                _write_statistics(options.statistics, tool_statistics(tables), usage(tables))
-            return 0
         with shown("parts") as progress:
             mined = mine(tables, **choices, progress=progress)
         mined.tasks.write_parquet(options.output)
@@ -120,6 +119,18 @@ def _mine(options: argparse.Namespace) -> int:
         if options.statistics is not None:
             _write_statistics(options.statistics, tool_statistics(tables), usage(tables))
     return 0
+
+
+def _mine_day(options: argparse.Namespace, tables: Sequence[Path], choices: dict[str, bool]) -> MinedDay:
+    from camdf.mining.days import Rules, mine_day
+
+    limits = {"watermark": options.watermark, "keep_days": options.keep_days}
+    if options.engine == "local":
+        return mine_day(tables, options.into, options.day, **limits, **choices)
+    from camdf.mining.spark import days
+    from camdf.mining.spark.mining import span_frame
+
+    return days.mine_day(span_frame(tables), options.into, options.day, Rules(**limits, **choices))
 
 
 def _write_statistics(path: Path, tools: dict[str, ToolStatistics], used: Usage) -> None:

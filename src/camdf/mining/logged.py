@@ -14,6 +14,7 @@ from camdf.core.vectors import at_length_one
 from camdf.datasets.files import File, parquet_columns, parquet_tables, read
 from camdf.datasets.records import FOR_SCORES, Pairs, names, numbers, refuse, text
 from camdf.errors import DataError, require
+from camdf.mining.buckets import is_buckets, read_buckets
 from camdf.mining.days import is_days, read_days
 from camdf.mining.runs import TASK_COLUMNS, has_usable_ranking
 from camdf.mining.spans import polars_types
@@ -94,17 +95,19 @@ def learnable() -> pl.Expr:
 
 
 def is_mined(path: File) -> bool:
-    """Whether a path holds mined tasks as `camdf mine` writes them: a Parquet file, a folder of them, a Delta table."""
-    if is_days(path):
+    """Whether a path holds mined tasks as `camdf mine` writes them: Parquet, a folder of it, or a table of days."""
+    if is_days(path) or is_buckets(path):
         return True
     may_be = Path(path).is_dir() or Path(path).suffix == ".parquet"
     return may_be and {"ranked", "called"} <= set(parquet_columns(path))
 
 
 def mined_table(path: File) -> pa.Table:
-    """The mined tasks of a Parquet file, of a folder of them in the order of their names, or of a Delta table."""
+    """The mined tasks of a Parquet file, of a folder of them in the order of their names, or of a table of days."""
     if is_days(path):
         return read_days(path)
+    if is_buckets(path):
+        return read_buckets(path)
     table: pa.Table = require("pyarrow", "mining").concat_tables(parquet_tables(path)).combine_chunks()
     return table
 
