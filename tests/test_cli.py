@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +17,7 @@ import pytest
 import camdf
 from camdf import datasets
 from camdf._progress import shown
-from camdf.cli import lab, main
+from camdf.cli import SECTIONS, lab, main, parser
 from camdf.errors import CamdfError
 from camdf.evaluation.assess import EVERY_TOOL, SIMPLE_RULES, amount, assess, require_choice, unseen_tools
 from camdf.evaluation.calibrate import calibrate
@@ -172,6 +177,97 @@ def test_calibrate_finds_the_pressure_of_a_promise_or_a_budget_and_refuses_its_o
     assert 0 < promised < float(capsys.readouterr().out.split()[-1])
     assert main(["calibrate", policy, old, "--min-sufficiency", "0.9"]) == 2
     assert "can promise nothing" in capsys.readouterr().err
+
+
+# The table of contents, examples and errors.
+
+
+def every_command(found: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """The parsers of all commands, and of the actions of those that have some."""
+    for action in found._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for below in action.choices.values():
+                yield below
+                yield from every_command(below)
+
+
+COMMANDS = list(every_command(parser()))
+
+
+def test_help_is_a_table_of_contents_that_has_every_command_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["--help"])
+    shown = capsys.readouterr().out
+    contents = shown.partition("options:")[0]
+    assert re.findall(r"^(\w.*):$", contents, re.M) == list(SECTIONS)
+    top = [each.prog.split()[1] for each in COMMANDS if len(each.prog.split()) == 2]
+    assert sorted(re.findall(r"^  ([a-z]+) ", contents, re.M)) == sorted(top)
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.prog)
+def test_every_command_has_an_example_that_can_be_typed_and_its_exit_codes(command: argparse.ArgumentParser) -> None:
+    told = re.fullmatch(r"example:\n  (camdf .+)\n\nexit codes:\n((?:  \d  .+\n?)+)", command.epilog or "")
+    assert told, "give add_parser an example"
+    assert told[1].startswith(command.prog)
+    assert callable(parser().parse_args(shlex.split(told[1])[1:]).run)
+    assert told[2].startswith("  0  it worked\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["ft"], "there is no command 'ft'. See: camdf --help"),
+        (["lab", "plot"], "there is no command 'plot'. See: camdf lab --help"),
+        (["fit", "logged.jsonl"], "the following arguments are required: -o/--output. See: camdf fit --help"),
+        (["worth", "tools.json", "--turns", "x"], "argument --turns: invalid int value: 'x'. See: camdf worth --help"),
+    ],
+)
+def test_what_is_typed_wrongly_is_told_in_one_line(
+    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(arguments)
+    assert capsys.readouterr() == ("", f"camdf: {told}\n")
+
+
+def test_the_bare_command_shows_the_table_of_contents_and_fails(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    printed, told = capsys.readouterr()
+    assert printed == ""
+    assert "On day one" in told
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (FileNotFoundError(2, "No such file", "a.json"), "There is no file or folder a.json. Check its name"),
+        (IsADirectoryError(21, "Is a directory", "a"), "a is a folder. Name a file in it."),
+        (PermissionError(13, "Permission denied", "a.json"), "a.json may not be read or written by you. Change"),
+        (OSError(28, "No space left on device", "a.json"), "a.json: No space left on device. Check it, or name"),
+        (OSError(98, "Address already in use"), "Address already in use"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_the_system_refuses_is_told_with_what_to_do(
+    error: OSError, told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def failing(options: object) -> int:
+        raise error
+
+    monkeypatch.setattr(lab, "_list", failing)
+    assert main(["lab", "list"]) == 2
+    assert capsys.readouterr().err.startswith(f"camdf: {told}")
+
+
+def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+    command = [sys.executable, "-m", "camdf", "lab", "list"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
 
 
 # The verdict.

@@ -29,7 +29,7 @@ from scripted_endpoint import answers, endpoint
 
 ROOT = Path(__file__).parents[1]
 CACHE = Path(os.environ.get("CAMDF_CACHE", "~/.cache/camdf")).expanduser()
-EXTRAS = ("numpy", "bm25", "lab", "mining", "serve", "spark", "train")
+EXTRAS = ("numpy", "bm25", "lab", "mining", "serve", "spark", "start", "train")
 """One environment each; `numpy` is the package without any extra."""
 
 SECONDS = 300
@@ -253,6 +253,17 @@ def test_mine_audit_and_fit_with_spark(traces: Path, tmp_path: Path) -> None:
     assert "2 of 2 splits, about 0 s left\n" in here
 
 
+@pytest.mark.parametrize("extra", ["start", "bm25"])
+def test_try_with_start_or_with_words_alone(extra: str, tmp_path: Path) -> None:
+    tools = Path(__file__).parent / "data" / "everyday" / "catalogue-40.json"
+    request = "What will the weather be like in Oslo tomorrow?"
+    shown = works(extra, "try", tools, request, "--door", within=tmp_path)
+    assert re.search(r"^ +1  get_(forecast|current_weather) +█+ .* kept$", shown, re.M)
+    assert "the door included" in shown
+    assert ("word vectors" in shown) == (extra == "start")
+    assert f'"scorer": "{extra}"' in works(extra, "try", tools, request, "--json", within=tmp_path)
+
+
 def test_worth_says_in_a_sentence_whether_gating_pays(tmp_path: Path) -> None:
     tools = Path(__file__).parent / "data" / "everyday" / "catalogue-40.json"
     shown = works("numpy", "worth", tools, "--turns", 6, within=tmp_path)
@@ -295,6 +306,7 @@ def test_lab_past_with_lab(tmp_path: Path) -> None:
         ("numpy", ["score", "texts", "--scorer", "minilm", "-o", "x.jsonl"], "embeddings"),
         ("numpy", ["lab", "run", "metatool"], "lab"),
         ("numpy", ["serve", "camdf.toml"], "serve"),
+        ("numpy", ["try", "texts/tools.json", "The weather forecast"], "start"),
         ("train", ["curve", "logged.jsonl", "--cost-pressure", "0.1", "-o", "x.png"], "lab"),
         ("train", ["lab", "report"], "lab"),
         ("mining", ["mine", "traces.jsonl", "-o", "x", "--engine", "spark"], "spark"),

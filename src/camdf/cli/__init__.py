@@ -3,29 +3,54 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
 from camdf._version import __version__
 from camdf.cli import lab, policy, service, tools, traces
+from camdf.cli.parser import Parser, Section
 from camdf.errors import CamdfError
+
+SECTIONS = {
+    "On day one, without labels": tools,
+    "From traces to tasks": traces,
+    "Learning from tasks": policy,
+    "Serving": service,
+    "Research": lab,
+}
+"""The table of contents of `camdf --help`, and where the commands of each part are."""
+
+ENDING = """\
+every command has an example: camdf COMMAND --help
+
+exit codes:
+  0    it worked
+  1    results disagree, or are incomplete
+  2    it could not run, and the error says what to do
+  3    with --must-pay: the policy is not shown to pay
+  130  interrupted; finished work is kept
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code.
-
-    0 where it worked, 1 where results disagree or are incomplete, 2 where it could not run, and 3 where a policy that
-    `--must-pay` is not shown to.
-    """
-    options = parser().parse_args(arguments)
+    """Run one command and return its exit code, as `ENDING` has them."""
+    found = parser()
+    options = found.parse_args(arguments)
+    if not hasattr(options, "run"):
+        found.print_help(sys.stderr)
+        return 2
     try:
         code: int = options.run(options)
+        sys.stdout.flush()
     except CamdfError as error:
         print(f"camdf: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:  # whoever read the output has seen enough, as `head` has
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except OSError as error:
-        named = f"{error.filename}: " if error.filename else ""
-        print(f"camdf: {named}{error.strerror or error}", file=sys.stderr)
+        print(f"camdf: {_told(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("camdf: interrupted; finished work is kept, so run the same command again to go on", file=sys.stderr)
@@ -35,11 +60,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Every command with its options."""
-    found = argparse.ArgumentParser(
-        prog="camdf", description="Which of the ranked tools are worth giving to the agent?"
+    found = Parser(
+        prog="camdf",
+        usage="camdf COMMAND ...",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=ENDING,
     )
     found.add_argument("--version", action="version", version=f"camdf {__version__}")
-    commands = found.add_subparsers(required=True, metavar="COMMAND")
-    for kind in (policy, tools, traces, service, lab):
-        kind.add_commands(commands)
+    commands = found.add_subparsers(prog="camdf", metavar="COMMAND", help=argparse.SUPPRESS)
+    sections = [Section(title, commands) for title in SECTIONS]
+    for section, kind in zip(sections, SECTIONS.values(), strict=True):
+        kind.add_commands(section)
+    width = max(len(name) for section in sections for name in section.listed)
+    contents = (section.contents(width) for section in sections)
+    found.description = "\n\n".join(["Which of an agent's tools are worth giving to it for a task?", *contents])
     return found
+
+
+def _told(error: OSError) -> str:
+    """What the system says of a file, with what to do."""
+    name = error.filename
+    if name is None:
+        return str(error.strerror or error)
+    if isinstance(error, FileNotFoundError):
+        return f"There is no file or folder {name}. Check its name, or run the command where it is."
+    if isinstance(error, IsADirectoryError):
+        return f"{name} is a folder. Name a file in it."
+    if isinstance(error, PermissionError):
+        return f"{name} may not be read or written by you. Change its permissions, or name another."
+    return f"{name}: {error.strerror or error}. Check it, or name another."

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from camdf._progress import shown
+from camdf.cli.parser import Section
 from camdf.errors import UsageError, expect
 
 J = TypeVar("J", bound="Job")
@@ -23,18 +24,26 @@ RESULTS = Path("results")
 
 def add_commands(commands: Any) -> None:
     """lab, with an action of its own each."""
-    lab = commands.add_parser("lab", help="every table and figure of the paper, on the data that ships")
-    actions = lab.add_subparsers(required=True, metavar="ACTION")
-    actions.add_parser("list", help="name the tables").set_defaults(run=_list)
+    lab = commands.add_parser(
+        "lab", help="replay every table and figure of the paper, on the data that ships", example="camdf lab run main"
+    )
+    actions = Section("lab", lab.add_subparsers(required=True, metavar="ACTION"))
+    named = actions.add_parser("list", help="name the tables", example="camdf lab list")
+    named.set_defaults(run=_list)
 
-    run = actions.add_parser("run", help="replay a table of the paper, or all of them")
+    run = actions.add_parser("run", help="replay a table of the paper, or all of them", example="camdf lab run main")
     run.add_argument("table", help="a table's name, or all")
     run.add_argument("--workers", type=int, default=0, help="processes (default: one a core)")
     run.add_argument("--into", type=Path, default=RESULTS, help="with all: where results go (default: results)")
     run.add_argument("--fresh", action="store_true", help="replay cells that were finished before, too")
     run.set_defaults(run=_run)
 
-    check = actions.add_parser("check", help="measure a sample again, or everything, and compare with what is stored")
+    check = actions.add_parser(
+        "check",
+        help="measure a sample again, or everything, and compare with what is stored",
+        example="camdf lab check --results results --cells 16",
+        codes={1: "figures disagree with the stored ones"},
+    )
     check.add_argument("--results", type=Path, default=RESULTS, help="stored results (default: results)")
     check.add_argument("--cells", type=int, default=12, help="how many cells of the paper at least (default: 12)")
     check.add_argument("--seed", type=int, default=0, help="which sample (default: 0)")
@@ -42,14 +51,22 @@ def add_commands(commands: Any) -> None:
     check.add_argument("--workers", type=int, default=0, help="processes (default: one a core)")
     check.set_defaults(run=_check)
 
-    past = actions.add_parser("past", help="past the paper: measure one study, or all, and write their page")
+    past = actions.add_parser(
+        "past",
+        help="past the paper: measure one study, or all, and write their page",
+        example="camdf lab past frontier",
+    )
     past.add_argument("study", help="frontier, calibration, promises, ... or all; page writes the page alone")
     past.add_argument("--workers", type=int, default=0, help="processes (default: one a core)")
     past.add_argument("--into", type=Path, default=RESULTS, help="where its rows go (default: results)")
     past.add_argument("--page", type=Path, default=Path("docs/past-the-paper.md"), help="the page to write")
     past.set_defaults(run=_past)
 
-    report = actions.add_parser("report", help="all stored results on the paper as one page, with pictures")
+    report = actions.add_parser(
+        "report",
+        help="write all stored results on the paper as one page, with pictures",
+        example="camdf lab report --results results -o report.html",
+    )
     report.add_argument("--results", type=Path, default=RESULTS, help="stored results (default: results)")
     report.add_argument("-o", "--output", type=Path, default=Path("report.html"), help=".html or .md")
     report.set_defaults(run=_report)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from dataclasses import asdict, replace
@@ -12,6 +11,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from camdf._progress import shown
+from camdf.cli.parser import add_json, print_json
 from camdf.core.payoff import VALUES, Payoff
 from camdf.errors import UsageError, expect
 from camdf.policies.artifact import load, save
@@ -31,10 +31,17 @@ AS_FITTED = "default: as in its fit"
 NOT_SHOWN_TO_PAY = 3
 """The exit code of a policy that must pay, and is not shown to."""
 
+PAYS_OR_NOT = {NOT_SHOWN_TO_PAY: "with --must-pay: the policy is not shown to pay"}
+
 
 def add_commands(commands: Any) -> None:
     """fit, evaluate, curve, calibrate."""
-    fit = commands.add_parser("fit", help="learn a policy from logged tasks and say whether it pays")
+    fit = commands.add_parser(
+        "fit",
+        help="learn a policy from logged tasks, and say whether it pays",
+        example="camdf fit logged.jsonl -o policy.json --cost-pressure 0.12",
+        codes=PAYS_OR_NOT,
+    )
     fit.add_argument("data", type=Path, help=f"logged tasks: {FILES}")
     fit.add_argument("-o", "--output", type=Path, required=True, help="where to write the policy (.json)")
     fit.add_argument("--policy", default=DEFAULT, help=f"which policy to fit (default: {DEFAULT})")
@@ -43,27 +50,40 @@ def add_commands(commands: Any) -> None:
     _add_splits(fit)
     add_engine(fit)
     _add_must_pay(fit, "; the policy is written either way")
-    _add_json(fit)
+    add_json(fit)
     fit.set_defaults(run=_fit)
 
-    evaluate = commands.add_parser("evaluate", help="measure a saved policy on logged tasks, beside tuned simple rules")
+    evaluate = commands.add_parser(
+        "evaluate",
+        help="measure a saved policy on logged tasks, beside tuned simple rules",
+        example="camdf evaluate policy.json newer.jsonl",
+        codes=PAYS_OR_NOT,
+    )
     evaluate.add_argument("policy", type=Path, help="a policy that camdf saved (.json)")
     evaluate.add_argument("data", type=Path, help=f"logged tasks: {FILES}")
     _add_payoff(evaluate, required=False)
     _add_splits(evaluate)
     _add_must_pay(evaluate)
-    _add_json(evaluate)
+    add_json(evaluate)
     evaluate.set_defaults(run=_evaluate)
 
-    curve = commands.add_parser("curve", help="say how many labelled tasks are enough: payoff by number of labels")
+    curve = commands.add_parser(
+        "curve",
+        help="say how many labelled tasks are enough: payoff by number of labels",
+        example="camdf curve logged.jsonl --cost-pressure 0.12 -o curve.png",
+    )
     curve.add_argument("data", type=Path, help=f"logged tasks: {FILES}")
     curve.add_argument("-o", "--output", type=Path, help="where to draw it (.png, .svg or .pdf)")
     _add_payoff(curve, required=True)
     _add_splits(curve, default=20)
-    _add_json(curve)
+    add_json(curve)
     curve.set_defaults(run=_curve)
 
-    calibrate = commands.add_parser("calibrate", help="find the cost pressure for a promised sufficiency or a budget")
+    calibrate = commands.add_parser(
+        "calibrate",
+        help="find the cost pressure for a promised sufficiency or a budget",
+        example="camdf calibrate policy.json fresh.jsonl --min-sufficiency 0.9",
+    )
     calibrate.add_argument("policy", type=Path, help="a policy by expected payoff that camdf saved (.json)")
     calibrate.add_argument("data", type=Path, help=f"logged tasks that it was not fitted on: {FILES}")
     target = calibrate.add_mutually_exclusive_group(required=True)
@@ -71,7 +91,7 @@ def add_commands(commands: Any) -> None:
     target.add_argument("--budget", type=float, help="mean cost a task, in the unit of the costs")
     calibrate.add_argument("--per-task", action="store_true", help="with --budget: bound every task, not the mean")
     calibrate.add_argument("--value", choices=sorted(VALUES), help=f"what an acquired set is worth ({AS_FITTED})")
-    _add_json(calibrate)
+    add_json(calibrate)
     calibrate.set_defaults(run=_calibrate)
 
 
@@ -99,10 +119,6 @@ def _add_must_pay(parser: argparse.ArgumentParser, also: str = "") -> None:
     parser.add_argument(
         "--must-pay", action="store_true", help=f"exit with 3 instead of 0 where it is not shown to pay{also}"
     )
-
-
-def _add_json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="one JSON document on standard output, and no text")
 
 
 def _payoff(options: argparse.Namespace, fitted: Payoff | None = None) -> Payoff:
@@ -175,7 +191,7 @@ def _fit(options: argparse.Namespace) -> int:
     if options.json:
         known = {"policy": name, "wrote": str(options.output), "label_noise": asdict(noise)}
         reads, told = {"reads_texts": found.policy.reads_texts}, {"warnings": assessment.warnings()}
-        _print_json({**_about(logged, payoff), **known, **reads, **assessment.summary(), **told})
+        print_json({**_about(logged, payoff), **known, **reads, **assessment.summary(), **told})
     else:
         if logged.rankings.vectors is not None:
             helps = "helps, and the policy reads it" if found.policy.reads_texts else "does not help, and is left out"
@@ -239,7 +255,7 @@ def _evaluate(options: argparse.Namespace) -> int:
             "This policy was fitted on these very tasks, which flatters it. Evaluate it on tasks it has not seen."
         )
     if options.json:
-        _print_json({**_about(logged, payoff), "policy": policy.kind, **assessment.summary(), "warnings": warnings})
+        print_json({**_about(logged, payoff), "policy": policy.kind, **assessment.summary(), "warnings": warnings})
     else:
         _print_assessment(options, logged, payoff, assessment, str(options.policy), warnings)
     return _code(options, assessment)
@@ -263,7 +279,7 @@ def _curve(options: argparse.Namespace) -> int:
         curve_picture(points).savefig(options.output, dpi=200)
     if options.json:
         drawn = [asdict(point) for point in points]
-        _print_json({**_about(logged, payoff), "points": drawn, "verdict": verdict(points)})
+        print_json({**_about(logged, payoff), "points": drawn, "verdict": verdict(points)})
         return 0
     print(_described(logged, payoff))
     print(table(points))
@@ -295,7 +311,7 @@ def _calibrate(options: argparse.Namespace) -> int:
         per_task=options.per_task,
     )
     if options.json:
-        _print_json({**_about(logged, found.payoff), **found.summary()})
+        print_json({**_about(logged, found.payoff), **found.summary()})
     else:
         print(_described(logged, found.payoff))
         print(f"{found.sentences()}\n\n--cost-pressure {found.payoff.cost_pressure!r}")
@@ -320,10 +336,6 @@ def _print_assessment(
     print(assessment.against_every_tool(options.task_worth))
     for warning in warnings:
         print(f"Warning: {warning}")
-
-
-def _print_json(document: dict[str, Any]) -> None:
-    print(json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False))
 
 
 def _note(options: argparse.Namespace, text: str) -> None:

@@ -9,7 +9,9 @@ from typing import Any
 
 def add_commands(commands: Any) -> None:
     """serve."""
-    found = commands.add_parser("serve", help="serve decisions over HTTP, for harnesses in any language")
+    found = commands.add_parser(
+        "serve", help="serve decisions over HTTP, for harnesses in any language", example="camdf serve camdf.toml"
+    )
     found.add_argument("configuration", type=Path, help="camdf.toml, or a saved policy (.json) with the defaults")
     found.add_argument(
         "--state",

@@ -1,25 +1,65 @@
-"""Commands on lists of tools: worth."""
+"""Commands on lists of tools, without labels: try, worth."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import shutil
+import sys
+from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from camdf.cli.parser import add_json, print_json
 from camdf.errors import UsageError
+from camdf.gate.aim import Aim
 from camdf.prices import Prices
+from camdf.scorers import BM25, Scorer, Start
 from camdf.tools import Tool
+from camdf.trial import trial
 from camdf.worth import Conversation, sentence, worth
 
 TOOLS_FILE = "the tools as JSON: OpenAI, Anthropic or MCP definitions, or an object from name to description"
 
 
+SCORERS: dict[str, Callable[[], Scorer]] = {"start": Start, "bm25": BM25}
+SCORED = {
+    "start": "from parts of words and word vectors (camdf[start])",
+    "bm25": "from words in common alone; camdf[start] also knows what words mean",
+}
+USUAL_TOOLS = 8
+"""How many tools a request gets where nothing else is aimed at."""
+
+
 def add_commands(commands: Any) -> None:
-    """worth."""
-    found = commands.add_parser("worth", help="say whether gating a list of tools pays, before anything is deployed")
+    """try, worth."""
+    tried = commands.add_parser(
+        "try",
+        help="show which tools a request would get, and why",
+        example="camdf try tools.json 'Book me a room in Lyon for Friday' --door",
+    )
+    tried.add_argument("tools", type=Path, help=TOOLS_FILE)
+    tried.add_argument("request", help="what a user asks, in quotes")
+    aim = tried.add_mutually_exclusive_group()
+    aim.add_argument("--tools", dest="most", metavar="N", type=float, help=f"how many at most (default: {USUAL_TOOLS})")
+    aim.add_argument("--sufficiency", metavar="SHARE", type=float, help="or: how often they should be enough, as 0.9")
+    aim.add_argument("--dollars", type=float, help="or: what they may cost a task, as 0.01")
+    tried.add_argument("--door", action="store_true", help="the agent can search for what was cut")
+    tried.add_argument("--scorer", choices=SCORERS, help="who scores (default: start if installed, else bm25)")
+    tried.add_argument("--all", action="store_true", help="show every tool, and not only the first that are cut")
+    tried.add_argument("-o", "--output", type=Path, help="where to draw the decision (.svg)")
+    _add_prices(tried)
+    add_json(tried)
+    tried.set_defaults(run=_try)
+
+    found = commands.add_parser(
+        "worth",
+        help="say whether gating a list of tools pays, before it is deployed",
+        example="camdf worth tools.json --turns 6",
+    )
     found.add_argument("tools", type=Path, help=TOOLS_FILE)
-    usual, prices = Conversation(), Prices()
+    usual = Conversation()
     found.add_argument("--turns", type=int, default=usual.turns, help="of the user in a conversation (%(default)s)")
     found.add_argument("--requests", type=int, default=usual.requests, help="model calls a turn (%(default)s)")
     found.add_argument("--spoken", type=int, default=usual.spoken, help="tokens that a model call adds (%(default)s)")
@@ -30,9 +70,46 @@ def add_commands(commands: Any) -> None:
     found.add_argument("--share", type=float, default=usual.share, help="of the tools loaded at first (%(default)s)")
     found.add_argument("--searches", type=float, default=usual.searches, help="a turn, with a door (%(default)s)")
     found.add_argument("--widened", type=float, default=usual.widened, help="of later turns, without one (%(default)s)")
-    found.add_argument("--uncached", type=float, default=prices.uncached, help="dollars a million tokens (%(default)s)")
-    found.add_argument("--cached", type=float, default=prices.cached, help="dollars, from the cache (%(default)s)")
+    _add_prices(found)
+    add_json(found)
     found.set_defaults(run=_worth)
+
+
+def _add_prices(parser: argparse.ArgumentParser) -> None:
+    usual = Prices()
+    parser.add_argument("--uncached", type=float, default=usual.uncached, help="dollars a million tokens (%(default)s)")
+    parser.add_argument("--cached", type=float, default=usual.cached, help="dollars, from the cache (%(default)s)")
+
+
+def _try(options: argparse.Namespace) -> int:
+    scorer = options.scorer or ("start" if find_spec("wordllama") or not find_spec("bm25s") else "bm25")
+    made = SCORERS[scorer]()
+    if options.output is not None and options.output.suffix != ".svg":
+        raise UsageError(f"The output must end in .svg. Got {options.output.name!r} instead.")
+    most = USUAL_TOOLS if (options.most, options.sufficiency, options.dollars) == (None, None, None) else options.most
+    aim = Aim(tools=most, sufficiency=options.sufficiency, dollars_per_task=options.dollars)
+    prices = Prices(uncached=options.uncached, cached=options.cached)
+    found = trial(options.request, read_tools(options.tools), made, aim, door=options.door, prices=prices)
+    if options.output is not None:
+        options.output.write_text(found.decision.svg(), encoding="utf-8")
+    if options.json:
+        print_json({"scorer": scorer, **found.summary()})
+        return 0
+    width = shutil.get_terminal_size().columns
+    print("\n".join(found.lines(width, whole=options.all, block=_block())))
+    print(f"Scores    {SCORED[scorer]}")
+    if options.output is not None:
+        print(f"wrote {options.output}")
+    return 0
+
+
+def _block() -> str:
+    """What bars are made of: a plain character where the terminal has no other."""
+    try:
+        "█…".encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        return "#"
+    return "█"
 
 
 def _worth(options: argparse.Namespace) -> int:
@@ -42,6 +119,9 @@ def _worth(options: argparse.Namespace) -> int:
     shape = Conversation(**{name: getattr(options, name) for name in named})
     costs = worth(tools, prices, shape)
     calls = shape.turns * shape.requests
+    if options.json:
+        print_json({"modes": [cost._asdict() for cost in costs], "sentence": sentence(costs)})
+        return 0
     print(f"{costs[0].loaded} tools; a conversation of {shape.turns} turns and {calls} model calls:\n")
     print(f"{'mode':<18} {'loaded':>6}  {'dollars':>8}  {'of no gate':>10}  {'of its tokens':>13}")
     for cost in costs:

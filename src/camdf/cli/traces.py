@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from camdf._progress import shown
+from camdf.cli.parser import add_json, print_json
 from camdf.cli.policy import add_engine
 from camdf.cli.tools import TOOLS_FILE, read_tools
 from camdf.errors import DataError, UsageError
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
 
 def add_commands(commands: Any) -> None:
     """mine, audit, score."""
-    mine = commands.add_parser("mine", help="logged tasks from the traces of an agent")
+    mine = commands.add_parser(
+        "mine", help="turn the traces of an agent into logged tasks", example="camdf mine traces/ -o tasks.parquet"
+    )
     mine.add_argument(
         "traces", help="a folder of traces, one file, or a URL of either, of any tracer that docs/traces.md names"
     )
@@ -48,15 +51,24 @@ def add_commands(commands: Any) -> None:
     add_engine(mine)
     mine.set_defaults(run=_mine)
 
-    audit = commands.add_parser("audit", help="can these tasks be learned from? Noise, censoring, depth, drift")
+    audit = commands.add_parser(
+        "audit",
+        help="say whether tasks can be learned from: noise, censoring, drift",
+        example="camdf audit tasks.parquet",
+    )
     audit.add_argument("data", type=Path, help="what camdf mine wrote, or logged tasks: .jsonl, .parquet or .csv")
     period = audit.add_mutually_exclusive_group()
     period.add_argument("--since", type=datetime.fromisoformat, help="where the later period begins, as 2026-01-31")
     period.add_argument("--split", type=float, default=0.5, help="or its place among the tasks in time (default: 0.5)")
-    audit.add_argument("--json", action="store_true", help="numbers and sentences for machines")
+    add_json(audit)
     audit.set_defaults(run=_audit)
 
-    score = commands.add_parser("score", help="rank the tools of tasks; run it again to go on where it stopped")
+    score = commands.add_parser(
+        "score",
+        help="rank the tools of tasks; run it again to go on where it stopped",
+        example="camdf score tasks.parquet --tools tools.json --scorer start -o ranked.parquet",
+        codes={1: "some tasks could not be scored: run it again to try them"},
+    )
     score.add_argument(
         "tasks", type=Path, help="what camdf mine --with-text wrote, or a folder that holds tasks.jsonl and tools.json"
     )
@@ -162,7 +174,10 @@ def _audit(options: argparse.Namespace) -> int:
     from camdf.mining.audit import audit, audit_json, audit_text, read_tasks
 
     found = audit(read_tasks(options.data), since=options.since, split=options.split)
-    print(json.dumps(audit_json(found), indent=1, ensure_ascii=False) if options.json else audit_text(found))
+    if options.json:
+        print_json(audit_json(found))
+    else:
+        print(audit_text(found))
     return 0
 
 

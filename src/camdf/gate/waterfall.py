@@ -1,8 +1,11 @@
-"""A decision as a picture: each ranked tool with its score and its priced cost, the kept costs adding up. Plain SVG."""
+"""A decision as a picture: each ranked tool with its score and what it costs, the kept costs adding up.
+
+Plain SVG for a browser or a notebook, and lines of text for a terminal.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Protocol
 
@@ -10,6 +13,9 @@ ROW, TOP, LABEL, SCORES, PRICES, MARGIN = 22, 58, 230, 150, 300, 16
 KEPT, CUT, INK, FAINT = "#0072B2", "#BBBBBB", "#222222", "#777777"
 MOST_ROWS = 60
 """Longer rankings end in a line that counts the rest."""
+
+CUT_LINES = 5
+"""How many of the cut tools a terminal shows below the last kept one."""
 
 
 class Row(Protocol):
@@ -21,6 +27,8 @@ class Row(Protocol):
     def score(self) -> float: ...
     @property
     def priced_cost(self) -> float: ...
+    @property
+    def evidence(self) -> float | None: ...
     @property
     def kept(self) -> bool: ...
     @property
@@ -61,6 +69,32 @@ def waterfall(title: str, ranking: Sequence[Row]) -> str:
         "</svg>",
     ]
     return "\n".join(lines)
+
+
+def waterfall_lines(
+    ranking: Sequence[Row], tokens: Mapping[str, int], width: int = 80, *, whole: bool = False, block: str = "█"
+) -> list[str]:
+    """The same for a terminal, at most `width` columns wide where names allow it: tokens of the kept tools add up.
+
+    All tools with `whole`; else those down to the last kept one, the next few, and a line that counts the rest.
+    """
+    last = max((place for place, each in enumerate(ranking, 1) if each.kept), default=0)
+    shown = ranking if whole or len(ranking) <= last + CUT_LINES + 1 else ranking[: last + CUT_LINES]
+    best = max((each.score for each in ranking), default=0.0) or 1.0
+    room = max(width - 48, 24)
+    bar = min(20, max(8, room // 3))
+    names = min(max([4, *(len(each.name) for each in shown)]), room - bar)
+    lines = [f"{'':>4}  {'tool':<{names}}  {'score':<{bar + 6}}  needed  tokens  together"]
+    together = 0
+    for rank, each in enumerate(shown, 1):
+        together += tokens[each.name] if each.kept else 0
+        name = each.name if len(each.name) <= names else f"{each.name[: names - 1]}…"
+        drawn = f"{block * round(bar * each.score / best):<{bar}} {each.score:5.2f}"
+        needed = "" if each.evidence is None else f"{each.evidence:.0%}" if each.evidence >= 0.01 else "<1%"
+        summed = f"{together:>8,}  kept" if each.kept else f"{'':>8}  cut"
+        lines.append(f"{rank:>4}  {name:<{names}}  {drawn}  {needed:>6}  {tokens[each.name]:>6,}  {summed}")
+    rest = len(ranking) - len(shown)
+    return [*lines, f"{'':>4}  and {rest} more, cut"] if rest else lines
 
 
 def _row(each: Row, y: int, spent: float, total: float, best: float) -> list[str]:

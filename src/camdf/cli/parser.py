@@ -1,0 +1,60 @@
+"""How a command is declared: its place in the table of contents, its example, its exit codes, errors in one line."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from typing import Any, NoReturn
+
+CODES = {0: "it worked", 2: "it could not run, and the error says what to do"}
+"""Exit codes that every command has."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that says in one line what is wrong, and where to look."""
+
+    def error(self, message: str) -> NoReturn:
+        """One line on standard error, and exit code 2."""
+        unknown = re.match(r"argument (?:COMMAND|ACTION): invalid choice: ('.*?')", message)
+        told = f"there is no command {unknown[1]}" if unknown else message
+        self.exit(2, f"camdf: {told}. See: {self.prog} --help\n")
+
+
+class Section:
+    """Commands of one kind of work, listed under one title in the order in which they are added."""
+
+    def __init__(self, title: str, commands: Any) -> None:
+        self.title, self.commands = title, commands
+        self.listed: dict[str, str] = {}
+        """What each command does, by its name."""
+
+    def add_parser(
+        self, name: str, *, help: str, example: str = "", codes: dict[int, str] | None = None
+    ) -> argparse.ArgumentParser:
+        """A command: `help` says what it does, and `example` is one that can be typed."""
+        self.listed[name] = help
+        shown = f"example:\n  {example}\n\n" if example else ""
+        numbered = "\n".join(f"  {code}  {meaning}" for code, meaning in sorted((CODES | (codes or {})).items()))
+        parser: argparse.ArgumentParser = self.commands.add_parser(
+            name,
+            help=help,
+            description=f"{help[0].upper()}{help[1:]}.",
+            epilog=f"{shown}exit codes:\n{numbered}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        return parser
+
+    def contents(self, width: int) -> str:
+        """Its part of the table of contents."""
+        return "\n".join([f"{self.title}:", *(f"  {name:<{width}}  {told}" for name, told in self.listed.items())])
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """For commands that print results."""
+    parser.add_argument("--json", action="store_true", help="one JSON document on standard output, and no text")
+
+
+def print_json(document: Any) -> None:
+    """The one document of a command that was asked for it."""
+    print(json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False))

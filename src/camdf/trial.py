@@ -1,0 +1,129 @@
+"""One request tried on a list of tools, without labels: which tools it would get, why, and what that saves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from camdf.core.payoff import Payoff
+from camdf.core.rankings import Rankings
+from camdf.errors import ScorerError, UsageError
+from camdf.gate import Gate
+from camdf.gate.aim import Aim
+from camdf.gate.decision import GateDecision
+from camdf.gate.door import DOOR
+from camdf.gate.waterfall import waterfall_lines
+from camdf.policies.by_set import ExpectedPayoffBySet
+from camdf.policies.cold_start import cold_start
+from camdf.prices import Prices
+from camdf.scorers.base import Scorer
+from camdf.tools import keyed, view
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What one request got, and what it would have got without a gate."""
+
+    decision: GateDecision
+    aim: Aim
+    door: bool
+    sufficiency: float
+    """How likely the policy itself thinks it that no tool is needed which was cut; no label has confirmed it."""
+
+    tokens: dict[str, int]
+    """Of each tool's definition, by the names of the decision."""
+
+    loaded: int
+    """Tokens of the definitions in every model call, those of the door included."""
+
+    every: int
+    """The same without a gate."""
+
+    def lines(self, width: int = 80, *, whole: bool = False, block: str = "█") -> list[str]:
+        """The whole explanation, for a terminal."""
+        kept, total = len(self.decision.kept), len(self.tokens)
+        if self.decision.reason != "decided":
+            got = "the door alone" if self.door else f"all {total} tools"
+            return [f"No tool stands out for this request ({self.decision.reason}), so the agent gets {got}."]
+        found = [f"{kept} of {total} tools kept: {self._aimed()}.", ""]
+        found += [*waterfall_lines(self.decision.ranking, self.tokens, width, whole=whole, block=block), ""]
+        saved = f"{1 - self.loaded / self.every:.0%} less" if self.loaded < self.every else "nothing saved"
+        door = ", the door included" if self.door and self.decision.cut else ""
+        found.append(f"Tokens    {self.loaded:,} of {self.every:,} in every model call{door}: {saved}")
+        if not self.decision.cut:
+            return [*found, "Enough?   all there is; nothing is cut"]
+        found.append(f"Enough?   in {self.sufficiency:.0%} of such requests, the policy expects; no label has shown it")
+        within = "one search away: find_tool, then call_tool" if self.door else "out of reach; a door would change that"
+        return [*found, f"Missed?   a tool that was cut is {within}"]
+
+    def summary(self) -> dict[str, Any]:
+        """The same for machines."""
+        return {
+            "kept": list(self.decision.kept),
+            "cut": list(self.decision.cut),
+            "reason": self.decision.reason,
+            "aim": {name: value for name, value in vars(self.aim).items() if value is not None},
+            "cost_pressure": self.decision.cost_pressure,
+            "door": self.door,
+            "expected_sufficiency": self.sufficiency,
+            "tokens": self.loaded,
+            "tokens_of_all": self.every,
+            "ranking": [
+                {
+                    "tool": each.name,
+                    "score": each.score,
+                    "needed": each.evidence,
+                    "tokens": self.tokens[each.name],
+                    "kept": each.kept,
+                }
+                for each in self.decision.ranking
+            ],
+        }
+
+    def _aimed(self) -> str:
+        if self.aim.tools is not None:
+            return f"at most {self.aim.tools:g} were asked for"
+        if self.aim.sufficiency is not None:
+            return f"the fewest that the policy expects to be enough in {self.aim.sufficiency:.0%} of such requests"
+        return f"what ${self.aim.dollars_per_task:g} a task buys"
+
+
+def trial(
+    request: str, tools: Sequence[Any], scorer: Scorer, aim: Aim, *, door: bool = False, prices: Prices | None = None
+) -> Trial:
+    """Decide on one request as a gate would on its first day.
+
+    The aim is met on this request alone; a gate meets it on average over the requests that it is shown
+    (`Gate.aiming`). `scorer` gives similarities. `prices` count tokens, and say what a task's tools cost where dollars
+    are aimed at.
+    """
+    viewed, priced = keyed(view(tool) for tool in tools), prices or Prices()
+    if all(tool.foreign for tool in viewed.values()):
+        raise UsageError("There is no tool with a name and a description in that list.")
+    policy = cold_start()
+    settings: dict[str, Any] = {"fallback": () if door else None, "budget": None}
+    if aim.dollars_per_task is not None:
+        settings["prices"] = priced
+    decision = Gate(policy, scorer, Payoff(0.0, "partial"), **settings).decide(request, tools, door=door)
+    if decision.error:
+        raise ScorerError(f"The request could not be scored: {decision.reason}, {decision.error}.")
+    if decision.reason == "decided":
+        gate = Gate.aiming(policy, scorer, over=[request], among=tools, **vars(aim), **settings)
+        decision = gate.decide(request, tools, door=door)
+    tokens = {key: priced.count(tool) for key, tool in viewed.items()}
+    loaded = sum(tokens[name] for name in decision.kept)
+    if door and decision.cut:
+        loaded += sum(map(priced.count, DOOR))
+    return Trial(decision, aim, door, _enough(policy, decision), tokens, loaded, sum(tokens.values()))
+
+
+def _enough(policy: ExpectedPayoffBySet, decision: GateDecision) -> float:
+    if not decision.cut or not decision.ranking:
+        return 1.0
+    rankings = Rankings.from_scores({each.name: each.score for each in decision.ranking})
+    kept = {each.name for each in decision.ranking if each.kept}
+    acquired = np.array([[name in kept for name in rankings.names(0)]])
+    return float(policy.estimated_sufficiency(rankings, acquired)[0])

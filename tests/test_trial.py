@@ -1,0 +1,145 @@
+"""`camdf try`: one request on a list of tools, without labels, explained in a terminal."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import camdf
+from camdf.cli import main
+from camdf.gate import Gate
+from camdf.gate.aim import Aim
+from camdf.gate.door import DOOR
+from camdf.prices import Prices
+from camdf.scorers import Start
+from camdf.tools import Tool, view
+from camdf.trial import Trial, trial
+from everyday import catalogue
+
+FILE = Path(__file__).parent / "data" / "everyday" / "catalogue-40.json"
+TOOLS: Sequence[Any] = catalogue("40")[0]
+REQUEST = "I need a bed in Lyon for Friday"
+
+
+def tried(aim: Aim, *, door: bool = False) -> Trial:
+    return trial(REQUEST, TOOLS, Start(), aim, door=door)
+
+
+def shown(*arguments: str, capsys: pytest.CaptureFixture[str]) -> str:
+    assert main(["try", str(FILE), REQUEST, *arguments]) == 0
+    return capsys.readouterr().out
+
+
+def test_it_decides_as_a_gate_with_the_same_aim_does() -> None:
+    gate = Gate.aiming(camdf.cold_start(), Start(), over=[REQUEST], among=TOOLS, tools=8, fallback=())
+    assert tried(Aim(tools=8), door=True).decision == gate.decide(REQUEST, TOOLS, door=True)
+
+
+def test_tokens_are_those_of_what_is_kept_and_of_the_door() -> None:
+    count = Prices().count
+    for door in (False, True):
+        found = tried(Aim(tools=5), door=door)
+        kept = [view(tool) for tool in found.decision.tools]
+        assert len(kept) == 5
+        assert found.loaded == sum(map(count, [*kept, *(DOOR if door else ())]))
+        assert found.every == sum(count(view(tool)) for tool in TOOLS)
+
+
+def test_the_estimate_is_the_policys_own_and_grows_with_what_is_kept() -> None:
+    estimates = [tried(Aim(tools=number)).sufficiency for number in (1, 4, 8, 20)]
+    assert estimates == sorted(estimates)
+    assert 0 < estimates[0] < estimates[-1] <= 1
+    assert tried(Aim(tools=40)).sufficiency == 1
+    aimed = tried(Aim(sufficiency=0.5))
+    assert aimed.sufficiency >= 0.5
+    assert len(aimed.decision.kept) < 40
+
+
+def test_dollars_buy_as_much_as_they_are_worth() -> None:
+    prices = Prices()
+    few, many = (tried(Aim(dollars_per_task=dollars)) for dollars in (0.001, 0.005))
+    assert len(few.decision.kept) < len(many.decision.kept)
+    for found, dollars in ((few, 0.001), (many, 0.005)):
+        assert sum(prices.of(view(tool)) for tool in found.decision.tools) <= dollars
+
+
+@pytest.mark.parametrize("columns", ["80", "120"])
+def test_a_terminal_shows_each_tool_and_why_within_its_width(
+    columns: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    text = shown("--door", capsys=capsys)
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= int(columns)
+    assert lines[0] == "8 of 40 tools kept: at most 8 were asked for."
+    rows = re.findall(r"^ +(\d+)  (\S+) +█* +\d\.\d\d +[<\d]+% +(\d+) +([\d,]*) +(kept|cut)$", text, re.M)
+    assert [row[4] for row in rows] == ["kept"] * 8 + ["cut"] * 5
+    kept = [row for row in rows if row[4] == "kept"]
+    assert int(kept[-1][3].replace(",", "")) == sum(int(row[2]) for row in kept)
+    assert "and 27 more, cut" in text
+    assert re.search(r"^Tokens    1,\d{3} of 5,\d{3} in every model call, the door included: \d\d% less$", text, re.M)
+    assert "no label has shown it" in text
+    assert "Missed?   a tool that was cut is one search away" in text
+    whole = shown("--all", capsys=capsys)
+    assert len(re.findall(r"(?:kept|cut)$", whole, re.M)) == 40
+    assert "out of reach" in whole
+
+
+def test_json_is_one_document_with_every_tool(capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(shown("--tools", "6", "--door", "--json", capsys=capsys))
+    assert found["aim"] == {"tools": 6}
+    assert (len(found["kept"]), len(found["cut"]), len(found["ranking"])) == (6, 34, 40)
+    assert found["tokens"] < found["tokens_of_all"]
+    assert 0 < found["expected_sufficiency"] < 1
+    assert found["scorer"] == "start"
+
+
+def test_words_alone_do_where_the_better_scorer_is_not_installed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("camdf.cli.tools.find_spec", lambda name: None if name == "wordllama" else name)
+    found = json.loads(shown("--json", capsys=capsys))
+    assert found["scorer"] == "bm25"
+
+
+def test_the_decision_is_drawn_where_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    picture = tmp_path / "decision.svg"
+    assert shown("-o", str(picture), capsys=capsys).endswith(f"wrote {picture}\n")
+    assert picture.read_text(encoding="utf-8").startswith("<svg ")
+    assert main(["try", str(FILE), REQUEST, "-o", "decision.png"]) == 2
+    assert "must end in .svg. Got 'decision.png'" in capsys.readouterr().err
+
+
+def test_a_request_that_prefers_no_tool_is_told_what_the_agent_gets(capsys: pytest.CaptureFixture[str]) -> None:
+    told = "No tool stands out for this request (empty task), so the agent gets {}."
+    for door, got in (([], "all 40 tools"), (["--door"], "the door alone")):
+        assert main(["try", str(FILE), "", *door]) == 0
+        assert capsys.readouterr().out.startswith(told.format(got))
+
+
+def test_every_shape_of_a_list_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    described = {"book_hotel": "Book a hotel room.", "play_song": "Play a song.", "send_mail": "Send a mail."}
+    schema = {"type": "object", "properties": {}}
+    anthropic = [{"name": name, "description": text, "input_schema": schema} for name, text in described.items()]
+    openai = [{"type": "function", "function": {"name": name, "description": text}} for name, text in described.items()]
+    for shape in (described, anthropic, {"tools": openai}):
+        path = tmp_path / "tools.json"
+        path.write_text(json.dumps(shape), encoding="utf-8")
+        assert main(["try", str(path), "Book a room in a hotel", "--tools", "1", "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["kept"] == ["book_hotel"]
+    path.write_text("[]", encoding="utf-8")
+    assert main(["try", str(path), "Book a room"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_scorer_that_fails_is_an_error_and_not_an_open_list() -> None:
+    def broken(task: str, tools: Sequence[Tool]) -> list[float]:
+        raise ZeroDivisionError
+
+    with pytest.raises(camdf.ScorerError, match="could not be scored: scorer failed, ZeroDivisionError"):
+        trial(REQUEST, TOOLS, broken, Aim(tools=8))
