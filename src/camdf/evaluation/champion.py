@@ -24,7 +24,7 @@ from typing import Any, Self
 import numpy as np
 
 from camdf.core.payoff import Payoff, cost_of
-from camdf.core.rankings import Floats, LoggedTasks
+from camdf.core.rankings import Bools, Floats, LoggedTasks
 from camdf.core.resampling import Interval
 from camdf.evaluation.assess import amount, answer_of, signed
 from camdf.evaluation.replay import MEASURES, measured
@@ -112,9 +112,15 @@ class Evidence:
         return low
 
 
-def compared(challenger: Policy, champion: Policy, logged: LoggedTasks, payoff: Payoff) -> Evidence:
-    """Both decide on tasks that neither has learned from, of runs that saw every tool."""
-    sets = [policy.decide(logged.rankings, payoff).acquired for policy in (challenger, champion)]
+def compared(
+    challenger: Policy, champion: Policy, logged: LoggedTasks, payoff: Payoff, given: Bools | None = None
+) -> Evidence:
+    """Both decide on tasks that neither has learned from, of runs that saw every tool.
+
+    `given` (n, m) marks the candidates that a task gets whatever a policy says, such as pinned tools.
+    """
+    stay = np.zeros_like(logged.required) if given is None else given
+    sets = [policy.decide(logged.rankings, payoff).acquired | stay for policy in (challenger, champion)]
     mine, theirs = (measured(logged, payoff, acquired) for acquired in sets)
     apart = np.abs(cost_of(logged.rankings, sets[0]) - cost_of(logged.rankings, sets[1]))
     return Evidence(
