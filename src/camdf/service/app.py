@@ -16,8 +16,9 @@ from camdf.errors import needs
 from camdf.gate.decision import GateDecision
 from camdf.service import openapi, shapes
 from camdf.service.calls import JSON, Answer, Call
-from camdf.service.events import Lines, event
+from camdf.service.events import Lines, event, to_standard_output
 from camdf.service.gates import candidate
+from camdf.service.lessons import Seen, SeenLog, seen
 from camdf.service.limits import Admission, GoneError, Receive, RefusedError, check_depth
 from camdf.service.metrics import Metrics
 from camdf.service.outcomes import Outcomes
@@ -40,7 +41,9 @@ class Service:
 
     def __init__(self, store: Store, outcomes: Outcomes) -> None:
         self.store, self.outcomes = store, outcomes
-        self.metrics, self.admission, self.lines = Metrics(), Admission(), Lines()
+        self.metrics, self.admission = Metrics(), Admission()
+        self.lines = Lines(to_standard_output)
+        self.lessons: Lines[Seen] = Lines(SeenLog(store.state).write)
         self.draining = False
         self._encode = msgspec.json.Encoder().encode
         self._decides = msgspec.json.Decoder(shapes.DecideRequest | list[shapes.DecideRequest])
@@ -86,7 +89,7 @@ class Service:
         try:
             asked, is_list = await call.read_several(self._decides)
             places = [_checked(call, tenant, each) for each in asked]
-            found = [self._decided(call, served, each) for served, each in zip(places, asked, strict=True)]
+            found = [self._decided(call, tenant, served, each) for served, each in zip(places, asked, strict=True)]
             return Answer(self._encode(await asyncio.gather(*found) if is_list else await found[0]))
         finally:
             self.admission.leave()
@@ -151,7 +154,7 @@ class Service:
         metrics.swaps.set(store.swaps)
         metrics.refusals.set(store.refusals)
         metrics.is_refusing.set(bool(store.refused))
-        metrics.unlogged.set(self.lines.dropped)
+        metrics.unlogged.set(self.lines.dropped + self.lessons.dropped)
         return Answer(metrics.text(), kind=b"text/plain; version=0.0.4; charset=utf-8")
 
     async def document(self, call: Call) -> Answer:
@@ -169,7 +172,7 @@ class Service:
             raise RefusedError(405, f"This path takes {allowed}.", [(b"allow", allowed.encode())])
         return handler
 
-    async def _decided(self, call: Call, served: Served, asked: shapes.DecideRequest) -> shapes.Decision:
+    async def _decided(self, call: Call, tenant: str, served: Served, asked: shapes.DecideRequest) -> shapes.Decision:
         if asked.ranking is not UNSET:
             decision = await self._of_ranking(served, asked, asked.ranking)
         else:
@@ -179,7 +182,12 @@ class Service:
                 asked.messages, asked.tools, keep=asked.keep, forced=asked.forced, door=asked.door
             )
         self.metrics.decided(decision)
-        server = call.serving.configuration.server
+        configuration = call.serving.configuration
+        server = configuration.server
+        if configuration.learn is not UNSET:
+            lesson = seen(tenant, asked.route, decision, served.gate.payoff.cost_pressure)
+            if lesson is not None:
+                self.lessons.put(lesson)
         if server.log_decisions:
             trace = call.headers.get(b"traceparent", b"").decode("latin-1")
             self.lines.put(event(asked, decision, trace, texts=server.log_texts))

@@ -124,12 +124,32 @@ class LimitSettings(Table, frozen=True):
     retry_seconds: Count = 1
 
 
+class LearnSettings(Table, frozen=True):
+    """How policies are fitted again on what the service sees, and replaced where that pays."""
+
+    every_hours: NotNegative = 0.0
+    """How often the service looks by itself; 0 leaves it to `camdf learn`."""
+
+    join_tenants: bool = False
+    """Whether tenants that have one policy's file teach it together."""
+
+    tasks: Count = 5_000
+    """A challenger learns from so many, the newest."""
+
+    fewest: Count = 100
+    """With fewer tasks there is no challenger."""
+
+    patience: Count = 2_000
+    """A challenger that was not shown to pay on so many newer tasks makes room for the next."""
+
+
 class Configuration(Table, frozen=True):
     """The whole file."""
 
     server: ServerSettings = ServerSettings()
     limits: LimitSettings = LimitSettings()
     gate: GateSettings = GateSettings()
+    learn: LearnSettings | UnsetType = UNSET
     routes: dict[Name, GateSettings] = {}
     tenants: dict[Name, TenantSettings] = {}
 
@@ -162,6 +182,14 @@ class Configuration(Table, frozen=True):
             for tenant in tenants
             for route in ("", *dict.fromkeys([*self.routes, *(self.tenants[tenant].routes if tenant else ())]))
         ]
+
+    def policies(self) -> dict[str, list[tuple[str, str]]]:
+        """Every policy that a place names, each under one spelling, and those places."""
+        found: dict[str, list[tuple[str, str]]] = {}
+        for place in self.places():
+            source = str(self.settings(*place).policy)
+            found.setdefault(source if "://" in source else os.path.normpath(source), []).append(place)
+        return found
 
     def tokens(self) -> dict[str, str]:
         """SHA-256 of each token, and whose it is; empty where anybody may ask."""

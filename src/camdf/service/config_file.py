@@ -14,8 +14,10 @@ from typing import Any, TypeVar
 
 from camdf.errors import UsageError, needs
 from camdf.service.config import (
+    COLD_STARTS,
     Configuration,
     GateSettings,
+    LearnSettings,
     LimitSettings,
     PriceSettings,
     ScorerSettings,
@@ -82,6 +84,15 @@ def check(configuration: Configuration, name: str) -> None:
                 "Name both; the url begins with http:// or https:// and ends in /v1."
             )
 
+    if configuration.learn is not UNSET and not configuration.learn.join_tenants:
+        for policy, places in configuration.policies().items():
+            tenants = list(dict.fromkeys(tenant for tenant, _ in places))
+            if len(tenants) > 1 and policy not in COLD_STARTS:
+                raise UsageError(
+                    f"{name}: the tenants {', '.join(tenants)} have one policy, {policy}, so what one of them reports "
+                    "would change what the others get. Give each a file of its own, or set learn.join_tenants = true."
+                )
+
 
 def _is_loopback(host: str) -> bool:
     try:
@@ -145,6 +156,7 @@ def _fields(kind: Any, path: list[str]) -> tuple[str, ...]:
     inner = {
         "server": ServerSettings,
         "limits": LimitSettings,
+        "learn": LearnSettings,
         "gate": GateSettings,
         "prices": PriceSettings,
         "scorer": ScorerSettings,

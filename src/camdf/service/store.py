@@ -181,15 +181,22 @@ class Store:
 
     def _keep(self, sources: Sources) -> None:
         """Write a good version to disk in one step. A full disk costs the next start, not this one."""
-        place = self.state / LAST_GOOD
-        beside = place.with_suffix(f".{os.urandom(6).hex()}.part")
         try:
-            with open(beside, "w", encoding="utf-8") as file:
-                json.dump(vars(sources), file)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(beside, place)
+            write_whole(self.state / LAST_GOOD, json.dumps(vars(sources)))
         except OSError as error:
-            with suppress(OSError):
-                beside.unlink()
             LOG.warning("The last good version could not be kept on disk: %s", error.strerror)
+
+
+def write_whole(place: Path, text: str) -> None:
+    """Put a file there in one step: whoever reads meanwhile finds the old one or the new one."""
+    beside = place.with_name(f"{place.name}.{os.urandom(6).hex()}.part")
+    try:
+        with open(beside, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, place)
+    except OSError:
+        with suppress(OSError):
+            beside.unlink()
+        raise
