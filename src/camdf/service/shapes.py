@@ -40,7 +40,7 @@ class DecideRequest(Body):
 
     ranking: list[Candidate] | UnsetType = UNSET
     messages: list[JsonObject] | UnsetType = UNSET
-    """The conversation as the model gets it: OpenAI chat, OpenAI Responses or Anthropic."""
+    """The conversation as the model gets it: OpenAI chat, OpenAI Responses, Anthropic or Vercel AI SDK."""
 
     tools: list[JsonObject] | UnsetType = UNSET
     """As the model gets them: OpenAI, Anthropic or MCP definitions."""
