@@ -280,11 +280,11 @@ class Gate:
     ) -> GateDecision:
         """The tools that a conversation gets.
 
-        `task` is the history of the conversation as messages (OpenAI chat, OpenAI Responses or Anthropic), or the text
-        of one task. `conversation` names a thread or a session: where only texts are shown, the gate remembers what it
-        has; a history needs no name. `keep` names tools that stay in every request, such as handoffs; `forced` those
-        that this request's `tool_choice` names. `scores`, by name or in the order of the tools, stand in for the
-        scorer's on the last turn. `door` says that the agent can search for tools that it was not given.
+        `task` is the history of the conversation as messages (OpenAI chat, OpenAI Responses, Anthropic or Vercel AI
+        SDK), or the text of one task. `conversation` names a thread or a session: where only texts are shown, the gate
+        remembers what it has; a history needs no name. `keep` names tools that stay in every request, such as handoffs;
+        `forced` those that this request's `tool_choice` names. `scores`, by name or in the order of the tools, stand in
+        for the scorer's on the last turn. `door` says that the agent can search for tools that it was not given.
         """
         question = Question(task, tools, self.budget, conversation, keep, forced, scores, door)
         try:

@@ -119,7 +119,9 @@ class Service:
         tenant, routes = call.tenant(), []
         for (holder, route), served in call.serving.places.items():
             if holder == tenant:
-                gate = served.gate
+                gate, rollout = served.gate, served.gate.rollout
+                if rollout is not None:
+                    await asyncio.to_thread(rollout.look)
                 described = shapes.PolicyOfRoute(
                     route=route,
                     kind=gate.policy.kind,
@@ -128,6 +130,8 @@ class Service:
                     value=str(gate.payoff.value),
                     mode=gate.mode,
                     scorer="none" if gate.scorer is None else type(gate.scorer).__name__,
+                    share=1.0 if rollout is None else rollout.share,
+                    off=rollout is not None and rollout.off,
                 )
                 routes.append(described)
         refused = self.store.refused
@@ -196,11 +200,14 @@ class Service:
     async def _of_ranking(
         self, served: Served, asked: shapes.DecideRequest, ranking: list[shapes.Candidate]
     ) -> GateDecision:
+        gate = served.gate
         await self.admission.turn()
         tools = [candidate(each.name, each.cost or 0.0) for each in ranking]
         scores = [each.score for each in ranking]
-        task = os.urandom(12).hex() if served.gate.explore else RANKED  # each ranking explores by a draw of its own
-        return served.gate.decide_scored(task, tools, scores, keep=asked.keep, forced=asked.forced)
+        task = os.urandom(12).hex() if gate.explore or gate.rollout else RANKED  # each ranking is a draw of its own
+        if gate.rollout:  # whose files and flags are read on a thread
+            return await gate.adecide(task, tools, scores=scores, keep=asked.keep, forced=asked.forced)
+        return gate.decide_scored(task, tools, scores, keep=asked.keep, forced=asked.forced)
 
     def _problem(self, words: str) -> bytes:
         return self._encode(shapes.Problem(error=words))
@@ -232,6 +239,6 @@ def _answer(asked: shapes.DecideRequest, decision: GateDecision, served: Served)
         error=decision.error,
         cost_pressure=decision.cost_pressure,
         policy=served.policy_sha256,
-        tools=UNSET if asked.ranking is not UNSET else decision.tools,
+        tools=decision.tools if asked.ranking is UNSET else [each.name for each in decision.tools],
         ranking=[shapes.RankedTool(**each._asdict()) for each in decision.ranking] if asked.explain else UNSET,
     )

@@ -2,7 +2,7 @@
 
 Settings of a gate stand in `[gate]`; `[routes.NAME]`, `[tenants.NAME]` and `[tenants.NAME.routes.NAME]` say what
 differs there. The most special one that has a setting decides it, except for `allow`: a tool must be on every list that
-applies.
+applies. Of `rollout` each key is decided by itself, so that a share on a route leaves the kill switch of all in place.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from camdf.errors import UsageError, needs
 
 with needs("serve"):
-    from msgspec import UNSET, Meta, Struct, UnsetType
+    from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
 COLD_STARTS = {"cold-start": "similarity", "cold-start-probability": "probability"}
 """Names in place of a policy's file, and the kind of scores that each is for."""
@@ -59,6 +59,31 @@ class PriceSettings(Table, frozen=True):
     privacy: dict[str, NotNegative] = {}
 
 
+class FlagSettings(Table, frozen=True):
+    """A flag of the OpenFeature client that the process has."""
+
+    flag: Annotated[str, Meta(min_length=1)]
+
+
+class RolloutSettings(Table, frozen=True):
+    """For which share of conversations the gate cuts, and whether it works at all, as `camdf.gate.Rollout` says.
+
+    Each is a value, the path of a file that holds it, or a flag. What is left out is as in the table above it.
+    """
+
+    share: Share | str | FlagSettings | UnsetType = UNSET
+    off: bool | str | FlagSettings | UnsetType = UNSET
+    salt: str | UnsetType = UNSET
+    every_seconds: Seconds | UnsetType = UNSET
+    """How old a value may be before a file or a flag is read again."""
+
+    def over(self, above: RolloutSettings) -> RolloutSettings:
+        """These, and for what they leave out, those of the table above."""
+        return structs.replace(
+            above, **{name: value for name, value in structs.asdict(self).items() if value is not UNSET}
+        )
+
+
 class GateSettings(Table, frozen=True):
     """One gate; what is left out is as in the table above it."""
 
@@ -81,6 +106,7 @@ class GateSettings(Table, frozen=True):
     at_least: Annotated[int, Meta(ge=0)] | UnsetType = UNSET
     at_most: Annotated[int, Meta(ge=0)] | UnsetType = UNSET
     explore: Share | UnsetType = UNSET
+    rollout: RolloutSettings | UnsetType = UNSET
     budget_seconds: Seconds | UnsetType = UNSET
 
 
@@ -168,6 +194,8 @@ class Configuration(Table, frozen=True):
             }
             if "allow" in said and "allow" in found:
                 said["allow"] = [name for name in said["allow"] if name in found["allow"]]
+            if "rollout" in said and "rollout" in found:
+                said["rollout"] = said["rollout"].over(found["rollout"])
             for one, other in (("cost_pressure", "task_worth"), ("task_worth", "cost_pressure"), ("policy", "sha256")):
                 if one in said:
                     found.pop(other, None)

@@ -20,6 +20,7 @@ from camdf.service.config import (
     LearnSettings,
     LimitSettings,
     PriceSettings,
+    RolloutSettings,
     ScorerSettings,
     ServerSettings,
     TenantSettings,
@@ -66,8 +67,7 @@ def check(configuration: Configuration, name: str) -> None:
         raise UsageError(f"{name}: server has a token and so have the tenants. Leave the server's out.")
     for tenant, route in configuration.places():
         settings = configuration.settings(tenant, route)
-        named = [f"tenants.{tenant}" if tenant else "", f"routes.{route}" if route else ""]
-        where = ".".join(filter(None, named)) or "gate"
+        where = named(tenant, route)
         if settings.policy is UNSET:
             raise UsageError(
                 f'{name}: {where} has no policy. Set gate.policy to a file that camdf fit wrote, or to "cold-start".'
@@ -75,6 +75,11 @@ def check(configuration: Configuration, name: str) -> None:
         if settings.cost_pressure is not UNSET and settings.task_worth is not UNSET:
             raise UsageError(
                 f"{name}: {where} has both cost_pressure and task_worth, which say the same. Leave one out."
+            )
+        if settings.mode == "shadow" and settings.rollout is not UNSET:
+            raise UsageError(
+                f"{name}: {where} has mode 'shadow', which cuts for nobody, and a rollout, which says for whom. "
+                "Leave one of them out."
             )
         scorer = settings.scorer
         llm = scorer if isinstance(scorer, ScorerSettings) and scorer.kind == "llm" else None
@@ -92,6 +97,11 @@ def check(configuration: Configuration, name: str) -> None:
                     f"{name}: the tenants {', '.join(tenants)} have one policy, {policy}, so what one of them reports "
                     "would change what the others get. Give each a file of its own, or set learn.join_tenants = true."
                 )
+
+
+def named(tenant: str, route: str) -> str:
+    """The table of one route of one tenant, as errors call it."""
+    return ".".join(filter(None, [f"tenants.{tenant}" if tenant else "", f"routes.{route}" if route else ""])) or "gate"
 
 
 def _is_loopback(host: str) -> bool:
@@ -160,6 +170,7 @@ def _fields(kind: Any, path: list[str]) -> tuple[str, ...]:
         "gate": GateSettings,
         "prices": PriceSettings,
         "scorer": ScorerSettings,
+        "rollout": RolloutSettings,
     }
     for part in path:
         kind = inner.get(part, kind)

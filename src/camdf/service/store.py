@@ -18,7 +18,7 @@ from pathlib import Path
 from camdf.errors import CamdfError, UsageError, needs, require
 from camdf.gate import Gate
 from camdf.policies.artifact import LARGEST_FILE
-from camdf.service import config_file
+from camdf.service import config_file, rollouts
 from camdf.service.config import COLD_STARTS, Configuration
 from camdf.service.gates import gate_of, policy_of
 
@@ -38,7 +38,7 @@ class Sources:
     """What the configuration's file is called, for errors."""
 
     folder: str
-    """Where paths of policies begin."""
+    """Where paths of policies and switches begin."""
 
     configuration: str
     policies: Mapping[str, str]
@@ -78,6 +78,9 @@ def gathered(path: Path) -> Sources:
     text, folder = config_file.read(path)
     configuration = config_file.parsed(text, path.name)
     settings = [configuration.settings(*place) for place in configuration.places()]
+    for each, place in zip(settings, configuration.places(), strict=True):
+        if each.rollout is not UNSET:
+            rollouts.check(each.rollout, f"{path.name}: {config_file.named(*place)}", folder)
     named = dict.fromkeys(str(each.policy) for each in settings if each.policy not in COLD_STARTS)
     return Sources(path.name, folder, text, {source: _content(source, folder) for source in named})
 
@@ -99,7 +102,7 @@ def made(sources: Sources, before: Serving | None = None) -> Serving:
         made_of = msgspec.json.encode([settings, digest])
         old = before.places.get(place) if before is not None else None
         if old is None or old.made_of != made_of:
-            old = Served(gate_of(settings, policy_of(source, content, settings)), digest, made_of)
+            old = Served(gate_of(settings, policy_of(source, content, settings), sources.folder), digest, made_of)
         places[place] = old
     return Serving(configuration, configuration.tokens(), places, sources.digest)
 
