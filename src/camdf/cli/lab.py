@@ -1,4 +1,4 @@
-"""Commands of the lab: list, run, check and report on the paper's tables; past measures what lies beyond them."""
+"""Commands of the lab: list, run, check, live and report on the paper's tables; past measures what lies beyond."""
 
 from __future__ import annotations
 
@@ -61,6 +61,16 @@ def add_commands(commands: Any) -> None:
     past.add_argument("--into", type=Path, default=RESULTS, help="where its rows go (default: results)")
     past.add_argument("--page", type=Path, default=Path("docs/past-the-paper.md"), help="the page to write")
     past.set_defaults(run=_past)
+
+    live = actions.add_parser(
+        "live",
+        help="write the page on an agent that ran with fewer tools, beside the paper's",
+        example="camdf lab live --results results",
+    )
+    live.add_argument("--episodes", type=Path, help="store the numbers of this folder's episodes first")
+    live.add_argument("--results", type=Path, default=RESULTS, help="stored results (default: results)")
+    live.add_argument("--page", type=Path, default=Path("docs/live.md"), help="the page to write")
+    live.set_defaults(run=_live)
 
     report = actions.add_parser(
         "report",
@@ -165,6 +175,17 @@ def _past(options: argparse.Namespace) -> int:
             store(options.into, study.name, rows)
             print(f"{len(rows)} rows: stored in {options.into / study.name}.csv")
     write_past_the_paper(options.into, STUDIES, options.page)
+    print(f"wrote {options.page}")
+    return 0
+
+
+def _live(options: argparse.Namespace) -> int:
+    from camdf.lab.paper.live import store_episodes, write_live
+
+    expect("matplotlib", "lab")
+    if options.episodes is not None:
+        store_episodes(options.episodes, options.results)
+    write_live(options.results, options.page)
     print(f"wrote {options.page}")
     return 0
 
