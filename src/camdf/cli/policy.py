@@ -46,7 +46,7 @@ def add_commands(commands: Any) -> None:
     fit.add_argument("-o", "--output", type=Path, required=True, help="where to write the policy (.json)")
     fit.add_argument("--policy", default=DEFAULT, help=f"which policy to fit (default: {DEFAULT})")
     fit.add_argument("--explored-only", action="store_true", help="mined tasks: learn from explored runs alone")
-    _add_payoff(fit, required=True)
+    add_payoff(fit, required=True)
     _add_splits(fit)
     add_engine(fit)
     _add_must_pay(fit, "; the policy is written either way")
@@ -61,7 +61,7 @@ def add_commands(commands: Any) -> None:
     )
     evaluate.add_argument("policy", type=Path, help="a policy that camdf saved (.json)")
     evaluate.add_argument("data", type=Path, help=f"logged tasks: {FILES}")
-    _add_payoff(evaluate, required=False)
+    add_payoff(evaluate, required=False)
     _add_splits(evaluate)
     _add_must_pay(evaluate)
     add_json(evaluate)
@@ -74,7 +74,7 @@ def add_commands(commands: Any) -> None:
     )
     curve.add_argument("data", type=Path, help=f"logged tasks: {FILES}")
     curve.add_argument("-o", "--output", type=Path, help="where to draw it (.png, .svg or .pdf)")
-    _add_payoff(curve, required=True)
+    add_payoff(curve, required=True)
     _add_splits(curve, default=20)
     add_json(curve)
     curve.set_defaults(run=_curve)
@@ -100,7 +100,8 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--engine", choices=("local", "spark"), default="local", help="where it runs (default: local)")
 
 
-def _add_payoff(parser: argparse.ArgumentParser, required: bool) -> None:
+def add_payoff(parser: argparse.ArgumentParser, required: bool) -> None:
+    """What a decision is worth."""
     pressure = parser.add_mutually_exclusive_group(required=required)
     pressure.add_argument("--cost-pressure", type=float, help="price of one unit of tool cost in solved tasks, as 0.12")
     pressure.add_argument("--task-worth", type=float, help="worth of a solved task in the unit of the costs, as 0.40")
@@ -121,7 +122,7 @@ def _add_must_pay(parser: argparse.ArgumentParser, also: str = "") -> None:
     )
 
 
-def _payoff(options: argparse.Namespace, fitted: Payoff | None = None) -> Payoff:
+def payoff_of(options: argparse.Namespace, fitted: Payoff | None = None) -> Payoff:
     """The payoff that the options name; what they leave out is as in the fit, where that is known."""
     named = {name: getattr(options, name) for name in ("cost_pressure", "value", "recourse")}
     if options.task_worth is not None:
@@ -132,7 +133,7 @@ def _payoff(options: argparse.Namespace, fitted: Payoff | None = None) -> Payoff
     return replace(fitted or Payoff(0.0), **given)
 
 
-def _fitted_payoff(policy: Policy) -> Payoff | None:
+def fitted_payoff(policy: Policy) -> Payoff | None:
     """What a saved policy was fitted for, where the file says so."""
     training = policy.training_
     return getattr(policy, "payoff_", None) or (training.payoff if training is not None else None)
@@ -172,7 +173,7 @@ def _read(options: argparse.Namespace, *, explored_only: bool = False) -> Logged
 def _fit(options: argparse.Namespace) -> int:
     from camdf.evaluation.fit import fit
 
-    payoff, name, blocks = _payoff(options), policy_name(options.policy), None
+    payoff, name, blocks = payoff_of(options), policy_name(options.policy), None
     _check_splits(options)
     _check_output(options.output, (".json",))
     expect("sklearn", "train")  # which the estimate of wrong labels needs at the end
@@ -242,7 +243,7 @@ def _evaluate(options: argparse.Namespace) -> int:
     from camdf.evaluation.assess import Fixed, assess, unseen_warning
 
     policy = load(options.policy)
-    payoff = _payoff(options, _fitted_payoff(policy))
+    payoff = payoff_of(options, fitted_payoff(policy))
     _check_splits(options)
     logged = _read(options)
     with shown("splits") as progress:
@@ -264,7 +265,7 @@ def _evaluate(options: argparse.Namespace) -> int:
 def _curve(options: argparse.Namespace) -> int:
     from camdf.evaluation.curve import draw_steps, points_of, replay_steps, table, verdict
 
-    payoff = _payoff(options)
+    payoff = payoff_of(options)
     _check_splits(options)
     if options.output is not None:
         _check_output(options.output, PICTURES)
@@ -297,7 +298,7 @@ def _calibrate(options: argparse.Namespace) -> int:
             "--per-task bounds the cost of every task, so it goes with --budget. Name one, or leave it out."
         )
     policy = load(options.policy)
-    fitted = _fitted_payoff(policy) or Payoff(0.0)
+    fitted = fitted_payoff(policy) or Payoff(0.0)
     logged = _read(options)
     if options.min_sufficiency is not None and _fitted_on(policy, logged):
         raise UsageError("This policy was fitted on these very tasks, which can promise nothing. Name other tasks.")

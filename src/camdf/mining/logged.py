@@ -112,6 +112,12 @@ def mined_table(path: File) -> pa.Table:
     return table
 
 
+def any_explored(path: File) -> bool:
+    """Whether some mined task saw every tool, because it explored or a gate only watched."""
+    explored = mined_table(path)["explored"]
+    return bool(require("pyarrow.compute", "mining").any(explored).as_py())
+
+
 def read_logged(path: File, *, explored_only: bool = False, progress: Progress = silent) -> LoggedTasks:
     """Logged tasks from a table that `camdf mine` wrote, or from a file of one's own (`camdf.datasets.read`).
 

@@ -133,6 +133,7 @@ DECISION: FieldNames = {
     "ranked": ("camdf.ranking.names",),
     "scores": ("camdf.ranking.scores",),
     "explored": ("camdf.explored",),
+    "mode": ("camdf.mode",),
 }
 """A gate's decision: in the span event `camdf.decision`, or in a span's attributes or metadata."""
 

@@ -213,11 +213,14 @@ _DECISION = Fields(DECISION)
 
 
 def gate_decision(sources: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The first ranking of a gate among some attributes, and whether any of its decisions explored."""
+    """The first ranking of a gate among some attributes, and whether any of its decisions let the run see every tool.
+
+    It does where the conversation explores, and where the gate only watches: neither censors what is called.
+    """
     decisions = [_DECISION.of(each) for each in sources if not _DECISION.keys.keys().isdisjoint(each)]
     if not decisions:
         return {}
-    explored = [as_truth(each["explored"]) for each in decisions]
+    explored = [True if each["mode"] == "shadow" else as_truth(each["explored"]) for each in decisions]
     known = [each for each in explored if each is not None]
     first = next((each for each in decisions if as_texts(each["ranked"])), {})
     return {"ranked": first.get("ranked"), "scores": first.get("scores"), "explored": any(known) if known else None}
