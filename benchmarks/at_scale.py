@@ -1,7 +1,7 @@
 """How many tasks does the default learn from? Its learning curve on made-up tasks, with the history of every tool.
 
-    python benchmarks/at_scale.py --json results/at_scale.json    a few minutes
-    python benchmarks/at_scale.py --check results/at_scale.json   the smallest sizes again
+python benchmarks/at_scale.py --json results/at_scale.json    a few minutes
+python benchmarks/at_scale.py --check results/at_scale.json   the smallest sizes again
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from spark_fit import world
 
 from camdf import ExpectedPayoffBySet
 from spark import PAYOFF, say
-from spark_fit import world
 
 SIZES, CHECKED = (30, 100, 300, 1_000, 3_000, 10_000, 30_000), 2
 HELD_OUT = 20_000
@@ -42,8 +42,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.check:
         stored = json.loads(options.check.read_text())["curve"]
-        if (found := curve(SIZES[:CHECKED])) != stored[:CHECKED]:
-            sys.exit(f"at scale: the curve begins with {found}, stored {stored[:CHECKED]}")
+        if (now := curve(SIZES[:CHECKED])) != stored[:CHECKED]:
+            sys.exit(f"at scale: the curve begins with {now}, stored {stored[:CHECKED]}")
         print("at scale: the curve begins as stored")
         return
     found = {"held_out": HELD_OUT, "curve": curve(SIZES)}

@@ -6,6 +6,7 @@ python docs/at_scale_page.py
 from __future__ import annotations
 
 import json
+import textwrap
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,15 @@ def page(spark: dict[str, Any], scale: dict[str, Any]) -> str:
     stored, moved = largest["MB read"] * 1e6 / spans, largest["MB shuffled"] * 1e6 / spans
     work = sum(largest["parts"][part]["processor seconds"] for part in ("mine", "pack")) / spans
     parts = [HEAD, *shuffle(stored, moved), *source(), *filters(stored), *prices(stored, work), *sampling(spans, tasks)]
-    return "\n".join([*parts, *curve(scale), *engines()]) + "\n"
+    return "\n".join(map(wrapped, [*parts, *curve(scale), *engines()])) + "\n"
+
+
+def wrapped(line: str) -> str:
+    """A paragraph in lines of at most 120 characters; tables, code and what has lines already stay."""
+    if "\n" in line or line.startswith(("|", " ")):
+        return line
+    indent = "  " if line.startswith("- ") else ""
+    return textwrap.fill(line, 120, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def shuffle(stored: float, moved: float) -> list[str]:
@@ -71,8 +80,8 @@ def shuffle(stored: float, moved: float) -> list[str]:
         *rows,
         "",
         f"What it costs are the traces that lie across a boundary (here, runs of {TRACE_SECONDS} seconds), which are "
-        "mined again when the rest of them arrives; `camdf mine --engine spark --into TABLE` and `mine_stream` do that, "
-        "and a property test says that nothing is lost or counted twice. Every hour is a good place to begin.",
+        "mined again when the rest of them arrives; `camdf mine --engine spark --into TABLE` and `mine_stream` do "
+        "that, and a property test says that nothing is lost or counted twice. Every hour is a good place to begin.",
         "",
     ]
 
@@ -105,8 +114,8 @@ def filters(stored: float) -> list[str]:
         f"A filter on a hash of the trace (`pmod(xxhash64(trace_id), 1000) < 2`) keeps {share:.1%} of the spans and "
         "reads all of them: ids are random, so the least and largest of a row group say nothing, and of row groups of "
         f"{GROUP_ROWS:,} spans, {a_trace} a trace, a share of {untouched:.0e} has no match. It spares shuffle, Python "
-        f"and mining; of a day it still reads {SPANS * stored / 1e12:.1f} TB. In a table that is divided into a thousand "
-        "folders by that hash, the same filter opens two of them.",
+        f"and mining; of a day it still reads {SPANS * stored / 1e12:.1f} TB. In a table that is divided into a "
+        "thousand folders by that hash, the same filter opens two of them.",
         "",
     ]
 
@@ -121,10 +130,11 @@ def prices(stored: float, work: float) -> list[str]:
     return [
         "## What a day costs",
         "",
-        f"| | amount | dollars a day |",
+        "| | amount | dollars a day |",
         "| --- | --- | --- |",
         f"| storage, {DAYS_KEPT} days kept | {terabytes:,.1f} TB a day | {storage:,.0f} |",
-        f"| reads from the object store, {SPLIT_MB} MB each | {reads:,.0f} | {reads / 1e3 * DOLLARS_A_THOUSAND_READS:,.2f} |",
+        f"| reads from the object store, {SPLIT_MB} MB each | {reads:,.0f} | "
+        f"{reads / 1e3 * DOLLARS_A_THOUSAND_READS:,.2f} |",
         f"| processors, mining every span | {hours:,.0f} core hours | {processors:,.0f} |",
         "",
         f"Assumed: {DOLLARS_A_GB_MONTH} dollars a GB and month, {DOLLARS_A_THOUSAND_READS} a thousand reads, "
@@ -141,14 +151,15 @@ def sampling(spans: int, tasks: int) -> list[str]:
     return [
         "## A sample that keeps what teaches",
         "",
-        "Runs that saw every tool are worth the most, since a gate has censored all others. A sample by hash drops them "
-        "as it drops the rest. The collector can tell them apart when a trace is complete, by the gate's own event:",
+        "Runs that saw every tool are worth the most, since a gate has censored all others. A sample by hash drops "
+        "them as it drops the rest. The collector can tell them apart when a trace is complete, by the gate's own "
+        "event:",
         "",
         "```text",
         "tail_sampling:",
         "  policies:",
         "    - {name: explored, type: ottl_condition, ottl_condition: {error_mode: ignore, spanevent:",
-        "        ['attributes[\"camdf.explored\"] == true', 'attributes[\"camdf.mode\"] == \"shadow\"']}}",
+        '        [\'attributes["camdf.explored"] == true\', \'attributes["camdf.mode"] == "shadow"\']}}',
         "    - {name: the-rest, type: probabilistic, probabilistic: {sampling_percentage: 0.2}}",
         "```",
         "",
@@ -167,15 +178,16 @@ def curve(scale: dict[str, Any]) -> list[str]:
     return [
         "## How many tasks are enough",
         "",
-        "The default learns a coefficient a column, and a level and a slope a tool. `python benchmarks/at_scale.py` fits "
-        f"it on more and more made-up tasks with 12 tools and decides {scale['held_out']:,} others:",
+        "The default learns a coefficient a column, and a level and a slope a tool. `python benchmarks/at_scale.py` "
+        f"fits it on more and more made-up tasks, with 12 out of 100 tools each, and decides {scale['held_out']:,} "
+        "others:",
         "",
         "| tasks learned from | payoff |",
         "| --- | --- |",
         *(f"| {row['tasks']:,} | {row['payoff']:.4f} |" for row in rows),
         "",
-        f"From {near['tasks']:,} tasks on it gains at most 0.002. Tools that few tasks need are what more of them are "
-        "for: a tool is known by its own history, and one that is required once in ten thousand tasks has none before "
+        f"From {near['tasks']:,} tasks on it gains at most 0.002. What more of them are for is tools that few tasks "
+        "need: a tool is known by its own history, and one that is required once in ten thousand tasks has none before "
         "there are some ten thousand. `camdf curve` draws the same for tasks of your own.",
         "",
     ]
@@ -186,8 +198,9 @@ def engines() -> list[str]:
     return [
         "## Spark Connect, serverless, Flink",
         "",
-        "- *Spark Connect and serverless Spark* run `mapInArrow` and `applyInArrow`, which all of our work goes through. "
-        "They have no `sparkContext`, of which mining asks the number of cores, and no `persist` to disk on some of "
+        "- *Spark Connect and serverless Spark* run `mapInArrow` and `applyInArrow`, which all of our work goes "
+        "through. They have no `sparkContext`, of which mining asks the number of cores, and no `persist` to disk on "
+        "some of "
         "them. So a classic session is needed today; jobs on serverless clusters that start one are fine.",
         "- *Flink or Kafka Streams* would hold the open traces in state and give every task within seconds. Nothing "
         "here can use that: a policy is fitted once a day at most, and a decision needs no table. Where an outcome "

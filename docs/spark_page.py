@@ -221,6 +221,8 @@ def plan(found: dict[str, Any]) -> list[str]:
     rows = curve["rows"]
     lines += [
         "",
+        "What stands against that arithmetic, and how to go about it, is [another page](at-scale.md).",
+        "",
         "The first bottleneck is the processor, not the network: decoding spans, handing them to "
         "Python and mining them "
         "takes longer than moving them. Then comes the disk under the shuffle, which must hold what is moved.",
