@@ -56,6 +56,7 @@ class Way(NamedTuple):
     kept: str
     gate: Gate
     door: bool
+    sizes: tuple[str, ...] = SIZES
 
 
 def ways(model: str | None) -> Iterator[Way]:
@@ -75,13 +76,31 @@ def ways(model: str | None) -> Iterator[Way]:
         said = once(scorer) if scorer else None
         best: tuple[str, Policy, float] = f"the best {WORKING_SET}", TopK(WORKING_SET), 0.0
         name, policy, pressure = best if scorer else cold(scorer, PRESSURES[-1])
-        yield Way(ranking, name, Gate(policy, said, camdf.Payoff(pressure), fallback=(), budget=None), True)
+        sizes = SIZES if scorer else SIZES[:1]  # no language model has scored the long list
+        yield Way(ranking, name, Gate(policy, said, camdf.Payoff(pressure), fallback=(), budget=None), True, sizes)
+        if ranking == "Start":
+            yield from (aimed(ranking, Start(), size) for size in SIZES)
     for ranking in (JUDGED, "MiniLM", "Start", "BM25"):
         scorer = scorers[ranking]
         for pressure in PRESSURES:
             name, policy, _ = cold(scorer, pressure)
             gate = Gate(policy, once(scorer) if scorer else None, camdf.Payoff(pressure), budget=None)
-            yield Way(ranking, name, gate, False)
+            yield Way(ranking, name, gate, False, SIZES if scorer else SIZES[:1])
+
+
+def aimed(ranking: str, scorer: Scorer, size: str) -> Way:
+    """The policy without labels, aimed at as many tools on average over all requests of a list."""
+    asked = [each for each in requests() if each.size == size]
+    gate = Gate.aiming(
+        camdf.cold_start(),
+        once(scorer),
+        over=[each.text for each in asked],
+        among=asked[0].tools,
+        tools=WORKING_SET,
+        fallback=(),
+        budget=None,
+    )
+    return Way(ranking, f"cold start, aimed at {WORKING_SET}", gate, True, (size,))
 
 
 def stems() -> Callable[[str], list[str]]:
@@ -155,12 +174,12 @@ def suffices(decision: GateDecision) -> float:
 
 
 def rows(chosen: Sequence[Way]) -> list[dict[str, Any]]:
-    """The requests, by way, list and language. No language model has scored the long list."""
+    """The requests, by way, list and language."""
     return [
         {"ranking": way.ranking, "kept": way.kept, "door": way.door, "tools": int(size), "language": language}
         | measured(way, [each for each in requests() if (each.size, each.language) == (size, language)])
         for way in chosen
-        for size in (SIZES[:1] if way.ranking == JUDGED else SIZES)
+        for size in way.sizes
         for language in LANGUAGES
     ]
 
@@ -225,7 +244,7 @@ def main() -> int:
     chosen = options.parse_args()
     everyday.DATA = chosen.data
     every = list(ways(chosen.model))
-    found = {"requests": rows(every), "searches": [plain(way) for way in every if way.door and way.gate.scorer]}
+    found = {"requests": rows(every), "searches": [plain(way) for way in every if way.door and way.sizes == SIZES]}
     print(table(found["requests"], door=True), table(found["requests"], door=False), sep="\n\n")
     print(f"\n{plain_table(found['searches'])}")
     if chosen.json:

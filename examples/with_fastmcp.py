@@ -1,31 +1,23 @@
-"""An MCP gateway in front of two servers, with a gate over the tools of both. Runs offline."""
+"""An MCP gateway in front of two servers: a client gets about four tools of both, and a door to the others."""
 
 from __future__ import annotations
 
 import asyncio
-import re
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from fastmcp import Client, FastMCP
 from fastmcp.client.transports import StdioTransport
 from fastmcp.server import create_proxy
 from mcp_types import PaginatedRequestParams  # with FastMCP 3: from mcp.types import ...
+from travel import REQUESTS
 
 import camdf
-from camdf.gate import Gate
-from camdf.integrations.fastmcp import Authorised, ToolGate
-from camdf.tools import Tool, view
+from camdf.integrations.fastmcp import Authorised, GatedSearch
+from camdf.scorers import Start
+from camdf.tools import view
 
 SERVERS = str(Path(__file__).with_name("mcp_servers.py"))
-
-
-def shared_words(task: str, tools: Sequence[Tool]) -> list[float]:
-    """The share of a tool's words that the task has."""
-    asked = set(re.findall(r"[a-z]{4,}", task.lower()))
-    texts = [set(re.findall(r"[a-z]{4,}", tool.text.lower())) for tool in tools]
-    return [len(asked & text) / max(len(text), 1) for text in texts]
 
 
 async def main() -> None:
@@ -34,28 +26,30 @@ async def main() -> None:
     for name in ("travel", "office"):
         gateway.mount(create_proxy(StdioTransport(sys.executable, [SERVERS, name])), namespace=name)
     tools = await gateway.list_tools()
-    gate = Gate(
-        camdf.ScoreAtLeast(0.25),  # a fitted policy goes here: camdf.load("policy.json")
-        shared_words,
-        camdf.Payoff(0.06),
+    gate = camdf.Gate.aiming(
+        camdf.cold_start(),
+        Start(),
+        over=REQUESTS,
+        among=tools,
+        tools=4,
+        fallback=(),
         allow={tool.name for tool in tools} - {"office_run_sql"},
         digests={tool.name: view(tool).digest() for tool in tools},  # kept in a file, reviewed when a server changes
     )
     gateway.add_transform(Authorised(gate))
-    gateway.add_middleware(ToolGate(gate))
+    gateway.add_transform(GatedSearch(gate))
 
     async with Client(gateway) as client:
-        print(f"No history: {len(await client.list_tools())} of {len(tools)} tools, office_run_sql is not allowed")
+        names = [tool.name for tool in await client.list_tools()]
+        print(f"No history: {', '.join(names)}")
         history = []
-        for turn in (
-            "Book a flight and a hotel in a city",
-            "Tomorrow please",
-            "Then send an email about it to a person",
-        ):
+        for turn in ("Book a flight and a hotel in a city", "Then send an email about it to a person"):
             history.append({"role": "user", "content": turn})
             params = PaginatedRequestParams(_meta={"camdf/messages": history})
             listed = (await client.session.list_tools(params=params)).tools
             print(f"{turn}\n  {len(listed)} tools: {', '.join(tool.name for tool in listed)}")
+        found = await client.call_tool("search_tools", {"query": "send an email"})
+        print(f"The search finds office_send_email: {'office_send_email' in str(found.data or found.content)}")
         cut = await client.call_tool("office_write_file")
         refused = await client.call_tool("office_run_sql", raise_on_error=False)
         print(f"A cut tool that is called: {cut.data}. A refused one: {refused.content[0].text}.")

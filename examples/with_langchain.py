@@ -1,45 +1,20 @@
-"""A LangChain agent with a dozen tools whose model is sent only those that the task deserves."""
+"""A LangChain agent with a dozen tools: its model is sent about four of them, and a door to the others. No labels."""
 
 from langchain.agents import create_agent
 from langchain_core.tools import StructuredTool
 from langchain_openai import ChatOpenAI
 from offline_model import OfflineModel
+from travel import CATALOGUE, REQUESTS
 
 import camdf
-from camdf.gate import Gate
 from camdf.integrations.langchain import ToolGate
+from camdf.scorers import Start
 
-catalogue = {
-    "get_weather": "Weather forecast for a city",
-    "send_email": "Send an email to a person",
-    "read_email": "Read the latest email in the inbox",
-    "search_flights": "Search flights between two cities on a date",
-    "book_flight": "Book a flight for a passenger",
-    "find_hotel": "Find a hotel in a city",
-    "book_hotel": "Book a hotel room",
-    "convert_currency": "Convert an amount between currencies",
-    "create_event": "Create an event in the calendar",
-    "translate_text": "Translate a text into another language",
-    "stock_price": "Price of a stock today",
-    "play_music": "Play a song",
-}
 tools = [
     StructuredTool.from_function(lambda: "ok", name=name, description=text, args_schema={})
-    for name, text in catalogue.items()
+    for name, text in CATALOGUE.items()
 ]
-
-
-def words(text):
-    return {word for word in text.lower().split() if len(word) > 3}
-
-
-def shared_words(task, tools):
-    """A scorer gives every tool a number of 0 or more: here, the share of its words that the task has."""
-    return [len(words(task) & words(tool.text)) / len(words(tool.text)) for tool in tools]
-
-
-# A fitted policy goes here, as camdf.load("policy.json"). PlugIn needs no training: it keeps score >= priced cost.
-gate = Gate(camdf.PlugIn(), shared_words, camdf.Payoff(cost_pressure=0.2))
+gate = camdf.Gate.aiming(camdf.cold_start(), Start(), over=REQUESTS, among=tools, tools=4, fallback=())
 
 model = OfflineModel()
 llm = ChatOpenAI(base_url=model.url, api_key="none", model="offline")

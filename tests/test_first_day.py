@@ -23,6 +23,8 @@ ROWS: list[dict[str, Any]] = STORED["requests"]
 ASKED = {40: (8, 0.98), 400: (12, 0.95)}
 """By the length of the list: at most so many tools loaded, and at least this share found."""
 
+AIMED = "cold start, aimed at 8"
+
 
 @pytest.fixture
 def benchmark(monkeypatch: pytest.MonkeyPatch) -> Any:
@@ -30,6 +32,8 @@ def benchmark(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def of(ranking: str, door: bool = True, tools: tuple[int, ...] = (40, 400), kept: str = "") -> list[dict[str, Any]]:
+    """Rows of one ranking; of a working set, those of the best few where `kept` names no other."""
+    kept = kept or ("the best" if door and ranking != "a language model" else "")
     return [
         row
         for row in ROWS
@@ -59,6 +63,10 @@ def test_what_start_does_today_is_what_is_stored(benchmark: Any) -> None:
     for row in of("Start"):
         asked = [each for each in requests() if (each.size, each.language) == (str(row["tools"]), row["language"])]
         assert not benchmark.differ(row, benchmark.measured(way, asked) | {"tools": row["tools"]})
+    for row in of("Start", kept=AIMED):
+        asked = [each for each in requests() if (each.size, each.language) == (str(row["tools"]), row["language"])]
+        again = benchmark.measured(benchmark.aimed("Start", Start(), str(row["tools"])), asked)
+        assert not benchmark.differ(row, again | {"tools": row["tools"]})
     (stored,) = (row for row in STORED["searches"] if row["ranking"] == "Start")
     assert not benchmark.differ_in_searches(stored, benchmark.plain(way))
 
@@ -75,6 +83,18 @@ def test_the_ways_that_the_page_offers_reach_what_was_asked_for_with_a_door() ->
     assert [len(missed(f"{kind} of words alone")) for kind in ("parts", "stems")] == [3, 3]
     assert len(missed("BM25")) == 7
     assert missed("word vectors alone") == []
+
+
+def test_the_policy_that_is_aimed_finds_as_much_as_the_best_eight_and_loads_what_the_page_says() -> None:
+    for size, asked in ((40, "8"), (400, "12")):
+        best, aimed = (of("Start", tools=(size,), kept=kept) for kept in ("the best", AIMED))
+        assert [row["found"] for row in aimed] == [row["found"] for row in best] == [row["needing"] for row in best]
+        mean = sum(row["loaded"] * row["requests"] for row in aimed) / sum(row["requests"] for row in aimed)
+        assert round(mean, 1) <= 8
+        least, most = (f"{pick(row['loaded'] for row in aimed):.1f}" for pick in (min, max))
+        assert f"{least} to {most} of {size} by language, where {asked} were asked for" in TEXT
+    loaded = {kept: sum(row["needed loaded"] for row in of("Start", kept=kept)) for kept in ("the best", AIMED)}
+    assert f"the needed tools are loaded in {loaded[AIMED]} of the 108 requests instead of {loaded['the best']}" in TEXT
 
 
 def test_the_counts_in_the_text_are_the_stored_ones() -> None:

@@ -1,18 +1,16 @@
-"""The hook that config.yaml names."""
+"""The hook that config.yaml names: about four of a dozen tools, without labels."""
+
+import sys
+from pathlib import Path
 
 import camdf
-from camdf.gate import Gate
 from camdf.integrations.litellm import ToolGate
+from camdf.scorers import Start
+from camdf.tools import Tool
 
+sys.path.append(str(Path(__file__).parents[1]))
+from travel import CATALOGUE, REQUESTS
 
-def words(text):
-    return {word for word in text.lower().split() if len(word) > 3}
-
-
-def shared_words(task, tools):
-    """A scorer gives every tool a number of 0 or more: here, the share of its words that the task has."""
-    return [len(words(task) & words(tool.text)) / len(words(tool.text)) for tool in tools]
-
-
-# A fitted policy goes here, as camdf.load("policy.json"). PlugIn needs no training: it keeps score >= priced cost.
-gate_hook = ToolGate(Gate(camdf.PlugIn(), shared_words, camdf.Payoff(cost_pressure=0.2)))
+# What clients send, and what their users ask: a sample of both, by which the gate finds how much to cut.
+tools = [Tool(name, text) for name, text in CATALOGUE.items()]
+gate_hook = ToolGate(camdf.Gate.aiming(camdf.cold_start(), Start(), over=REQUESTS, among=tools, tools=4))

@@ -499,5 +499,5 @@ def test_the_page_shows_the_example_and_both_print_what_it_says(monkeypatch: pyt
     assert run_page(PAGE) == 1
     (block,) = BLOCK.finditer(PAGE.read_text(encoding="utf-8"))
     assert block["code"] == EXAMPLE.read_text(encoding="utf-8")
-    done = subprocess.run([sys.executable, EXAMPLE], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, EXAMPLE], capture_output=True, text=True, check=True, timeout=240)
     assert done.stdout == block["printed"]

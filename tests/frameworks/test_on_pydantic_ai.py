@@ -554,7 +554,7 @@ def test_mode_shadow_changes_nothing(watching: Any) -> None:
 
 def test_the_example_runs_and_the_page_shows_its_code() -> None:
     example = ROOT / "examples" / "with_pydantic_ai.py"
-    told = subprocess.run([sys.executable, str(example)], capture_output=True, text=True, timeout=60, check=True)
+    told = subprocess.run([sys.executable, str(example)], capture_output=True, text=True, timeout=240, check=True)
     page = (ROOT / "docs" / "integrations" / "pydantic_ai.md").read_text(encoding="utf-8")
     assert example.read_text(encoding="utf-8") in page
     assert f"```text\n{told.stdout}```" in page
