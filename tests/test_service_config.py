@@ -45,6 +45,7 @@ GATE = '[gate]\npolicy = "cold-start"\ncost_pressure = 0.1\n'
             GATE + '[gate.scorer]\nkind = "llm"\n',
             r"gate\.scorer asks a language model at url '' and model ''. Name both",
         ),
+        (GATE + "[learn]\npatiense = 1\n", r"the key learn\.patiense is not known\. Did you mean patience\?"),
         (GATE + "[gate.prices]\ncashed = 1\n", r"the key gate\.prices\.cashed is not known\. Did you mean cached\?"),
     ],
 )
