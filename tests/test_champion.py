@@ -9,14 +9,14 @@ from typing import TypeAlias
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from camdf import Payoff, TopK, datasets
 from camdf.core.rankings import Floats
 from camdf.evaluation.champion import ERROR, RATES, Evidence, Trial, compared, error_of, log_evidence
 
-YEARS, DAYS, A_DAY, PATIENCE = 1000, 365, 20, 600
+YEARS, DAYS, A_DAY, PATIENCE = 600, 365, 20, 600
 """Judged tasks a day; after so many a challenger is given up for the next one."""
 
 Draw: TypeAlias = Callable[[np.random.Generator, Floats, Floats], Floats]
@@ -110,6 +110,7 @@ def test_the_factor_of_one_task_is_at_most_one_plus_its_bet(difference: float, r
     assert np.exp(rate * difference - pace * difference**2) <= 1 + rate * difference + 1e-12
 
 
+@settings(max_examples=30)
 @given(
     st.lists(st.floats(-2, 2), min_size=1, max_size=60),
     st.sampled_from([0.05, 0.001]),
@@ -151,7 +152,12 @@ def test_a_trial_says_what_fit_would_say_and_survives_as_json() -> None:
         trial = trial.and_then(compared(TopK(5), TopK(1), logged, payoff))
     assert Trial.of_record(json.loads(json.dumps(trial.record()))) == trial
     assert trial.pays
+    assert trial.is_promising
     assert trial.verdict.startswith("pays: +0.")
     assert "costs 5.00 a task instead of 1.00" in trial.verdict
     worse = Trial(1, compared(TopK(1), TopK(5), logged, payoff))
     assert worse.verdict.startswith("does not pay: -0.")
+    assert not worse.is_promising
+    little = Trial(1, compared(TopK(5), TopK(1), logged.take(slice(0, None, 16)), payoff))
+    assert little.verdict.startswith("not shown to pay: +0.")
+    assert little.is_promising

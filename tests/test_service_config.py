@@ -55,6 +55,7 @@ GATE = '[gate]\npolicy = "cold-start"\ncost_pressure = 0.1\n'
             GATE + '[routes.a]\nmode = "shadow"\n[gate.rollout]\nshare = 0.2\n',
             r"routes\.a has mode 'shadow', which cuts for nobody, and a rollout.* Leave one of them out",
         ),
+        (GATE + "[learn]\npatiense = 1\n", r"the key learn\.patiense is not known\. Did you mean patience\?"),
         (GATE + "[gate.prices]\ncashed = 1\n", r"the key gate\.prices\.cashed is not known\. Did you mean cached\?"),
     ],
 )

@@ -26,6 +26,9 @@ from running_service import PLAIN, Running, eventually, folder_of, running
 
 EXPLORES = PLAIN.replace("0.06", "0.12") + "explore = 1.0\n"
 LEARNS = EXPLORES + "\n[learn]\nfewest = 100\npatience = 150\n"
+PATIENT = 600
+"""Seconds that a process which stands behind all others may take on a busy machine."""
+
 NOBODY: Mapping[str, str] = {}
 TASKS = datasets.load("workbench", "minilm")
 
@@ -319,3 +322,18 @@ def test_an_outcome_counts_once_for_its_own_tenant_and_only_where_the_run_succee
     logged = logged_tasks([lesson])
     assert logged.missing.tolist() == [1]
     assert logged.rankings.costs.tolist() == [[1.0, 2.0]]
+
+
+def test_the_service_looks_by_itself_in_a_process_of_its_own(logs: Path, tmp_path: Path) -> None:
+    folder = copy(logs, tmp_path / "served")
+    configuration = folder / "camdf.toml"
+    configuration.write_text(LEARNS.replace("[learn]", "[learn]\nevery_hours = 24"), encoding="utf-8")
+    with running(folder) as service:
+        before = serving(service)
+        eventually(lambda: serving(service) != before, PATIENT)
+        eventually(lambda: "Learning: policy.json: Promoted challenger 1" in service.errors(), PATIENT)
+        looks = len(journal(folder))
+        assert service.stop() == 0
+    with running(folder) as service:  # a restart is no reason to look again
+        send(service, range(3))
+        assert len(journal(folder)) == looks

@@ -149,6 +149,12 @@ class Trial:
         return self.margin.low > 0
 
     @property
+    def is_promising(self) -> bool:
+        """Whether what has been seen so far speaks for it at all, shown or not."""
+        evidence = self.evidence
+        return bool(log_evidence(np.array(evidence.total), np.array(evidence.squares), evidence.bound) > 0)
+
+    @property
     def verdict(self) -> str:
         """One sentence."""
         margin, tasks = self.margin, self.evidence.tasks

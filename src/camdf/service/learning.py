@@ -40,6 +40,9 @@ Place: TypeAlias = tuple[str, str]
 """A tenant and a route."""
 
 JOURNAL = "journal.jsonl"
+LONGER = 3
+"""So many times as much patience has whoever the evidence speaks for, and no more: what it learned from grows old."""
+
 SHOWN = 12
 """How many digits of a digest people read."""
 
@@ -167,7 +170,8 @@ class Seat:
             write_whole(self.path, self._version(state.challenger))
             self.state = self.state.replaced_by(state.challenger)
             return [self._note(f"Promoted {name} in the place of {_short(state.champion)}: {trial.verdict}.")]
-        if trial.margin.high < 0 or trial.evidence.tasks >= settings.patience:
+        patience = settings.patience * (LONGER if trial.is_promising else 1)
+        if trial.margin.high < 0 or trial.evidence.tasks >= patience:
             self.state = replace(self.state, challenger="")
             return [self._note(f"Refused {name}: {trial.verdict}.")]
         return [self._note(f"Goes on judging {name}: {trial.verdict}.")]
