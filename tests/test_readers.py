@@ -313,7 +313,7 @@ def decision_steps() -> dict[str, Any]:
     decided = {"camdf.ranking.names": ["get_weather"], "camdf.ranking.scores": [0.5], "camdf.explored": True}
     whole = json.dumps(decided)
     pieces = {key: json.dumps(each) for key, each in decided.items()}
-    otel = {
+    otel: dict[str, dict[str, Any]] = {
         "openinference, LangChain": {"openinference.span.kind": "CHAIN", "metadata": whole},
         "openinference, LlamaIndex": {"openinference.span.kind": "CHAIN", "output.value": whole},
         "langfuse": {

@@ -23,12 +23,17 @@ def add_to_span(decision: GateDecision) -> None:
     """
     trace: Any = sys.modules.get("opentelemetry.trace")
     span = trace.get_current_span() if trace is not None else None
-    if span is not None and span.is_recording():
-        span.add_event(EVENT, attributes=dict(decision.event()))
+    add_event(span, decision)
     mlflow: Any = sys.modules.get("mlflow")
     current = getattr(mlflow, "get_current_active_span", lambda: None)()
     if current is not None:
         current.set_attributes(dict(decision.event()))
+
+
+def add_event(span: Any, decision: GateDecision) -> None:
+    """The decision as an event on a span of OpenTelemetry, where there is one and it is recording."""
+    if span is not None and span.is_recording():
+        span.add_event(EVENT, attributes=dict(decision.event()))
 
 
 class Sink:

@@ -13,12 +13,11 @@ from tempfile import TemporaryDirectory
 from traceback import format_exception
 from typing import Any
 
-from traced.matrix import EXACT, FRAMEWORKS, NONE
-from traced.situations import Play
-
 from camdf.mining.span_files import span_tables
 from camdf.mining.tasks import Mined, mine
 from scripted import ScriptedModel
+from traced.matrix import EXACT, FRAMEWORKS, NONE
+from traced.situations import Play
 
 
 def measured(framework: str, tracer: str, situation: str, keep: Path | None = None) -> str:
@@ -26,7 +25,7 @@ def measured(framework: str, tracer: str, situation: str, keep: Path | None = No
     module: Any = importlib.import_module(f"traced.{FRAMEWORKS[framework][0]}")
     lacks = module.WITHOUT.get(situation) or module.WITHOUT.get(tracer)
     if lacks:
-        return NONE + lacks
+        return f"{NONE}{lacks}"
     play = Play(situation)
     script = getattr(module, "SCRIPTS", {}).get(situation, play.truth.script)
     with TemporaryDirectory() as folder, ScriptedModel(script) as model:

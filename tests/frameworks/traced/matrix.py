@@ -42,6 +42,10 @@ NO_GROUP = "The tracer leaves out the group of a run, so two runs of one convers
 REASONS: dict[tuple[str, str, str], str] = {
     ("OpenAI Agents", "", "resumed"): NO_GROUP,
     ("pydantic-ai", "MLflow", "resumed"): "MLflow has no conversation unless the program names a session.",
+    ("FastMCP", "Langfuse", ""): (
+        "Langfuse's client leaves out spans that are of no model, and FastMCP's are in between; "
+        "`Langfuse(should_export_span=...)` lets them through."
+    ),
     ("LlamaIndex", "", "resumed"): "LlamaIndex tells its tracers no session.",
     ("LlamaIndex", "", "handoff"): "All agents of a workflow share one span, so that their runs are one.",
     ("LlamaIndex", "OpenTelemetry", "nested"): "Traceloop names the run of an agent below another like a step.",
@@ -101,6 +105,10 @@ policy. Of {there} cells with something to measure, {exact} are exact.
 Every cell comes from a run of the real libraries against a scripted model. OpenTelemetry means the framework's own
 spans (pydantic-ai, FastMCP) or those of Traceloop's instrumentors. LangSmith's and Langfuse's clients send to a server
 on loopback, and what they send is read; what their services make of it on export is not tested here.
+
+LiteLLM is missing. Its proxy knows requests and no runs: trace the agent that calls it, and let it send its
+`traceparent`. Where the proxy records OpenTelemetry, the decision stands on the span of the request; LiteLLM's other
+tracers do not get it.
 
 The situations: two tools in **parallel** in a conversation that explores; a tool that fails and is called again
 (**retry**); a run that ends because the model **failed**; an agent **nested** in a tool of another; **streaming**; an

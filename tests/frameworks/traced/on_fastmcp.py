@@ -18,12 +18,12 @@ from fastmcp.tools import Tool
 from mcp_types import PaginatedRequestParams
 from openai import AsyncOpenAI
 from opentelemetry import propagate, trace
-from traced.situations import AGAIN, TASK, TOOLS, Play
-from traced.tool_servers import served
-from traced.tracers import Spans, langfuse_client, langsmith_spans
 
 from camdf.integrations.fastmcp import ToolGate
 from golden import openai_tool
+from traced.situations import AGAIN, TASK, TOOLS, Play
+from traced.tool_servers import served
+from traced.tracers import Spans, langfuse_client, langsmith_spans
 
 AGENTS = "FastMCP has no agents"
 WITHOUT = {
