@@ -76,7 +76,7 @@ class Gate:
     kept even beyond `at_most`. `prices` in dollars (`Prices`) also price the cached prompt that a later widening
     rewrites. `conversations` is how many conversations are remembered here, `memory` is where workers share those whose
     history is not shown (`RedisMemory`), and `tenant` whose they are (`for_tenant`). `on_decision` receives every
-    decision on a thread of its own; the current OpenTelemetry span gets an event either way.
+    decision on a thread of its own; the current span of OpenTelemetry or MLflow gets it either way.
     """
 
     def __init__(

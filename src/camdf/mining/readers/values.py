@@ -131,6 +131,14 @@ def structured(value: Any) -> Any:
     return value
 
 
+def from_json(value: Any) -> Any:
+    """What a JSON string says, of any sort; anything else as it is."""
+    try:
+        return decoded(value) if isinstance(value, str) else value
+    except (ValueError, RecursionError):
+        return value
+
+
 def as_mapping(value: Any) -> dict[str, Any]:
     """An object, a JSON string of one, or the pairs of a Parquet map column; empty for anything else."""
     found = value if isinstance(value, dict) else structured(value)
@@ -241,6 +249,11 @@ def _is_good(value: Any) -> bool | None:
         return None if math.isnan(float(word)) else float(word) >= 0.5
     except ValueError:
         return None
+
+
+def hands_over(error: Any) -> bool:
+    """Whether an error, by its type or its own words, is none: LangGraph raises to hand over to another agent."""
+    return re.match(r"(\w+\.)*ParentCommand\b", as_text(error)) is not None
 
 
 def error_type(message: Any) -> str:
