@@ -23,6 +23,9 @@ from camdf.evaluation.assess import EVERY_TOOL, SIMPLE_RULES, amount, assess, re
 from camdf.evaluation.calibrate import calibrate
 from camdf.evaluation.fit import Fit, fit
 from camdf.evaluation.replay import MEASURES, ORACLE
+from camdf.lab.paper import TABLES
+from camdf.lab.paper.markup import plain_text, result_json
+from camdf.lab.paper.results import stored_results
 from camdf.policies.artifact import to_json
 from camdf.policies.registry import DEFAULT
 
@@ -95,8 +98,8 @@ def test_evaluate_measures_a_saved_policy_and_warns_of_its_own_training_tasks(
         (["fit", "missing.jsonl", "-o", "x.json", "--cost-pressure", "0.1"], "missing.jsonl"),
         (["evaluate", "{data}", "{data}"], "not a usable policy"),
         (["lab", "run", "nonsense"], "There is no table 'nonsense'"),
-        (["lab", "report", "--results", "{data}"], "no results are stored there. Run: camdf lab run all"),
-        (["lab", "past", "page", "--into", "{data}"], "no results are stored there. Run: camdf lab past frontier"),
+        (["lab", "report", "--results", "{data}"], "no results are stored there. Name the folder"),
+        (["lab", "past", "page", "--into", "{data}"], "measure them, which takes long: camdf lab past frontier"),
     ],
 )
 def test_what_cannot_run_says_why_and_exits_with_2(
@@ -268,6 +271,82 @@ def test_a_reader_that_has_seen_enough_is_no_error() -> None:
         assert process.stderr is not None
         assert process.stderr.read() == b""
     assert process.returncode == 0
+
+
+def completed(words: str) -> set[str]:
+    """What bash offers for the last of these words, with the script that `--completion bash` prints."""
+    script = subprocess.run(
+        [sys.executable, "-m", "camdf", "--completion", "bash"], capture_output=True, text=True, check=True
+    ).stdout
+    asked = f'COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _shtab_camdf; echo "${{COMPREPLY[@]}}"'
+    told = subprocess.run(["bash", "-c", f"{script}\n{asked}"], capture_output=True, text=True, check=True).stdout
+    return set(told.split())
+
+
+def test_a_shell_completes_commands_actions_and_options() -> None:
+    assert completed("camdf c") == {"curve", "calibrate"}
+    assert completed("camdf lab r") == {"run", "report"}
+    assert "--sufficiency" in completed("camdf try --s")
+
+
+def test_completion_without_its_extra_names_the_extra(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "shtab", None)
+    assert main(["--completion", "bash"]) == 2
+    assert capsys.readouterr() == ("", "camdf: This needs shtab. Install it with: pip install 'camdf[completion]'\n")
+
+
+def test_a_table_of_the_paper_is_plain_text_on_a_terminal_and_numbers_for_machines() -> None:
+    results = stored_results(Path(__file__).parents[1] / "results").results
+    table = TABLES["metatool"]
+    lines = plain_text(table, results).splitlines()
+    assert lines[0] == table.title
+    assert not [line for line in lines if "|" in line or line.startswith("#")]
+    places = [result for result in results if result.table == "metatool"]
+    verdicts = [line for line in lines if re.search(r"  (replicates|same direction|differs|cannot be compared)$", line)]
+    assert len(verdicts) == len(places) == len(table.rows) * len(table.columns)
+    (first, *_) = (result_json(result) for result in places)
+    assert first.keys() == {"table", "row", "column", "ours", "paper", "verdict"}
+    json.dumps([result_json(result) for result in results], allow_nan=False)
+
+
+def test_lab_list_and_lab_check_have_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lab", "list", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["tables"].keys() == TABLES.keys()
+
+    def sampled(options: object) -> list[str]:
+        print("a sample was measured again")
+        return ["frontier, row 3"]
+
+    monkeypatch.setattr(lab, "_checked_sample", sampled)
+    assert main(["lab", "check", "--json"]) == 1
+    printed, told = capsys.readouterr()
+    assert json.loads(printed) == {"disagree": ["frontier, row 3"]}
+    assert "a sample was measured again" in told
+
+
+def test_score_has_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "tools.json").write_text(json.dumps({"mail": "Send a mail", "maps": "Show a map"}))
+    (tmp_path / "tasks.jsonl").write_text(json.dumps({"task_id": "a", "text": "Send a mail to Ada"}) + "\n")
+    output = str(tmp_path / "scores.jsonl")
+    assert main(["score", str(tmp_path), "--scorer", "bm25", "-o", output, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"scored": 1, "before": 0, "refused": {}, "wrote": output}
+
+
+def test_mine_and_worth_have_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    traces, tools, output = tmp_path / "traces.jsonl", tmp_path / "tools.json", str(tmp_path / "tasks.parquet")
+    agent = {"trace_id": "t", "span_id": "a", "kind": "agent", "name": "assistant", "success": True, "start": 1}
+    call = {"trace_id": "t", "span_id": "c", "parent_id": "a", "kind": "tool", "name": "mail"}
+    traces.write_text(json.dumps(agent) + "\n" + json.dumps(call) + "\n")
+    assert main(["mine", str(traces), "-o", output, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["spans"], found["runs"], found["wrote"]) == (2, 1, [output])
+    tools.write_text(json.dumps({"mail": "Send a mail", "maps": "Show a map"}))
+    assert main(["worth", str(tools), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["modes"][0]["mode"] == "no gate"
+    assert told["sentence"].startswith("Gating pays here")
 
 
 # The verdict.

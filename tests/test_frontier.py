@@ -106,17 +106,18 @@ def test_the_stored_grid_keeps_what_the_default_reaches() -> None:
     assert missed == MISSED
 
 
-def test_the_readme_says_what_is_stored() -> None:
-    rows, readme = stored(ROOT / "results", "frontier"), " ".join((ROOT / "README.md").read_text("utf-8").split())
+def test_the_page_of_policies_says_what_is_stored() -> None:
+    rows = stored(ROOT / "results", "frontier")
+    page = " ".join((ROOT / "docs" / "policies.md").read_text("utf-8").split())
     found = {(look, start): summary(of_look(rows, look), start) for look in LOOKS for start in ("", "alone_")}
     above, below = ({key: each[f"significantly {way}"] for key, each in found.items()} for way in ("above", "below"))
     shipped, second = LOOKS
-    assert f"clearly more in {above[shipped, 'alone_']:.0%} of settings" in readme
-    assert f"and in {above[second, 'alone_']:.0%} of eight others" in readme
-    assert f"clearly less in {below[shipped, 'alone_']:.1%} and {below[second, 'alone_']:.1%}" in readme
+    assert f"clearly more in {above[shipped, 'alone_']:.0%} of settings" in page
+    assert f"and in {above[second, 'alone_']:.0%} of eight others" in page
+    assert f"clearly less in {below[shipped, 'alone_']:.1%} and {below[second, 'alone_']:.1%}" in page
     assert below[second, ""] == 0
     told = f"it is {above[shipped, '']:.0%} and {above[second, '']:.0%}, and {below[shipped, '']:.1%} and none"
-    assert told in readme
+    assert told in page
 
 
 def test_a_sample_of_sweeps_is_quick_and_seeded() -> None:

@@ -191,10 +191,10 @@ def test_a_policys_name_is_its_class_in_lower_case_with_hyphens(policy: type[Pol
 
 
 @pytest.mark.parametrize("policy", LIBRARY, ids=lambda policy: policy.kind)
-def test_the_readme_says_where_every_policy_is_imported_from(policy: type[Policy]) -> None:
+def test_the_page_of_policies_says_where_every_policy_is_imported_from(policy: type[Policy]) -> None:
     name = policy.__name__
     place = name if name in camdf.__all__ else f"{policy.__module__}.{name}"
-    assert f"`{place}`" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"`{place}`" in (ROOT / "docs" / "policies.md").read_text(encoding="utf-8")
 
 
 def test_every_policy_of_the_package_is_in_the_registry_once() -> None:

@@ -292,6 +292,7 @@ def test_lab_run_and_report_with_lab(tmp_path: Path) -> None:
     shown = works("lab", "lab", "run", "metatool", within=tmp_path)
     assert re.search("cells ━+ 2/2 ", shown)
     assert "MetaTool" in shown
+    assert "|" not in shown.partition("MetaTool")[2]
     results = ("--results", ROOT / "results")
     assert "wrote report.html" in works("lab", "lab", "report", *results, "-o", "report.html", within=tmp_path)
 

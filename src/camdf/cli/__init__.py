@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from camdf._version import __version__
 from camdf.cli import lab, policy, production, service, tools, traces
-from camdf.cli.parser import Parser, Section
+from camdf.cli.parser import Completion, Parser, Section
 from camdf.errors import CamdfError
 
 SECTIONS = {
@@ -37,11 +37,11 @@ exit codes:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code, as `ENDING` has them."""
     found = parser()
-    options = found.parse_args(arguments)
-    if not hasattr(options, "run"):
-        found.print_help(sys.stderr)
-        return 2
     try:
+        options = found.parse_args(arguments)
+        if not hasattr(options, "run"):
+            found.print_help(sys.stderr)
+            return 2
         code: int = options.run(options)
         sys.stdout.flush()
     except CamdfError as error:
@@ -68,6 +68,12 @@ def parser() -> argparse.ArgumentParser:
         epilog=ENDING,
     )
     found.add_argument("--version", action="version", version=f"camdf {__version__}")
+    found.add_argument(
+        "--completion",
+        action=Completion,
+        choices=("bash", "zsh", "tcsh"),
+        help='print what completes commands in a shell: eval "$(camdf --completion bash)"',
+    )
     commands = found.add_subparsers(prog="camdf", metavar="COMMAND", help=argparse.SUPPRESS)
     sections = [Section(title, commands) for title in SECTIONS]
     for section, kind in zip(sections, SECTIONS.values(), strict=True):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from camdf._progress import shown
-from camdf.cli.parser import Section
+from camdf.cli.parser import Section, add_json, print_json
 from camdf.errors import UsageError, expect
 
 J = TypeVar("J", bound="Job")
@@ -29,6 +30,7 @@ def add_commands(commands: Any) -> None:
     )
     actions = Section("lab", lab.add_subparsers(required=True, metavar="ACTION"))
     named = actions.add_parser("list", help="name the tables", example="camdf lab list")
+    add_json(named)
     named.set_defaults(run=_list)
 
     run = actions.add_parser("run", help="replay a table of the paper, or all of them", example="camdf lab run main")
@@ -36,6 +38,7 @@ def add_commands(commands: Any) -> None:
     run.add_argument("--workers", type=int, default=0, help="processes (default: one a core)")
     run.add_argument("--into", type=Path, default=RESULTS, help="with all: where results go (default: results)")
     run.add_argument("--fresh", action="store_true", help="replay cells that were finished before, too")
+    add_json(run)
     run.set_defaults(run=_run)
 
     check = actions.add_parser(
@@ -49,6 +52,7 @@ def add_commands(commands: Any) -> None:
     check.add_argument("--seed", type=int, default=0, help="which sample (default: 0)")
     check.add_argument("--all", action="store_true", help="measure everything again: two hours on two cores")
     check.add_argument("--workers", type=int, default=0, help="processes (default: one a core)")
+    add_json(check)
     check.set_defaults(run=_check)
 
     past = actions.add_parser(
@@ -85,6 +89,10 @@ def add_commands(commands: Any) -> None:
 def _list(options: argparse.Namespace) -> int:
     from camdf.lab.paper import NOT_REPLICATED, TABLES
 
+    if options.json:
+        named = {name: {"title": table.title, "in the paper": table.where} for name, table in TABLES.items()}
+        print_json({"tables": named, "not_replicated": NOT_REPLICATED})
+        return 0
     print("Each table by its name, with what it shows and its label in the paper:\n")
     width = max(map(len, TABLES))
     for name, table in TABLES.items():
@@ -97,7 +105,7 @@ def _list(options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     from camdf.lab.paper import TABLES
-    from camdf.lab.paper.markup import markdown
+    from camdf.lab.paper.markup import plain_text, result_json
     from camdf.lab.paper.results import store_results
     from camdf.lab.paper.table import fill
 
@@ -106,17 +114,26 @@ def _run(options: argparse.Namespace) -> int:
     outcomes = _replayed(cells, options.workers, options.fresh)
     if options.table == "all":
         results = store_results(options.into, tables, outcomes)
-        print(f"{len(tables)} tables, {len(results)} figures, {len(outcomes)} cells: stored in {options.into}")
+        told = f"{len(tables)} tables, {len(results)} figures, {len(outcomes)} cells: stored in {options.into}"
     else:
-        print(markdown(tables[0], fill(tables[0], outcomes)))
+        results = fill(tables[0], outcomes)
+        told = plain_text(tables[0], results)
+    if options.json:
+        print_json([result_json(result) for result in results])
+    else:
+        print(told)
     return 0
 
 
 def _check(options: argparse.Namespace) -> int:
-    found = _checked_whole(options) if options.all else _checked_sample(options)
+    with redirect_stdout(sys.stderr if options.json else sys.stdout):
+        found = _checked_whole(options) if options.all else _checked_sample(options)
     for line in found:
         print(line, file=sys.stderr)
-    print(f"{len(found)} figures disagree with the stored ones")
+    if options.json:
+        print_json({"disagree": found})
+    else:
+        print(f"{len(found)} figures disagree with the stored ones")
     return 1 if found else 0
 
 

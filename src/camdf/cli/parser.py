@@ -5,7 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import re
+from pathlib import Path
 from typing import Any, NoReturn
+
+from camdf.errors import require
 
 CODES = {0: "it worked", 2: "it could not run, and the error says what to do"}
 """Exit codes that every command has."""
@@ -48,6 +51,28 @@ class Section:
     def contents(self, width: int) -> str:
         """Its part of the table of contents."""
         return "\n".join([f"{self.title}:", *(f"  {name:<{width}}  {told}" for name, told in self.listed.items())])
+
+
+class Completion(argparse.Action):
+    """Prints what makes a shell complete commands and options: a script, so that pressing Tab starts no Python."""
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: object, values: Any, option: object = None) -> None:
+        """The script for the shell that `values` names, on standard output; then the command ends."""
+        shtab = require("shtab", "completion")
+        _complete_files(parser, shtab.FILE)
+        print(shtab.complete(parser, values))
+        parser.exit()
+
+
+def _complete_files(parser: argparse.ArgumentParser, files: object) -> None:
+    """Where a path is asked for, files are offered; commands are offered although the help lists them by section."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            action.help = None
+            for below in action.choices.values():
+                _complete_files(below, files)
+        elif action.type is Path:
+            action.complete = files  # type: ignore[attr-defined]
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

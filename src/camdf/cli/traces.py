@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from dataclasses import asdict
 from datetime import date, datetime
 from pathlib import Path
@@ -24,6 +25,7 @@ from camdf.tools import view
 
 if TYPE_CHECKING:
     from camdf.mining.days import MinedDay
+    from camdf.mining.tasks import Mined
     from camdf.mining.usage import Usage
     from camdf.prices import ToolStatistics
     from camdf.scorers.folder import Scored
@@ -49,6 +51,7 @@ def add_commands(commands: Any) -> None:
     mine.add_argument("--require-outcome", action="store_true", help="leave out runs whose outcome nobody recorded")
     mine.add_argument("--with-text", action="store_true", help="keep what users asked, and group near-copies by it")
     add_engine(mine)
+    add_json(mine)
     mine.set_defaults(run=_mine)
 
     audit = commands.add_parser(
@@ -94,10 +97,22 @@ def add_commands(commands: Any) -> None:
     score.add_argument("--key-variable", help="llm: the environment variable that holds the API key")
     score.add_argument("--cache", type=Path, help="llm: a folder that keeps the answers")
     score.add_argument("--deadline", type=float, default=60.0, help="llm: seconds a task at most (default: 60)")
+    add_json(score)
     score.set_defaults(run=_score)
 
 
 def _mine(options: argparse.Namespace) -> int:
+    with redirect_stdout(sys.stderr if options.json else sys.stdout):
+        found = _mined(options)
+    if options.json:
+        counts = {name: value for name, value in vars(found).items() if isinstance(value, int)}
+        wrote = [options.output or options.into, options.statistics]
+        print_json({**counts, "sentences": str(found).splitlines(), "wrote": [str(path) for path in wrote if path]})
+    return 0
+
+
+def _mined(options: argparse.Namespace) -> Mined | MinedDay:
+    """What was mined, written and said."""
     from camdf.mining.logged import is_mined
     from camdf.mining.span_files import span_tables
     from camdf.mining.tasks import mine
@@ -111,10 +126,11 @@ def _mine(options: argparse.Namespace) -> int:
         raise DataError(f"{options.output}: is a folder of something else. Name another.")
     with span_tables(options.traces, with_text=options.with_text) as tables:
         if options.into is not None:
-            print(f"{_mine_day(options, tables, choices)}\nwrote {options.into}")
+            day = _mine_day(options, tables, choices)
+            print(f"{day}\nwrote {options.into}")
             if options.statistics is not None:
                 _write_statistics(options.statistics, tool_statistics(tables), usage(tables))
-            return 0
+            return day
         if on_spark:
             from camdf.mining.spark import mining as spark
 
@@ -123,14 +139,14 @@ def _mine(options: argparse.Namespace) -> int:
             print(f"{found}\nwrote {options.output}")
             if options.statistics is not None:
                 _write_statistics(options.statistics, found.tool_statistics, found.usage)
-            return 0
+            return found
         with shown("parts") as progress:
             mined = mine(tables, **choices, progress=progress)
         mined.tasks.write_parquet(options.output)
         print(f"{mined}\nwrote {options.output}")
         if options.statistics is not None:
             _write_statistics(options.statistics, tool_statistics(tables), usage(tables))
-    return 0
+    return mined
 
 
 def _mine_day(options: argparse.Namespace, tables: Sequence[Path], choices: dict[str, bool]) -> MinedDay:
@@ -203,7 +219,7 @@ def _score(options: argparse.Namespace) -> int:
     else:
         settings["text"] = options.text
         scorer = (Start if options.scorer == "start" else BM25)(text=TEXTS[options.text])
-    with shown("tasks") as progress:
+    with shown("tasks") as progress, redirect_stdout(sys.stderr if options.json else sys.stdout):
         choices = {"top": options.top, "vectors": options.vectors, "settings": settings, "progress": progress}
         if options.tools is None:
             done = score_folder(options.tasks, scorer, options.output, **choices)
@@ -212,5 +228,9 @@ def _score(options: argparse.Namespace) -> int:
     for task_id, why in done.refused.items():
         print(f"{task_id}: {why}", file=sys.stderr)
     again = f"; {len(done.refused)} could not be scored: run the same command again to try them" if done.refused else ""
-    print(f"{done.now} tasks scored, {done.before} were there before: {options.output}{again}")
+    if options.json:
+        counts = {"scored": done.now, "before": done.before, "refused": dict(done.refused)}
+        print_json({**counts, "wrote": str(options.output)})
+    else:
+        print(f"{done.now} tasks scored, {done.before} were there before: {options.output}{again}")
     return 1 if done.refused else 0

@@ -38,7 +38,10 @@ def note_digests(folder: Path, digests: Mapping[str, Any]) -> None:
 def there(path: Path, command: str) -> Path:
     """The path, if such a file is stored; else an error that names the command which makes it."""
     if not path.is_file():
-        raise DataError(f"{path}: no results are stored there. Run: {command}")
+        raise DataError(
+            f"{path}: no results are stored there. Name the folder that holds them, as the repository's results does, "
+            f"or measure them, which takes long: {command}"
+        )
     return path
 
 

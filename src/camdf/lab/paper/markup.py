@@ -1,9 +1,11 @@
-"""Filled tables as text: Markdown and LaTeX with our number, the paper's and the verdict at every place."""
+"""Filled tables as text: plain, Markdown and LaTeX with our number, the paper's and the verdict at every place."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
+from typing import Any
 
 from camdf.lab.paper.figure import Figure
 from camdf.lab.paper.summary import VERDICTS, by_place, verdict_counts
@@ -50,6 +52,40 @@ def markdown(table: Table, results: Iterable[Result]) -> str:
         entries = [_markdown_entry(found.get((row, column))) for column in table.columns]
         lines.append(_markdown_row([_markdown_text(row), *entries]))
     return "\n".join([*lines, "", f"First line: ours. {STARS} Without a verdict, the two cannot be compared.", ""])
+
+
+def plain_text(table: Table, results: Iterable[Result]) -> str:
+    """One table for a terminal: a line for every place, under the name of its row."""
+    found = by_place(table, results)
+    filled = {place: (_shown(each.ours), _shown(each.paper), each.verdict) for place, each in found.items()}
+    widths = [
+        max([len(head), *(len(cells[i]) for cells in filled.values())]) for i, head in enumerate(("ours", "paper"))
+    ]
+    columns = max(map(len, table.columns))
+    lines = [table.title, f"In the paper: {table.where}."]
+    lines += [f"Not as in the paper: {table.differs}"] if table.differs else []
+    lines += ["", f"{'':{columns + 2}}  {'ours':<{widths[0]}}  paper"]
+    for row in table.rows:
+        lines.append(row)
+        for column in table.columns:
+            if (row, column) in filled:
+                ours, paper, verdict = filled[row, column]
+                lines.append(f"  {column:<{columns}}  {ours:<{widths[0]}}  {paper:<{widths[1]}}  {verdict}".rstrip())
+    return "\n".join([*lines, "", STARS])
+
+
+def result_json(result: Result) -> dict[str, Any]:
+    """One number for machines, with the paper's and the verdict."""
+
+    def figure(found: Figure | None) -> dict[str, Any] | None:
+        return None if found is None or not found.measured else asdict(found)
+
+    named = {"table": result.table, "row": result.row, "column": result.column}
+    return {**named, "ours": figure(result.ours), "paper": figure(result.paper), "verdict": result.verdict}
+
+
+def _shown(figure: Figure | None) -> str:
+    return "" if figure is None else f"{number_text(figure)} {interval_text(figure)}".rstrip()
 
 
 def markdown_summary(tables: Iterable[Table], results: Iterable[Result]) -> str:

@@ -1,0 +1,68 @@
+"""README.md says what is stored, names every adapter, and stays as short as a front page is."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import camdf
+from camdf import datasets
+from camdf.lab.beyond.frontier import summary
+from camdf.lab.beyond.looks import LOOKS, of_look
+from camdf.lab.stored import stored
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+TEXT = " ".join(README.split())
+
+
+def results(name: str) -> Any:
+    return json.loads((ROOT / "results" / f"{name}.json").read_text())
+
+
+def rows_of_the_table() -> list[list[str]]:
+    """The rows of what it saves: what was measured, how many tools, the result, where to read on."""
+    (body,) = re.findall(r"^\| measured \|.*\n\| --- .*\n((?:\|.*\n)+)", README, flags=re.M)
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in body.splitlines()]
+
+
+def test_the_table_of_what_it_saves_has_the_stored_figures_and_its_losses() -> None:
+    rows = rows_of_the_table()
+    for tools, row in zip((100, 40, 12), rows[:3], strict=True):
+        prices = [each["drop, with a door"] for each in results("cache") if each["tools"] == tools]
+        assert row[1:3] == [str(tools), f"{min(prices):.2f} to {max(prices):.2f} of no gate"]
+    aimed = [each for each in results("first_day")["requests"] if "aimed" in each["kept"]]
+    needing = sum(each["needing"] for each in aimed)
+    assert rows[3][0].startswith(f"{needing} everyday requests in five languages")
+    assert rows[3][2] == f"{sum(each['found'] for each in aimed) / needing:.0%}"
+    (plain,) = (each for each in results("first_day")["searches"] if each["ranking"] == "Start")
+    assert rows[4][2] == f"{plain['found'] / plain['searches']:.0%}"
+    _, second = LOOKS
+    found = summary(of_look(stored(ROOT / "results", "frontier"), second), "alone_")
+    better, worse = (found[f"significantly {way}"] for way in ("above", "below"))
+    assert rows[5][2] == f"{better:.0%} and {worse:.1%} of settings"
+    sizes = [domain.tools for domain in datasets.SECOND_LOOK]
+    assert rows[5][1] == f"{min(sizes)} to {max(sizes)}"
+    assert [row[0].startswith("**a loss:**") for row in rows] == [False, False, True, False, True, False]
+
+
+def test_when_not_to_use_it_names_the_stored_count() -> None:
+    aimed = [each for each in results("first_day")["requests"] if "aimed" in each["kept"]]
+    loaded, needing = (sum(each[name] for each in aimed) for name in ("needed loaded", "needing"))
+    assert f"the needed tools are loaded at once in {loaded} of {needing} everyday requests" in TEXT
+
+
+def test_every_adapter_the_service_mining_and_spark_are_on_the_front_page() -> None:
+    pages = [f"docs/integrations/{path.stem}.md" for path in (ROOT / "src/camdf/integrations").glob("[a-z]*.py")]
+    for page in (*pages, "docs/service.md", "docs/mining.md", "docs/spark.md", "docs/gate.md"):
+        assert f"]({page})" in README, page
+
+
+def test_it_is_a_front_page() -> None:
+    assert len(README.splitlines()) < 160
+    assert README.count("![") == 1
+    opening = README.split("\n\n")[1]
+    assert opening.count(". ") == 1, "two sentences"
+    assert camdf.CAMDF.__name__ in README
