@@ -15,6 +15,7 @@ from camdf.cli.parser import add_json, print_json
 from camdf.core.payoff import VALUES, Payoff
 from camdf.errors import UsageError, expect
 from camdf.policies.artifact import load, save
+from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf.policies.camdf import CAMDF
 from camdf.policies.registry import DEFAULT, policy_name
 
@@ -228,10 +229,14 @@ def _fitted_on_spark(options: argparse.Namespace, found: Fit, blocks: Blocks, sa
     from camdf.mining.spark.fit import fit_on_blocks
 
     policy = found.policy
-    if not (isinstance(policy, CAMDF) and policy.fits_in_passes):
-        _note(options, f"\nFitted on a sample of {sampled:,} tasks: {policy.kind} needs its tasks in one place.")
+    if isinstance(policy, CAMDF) and policy.fits_in_passes:
+        fitted: Policy = fit_on_blocks(policy, blocks, payoff, start=policy.model_)
+    elif isinstance(policy, ExpectedPayoffBySet) and not policy.reads_texts:
+        fitted = fit_on_blocks(policy, blocks, payoff)
+    else:
+        why = "reading what was asked" if policy.reads_texts else policy.kind
+        _note(options, f"\nFitted on a sample of {sampled:,} tasks: {why} needs its tasks in one place.")
         return found
-    fitted = fit_on_blocks(policy, blocks, payoff, start=policy.model_)
     _note(
         options,
         f"\nFitted on all {len(blocks):,} tasks by Newton's method. The table is of fits on {sampled:,} of them.",
