@@ -14,10 +14,10 @@ from langchain.agents.structured_output import ToolStrategy
 from langchain_core.tools import ToolException, tool
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
-from traced.situations import AGAIN, TASK, Answer, Play
-from traced.tracers import instrumented, langfuse_client, langsmith_client, mlflow_autolog
 
 from camdf.integrations.langchain import ToolGate
+from traced.situations import AGAIN, TASK, Answer, Play
+from traced.tracers import instrumented, langfuse_client, langsmith_client, mlflow_autolog
 
 WITHOUT: dict[str, str] = {}
 
@@ -77,6 +77,7 @@ def run(play: Play, callbacks: list[Any]) -> None:
 async def over_mcp(play: Play, agent: Any, asked: Any, config: Any) -> None:
     from fastmcp import Client
     from langchain_mcp_adapters.tools import load_mcp_tools
+
     from traced.tool_servers import server
 
     async with Client(server()) as client:

@@ -13,11 +13,11 @@ from llama_index.core.memory import Memory
 from llama_index.core.tools import FunctionTool
 from llama_index.llms.openai_like import OpenAILike
 from pydantic import BaseModel
-from traced.situations import AGAIN, TASK, Play
-from traced.tracers import instrumented, langfuse_client, mlflow_autolog
 
 from camdf.integrations.llama_index import ToolGate
 from scripted import Call
+from traced.situations import AGAIN, TASK, Play
+from traced.tracers import instrumented, langfuse_client, mlflow_autolog
 
 WITHOUT = {"LangSmith": "LangSmith has no tracer for LlamaIndex"}
 SCRIPTS = {"handoff": (Call("handoff", {"to_agent": "files", "reason": "files"}), Call("read_file"), "read")}
@@ -76,6 +76,7 @@ async def _run(play: Play) -> None:
         await AgentWorkflow(agents=[clerk, agent("files", tools[2:])], root_agent="clerk").run(TASK)
     elif play.situation == "MCP":
         from llama_index.tools.mcp import BasicMCPClient, McpToolSpec
+
         from traced.tool_servers import served
 
         with served() as url:

@@ -18,11 +18,11 @@ from agents import (
     set_trace_processors,
 )
 from openai import AsyncOpenAI
-from traced.situations import AGAIN, TASK, Answer, Play
-from traced.tracers import instrumented, langfuse_client, langsmith_client, mlflow_autolog
 
 from camdf.integrations.openai_agents import gated
 from scripted import Call
+from traced.situations import AGAIN, TASK, Answer, Play
+from traced.tracers import instrumented, langfuse_client, langsmith_client, mlflow_autolog
 
 WITHOUT: dict[str, str] = {}
 SCRIPTS = {"structured output": (Call("get_weather"), '{"response": {"text": "sun"}}')}
@@ -63,6 +63,7 @@ async def _run(play: Play) -> None:
         await Runner.run(clerk, TASK, run_config=run)
     elif play.situation == "MCP":
         from agents.mcp import MCPServerStreamableHttp
+
         from traced.tool_servers import served
 
         with served() as url:

@@ -15,10 +15,10 @@ from pydantic_ai.exceptions import ModelRetry
 from pydantic_ai.models.instrumented import InstrumentationSettings
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
-from traced.situations import AGAIN, TASK, Answer, Play
-from traced.tracers import Spans, langfuse_client, langsmith_spans, mlflow_autolog
 
 from camdf.integrations.pydantic_ai import ToolGate
+from traced.situations import AGAIN, TASK, Answer, Play
+from traced.tracers import Spans, langfuse_client, langsmith_spans, mlflow_autolog
 
 WITHOUT = {"handoff": "pydantic-ai has no handoffs; an agent that calls another is nested"}
 
@@ -57,6 +57,7 @@ async def _run(play: Play, capabilities: list[Any]) -> None:
         await agent("clerk", tools, output_type=ToolOutput(Answer, name="Answer")).run(TASK)
     elif play.situation == "MCP":
         from pydantic_ai.mcp import MCPToolset
+
         from traced.tool_servers import server
 
         await agent("clerk", [], toolsets=[MCPToolset(server())]).run(TASK)

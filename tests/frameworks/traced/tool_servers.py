@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import uvicorn
 from fastmcp import FastMCP
 from fastmcp.tools import Tool
+
 from traced.situations import TOOLS
 
 
