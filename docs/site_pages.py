@@ -45,7 +45,7 @@ def on_files(files: Files, config: Any) -> Files:
     named = {
         match
         for page in pages
-        for match in re.findall(r"\]\((?:\.\./)*((?:src|examples|tests|benchmarks|scripts)/[^)#\s]+)", page)
+        for match in re.findall(r"\]\((?:\.\./)*((?:src|examples|tests|benchmarks|scripts|deploy)/[^)#\s]+)", page)
     }
     for name in sorted(named):
         if (ROOT / name).is_file():
