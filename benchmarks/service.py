@@ -1,9 +1,11 @@
 """The service under load, side by side with a bare endpoint of the same stack, and through a thousand swaps.
 
 python benchmarks/service.py load --json results/service.json       about two minutes; needs wrk
+python benchmarks/service.py gathering --json results/service.json  whether deciding on all that wait at once pays
 python benchmarks/service.py swaps --json results/service.json      1,000 swaps under load; some minutes
 python benchmarks/service.py soak --json results/service.json       ten minutes of load, and what the process holds
-python benchmarks/service.py page results/service.json              writes what is stored into docs/service.md
+python benchmarks/service.py page results/service.json              writes what is stored into docs/service.md and
+                                                                    docs/production.md
 python benchmarks/service.py check results/service.json             whether what is stored meets its limits
 
 Machines are shared, so all that is compared is measured in turns; read the ratios.
@@ -14,6 +16,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import math
 import os
 import re
 import socket
@@ -42,6 +45,28 @@ TOOLS, WAITING = 20, 64
 SCORES = {f"tool_{i}": round((i * 37 % 101) / 101, 3) for i in range(TOOLS)}
 RANKING = [{"name": name, "score": score, "cost": 1.0} for name, score in SCORES.items()]
 BODY = json.dumps({"ranking": RANKING})
+EACH_ITS_OWN = """
+local count, all = os.time() * 1000000, wrk.body
+request = function()
+  count = count + 1
+  return wrk.format(nil, nil, nil, (all:gsub("NUMBER", string.format("%d", count))))
+end
+"""
+"""Of wrk: no two requests say the same, so that none is answered from what an earlier one left behind."""
+
+TALK = json.dumps(
+    {
+        "messages": [{"role": "user", "content": "Find the weather in Oslo and mail the forecast to colleague NUMBER"}],
+        "tools": [
+            {
+                "name": name,
+                "description": f"Number {i}, which does the {('weather', 'mail to colleagues', 'music')[i % 3]}.",
+                "input_schema": {"type": "object", "properties": {"query": {"type": "string"}}},
+            }
+            for i, name in enumerate(SCORES)
+        ],
+    }
+)
 HEAD = ("POST /v1/decide HTTP/1.1", "Host: x", "Content-Type: application/json", f"Content-Length: {len(BODY)}")
 REQUEST, LENGTH = "\r\n".join([*HEAD, "", BODY]).encode(), re.compile(rb"content-length: (\d+)")
 Served: TypeAlias = tuple[str, int]
@@ -60,8 +85,11 @@ LIMITS = {
 """What was asked for, at most."""
 
 RUDE = "overload by clients that come back at once: admitted p99, microseconds"
-FIGURES = re.compile("(<!-- figures -->).*(<!-- end of figures -->)", flags=re.S)
+FIGURES = re.compile("<!-- figures -->.*<!-- end of figures -->", flags=re.S)
 """Where they stand on the page."""
+
+BUSY = 0.6
+"""Of what one copy can take, what it should be given: the rest is for a copy that dies and for a busy minute."""
 
 CONFIGURATION = f"""
 [server]
@@ -109,13 +137,55 @@ Server(config).run()
 """
 
 
+GATHERS = BARE.replace(
+    """
+    if gate is not None:
+        tools = [candidate(each.name, each.cost) for each in asked.ranking]
+        gate.decide_scored("a task", tools, [each.score for each in asked.ranking])
+""",
+    """
+    waiting.append((asked.ranking, done := asyncio.get_running_loop().create_future()))
+    if len(waiting) == 1:
+        asyncio.get_running_loop().call_soon(decide_on_all)
+    await done
+""",
+).replace(
+    "\nheaders =",
+    """
+import asyncio
+class Foreseen:
+    # Stands before the policy: decides on all that wait at once, then hands the answers out one by one.
+    training_ = None
+    def foresee(self, lists):
+        costs = {each.name: each.cost for ranking in lists for each in ranking}
+        rankings = camdf.Rankings.from_scores([{each.name: each.score for each in ranking} for ranking in lists], costs)
+        self.found, self.next = policy.decide(rankings, gate.payoff), 0
+    def decide(self, rankings, payoff):
+        row, self.next = slice(self.next, self.next + 1), self.next + 1
+        return Decisions(self.found.acquired[row], None, self.found.evidence[row])
+from camdf.core.decisions import Decisions
+policy, foreseen, waiting = gate.policy, Foreseen(), []
+gate = Gate(foreseen, None, camdf.Payoff(0.06), prices=Costs(None))
+def decide_on_all():
+    now, waiting[:] = waiting[:], []
+    foreseen.foresee([ranking for ranking, _ in now])
+    for ranking, done in now:
+        tools = [candidate(each.name, each.cost) for each in ranking]
+        assert gate.decide_scored("a task", tools, [each.score for each in ranking]).reason == "decided"
+        done.set_result(None)
+    assert foreseen.next == len(now)
+headers =""",
+)
+"""The bare endpoint that decides, but on all requests that wait at once: does that pay?"""
+
+
 @contextmanager
-def bare(answer_bytes: int, *policy: Path) -> Iterator[Served]:
+def bare(answer_bytes: int, *policy: Path, program: str = BARE) -> Iterator[Served]:
     """An endpoint of the same stack that reads the same body into the same type, and answers with a constant.
 
     With a policy it also decides, and throws the decision away.
     """
-    command = [sys.executable, "-c", BARE, str(answer_bytes), *map(str, policy)]
+    command = [sys.executable, "-c", program, str(answer_bytes), *map(str, policy)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
@@ -132,6 +202,7 @@ def wrk(served: Served, connections: int, seconds: int, body: str = BODY) -> dic
     with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
         script.write(
             f"wrk.method = 'POST'\nwrk.headers['Content-Type'] = 'application/json'\nwrk.body = [=[{body}]=]\n"
+            + (EACH_ITS_OWN if "NUMBER" in body else "")
         )
         script.flush()
         options = ["-t1", f"-c{connections}", f"-d{seconds}s", "--latency", "-s", script.name]
@@ -295,6 +366,31 @@ def clients(port: int, connections: int, seconds: float, *, polite: bool) -> dic
     }
 
 
+def gathering(seconds: int, rounds: int) -> dict[str, Any]:
+    """Requests at 32 connections, decided one by one and on all that wait at once; and conversations, in turns."""
+    with tempfile.TemporaryDirectory() as place, running(folder_of(Path(place) / "served", CONFIGURATION)) as service:
+        ours = service.url, service.process.pid
+        with bare(500, POLICY) as single, bare(500, POLICY, program=GATHERS) as gathered:
+            found = [
+                (
+                    wrk(single, 32, seconds),
+                    wrk(gathered, 32, seconds),
+                    wrk(ours, 32, seconds),
+                    wrk(ours, 32, seconds, TALK),
+                )
+                for _ in range(rounds)
+            ]
+    one, all_of_them, rankings, talks = (min(each["processor"] for each in way) for way in zip(*found, strict=True))
+    return {
+        "one by one: processor time of a request, microseconds": one,
+        "all that wait at once: processor time of a request, microseconds": all_of_them,
+        "one by one / all that wait at once": one / all_of_them,
+        "a ranking: processor time of a request to the service, microseconds": rankings,
+        "a conversation: processor time of a request to the service, microseconds": talks,
+        "a conversation / a ranking": talks / rankings,
+    }
+
+
 def swaps(count: int) -> dict[str, Any]:
     """So many versions published under load, every fifth after one that is torn in the middle."""
     with tempfile.TemporaryDirectory() as place:
@@ -335,7 +431,7 @@ def soak(seconds: int) -> dict[str, Any]:
 
 def figures(stored: dict[str, Any]) -> str:
     """What is stored, as the table of docs/service.md."""
-    load, swaps, soak = stored["load"], stored["swaps"], stored["soak"]
+    load, gathering, swaps, soak = (stored[name] for name in ("load", "gathering", "swaps", "soak"))
     first, last = soak["looks"][0], soak["looks"][-1]
     sizes = f"{first['mb']:.0f} to {last['mb']:.0f} MB, {first['descriptors']} to {last['descriptors']} open files"
     rows = [
@@ -364,6 +460,17 @@ def figures(stored: dict[str, Any]) -> str:
             f"{load[f'lists of {BATCH}: processor time of a decision, microseconds']:.0f}",
         ),
         (
+            "32 connections: processor time of a bare endpoint that decides one by one, over one that decides on all "
+            "that wait at once",
+            "if it pays",
+            f"{gathering['one by one / all that wait at once']:.2f}",
+        ),
+        (
+            "32 connections: processor time of a conversation that BM25 scores, over a ranking's",
+            "",
+            f"{gathering['a conversation / a ranking']:.2f}",
+        ),
+        (
             "four times as many clients as may be under way: p99 of those let in, over p99 at capacity",
             "at most 1.5",
             f"{load['overload: admitted p99 / p99 at capacity']:.2f}",
@@ -383,6 +490,23 @@ def figures(stored: dict[str, Any]) -> str:
     return "\n".join(
         ["| what | asked | measured |", "| --- | --- | --- |", *(f"| {' | '.join(row)} |" for row in rows)]
     )
+
+
+def copies(stored: dict[str, Any]) -> str:
+    """How many copies what load takes, as the table of docs/production.md."""
+    load, looks = stored["load"], stored["soak"]["looks"]
+    rate, megabytes = load["32 connections: requests a second"], max(look["mb"] for look in looks)
+    rows = ["| decisions a second | copies, and cores | memory of all |", "| --- | --- | --- |"]
+    for wanted in (100, 1_000, 10_000, 100_000, 1_000_000):
+        count = max(2, math.ceil(wanted / (rate * BUSY)))
+        rows.append(f"| {wanted:,} | {count:,} | {count * megabytes / 1024:.1f} GB |")
+    return "\n".join(rows)
+
+
+def show(page: Path, table: str) -> None:
+    """Write a table into a page."""
+    shown = f"<!-- figures -->\n{table}\n<!-- end of figures -->"
+    page.write_text(FIGURES.sub(lambda _: shown, page.read_text("utf-8")), encoding="utf-8")
 
 
 def missed(stored: dict[str, Any]) -> list[str]:
@@ -408,11 +532,16 @@ def missed(stored: dict[str, Any]) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True, dest="command")
-    for name, what, usual in (("load", "--seconds", 3), ("swaps", "--count", 1000), ("soak", "--seconds", 600)):
+    for name, what, usual in (
+        ("load", "--seconds", 3),
+        ("gathering", "--seconds", 3),
+        ("swaps", "--count", 1000),
+        ("soak", "--seconds", 600),
+    ):
         command = commands.add_parser(name)
         command.add_argument(what, type=int, default=usual)
         command.add_argument("--json", type=Path, help="where to store what was measured")
-        if name == "load":
+        if name in ("load", "gathering"):
             command.add_argument("--rounds", type=int, default=4)
     for name in ("page", "check"):
         commands.add_parser(name).add_argument("stored", type=Path)
@@ -422,13 +551,13 @@ def main() -> int:
         print("\n".join(problems) or "Everything stored holds.")
         return 1 if problems else 0
     if options.command == "page":
-        page = ROOT / "docs" / "service.md"
-        table = figures(json.loads(options.stored.read_text(encoding="utf-8")))
-        text = FIGURES.sub(lambda found: f"{found[1]}\n{table}\n{found[2]}", page.read_text(encoding="utf-8"))
-        page.write_text(text, encoding="utf-8")
+        stored = json.loads(options.stored.read_text(encoding="utf-8"))
+        show(ROOT / "docs" / "service.md", figures(stored))
+        show(ROOT / "docs" / "production.md", copies(stored))
         return 0
     measures = {
         "load": lambda: load(options.seconds, options.rounds),
+        "gathering": lambda: gathering(options.seconds, options.rounds),
         "swaps": lambda: swaps(options.count),
         "soak": lambda: soak(options.seconds),
     }

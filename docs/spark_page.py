@@ -36,7 +36,7 @@ arguments and one more:
 ```sh
 pip install 'camdf[spark]'
 camdf mine traces -o tasks.parquet --engine spark
-camdf fit tasks.parquet --cost-pressure 0.12 --policy cam-df -o policy.json --engine spark
+camdf fit tasks.parquet --cost-pressure 0.12 -o policy.json --engine spark
 ```
 
 The commands take the session that `spark-submit` gives them, else a local one, and read files that the driver and the
@@ -49,7 +49,7 @@ from camdf.mining.spark.mining import mine
 
 mined = mine(session.table("traces.spans"))  # mined.tasks is a DataFrame; print(mined) has the counts
 blocks = pack(mined.tasks, prices)           # print(blocks) has the counts of tasks packed and left out
-policy = fit_on_blocks(camdf.CAMDF(), blocks, camdf.Payoff(0.12))
+policy = fit_on_blocks(camdf.ExpectedPayoffBySet(), blocks, camdf.Payoff(0.12))  # or camdf.CAMDF()
 camdf.save(policy, "policy.json")
 mined.release()                              # the executors delete the mined rows
 ```
@@ -63,17 +63,32 @@ Spark carries rows. Every rule and every formula is the one that runs on one mac
 - Mining. A task never needs a span of another trace, so the spans are shuffled once, by trace, and each partition goes
   as Arrow batches through `camdf.mining.tasks.mine`. The tasks are then sorted as on one machine, and equal its to the
   bit. There is no second version of the rules in SQL that could drift from the first.
-- Features. `pack` turns the tasks into blocks of the core's own arrays, once. The prefix states of a block
-  exist inside a worker for as long as its sums are taken, some thousand at a time, and never as rows of a table.
-- The fit. `camdf.models.newton` needs one thing of the engine: the sum, over all blocks, of a function's value for
-  each. One such pass finds the weighted mean and variance of each column, and each Newton step is one more; a partition
-  sends back one gradient and one Hessian.
+- Features. `pack` brings the tasks of a group together and turns them into blocks of the core's own arrays, once. The
+  rows of a block (candidates, or the prefix states of CAM-DF) exist inside a worker for as long as its sums are taken,
+  some thousand at a time, and never as rows of a table.
+- The fit needs one thing of the engine: the sum, over all blocks, of a function's value for each. A worker adds up the
+  blocks of a partition; where there are more than 16 partitions, workers add up their sums, so the driver never gets
+  more than 16 however many there are.
 
-This fit is CAM-DF with scikit-learn's `newton-cholesky` in place of liblinear: the intercept is not penalised, and the
-scaler is weighted like the loss. `CAMDF().fit` on one machine stays as the paper has it. Policies that need all of
-their tasks in one place, the default `expected-payoff-by-set` among them, are fitted on a sample of whole groups
-(`camdf.mining.spark.fit.SAMPLED` tasks), and the command says so. The table that `camdf fit` prints is of one-machine
-fits on that sample too.
+The default, `expected-payoff-by-set`, is fitted on every task (`camdf.models.warm_passes`). One pass counts tools, by
+fold. Then each pass moves all searches of Newton's method one step at once: five folds under every strength; one more
+gives the held-out losses by which strength and flipped labels are chosen, and a few the law of set sizes. The formulas
+and the choices are the very functions of one machine. Three things differ:
+
+- Folds are drawn by a hash of the group's name, because no place has a list of all names.
+- What is learned (coefficients, tools and their histories) is learned from every task. What is chosen (the prior, the
+  strength, flips, the law of set sizes) is chosen on all of up to 20,000 tasks; of more, on a sample of about 20,000,
+  in whole groups and with at most 1,000 tasks of each, which one pass brings to the driver.
+- What was asked is not read. Where the vectors of tasks help, `camdf fit` keeps the policy of the sample below, and
+  says so.
+
+CAM-DF is fitted with scikit-learn's `newton-cholesky` in place of liblinear: the intercept is not penalised, and the
+scaler is weighted like the loss. `CAMDF().fit` on one machine stays as the paper has it. One pass finds the weighted
+mean and variance of each column, and each Newton step is one more.
+
+The table that `camdf fit` prints, and its estimate of wrong labels, are of one-machine fits on a sample of whole groups
+(`camdf.mining.spark.fit.SAMPLED` tasks). Other policies need all of their tasks in one place and are fitted on that
+sample, and the command says so.
 
 What goes wrong is counted:
 
@@ -83,6 +98,8 @@ What goes wrong is counted:
   that only with a master such as `local[2,4]`. A partition's counts travel with its tasks, so they count once.
 - A conversation of a million spans is as many traces as it has runs, which lie wherever they hash to. One trace of a
   million spans lies in one partition, which is a table of some hundred megabytes in one worker.
+- All tasks of a group lie in one block, so a conversation of a million tasks is a block of some hundred megabytes, and
+  one worker's work in every pass. Its rows are made a few thousand at a time.
 """
 
 
@@ -220,6 +237,8 @@ def plan(found: dict[str, Any]) -> list[str]:
     curve = found["curve"]
     rows = curve["rows"]
     lines += [
+        "",
+        "What stands against that arithmetic, and how to go about it, is [another page](at-scale.md).",
         "",
         "The first bottleneck is the processor, not the network: decoding spans, handing them to "
         "Python and mining them "

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -16,6 +17,9 @@ from pathlib import Path
 BLOCK = re.compile(r"(?<=```python\n)(?P<code>.*?)```(?:\n+```text\n(?P<printed>.*?)(?=```))?", flags=re.S)
 """A block fenced as `python`, with the block fenced as `text` right after it. `python no-run` is shown, never run."""
 
+MOST_SECONDS = 900
+"""For the blocks of one page. One that waits for what never comes ends the process here."""
+
 
 def run_page(path: Path) -> int:
     """Run a page's blocks in order, in one namespace and an empty folder, and say how many there were.
@@ -23,10 +27,12 @@ def run_page(path: Path) -> int:
     A block that no text block follows must print nothing.
     """
     blocks = 0
+    signal.alarm(MOST_SECONDS)
     for block, printed in _blocks(path.read_text(encoding="utf-8"), path.name):
         expected = block["printed"] or ""
         assert printed == expected, f"{path.name}: a block prints\n{printed}\nand the page says\n{expected}"
         blocks += 1
+    signal.alarm(0)
     return blocks
 
 

@@ -167,9 +167,9 @@ def _port(process: subprocess.Popen[str], lines: queue.SimpleQueue[str], errors:
     raise TimeoutError("The service did not start.")
 
 
-def eventually(holds: Callable[[], bool]) -> None:
+def eventually(holds: Callable[[], bool], seconds: float = SECONDS) -> None:
     """Wait until something holds."""
-    ends = time.monotonic() + SECONDS
+    ends = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < ends, "It never came to hold."
         time.sleep(0.02)

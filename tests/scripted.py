@@ -92,7 +92,7 @@ def _handler(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
             if isinstance(step, int):
                 self.send_error(step)
             elif self.path.endswith("/responses"):
-                self._events(_response_events(step)) if body.get("stream") else self._json(_response(step))
+                self._events(_response_events(step, body)) if body.get("stream") else self._json(_response(step, body))
             elif self.path.endswith("/chat/completions"):
                 self._events(_chunks(step)) if body.get("stream") else self._json(_completion(step))
             elif self.path.endswith("/messages"):
@@ -161,7 +161,7 @@ def _chunks(step: Answer) -> list[dict[str, Any]]:
     ]
 
 
-def _response(step: Answer) -> dict[str, Any]:
+def _response(step: Answer, body: dict[str, Any]) -> dict[str, Any]:
     if isinstance(step, str):
         content = [{"type": "output_text", "text": step, "annotations": []}]
         items: list[dict[str, Any]] = [
@@ -188,7 +188,7 @@ def _response(step: Answer) -> dict[str, Any]:
         "output": items,
         "parallel_tool_calls": True,
         "tool_choice": "auto",
-        "tools": [],
+        "tools": body.get("tools") or [],
         "usage": {
             "input_tokens": 1,
             "output_tokens": 1,
@@ -199,8 +199,8 @@ def _response(step: Answer) -> dict[str, Any]:
     }
 
 
-def _response_events(step: Answer) -> list[dict[str, Any]]:
-    whole = _response(step)
+def _response_events(step: Answer, body: dict[str, Any]) -> list[dict[str, Any]]:
+    whole = _response(step, body)
     begun = {"type": "response.created", "sequence_number": 0, "response": {**whole, "status": "in_progress"}}
     return [begun, {"type": "response.completed", "sequence_number": 1, "response": whole}]
 

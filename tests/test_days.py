@@ -6,92 +6,30 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
 from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from arrivals import BEGIN, DAY, FIRST, SECRET, at_once, days_of, in_a_possible_order, run, some_runs
 from camdf.cli import main
 from camdf.errors import DataError, UsageError
-from camdf.mining.days import MinedDay, mine_day, read_days
+from camdf.mining.buckets import Bucket, commit, opened, read_buckets
+from camdf.mining.days import MinedDay, Rules, mine_day, read_days
 from camdf.mining.logged import is_mined, mined_table
 from camdf.mining.spans import Span, arrow_table
-from camdf.mining.tasks import mine
-
-FIRST = date(2026, 11, 14)
-DAY = 86_400_000_000_000
-BEGIN = (FIRST - date(1970, 1, 1)).days * DAY
-SECRET = "zanzibar-4711"
-
-
-def run(number: int, start: int, **agent: Any) -> list[Span]:
-    """An agent, two model calls and two tools, over some hours."""
-    trace, hour = f"{number:032x}", DAY // 24
-    offered = ("get", "send", "find")
-    return [
-        Span(trace, "a", kind="agent", start=start, end=start + 3 * hour, text=SECRET, **agent),
-        Span(trace, "m", "a", "model", start=start + 1, offered=offered, requested=("get",), text=SECRET),
-        Span(trace, "t", "a", "tool", "get", start=start + hour, call_id="1"),
-        Span(trace, "n", "a", "model", start=start + hour + 1, offered=offered, requested=("send",)),
-        Span(trace, "u", "a", "tool", "send", start=start + 2 * hour, call_id="2"),
-    ]
-
-
-def some_runs(rng: random.Random, count: int) -> list[list[Span]]:
-    """Runs over four days: some cross midnight, fail, have an outcome, a ranking, a second version of a span."""
-    found = []
-    for number in range(count):
-        start = BEGIN + rng.randrange(4 * DAY)
-        agent: dict[str, Any] = {"success": rng.choice([None, True, False]), "error": rng.choice(["", "", "", "late"])}
-        if rng.random() < 0.5:
-            agent |= {"ranked": ("get", "send"), "scores": (rng.random(), 0.5), "explored": rng.random() < 0.5}
-        spans = run(number, start, **agent)
-        if rng.random() < 0.3:
-            spans.append(replace(spans[0], end=None, success=None, error=""))
-        if rng.random() < 0.2:
-            spans = [replace(span, start=None) for span in spans]
-        found.append(spans)
-    return found
-
-
-def days_of(rng: random.Random, runs: Iterable[list[Span]], watermark: int) -> dict[date, list[Span]]:
-    """The spans by the day of their arrival: each up to `watermark` days after its run began, some of them again."""
-    found: dict[date, list[Span]] = {}
-    for spans in runs:
-        began = spans[0].start
-        first = FIRST if began is None else FIRST + timedelta((began - BEGIN) // DAY)
-        for span in spans:
-            for _ in range(rng.choice([1, 1, 2])):
-                found.setdefault(first + timedelta(rng.randint(0, watermark)), []).append(span)
-    for spans in found.values():
-        rng.shuffle(spans)
-    return found
-
-
-def in_a_possible_order(rng: random.Random, days: Iterable[date], watermark: int) -> list[date]:
-    """Days shuffled, each at most `watermark` days before the last one so far, and some of them twice."""
-    waiting, done = sorted(days), []
-    while waiting:
-        oldest = waiting[0]
-        ready = [day for day in waiting if day <= oldest + timedelta(watermark)]
-        done.append(waiting.pop(waiting.index(rng.choice(ready))))
-    return done
 
 
 def tasks_of(table: Path) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = read_days(table).to_pylist()
     return found
-
-
-def at_once(spans: Iterable[Span]) -> list[dict[str, Any]]:
-    return mine(arrow_table(list(spans))).tasks.to_dicts()
 
 
 @settings(max_examples=12, deadline=None)
@@ -109,6 +47,33 @@ def test_the_days_of_any_split_add_up_to_mining_everything_at_once(
             again = mine_day(arrow_table([*days[day], *days[day]]), table, day, watermark=watermark)
             assert (again.added, again.changed, again.removed, again.version) == (0, 0, 0, version)
     assert tasks_of(table) == at_once(span for spans in runs for span in spans)
+
+
+@settings(max_examples=8, deadline=None)
+@given(seed=st.integers(0, 2**32), count=st.integers(1, 8), watermark=st.integers(1, 2), by_batch=st.booleans())
+def test_buckets_of_traces_add_up_to_mining_everything_at_once(
+    seed: int, count: int, watermark: int, by_batch: bool, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    rng, table, rules = random.Random(seed), tmp_path_factory.mktemp("buckets") / "table", Rules(watermark)
+    runs = some_runs(rng, count)
+    days = days_of(rng, runs, watermark)
+    order = in_a_possible_order(rng, days, watermark)
+    arrivals = [(day, days[day]) for day in order]
+    if by_batch:  # a day comes in two parts, which add up
+        arrivals = [(day, part) for day in order for part in (days[day][::2], days[day][1::2]) if part]
+    for day, spans in arrivals:
+        state = opened(table, rules, 2)
+        last, versions = state.last_day(day), []
+        for number, version in enumerate(state.versions):
+            some = [span for span in spans if int(span.trace_id, 16) % 2 == number]
+            read = pl.DataFrame(pl.from_arrow(arrow_table(some))).select(rules.columns())
+            now = Bucket.at(table, number, version)
+            for _ in range(2):  # an executor that died is replaced, and the second writes what the first did
+                after, _ = now.brought(read, state.next, day, last, rules, more=by_batch)
+            versions.append(after.version)
+        commit(table, replace(state, versions=tuple(versions), last=str(last)))
+    assert read_buckets(table).to_pylist() == at_once(span for spans in runs for span in spans)
+    assert is_mined(table)
 
 
 @pytest.fixture

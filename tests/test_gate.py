@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -698,6 +699,12 @@ def test_the_span_of_the_moment_gets_the_decision_without_the_tasks_text() -> No
     assert event.attributes["camdf.kept"] == decision.kept
     assert event.attributes["camdf.priced_cost"] == decision.priced_cost
     assert "canary" not in str(span.to_json())
+
+
+def test_a_tracer_that_is_loaded_and_broken_is_no_reason_to_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (SimpleNamespace(), SimpleNamespace(get_current_active_span=lambda: 1 / 0)):
+        monkeypatch.setitem(sys.modules, "mlflow", module)
+        assert golden_gate().decide(TASK, TOOLS) == golden_gate().decide(TASK, TOOLS)
 
 
 def test_a_stalled_sink_never_holds_up_a_decision() -> None:

@@ -11,6 +11,7 @@ import gzip
 import json
 import random
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -267,7 +268,14 @@ def test_the_door_and_an_error_that_a_tool_reports_are_told_apart_by_every_reade
         assert (span.kind, span.name, span.error) == ("tool", "get_weather", "error"), name
 
 
-@pytest.mark.parametrize("tracer", ["openinference", "langfuse", "mlflow", "langsmith"])
+def mlflow_span(kind: str, name: str, told: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    """A trace of one span below another. Attributes are JSON, each by itself."""
+    attributes = {key: json.dumps(each) for key, each in {"mlflow.spanType": kind, **(told or {})}.items()}
+    span = {"trace_id": "abc", "span_id": "s", "parent_span_id": "r", "name": name, "attributes": attributes, **more}
+    return {"info": {"trace_id": "tr-abc"}, "data": {"spans": [span]}}
+
+
+@pytest.mark.parametrize("tracer", ["openinference", "langfuse", "langfuse's SDK", "mlflow", "langsmith", "traceloop"])
 def test_langchain_says_which_of_its_chains_are_agents_whoever_traces_them(tracer: str, tmp_path: Path) -> None:
     """Some tracers take every chain for an agent that has the word in its name, and no other."""
 
@@ -281,9 +289,13 @@ def test_langchain_says_which_of_its_chains_are_agents_whoever_traces_them(trace
             return observation(kind, name, metadata=metadata)
         if tracer == "langsmith":
             return run("chain", name, extra={"metadata": metadata})
-        told = {"mlflow.spanType": json.dumps(kind), "metadata": json.dumps(metadata)}
-        span = {"trace_id": "abc", "span_id": "s", "parent_span_id": "r", "name": name, "attributes": told}
-        return {"info": {"trace_id": "tr-abc"}, "data": {"spans": [span]}}
+        if tracer == "langfuse's SDK":  # it writes each piece by itself
+            pieces = {f"langfuse.observation.metadata.{key}": json.dumps(each) for key, each in metadata.items()}
+            return otlp(otlp_span(AGENT, {"langfuse.observation.type": kind.lower(), **pieces}, name=name))
+        if tracer == "traceloop":
+            pieces = {f"traceloop.association.properties.{key}": each for key, each in metadata.items()}
+            return otlp(otlp_span(AGENT, {"traceloop.entity.name": name, **pieces}, name=name))
+        return mlflow_span(kind, name, {"metadata": metadata})
 
     for name, node, kind in (
         ("clerk", "tools", "agent"),
@@ -294,6 +306,93 @@ def test_langchain_says_which_of_its_chains_are_agents_whoever_traces_them(trace
     ):
         (span,) = read_spans(written(tmp_path, record(name, node)))
         assert (span.kind, span.name) == (kind, name)
+
+
+def decision_steps() -> dict[str, Any]:
+    """A decision as a step of its own, as the adapters write it and as the tracers keep it."""
+    decided = {"camdf.ranking.names": ["get_weather"], "camdf.ranking.scores": [0.5], "camdf.explored": True}
+    whole = json.dumps(decided)
+    pieces = {key: json.dumps(each) for key, each in decided.items()}
+    otel: dict[str, dict[str, Any]] = {
+        "openinference, LangChain": {"openinference.span.kind": "CHAIN", "metadata": whole},
+        "openinference, LlamaIndex": {"openinference.span.kind": "CHAIN", "output.value": whole},
+        "langfuse": {
+            "langfuse.observation.type": "chain",
+            **{f"langfuse.observation.metadata.{key}": each for key, each in pieces.items()},
+        },
+        "attributes": decided,
+    }
+    return {
+        **{name: otlp(otlp_span(AGENT, told, name="camdf.decision")) for name, told in otel.items()},
+        "mlflow, LangChain": mlflow_span("CHAIN", "camdf.decision", {"metadata": decided}),
+        "mlflow, Agents": mlflow_span("UNKNOWN", "camdf.decision", {"mlflow.spanOutputs": decided}),
+        "mlflow, its current span": mlflow_span("AGENT", "clerk", decided),
+        "langsmith": run("chain", "camdf.decision", extra={"metadata": decided}),
+    }
+
+
+def test_a_decision_that_is_a_step_of_its_own_is_read_wherever_a_tracer_keeps_it(tmp_path: Path) -> None:
+    for way, record in decision_steps().items():
+        (span,) = read_spans(written(tmp_path, record))
+        assert (span.ranked, span.scores, span.explored) == (("get_weather",), (0.5,), True), way
+
+
+def test_a_handover_of_langgraph_is_no_error_in_any_format(tmp_path: Path) -> None:
+    raised = {"exception.type": "langgraph.errors.ParentCommand"}
+    event = {"name": "exception", "attributes": attributes(raised)}
+    records = {
+        "otel": otlp(otlp_span(AGENT, {"error.type": "ParentCommand"}, status={"code": 2}, events=[event])),
+        "mlflow": mlflow_span(
+            "AGENT",
+            "clerk",
+            status={"code": "STATUS_CODE_ERROR"},
+            events=[{"name": "exception", "attributes": {"exception.type": "ParentCommand"}}],
+        ),
+        "langsmith": run("chain", "clerk", error="ParentCommand(Command(graph='__parent__'))", status="error"),
+    }
+    for name, record in records.items():
+        (span,) = read_spans(written(tmp_path, record))
+        assert span.error == "", name
+
+
+def test_the_run_of_a_llama_index_agent_is_one_whoever_traces_it_and_its_steps_are_not(tmp_path: Path) -> None:
+    for name, kind in (
+        ("FunctionAgent.run", "agent"),
+        ("AgentWorkflow.run", "agent"),
+        ("BaseWorkflowAgent.run_agent_step", "other"),
+    ):
+        for record in (
+            otlp(otlp_span(AGENT, {"openinference.span.kind": "CHAIN"}, name=name)),
+            otlp(otlp_span(AGENT, {"traceloop.entity.name": name.replace(".run", ".workflow")}, name=name)),
+            mlflow_span("CHAIN", name),
+        ):
+            (span,) = read_spans(written(tmp_path, record))
+            assert span.kind == kind, name
+
+
+def test_a_tool_of_llama_index_has_its_own_name_and_not_that_of_its_class(tmp_path: Path) -> None:
+    answer = {"tool_name": "get_weather", "raw_input": {}, "raw_output": "sun", "is_error": True}
+    step = {"traceloop.entity.name": "FunctionTool.task", "traceloop.entity.output": json.dumps(answer)}
+    for record in (
+        otlp(otlp_span(TOOL, step, name="FunctionTool.task")),
+        mlflow_span("TOOL", "FunctionTool.acall", {"mlflow.spanOutputs": answer, "name": "get_weather"}),
+    ):
+        (span,) = read_spans(written(tmp_path, record))
+        assert (span.kind, span.name, span.error) == ("tool", "get_weather", "error")
+    asked = {"traceloop.entity.name": "OpenAILike.task", "traceloop.entity.output": json.dumps({"tools": [WEATHER]})}
+    (request,) = read_spans(written(tmp_path, otlp(otlp_span(MODEL, asked))))
+    assert (request.kind, request.offered) == ("other", ("get_weather",))
+
+
+def test_offered_tools_are_found_beside_a_schema_of_their_parameters_and_among_the_parameters(tmp_path: Path) -> None:
+    """OpenInference's processor for pydantic-ai, and MLflow's autologging of it."""
+    told = {"openinference.span.kind": "LLM", "llm.tools.0.tool.name": "get_weather"}
+    told |= {"llm.tools.0.tool.json_schema": json.dumps({"type": "object", "properties": {}})}
+    assert spans(tmp_path, otlp(otlp_span(MODEL, told)))["model"].offered == ("get_weather",)
+    inputs = {"messages": [], "model_request_parameters": {"function_tools": [{"name": "get_weather"}]}}
+    answer = {"parts": [{"part_kind": "tool-call", "tool_name": "get_weather", "args": "{}"}]}
+    model = spans(tmp_path, mlflow_span("LLM", "request", {"mlflow.spanInputs": inputs, "mlflow.spanOutputs": answer}))
+    assert (model["model"].offered, model["model"].requested) == (("get_weather",), ("get_weather",))
 
 
 def test_what_an_agent_has_is_read_from_its_own_span_and_structured_answers_are_no_tools(tmp_path: Path) -> None:
@@ -509,6 +608,13 @@ def test_a_langsmith_chain_below_the_top_is_an_agent_only_by_the_name_of_its_age
     inherited = {"metadata": {"lc_agent_name": "helper"}}
     runs = [run("chain", "helper", id="a", extra=inherited), run("chain", "model", id="b", extra=inherited)]
     assert {span.span_id: span.kind for span in read_spans(written(tmp_path, *runs))} == {"a": "agent", "b": "other"}
+
+
+def test_an_agent_of_openai_agents_is_one_also_below_the_workflow_around_it(tmp_path: Path) -> None:
+    told = {"invocation_params": {"tools": ["get_weather"], "handoffs": []}, "metadata": {"ls_agent_type": "root"}}
+    failed = {"message": "Error in agent run", "data": {"error": "Error code: 400"}}
+    agent = spans(tmp_path, run("chain", "clerk", parent_run_id="workflow", extra=told, error=failed))["agent"]
+    assert (agent.name, agent.error) == ("clerk", "error")
 
 
 def test_a_tool_whose_error_langchain_told_the_model_has_failed(tmp_path: Path) -> None:

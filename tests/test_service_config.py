@@ -11,6 +11,7 @@ import pytest
 import camdf
 from camdf.checks import sample_tasks
 from camdf.errors import UsageError
+from camdf.service.config import RolloutSettings
 from camdf.service.config_file import parsed
 from camdf.service.store import Store
 from running_service import folder_of
@@ -45,6 +46,16 @@ GATE = '[gate]\npolicy = "cold-start"\ncost_pressure = 0.1\n'
             GATE + '[gate.scorer]\nkind = "llm"\n',
             r"gate\.scorer asks a language model at url '' and model ''. Name both",
         ),
+        (GATE + "[gate.rollout]\nshare = 2\n", r"the key gate\.rollout\.share is 2: expected `float` <= 1"),
+        (GATE + "[gate.rollout]\nshare = true\n", r"gate\.rollout\.share is True: expected `.*`, got `bool`"),
+        (GATE + "[gate.rollout]\noff = 1\n", r"gate\.rollout\.off is 1: expected `.*`, got `int`"),
+        (GATE + "[routes.a.rollout]\nshares = 1\n", r"routes\.a\.rollout\.shares is not known\. Did you mean share\?"),
+        (GATE + "[gate.rollout]\nevery_seconds = 0\n", r"gate\.rollout\.every_seconds is 0: expected `float` > 0"),
+        (
+            GATE + '[routes.a]\nmode = "shadow"\n[gate.rollout]\nshare = 0.2\n',
+            r"routes\.a has mode 'shadow', which cuts for nobody, and a rollout.* Leave one of them out",
+        ),
+        (GATE + "[learn]\npatiense = 1\n", r"the key learn\.patiense is not known\. Did you mean patience\?"),
         (GATE + "[gate.prices]\ncashed = 1\n", r"the key gate\.prices\.cashed is not known\. Did you mean cached\?"),
     ],
 )
@@ -66,6 +77,20 @@ def test_the_most_special_setting_decides_and_allow_lists_all_hold() -> None:
     settings = found.settings("acme", "support")
     assert (settings.task_worth, settings.mode, settings.allow) == (0.5, "shadow", ["b"])
     assert repr(settings.cost_pressure) == "UNSET"
+
+
+def test_a_share_on_a_route_leaves_the_kill_switch_of_all_in_place() -> None:
+    text = (
+        GATE
+        + '[gate.rollout]\noff = "gate-off"\nsalt = "first"\n'
+        + "[routes.support.rollout]\nshare = 0.2\n"
+        + '[tenants.acme]\ntoken_sha256 = "'
+        + "0" * 64
+        + '"\n'
+        + '[tenants.acme.routes.support.rollout]\nsalt = "second"\n'
+    )
+    rollout = parsed(text, "camdf.toml").settings("acme", "support").rollout
+    assert rollout == RolloutSettings(share=0.2, off="gate-off", salt="second")
 
 
 @pytest.mark.parametrize(

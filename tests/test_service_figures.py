@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,34 @@ def benchmark(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_the_page_shows_what_is_stored(benchmark: Any) -> None:
     assert benchmark.figures(STORED) in (ROOT / "docs" / "service.md").read_text("utf-8")
+
+
+def test_the_arithmetic_of_copies_is_that_of_what_is_stored(benchmark: Any) -> None:
+    page = " ".join((ROOT / "docs" / "production.md").read_text("utf-8").split())
+    assert " ".join(benchmark.copies(STORED).split()) in page
+    load, image = STORED["load"], json.loads((ROOT / "results" / "image.json").read_text("utf-8"))
+    alone = load["32 connections: processor time of a request, microseconds"]
+    listed = load["lists of 32: processor time of a decision, microseconds"]
+    crowded = load[benchmark.RUDE] / load["overload: p99 at capacity, microseconds"]
+    for said in (
+        f"it took {load['32 connections: requests a second']:,.0f} decisions a second",
+        f"{alone:.0f} microseconds of processor time for each",
+        f"{max(look['mb'] for look in STORED['soak']['looks']):.0f} MB of memory after ten minutes",
+        f"Give a copy {benchmark.BUSY:.0%} of what it can take",
+        f"({listed:.0f} in place of {alone:.0f} microseconds each)",
+        f"p99 rose {crowded:.1f} times in the measured case",
+        f"takes {STORED['gathering']['a conversation / a ranking']:.1f} times the processor time",
+        f"{image['image']}, of which the base is {image['base']}",
+    ):
+        assert said in page, said
+
+
+def test_the_example_scales_to_the_last_row_of_the_arithmetic(benchmark: Any) -> None:
+    most = re.search(r"maxReplicas: (\d+)", (ROOT / "deploy" / "kubernetes.yaml").read_text("utf-8"))
+    last = re.search(r"\| 1,000,000 \| ([\d,]+) \|", benchmark.copies(STORED))
+    assert most
+    assert last
+    assert int(most[1]) >= int(last[1].replace(",", ""))
 
 
 def test_a_thousand_swaps_failed_no_request_and_mixed_no_decision() -> None:

@@ -24,7 +24,7 @@ from packaging.requirements import Requirement
 
 import camdf
 from camdf import datasets
-from running_service import folder_of, running
+from running_service import PLAIN, folder_of, running
 from scripted_endpoint import answers, endpoint
 
 ROOT = Path(__file__).parents[1]
@@ -279,6 +279,11 @@ def test_serve_with_serve(tmp_path: Path) -> None:
         assert service.stop() == 0
 
 
+def test_learn_with_serve(tmp_path: Path) -> None:
+    folder_of(tmp_path, PLAIN + "\n[learn]\n")
+    assert works("serve", "learn", "camdf.toml", within=tmp_path).startswith("policy.json: No challenger yet")
+
+
 def test_lab_list_with_numpy_alone(tmp_path: Path) -> None:
     assert re.search(r"^main +What each policy pays", works("numpy", "lab", "list", within=tmp_path), re.M)
 
@@ -308,6 +313,7 @@ def test_lab_past_with_lab(tmp_path: Path) -> None:
         ("numpy", ["lab", "run", "metatool"], "lab"),
         ("numpy", ["serve", "camdf.toml"], "serve"),
         ("numpy", ["try", "texts/tools.json", "The weather forecast"], "start"),
+        ("numpy", ["learn", "camdf.toml"], "serve"),
         ("train", ["curve", "logged.jsonl", "--cost-pressure", "0.1", "-o", "x.png"], "lab"),
         ("train", ["lab", "report"], "lab"),
         ("mining", ["mine", "traces.jsonl", "-o", "x", "--engine", "spark"], "spark"),

@@ -93,7 +93,7 @@ def test_the_folded_model_says_what_the_fit_says(seed: int, domain: str, texts: 
 
     design = Design.of(some, PRIORS[0], some.rankings.shares_catalogue, texts)
     fitted, model = design.fitted(Setting()), design.model(Setting(), SetLaw())
-    expected = sigmoid(fitted.log_odds(design.rows_of(logged.rankings)))
+    expected = sigmoid(fitted.log_odds(design.reading.others(logged.rankings)))
     np.testing.assert_allclose(model.probabilities(logged.rankings)[0][logged.rankings.listed], expected, atol=1e-9)
 
 

@@ -22,7 +22,11 @@ from typing import Any
 import litellm
 import pytest
 from litellm.integrations.custom_logger import CustomLogger
+from litellm.proxy._types import UserAPIKeyAuth
 from litellm_proxy import KEY, ROOT, running
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import camdf
 from camdf.errors import UsageError
@@ -442,6 +446,19 @@ def test_a_session_picks_the_exploration_share_unless_the_proxy_makes_one_up_for
             data = hooked(hook, {**chat(TRIP.task, TRIP.tools), "metadata": metadata})
             sides.append(named(data) == list(TRIP.tools))
         assert len(set(sides)) == (1 if made_up else 2)
+
+
+def test_the_span_of_the_proxy_gets_the_decision() -> None:
+    spans, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(spans))
+    received = provider.get_tracer("proxy").start_span("Received Proxy Server Request")
+    caller, data = UserAPIKeyAuth(api_key=KEY, parent_otel_span=received), chat(VECTORS[0].task, VECTORS[0].tools)
+    asyncio.run(ToolGate(golden_gate()).async_pre_call_hook(caller, None, data, CHAT))
+    received.end()
+    (event,) = spans.get_finished_spans()[0].events
+    assert event.name == "camdf.decision"
+    assert event.attributes is not None
+    assert event.attributes["camdf.kept"] == tuple(VECTORS[0].kept)
 
 
 def test_nothing_of_a_conversation_is_remembered() -> None:

@@ -593,9 +593,9 @@ def test_mode_defer_hides_what_is_cut_behind_the_search_of_openai(
 ) -> None:
     plainly = scripted._response
 
-    def found_by_search(step: Any) -> dict[str, Any]:
+    def found_by_search(step: Any, body: dict[str, Any]) -> dict[str, Any]:
         """A call to a deferred tool names it as its namespace too."""
-        response = plainly(step)
+        response = plainly(step, body)
         named = [item | ({"namespace": item["name"]} if "name" in item else {}) for item in response["output"]]
         return {**response, "output": named}
 

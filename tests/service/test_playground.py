@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import Browser, browser
 
 import camdf
+from browser import Browser, browser
 from camdf.datasets import DOMAINS
 from camdf.gate import Gate
 from camdf.scorers import BM25

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from camdf._version import __version__
-from camdf.cli import lab, policy, service, tools, traces
+from camdf.cli import lab, policy, production, service, tools, traces
 from camdf.cli.parser import Completion, Parser, Section
 from camdf.errors import CamdfError
 
@@ -16,6 +16,7 @@ SECTIONS = {
     "On day one, without labels": tools,
     "From traces to tasks": traces,
     "Learning from tasks": policy,
+    "Before and after the first cut": production,
     "Serving": service,
     "Research": lab,
 }
@@ -28,7 +29,7 @@ exit codes:
   0    it worked
   1    results disagree, or are incomplete
   2    it could not run, and the error says what to do
-  3    with --must-pay: the policy is not shown to pay
+  3    with --must-pay: the policy is not shown to pay; of camdf compare: success fell
   130  interrupted; finished work is kept
 """
 

@@ -1,4 +1,4 @@
-"""Commands of the lab: list, run, check and report on the paper's tables; past measures what lies beyond them."""
+"""Commands of the lab: list, run, check, live and report on the paper's tables; past measures what lies beyond."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from camdf.lab.paper.table import Table
 
 RESULTS = Path("results")
+PEERS = "peers"
 
 
 def add_commands(commands: Any) -> None:
@@ -33,8 +34,12 @@ def add_commands(commands: Any) -> None:
     add_json(named)
     named.set_defaults(run=_list)
 
-    run = actions.add_parser("run", help="replay a table of the paper, or all of them", example="camdf lab run main")
-    run.add_argument("table", help="a table's name, or all")
+    run = actions.add_parser(
+        "run",
+        help="replay a table of the paper, or all of them; or measure camdf's peers",
+        example="camdf lab run main",
+    )
+    run.add_argument("table", help="a table's name, all, or peers, which writes docs/peers.md")
     run.add_argument("--workers", type=int, default=0, help="processes (default: one a core)")
     run.add_argument("--into", type=Path, default=RESULTS, help="with all: where results go (default: results)")
     run.add_argument("--fresh", action="store_true", help="replay cells that were finished before, too")
@@ -65,6 +70,16 @@ def add_commands(commands: Any) -> None:
     past.add_argument("--into", type=Path, default=RESULTS, help="where its rows go (default: results)")
     past.add_argument("--page", type=Path, default=Path("docs/past-the-paper.md"), help="the page to write")
     past.set_defaults(run=_past)
+
+    live = actions.add_parser(
+        "live",
+        help="write the page on an agent that ran with fewer tools, beside the paper's",
+        example="camdf lab live --results results",
+    )
+    live.add_argument("--episodes", type=Path, help="store the numbers of this folder's episodes first")
+    live.add_argument("--results", type=Path, default=RESULTS, help="stored results (default: results)")
+    live.add_argument("--page", type=Path, default=Path("docs/live.md"), help="the page to write")
+    live.set_defaults(run=_live)
 
     report = actions.add_parser(
         "report",
@@ -99,6 +114,8 @@ def _run(options: argparse.Namespace) -> int:
     from camdf.lab.paper.results import store_results
     from camdf.lab.paper.table import fill
 
+    if options.table == PEERS:
+        return _peers(options)
     tables = list(TABLES.values()) if options.table == "all" else [_table(options.table)]
     cells = [cell for table in tables for cell in table.cells]
     outcomes = _replayed(cells, options.workers, options.fresh)
@@ -112,6 +129,20 @@ def _run(options: argparse.Namespace) -> int:
         print_json([result_json(result) for result in results])
     else:
         print(told)
+    return 0
+
+
+def _peers(options: argparse.Namespace) -> int:
+    from camdf.lab.peers.page import write_peers
+    from camdf.lab.peers.study import COMMAND, NAME, measure
+    from camdf.lab.stored import store
+
+    expect("matplotlib", "lab")
+    rows = measure(options.into, lambda said: print(said, file=sys.stderr, flush=True))
+    store(options.into, NAME, rows, COMMAND)
+    page = Path("docs/peers.md")
+    write_peers(options.into, page)
+    print(f"{len(rows)} rows: stored in {options.into / NAME}.csv\nwrote {page}")
     return 0
 
 
@@ -132,6 +163,7 @@ def _checked_sample(options: argparse.Namespace) -> list[str]:
     from camdf.lab.beyond import STUDIES
     from camdf.lab.paper import TABLES
     from camdf.lab.paper.results import cell_disagreements, sampled_cells, stored_results
+    from camdf.lab.peers.study import recheck
     from camdf.lab.stored import stored
 
     kept = stored_results(options.results)
@@ -142,6 +174,7 @@ def _checked_sample(options: argparse.Namespace) -> list[str]:
         rows = stored(options.results, study.name)
         differ = study.recheck(rows, options.seed, lambda jobs: _replayed(jobs, options.workers, fresh=True))
         found += [f"{study.name}, {line}" for line in differ]
+    found += [f"{PEERS}, {line}" for line in recheck(stored(options.results, PEERS), options.results, options.seed)]
     domains = len({cell.domain for cell in again})
     print(
         f"{len(again)} cells of {domains} domains and a sample of {len(STUDIES)} studies past the paper measured again"
@@ -154,6 +187,7 @@ def _checked_whole(options: argparse.Namespace) -> list[str]:
     from camdf.lab.beyond import STUDIES
     from camdf.lab.paper import TABLES
     from camdf.lab.paper.results import disagreements, stored_results
+    from camdf.lab.peers.study import measure
     from camdf.lab.stored import stored
     from camdf.lab.study import row_disagreements
 
@@ -165,7 +199,9 @@ def _checked_whole(options: argparse.Namespace) -> list[str]:
         differ = [f"{study.name}, {line}" for line in row_disagreements(stored(options.results, study.name), rows)]
         print(f"{study.name}: {len(rows)} rows measured again, {len(differ)} figures differ", flush=True)
         found += differ
-    return found
+    differ = row_disagreements(stored(options.results, PEERS), measure(options.results))
+    print(f"{PEERS}: measured again, {len(differ)} figures differ", flush=True)
+    return found + [f"{PEERS}, {line}" for line in differ]
 
 
 def _past(options: argparse.Namespace) -> int:
@@ -182,6 +218,17 @@ def _past(options: argparse.Namespace) -> int:
             store(options.into, study.name, rows)
             print(f"{len(rows)} rows: stored in {options.into / study.name}.csv")
     write_past_the_paper(options.into, STUDIES, options.page)
+    print(f"wrote {options.page}")
+    return 0
+
+
+def _live(options: argparse.Namespace) -> int:
+    from camdf.lab.paper.live import store_episodes, write_live
+
+    expect("matplotlib", "lab")
+    if options.episodes is not None:
+        store_episodes(options.episodes, options.results)
+    write_live(options.results, options.page)
     print(f"wrote {options.page}")
     return 0
 

@@ -15,6 +15,7 @@ from camdf.cli.parser import add_json, print_json
 from camdf.core.payoff import VALUES, Payoff
 from camdf.errors import UsageError, expect
 from camdf.policies.artifact import load, save
+from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf.policies.camdf import CAMDF
 from camdf.policies.registry import DEFAULT, policy_name
 
@@ -46,7 +47,7 @@ def add_commands(commands: Any) -> None:
     fit.add_argument("-o", "--output", type=Path, required=True, help="where to write the policy (.json)")
     fit.add_argument("--policy", default=DEFAULT, help=f"which policy to fit (default: {DEFAULT})")
     fit.add_argument("--explored-only", action="store_true", help="mined tasks: learn from explored runs alone")
-    _add_payoff(fit, required=True)
+    add_payoff(fit, required=True)
     _add_splits(fit)
     add_engine(fit)
     _add_must_pay(fit, "; the policy is written either way")
@@ -61,7 +62,7 @@ def add_commands(commands: Any) -> None:
     )
     evaluate.add_argument("policy", type=Path, help="a policy that camdf saved (.json)")
     evaluate.add_argument("data", type=Path, help=f"logged tasks: {FILES}")
-    _add_payoff(evaluate, required=False)
+    add_payoff(evaluate, required=False)
     _add_splits(evaluate)
     _add_must_pay(evaluate)
     add_json(evaluate)
@@ -74,7 +75,7 @@ def add_commands(commands: Any) -> None:
     )
     curve.add_argument("data", type=Path, help=f"logged tasks: {FILES}")
     curve.add_argument("-o", "--output", type=Path, help="where to draw it (.png, .svg or .pdf)")
-    _add_payoff(curve, required=True)
+    add_payoff(curve, required=True)
     _add_splits(curve, default=20)
     add_json(curve)
     curve.set_defaults(run=_curve)
@@ -100,7 +101,8 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--engine", choices=("local", "spark"), default="local", help="where it runs (default: local)")
 
 
-def _add_payoff(parser: argparse.ArgumentParser, required: bool) -> None:
+def add_payoff(parser: argparse.ArgumentParser, required: bool) -> None:
+    """What a decision is worth."""
     pressure = parser.add_mutually_exclusive_group(required=required)
     pressure.add_argument("--cost-pressure", type=float, help="price of one unit of tool cost in solved tasks, as 0.12")
     pressure.add_argument("--task-worth", type=float, help="worth of a solved task in the unit of the costs, as 0.40")
@@ -121,7 +123,7 @@ def _add_must_pay(parser: argparse.ArgumentParser, also: str = "") -> None:
     )
 
 
-def _payoff(options: argparse.Namespace, fitted: Payoff | None = None) -> Payoff:
+def payoff_of(options: argparse.Namespace, fitted: Payoff | None = None) -> Payoff:
     """The payoff that the options name; what they leave out is as in the fit, where that is known."""
     named = {name: getattr(options, name) for name in ("cost_pressure", "value", "recourse")}
     if options.task_worth is not None:
@@ -132,7 +134,7 @@ def _payoff(options: argparse.Namespace, fitted: Payoff | None = None) -> Payoff
     return replace(fitted or Payoff(0.0), **given)
 
 
-def _fitted_payoff(policy: Policy) -> Payoff | None:
+def fitted_payoff(policy: Policy) -> Payoff | None:
     """What a saved policy was fitted for, where the file says so."""
     training = policy.training_
     return getattr(policy, "payoff_", None) or (training.payoff if training is not None else None)
@@ -172,7 +174,7 @@ def _read(options: argparse.Namespace, *, explored_only: bool = False) -> Logged
 def _fit(options: argparse.Namespace) -> int:
     from camdf.evaluation.fit import fit
 
-    payoff, name, blocks = _payoff(options), policy_name(options.policy), None
+    payoff, name, blocks = payoff_of(options), policy_name(options.policy), None
     _check_splits(options)
     _check_output(options.output, (".json",))
     expect("sklearn", "train")  # which the estimate of wrong labels needs at the end
@@ -190,8 +192,12 @@ def _fit(options: argparse.Namespace) -> int:
     save(found.policy, options.output, found.training)
     if options.json:
         known = {"policy": name, "wrote": str(options.output), "label_noise": asdict(noise)}
-        print_json({**_about(logged, payoff), **known, **assessment.summary(), "warnings": assessment.warnings()})
+        reads, told = {"reads_texts": found.policy.reads_texts}, {"warnings": assessment.warnings()}
+        print_json({**_about(logged, payoff), **known, **reads, **assessment.summary(), **told})
     else:
+        if logged.rankings.vectors is not None:
+            helps = "helps, and the policy reads it" if found.policy.reads_texts else "does not help, and is left out"
+            print(f"what was asked, by the vectors of the tasks, {helps}")
         print(f"at most about {noise.rate:.1%} of labels look wrong (95% interval up to {noise.at_most:.1%})")
         print(f"wrote {options.output}")
         newer = f"newer{options.data.suffix or '.parquet'}"
@@ -223,10 +229,14 @@ def _fitted_on_spark(options: argparse.Namespace, found: Fit, blocks: Blocks, sa
     from camdf.mining.spark.fit import fit_on_blocks
 
     policy = found.policy
-    if not (isinstance(policy, CAMDF) and policy.fits_in_passes):
-        _note(options, f"\nFitted on a sample of {sampled:,} tasks: {policy.kind} needs its tasks in one place.")
+    if isinstance(policy, CAMDF) and policy.fits_in_passes:
+        fitted: Policy = fit_on_blocks(policy, blocks, payoff, start=policy.model_)
+    elif isinstance(policy, ExpectedPayoffBySet) and not policy.reads_texts:
+        fitted = fit_on_blocks(policy, blocks, payoff)
+    else:
+        why = "reading what was asked" if policy.reads_texts else policy.kind
+        _note(options, f"\nFitted on a sample of {sampled:,} tasks: {why} needs its tasks in one place.")
         return found
-    fitted = fit_on_blocks(policy, blocks, payoff, start=policy.model_)
     _note(
         options,
         f"\nFitted on all {len(blocks):,} tasks by Newton's method. The table is of fits on {sampled:,} of them.",
@@ -238,7 +248,7 @@ def _evaluate(options: argparse.Namespace) -> int:
     from camdf.evaluation.assess import Fixed, assess, unseen_warning
 
     policy = load(options.policy)
-    payoff = _payoff(options, _fitted_payoff(policy))
+    payoff = payoff_of(options, fitted_payoff(policy))
     _check_splits(options)
     logged = _read(options)
     with shown("splits") as progress:
@@ -260,7 +270,7 @@ def _evaluate(options: argparse.Namespace) -> int:
 def _curve(options: argparse.Namespace) -> int:
     from camdf.evaluation.curve import draw_steps, points_of, replay_steps, table, verdict
 
-    payoff = _payoff(options)
+    payoff = payoff_of(options)
     _check_splits(options)
     if options.output is not None:
         _check_output(options.output, PICTURES)
@@ -293,7 +303,7 @@ def _calibrate(options: argparse.Namespace) -> int:
             "--per-task bounds the cost of every task, so it goes with --budget. Name one, or leave it out."
         )
     policy = load(options.policy)
-    fitted = _fitted_payoff(policy) or Payoff(0.0)
+    fitted = fitted_payoff(policy) or Payoff(0.0)
     logged = _read(options)
     if options.min_sufficiency is not None and _fitted_on(policy, logged):
         raise UsageError("This policy was fitted on these very tasks, which can promise nothing. Name other tasks.")

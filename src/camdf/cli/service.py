@@ -1,4 +1,4 @@
-"""The command that serves decisions over HTTP: serve."""
+"""Commands of the service: serve decisions over HTTP, and learn from what became of them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+STATE = Path("camdf-state")
+
 
 def add_commands(commands: Any) -> None:
-    """serve."""
+    """serve, learn."""
     found = commands.add_parser(
         "serve", help="serve decisions over HTTP, for harnesses in any language", example="camdf serve camdf.toml"
     )
@@ -16,13 +18,44 @@ def add_commands(commands: Any) -> None:
     found.add_argument(
         "--state",
         type=Path,
-        default=Path("camdf-state"),
+        default=STATE,
         help="a folder for outcomes and for the last version that worked (default: %(default)s)",
     )
     found.set_defaults(run=_serve)
+
+    learn = commands.add_parser(
+        "learn",
+        help="fit policies again on the service's outcomes; replace them if it pays",
+        example="camdf learn camdf.toml",
+    )
+    learn.add_argument("configuration", type=Path, help="camdf.toml, with a table [learn]")
+    learn.add_argument(
+        "--state",
+        type=Path,
+        action="append",
+        help=f"the state folder of a copy of the service; may be given several times (default: {STATE})",
+    )
+    learn.add_argument(
+        "--roll-back",
+        nargs="?",
+        const="",
+        metavar="POLICY",
+        help="put back the version that served before; name the policy's file where there are several",
+    )
+    learn.set_defaults(run=_learn)
 
 
 def _serve(options: argparse.Namespace) -> int:
     from camdf.service.server import serve
 
     return serve(options.configuration, options.state)
+
+
+def _learn(options: argparse.Namespace) -> int:
+    from camdf.service.learning import learn, roll_back
+
+    if options.roll_back is not None:
+        print(roll_back(options.configuration, options.roll_back))
+        return 0
+    print(*learn(options.configuration, options.state or [STATE]), sep="\n")
+    return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from contextlib import redirect_stdout
 from dataclasses import asdict
 from datetime import date, datetime
@@ -40,7 +41,7 @@ def add_commands(commands: Any) -> None:
     )
     where = mine.add_mutually_exclusive_group(required=True)
     where.add_argument("-o", "--output", type=Path, help="where to write the tasks (.parquet)")
-    where.add_argument("--into", type=Path, help="a Delta table of tasks that grows day by day; with --day")
+    where.add_argument("--into", type=Path, help="a table of tasks that grows day by day; with --day")
     mine.add_argument(
         "--day", type=date.fromisoformat, help="with --into: the day on which the traces came: 2026-11-14"
     )
@@ -84,6 +85,11 @@ def add_commands(commands: Any) -> None:
     )
     score.add_argument("--scorer", choices=("start", "bm25", "minilm", "llm"), required=True, help="who scores")
     score.add_argument("--top", type=int, help="how many of a task's best tools to keep (default: all)")
+    score.add_argument(
+        "--vectors",
+        action="store_true",
+        help="keep the direction of every text in numbers, so that a policy can learn from what was asked",
+    )
     score.add_argument("--text", choices=sorted(TEXTS), default="words", help="how a tool is written (default: words)")
     score.add_argument("--model", help="minilm: an embedding model's name or folder; llm: the endpoint's model")
     score.add_argument("--url", help="llm: an OpenAI-compatible endpoint, up to /v1")
@@ -114,11 +120,17 @@ def _mined(options: argparse.Namespace) -> Mined | MinedDay:
 
     choices = {"require_outcome": options.require_outcome, "with_text": options.with_text}
     on_spark = options.engine == "spark"
-    if (options.into is None) != (options.day is None) or (options.into is not None and on_spark):
-        raise UsageError("A table of days needs both --into and --day, and the engine 'local'.")
-    if on_spark and options.output.is_dir() and not is_mined(options.output):
+    if (options.into is None) != (options.day is None):
+        raise UsageError("A table of days needs both --into and --day.")
+    if on_spark and options.into is None and options.output.is_dir() and not is_mined(options.output):
         raise DataError(f"{options.output}: is a folder of something else. Name another.")
     with span_tables(options.traces, with_text=options.with_text) as tables:
+        if options.into is not None:
+            day = _mine_day(options, tables, choices)
+            print(f"{day}\nwrote {options.into}")
+            if options.statistics is not None:
+                _write_statistics(options.statistics, tool_statistics(tables), usage(tables))
+            return day
         if on_spark:
             from camdf.mining.spark import mining as spark
 
@@ -128,15 +140,6 @@ def _mined(options: argparse.Namespace) -> Mined | MinedDay:
             if options.statistics is not None:
                 _write_statistics(options.statistics, found.tool_statistics, found.usage)
             return found
-        if options.into is not None:
-            from camdf.mining.days import mine_day
-
-            limits = {"watermark": options.watermark, "keep_days": options.keep_days}
-            day = mine_day(tables, options.into, options.day, **limits, **choices)
-            print(f"{day}\nwrote {options.into}")
-            if options.statistics is not None:
-                _write_statistics(options.statistics, tool_statistics(tables), usage(tables))
-            return day
         with shown("parts") as progress:
             mined = mine(tables, **choices, progress=progress)
         mined.tasks.write_parquet(options.output)
@@ -144,6 +147,18 @@ def _mined(options: argparse.Namespace) -> Mined | MinedDay:
         if options.statistics is not None:
             _write_statistics(options.statistics, tool_statistics(tables), usage(tables))
     return mined
+
+
+def _mine_day(options: argparse.Namespace, tables: Sequence[Path], choices: dict[str, bool]) -> MinedDay:
+    from camdf.mining.days import Rules, mine_day
+
+    limits = {"watermark": options.watermark, "keep_days": options.keep_days}
+    if options.engine == "local":
+        return mine_day(tables, options.into, options.day, **limits, **choices)
+    from camdf.mining.spark import days
+    from camdf.mining.spark.mining import span_frame
+
+    return days.mine_day(span_frame(tables), options.into, options.day, Rules(**limits, **choices))
 
 
 def _write_statistics(path: Path, tools: dict[str, ToolStatistics], used: Usage) -> None:
@@ -205,7 +220,7 @@ def _score(options: argparse.Namespace) -> int:
         settings["text"] = options.text
         scorer = (Start if options.scorer == "start" else BM25)(text=TEXTS[options.text])
     with shown("tasks") as progress, redirect_stdout(sys.stderr if options.json else sys.stdout):
-        choices = {"top": options.top, "settings": settings, "progress": progress}
+        choices = {"top": options.top, "vectors": options.vectors, "settings": settings, "progress": progress}
         if options.tools is None:
             done = score_folder(options.tasks, scorer, options.output, **choices)
         else:

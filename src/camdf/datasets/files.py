@@ -9,10 +9,12 @@ One record a task:
     costs        optional: tool -> price above 0, for every candidate of this task; every tool costs 1 without it.
                  Prices may differ from task to task. Give them in every record or in none
     group        optional: near-copies share one, and no split parts them; else every task is its own
+    vector       optional: the task's text as numbers, whose direction counts, equally many in every record. The default
+                 learns from it which tools such tasks need. Give it in every record or in none
 
 In JSON Lines `scores` and `costs` are objects. In Parquet every field is a column of that name, and those two are lists
-of structs, (tool, score) and (tool, cost); null stands for an optional field left out. In CSV the cells of `scores`,
-`costs`, `required` and `n_required` hold JSON. Parquet and CSV may have one row a candidate: `camdf.datasets.rows`.
+of structs, (tool, score) and (tool, cost); null stands for an optional field left out. In CSV the cells hold JSON, but
+for `task_id` and `group`. Parquet and CSV may have one row a candidate: `camdf.datasets.rows`.
 
 Other fields are left out, and a warning counts them in one line. One that looks like a misspelling of an optional field
 that is not there is refused, because it would change the result without a word.
@@ -62,8 +64,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 REQUIRED = ("task_id", "scores", "required")
-OPTIONAL = ("n_required", "costs", "group")
+OPTIONAL = ("n_required", "costs", "group", "vector")
 KNOWN = frozenset((*REQUIRED, *OPTIONAL))
+ALIKE = ("costs", "vector")
+"""Fields that are in every record or in none."""
+
 NUMBERS, TEXTS = frozenset((float, int)), frozenset((str,))
 BATCH = 4096
 """Rows of a Parquet file, or of CSV between two reports, that are worked off at once."""
@@ -179,6 +184,7 @@ def write_parquet(logged: LoggedTasks, path: File) -> None:
             ("n_required", pyarrow.int64()),
             ("costs", per_tool("cost")),
             ("group", pyarrow.string()),
+            *([] if logged.rankings.vectors is None else [("vector", pyarrow.list_(pyarrow.float64()))]),
         ]
     )
     rows = [
@@ -194,8 +200,9 @@ def write_parquet(logged: LoggedTasks, path: File) -> None:
 
 def _records(logged: LoggedTasks) -> Iterator[dict[str, Any]]:
     rankings = logged.rankings
-    if rankings.preselected is not None:
-        raise UsageError("The 'preselected' marks have no place in a data file. Write the tasks without them.")
+    for name in ("preselected", "second"):
+        if getattr(rankings, name) is not None:
+            raise UsageError(f"What {name!r} holds has no place in a data file. Write the tasks without it.")
     for row, length in enumerate(rankings.lengths.tolist()):
         tools = rankings.names(row)
         record: dict[str, Any] = {
@@ -207,6 +214,8 @@ def _records(logged: LoggedTasks) -> Iterator[dict[str, Any]]:
         }
         if logged.n_required[row] > len(record["required"]):
             record["n_required"] = int(logged.n_required[row])
+        if rankings.vectors is not None:
+            record["vector"] = rankings.vectors[row].tolist()
         yield record
 
 
@@ -217,7 +226,7 @@ class _Tasks:
         self.path, self.unit, self.others = path, unit, others
         self.gathered = Gathered()
         self.number: dict[str, int] = {}
-        self.priced: bool | None = None
+        self.first: dict[str, Any] | None = None
         self.ignored: Counter[str] = Counter()
 
     def __len__(self) -> int:
@@ -243,24 +252,29 @@ class _Tasks:
         if task_id in self.number:
             remedy = f"It stands in {self._where(self.number[task_id])} too; rename or remove one."
             refuse(self._where(number), "task_id", "be different for every task", task_id, remedy)
-        if self.priced is None:
-            self.priced = costs is not None
-        elif self.priced != (costs is not None):
-            raise DataError(
-                f"{self._where(number)}, field 'costs': must be in every record or in none, and only some have it. "
-                "Add it where it is missing, or remove it."
-            )
+        vector = record.get("vector", ())
+        first = self.first = self.first or record
+        for name in ALIKE:
+            if (name in first) != (name in record):
+                raise DataError(
+                    f"{self._where(number)}, field {name!r}: must be in every record or in none, and only some have "
+                    "it. Add it where it is missing, or remove it."
+                )
+        if len(vector) != self.gathered.dimensions and first is not record:
+            many = f"have {self.gathered.dimensions} numbers, as those before it"
+            refuse(self._where(number), "vector", many, vector, "Make all vectors with one model.")
         self.number[task_id] = number
         required = record["required"]
         count = record.get("n_required", len(required))
-        self.gathered.add(task_id, record.get("group", task_id), record["scores"], required, count, costs)
+        self.gathered.add(task_id, record.get("group", task_id), record["scores"], required, count, costs, vector)
 
     def logged(self, keep_order: bool) -> LoggedTasks:
         """All of them as one table."""
         if not self.number:
             raise DataError(f"{self.path}: must hold at least one task, and is empty. Write one record a task.")
         _tell(self.ignored + Counter(dict.fromkeys(self.others, len(self))), "records")
-        return self.gathered.logged(priced=bool(self.priced), keep_order=keep_order)
+        assert self.first is not None
+        return self.gathered.logged(priced="costs" in self.first, keep_order=keep_order)
 
     def _where(self, number: int) -> str:
         return f"{self.path}, {self.unit} {number}"
@@ -293,6 +307,8 @@ class _Tasks:
             return False
         if type(count) is not int or not len(required) <= count < 2**31 or not is_text(record.get("group", "-")):
             return False
+        if not _is_vector(record.get("vector", [0])):
+            return False
         others = record.keys() - KNOWN
         absent = tuple(name for name in OPTIONAL if name not in record) if others else ()
         if any(misspelt(name, absent) for name in others):
@@ -305,6 +321,13 @@ def _are_numbers(values: dict[str, Any]) -> bool:
     """Finite ones: the sum is compared too, because a NaN hides from the largest."""
     found = values.values()
     return NUMBERS.issuperset(map(type, found)) and max(found, default=0) < 1e300 and sum(found) < inf
+
+
+def _is_vector(value: object) -> bool:
+    """A list of finite numbers, and no larger ones than a square can be taken of."""
+    if type(value) is not list or not value or not NUMBERS.issuperset(map(type, value)):
+        return False
+    return min(value) > -1e150 and max(value) < 1e150 and sum(value) < inf
 
 
 _plain = json.JSONDecoder(object_pairs_hook=without_repeats)
@@ -337,6 +360,11 @@ def _checked(where: str, found: dict[str, Any]) -> dict[str, Any]:
             refuse(where, "costs", f"price every candidate, {unpriced[0]!r} too", list(prices), "Add its price.")
     if "group" in found:
         record["group"] = text(where, "group", found["group"])
+    if "vector" in found:
+        record["vector"] = found["vector"]
+        if not _is_vector(found["vector"]):
+            remedy = "Write what an embedding model gives for the task's text."
+            refuse(where, "vector", "be a list of finite numbers", found["vector"], remedy)
     return record
 
 

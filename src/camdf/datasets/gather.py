@@ -7,13 +7,15 @@ catalogue in the order in which these lists name its tools.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks, Rankings
+from camdf.core.vectors import at_length_one
 
 
 class Candidates(NamedTuple):
@@ -33,6 +35,7 @@ class Gathered:
         self.groups: list[str] = []
         self.lengths, self.n_required = array("q"), array("q")
         self.tool, self.score, self.required, self.cost = array("q"), array("d"), array("b"), array("d")
+        self.vectors, self.dimensions = array("d"), 0
         self.number: dict[str, int] = {}
         """Every tool that is a candidate somewhere, by name."""
 
@@ -44,6 +47,7 @@ class Gathered:
         required: Collection[str],
         n_required: int,
         costs: Mapping[str, float] | None,
+        vector: Sequence[float] = (),
     ) -> None:
         """One more task."""
         number, wanted = self.number, frozenset(required)
@@ -58,6 +62,8 @@ class Gathered:
         self.required.extend(map(wanted.__contains__, scores))
         if costs is not None:
             self.cost.extend(map(costs.__getitem__, scores))
+        self.vectors.extend(vector)
+        self.dimensions = len(vector)
 
     def logged(self, *, priced: bool, keep_order: bool) -> LoggedTasks:
         """All of them as one table; every tool costs 1 unless they are `priced`."""
@@ -65,7 +71,11 @@ class Gathered:
         required = np.asarray(self.required).view(np.bool_)
         candidates = Candidates(np.asarray(self.tool), np.asarray(self.score), required, cost)
         counts = np.asarray(self.lengths), np.asarray(self.n_required)
-        return as_logged(tuple(self.number), *counts, candidates, self.task_ids, self.groups, keep_order=keep_order)
+        logged = as_logged(tuple(self.number), *counts, candidates, self.task_ids, self.groups, keep_order=keep_order)
+        if not self.dimensions:
+            return logged
+        vectors = at_length_one(np.asarray(self.vectors).reshape(-1, self.dimensions))
+        return replace(logged, rankings=replace(logged.rankings, vectors=vectors))
 
 
 def as_logged(

@@ -57,17 +57,15 @@ class Assessment:
 
     @property
     def answer(self) -> str:
-        """Whether it pays, in three words at most."""
-        if self.pays:
-            return "pays"
-        return "does not pay" if self.margin.high < 0 else "not shown to pay"
+        """Whether it pays, in four words at most."""
+        return answer_of(self.margin)
 
     @property
     def verdict(self) -> str:
         """One sentence: what to do."""
         simple = self.best_rule != EVERY_TOOL
         rule = f"the best simple rule ({self.best_rule})" if simple else "giving every tool"
-        figures = f"{self.answer}: {_signed(self.margin)} over {rule}, {_interval(self.margin)}"
+        figures = f"{self.answer}: {signed(self.margin)} over {rule}, {_interval(self.margin)}"
         if self.pays:
             return figures
         instead = f"ship the {self.best_rule} rule" if simple else "give every tool"
@@ -85,7 +83,7 @@ class Assessment:
         return (
             f"Against giving every tool it costs {amount(cost, usual)} a task instead of {amount(usual)} "
             f"({amount(usual - cost, usual)} saved, {1 - cost / usual:.0%}) and keeps every required tool in "
-            f"{sufficient:.0%} of tasks instead of {before:.0%}: {_signed(gain)} in payoff{worth}, {_interval(gain)}."
+            f"{sufficient:.0%} of tasks instead of {before:.0%}: {signed(gain)} in payoff{worth}, {_interval(gain)}."
         )
 
     def warnings(self) -> list[str]:
@@ -139,7 +137,15 @@ class Assessment:
         return self.outcomes.difference(self.subject, name, by_group=True)
 
 
-def _signed(margin: Interval) -> str:
+def answer_of(margin: Interval) -> str:
+    """Whether what has this margin pays, in four words at most."""
+    if margin.low > 0:
+        return "pays"
+    return "does not pay" if margin.high < 0 else "not shown to pay"
+
+
+def signed(margin: Interval) -> str:
+    """The margin's mean, with its sign."""
     return f"{margin.mean:+.3f}"
 
 

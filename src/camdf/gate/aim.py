@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import Rankings
+from camdf.core.vectors import from_bytes
 from camdf.errors import UsageError
 from camdf.gate.decision import Ranked
 from camdf.policies.base import Policy
@@ -34,20 +35,24 @@ class Aim:
                 f"Aim at one thing: tools, sufficiency or dollars_per_task. Got {', '.join(given) or 'none'} instead."
             )
 
-    def payoff(self, policy: Policy, scored: Sequence[Sequence[Ranked]], like: Payoff) -> Payoff:
+    def payoff(self, policy: Policy, scored: Sequence[tuple[Sequence[Ranked], bytes]], like: Payoff) -> Payoff:
         """The payoff whose cost pressure comes nearest to the aim on a sample of scored requests.
 
-        Costs are read off the sample, which was decided under `like`; its value and recourse stay.
+        Costs are read off the sample, which was decided under `like`; its value and recourse stay. The bytes are the
+        directions of the requests' texts, where the policy reads them.
         """
-        lists = [each for each in scored if each]
-        if not lists:
+        found = [each for each in scored if each[0]]
+        if not found:
             raise UsageError("An aim is found on at least one request that could be scored. Got none.")
+        lists, vectors = zip(*found, strict=True)
         rankings = Rankings.from_scores([{each.name: each.score for each in ranking} for ranking in lists])
         costs = np.zeros(rankings.costs.shape)
         for row, ranking in enumerate(lists):
             by_name = {each.name: each.priced_cost / like.cost_pressure for each in ranking}
             costs[row, : len(ranking)] = [by_name[name] for name in rankings.names(row)]
         rankings = rankings.with_costs(costs)
+        if all(vectors):
+            rankings = replace(rankings, vectors=from_bytes(vectors))
         if self.tools is not None:
             return pressure_for_tools(policy, rankings, like.value, like.recourse, tools=self.tools)
         if self.dollars_per_task is not None:

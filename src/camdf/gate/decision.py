@@ -69,6 +69,10 @@ class GateDecision:
     """Part of the exploration share: this task saw every tool, so its log is free of the policy's own censoring."""
 
     ranking: tuple[Ranked, ...] = field(default=(), repr=False)
+    vector: bytes = field(default=b"", repr=False)
+    """The direction of what was asked, a signed byte a number, where the scorer embeds texts and the policy reads them.
+    Events never hold it: from it one can tell whether two texts are alike."""
+
     error: str = ""
     """The type of what was raised; never its text, which may hold the task's."""
 

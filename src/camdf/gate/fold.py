@@ -45,6 +45,8 @@ class Fold(NamedTuple):
     """Of the last turn that has one, with what became of each tool."""
 
     called: frozenset[str] = frozenset()
+    vector: bytes = b""
+    """The direction of the text of the turn that was ranked, where the policy reads it."""
 
 
 class Outcome(NamedTuple):
@@ -103,10 +105,10 @@ class Folding:
 
     def _turned(self, now: Fold, request: Request, judge: Judge, turn: Turn) -> Fold:
         ranking = self.opinions.ranking(request, turn.subject, judge)
-        named = request.named(turn.subject)
+        named, vector = request.named(turn.subject), self.opinions.vector(request, turn.subject)
         chosen = named or any(each.kept for each in ranking) or self.at_least > 0 or not ranking
         if not chosen or says_nothing([each.score for each in ranking]):
-            return now._replace(reason="no signal", ranking=ranking)
+            return now._replace(reason="no signal", ranking=ranking, vector=vector)
         stays = {
             **dict.fromkeys(now.kept, "kept before"),
             **dict.fromkeys(now.called, "called before"),
@@ -119,7 +121,7 @@ class Folding:
         adds = {*stays, *(each.name for each in ranking if each.kept)}
         kept = _appended(now.kept, (key for key in request.offered if key in adds))
         reason: Reason = "decided before" if now.first and kept == now.kept else "decided"
-        return Fold(kept, now.first or turn.subject, reason, ranking, now.called)
+        return Fold(kept, now.first or turn.subject, reason, ranking, now.called, vector)
 
     def _bounded(self, ranking: tuple[Ranked, ...], stays: Mapping[str, str], request: Request) -> tuple[Ranked, ...]:
         """Keep the best of the rest where too few are kept, drop the last that nothing guards where too many are."""
@@ -145,12 +147,12 @@ class Folding:
         self, ranking: tuple[Ranked, ...], request: Request, judge: Judge, turn: Turn, stays: Mapping[str, str]
     ) -> tuple[Ranked, ...]:
         """Without what is not worth its share of rewriting the cached prompt: shared anew until all that is left is."""
-        price = self.rewrite(turn.before)
+        price, vector = self.rewrite(turn.before), self.opinions.vector(request, turn.subject)
         adds = {each.name for each in ranking if each.kept and each.name not in stays}
         while price > 0 and adds:
             share = price / len(adds)
             costs = {key: cost if key in stays else cost + share for key, cost in request.costs.items()}
-            again = judge.ranked({each.name: each.score for each in ranking}, costs)
+            again = judge.ranked({each.name: each.score for each in ranking}, costs, vector)
             left = adds & {each.name for each in again if each.kept}
             if left == adds:
                 break

@@ -76,7 +76,7 @@ class Gate:
     kept even beyond `at_most`. `prices` in dollars (`Prices`) also price the cached prompt that a later widening
     rewrites. `conversations` is how many conversations are remembered here, `memory` is where workers share those whose
     history is not shown (`RedisMemory`), and `tenant` whose they are (`for_tenant`). `on_decision` receives every
-    decision on a thread of its own; the current OpenTelemetry span gets an event either way.
+    decision on a thread of its own; the current span of OpenTelemetry or MLflow gets it either way.
     """
 
     def __init__(
@@ -172,8 +172,9 @@ class Gate:
         apart = dict.fromkeys(("budget", "on_decision", "rollout", "breaker", "memory"))
         probe = cls(policy, scorer, unit, **{**settings, **apart, "explore": 0.0})
         found = [probe.decide(request, among) for request in over]
-        scored = [each.ranking for each in found if not says_nothing([one.score for one in each.ranking])]
-        if found and not any(scored):
+        ranked = [each for each in found if not says_nothing([one.score for one in each.ranking])]
+        scored = [(each.ranking, each.vector) for each in ranked if each.ranking]
+        if found and not scored:
             why = found[-1].error or found[-1].reason
             raise UsageError(f"None of these {len(found)} requests could be scored: {why}. Try the scorer by itself.")
         return cls(policy, scorer, aim.payoff(policy, scored, unit), **settings)
@@ -279,11 +280,11 @@ class Gate:
     ) -> GateDecision:
         """The tools that a conversation gets.
 
-        `task` is the history of the conversation as messages (OpenAI chat, OpenAI Responses or Anthropic), or the text
-        of one task. `conversation` names a thread or a session: where only texts are shown, the gate remembers what it
-        has; a history needs no name. `keep` names tools that stay in every request, such as handoffs; `forced` those
-        that this request's `tool_choice` names. `scores`, by name or in the order of the tools, stand in for the
-        scorer's on the last turn. `door` says that the agent can search for tools that it was not given.
+        `task` is the history of the conversation as messages (OpenAI chat, OpenAI Responses, Anthropic or Vercel AI
+        SDK), or the text of one task. `conversation` names a thread or a session: where only texts are shown, the gate
+        remembers what it has; a history needs no name. `keep` names tools that stay in every request, such as handoffs;
+        `forced` those that this request's `tool_choice` names. `scores`, by name or in the order of the tools, stand in
+        for the scorer's on the last turn. `door` says that the agent can search for tools that it was not given.
         """
         question = Question(task, tools, self.budget, conversation, keep, forced, scores, door)
         try:
@@ -523,6 +524,7 @@ class Gate:
             mode=terms.mode,
             explored=explored,
             ranking=fold.ranking,
+            vector=fold.vector,
             error=error,
             open=is_open,
             servers=servers,

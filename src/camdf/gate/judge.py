@@ -12,6 +12,7 @@ from typing import Self
 from camdf.checks import try_policy
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import Rankings
+from camdf.core.vectors import from_bytes
 from camdf.errors import ArtifactError, UsageError
 from camdf.gate.decision import Ranked
 from camdf.policies.artifact import LARGEST_FILE, from_json, to_json
@@ -62,11 +63,18 @@ class Judge:
             raise ArtifactError(f"The policy in {str(path)!r} does not decide here: {error}") from error
         return judge
 
-    def ranked(self, scores: Mapping[str, float], costs: Mapping[str, float]) -> tuple[Ranked, ...]:
-        """Candidates with these scores and costs in rank order; none is kept where the scores prefer no tool."""
+    def ranked(
+        self, scores: Mapping[str, float], costs: Mapping[str, float], vector: bytes = b""
+    ) -> tuple[Ranked, ...]:
+        """Candidates with these scores and costs in rank order; none is kept where the scores prefer no tool.
+
+        `vector` is the direction of the task's text, for a policy that reads it (`camdf.scorers.base.vector_of`).
+        """
         if not scores:
             return ()
         rankings = Rankings.from_scores(scores, costs)
+        if vector:
+            rankings = replace(rankings, vectors=from_bytes([vector]))
         if says_nothing(list(scores.values())):
             names, worth, evidence = rankings.names(0), [False] * len(scores), [None] * len(scores)
         else:

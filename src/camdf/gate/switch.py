@@ -113,10 +113,11 @@ def _reader(source: Any, is_truth: bool, last: Callable[[], Any]) -> Callable[[]
         ask = source.client.get_boolean_value if is_truth else source.client.get_float_value
         return lambda: ask(source.key, last())
     if isinstance(source, (str, os.PathLike)):
-        return lambda: _written(source)
+        return lambda: written(source)
     return source if callable(source) else None
 
 
-def _written(path: str | PathLike[str]) -> Any:
+def written(path: str | PathLike[str]) -> Any:
+    """What a file holds as JSON."""
     with open(path, "rb") as file:
         return json.loads(file.read(LONGEST))

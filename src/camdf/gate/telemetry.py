@@ -1,4 +1,8 @@
-"""Where decisions go: the current OpenTelemetry span, and a sink of the operator's that can never hold one up."""
+"""Where decisions go: the span of the moment, and a sink of the operator's that can never hold one up.
+
+Frameworks that trace by themselves have no current span here. Their adapters write a step of their own, named `EVENT`,
+into the framework's trace, and every tracer of that framework has it.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +17,21 @@ EVENT = "camdf.decision"
 
 
 def add_to_span(decision: GateDecision) -> None:
-    """An event on the span of the moment, where the host has loaded OpenTelemetry and is recording."""
+    """The decision on the span of the moment, where the host has loaded a tracer and is recording.
+
+    OpenTelemetry's span gets an event. MLflow keeps its own current span, apart from OpenTelemetry's.
+    """
     trace: Any = sys.modules.get("opentelemetry.trace")
     span = trace.get_current_span() if trace is not None else None
+    add_event(span, decision)
+    mlflow: Any = sys.modules.get("mlflow")
+    current = getattr(mlflow, "get_current_active_span", lambda: None)()
+    if current is not None:
+        current.set_attributes(dict(decision.event()))
+
+
+def add_event(span: Any, decision: GateDecision) -> None:
+    """The decision as an event on a span of OpenTelemetry, where there is one and it is recording."""
     if span is not None and span.is_recording():
         span.add_event(EVENT, attributes=dict(decision.event()))
 

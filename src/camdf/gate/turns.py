@@ -1,7 +1,7 @@
 """A conversation as its user's turns and the tools that it has called: all that a gate reads of a history.
 
-Three shapes of history are read: OpenAI chat messages, OpenAI Responses items and Anthropic messages, all as mappings.
-An adapter of a framework with message objects of its own turns them into one of these.
+Four shapes of history are read: OpenAI chat messages, OpenAI Responses items, Anthropic messages and those of the
+Vercel AI SDK, all as mappings. An adapter of a framework with message objects of its own turns them into one of these.
 
 A user turn is a message of the user. One that only carries tool results is none, though Anthropic files it under the
 user. Text that a harness puts between a user's words (`INJECTED`) is left out.
@@ -42,8 +42,9 @@ MOST_BEFORE = 3
 LOOKED_AT = 10_000
 """How many characters of a turn are looked at to see whether it is short."""
 
-CALLS = frozenset({"tool_use", "function_call", "custom_tool_call", "mcp_call", "mcp_tool_use"})
-"""Types of the parts that call a tool by `name`; chat messages have `tool_calls` instead, of old `function_call`."""
+CALLS = frozenset({"tool_use", "function_call", "custom_tool_call", "mcp_call", "mcp_tool_use", "tool-call"})
+"""Types of the parts that call a tool by `name`, in the AI SDK by `toolName`; chat messages have `tool_calls` instead,
+of old `function_call`."""
 
 _INJECTED = re.compile(rf"<({'|'.join(INJECTED)})\b[^<>]*>.*?(?:</\1>|\Z)", re.DOTALL)
 _WORDS = re.compile(r"[^\W_]+")
@@ -167,7 +168,7 @@ def _calls(message: Mapping[str, Any]) -> Iterator[Call]:
     for part in parts:
         if isinstance(part, Mapping):
             inner = part.get("function") or part.get("custom") or part.get("function_call")
-            if part.get("type") in CALLS and part.get("name"):
-                yield Call(str(part["name"]), str(part.get("server_label") or part.get("server_name") or ""))
+            if part.get("type") in CALLS and (name := part.get("name") or part.get("toolName")):
+                yield Call(str(name), str(part.get("server_label") or part.get("server_name") or ""))
             elif isinstance(inner, Mapping) and inner.get("name"):
                 yield Call(str(inner["name"]))

@@ -13,6 +13,7 @@ sees the `call_tool` that it wrote.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -21,11 +22,13 @@ from camdf.gate import Gate, GateDecision
 from camdf.gate.door import CALL, DOOR, FIND, arguments_of, listing, unknown
 from camdf.gate.modes import allowed_choice, has_search
 from camdf.gate.request import read_tools
+from camdf.gate.telemetry import EVENT
 from camdf.tools import forced_tools
 
 with needs("langchain"):
     from langchain.agents.middleware.types import AgentMiddleware, AgentState, ExtendedModelResponse, PrivateStateAttr
     from langchain.tools import ToolRuntime
+    from langchain_core.runnables import RunnableLambda
     from langchain_core.tools import StructuredTool
     from langgraph.types import Command
 
@@ -34,6 +37,14 @@ HANDOFF = "__handoff_destination"
 
 THROUGH = "camdf_through_the_door"
 """Where the metadata of a message names the calls that the model wrote as a `call_tool`."""
+
+
+async def _nothing(_: None) -> None:
+    pass
+
+
+STEP: Any = RunnableLambda(lambda _: None, _nothing, name=EVENT)
+"""A step of a run that does nothing: LangChain's tracers keep its metadata, which is a decision."""
 
 ROLES = {"human": "user", "ai": "assistant", "tool": "tool"}
 
@@ -76,11 +87,15 @@ class ToolGate(AgentMiddleware):
     def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
         request = self._without_door(request)
         decision = self.gate.decide(**self._question(request))
+        with suppress(Exception):  # a broken tracer is no reason to fail
+            STEP.invoke(None, {"metadata": dict(decision.event())})
         return self._answer(request, decision, handler(self._gated(request, decision)))
 
     async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
         request = self._without_door(request)
         decision = await self.gate.adecide(**self._question(request))
+        with suppress(Exception):
+            await STEP.ainvoke(None, {"metadata": dict(decision.event())})
         return self._answer(request, decision, await handler(self._gated(request, decision)))
 
     def _without_door(self, request: Any) -> Any:

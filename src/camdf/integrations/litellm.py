@@ -12,12 +12,14 @@ and nothing is cut.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from camdf.errors import UsageError, needs
 from camdf.gate import Gate
 from camdf.gate.modes import allowed_choice, has_search
 from camdf.gate.request import read_tools
+from camdf.gate.telemetry import add_event
 from camdf.tools import forced_tools, view
 
 with needs("litellm"):
@@ -59,6 +61,8 @@ class ToolGate(CustomLogger):
             return data
         adds = [SEARCHES[call_type]] if self.search and call_type in SEARCHES and not has_search(tools) else []
         decision = await self.gate.adecide(**_question(data), tools=[*adds, *tools])
+        with suppress(Exception):  # the proxy has its span at hand, and does not make it the current one
+            add_event(user_api_key_dict.parent_otel_span, decision)
         searched = decision.cut and decision.mode == "defer"
         data["tools"] = [tool for tool in decision.tools if searched or tool not in adds]
         if decision.mode == "allow" and decision.cut and call_type == RESPONSES:

@@ -10,21 +10,33 @@ tools is a scorer, `Retrieved(index.as_retriever(similarity_top_k=40))`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from camdf.errors import needs
 from camdf.gate import Gate
 from camdf.gate.door import CALL, DOOR, FIND, arguments_of, listing, unknown
+from camdf.gate.telemetry import EVENT
 from camdf.tools import Tool, view
 
 with needs("llama-index"):
     from llama_index.core.async_utils import asyncio_run
+    from llama_index.core.instrumentation import get_dispatcher
     from llama_index.core.objects import ObjectRetriever
     from llama_index.core.schema import QueryBundle
     from llama_index.core.tools import ToolMetadata, ToolOutput, adapt_to_async_tool
     from llama_index.core.tools.types import AsyncBaseTool
     from llama_index.core.workflow import Context
+
+
+def _same(event: dict[str, Any]) -> dict[str, Any]:
+    return event
+
+
+_same.__qualname__ = EVENT
+STEP: Any = get_dispatcher(__name__).span(_same)
+"""A step of a run that does nothing: LlamaIndex's tracers keep its result, which is a decision."""
 
 
 class ToolGate(ObjectRetriever):
@@ -53,6 +65,8 @@ class ToolGate(ObjectRetriever):
             return called
         history, door = await _history(store), bool(self.door)
         decision = await self.gate.adecide(history, self.tools, forced=[query], door=door)
+        with suppress(Exception):  # a broken tracer is no reason to fail
+            STEP(dict(decision.event()))
         return [*decision.tools, *self.door] if decision.needs_door else decision.tools
 
     def authorised(self) -> list[Any]:

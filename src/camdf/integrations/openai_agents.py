@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from contextvars import ContextVar
 from copy import copy
 from dataclasses import fields, replace
@@ -22,6 +23,7 @@ from camdf.errors import needs
 from camdf.gate import Gate
 from camdf.gate.door import CALL, DOOR, FIND, arguments_of, listing, unknown
 from camdf.gate.request import read_tools
+from camdf.gate.telemetry import EVENT
 
 with needs("openai-agents"):
     from agents import (
@@ -36,6 +38,7 @@ with needs("openai-agents"):
         ToolOutputGuardrail,
         ToolOutputGuardrailData,
         ToolSearchTool,
+        custom_span,
         function_span,
         get_current_trace,
     )
@@ -72,6 +75,8 @@ def gated(agent: AnAgent, gate: Gate, *, door: bool = True) -> AnAgent:
                 forced=[self.model_settings.tool_choice],
                 door=has_door or has_search,
             )
+            with suppress(Exception), custom_span(EVENT, dict(decision.event())):
+                pass  # a step of the trace, for every tracer of the framework
             if decision.mode == "defer" and decision.cut and _can_search(self):
                 return _deferred(tools, decision.kept, decision.cut)
             restored = not run_context.turn_input  # its pending calls are looked up first, and one may be the door's

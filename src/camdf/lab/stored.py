@@ -52,7 +52,7 @@ def check_digest(folder: Path, name: str, digest: str, command: str) -> None:
         raise DataError(f"{folder / name} is not the file that {DIGESTS} names. Run: {command}")
 
 
-def store(folder: Path, name: str, rows: Rows) -> Rows:
+def store(folder: Path, name: str, rows: Rows, command: str = "") -> Rows:
     """Write the rows with six decimals, note their digest, and return them as they will be read."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.csv"
@@ -61,12 +61,15 @@ def store(folder: Path, name: str, rows: Rows) -> Rows:
         writer.writeheader()
         writer.writerows({key: _text(value) for key, value in row.items()} for row in rows)
     note_digests(folder, {path.name: _digest(path)})
-    return stored(folder, name)
+    return stored(folder, name, command)
 
 
-def stored(folder: Path, name: str) -> Rows:
-    """The rows, once the file is known to be the one whose digest was noted; what looks like a number is one."""
-    command = f"camdf lab past {name}"
+def stored(folder: Path, name: str, command: str = "") -> Rows:
+    """The rows, once the file is known to be the one whose digest was noted; what looks like a number is one.
+
+    `command` is what makes them, for errors: by default that of a study past the paper.
+    """
+    command = command or f"camdf lab past {name}"
     path = there(folder / f"{name}.csv", command)
     check_digest(folder, path.name, _digest(path), command)
     with path.open(newline="", encoding="utf-8") as file:

@@ -16,11 +16,11 @@ What stands in `_spans` is what the span table has. What users asked is in it on
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from camdf.datasets.files import File
 from camdf.errors import DataError, UsageError, require
@@ -104,52 +104,109 @@ def mine_day(
     time.
     """
     polars = require("polars", "mining")
-    settings = {"require_outcome": require_outcome, "with_text": with_text, "watermark": watermark}
-    days = _Days(Path(table), settings)
-    columns = [name for name in SPAN_COLUMNS if with_text or name != "text"]
-    known = days.spans(columns)
+    rules = Rules(watermark, keep_days, require_outcome, with_text)
+    days = _Days(Path(table), rules.settings())
+    known = days.spans(rules.columns())
     last = max([day, *map(date.fromisoformat, known["day"].unique())])
-    if day < last - timedelta(watermark):
-        raise UsageError(
-            f"The day must be at most {watermark} days before the last one of {table}, {last}, as the spans of earlier "
-            f"days are not kept. Got {day}. Mine the days from then on into another table."
-        )
-    read = polars.concat(list(in_parts(source, columns))).filter(has_ids())
-    in_time = read.filter((_day_of("start") >= str(day - timedelta(watermark))).fill_null(True))
-    arrived = in_time.unique().with_columns(day=polars.lit(str(day)))
+    rules.refuse_early(table, day, last)
+    read = polars.concat(list(in_parts(source, rules.columns())))
+    found = bring(read, known, days.tasks, day, last, rules)
+    days.commit(found.new, found.gone, found.spans)
+    if keep_days is not None:
+        days.forget(rules.oldest(last))
+    return MinedDay(day, **found.counts, version=days.version)
 
+
+@dataclass(frozen=True)
+class Rules:
+    """What every day of a table is mined by; see `mine_day`."""
+
+    watermark: int = WATERMARK
+    keep_days: int | None = None
+    require_outcome: bool = False
+    with_text: bool = False
+
+    def settings(self) -> dict[str, Any]:
+        """What may not change from day to day."""
+        fixed = ("require_outcome", "with_text", "watermark")
+        return {name: getattr(self, name) for name in fixed}
+
+    def columns(self) -> list[str]:
+        """The columns of spans that are kept."""
+        return [name for name in SPAN_COLUMNS if self.with_text or name != "text"]
+
+    def oldest(self, last: date) -> str:
+        """The first day whose tasks are kept."""
+        return "" if self.keep_days is None else str(last - timedelta(self.keep_days))
+
+    def refuse_early(self, table: File, day: date, last: date) -> None:
+        """Raise if a day comes after one so much later that its spans may be gone."""
+        if day < last - timedelta(self.watermark):
+            raise UsageError(
+                f"The day must be at most {self.watermark} days before the last one of {table}, {last}, as the spans "
+                f"of earlier days are not kept. Got {day}. Mine the days from then on into another table."
+            )
+
+
+class Brought(NamedTuple):
+    """What an arrival of spans changes: tasks to put in and to take out, and the spans to keep, None for the same."""
+
+    new: pl.DataFrame
+    gone: pl.DataFrame
+    spans: pl.DataFrame | None
+    counts: dict[str, int]
+    """Those of `MinedDay`."""
+
+
+def bring(
+    read: pl.DataFrame,
+    known: pl.DataFrame,
+    tasks_of: Callable[[pl.DataFrame], pl.DataFrame],
+    day: date,
+    last: date,
+    rules: Rules,
+    *,
+    more: bool = False,
+) -> Brought:
+    """What the spans that were read for a day change, given those that are known; whole traces, all of them or some.
+
+    `tasks_of` gives the tasks that are there of the traces of some spans. `last` is the last day so far. What was read
+    takes the place of what is known of the day, or comes on top of it if there is `more` of the day than this.
+    """
+    polars = require("polars", "mining")
+    named = read.filter(has_ids())
+    in_time = named.filter((day_of("start") >= str(day - timedelta(rules.watermark))).fill_null(True))
+    arrived = in_time.unique().with_columns(day=polars.lit(str(day)))
     before = known.filter(polars.col("day") == str(day))
+    if more:
+        arrived = polars.concat([before, arrived]).unique()
     differ = [_without(arrived, before), _without(before, arrived)]
     touched = polars.concat([rows.select("trace_id") for rows in differ]).unique()
-    there = days.tasks(polars.concat([known, arrived]).join(touched, on="trace_id", how="semi"))
+    there = tasks_of(polars.concat([known, arrived]).join(touched, on="trace_id", how="semi"))
     strangers = touched.join(known, on="trace_id", how="anti")
     settled = strangers.join(there, on="trace_id", how="semi")
     touched = touched.join(settled, on="trace_id", how="anti")
     spans = polars.concat([known.filter(polars.col("day") != str(day)), arrived]).join(
         settled, on="trace_id", how="anti"
     )
-    oldest = "" if keep_days is None else str(last - timedelta(keep_days))
-    tasks = _tasks(spans.join(touched, on="trace_id", how="semi").drop("day"), require_outcome, with_text)
-    tasks = tasks.filter((polars.col("day") >= oldest).fill_null(True))
+    tasks = _tasks(spans.join(touched, on="trace_id", how="semi").drop("day"), rules)
+    tasks = tasks.filter((polars.col("day") >= rules.oldest(last)).fill_null(True))
     there = there.join(touched, on="trace_id", how="semi")
     gone = there.join(tasks, on="task_id", how="anti")
     new = _without(tasks, there)
-    kept = _still_open(spans, last - timedelta(2 * watermark))
-    days.commit(new, gone, kept if len(_without(kept, known)) or len(_without(known, kept)) else None)
-    if oldest:
-        days.forget(oldest)
-    added = new.join(there, on="task_id", how="anti")
-    return MinedDay(
-        day=day,
-        spans=len(arrived),
-        late=len(read) - len(in_time),
-        settled=len(settled),
-        traces=len(touched),
-        added=len(added),
-        changed=len(new) - len(added),
-        removed=len(gone),
-        version=days.version,
-    )
+    added = len(new.join(there, on="task_id", how="anti"))
+    kept = _still_open(spans, last - timedelta(2 * rules.watermark))
+    same = not len(_without(kept, known)) and not len(_without(known, kept))
+    counts = {
+        "spans": len(arrived),
+        "late": len(named) - len(in_time),
+        "settled": len(settled),
+        "traces": len(touched),
+        "added": added,
+        "changed": len(new) - added,
+        "removed": len(gone),
+    }
+    return Brought(new, gone, None if same else kept, counts)
 
 
 def read_days(table: File) -> Any:
@@ -213,18 +270,15 @@ class _Days:
 
     def spans(self, columns: Sequence[str]) -> pl.DataFrame:
         """The spans that are kept."""
-        polars, types = require("polars", "mining"), polars_types()
-        if self._number:
-            spans: pl.DataFrame = polars.read_parquet(self._file(self._number))
-            return spans
-        kinds = {name: types[SPAN_COLUMNS[name]] for name in columns}
-        none: pl.DataFrame = polars.DataFrame(schema={**kinds, "day": polars.String})
-        return none
+        if not self._number:
+            return no_spans(columns)
+        spans: pl.DataFrame = require("polars", "mining").read_parquet(self._file(self._number))
+        return spans
 
     def tasks(self, spans: pl.DataFrame) -> pl.DataFrame:
         """The tasks in the table of the traces of some spans; only days are read on which one of these began."""
         polars = require("polars", "mining")
-        began = spans.select(day=_day_of("start"))["day"].unique().drop_nulls()
+        began = spans.select(day=day_of("start"))["day"].unique().drop_nulls()
         days = require("pyarrow", "mining").array(began.to_list(), "string")
         day = require("pyarrow.compute", "mining").field("day")
         found = self._table.to_pyarrow_dataset().to_table(columns=list(ROW), filter=day.isin(days) | day.is_null())
@@ -278,11 +332,19 @@ class _Days:
         return [each.get("day") for each in self._table.partitions()]
 
 
+def no_spans(columns: Sequence[str]) -> pl.DataFrame:
+    """No spans, as they are kept: with the day of their arrival."""
+    polars, types = require("polars", "mining"), polars_types()
+    kinds = {name: types[SPAN_COLUMNS[name]] for name in columns}
+    none: pl.DataFrame = polars.DataFrame(schema={**kinds, "day": polars.String})
+    return none
+
+
 def _delta(folder: Path) -> Any:
     return require("deltalake", "delta").DeltaTable(folder)
 
 
-def _day_of(column: str) -> pl.Expr:
+def day_of(column: str) -> pl.Expr:
     """The day in UTC of nanoseconds since 1970, as 2026-11-14."""
     polars = require("polars", "mining")
     days = polars.col(column).floordiv(NANOSECONDS_A_DAY).cast(polars.Int32).cast(polars.Date)
@@ -290,14 +352,14 @@ def _day_of(column: str) -> pl.Expr:
     return found
 
 
-def _tasks(spans: pl.DataFrame, require_outcome: bool, with_text: bool) -> pl.DataFrame:
+def _tasks(spans: pl.DataFrame, rules: Rules) -> pl.DataFrame:
     """The tasks of whole traces, as rows of the table."""
     polars = require("polars", "mining")
-    mined = mine(spans, require_outcome=require_outcome, with_text=with_text).tasks
+    mined = mine(spans, require_outcome=rules.require_outcome, with_text=rules.with_text).tasks
     ids = spans.select("trace_id", task_id=polars.concat_str("trace_id", polars.lit("/"), "span_id"))
     alone = spans.select("trace_id", task_id=polars.concat_str("trace_id", polars.lit("/")))
     traces = polars.concat([ids, alone]).unique("task_id")
-    rows: pl.DataFrame = mined.join(traces, on="task_id", how="left").with_columns(day=_day_of("time")).select(*ROW)
+    rows: pl.DataFrame = mined.join(traces, on="task_id", how="left").with_columns(day=day_of("time")).select(*ROW)
     return rows
 
 

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from camdf._progress import Progress, silent
-from camdf.core.rankings import LoggedTasks, Rankings
+from camdf.core.rankings import Floats, LoggedTasks, Rankings
+from camdf.core.vectors import at_length_one
 from camdf.datasets.files import File, parquet_columns, parquet_tables, read
 from camdf.datasets.records import FOR_SCORES, Pairs, names, numbers, refuse, text
 from camdf.errors import DataError, require
+from camdf.mining.buckets import is_buckets, read_buckets
 from camdf.mining.days import is_days, read_days
 from camdf.mining.runs import TASK_COLUMNS, has_usable_ranking
 from camdf.mining.spans import polars_types
@@ -28,6 +30,8 @@ LEARNED_COLUMNS = ("task_id", "group", "ranked", "scores", "called")
 
 def logged_tasks(mined: pl.DataFrame, prices: Mapping[str, float] | None = None) -> LoggedTasks:
     """The mined tasks that a gate ranked, ready to learn from; of the columns only `LEARNED_COLUMNS` are needed.
+
+    `vector`, the direction of what was asked (`camdf score --vectors`), is read where every ranked task has one.
 
     Each list is ordered by score, largest first, and then by name. A called tool that the ranking lacks is required and
     missing from the list. `prices` maps every tool to its cost; each costs 1 without it. Tasks without a ranking are
@@ -53,7 +57,8 @@ def logged_tasks(mined: pl.DataFrame, prices: Mapping[str, float] | None = None)
     scores[filled] = listed["scores"].to_numpy()
     tool_ids[filled] = ids.to_numpy()
     required[filled] = listed["required"].fill_null(False).to_numpy()
-    rankings = Rankings(scores, filled.astype(np.float64), lengths, tool_ids, tuple(catalogue))
+    vectors = _vectors(ranked)
+    rankings = Rankings(scores, filled.astype(np.float64), lengths, tool_ids, tuple(catalogue), vectors=vectors)
     return LoggedTasks(
         rankings if prices is None else rankings.with_costs(prices),
         required,
@@ -61,6 +66,18 @@ def logged_tasks(mined: pl.DataFrame, prices: Mapping[str, float] | None = None)
         np.array(ranked["task_id"].to_list(), dtype=np.str_),
         np.array(ranked["group"].to_list(), dtype=np.str_),
     )
+
+
+def _vectors(ranked: pl.DataFrame) -> Floats | None:
+    """(n, d): what was asked, if every task has a vector, and all have equally many numbers."""
+    polars = require("polars", "mining")
+    if "vector" not in ranked.columns or ranked["vector"].has_nulls():
+        return None
+    sizes = ranked["vector"].list.len().unique().to_list()
+    if len(sizes) != 1 or sizes[0] == 0:
+        return None
+    flat = ranked["vector"].explode().cast(polars.Float64).to_numpy()
+    return at_length_one(flat.reshape(len(ranked), -1)) if np.isfinite(flat).all() else None
 
 
 def learnable() -> pl.Expr:
@@ -78,19 +95,27 @@ def learnable() -> pl.Expr:
 
 
 def is_mined(path: File) -> bool:
-    """Whether a path holds mined tasks as `camdf mine` writes them: a Parquet file, a folder of them, a Delta table."""
-    if is_days(path):
+    """Whether a path holds mined tasks as `camdf mine` writes them: Parquet, a folder of it, or a table of days."""
+    if is_days(path) or is_buckets(path):
         return True
     may_be = Path(path).is_dir() or Path(path).suffix == ".parquet"
     return may_be and {"ranked", "called"} <= set(parquet_columns(path))
 
 
 def mined_table(path: File) -> pa.Table:
-    """The mined tasks of a Parquet file, of a folder of them in the order of their names, or of a Delta table."""
+    """The mined tasks of a Parquet file, of a folder of them in the order of their names, or of a table of days."""
     if is_days(path):
         return read_days(path)
+    if is_buckets(path):
+        return read_buckets(path)
     table: pa.Table = require("pyarrow", "mining").concat_tables(parquet_tables(path)).combine_chunks()
     return table
+
+
+def any_explored(path: File) -> bool:
+    """Whether some mined task saw every tool, because it explored or a gate only watched."""
+    explored = mined_table(path)["explored"]
+    return bool(require("pyarrow.compute", "mining").any(explored).as_py())
 
 
 def read_logged(path: File, *, explored_only: bool = False, progress: Progress = silent) -> LoggedTasks:
@@ -133,8 +158,9 @@ def _typed(path: File, mined: pl.DataFrame) -> pl.DataFrame:
         raise DataError(f"{path}, column {missing[0]!r}: must be there, and is missing. Use camdf mine.")
     explored = polars.col("explored") if "explored" in mined.columns else polars.lit(False).alias("explored")
     columns = {**{name: polars.col(name) for name in LEARNED_COLUMNS}, "explored": explored}
+    also = [polars.col("vector").cast(polars.List(polars.Float64))] if "vector" in mined.columns else []
     try:
-        typed = mined.select(column.cast(types[TASK_COLUMNS[name]]) for name, column in columns.items())
+        typed = mined.select(*(column.cast(types[TASK_COLUMNS[name]]) for name, column in columns.items()), *also)
     except polars.exceptions.PolarsError as error:
         raise DataError(f"{path}: must have the columns of mined tasks. {error}. Use camdf mine.") from None
     return typed.with_row_index("number", offset=1)

@@ -16,7 +16,7 @@ from camdf.mining.logged import mined_table
 from camdf.mining.runs import NO_TOOL, TASK_COLUMNS
 from camdf.mining.spans import polars_types
 from camdf.scorers.base import Scorer
-from camdf.scorers.folder import Scored, score_texts, scores_of
+from camdf.scorers.folder import Scored, score_texts, scored_records
 from camdf.tools import Tool
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def rank_tasks(
     scores: Path,
     *,
     top: int | None = None,
+    vectors: bool = False,
     settings: Mapping[str, Any] | None = None,
     progress: Progress = silent,
 ) -> RankedTasks:
@@ -50,7 +51,7 @@ def rank_tasks(
 
     The candidates of a task are the tools that it was offered, as no other can have been called; where nobody recorded
     those, all of `tools`. Scores are kept in the file `scores` while they are made, so that a run that was interrupted
-    goes on where it stopped; `top` and `settings` are those of `camdf.scorers.folder.score_folder`.
+    goes on where it stopped; `top`, `vectors` and `settings` are those of `camdf.scorers.folder.score_folder`.
     """
     polars, types = require("polars", "mining"), polars_types()
     mined = polars.from_arrow(mined_table(path))
@@ -64,20 +65,22 @@ def rank_tasks(
     ]
     undescribed = dict.fromkeys(name for task in texts for name in task.tools if name not in catalogue)
     described = {**catalogue, **dict.fromkeys(undescribed, "")}
-    done = score_texts(Texts(tuple(texts), described), scorer, scores, top=top, settings=settings, progress=progress)
-    found = scores_of(scores)
+    choices: dict[str, Any] = {"top": top, "vectors": vectors, "settings": settings, "progress": progress}
+    done = score_texts(Texts(tuple(texts), described), scorer, scores, **choices)
+    found = scored_records(scores)
     rankings = polars.DataFrame(
         {
-            "task_id": list(found),
-            "ranked": [list(each) for each in found.values()],
-            "scores": [list(each.values()) for each in found.values()],
+            "task_id": [each["task_id"] for each in found],
+            "ranked": [list(each["scores"]) for each in found],
+            "scores": [list(each["scores"].values()) for each in found],
+            **({"vector": [each["vector"] for each in found]} if vectors else {}),
         },
-        schema={name: types[TASK_COLUMNS[name]] for name in ("task_id", "ranked", "scores")},
+        schema_overrides={name: types[TASK_COLUMNS[name]] for name in ("task_id", "ranked", "scores")},
     )
     ranked = (
-        mined.drop("ranked", "scores")
+        mined.drop("ranked", "scores", "vector", strict=False)
         .join(rankings, on="task_id", how="left", maintain_order="left")
         .with_columns(polars.col("ranked", "scores").fill_null([]), text=polars.lit(""))
-        .select(mined.columns)
+        .select(*(name for name in mined.columns if name != "vector"), *(["vector"] if vectors else []))
     )
     return RankedTasks(ranked, done, len(mined) - len(asked), tuple(undescribed))

@@ -10,7 +10,7 @@ Before the labels, (a, s) is (0, 1) with the prior's precision and all else is 0
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +21,6 @@ from camdf.core.candidates import (
     candidate_features,
     counts_of,
     history,
-    history_in_others,
     second_features,
 )
 from camdf.core.groups import sizes_of
@@ -70,81 +69,97 @@ def weights_of(logged: LoggedTasks, strength: Strength) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class Design:
-    """Some tasks as rows under a prior, and what it takes to read others the same way."""
+class Counts:
+    """What all tasks together say, which every row depends on. The counts of two batches over one catalogue add up.
 
-    logged: LoggedTasks
-    prior: Prior
-    base_rate: float
+    `seen` and `wanted` (tools,) are how often every tool was listed, and then required; `missing` counts the tasks
+    whose list lacks no required tool, one, two, and so on.
+    """
+
     seen: Floats
     wanted: Floats
-    tools: Ints  # numbers of the tools that may differ, by their place in the catalogue, -1 for others
-    text: TextSignal | None
-    mean: Floats
-    spread: Floats
-    rows: Rows
-    order: Ints
-    starts: dict[Strength, Fitted]
+    missing: Floats
 
     @classmethod
-    def of(cls, logged: LoggedTasks, prior: Prior, shared: bool, texts: bool) -> Design:
-        rankings, listed = logged.rankings, logged.rankings.listed
-        ids, needed = rankings.tool_ids[listed], logged.required[listed].astype(np.float64)
-        count = len(rankings.catalogue)
-        seen, wanted = counts_of(rankings, logged.required)
-        base = base_rate_of(needed.sum(), len(needed))
-        features = candidate_features(rankings, history_in_others(rankings, logged.required, base))
-        mean, spread = np.array(prior.means), np.array(prior.spreads)
-        found = fit_text(logged) if texts else None
-        text = None
-        if found is not None:
-            text, columns = found
-            more = columns if rankings.second is None else np.concatenate([columns, second_features(rankings)])
-            features = np.concatenate([features, more])
-            inside = more[:, listed]
-            width = inside.std(axis=1)
-            mean = np.append(mean, np.append([0.0, 0.0], inside[2:].mean(axis=1)))
-            spread = np.append(spread, np.where(width > 1e-9, width, 1.0))
-        tools = np.full(count + 1, -1)
+    def of(cls, logged: LoggedTasks) -> Counts:
+        seen, wanted = counts_of(logged.rankings, logged.required)
+        return cls(seen, wanted, np.bincount(logged.missing).astype(np.float64))
+
+    def __add__(self, other: Counts) -> Counts:
+        width = max(len(self.missing), len(other.missing))
+        missing = sum(np.pad(each.missing, (0, width - len(each.missing))) for each in (self, other))
+        return Counts(self.seen + other.seen, self.wanted + other.wanted, np.asarray(missing))
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks were counted."""
+        return int(self.missing.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """How tasks become rows under a prior, given what the tasks that are learned from say together.
+
+    `tools` numbers the tools that may differ, by their place in the catalogue, -1 for others and for padding.
+    """
+
+    catalogue: tuple[str, ...]
+    counts: Counts
+    prior: Prior
+    base_rate: float
+    tools: Ints
+    mean: Floats
+    spread: Floats
+    text: TextSignal | None = None
+
+    @classmethod
+    def of(cls, catalogue: tuple[str, ...], counts: Counts, prior: Prior, shared: bool) -> Reading:
+        tools = np.full(len(catalogue) + 1, -1)
         if shared:
-            present = np.flatnonzero(seen)
+            present = np.flatnonzero(counts.seen)
             tools[present] = np.arange(len(present))
-        flat = features[:, listed]
-        order = np.argsort(tools[ids], kind="stable")
-        rows = _rows(flat[:, order], tools[ids[order]], prior, mean, spread, needed[order])
-        return cls(logged, prior, base, seen, wanted, tools, text, mean, spread, rows, order, {})
+        base = base_rate_of(counts.wanted.sum(), counts.seen.sum())
+        return cls(catalogue, counts, prior, base, tools, np.array(prior.means), np.array(prior.spreads))
 
-    def fitted(self, setting: Setting) -> Fitted:
-        """The most likely model, from the nearest one that is known already."""
-        start = self.starts.get(setting.strength) or self.starts.get(BASE)
-        found = most_likely(self.weighted(setting), self.before(setting), setting.flips, start)
-        if not setting.flips:
-            self.starts[setting.strength] = found
-        return found
+    def with_text(self, text: TextSignal, columns: Floats) -> Reading:
+        """The same with a text signal, whose (columns, rows) set the mean and the spread of its columns."""
+        width = columns.std(axis=1)
+        mean = np.append(self.mean, np.append([0.0, 0.0], columns[2:].mean(axis=1)))
+        return replace(self, text=text, mean=mean, spread=np.append(self.spread, np.where(width > 1e-9, width, 1.0)))
 
-    def weighted(self, setting: Setting) -> Rows:
-        """The rows, each with the weight of its task."""
-        task = np.repeat(np.arange(len(self.logged)), self.logged.rankings.lengths)
-        return self.rows.weighted(weights_of(self.logged, setting.strength)[task][self.order])
+    def taught(self, logged: LoggedTasks, more: Floats | None = None) -> tuple[Rows, Ints]:
+        """Tasks that were counted as rows in the order of their tools, and that order.
 
-    def before(self, setting: Setting) -> Belief:
-        """What is believed before the labels: the prior, and that columns and tools add nothing to it."""
-        strength, width, tools = setting.strength, self.rows.dense.shape[1], int(self.tools.max()) + 1
-        precision = np.diag(np.append([0.0, 0.0], np.full(width - 2, strength.columns**-2.0)))
-        precision[:2, :2] = self.prior.precision
-        of_tools = np.tile(np.diag([strength.levels**-2.0, strength.slopes**-2.0]), (tools, 1, 1))
-        return Belief(Fitted(np.eye(width)[1], np.zeros(tools), np.zeros(tools)), precision, of_tools)
+        A candidate's history is what all tasks but its own say. `more` are columns of the tasks' texts.
+        """
+        rankings, ids = logged.rankings, logged.rankings.tool_ids
+        others = np.append(self.counts.seen, 1.0)[ids] - 1.0
+        wanted = np.append(self.counts.wanted, 0.0)[ids] - logged.required
+        features = candidate_features(rankings, history(others, wanted, self.base_rate))
+        listed = rankings.listed
+        flat = (features if more is None else np.concatenate([features, more]))[:, listed]
+        tool = self.tools[ids[listed]]
+        order = np.argsort(tool, kind="stable")
+        return self._rows(flat[:, order], tool[order], logged.required[listed][order].astype(np.float64)), order
 
-    def rows_of(self, rankings: Rankings) -> Rows:
-        """Other tasks over the same catalogue, as rows in rank order."""
+    def others(self, rankings: Rankings) -> Rows:
+        """Tasks that were not counted, over the same catalogue, as rows in rank order."""
         listed = rankings.listed
         ids = rankings.tool_ids[listed]
-        past = history(np.append(self.seen, 0.0), np.append(self.wanted, 0.0), self.base_rate)
+        past = history(np.append(self.counts.seen, 0.0), np.append(self.counts.wanted, 0.0), self.base_rate)
         features = candidate_features(rankings, type(past)(*(column[rankings.tool_ids] for column in past)))
         if self.text is not None:
             parts = [features, self.text.columns(rankings)]
             features = np.concatenate(parts if rankings.second is None else [*parts, second_features(rankings)])
-        return _rows(features[:, listed], self.tools[ids], self.prior, self.mean, self.spread, np.zeros(len(ids)))
+        return self._rows(features[:, listed], self.tools[ids], np.zeros(len(ids)))
+
+    def before(self, setting: Setting) -> Belief:
+        """What is believed before the labels: the prior, and that columns and tools add nothing to it."""
+        strength, width, tools = setting.strength, 2 + len(self.mean), int(self.tools.max()) + 1
+        precision = np.diag(np.append([0.0, 0.0], np.full(width - 2, strength.columns**-2.0)))
+        precision[:2, :2] = self.prior.precision
+        of_tools = np.tile(np.diag([strength.levels**-2.0, strength.slopes**-2.0]), (tools, 1, 1))
+        return Belief(Fitted(np.eye(width)[1], np.zeros(tools), np.zeros(tools)), precision, of_tools)
 
     def holds(self) -> float:
         """The log odds that a list holds all that its task needs."""
@@ -152,29 +167,29 @@ class Design:
 
     def missing(self) -> Floats:
         """Shares of tasks by how many required tools their list lacks."""
-        counts = np.bincount(self.logged.missing, minlength=len(self.prior.missing)).astype(np.float64)
-        counts[: len(self.prior.missing)] += PRIOR_TASKS * np.array(self.prior.missing)
+        before = PRIOR_TASKS * np.array(self.prior.missing)
+        counts = np.zeros(max(len(before), len(self.counts.missing)))
+        counts[: len(self.counts.missing)] = self.counts.missing
+        counts[: len(before)] += before
         shares: Floats = counts / counts.sum()
         return shares
 
-    def model(self, setting: Setting, law: SetLaw) -> MembershipModel:
-        """What was learned, in plain coefficients."""
-        fitted, rankings = self.fitted(setting), self.logged.rankings
-        plain = self._plain()
+    def model(self, after: Belief, flips: float, law: SetLaw) -> MembershipModel:
+        """What is believed after the labels, in plain coefficients."""
+        plain, fitted = self._plain(), after.likeliest
         constant, *weights = plain @ fitted.theta
-        kept = np.flatnonzero(self.seen)
+        kept = np.flatnonzero(self.counts.seen)
         place = self.tools[kept]
         levels = np.where(place >= 0, np.append(fitted.levels, 0.0)[place], 0.0)
         slopes = np.where(place >= 0, np.append(fitted.slopes, 0.0)[place], 0.0)
-        after = afterwards(self.weighted(setting), fitted, self.before(setting), setting.flips)
         precision = np.asarray(np.linalg.inv(plain @ np.linalg.inv(after.precision) @ plain.T))
         return MembershipModel(
             coefficients=_floats(weights[: len(CANDIDATE_COLUMNS)]),
             intercept=float(constant),
             base_rate=self.base_rate,
-            tools=tuple(rankings.catalogue[i] for i in kept),
-            times_listed=_floats(self.seen[kept]),
-            times_required=_floats(self.wanted[kept]),
+            tools=tuple(self.catalogue[i] for i in kept),
+            times_listed=_floats(self.counts.seen[kept]),
+            times_required=_floats(self.counts.wanted[kept]),
             levels=_floats(levels),
             slopes=_floats(slopes),
             holds=(self.holds(), *(0.0,) * len(LIST_COLUMNS)),
@@ -184,9 +199,16 @@ class Design:
             sharpness=law.sharpness,
             text=self.text,
             text_coefficients=_floats(weights[len(CANDIDATE_COLUMNS) :]),
-            flips=setting.flips,
+            flips=flips,
             doubt=Doubt.of(precision, after.of_tools),
         )
+
+    def _rows(self, features: Floats, tool: Ints, labels: Floats) -> Rows:
+        """(columns, rows) as the rows of a fit."""
+        start = np.array(self.prior.coefficients) @ features[: len(CANDIDATE_COLUMNS)] + self.prior.intercept
+        standard = (features.T - self.mean) / self.spread
+        dense = np.concatenate([np.ones((len(standard), 1)), start[:, None], standard], axis=1)
+        return Rows(dense, features[SLOPE_COLUMN], tool, labels, np.ones(len(labels)))
 
     def _plain(self) -> Floats:
         """(1 + columns, 2 + columns): from theta to the intercept and the coefficients of the columns themselves."""
@@ -199,12 +221,54 @@ class Design:
         return plain
 
 
-def _rows(features: Floats, tool: Ints, prior: Prior, mean: Floats, spread: Floats, labels: Floats) -> Rows:
-    """(columns, rows) as the rows of a fit."""
-    start = np.array(prior.coefficients) @ features[: len(CANDIDATE_COLUMNS)] + prior.intercept
-    standard = (features.T - mean) / spread
-    dense = np.concatenate([np.ones((len(standard), 1)), start[:, None], standard], axis=1)
-    return Rows(dense, features[SLOPE_COLUMN], tool, labels, np.ones(len(labels)))
+class Starts(dict[Strength, Fitted]):
+    """Fits that are known already, each of which is a start for others."""
+
+    def nearest(self, strength: Strength) -> Fitted | None:
+        """The fit of the same strength, else the one of the base strength, else none."""
+        return self.get(strength) or self.get(BASE)
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """Some tasks as rows under a prior, all in one place."""
+
+    logged: LoggedTasks
+    reading: Reading
+    rows: Rows
+    order: Ints
+    starts: Starts
+
+    @classmethod
+    def of(cls, logged: LoggedTasks, prior: Prior, shared: bool, texts: bool) -> Design:
+        rankings = logged.rankings
+        reading, more = Reading.of(rankings.catalogue, Counts.of(logged), prior, shared), None
+        found = fit_text(logged) if texts else None
+        if found is not None:
+            text, columns = found
+            more = columns if rankings.second is None else np.concatenate([columns, second_features(rankings)])
+            reading = reading.with_text(text, more[:, rankings.listed])
+        rows, order = reading.taught(logged, more)
+        return cls(logged, reading, rows, order, Starts())
+
+    def fitted(self, setting: Setting) -> Fitted:
+        """The most likely model, from the nearest one that is known already."""
+        start = self.starts.nearest(setting.strength)
+        found = most_likely(self.weighted(setting), self.reading.before(setting), setting.flips, start)
+        if not setting.flips:
+            self.starts[setting.strength] = found
+        return found
+
+    def weighted(self, setting: Setting) -> Rows:
+        """The rows, each with the weight of its task."""
+        task = np.repeat(np.arange(len(self.logged)), self.logged.rankings.lengths)
+        return self.rows.weighted(weights_of(self.logged, setting.strength)[task][self.order])
+
+    def model(self, setting: Setting, law: SetLaw) -> MembershipModel:
+        """What was learned, in plain coefficients."""
+        fitted = self.fitted(setting)
+        after = afterwards(self.weighted(setting), fitted, self.reading.before(setting), setting.flips)
+        return self.reading.model(after, setting.flips, law)
 
 
 def _floats(values: Iterable[float]) -> tuple[float, ...]:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from operator import add
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -39,7 +39,14 @@ MOST_PASSES = 60
 STATES_AT_ONCE = 2048
 """Rows of states in memory together, about."""
 
-T = TypeVar("T", "Moments", "Sums")
+
+class Addable(Protocol):
+    """What two batches say, in a form that adds up."""
+
+    def __add__(self, other: Any, /) -> Any: ...
+
+
+T = TypeVar("T", bound=Addable)
 
 RowsOf: TypeAlias = Callable[[LoggedTasks], tuple[Floats, Bools, Floats]]
 """Some tasks as training rows: (rows, columns), a label and a weight for each. A cluster sends it to its workers."""

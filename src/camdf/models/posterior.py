@@ -12,7 +12,7 @@ What is believed afterwards is the same kind of thing: so labels can come all at
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -102,67 +102,128 @@ def observed(chance: Floats, flips: float) -> Floats:
 
 def log_loss(z: Floats, labels: Floats, flips: float) -> Floats:
     """(rows,): minus the log of how likely each label was."""
-    seen = observed(np.clip(sigmoid(z), SUREST, 1.0 - SUREST), flips)
-    loss: Floats = -(labels * np.log(seen) + (1.0 - labels) * np.log1p(-seen))
-    return loss
+    return _surprise(observed(_chance(z), flips), labels)
 
 
 def most_likely(rows: Rows, before: Belief, flips: float, start: Fitted | None = None) -> Fitted:
     """The minimum, from `start` or from what was likeliest before."""
-    here = _with_loss(start or before.likeliest, rows, before, flips)
-    for _ in range(MOST_STEPS):
-        curvature = _Curvature(rows, here, before, flips)
-        step = curvature.step()
-        share = 1.0
-        while True:
-            theta, levels, slopes = (share * part for part in step)
-            there = Fitted(here.theta - theta, here.levels - levels, here.slopes - slopes)
-            there = _with_loss(there, rows, before, flips)
-            if there.loss <= here.loss * (1 + ROUNDING):
-                break
-            share /= 2
-            if share < SMALLEST_SHARE:
-                return here
-        here = there
-        if curvature.fall(step) <= SETTLED:
-            break
-    return here
+    search = Search(before, flips, start)
+    while not search.settled:
+        search.tell(sums_of(rows, search.at, flips))
+    return search.found
 
 
 def afterwards(rows: Rows, at: Fitted, before: Belief, flips: float) -> Belief:
-    """What is believed once the rows are known: the curvature at the minimum, theta's with the tools summed out."""
-    curvature = _Curvature(rows, at, before, flips)
+    """What is believed once the rows are known."""
+    return believed(sums_of(rows, at, flips), at, before)
+
+
+def believed(sums: Sums, at: Fitted, before: Belief) -> Belief:
+    """The same from the sums of all rows: the curvature at the minimum, theta's with the tools summed out."""
+    curvature = _Curvature(sums, at, before)
     return Belief(at, curvature.of_theta_alone(), curvature.of_tools)
 
 
-def _with_loss(at: Fitted, rows: Rows, before: Belief, flips: float) -> Fitted:
-    loss = float(rows.weights @ log_loss(at.log_odds(rows), rows.labels, flips)) + before.distance(at)
-    return Fitted(at.theta, at.levels, at.slopes, loss)
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """What rows say at some point, without what was believed before: the sums of two batches of rows add up.
+
+    `gradient` (columns,) and `curvature` (columns, columns) are theta's. A tool's level and slope have `of_tools`
+    (tools, 2, 2), `gradient_of_tools` (tools, 2), and `cross` (tools, 2, columns), what curves with both.
+    """
+
+    loss: float
+    gradient: Floats
+    curvature: Floats
+    gradient_of_tools: Floats
+    of_tools: Floats
+    cross: Floats
+
+    def __add__(self, other: Sums) -> Sums:
+        return Sums(
+            self.loss + other.loss,
+            self.gradient + other.gradient,
+            self.curvature + other.curvature,
+            self.gradient_of_tools + other.gradient_of_tools,
+            self.of_tools + other.of_tools,
+            self.cross + other.cross,
+        )
+
+
+def sums_of(rows: Rows, at: Fitted, flips: float) -> Sums:
+    """The sums of some rows; a step of the search needs no more of them."""
+    chance = _chance(at.log_odds(rows))
+    seen = observed(chance, flips)
+    rise = (1.0 - 2.0 * flips) * chance * (1.0 - chance)
+    excess = rows.weights * (seen - rows.labels) * rise / (seen * (1.0 - seen))
+    curvature = rows.weights * rise * rise / (seen * (1.0 - seen))
+    curved = rows.dense * curvature[:, None]
+    starts = np.searchsorted(rows.tool, np.arange(len(at.levels)))
+    level, both, slope = (
+        _by_tool(each, starts) for each in (curvature, curvature * rows.slope, curvature * rows.slope**2)
+    )
+    return Sums(
+        float(rows.weights @ _surprise(seen, rows.labels)),
+        rows.dense.T @ excess,
+        rows.dense.T @ curved,
+        np.stack([_by_tool(excess, starts), _by_tool(excess * rows.slope, starts)], axis=1),
+        np.stack([level, both, both, slope], axis=1).reshape(-1, 2, 2),
+        np.stack([_by_tool(curved, starts), _by_tool(curved * rows.slope[:, None], starts)], axis=1),
+    )
+
+
+class Search:
+    """Newton's method as questions and answers, so that whoever holds the rows can sum them as he likes.
+
+    `at` is where the sums of all rows are wanted next; `tell` takes them. Once it has `settled`, `found` is the minimum
+    and `sums` are those there.
+    """
+
+    found: Fitted
+    sums: Sums
+
+    def __init__(self, before: Belief, flips: float, start: Fitted | None = None) -> None:
+        self.before, self.flips = before, flips
+        self.at = start or before.likeliest
+        self.settled = False
+        self._steps, self._last = 0, False
+        self._step: tuple[Floats, Floats, Floats] | None = None
+        self._share = 1.0
+
+    def tell(self, sums: Sums) -> None:
+        """Go on from the sums at `at`: a step that makes the loss rise is halved."""
+        there = replace(self.at, loss=sums.loss + self.before.distance(self.at))
+        if self._step is not None and there.loss > self.found.loss * (1 + ROUNDING):
+            self._share /= 2
+            self.settled = self._share < SMALLEST_SHARE
+        else:
+            self.found, self.sums = there, sums
+            self.settled = self._last or self._steps == MOST_STEPS
+            if not self.settled:
+                curvature = _Curvature(sums, there, self.before)
+                self._step, self._share = curvature.step(), 1.0
+                self._steps, self._last = self._steps + 1, curvature.fall(self._step) <= SETTLED
+        if not self.settled:
+            assert self._step is not None
+            theta, levels, slopes = (self._share * part for part in self._step)
+            here = self.found
+            self.at = Fitted(here.theta - theta, here.levels - levels, here.slopes - slopes)
 
 
 class _Curvature:
     """Gradient and Hessian: dense in theta, a 2 x 2 block a tool beside it, which Schur's complement takes out."""
 
-    def __init__(self, rows: Rows, at: Fitted, before: Belief, flips: float) -> None:
-        self.starts = np.searchsorted(rows.tool, np.arange(len(at.levels)))
-        chance = np.clip(sigmoid(at.log_odds(rows)), SUREST, 1.0 - SUREST)
-        seen = observed(chance, flips)
-        rise = (1.0 - 2.0 * flips) * chance * (1.0 - chance)
-        excess = rows.weights * (seen - rows.labels) * rise / (seen * (1.0 - seen))
-        curvature = rows.weights * rise * rise / (seen * (1.0 - seen))
-        curved = rows.dense * curvature[:, None]
+    def __init__(self, sums: Sums, at: Fitted, before: Belief) -> None:
         pull, pull_of_tools = before.pull(at)
-        self.of_theta, self.gradient = rows.dense.T @ curved + before.precision, rows.dense.T @ excess + pull
-        self.of_tools = before.of_tools.copy()
-        self.of_tools[:, 0, 0] += self._by_tool(curvature)
-        self.of_tools[:, 0, 1] += self._by_tool(curvature * rows.slope)
-        self.of_tools[:, 1, 0] = self.of_tools[:, 0, 1]
-        self.of_tools[:, 1, 1] += self._by_tool(curvature * rows.slope**2)
-        cross = np.stack([self._by_tool(curved), self._by_tool(curved * rows.slope[:, None])], axis=1)
-        pulled = np.stack([self._by_tool(excess), self._by_tool(excess * rows.slope)], axis=1) + pull_of_tools
-        self.cross, self.gradient_of_tools = cross.reshape(-1, rows.dense.shape[1]), pulled
-        solved = np.linalg.solve(self.of_tools, np.concatenate([cross, pulled[:, :, None]], axis=2))
-        self.solved = solved.reshape(-1, rows.dense.shape[1] + 1)
+        self.of_theta, self.gradient = sums.curvature + before.precision, sums.gradient + pull
+        self.of_tools = before.of_tools + sums.of_tools
+        self.gradient_of_tools = sums.gradient_of_tools + pull_of_tools
+        width = len(self.gradient)
+        self.cross = sums.cross.reshape(-1, width)
+        solved = np.linalg.solve(
+            self.of_tools, np.concatenate([sums.cross, self.gradient_of_tools[:, :, None]], axis=2)
+        )
+        self.solved = solved.reshape(-1, width + 1)
 
     def of_theta_alone(self) -> Floats:
         """(columns, columns): theta's precision once the tools are summed out."""
@@ -181,12 +242,25 @@ class _Curvature:
         of_tools = np.stack([levels, slopes], axis=1)
         return float(self.gradient @ theta + np.vdot(self.gradient_of_tools, of_tools)) / 2
 
-    def _by_tool(self, values: Floats) -> Floats:
-        if not len(self.starts):
-            return np.zeros((0, *values.shape[1:]))
-        # A tool without a row has an empty part, which reduceat would fill with the row after it.
-        ends = np.append(self.starts[1:], len(values))
-        padded = np.concatenate([values, np.zeros((1, *values.shape[1:]))])
-        summed: Floats = np.add.reduceat(padded, self.starts, axis=0)
-        summed[ends == self.starts] = 0.0
-        return summed
+
+def _chance(z: Floats) -> Floats:
+    """(rows,): that each is required."""
+    return np.clip(sigmoid(z), SUREST, 1.0 - SUREST)
+
+
+def _surprise(seen: Floats, labels: Floats) -> Floats:
+    """(rows,): minus the log of how likely each label was."""
+    loss: Floats = -(labels * np.log(seen) + (1.0 - labels) * np.log1p(-seen))
+    return loss
+
+
+def _by_tool(values: Floats, starts: Ints) -> Floats:
+    """(tools, ...): the sums of rows that stand in the order of their tools, from where each tool starts."""
+    if not len(starts):
+        return np.zeros((0, *values.shape[1:]))
+    # A tool without a row has an empty part, which reduceat would fill with the row after it.
+    ends = np.append(starts[1:], len(values))
+    padded = np.concatenate([values, np.zeros((1, *values.shape[1:]))])
+    summed: Floats = np.add.reduceat(padded, starts, axis=0)
+    summed[ends == starts] = 0.0
+    return summed

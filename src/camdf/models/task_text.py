@@ -22,6 +22,7 @@ from camdf.core.candidates import base_rate_of, counts_of
 from camdf.core.groups import numbered
 from camdf.core.probability import logit
 from camdf.core.rankings import Floats, Ints, LoggedTasks, Rankings
+from camdf.core.vectors import WHOLE, in_whole_numbers
 from camdf.errors import UsageError
 
 PENALTIES = (0.03, 0.1, 0.3, 1.0, 3.0)
@@ -29,8 +30,6 @@ FEWEST = 5
 AVERAGE_SIGHTINGS = 5.0
 LEAST_EXPLAINED = 0.02
 CLIP = 0.01
-WHOLE = 127
-"""Weights are kept as whole numbers up to this one, times a scale of their tool."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +105,7 @@ def fit_text(logged: LoggedTasks) -> tuple[TextSignal, Floats] | None:
         tuple(rankings.catalogue[i] for i in tools),
         tuple(rates.tolist()),
         tuple(scales.tolist()),
-        tuple(map(tuple, np.rint(weights / scales).astype(np.int64).T.tolist())),
+        tuple(map(tuple, in_whole_numbers(weights.T).tolist())),
     )
     more, rate = np.zeros(listed.shape), np.full(listed.shape, 0.5)
     more[row, column], rate[row, column] = best[0][row, which], rates[which]

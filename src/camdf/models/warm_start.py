@@ -7,6 +7,7 @@ strengths and texts by more than one standard error, flipped labels by half of o
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -17,7 +18,7 @@ from camdf.core.probability import sigmoid
 from camdf.core.rankings import Bools, Floats, LoggedTasks
 from camdf.models.design import BASE, Design, Setting, Strength, weights_of
 from camdf.models.membership import HeldOut, MembershipModel, group_folds, splits_of
-from camdf.models.posterior import log_loss, observed
+from camdf.models.posterior import Fitted, Rows, log_loss, observed
 from camdf.models.prior import Prior
 from camdf.models.set_law import SetLaw, fit_set_law
 
@@ -70,51 +71,102 @@ def fit_warm(
     design, prior = min(starts, key=lambda pair: pair[0].fitted(Setting()).loss)
     fold = group_folds(logged)
     folds = [_Fold(logged, taught, held, prior, shared, texts) for taught, held in splits_of(fold)]
+    setting, losses = Setting(), np.zeros(0)
     compared = bool(folds) and len(logged) >= FEWEST_TASKS
-    setting, losses = _chosen(logged, folds, shared, trust_labels) if compared else (Setting(), np.zeros(0))
+    if compared:
+        comparison = _OverFolds(logged, folds)
+        setting = comparison.chosen(shared, trust_labels)
+        losses = comparison.known[setting]
     probability, holds = np.zeros(logged.required.shape), np.ones(len(logged))
     for each in folds:
         probability[each.held], holds[each.held] = each.predicted(setting)
     held = HeldOut(probability, holds, fold)
-    law = _law(logged, held, setting) if compared else SetLaw()
+    law = SetLaw()
+    if compared:
+        law = fit_set_law(*required_sets(logged, probability, weights_of(logged, setting.strength), setting.flips))
     return WarmFit(design.model(setting, law), held, losses)
 
 
 def falls(before: Floats, after: Floats, sure: float) -> bool:
     """Whether the loss, (groups,) each, falls by more than so many standard errors of the paired difference."""
     fall = before - after
-    return len(fall) > 1 and bool(fall.mean() > sure * fall.std(ddof=1) / np.sqrt(len(fall)))
+    return len(fall) > 1 and clearly(float(fall.mean()), float(fall.std(ddof=1)), len(fall), sure)
 
 
-def _chosen(logged: LoggedTasks, folds: Sequence[_Fold], shared: bool, trust_labels: bool) -> tuple[Setting, Floats]:
-    """What held-out labels speak for, and the held-out loss of every group under it."""
-    compare = _Comparison(logged, folds)
-    strengths = dict.fromkeys(each if shared else each.of_columns() for each in STRENGTHS)
-    setting, losses = compare.best([Setting(each) for each in strengths], SURE)
-    if not trust_labels:
-        setting, losses = compare.best(_while_falling(setting, compare), SURE_OF_FLIPS)
-    return setting, losses
+def clearly(fall: float, deviation: float, groups: int, sure: float) -> bool:
+    """Whether a mean fall is more than so many standard errors, given the standard deviation over groups."""
+    return fall > sure * deviation / float(np.sqrt(groups))
 
 
-def _while_falling(setting: Setting, compare: _Comparison) -> list[Setting]:
-    """The setting, and the same with more and more flips until that makes the held-out loss rise."""
-    tried = [setting]
-    for flips in FLIPS:
-        tried.append(replace(setting, flips=flips))
-        if compare.losses(tried[-1]).sum() >= compare.losses(tried[-2]).sum():
-            break
-    return tried
+def task_losses(fitted: Fitted, rows: Rows, logged: LoggedTasks, flips: float) -> Floats:
+    """(n,): the log loss of every task, whose candidates are the rows, in rank order."""
+    labels = logged.required[logged.rankings.listed].astype(np.float64)
+    task = np.repeat(np.arange(len(logged)), logged.rankings.lengths)
+    each = log_loss(fitted.log_odds(rows), labels, flips)
+    return np.bincount(task, weights=each, minlength=len(logged)).astype(np.float64)
 
 
-def _law(logged: LoggedTasks, held: HeldOut, setting: Setting) -> SetLaw:
-    """From the tasks whose list holds all they need; where labels may be flipped, from how likely each is right."""
+def predicted(fitted: Fitted, rows: Rows, listed: Bools) -> Floats:
+    """(n, m): each candidate's probability; the listed ones are the rows, in rank order."""
+    probability = np.zeros(listed.shape)
+    probability[listed] = sigmoid(fitted.log_odds(rows))
+    return probability
+
+
+def required_sets(
+    logged: LoggedTasks, probability: Floats, weights: Floats, flips: float
+) -> tuple[Floats, Floats, Bools, Floats]:
+    """What the law of set sizes is learned from: the tasks whose list holds all they need.
+
+    Their held-out probabilities, how likely each candidate was required (where labels may be flipped, how likely each
+    is right), what is listed, and weights.
+    """
     whole = (logged.missing == 0) & logged.required.any(axis=1)
-    chance, labels, flips = held.probability[whole], logged.required[whole], setting.flips
+    chance, labels = probability[whole], logged.required[whole]
     needed = labels.astype(np.float64)
     if flips:
         right = np.where(labels, 1.0 - flips, flips)
         needed = chance * right / np.where(labels, observed(chance, flips), 1.0 - observed(chance, flips))
-    return fit_set_law(chance, needed, logged.rankings.listed[whole], weights_of(logged, setting.strength)[whole])
+    return chance, needed, logged.rankings.listed[whole], weights[whole]
+
+
+class Comparison(ABC):
+    """Settings compared by the held-out loss of all groups, whoever holds the tasks."""
+
+    @abstractmethod
+    def try_out(self, settings: Sequence[Setting]) -> None:
+        """Find the losses of these, and how each compares with the first."""
+
+    @abstractmethod
+    def loss(self, setting: Setting) -> float:
+        """The held-out loss of all groups under a setting that was tried out."""
+
+    @abstractmethod
+    def falls(self, first: Setting, other: Setting, sure: float) -> bool:
+        """Whether the loss of the other is lower by more than so many standard errors, paired by group."""
+
+    def chosen(self, shared: bool, trust_labels: bool) -> Setting:
+        """What held-out labels speak for."""
+        strengths = dict.fromkeys(each if shared else each.of_columns() for each in STRENGTHS)
+        settings = [Setting(each) for each in strengths]
+        self.try_out(settings)
+        setting = self._best(settings, SURE)
+        return setting if trust_labels else self._best(self._while_falling(setting), SURE_OF_FLIPS)
+
+    def _best(self, settings: Sequence[Setting], sure: float) -> Setting:
+        """The setting of least loss, if it beats the first one by so many standard errors; else the first."""
+        best = min(settings, key=self.loss)
+        return best if self.falls(settings[0], best, sure) else settings[0]
+
+    def _while_falling(self, setting: Setting) -> list[Setting]:
+        """The setting, and the same with more and more flips until that makes the held-out loss rise."""
+        tried = [setting]
+        for flips in FLIPS:
+            tried.append(replace(setting, flips=flips))
+            self.try_out([setting, tried[-1]])
+            if self.loss(tried[-1]) >= self.loss(tried[-2]):
+                break
+        return tried
 
 
 class _Fold:
@@ -126,42 +178,37 @@ class _Fold:
         self.held = held
         self.design = Design.of(logged.take(taught), prior, shared, texts)
         self.others = logged.take(held)
-        self.rows = self.design.rows_of(self.others.rankings)
-        self.labels = self.others.required[self.others.rankings.listed].astype(np.float64)
+        self.rows = self.design.reading.others(self.others.rankings)
 
     def losses(self, setting: Setting) -> Floats:
         """(held tasks,): the log loss of each."""
-        each = log_loss(self.design.fitted(setting).log_odds(self.rows), self.labels, setting.flips)
-        task = np.repeat(np.arange(len(self.others)), self.others.rankings.lengths)
-        return np.bincount(task, weights=each, minlength=len(self.others)).astype(np.float64)
+        return task_losses(self.design.fitted(setting), self.rows, self.others, setting.flips)
 
     def predicted(self, setting: Setting) -> tuple[Floats, Floats]:
         """(held, m) and (held,): each candidate's probability, and that the list holds all."""
-        listed = self.others.rankings.listed
-        probability = np.zeros(listed.shape)
-        probability[listed] = sigmoid(self.design.fitted(setting).log_odds(self.rows))
-        return probability, np.full(len(listed), sigmoid(np.array(self.design.holds())))
+        probability = predicted(self.design.fitted(setting), self.rows, self.others.rankings.listed)
+        return probability, np.full(len(probability), sigmoid(np.array(self.design.reading.holds())))
 
 
-class _Comparison:
-    """Settings compared on what they say of tasks that they had not seen."""
+class _OverFolds(Comparison):
+    """Tasks in one place: `known` has the held-out loss of every group."""
 
     def __init__(self, logged: LoggedTasks, folds: Sequence[_Fold]) -> None:
         self.tasks, self.folds = len(logged), folds
         self.group, self.groups = numbered(logged.groups)
         self.known: dict[Setting, Floats] = {}
 
-    def losses(self, setting: Setting) -> Floats:
-        """(groups,): the held-out loss of each group."""
-        if setting not in self.known:
-            by_task = np.zeros(self.tasks)
-            for fold in self.folds:
-                by_task[fold.held] = fold.losses(setting)
-            self.known[setting] = np.bincount(self.group, weights=by_task, minlength=self.groups).astype(np.float64)
-        return self.known[setting]
+    def try_out(self, settings: Sequence[Setting]) -> None:
+        for setting in settings:
+            if setting not in self.known:
+                by_task = np.zeros(self.tasks)
+                for fold in self.folds:
+                    by_task[fold.held] = fold.losses(setting)
+                by_group = np.bincount(self.group, weights=by_task, minlength=self.groups)
+                self.known[setting] = by_group.astype(np.float64)
 
-    def best(self, settings: Sequence[Setting], sure: float) -> tuple[Setting, Floats]:
-        """The setting of least loss, if it beats the first one by so many standard errors; else the first."""
-        first, best = settings[0], min(settings, key=lambda each: float(self.losses(each).sum()))
-        chosen = best if falls(self.losses(first), self.losses(best), sure) else first
-        return chosen, self.losses(chosen)
+    def loss(self, setting: Setting) -> float:
+        return float(self.known[setting].sum())
+
+    def falls(self, first: Setting, other: Setting, sure: float) -> bool:
+        return falls(self.known[first], self.known[other], sure)

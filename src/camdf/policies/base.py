@@ -41,6 +41,11 @@ class Policy(ABC):
     added_fields: ClassVar[Mapping[int, Mapping[str, Any]]] = {}
     """Fields that came with a later schema, by schema, and what files of earlier ones are taken to mean."""
 
+    @property
+    def reads_texts(self) -> bool:
+        """Whether a decision differs where the rankings hold the tasks' vectors."""
+        return False
+
     @abstractmethod
     def decide(self, rankings: Rankings, payoff: Payoff) -> Decisions:
         """One decision for every task, from scores, costs, order and the payoff's cost pressure alone."""

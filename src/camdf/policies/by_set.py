@@ -21,9 +21,11 @@ from camdf.core.sets import (
 from camdf.core.sums import before_each
 from camdf.errors import NotFittedError, UsageError
 from camdf.models.membership import TEXT_COLUMNS, HeldOut, MembershipModel
+from camdf.models.newton import Total
 from camdf.models.online import updated
 from camdf.models.prior import KINDS, Prior, shipped_prior
 from camdf.models.set_law import sharpened
+from camdf.models.warm_passes import FoldsOf, fit_warm_in_passes, hashed_folds
 from camdf.models.warm_start import fit_warm
 from camdf.policies import fields
 from camdf.policies.base import Policy
@@ -86,9 +88,27 @@ class ExpectedPayoffBySet(Policy):
         self.with_text_, self.label_noise_ = read.model, read.model.flips
         return read.held
 
+    def fit_in_passes(
+        self, total: Total, payoff: Payoff, tools: tuple[str, ...] = (), folds_of: FoldsOf = hashed_folds
+    ) -> Self:
+        """Fit on tasks that lie in batches, whole groups together, in passes that add up (`camdf.models.warm_passes`).
+
+        It is the fit of one machine on the rankings alone: what was asked is not read. `tools` are the tools that every
+        task lists, () where lists differ. `folds_of` says which groups are held out together; `fit` draws folds
+        from a list of all groups, and this hashes their names.
+        """
+        shared = self.identity and bool(tools)
+        model = fit_warm_in_passes(total, self.priors(), shared, trust_labels=self.trust_labels, folds_of=folds_of)
+        self.model_, self.with_text_, self.label_noise_ = model, None, model.flips
+        return self
+
     def priors(self) -> tuple[Prior, ...]:
         """What it starts from: a prior, or one of each kind."""
         return tuple(map(shipped_prior, KINDS if self.prior == "either" else (self.prior,)))
+
+    @property
+    def reads_texts(self) -> bool:
+        return self.with_text_ is not None
 
     def update(self, logged: LoggedTasks, offered: Bools | None = None) -> Self:
         """Learn from more outcomes, one or many, without the tasks of before.

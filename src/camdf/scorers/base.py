@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from camdf.core.rankings import Floats
+from camdf.core.vectors import in_whole_numbers
 from camdf.errors import ScorerError
 from camdf.tools import Tool
 
@@ -32,6 +33,18 @@ def checked(scores: Any, tools: Sequence[Tool], who: str = "The scorer") -> Floa
             f"{who} must return scores that are finite and not negative. Got {value} for {name!r} instead."
         )
     return found.astype(np.float64)
+
+
+def embedding_of(scorer: object, task: str) -> Floats | None:
+    """(d,): a task's text as a vector of length 1, if the scorer embeds texts: then it has a method `embedding`."""
+    embedding: Callable[[str], Floats | None] | None = getattr(scorer, "embedding", None)
+    return None if embedding is None else embedding(task)
+
+
+def vector_of(scorer: object, task: str) -> bytes:
+    """The direction of a task's text, a signed byte a number; empty if the scorer embeds no texts."""
+    found = embedding_of(scorer, task)
+    return b"" if found is None else in_whole_numbers(found[None])[0].tobytes()
 
 
 def over_maximum(scores: Floats) -> Floats:

@@ -39,6 +39,7 @@ class Embeddings:
         self.text = text
         self._encode: Encode | None = model if callable(model) else None
         self._vectors: dict[str, Floats] = {}
+        self._last: tuple[str, Floats] | None = None
 
     def __call__(self, task: str, tools: Sequence[Tool]) -> list[float]:
         """Scores in [0, 1]."""
@@ -52,14 +53,20 @@ class Embeddings:
             vectors = {text: vectors[text] for text in texts if text in vectors}
             self._vectors = vectors
         vectors.update(zip(new, found[1:], strict=True))
+        self._last = task, found[0]
         # einsum, not a BLAS product: a tool's score must not depend on how many tools stand beside it.
         cosines: Floats = np.einsum("td,d->t", np.stack([vectors[text] for text in texts]), found[0])
         scores: list[float] = np.clip(cosines, 0.0, 1.0).tolist()
         return scores
 
+    def embedding(self, task: str) -> Floats:
+        """(d,): the task's vector, at hand if this task was scored last."""
+        last = self._last
+        return last[1] if last is not None and last[0] == task else self.encoded([task])[0]
+
     def __getstate__(self) -> dict[str, Any]:
         """A copy, in this process or another, opens the model anew."""
-        return {**vars(self), "_encode": self.model if callable(self.model) else None}
+        return {**vars(self), "_encode": self.model if callable(self.model) else None, "_last": None}
 
     def encoded(self, texts: list[str]) -> Floats:
         """(n, d): vectors of length 1, or of 0s where the model gave 0s."""

@@ -2,7 +2,8 @@
 
 FOLDER/tasks.jsonl   {"task_id", "text", "tools"?} a line; a task without "tools" has the whole catalogue
 FOLDER/tools.json    tool name -> description
-the output           {"task_id", "scores": {name: number}} a line, best first, scores with four decimals
+the output           {"task_id", "scores": {name: number}} a line, best first, scores with four decimals; on request
+                     "vector" too, the direction of the text in whole numbers, for policies that learn from it
 
 Ranks come from the scores before rounding; equal ones are ordered by the SHA-1 of "task_id|tool", which favours none.
 Beside OUTPUT.jsonl stands OUTPUT.settings.json, so that a later run with other settings cannot mix two rankings.
@@ -21,10 +22,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from camdf._progress import Progress, silent
 from camdf.datasets.texts import TaskText, Texts, texts_from_folder
-from camdf.errors import DataError, ScorerError
-from camdf.scorers.base import Scorer, checked
+from camdf.errors import DataError, ScorerError, UsageError
+from camdf.scorers.base import Scorer, checked, vector_of
 from camdf.tools import Tool
 
 DECIMALS = 4
@@ -47,16 +50,18 @@ def score_folder(
     output: Path,
     *,
     top: int | None = None,
+    vectors: bool = False,
     settings: Mapping[str, Any] | None = None,
     progress: Progress = silent,
 ) -> Scored:
     """Score every task that `output` does not hold yet, and append it there.
 
-    `top` is how many of a task's best tools are kept. A task that its scorer refuses is left out and tried again by the
+    `top` is how many of a task's best tools are kept; `vectors` keeps the direction of every text, under a scorer that
+    embeds texts. A task that its scorer refuses is left out and tried again by the
     next run. `settings` is whatever determines the scores; a run that finds others beside the output raises.
     """
     texts = texts_from_folder(folder.parent, folder.name)
-    return score_texts(texts, scorer, output, top=top, settings=settings, progress=progress)
+    return score_texts(texts, scorer, output, top=top, vectors=vectors, settings=settings, progress=progress)
 
 
 def score_texts(
@@ -65,12 +70,13 @@ def score_texts(
     output: Path,
     *,
     top: int | None = None,
+    vectors: bool = False,
     settings: Mapping[str, Any] | None = None,
     progress: Progress = silent,
 ) -> Scored:
     """What `score_folder` does, for texts that are at hand."""
     tools = {name: Tool(name, description) for name, description in texts.descriptions.items()}
-    _same_settings(output, {**(settings or {}), "top": top})
+    _same_settings(output, {**(settings or {}), "top": top, **({"vectors": True} if vectors else {})})
     finished = _finished(output)
     left = [task for task in texts.tasks if task.task_id not in finished]
     start, refused, in_a_row = time.monotonic(), dict[str, str](), 0
@@ -78,6 +84,8 @@ def score_texts(
         for number, task in enumerate(left, start=1):
             try:
                 record = _record(task, scorer, [tools[name] for name in task.tools], top)
+                if vectors:
+                    record["vector"] = _vector(scorer, task.text)
                 in_a_row = 0
                 file.write(json.dumps(record, ensure_ascii=False) + "\n")
                 file.flush()
@@ -95,9 +103,9 @@ def score_texts(
     return Scored(len(left) - len(refused), len(texts.tasks) - len(left), refused)
 
 
-def scores_of(output: Path) -> dict[str, dict[str, float]]:
-    """The scores that an output holds, by task and tool, best first."""
-    return {record["task_id"]: record["scores"] for _, record in _lines(output, output.read_bytes())}
+def scored_records(output: Path) -> list[dict[str, Any]]:
+    """The records that an output holds: `task_id`, `scores` by tool, best first, and perhaps `vector`."""
+    return [record for _, record in _lines(output, output.read_bytes())]
 
 
 def _record(task: TaskText, scorer: Scorer, tools: Sequence[Tool], top: int | None) -> dict[str, Any]:
@@ -111,6 +119,14 @@ def _record(task: TaskText, scorer: Scorer, tools: Sequence[Tool], top: int | No
 
     ranked = sorted(range(len(tools)), key=place)[:top]
     return {"task_id": task.task_id, "scores": {tools[at].name: round(float(scores[at]), DECIMALS) for at in ranked}}
+
+
+def _vector(scorer: Scorer, task: str) -> list[int]:
+    found = vector_of(scorer, task)
+    if not found:
+        raise UsageError("This scorer embeds no texts, so it has no vectors. Score with 'start' or 'minilm'.")
+    numbers: list[int] = np.frombuffer(found, np.int8).tolist()
+    return numbers
 
 
 async def _awaited(answer: Any) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 
 from camdf.core.rankings import Floats
 from camdf.errors import ScorerError, UsageError
-from camdf.scorers.base import Scorer, checked, over_maximum
+from camdf.scorers.base import Scorer, checked, embedding_of, over_maximum
 from camdf.tools import Tool
 
 HOW = ("reciprocal-rank", "mean")
@@ -51,6 +51,10 @@ class Fusion:
         said = np.stack([self._said(scorer, task, tools) for scorer in self.scorers])
         mean: list[float] = ((said * self.weights[:, None]).sum(axis=0) / self.weights.sum()).tolist()
         return mean
+
+    def embedding(self, task: str) -> Floats | None:
+        """(d,): the task's vector under the first of the scorers that embeds texts."""
+        return next((found for each in self.scorers if (found := embedding_of(each, task)) is not None), None)
 
     def _said(self, scorer: Scorer, task: str, tools: Sequence[Tool]) -> Floats:
         name = getattr(scorer, "__name__", type(scorer).__name__)

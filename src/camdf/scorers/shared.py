@@ -7,7 +7,8 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from camdf.scorers.base import checked
+from camdf.core.rankings import Floats
+from camdf.scorers.base import checked, embedding_of
 from camdf.tools import Tool
 
 
@@ -46,6 +47,10 @@ class Shared:
             kept = self.store.setdefault(key, json.dumps(scores))
         found: list[float] = checked(json.loads(kept), tools, "The store").tolist()
         return found
+
+    def embedding(self, task: str) -> Floats | None:
+        """(d,): the task's vector, if the scorer embeds texts."""
+        return embedding_of(self.scorer, task)
 
 
 def _key(task: str, tools: Sequence[Tool]) -> str:

@@ -11,7 +11,8 @@ from contextlib import suppress
 from math import sqrt
 from typing import Any, NamedTuple
 
-from camdf.scorers.base import Scorer, checked, full_text, words_text
+from camdf.core.rankings import Floats
+from camdf.scorers.base import Scorer, checked, embedding_of, full_text, words_text
 from camdf.scorers.bm25 import WORD
 from camdf.tools import Tool
 
@@ -93,6 +94,10 @@ class Wary:
         if inspect.isawaitable(answer):
             return _awaited(answer, shown, believed, read.least)
         return _placed(answer, shown, believed, read.least)
+
+    def embedding(self, task: str) -> Floats | None:
+        """(d,): the task's vector, if the scorer embeds texts."""
+        return embedding_of(self.scorer, task)
 
     def doubts(self, task: str, tools: Sequence[Tool]) -> dict[str, str]:
         """The tools that are doubted for this task, by server and name, and why."""

@@ -16,8 +16,9 @@ from camdf.errors import needs
 from camdf.gate.decision import GateDecision
 from camdf.service import openapi, shapes
 from camdf.service.calls import JSON, Answer, Call
-from camdf.service.events import Lines, event
+from camdf.service.events import Lines, event, to_standard_output
 from camdf.service.gates import candidate
+from camdf.service.lessons import Seen, SeenLog, seen
 from camdf.service.limits import Admission, GoneError, Receive, RefusedError, check_depth
 from camdf.service.metrics import Metrics
 from camdf.service.outcomes import Outcomes
@@ -40,7 +41,9 @@ class Service:
 
     def __init__(self, store: Store, outcomes: Outcomes) -> None:
         self.store, self.outcomes = store, outcomes
-        self.metrics, self.admission, self.lines = Metrics(), Admission(), Lines()
+        self.metrics, self.admission = Metrics(), Admission()
+        self.lines = Lines(to_standard_output)
+        self.lessons: Lines[Seen] = Lines(SeenLog(store.state).write)
         self.draining = False
         self._encode = msgspec.json.Encoder().encode
         self._decides = msgspec.json.Decoder(shapes.DecideRequest | list[shapes.DecideRequest])
@@ -86,7 +89,7 @@ class Service:
         try:
             asked, is_list = await call.read_several(self._decides)
             places = [_checked(call, tenant, each) for each in asked]
-            found = [self._decided(call, served, each) for served, each in zip(places, asked, strict=True)]
+            found = [self._decided(call, tenant, served, each) for served, each in zip(places, asked, strict=True)]
             return Answer(self._encode(await asyncio.gather(*found) if is_list else await found[0]))
         finally:
             self.admission.leave()
@@ -116,7 +119,9 @@ class Service:
         tenant, routes = call.tenant(), []
         for (holder, route), served in call.serving.places.items():
             if holder == tenant:
-                gate = served.gate
+                gate, rollout = served.gate, served.gate.rollout
+                if rollout is not None:
+                    await asyncio.to_thread(rollout.look)
                 described = shapes.PolicyOfRoute(
                     route=route,
                     kind=gate.policy.kind,
@@ -125,6 +130,8 @@ class Service:
                     value=str(gate.payoff.value),
                     mode=gate.mode,
                     scorer="none" if gate.scorer is None else type(gate.scorer).__name__,
+                    share=1.0 if rollout is None else rollout.share,
+                    off=rollout is not None and rollout.off,
                 )
                 routes.append(described)
         refused = self.store.refused
@@ -151,7 +158,7 @@ class Service:
         metrics.swaps.set(store.swaps)
         metrics.refusals.set(store.refusals)
         metrics.is_refusing.set(bool(store.refused))
-        metrics.unlogged.set(self.lines.dropped)
+        metrics.unlogged.set(self.lines.dropped + self.lessons.dropped)
         return Answer(metrics.text(), kind=b"text/plain; version=0.0.4; charset=utf-8")
 
     async def document(self, call: Call) -> Answer:
@@ -169,7 +176,7 @@ class Service:
             raise RefusedError(405, f"This path takes {allowed}.", [(b"allow", allowed.encode())])
         return handler
 
-    async def _decided(self, call: Call, served: Served, asked: shapes.DecideRequest) -> shapes.Decision:
+    async def _decided(self, call: Call, tenant: str, served: Served, asked: shapes.DecideRequest) -> shapes.Decision:
         if asked.ranking is not UNSET:
             decision = await self._of_ranking(served, asked, asked.ranking)
         else:
@@ -179,7 +186,12 @@ class Service:
                 asked.messages, asked.tools, keep=asked.keep, forced=asked.forced, door=asked.door
             )
         self.metrics.decided(decision)
-        server = call.serving.configuration.server
+        configuration = call.serving.configuration
+        server = configuration.server
+        if configuration.learn is not UNSET:
+            lesson = seen(tenant, asked.route, decision, served.gate.payoff.cost_pressure)
+            if lesson is not None:
+                self.lessons.put(lesson)
         if server.log_decisions:
             trace = call.headers.get(b"traceparent", b"").decode("latin-1")
             self.lines.put(event(asked, decision, trace, texts=server.log_texts))
@@ -188,11 +200,14 @@ class Service:
     async def _of_ranking(
         self, served: Served, asked: shapes.DecideRequest, ranking: list[shapes.Candidate]
     ) -> GateDecision:
+        gate = served.gate
         await self.admission.turn()
         tools = [candidate(each.name, each.cost or 0.0) for each in ranking]
         scores = [each.score for each in ranking]
-        task = os.urandom(12).hex() if served.gate.explore else RANKED  # each ranking explores by a draw of its own
-        return served.gate.decide_scored(task, tools, scores, keep=asked.keep, forced=asked.forced)
+        task = os.urandom(12).hex() if gate.explore or gate.rollout else RANKED  # each ranking is a draw of its own
+        if gate.rollout:  # whose files and flags are read on a thread
+            return await gate.adecide(task, tools, scores=scores, keep=asked.keep, forced=asked.forced)
+        return gate.decide_scored(task, tools, scores, keep=asked.keep, forced=asked.forced)
 
     def _problem(self, words: str) -> bytes:
         return self._encode(shapes.Problem(error=words))
@@ -224,6 +239,6 @@ def _answer(asked: shapes.DecideRequest, decision: GateDecision, served: Served)
         error=decision.error,
         cost_pressure=decision.cost_pressure,
         policy=served.policy_sha256,
-        tools=UNSET if asked.ranking is not UNSET else decision.tools,
+        tools=decision.tools if asked.ranking is UNSET else [each.name for each in decision.tools],
         ranking=[shapes.RankedTool(**each._asdict()) for each in decision.ranking] if asked.explain else UNSET,
     )

@@ -2,7 +2,7 @@
 
 Settings of a gate stand in `[gate]`; `[routes.NAME]`, `[tenants.NAME]` and `[tenants.NAME.routes.NAME]` say what
 differs there. The most special one that has a setting decides it, except for `allow`: a tool must be on every list that
-applies.
+applies. Of `rollout` each key is decided by itself, so that a share on a route leaves the kill switch of all in place.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from camdf.errors import UsageError, needs
 
 with needs("serve"):
-    from msgspec import UNSET, Meta, Struct, UnsetType
+    from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
 COLD_STARTS = {"cold-start": "similarity", "cold-start-probability": "probability"}
 """Names in place of a policy's file, and the kind of scores that each is for."""
@@ -59,6 +59,31 @@ class PriceSettings(Table, frozen=True):
     privacy: dict[str, NotNegative] = {}
 
 
+class FlagSettings(Table, frozen=True):
+    """A flag of the OpenFeature client that the process has."""
+
+    flag: Annotated[str, Meta(min_length=1)]
+
+
+class RolloutSettings(Table, frozen=True):
+    """For which share of conversations the gate cuts, and whether it works at all, as `camdf.gate.Rollout` says.
+
+    Each is a value, the path of a file that holds it, or a flag. What is left out is as in the table above it.
+    """
+
+    share: Share | str | FlagSettings | UnsetType = UNSET
+    off: bool | str | FlagSettings | UnsetType = UNSET
+    salt: str | UnsetType = UNSET
+    every_seconds: Seconds | UnsetType = UNSET
+    """How old a value may be before a file or a flag is read again."""
+
+    def over(self, above: RolloutSettings) -> RolloutSettings:
+        """These, and for what they leave out, those of the table above."""
+        return structs.replace(
+            above, **{name: value for name, value in structs.asdict(self).items() if value is not UNSET}
+        )
+
+
 class GateSettings(Table, frozen=True):
     """One gate; what is left out is as in the table above it."""
 
@@ -81,6 +106,7 @@ class GateSettings(Table, frozen=True):
     at_least: Annotated[int, Meta(ge=0)] | UnsetType = UNSET
     at_most: Annotated[int, Meta(ge=0)] | UnsetType = UNSET
     explore: Share | UnsetType = UNSET
+    rollout: RolloutSettings | UnsetType = UNSET
     budget_seconds: Seconds | UnsetType = UNSET
 
 
@@ -124,12 +150,33 @@ class LimitSettings(Table, frozen=True):
     retry_seconds: Count = 1
 
 
+class LearnSettings(Table, frozen=True):
+    """How policies are fitted again on what the service sees, and replaced where that pays."""
+
+    every_hours: NotNegative = 0.0
+    """How often the service looks by itself; 0 leaves it to `camdf learn`."""
+
+    join_tenants: bool = False
+    """Whether tenants that have one policy's file teach it together."""
+
+    tasks: Count = 5_000
+    """A challenger learns from so many, the newest."""
+
+    fewest: Count = 100
+    """With fewer tasks there is no challenger."""
+
+    patience: Count = 2_000
+    """A challenger that was not shown to pay on so many newer tasks makes room for the next, and one for which the
+    evidence speaks on three times as many."""
+
+
 class Configuration(Table, frozen=True):
     """The whole file."""
 
     server: ServerSettings = ServerSettings()
     limits: LimitSettings = LimitSettings()
     gate: GateSettings = GateSettings()
+    learn: LearnSettings | UnsetType = UNSET
     routes: dict[Name, GateSettings] = {}
     tenants: dict[Name, TenantSettings] = {}
 
@@ -148,6 +195,8 @@ class Configuration(Table, frozen=True):
             }
             if "allow" in said and "allow" in found:
                 said["allow"] = [name for name in said["allow"] if name in found["allow"]]
+            if "rollout" in said and "rollout" in found:
+                said["rollout"] = said["rollout"].over(found["rollout"])
             for one, other in (("cost_pressure", "task_worth"), ("task_worth", "cost_pressure"), ("policy", "sha256")):
                 if one in said:
                     found.pop(other, None)
@@ -162,6 +211,14 @@ class Configuration(Table, frozen=True):
             for tenant in tenants
             for route in ("", *dict.fromkeys([*self.routes, *(self.tenants[tenant].routes if tenant else ())]))
         ]
+
+    def policies(self) -> dict[str, list[tuple[str, str]]]:
+        """Every policy that a place names, each under one spelling, and those places."""
+        found: dict[str, list[tuple[str, str]]] = {}
+        for place in self.places():
+            source = str(self.settings(*place).policy)
+            found.setdefault(source if "://" in source else os.path.normpath(source), []).append(place)
+        return found
 
     def tokens(self) -> dict[str, str]:
         """SHA-256 of each token, and whose it is; empty where anybody may ask."""

@@ -14,10 +14,13 @@ from typing import Any, TypeVar
 
 from camdf.errors import UsageError, needs
 from camdf.service.config import (
+    COLD_STARTS,
     Configuration,
     GateSettings,
+    LearnSettings,
     LimitSettings,
     PriceSettings,
+    RolloutSettings,
     ScorerSettings,
     ServerSettings,
     TenantSettings,
@@ -64,8 +67,7 @@ def check(configuration: Configuration, name: str) -> None:
         raise UsageError(f"{name}: server has a token and so have the tenants. Leave the server's out.")
     for tenant, route in configuration.places():
         settings = configuration.settings(tenant, route)
-        named = [f"tenants.{tenant}" if tenant else "", f"routes.{route}" if route else ""]
-        where = ".".join(filter(None, named)) or "gate"
+        where = named(tenant, route)
         if settings.policy is UNSET:
             raise UsageError(
                 f'{name}: {where} has no policy. Set gate.policy to a file that camdf fit wrote, or to "cold-start".'
@@ -74,6 +76,11 @@ def check(configuration: Configuration, name: str) -> None:
             raise UsageError(
                 f"{name}: {where} has both cost_pressure and task_worth, which say the same. Leave one out."
             )
+        if settings.mode == "shadow" and settings.rollout is not UNSET:
+            raise UsageError(
+                f"{name}: {where} has mode 'shadow', which cuts for nobody, and a rollout, which says for whom. "
+                "Leave one of them out."
+            )
         scorer = settings.scorer
         llm = scorer if isinstance(scorer, ScorerSettings) and scorer.kind == "llm" else None
         if llm is not None and not (llm.model and HTTP.match(llm.url)):
@@ -81,6 +88,20 @@ def check(configuration: Configuration, name: str) -> None:
                 f"{name}: {where}.scorer asks a language model at url {llm.url!r} and model {llm.model!r}. "
                 "Name both; the url begins with http:// or https:// and ends in /v1."
             )
+
+    if configuration.learn is not UNSET and not configuration.learn.join_tenants:
+        for policy, places in configuration.policies().items():
+            tenants = list(dict.fromkeys(tenant for tenant, _ in places))
+            if len(tenants) > 1 and policy not in COLD_STARTS:
+                raise UsageError(
+                    f"{name}: the tenants {', '.join(tenants)} have one policy, {policy}, so what one of them reports "
+                    "would change what the others get. Give each a file of its own, or set learn.join_tenants = true."
+                )
+
+
+def named(tenant: str, route: str) -> str:
+    """The table of one route of one tenant, as errors call it."""
+    return ".".join(filter(None, [f"tenants.{tenant}" if tenant else "", f"routes.{route}" if route else ""])) or "gate"
 
 
 def _is_loopback(host: str) -> bool:
@@ -145,9 +166,11 @@ def _fields(kind: Any, path: list[str]) -> tuple[str, ...]:
     inner = {
         "server": ServerSettings,
         "limits": LimitSettings,
+        "learn": LearnSettings,
         "gate": GateSettings,
         "prices": PriceSettings,
         "scorer": ScorerSettings,
+        "rollout": RolloutSettings,
     }
     for part in path:
         kind = inner.get(part, kind)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
 
 from camdf.errors import needs
 from camdf.gate.budget import BusyError, Workers
@@ -18,6 +19,8 @@ from camdf.service.shapes import DecideRequest
 with needs("serve"):
     import msgspec
     from msgspec import UNSET
+
+T = TypeVar("T")
 
 WAITING = 1_000
 """How many lines may wait to be written."""
@@ -39,20 +42,22 @@ def event(request: DecideRequest, decision: GateDecision, trace: str, *, texts: 
     return {"time": round(time.time(), 6), "event_name": "camdf.decision", **traced, "attributes": attributes}
 
 
-class Lines:
-    """Writes events, one a line, without ever holding up a decision."""
+def to_standard_output(found: dict[str, Any]) -> None:
+    """Write an event as one line."""
+    sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
+    sys.stdout.flush()
 
-    def __init__(self) -> None:
+
+class Lines(Generic[T]):
+    """Has things written, one a line, without ever holding up a decision."""
+
+    def __init__(self, write: Callable[[T], None]) -> None:
         self.dropped = 0
-        self._worker = Workers(limit=1, waiting=WAITING)
+        self._write, self._worker = write, Workers(limit=1, waiting=WAITING)
 
-    def put(self, found: dict[str, Any]) -> None:
+    def put(self, found: T) -> None:
         """Have a line written."""
         try:
-            self._worker.start(lambda _: self._written(found))
+            self._worker.start(lambda _: self._write(found))
         except BusyError:
             self.dropped += 1
-
-    def _written(self, found: dict[str, Any]) -> None:
-        sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
-        sys.stdout.flush()

@@ -16,6 +16,7 @@ from camdf.policies.cold_start import cold_start
 from camdf.prices import Prices
 from camdf.scorers.base import Scorer
 from camdf.service.config import COLD_STARTS, GateSettings, ScorerSettings
+from camdf.service.rollouts import rollout_of
 from camdf.tools import Tool
 
 with needs("serve"):
@@ -56,15 +57,16 @@ class Costs:
         return 0.0 if self.prices is None else self.prices.of_rewriting(characters)
 
 
-def gate_of(settings: GateSettings, policy: Policy) -> Gate:
-    """The gate that these settings describe."""
+def gate_of(settings: GateSettings, policy: Policy, folder: str) -> Gate:
+    """The gate that these settings describe; paths in them begin at a folder."""
     scorer = scorer_of("bm25" if settings.scorer is UNSET else settings.scorer)
     prices = Costs(None if settings.prices is UNSET else Prices(**msgspec.structs.asdict(settings.prices)))
-    return Gate(policy, scorer, payoff_of(settings, policy), prices=prices, **options_of(settings))
+    rollout = None if settings.rollout is UNSET else rollout_of(settings.rollout, folder)
+    return Gate(policy, scorer, payoff_of(settings, policy), prices=prices, rollout=rollout, **options_of(settings))
 
 
 def options_of(settings: GateSettings) -> dict[str, Any]:
-    """What settings say of a gate besides its policy, scorer, payoff and prices."""
+    """What settings say of a gate besides its policy, scorer, payoff, prices and rollout."""
     given = msgspec.structs.asdict(settings)
     plain = ("allow", "pinned", "fallback", "mode", "at_least", "at_most", "explore")
     options = {name: given[name] for name in plain if given[name] is not UNSET}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
 import signal
 import sys
 import time
@@ -23,8 +24,15 @@ from camdf.service.store import Store
 
 with needs("serve"):
     import uvicorn
+    from msgspec import UNSET
 
+LOG = logging.getLogger("camdf.service")
 BACKLOG = 2048
+LEARNED = "learned"
+"""The file in the state folder that is as old as the last look at what could be learned."""
+
+BACK = 10
+"""How far a process that learns stands behind the one that decides."""
 
 
 class Server(uvicorn.Server):
@@ -101,13 +109,15 @@ async def _run(server: Server, store: Store) -> None:
     now = asyncio.Event()
     with suppress(NotImplementedError):  # where there are no signals
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, now.set)
-    watching = asyncio.create_task(_watch(store, now))
+    beside = [asyncio.create_task(_watch(store, now)), asyncio.create_task(_learn(store))]
     gc.collect()
     gc.freeze()
     try:
         await server.serve()
     finally:
-        watching.cancel()
+        for task in beside:
+            task.cancel()
+        await asyncio.gather(*beside, return_exceptions=True)
 
 
 async def _watch(store: Store, now: asyncio.Event) -> None:
@@ -118,3 +128,37 @@ async def _watch(store: Store, now: asyncio.Event) -> None:
                 await now.wait()
         now.clear()
         await asyncio.to_thread(store.refresh)
+
+
+async def _learn(store: Store) -> None:
+    """Have `camdf learn` look every so often, in a process of its own that waits for whoever decides."""
+    mark = store.state / LEARNED
+    while True:
+        await asyncio.sleep(store.current.configuration.server.reload_seconds)
+        learn = store.current.configuration.learn
+        hours = 0.0 if learn is UNSET else learn.every_hours
+        if hours and not (mark.exists() and abs(time.time() - mark.stat().st_mtime) < hours * 3600):
+            try:
+                mark.touch()
+                await _look(store)
+            except OSError as error:
+                LOG.error("Nothing could be learned: %s", error.strerror)
+
+
+async def _look(store: Store) -> None:
+    command = [sys.executable, "-m", "camdf", "learn", str(store.path), "--state", str(store.state)]
+    looking = await asyncio.create_subprocess_exec(
+        *command,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+    )
+    try:
+        os.setpriority(os.PRIO_PROCESS, looking.pid, os.getpriority(os.PRIO_PROCESS, 0) + BACK)
+        said, _ = await looking.communicate()
+        for line in said.decode(errors="replace").splitlines():
+            LOG.info("Learning: %s", line)
+    finally:
+        with suppress(ProcessLookupError):
+            looking.kill()

@@ -40,7 +40,7 @@ class DecideRequest(Body):
 
     ranking: list[Candidate] | UnsetType = UNSET
     messages: list[JsonObject] | UnsetType = UNSET
-    """The conversation as the model gets it: OpenAI chat, OpenAI Responses or Anthropic."""
+    """The conversation as the model gets it: OpenAI chat, OpenAI Responses, Anthropic or Vercel AI SDK."""
 
     tools: list[JsonObject] | UnsetType = UNSET
     """As the model gets them: OpenAI, Anthropic or MCP definitions."""
@@ -96,8 +96,8 @@ class Decision(Struct, kw_only=True, omit_defaults=True):
     policy: str
     """The digest of the policy that decided."""
 
-    tools: list[Any] | UnsetType = UNSET
-    """What to hand to the model, as it was sent; left out where a ranking was."""
+    tools: list[Any]
+    """What to hand to the model, as it was sent; of a ranking, the names. In mode "shadow" these are all."""
 
     ranking: list[RankedTool] | UnsetType = UNSET
 
@@ -127,6 +127,11 @@ class PolicyOfRoute(Struct, kw_only=True):
     value: str
     mode: str
     scorer: str
+    share: float
+    """Of conversations that are cut for."""
+
+    off: bool
+    """Whether the kill switch is on, so that nothing is cut."""
 
 
 class PolicyAnswer(Struct, kw_only=True):

@@ -18,7 +18,7 @@ from pathlib import Path
 from camdf.errors import CamdfError, UsageError, needs, require
 from camdf.gate import Gate
 from camdf.policies.artifact import LARGEST_FILE
-from camdf.service import config_file
+from camdf.service import config_file, rollouts
 from camdf.service.config import COLD_STARTS, Configuration
 from camdf.service.gates import gate_of, policy_of
 
@@ -38,7 +38,7 @@ class Sources:
     """What the configuration's file is called, for errors."""
 
     folder: str
-    """Where paths of policies begin."""
+    """Where paths of policies and switches begin."""
 
     configuration: str
     policies: Mapping[str, str]
@@ -78,6 +78,9 @@ def gathered(path: Path) -> Sources:
     text, folder = config_file.read(path)
     configuration = config_file.parsed(text, path.name)
     settings = [configuration.settings(*place) for place in configuration.places()]
+    for each, place in zip(settings, configuration.places(), strict=True):
+        if each.rollout is not UNSET:
+            rollouts.check(each.rollout, f"{path.name}: {config_file.named(*place)}", folder)
     named = dict.fromkeys(str(each.policy) for each in settings if each.policy not in COLD_STARTS)
     return Sources(path.name, folder, text, {source: _content(source, folder) for source in named})
 
@@ -99,7 +102,7 @@ def made(sources: Sources, before: Serving | None = None) -> Serving:
         made_of = msgspec.json.encode([settings, digest])
         old = before.places.get(place) if before is not None else None
         if old is None or old.made_of != made_of:
-            old = Served(gate_of(settings, policy_of(source, content, settings)), digest, made_of)
+            old = Served(gate_of(settings, policy_of(source, content, settings), sources.folder), digest, made_of)
         places[place] = old
     return Serving(configuration, configuration.tokens(), places, sources.digest)
 
@@ -181,15 +184,22 @@ class Store:
 
     def _keep(self, sources: Sources) -> None:
         """Write a good version to disk in one step. A full disk costs the next start, not this one."""
-        place = self.state / LAST_GOOD
-        beside = place.with_suffix(f".{os.urandom(6).hex()}.part")
         try:
-            with open(beside, "w", encoding="utf-8") as file:
-                json.dump(vars(sources), file)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(beside, place)
+            write_whole(self.state / LAST_GOOD, json.dumps(vars(sources)))
         except OSError as error:
-            with suppress(OSError):
-                beside.unlink()
             LOG.warning("The last good version could not be kept on disk: %s", error.strerror)
+
+
+def write_whole(place: Path, text: str) -> None:
+    """Put a file there in one step: whoever reads meanwhile finds the old one or the new one."""
+    beside = place.with_name(f"{place.name}.{os.urandom(6).hex()}.part")
+    try:
+        with open(beside, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, place)
+    except OSError:
+        with suppress(OSError):
+            beside.unlink()
+        raise

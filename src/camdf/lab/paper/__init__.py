@@ -56,8 +56,11 @@ TABLES: dict[str, Table] = {
 """By name, in reading order: the main results, what they rest on, and the other domains."""
 
 NOT_REPLICATED: dict[str, str] = {
-    "Live execution on Retail (tab:e2e)": "needs an agent and a user simulator on tau-bench, that is a paid model API",
-    "Live execution with another user simulator (tab:e2eusim)": "needs the same, with a second model",
+    "Live execution on Retail (tab:e2e)": (
+        "not with the paper's agent, policies and user simulator; [live.md](live.md) sets 335 episodes of another "
+        "agent, without a simulator, beside it"
+    ),
+    "Live execution with another user simulator (tab:e2eusim)": "needs two models that play the customer",
     "The keyword rule (rows of tab:main, tab:retailabs, tab:grid)": "the paper does not print its keywords",
     "The qwen-turbo panel of fig:atlas": "the scores are not public; a weaker ranking stands in main-minilm",
     "How often two orders choose different prefixes (app:robust)": "replays keep payoffs, not the sets behind them",

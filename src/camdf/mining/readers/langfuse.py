@@ -16,6 +16,7 @@ from camdf.mining.readers.values import (
     as_mapping,
     as_text,
     checked_span,
+    from_json,
     gate_decision,
     lookup,
     nanoseconds,
@@ -27,6 +28,9 @@ from camdf.mining.spans import Span
 MARK = "langfuse.observation.type"
 COLUMNS = Fields(LANGFUSE)
 KINDS = {"AGENT": "agent", "GENERATION": "model", "TOOL": "tool"}
+PIECE = "metadata."
+"""What the SDK writes before each piece of the metadata, which is JSON by itself."""
+
 OBSERVATION_TYPES = frozenset({*KINDS, "SPAN", "EVENT", "CHAIN", "RETRIEVER", "EVALUATOR", "EMBEDDING", "GUARDRAIL"})
 
 
@@ -64,6 +68,9 @@ def convention_columns(otel: OtelSpan, with_text: bool) -> dict[str, Any]:
     """The columns that the attributes of Langfuse's SDK give."""
     record = {name.removeprefix("langfuse.observation."): each for name, each in otel.attributes.items()}
     record |= {"model": record.get("model.name"), "name": otel.name, "sessionId": otel.attributes.get("session.id")}
+    pieces = {name: from_json(record.pop(name)) for name in list(record) if name.startswith(PIECE)}
+    metadata = {name.removeprefix(PIECE): each for name, each in pieces.items()}
+    record["metadata"] = {**as_mapping(record.get("metadata")), **metadata}
     found = _observation_columns(record, with_text)
     return {**found, "error": found["error"] or otel.error}
 

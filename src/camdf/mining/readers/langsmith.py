@@ -16,6 +16,7 @@ from camdf.mining.readers.values import (
     checked_span,
     error_type,
     gate_decision,
+    hands_over,
     lookup,
     nanoseconds,
     outcome,
@@ -58,7 +59,7 @@ def span(part: Any, with_text: bool = True) -> Span:
         conversation=found["conversation"],
         start=nanoseconds(found["start"], MILLISECOND),
         end=nanoseconds(found["end"], MILLISECOND),
-        error=error_type(found["error"]) or _other_error(record, kind),
+        error="" if hands_over(found["error"]) else error_type(found["error"]) or _other_error(record, kind),
         text=user_text(found["text"]) if with_text and kind in ("agent", "model") else "",
         offered=tool_names(found["offered"]) if model else (),
         requested=requested_tools(found["requested"]) if model else (),
@@ -70,9 +71,11 @@ def span(part: Any, with_text: bool = True) -> Span:
 
 
 def _is_agent(record: dict[str, Any]) -> bool:
-    """The top of a trace, or a chain below it that LangChain made for an agent."""
-    metadata = as_mapping(as_mapping(record.get("extra")).get("metadata"))
-    top = not lookup(record, LANGSMITH, "parent_id")
+    """The top of a trace, or a chain below it that LangChain or OpenAI Agents made for an agent."""
+    extra = as_mapping(record.get("extra"))
+    metadata, top = as_mapping(extra.get("metadata")), not lookup(record, LANGSMITH, "parent_id")
+    if "handoffs" in as_mapping(extra.get("invocation_params")):  # so OpenAI Agents describe an agent
+        return True
     return top or kind_of_chain("other", record.get("name"), metadata) == "agent"
 
 

@@ -64,6 +64,8 @@ def _add_called(value: Any, depth: int, found: dict[str, None]) -> None:
             name := tool_that_ran(value.get("name"), value.get("arguments") or value.get("input"))
         ):
             found[name] = None
+        if value.get("part_kind") == "tool-call" and (name := tool_that_ran(value.get("tool_name"), value.get("args"))):
+            found[name] = None  # pydantic-ai's own messages
         for call in as_list(value["tool_calls"]) if "tool_calls" in value else ():
             inner = as_mapping(call)
             named = {**inner, **as_mapping(inner.get("function"))}

@@ -9,7 +9,7 @@ from camdf.mining.readers.messages import requested_tools, tool_names, user_text
 from camdf.mining.readers.names import MLFLOW
 from camdf.mining.readers.otlp import OtelSpan, common_columns, otel_span
 from camdf.mining.readers.steps import kind_of_chain, reported_error, tool_that_ran
-from camdf.mining.readers.values import Fields, as_list, as_mapping, as_text, checked_span, decoded, lookup, outcome
+from camdf.mining.readers.values import Fields, as_list, as_mapping, as_text, checked_span, from_json, lookup, outcome
 from camdf.mining.spans import Span
 
 MARK = "mlflow.spanType"
@@ -47,16 +47,16 @@ def span(part: Any, with_text: bool = True) -> Span:
 
 def convention_columns(otel: OtelSpan, with_text: bool) -> dict[str, Any]:
     """The columns that MLflow's attributes give."""
-    attributes = {name: _decoded(each) for name, each in otel.attributes.items()}
+    attributes = {name: from_json(each) for name, each in otel.attributes.items()}
     found = COLUMNS.of(attributes)
     kind = KINDS.get(as_text(found["kind"]).upper(), "other")
     kind = kind_of_chain(kind, otel.name, found["metadata"])
     model, tool = kind == "model", kind == "tool"
-    offered = found["offered"] if isinstance(found["offered"], list) else as_mapping(found["offered"]).get("tools")
+    offered = found["offered"] if isinstance(found["offered"], list) else _in_inputs(as_mapping(found["offered"]))
     return {
         "kind": kind,
         "name": (as_text(found["model"]) if model else "")
-        or (tool_that_ran(otel.name, found["text"]) if tool else otel.name),
+        or (tool_that_ran(as_text(found["tool"]) or otel.name, found["text"]) if tool else otel.name),
         "conversation": found["conversation"],
         "error": otel.error or (reported_error(found["requested"]) if tool else ""),
         "text": user_text(found["text"]) if with_text and kind in ("agent", "model") else "",
@@ -67,14 +67,12 @@ def convention_columns(otel: OtelSpan, with_text: bool) -> dict[str, Any]:
     }
 
 
+def _in_inputs(inputs: dict[str, Any]) -> Any:
+    """The tools among the arguments of a model's call; pydantic-ai keeps them one level down."""
+    return inputs.get("tools") or as_mapping(inputs.get("model_request_parameters")).get("function_tools")
+
+
 def _assessment(value: Any) -> tuple[Any, Any]:
     assessment = as_mapping(value)
     name = assessment.get("assessment_name") or assessment.get("name")
     return name, as_mapping(assessment.get("feedback")).get("value")
-
-
-def _decoded(value: Any) -> Any:
-    try:
-        return decoded(value) if isinstance(value, str) else value
-    except (ValueError, RecursionError):
-        return value

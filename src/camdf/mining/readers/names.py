@@ -14,6 +14,10 @@ OTEL: FieldNames = {
     "kind": ("gen_ai.operation.name", "mcp.method.name"),
     "tool": ("gen_ai.tool.name",),
     "agent": ("gen_ai.agent.name", "agent_name"),
+    "chain": ("traceloop.entity.name",),
+    "lc_agent_name": ("traceloop.association.properties.lc_agent_name",),
+    "langgraph_node": ("traceloop.association.properties.langgraph_node",),
+    "chain_output": ("traceloop.entity.output",),
     "model": ("gen_ai.request.model", "gen_ai.response.model"),
     "conversation": ("gen_ai.conversation.id", "session.id"),
     "error": ("error.type",),
@@ -93,7 +97,7 @@ LANGFUSE: FieldNames = {
     "kind": ("type",),
     "name": ("name",),
     "model": ("model", "providedModelName", "provided_model_name"),
-    "conversation": ("sessionId", "session_id", "trace.sessionId"),
+    "conversation": ("sessionId", "session_id", "trace.sessionId", "metadata.thread_id"),
     "start": ("startTime", "start_time"),
     "end": ("endTime", "end_time"),
     "error": ("level",),
@@ -115,6 +119,7 @@ LANGFUSE: FieldNames = {
 
 MLFLOW: FieldNames = {
     "kind": ("mlflow.spanType",),
+    "tool": ("name",),
     "model": ("mlflow.llm.model",),
     "conversation": ("mlflow.trace.session",),
     "text": ("mlflow.spanInputs",),
@@ -133,8 +138,13 @@ DECISION: FieldNames = {
     "ranked": ("camdf.ranking.names",),
     "scores": ("camdf.ranking.scores",),
     "explored": ("camdf.explored",),
+    "mode": ("camdf.mode",),
 }
 """A gate's decision: in the span event `camdf.decision`, or in a span's attributes or metadata."""
+
+STEP = ("metadata", "output.value", "mlflow.spanOutputs")
+PIECES = "langfuse.observation.metadata."
+"""Where the tracers of frameworks keep what a step named `camdf.decision` holds: whole, or piece by piece."""
 
 OTEL_SPAN: FieldNames = {
     "trace_id": ("traceId", "trace_id", "TraceId", "context.trace_id"),

@@ -49,7 +49,8 @@ def _text(flat: Mapping[str, Any]) -> str:
 
 
 def _offered(tools: Mapping[int, dict[str, Any]]) -> tuple[str, ...]:
-    definitions = [tools[place].get("tool.json_schema") or tools[place].get("tool.name") for place in sorted(tools)]
+    """The name where it stands by itself: then the schema beside it may be that of the parameters alone."""
+    definitions = [tools[place].get("tool.name") or tools[place].get("tool.json_schema") for place in sorted(tools)]
     return tool_names([each for each in definitions if each])
 
 

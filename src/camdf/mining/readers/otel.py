@@ -12,8 +12,8 @@ from camdf.mining.readers import langfuse, mlflow, openinference
 from camdf.mining.readers.messages import requested_tools, tool_names, user_text
 from camdf.mining.readers.names import OTEL
 from camdf.mining.readers.otlp import MARKS, OtelSpan, common_columns, otel_span, parts
-from camdf.mining.readers.steps import reported_error, tool_that_ran
-from camdf.mining.readers.values import Fields, as_mapping, as_text, checked_span, outcome, structured
+from camdf.mining.readers.steps import kind_of_chain, reported_error, tool_that_ran
+from camdf.mining.readers.values import Fields, as_mapping, as_text, checked_span, hands_over, outcome, structured
 from camdf.mining.spans import Span
 
 __all__ = ["convention_columns", "parts", "span"]
@@ -48,6 +48,10 @@ def convention_columns(otel: OtelSpan, with_text: bool) -> dict[str, Any]:
             attributes = {**details, **attributes}
     found = COLUMNS.of(attributes)
     kind = KINDS.get(as_text(found["kind"]), "other")
+    if found["chain"] is not None:
+        kind = kind_of_chain(kind, found["chain"], found)
+        if kind == "other":
+            return _step_of_a_chain(otel, found)
     answers = tool_names(found["answers"]) if found["answers"] else ()
     if kind == "model":
         requested = requested_tools(found["requested"]) or _choices(events)
@@ -65,13 +69,23 @@ def convention_columns(otel: OtelSpan, with_text: bool) -> dict[str, Any]:
         "output_tokens": found["output_tokens"],
         "kind": kind,
         "name": tool_that_ran(found.get(kind), found["arguments"]) or otel.name,
-        "error": as_text(found["error"]) or otel.error or (reported_error(found["answer"]) if kind == "tool" else ""),
+        "error": ("" if hands_over(found["error"]) else as_text(found["error"]))
+        or otel.error
+        or (reported_error(found["answer"]) if kind == "tool" else ""),
         "offered": tuple(name for name in offered if name not in answers) if answers else offered,
         "text": user_text(found["text"]) or _prompt(events) if with_text and kind in ("agent", "model") else "",
         "success": outcome((event.get("gen_ai.evaluation.name"), _score(event)) for event in graded)
         if graded
         else None,
     }
+
+
+def _step_of_a_chain(otel: OtelSpan, found: dict[str, Any]) -> dict[str, Any]:
+    """A step that Traceloop records without the GenAI conventions: of LlamaIndex, its tools and its requests."""
+    output = as_mapping(found["chain_output"])
+    if output.keys() >= {"tool_name", "raw_output"}:
+        return {"kind": "tool", "name": output["tool_name"], "error": otel.error or reported_error(output)}
+    return {"kind": "other", "name": otel.name, "error": otel.error, "offered": tool_names(output.get("tools"))}
 
 
 def _score(event: Mapping[str, Any]) -> Any:

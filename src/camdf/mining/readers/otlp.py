@@ -8,8 +8,18 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from camdf.mining.readers.names import OPENINFERENCE_KINDS, OPENINFERENCE_MARK, OTEL_SPAN, FieldNames
-from camdf.mining.readers.values import Fields, as_list, as_mapping, as_text, gate_decision, nanoseconds, structured
+from camdf.gate.telemetry import EVENT
+from camdf.mining.readers.names import OPENINFERENCE_KINDS, OPENINFERENCE_MARK, OTEL_SPAN, PIECES, STEP, FieldNames
+from camdf.mining.readers.values import (
+    Fields,
+    as_list,
+    as_mapping,
+    as_text,
+    gate_decision,
+    hands_over,
+    nanoseconds,
+    structured,
+)
 
 SPAN = Fields(OTEL_SPAN)
 FAILED = re.compile(r"^2$|error", flags=re.IGNORECASE)
@@ -106,6 +116,7 @@ def otel_span_of(
     if status is not None and FAILED.search(as_text(status)):
         raised = (as_text(event.get("exception.type")) for name, event in events if name == "exception")
         error = next(raised, "") or "error"
+        error = "" if hands_over(error) else error
     return OtelSpan(
         _hex(trace_id),
         _hex(span_id),
@@ -121,7 +132,9 @@ def otel_span_of(
 
 def common_columns(otel: OtelSpan) -> dict[str, Any]:
     """The columns that every convention leaves to OpenTelemetry, and a gate's decision."""
-    decisions = [attributes for name, attributes in otel.events if name == "camdf.decision"]
+    decisions = [attributes for name, attributes in otel.events if name == EVENT]
+    if otel.name == EVENT:
+        decisions += _told_by_a_step(otel.attributes)
     return {
         "trace_id": otel.trace_id,
         "span_id": otel.span_id,
@@ -130,6 +143,12 @@ def common_columns(otel: OtelSpan) -> dict[str, Any]:
         "end": otel.end,
         **gate_decision([*decisions, otel.attributes]),
     }
+
+
+def _told_by_a_step(attributes: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What the attributes of a step that is a decision hold: as a whole under one name, or in pieces."""
+    pieces = {name.removeprefix(PIECES): each for name, each in attributes.items() if name.startswith(PIECES)}
+    return [pieces, *(as_mapping(attributes.get(name)) for name in STEP)]
 
 
 def _events(value: Any, record: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:

@@ -14,6 +14,7 @@ from typing import Any
 from msgspec import Raw, Struct
 from msgspec.json import Decoder
 
+from camdf.gate.telemetry import EVENT
 from camdf.mining.readers.names import DECISION, OTEL
 from camdf.mining.readers.otlp import (
     MARKS,
@@ -85,7 +86,7 @@ class SpanRecord(Struct, TypedSpan, gc=False, forbid_unknown_fields=True, rename
         """The span with those of its attributes that its convention reads."""
         wanted = WITH_TEXT if with_text else WITHOUT_TEXT
         pairs = [pair for pair in self.attributes if pair.key in wanted]
-        if not OTHER_CONVENTIONS.isdisjoint([pair.key for pair in pairs]):
+        if self.name == EVENT or not OTHER_CONVENTIONS.isdisjoint([pair.key for pair in pairs]):
             pairs = self.attributes  # other conventions know attributes by their beginnings
         return otel_span_of(
             self.trace_id,

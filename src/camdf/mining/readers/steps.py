@@ -14,6 +14,9 @@ DOOR = re.compile(rf"(.*[/.:_-])?{CALL.name}")
 UNNAMED_AGENTS = ("LangGraph", "AgentExecutor")
 """What LangChain calls the graph or the executor of an agent to which nobody gave a name."""
 
+LLAMA_INDEX_AGENTS = re.compile(r"\w*Agent(Workflow)?\.(run|workflow)")
+"""What tracers call the run of LlamaIndex's agents: by their class, such as `FunctionAgent.run`."""
+
 
 def tool_that_ran(name: Any, arguments: Any) -> str:
     """The tool that a call ran: through the gate's door that is the one which the arguments name."""
@@ -26,26 +29,29 @@ def tool_that_ran(name: Any, arguments: Any) -> str:
 
 
 def reported_error(answer: Any) -> str:
-    """An error that a tool did not raise but gave to the model as its answer: LangChain's messages, MCP's results."""
+    """An error that a tool did not raise but gave to the model as its answer.
+
+    LangChain's messages, the results of MCP and those of LlamaIndex say so.
+    """
     found = as_mapping(answer)
     if not found:
         return ""
     for key in ("output", "data", "kwargs"):  # tracers wrap LangChain's messages
         found = as_mapping(found.get(key)) or found
     message = found.get("type") == "tool" or "tool_call_id" in found
-    failed = (message and found.get("status") == "error") or found.get("isError") is True
+    failed = (message and found.get("status") == "error") or True in (found.get("isError"), found.get("is_error"))
     return "error" if failed else ""
 
 
 def kind_of_chain(kind: str, name: Any, metadata: Any) -> str:
-    """`kind` as a tracer has it, or what LangChain itself says of a chain: `agent`, or `other` for a node of its graph.
+    """`kind` as a tracer has it, or what the framework says of a chain: `agent`, or `other` for a step of one.
 
-    All runs inside of an agent have its name in their metadata; its own run has it as its name too. Tracers take a node
-    for an agent that only has the word in its name.
+    All runs inside of an agent of LangChain have its name in their metadata; its own run has it as its name too.
+    Tracers take a node for an agent that only has the word in its name.
     """
     known = as_mapping(metadata)
     if kind not in ("agent", "other") or not isinstance(name, str) or not name:
         return kind
-    if name in UNNAMED_AGENTS or name == known.get("lc_agent_name"):
+    if name in UNNAMED_AGENTS or name == known.get("lc_agent_name") or LLAMA_INDEX_AGENTS.fullmatch(name):
         return "agent"
     return "other" if name == known.get("langgraph_node") else kind

@@ -131,6 +131,14 @@ def structured(value: Any) -> Any:
     return value
 
 
+def from_json(value: Any) -> Any:
+    """What a JSON string says, of any sort; anything else as it is."""
+    try:
+        return decoded(value) if isinstance(value, str) else value
+    except (ValueError, RecursionError):
+        return value
+
+
 def as_mapping(value: Any) -> dict[str, Any]:
     """An object, a JSON string of one, or the pairs of a Parquet map column; empty for anything else."""
     found = value if isinstance(value, dict) else structured(value)
@@ -213,11 +221,14 @@ _DECISION = Fields(DECISION)
 
 
 def gate_decision(sources: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The first ranking of a gate among some attributes, and whether any of its decisions explored."""
+    """The first ranking of a gate among some attributes, and whether any of its decisions let the run see every tool.
+
+    It does where the conversation explores, and where the gate only watches: neither censors what is called.
+    """
     decisions = [_DECISION.of(each) for each in sources if not _DECISION.keys.keys().isdisjoint(each)]
     if not decisions:
         return {}
-    explored = [as_truth(each["explored"]) for each in decisions]
+    explored = [True if each["mode"] == "shadow" else as_truth(each["explored"]) for each in decisions]
     known = [each for each in explored if each is not None]
     first = next((each for each in decisions if as_texts(each["ranked"])), {})
     return {"ranked": first.get("ranked"), "scores": first.get("scores"), "explored": any(known) if known else None}
@@ -238,6 +249,11 @@ def _is_good(value: Any) -> bool | None:
         return None if math.isnan(float(word)) else float(word) >= 0.5
     except ValueError:
         return None
+
+
+def hands_over(error: Any) -> bool:
+    """Whether an error, by its type or its own words, is none: LangGraph raises to hand over to another agent."""
+    return re.match(r"(\w+\.)*ParentCommand\b", as_text(error)) is not None
 
 
 def error_type(message: Any) -> str:

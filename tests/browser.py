@@ -48,14 +48,14 @@ class Browser:
                 return result
             self._heard(found)
 
-    def open(self, url: str, width: int, *, dark: bool = False) -> None:
-        """Show a page of this width."""
+    def open(self, url: str, width: int, *, dark: bool = False, ready: str = "!!document.body.dataset.shown") -> None:
+        """Show a page of this width, and wait until it says that it is ready."""
         self._width = width
         self.do("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 600)
         feature = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.do("Emulation.setEmulatedMedia", features=[feature])
         self.do("Page.navigate", url=url)
-        self.until("document.readyState === 'complete' && !!document.body.dataset.shown")
+        self.until(f"document.readyState === 'complete' && document.URL === {json.dumps(url)} && {ready}")
 
     def run(self, script: str) -> Any:
         """The value of an expression on the page."""

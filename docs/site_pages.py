@@ -1,0 +1,95 @@
+"""Pages of the site that stand elsewhere or are generated: README, the reference from docstrings, files of code."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).parents[1]
+ELSEWHERE = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
+ELSEWHERE |= {"SECURITY.md": "security.md"}
+"""Pages of the repository, and where the site has them."""
+
+REFERENCE = {
+    "Decide": ("camdf.core.rankings", "camdf.core.payoff", "camdf.core.decisions", "camdf.policies.cold_start"),
+    "Learn": ("camdf.policies.by_set", "camdf.policies.camdf", "camdf.policies.rules", "camdf.policies.pressure"),
+    "Gate": ("camdf.gate.gate", "camdf.gate.decision", "camdf.gate.rollout", "camdf.gate.breaker"),
+    "Score": (
+        "camdf.scorers.start",
+        "camdf.scorers.bm25",
+        "camdf.scorers.embeddings",
+        "camdf.scorers.necessity",
+        "camdf.scorers.fusion",
+        "camdf.scorers.wary",
+    ),
+    "Price": ("camdf.prices", "camdf.worth"),
+    "Data": ("camdf.datasets.files", "camdf.datasets.domains", "camdf.tools"),
+    "Evaluate": ("camdf.evaluation.assess", "camdf.evaluation.compare", "camdf.evaluation.shadow"),
+    "Errors": ("camdf.errors",),
+}
+LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)\s#]+)(#[^)]*)?\)")
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add the pages that do not stand in `docs`."""
+    for source, target in ELSEWHERE.items():
+        files.append(File.generated(config, target, content=_linked((ROOT / source).read_text(encoding="utf-8"), "")))
+    parts = [
+        f"## {name}\n\n" + "\n\n".join(f"::: {module}" for module in modules) for name, modules in REFERENCE.items()
+    ]
+    files.append(File.generated(config, "reference/index.md", content="# Reference\n\n" + "\n\n".join(parts) + "\n"))
+    pages = [page.read_text(encoding="utf-8") for page in (*ROOT.glob("docs/**/*.md"), *map(ROOT.joinpath, ELSEWHERE))]
+    named = {
+        match
+        for page in pages
+        for match in re.findall(r"\]\((?:\.\./)*((?:src|examples|tests|benchmarks|scripts)/[^)#\s]+)", page)
+    }
+    for name in sorted(named):
+        if (ROOT / name).is_file():
+            files.append(File.generated(config, _code(name), content=_listing(name)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
+    """Links to what stands outside of `docs` lead to the site's own copies."""
+    return _linked(markdown, page.file.src_uri) if page.file.generated_by is None else markdown
+
+
+def _linked(markdown: str, page: str) -> str:
+    depth = page.count("/")
+    inside = bool(page)
+
+    def target(match: re.Match[str]) -> str:
+        path, anchor = match[1], match[2] or ""
+        whole = (Path("docs") / Path(page).parent / path if inside else Path(path)).as_posix()
+        parts: list[str] = []
+        for part in whole.split("/"):
+            if part == ".." and parts:
+                parts.pop()
+            elif part != ".":
+                parts.append(part)
+        name = "/".join(parts)
+        if name in ELSEWHERE:
+            found = ELSEWHERE[name]
+        elif name.startswith("docs/"):
+            found = name.removeprefix("docs/")
+        elif (ROOT / name).is_file():
+            found = _code(name)
+        else:
+            return match[0]
+        return f"]({'../' * depth}{found}{anchor if found.endswith('.md') and not found.startswith('code/') else ''})"
+
+    return LINK.sub(target, markdown.replace("```python no-run", "```python"))
+
+
+def _code(name: str) -> str:
+    return f"code/{name}.md"
+
+
+def _listing(name: str) -> str:
+    language = {".py": "python", ".yaml": "yaml", ".toml": "toml", ".js": "javascript", ".json": "json"}
+    content, kind = (ROOT / name).read_text(encoding="utf-8"), language.get(Path(name).suffix, "text")
+    return f"---\nsearch: {{exclude: true}}\n---\n# {name}\n\n````{kind}\n{content}\n````\n"

@@ -1,0 +1,94 @@
+"""Commands before and after the first cut: shadow-report, compare."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from camdf._progress import shown
+from camdf.cli.parser import add_json, print_json
+from camdf.cli.policy import add_payoff, fitted_payoff, payoff_of
+from camdf.cli.tools import TOOLS_FILE, read_tools
+from camdf.policies.artifact import load
+from camdf.prices import Prices
+from camdf.tools import view
+
+OUTPUT_PRICE = 15.0
+"""Dollars a million output tokens: an example, as the prices of `Prices` are."""
+
+HARM = {3: "success is shown to have fallen"}
+
+
+def add_commands(commands: Any) -> None:
+    """shadow-report, compare."""
+    shadow = commands.add_parser(
+        "shadow-report",
+        help="say what a policy would have cut, saved and missed on tasks that saw every tool",
+        example="camdf shadow-report policy.json tasks.parquet --tools tools.json",
+    )
+    shadow.add_argument("policy", type=Path, help="a policy that camdf saved (.json)")
+    shadow.add_argument("data", type=Path, help="what camdf mine wrote, or logged tasks: .jsonl, .parquet or .csv")
+    shadow.add_argument("--tools", type=Path, help=f"to count their tokens: {TOOLS_FILE}")
+    add_payoff(shadow, required=False)
+    add_json(shadow)
+    shadow.set_defaults(run=_shadow)
+
+    compare = commands.add_parser(
+        "compare",
+        help="say whether gated conversations do as well as those that saw every tool, and what they save",
+        example="camdf compare traces/",
+        codes=HARM,
+    )
+    usual = Prices()
+    compare.add_argument(
+        "traces", help="a folder of traces, one file, or a URL of either, of any tracer that docs/traces.md names"
+    )
+    compare.add_argument(
+        "--margin", type=float, default=0.02, help="by how much success may fall and be safe (default: %(default)s)"
+    )
+    compare.add_argument("--require-outcome", action="store_true", help="leave out conversations without an outcome")
+    compare.add_argument(
+        "--uncached", type=float, default=usual.uncached, help="dollars a million tokens (%(default)s)"
+    )
+    compare.add_argument("--cached", type=float, default=usual.cached, help="dollars, from the cache (%(default)s)")
+    compare.add_argument("--output-price", type=float, default=OUTPUT_PRICE, help="dollars, of output (%(default)s)")
+    add_json(compare)
+    compare.set_defaults(run=_compare)
+
+
+def _shadow(options: argparse.Namespace) -> int:
+    from camdf.evaluation.shadow import shadow_report
+    from camdf.mining.logged import any_explored, is_mined, read_logged
+
+    policy, prices = load(options.policy), Prices()
+    payoff = payoff_of(options, fitted_payoff(policy))
+    tools = None if options.tools is None else [view(each) for each in read_tools(options.tools)]
+    tokens = None if tools is None else {tool.name: float(prices.count(tool)) for tool in tools}
+    saw_all = is_mined(options.data) and any_explored(options.data)
+    with shown("MB read", after=1.0) as progress:
+        logged = read_logged(options.data, explored_only=saw_all, progress=progress)
+    found = shadow_report(policy, logged, payoff, tokens)
+    if options.json:
+        print_json({**found.record(), "saw_every_tool": saw_all})
+        return 0
+    print(f"{found.table()}\n\n{found.verdict}")
+    if not saw_all:
+        print("Nothing says that these tasks saw every tool. What a gate had cut, none of them could call.")
+    return 0
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from camdf.evaluation.compare import compare
+    from camdf.mining.arms import arms
+    from camdf.mining.span_files import span_tables
+
+    prices = Prices(uncached=options.uncached, cached=options.cached)
+    with span_tables(options.traces, with_text=False) as tables:
+        dealt = arms(tables, prices, options.output_price, require_outcome=options.require_outcome)
+    found = compare(dealt.gated, dealt.measures, options.margin)
+    if options.json:
+        print_json(found.record())
+    else:
+        print(f"{dealt}\n\n{found.table()}\n\n{found.verdict}")
+    return 3 if found.harms else 0

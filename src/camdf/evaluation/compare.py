@@ -1,0 +1,227 @@
+"""Did the cut pay? Gated conversations beside those that saw every tool, with intervals that hold at every look.
+
+A gate deals conversations to the two arms by chance (`Gate(explore=0.1)`, or a rollout), so that a difference of their
+means is what the cut did. One looks at it every day, so its interval must hold at all looks together: the asymptotic
+confidence sequence of Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas (Time-uniform central limit theory and asymptotic
+confidence sequences, Annals of Statistics 2024). With n conversations of which a share p is gated, the difference of
+means behaves as a mean of n terms with variance s^2 = s_1^2 / p + s_0^2 / (1 - p), and lies within
+
+    s * sqrt(2 (n r^2 + 1) / (n r)^2 * log(sqrt(n r^2 + 1) / alpha))
+
+of the truth at all n at once, but for a share alpha of histories; r is set so that it is narrowest at `NARROWEST`. As
+the central limit theorem, it wants some conversations first: `FEWEST` an arm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import inf, log, sqrt
+from typing import Any
+
+import numpy as np
+
+from camdf.core.rankings import Bools, Floats
+from camdf.core.resampling import Interval
+from camdf.errors import UsageError
+
+ERROR = 0.05
+FEWEST = 100
+NARROWEST = 2000
+"""Conversations at which the intervals are as narrow as they can be made; nowhere are they much wider than that."""
+
+SUCCESS = "success"
+_LOG = -2 * log(ERROR)
+_RATE = (_LOG + log(_LOG + 1)) / NARROWEST
+
+
+@dataclass(frozen=True)
+class Measure:
+    """The means of one measure in the two arms, and what gating changed."""
+
+    gated: float
+    everything: float
+    difference: Interval
+    spread: float
+    """s: the standard deviation of one conversation's part in the difference."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Both arms, measure by measure. `margin` is how much success may fall and still be called safe."""
+
+    gated: int
+    everything: int
+    measures: Mapping[str, Measure]
+    margin: float
+
+    @property
+    def early(self) -> bool:
+        """Whether there are too few conversations for any interval."""
+        return min(self.gated, self.everything) < FEWEST
+
+    @property
+    def harms(self) -> bool:
+        """Whether success is shown to have fallen."""
+        return not self.early and self.measures[SUCCESS].difference.high < 0
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether success is shown not to have fallen by more than the margin."""
+        return not self.early and self.measures[SUCCESS].difference.low > -self.margin
+
+    @property
+    def saves(self) -> str:
+        """The first of dollars and input tokens that is shown to be saved, or ""."""
+        shown = (name for name in ("dollars", "input_tokens") if name in self.measures)
+        return next((name for name in shown if not self.early and self.measures[name].difference.high < 0), "")
+
+    @property
+    def wanted(self) -> int | None:
+        """How many more conversations it takes until success is shown to be safe, if all goes on as it does.
+
+        None where it never will be, because success falls by more than the margin.
+        """
+        if self.is_safe:
+            return 0
+        if self.early:
+            share = self.everything / max(self.gated + self.everything, 1)
+            least = FEWEST / max(min(share, 1 - share), 1e-9) if 0 < share < 1 else inf
+            return None if least == inf else int(least) + 1 - self.gated - self.everything
+        success, n = self.measures[SUCCESS], self.gated + self.everything
+        room = success.difference.mean + self.margin
+        if room <= 0:
+            return None
+        more = n
+        while half_width(more, success.spread) >= room:
+            more *= 2
+            if more > 10**9:
+                return None
+        low, high = more // 2, more
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if half_width(middle, success.spread) >= room else (low, middle)
+        return max(high - n, 1)
+
+    @property
+    def verdict(self) -> str:
+        """One sentence: what to do."""
+        if self.early:
+            return (
+                f"Too early: {self.gated:,} gated conversations and {self.everything:,} that saw every tool, and at "
+                f"least {FEWEST} of each are needed.{self._more()}"
+            )
+        success = self.measures[SUCCESS]
+        fell = f"{100 * success.difference.mean:+.1f} points ({_points(success.difference)} at every look)"
+        if self.harms:
+            return f"Stop: success changed by {fell}. Lower the cost pressure, or gate with a door."
+        if not self.is_safe:
+            return f"Not shown to be safe yet: success changed by {fell}.{self._more()}"
+        if not self.saves:
+            return f"Safe, and not shown to save anything: success changed by {fell}."
+        saved = self.measures[self.saves]
+        part = -saved.difference.mean / saved.everything if saved.everything else 0.0
+        return f"Pays: {part:.0%} fewer {NAMES[self.saves]} a conversation, and success changed by {fell}."
+
+    def _more(self) -> str:
+        wanted = self.wanted
+        if wanted is None:
+            return " More of the same will not change that." if not self.early else " Gate some, and explore with some."
+        return f" About {wanted:,} more conversations will tell, if they go on as they do."
+
+    def table(self) -> str:
+        """A row a measure."""
+        lines = [f"{'a conversation':<16} {'gated':>12} {'every tool':>12} {'difference':>12}  at every look"]
+        for name, each in self.measures.items():
+            way = _percent if name == SUCCESS else _number
+            interval = "" if self.early else f"{way(each.difference.low)} to {way(each.difference.high)}"
+            lines.append(
+                f"{NAMES[name]:<16} {way(each.gated):>12} {way(each.everything):>12} {way(each.difference.mean):>12}  "
+                f"{interval}"
+            )
+        return "\n".join(line.rstrip() for line in lines)
+
+    def record(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "gated": self.gated,
+            "everything": self.everything,
+            "measures": {
+                name: {
+                    "gated": each.gated,
+                    "everything": each.everything,
+                    "difference": each.difference.mean,
+                    **({} if self.early else {"low": each.difference.low, "high": each.difference.high}),
+                }
+                for name, each in self.measures.items()
+            },
+            "margin": self.margin,
+            "safe": self.is_safe,
+            "saves": self.saves,
+            "wanted": self.wanted,
+            "verdict": self.verdict,
+        }
+
+
+NAMES = {
+    SUCCESS: "success",
+    "tool_calls": "tool calls",
+    "input_tokens": "input tokens",
+    "dollars": "dollars",
+    "seconds": "seconds",
+}
+
+
+def compare(gated: Bools, measures: Mapping[str, Floats], margin: float = 0.02) -> Comparison:
+    """Conversations, (n,) each: whether it was gated, and what was measured; NaN where nobody recorded it.
+
+    `success` must be among the measures, as 0 or 1.
+    """
+    if not 0 < margin < 1:
+        raise UsageError(f"The 'margin' of success must lie between 0 and 1. Got {margin!r} instead.")
+    found = {name: _measure(gated, values, binary=name == SUCCESS) for name, values in measures.items()}
+    return Comparison(int(gated.sum()), int((~gated).sum()), found, margin)
+
+
+def half_width(n: int, spread: float) -> float:
+    """How far the truth may lie from the difference of n conversations, at every n at once.
+
+    >>> [round(half_width(n, 1.0), 3) for n in (200, 2000, 20000)]
+    [0.251, 0.068, 0.023]
+    """
+    grown = n * _RATE + 1
+    return spread * sqrt(2 * grown / (n * n * _RATE) * log(sqrt(grown) / ERROR))
+
+
+def _measure(gated: Bools, values: Floats, *, binary: bool) -> Measure:
+    known = np.isfinite(values)
+    arms = [values[known & gated], values[known & ~gated]]
+    counts = [len(each) for each in arms]
+    one, other = (float(each.mean()) if len(each) else 0.0 for each in arms)
+    n, difference = sum(counts), one - other
+    if min(counts) < 2:
+        return Measure(one, other, Interval(difference, -inf, inf), inf)
+    variances = [_variance(each, binary) for each in arms]
+    spread = sqrt(sum(variance * n / count for variance, count in zip(variances, counts, strict=True)))
+    half = half_width(n, spread)
+    return Measure(one, other, Interval(difference, difference - half, difference + half), spread)
+
+
+def _variance(values: Floats, binary: bool) -> float:
+    """Of one arm; where all of it succeeded, or nothing, as if one more had of each."""
+    if binary:
+        rate = float(values.sum() + 1) / (len(values) + 2)
+        return rate * (1 - rate)
+    return float(values.var(ddof=1))
+
+
+def _points(interval: Interval) -> str:
+    return f"{100 * interval.low:+.1f} to {100 * interval.high:+.1f}"
+
+
+def _percent(value: float) -> str:
+    return f"{value:.1%}"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.2f}" if abs(value) >= 0.1 else f"{value:,.4f}"

@@ -1,0 +1,99 @@
+"""Before the first cut: what a policy would have saved on tasks that saw every tool, and what it would have missed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from camdf.core.payoff import Payoff
+from camdf.core.rankings import Floats, LoggedTasks
+from camdf.core.resampling import Interval, paired_bootstrap
+from camdf.policies.base import Policy
+
+SHOWN = 10
+
+
+@dataclass(frozen=True)
+class ToolCut:
+    """A tool that tasks called, and how often it would have been cut then."""
+
+    name: str
+    called: int
+    cut: int
+
+
+@dataclass(frozen=True)
+class ShadowReport:
+    """What would have been. Tools and tokens are those of one task's list."""
+
+    tasks: int
+    offered: float
+    kept: float
+    tokens_offered: float | None
+    tokens_kept: float | None
+    missed: Interval
+    """The share of tasks that called a tool which would have been cut."""
+
+    cut: tuple[ToolCut, ...]
+    """Tools that were called when they would have been cut, the most frequent first."""
+
+    @property
+    def verdict(self) -> str:
+        """One sentence."""
+        saved = f"{self.offered - self.kept:.1f} of {self.offered:.1f} tools"
+        if self.tokens_offered and self.tokens_kept is not None:
+            less = self.tokens_offered - self.tokens_kept
+            saved += f" and {less:,.0f} of {self.tokens_offered:,.0f} tokens of definitions"
+        return (
+            f"On {self.tasks:,} tasks it would have cut {saved} a request, and a tool that was called in "
+            f"{self.missed.mean:.1%} of them ({self.missed.low:.1%} to {self.missed.high:.1%})."
+        )
+
+    def table(self) -> str:
+        """The tools that were missed most."""
+        if not self.cut:
+            return "No tool that was called would have been cut."
+        width = max(4, *(len(each.name) for each in self.cut[:SHOWN]))
+        lines = [f"{'tool':<{width}}  {'called':>7}  {'would have been cut':>19}"]
+        lines += [f"{e.name:<{width}}  {e.called:>7,}  {e.cut:>13,} ({e.cut / e.called:.0%})" for e in self.cut[:SHOWN]]
+        if len(self.cut) > SHOWN:
+            lines.append(f"and {len(self.cut) - SHOWN} more")
+        return "\n".join(lines)
+
+    def record(self) -> dict[str, Any]:
+        """As JSON."""
+        interval = {"missed": self.missed.mean, "missed_low": self.missed.low, "missed_high": self.missed.high}
+        sizes = {"tokens_offered": self.tokens_offered, "tokens_kept": self.tokens_kept}
+        cut = [vars(each) for each in self.cut]
+        counts = {"tasks": self.tasks, "offered": self.offered, "kept": self.kept}
+        return {**counts, **sizes, **interval, "cut": cut, "verdict": self.verdict}
+
+
+def shadow_report(
+    policy: Policy, logged: LoggedTasks, payoff: Payoff, tokens: Mapping[str, float] | None = None
+) -> ShadowReport:
+    """Let the policy decide on tasks of runs that saw every tool; what they called is what they required.
+
+    `tokens` maps tools to the tokens of their definitions; tools that it lacks count as none.
+    """
+    rankings = logged.rankings
+    acquired = policy.decide(rankings, payoff).acquired
+    count = len(rankings.catalogue)
+    ids = rankings.tool_ids
+    called = np.bincount(ids[logged.required], minlength=count)
+    cut = np.bincount(ids[logged.required & ~acquired], minlength=count)
+    order = sorted(np.flatnonzero(cut).tolist(), key=lambda each: (-cut[each], rankings.catalogue[each]))
+    sizes = None if tokens is None else np.array([*(tokens.get(name, 0.0) for name in rankings.catalogue), 0.0])[ids]
+    missed: Floats = np.any(logged.required & ~acquired, axis=1).astype(np.float64)
+    return ShadowReport(
+        tasks=len(logged),
+        offered=float(rankings.lengths.mean()),
+        kept=float(acquired.sum(axis=1).mean()),
+        tokens_offered=None if sizes is None else float((sizes * rankings.listed).sum(axis=1).mean()),
+        tokens_kept=None if sizes is None else float((sizes * acquired).sum(axis=1).mean()),
+        missed=paired_bootstrap(missed, np.random.default_rng(0), groups=logged.groups),
+        cut=tuple(ToolCut(rankings.catalogue[each], int(called[each]), int(cut[each])) for each in order),
+    )

@@ -1,0 +1,280 @@
+"""The loop: fit a challenger on what the service saw, judge it on newer tasks, and put it in the champion's place.
+
+One challenger at a time. It is judged against the policy that serves, on tasks that came after it was fitted, and takes
+its place only where its margin is shown by an interval that holds at every look (`camdf.evaluation.champion`). Beside a
+policy's file, in a folder of its name, stand all versions by the SHA-256 of their content, and a journal: a line a
+look, in words and in numbers. The last line is all that the next look needs to know.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from camdf.core.payoff import Payoff
+from camdf.errors import DataError, UsageError, needs
+from camdf.evaluation.assess import require_choice
+from camdf.evaluation.champion import Evidence, Trial, compared
+from camdf.policies.artifact import to_json
+from camdf.policies.base import Policy
+from camdf.policies.by_set import ExpectedPayoffBySet
+from camdf.policies.training import Training
+from camdf.service import config_file
+from camdf.service.config import COLD_STARTS, Configuration, LearnSettings
+from camdf.service.gates import payoff_of, policy_of
+from camdf.service.lessons import Lesson, given_tools, lessons, logged_tasks
+from camdf.service.store import write_whole
+
+with needs("serve"):
+    from msgspec import UNSET
+
+Place: TypeAlias = tuple[str, str]
+"""A tenant and a route."""
+
+JOURNAL = "journal.jsonl"
+LONGER = 3
+"""So many times as much patience has whoever the evidence speaks for, and no more: what it learned from grows old."""
+
+SHOWN = 12
+"""How many digits of a digest people read."""
+
+
+def learn(path: Path, states: Sequence[Path]) -> list[str]:
+    """One look at every policy of a configuration; what came of each, in words."""
+    folder, configuration = _read(path)
+    settings = configuration.learn
+    if settings is UNSET:
+        raise UsageError(f"{path.name} has no table [learn], so the service keeps nothing to learn from. Add one.")
+    known, said = lessons(states), []
+    for source, places in configuration.policies().items():
+        why = _cannot_learn(source, configuration, places)
+        if why:
+            said.append(f"{source}: {why}")
+            continue
+        with seat(folder, source, configuration) as found:
+            own = [each for each in known if (each.seen.tenant, each.seen.route) in set(places)]
+            said.append(f"{source}: {found.look(own, settings)}")
+    return said
+
+
+def roll_back(path: Path, policy: str = "") -> str:
+    """Put the version that served before in the place of the one that serves; `policy` where there are several."""
+    folder, configuration = _read(path)
+    sources = [source for source in configuration.policies() if versions_of(folder / source).is_dir()]
+    if policy:
+        sources = [source for source in sources if source == os.path.normpath(policy)]
+    if len(sources) != 1:
+        named = ", ".join(sources) or "none"
+        raise UsageError(
+            f"One policy with versions to go back to must be meant; here: {named}. Name it: --roll-back policy.json."
+        )
+    with seat(folder, sources[0], configuration) as found:
+        return f"{sources[0]}: {found.roll_back()}"
+
+
+@dataclass(frozen=True)
+class State:
+    """Where a policy's file stands, after the last line of its journal."""
+
+    champion: str = ""
+    """The SHA-256 of what serves; so are the others."""
+
+    earlier: tuple[str, ...] = ()
+    """What served before, the latest last."""
+
+    challenger: str = ""
+    trial: Trial = field(default_factory=lambda: Trial(0))
+    """Of the challenger, or of the last one where there is none."""
+
+    seen: Mapping[str, int] = field(default_factory=dict)
+    """By log of outcomes, the last one that was learned from or judged on."""
+
+    def record(self) -> dict[str, Any]:
+        """As JSON."""
+        return {**vars(self), "trial": self.trial.record()}
+
+    @classmethod
+    def of_record(cls, record: dict[str, Any]) -> State:
+        """What `record` gave."""
+        trial, earlier = Trial.of_record(record["trial"]), tuple(record["earlier"])
+        return cls(record["champion"], earlier, record["challenger"], trial, record["seen"])
+
+    def replaced_by(self, version: str) -> State:
+        """After another version took the champion's place. No trial against the old champion goes on."""
+        return replace(self, champion=version, earlier=(*self.earlier, self.champion), challenger="")
+
+
+class Seat:
+    """The place of a policy's file, who sits there, and who would like to."""
+
+    def __init__(self, path: Path, configuration: Configuration, places: Sequence[Place]) -> None:
+        self.path, self.configuration, self.places = path, configuration, places
+        self.folder = versions_of(path)
+        lines = self.journal.read_text(encoding="utf-8").splitlines() if self.journal.exists() else []
+        self.state = State.of_record(json.loads(lines[-1])["state"]) if lines else State()
+
+    @property
+    def journal(self) -> Path:
+        """One line a look."""
+        return self.folder / JOURNAL
+
+    def look(self, known: Sequence[Lesson], settings: LearnSettings) -> str:
+        """Judge the challenger on what is new, and make one where there is none; what came of it, in words."""
+        said = [*self._noticed(), *self._judged(known, settings)]
+        if not self.state.challenger:
+            said.append(self._challenged(known[-settings.tasks :], settings))
+        return " ".join(said)
+
+    def roll_back(self) -> str:
+        """Put the version before back; what came of it, in words."""
+        self._noticed()
+        if not self.state.earlier:
+            raise UsageError(f"{self.path.name} has no earlier version here, so there is nothing to go back to.")
+        *earlier, before = self.state.earlier
+        after = self.state.champion
+        write_whole(self.path, self._version(before))
+        self.state = replace(self.state, champion=before, earlier=tuple(earlier), challenger="")
+        return self._note(f"Rolled back from {_short(after)} to {_short(before)}.")
+
+    def _noticed(self) -> list[str]:
+        """Keep what serves, and notice where somebody else has put another file there."""
+        content = self.path.read_text(encoding="utf-8")
+        digest, before = _digest(content), self.state.champion
+        if digest == before:
+            return []
+        write_whole(self.folder / f"{digest}.json", content)
+        if not before:
+            self.state = State(digest)
+            return []
+        self.state = self.state.replaced_by(digest)
+        return [self._note(f"{_short(digest)} was put in the place of {_short(before)} by somebody else.")]
+
+    def _judged(self, known: Sequence[Lesson], settings: LearnSettings) -> list[str]:
+        """The trial after the tasks that neither policy has learned from."""
+        state = self.state
+        if not state.challenger:
+            return []
+        new = [each for each in known if each.seq > state.seen.get(each.log, 0)]
+        trial = state.trial.and_then(self._evidence(new))
+        self.state = replace(state, trial=trial, seen={**state.seen, **_last(new)})
+        name = f"challenger {trial.number} ({_short(state.challenger)})"
+        if trial.pays:
+            write_whole(self.path, self._version(state.challenger))
+            self.state = self.state.replaced_by(state.challenger)
+            return [self._note(f"Promoted {name} in the place of {_short(state.champion)}: {trial.verdict}.")]
+        patience = settings.patience * (LONGER if trial.is_promising else 1)
+        if trial.margin.high < 0 or trial.evidence.tasks >= patience:
+            self.state = replace(self.state, challenger="")
+            return [self._note(f"Refused {name}: {trial.verdict}.")]
+        return [self._note(f"Goes on judging {name}: {trial.verdict}.")]
+
+    def _evidence(self, new: Sequence[Lesson]) -> Evidence:
+        """Each task at the payoff of its own tenant and route."""
+        champion, challenger = (self._policy(each) for each in (self.state.champion, self.state.challenger))
+        found = Evidence()
+        for place in self.places:
+            own = [each for each in new if (each.seen.tenant, each.seen.route) == place]
+            if own:
+                logged, payoff = logged_tasks(own), self._payoff(place, champion)
+                found += compared(challenger, champion, logged, payoff, given_tools(own, logged))
+        return found
+
+    def _challenged(self, recent: Sequence[Lesson], settings: LearnSettings) -> str:
+        """A challenger that has learned from the tasks of late."""
+        if len(recent) < settings.fewest:
+            return (
+                f"No challenger yet: it takes {settings.fewest} tasks of runs that saw every tool and succeeded, and "
+                f"there are {len(recent)}."
+            )
+        logged, champion = logged_tasks(recent), self._policy(self.state.champion)
+        try:
+            require_choice(logged)
+        except DataError as error:
+            return f"No challenger yet: {error}"
+        payoff = self._payoff(self.places[0], champion)
+        again = champion.get_params() if isinstance(champion, ExpectedPayoffBySet) else {}
+        fitted = ExpectedPayoffBySet(**again).fit(logged, payoff)
+        content = to_json(fitted, Training(logged.digest(), len(logged), len(set(logged.groups)), payoff=payoff))
+        digest, number = _digest(content), self.state.trial.number + 1
+        write_whole(self.folder / f"{digest}.json", content)
+        seen = {**self.state.seen, **_last(recent)}
+        self.state = replace(self.state, challenger=digest, trial=Trial(number), seen=seen)
+        return self._note(
+            f"Challenger {number} ({_short(digest)}) has learned from {len(recent)} tasks, and is judged on newer ones."
+        )
+
+    def _payoff(self, place: Place, champion: Policy) -> Payoff:
+        return payoff_of(self.configuration.settings(*place), champion)
+
+    def _policy(self, digest: str) -> Policy:
+        settings = self.configuration.settings(*self.places[0])
+        return policy_of(f"{digest}.json", self._version(digest), settings)
+
+    def _version(self, digest: str) -> str:
+        return (self.folder / f"{digest}.json").read_text(encoding="utf-8")
+
+    def _note(self, words: str) -> str:
+        """Write a line of the journal."""
+        line = {"at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "words": words, "state": self.state.record()}
+        before = self.journal.read_text(encoding="utf-8") if self.journal.exists() else ""
+        write_whole(self.journal, f"{before}{json.dumps(line)}\n")
+        return words
+
+
+@contextmanager
+def seat(folder: Path, source: str, configuration: Configuration) -> Iterator[Seat]:
+    """The seat of a policy's file, for one process at a time."""
+    path = folder / source
+    versions = versions_of(path)
+    versions.mkdir(exist_ok=True)
+    lock = os.open(versions, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield Seat(path, configuration, configuration.policies()[source])
+    finally:
+        os.close(lock)
+
+
+def versions_of(path: Path) -> Path:
+    """The folder of a policy's versions and of its journal, beside its file."""
+    return path.with_name(f"{path.name}.learned")
+
+
+def _read(path: Path) -> tuple[Path, Configuration]:
+    text, folder = config_file.read(path)
+    return Path(folder), config_file.parsed(text, path.name)
+
+
+def _cannot_learn(source: str, configuration: Configuration, places: Sequence[Place]) -> str:
+    """Why nothing can be put in the place of a policy; "" where it can."""
+    if source in COLD_STARTS:
+        return (
+            "ships with the package and is no file, so nothing can take its place. Save it to one and name that: "
+            f'python -c \'import camdf; camdf.save(camdf.cold_start("{COLD_STARTS[source]}"), "policy.json")\''
+        )
+    if "://" in source:
+        return "is a URL, and only a file can be replaced. Name a file."
+    if any(configuration.settings(*place).sha256 is not UNSET for place in places):
+        return "is pinned by sha256, so nothing may take its place. Leave sha256 out."
+    return ""
+
+
+def _last(of: Sequence[Lesson]) -> dict[str, int]:
+    """By log, the last number."""
+    return {each.log: each.seq for each in sorted(of, key=lambda each: each.seq)}
+
+
+def _digest(content: str) -> str:
+    return sha256(content.encode()).hexdigest()
+
+
+def _short(digest: str) -> str:
+    return digest[:SHOWN]

@@ -1,0 +1,169 @@
+"""What the service can learn from: decisions after which a run saw every tool, and what became of them.
+
+A run that was given fewer tools can only have called those, so a log of such runs says what the policy let happen. The
+runs that count here explored, or were only watched ("shadow"). Their rankings are kept on disk, names and numbers
+without any text, where the configuration has a table [learn]; one that succeeded required what it called.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from camdf.core.rankings import Bools, LoggedTasks
+from camdf.errors import needs
+from camdf.gate.decision import GateDecision
+from camdf.gate.judge import says_nothing
+from camdf.service.outcomes import FILE as OUTCOMES
+
+with needs("serve"):
+    import msgspec
+    from msgspec import Struct
+
+LOG = logging.getLogger("camdf.service")
+FILE, EARLIER = "decisions.jsonl", "decisions.earlier.jsonl"
+DECIDED = ("decided", "decided before")
+CHOSEN = "worth its cost"
+"""Why a policy keeps a tool; whatever is kept for another reason would have been kept without it."""
+
+LARGEST = 64_000_000
+"""Bytes of a file of decisions; the one before it is kept, and no older one."""
+
+
+class Seen(Struct, frozen=True):
+    """A decision after which a run saw every tool."""
+
+    id: str
+    tenant: str
+    route: str
+    tools: list[str]
+    """The ranked ones, with their scores and costs."""
+
+    scores: list[float]
+    costs: list[float]
+    given: list[str]
+    """Tools that the run had whatever a policy says: pinned, the provider's own, of an earlier turn."""
+
+
+class Lesson(Struct, frozen=True):
+    """A task, and the tools that it turned out to require."""
+
+    seen: Seen
+    required: list[str]
+    log: str
+    """Which log of outcomes it is in, by the SHA-256 of that log's first line."""
+
+    seq: int
+    """Its number there."""
+
+    at: float
+
+
+def seen(tenant: str, route: str, decision: GateDecision, pressure: float) -> Seen | None:
+    """What can be learned from later; None where the run does not see every tool, or the ranking says nothing."""
+    ranking = decision.ranking
+    sees_all = decision.explored or (decision.mode == "shadow" and decision.reason in DECIDED)
+    if not (sees_all and ranking) or says_nothing([each.score for each in ranking]):
+        return None
+    chosen = {each.name for each in ranking if each.why == CHOSEN or not each.kept}
+    return Seen(
+        decision.id,
+        tenant,
+        route,
+        [each.name for each in ranking],
+        [each.score for each in ranking],
+        [each.priced_cost / pressure if pressure else 1.0 for each in ranking],
+        [name for name in decision.kept if name not in chosen],
+    )
+
+
+class SeenLog:
+    """The decisions of a state folder, as lines of a file that cannot outgrow the disk."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def write(self, found: Seen) -> None:
+        """One more line. A disk that is full costs lessons, and nothing else."""
+        place = self.folder / FILE
+        try:
+            with open(place, "ab") as file:
+                file.write(msgspec.json.encode(found) + b"\n")
+                size = file.tell()
+            if size > LARGEST:
+                os.replace(place, self.folder / EARLIER)
+        except OSError as error:
+            LOG.warning("A decision could not be kept to learn from: %s", error.strerror)
+
+
+def lessons(folders: Iterable[Path]) -> list[Lesson]:
+    """The tasks of these state folders that teach, in the order of the times at which their outcomes came.
+
+    An outcome counts once, for the tenant whose decision it names, and only where the run succeeded.
+    """
+    places = [Path(folder) for folder in folders]
+    decisions: dict[tuple[str, str], Seen] = {}
+    for folder in places:
+        for name in (EARLIER, FILE):
+            decisions.update({(each.tenant, each.id): each for each in _decisions(folder / name)})
+    found = []
+    for folder in places:
+        lines = list(_lines(folder / OUTCOMES))
+        log = sha256(lines[0]).hexdigest()[:16] if lines else ""
+        for line in lines:
+            outcome: dict[str, Any] = msgspec.json.decode(line)
+            about = decisions.pop((outcome["tenant"], outcome["decision"]), None)
+            if about is not None and outcome["success"]:
+                given = set(about.given) - set(about.tools)
+                required = [name for name in dict.fromkeys(outcome["called"]) if name not in given]
+                found.append(Lesson(about, required, log, outcome["seq"], outcome["at"]))
+    return sorted(found, key=lambda each: each.at)
+
+
+def logged_tasks(of: Sequence[Lesson]) -> LoggedTasks:
+    """Lessons as logged tasks, at the prices of their time."""
+    records = [
+        {
+            "task_id": each.seen.id,
+            "scores": dict(zip(each.seen.tools, each.seen.scores, strict=True)),
+            "required": each.required,
+        }
+        for each in of
+    ]
+    logged = LoggedTasks.from_records(records)
+    rankings = logged.rankings
+    costs = np.zeros(rankings.scores.shape)
+    for row, each in enumerate(of):
+        price = dict(zip(each.seen.tools, each.seen.costs, strict=True))
+        costs[row, : rankings.lengths[row]] = [price[name] for name in rankings.names(row)]
+    return logged.with_costs(costs)
+
+
+def given_tools(of: Sequence[Lesson], logged: LoggedTasks) -> Bools:
+    """(n, m): the candidates that these tasks have whatever a policy says."""
+    found = np.zeros_like(logged.required)
+    for row, each in enumerate(of):
+        stays = set(each.seen.given)
+        found[row, : logged.rankings.lengths[row]] = [name in stays for name in logged.rankings.names(row)]
+    return found
+
+
+def _decisions(path: Path) -> Iterator[Seen]:
+    decoder = msgspec.json.Decoder(Seen)
+    for line in _lines(path):
+        yield decoder.decode(line)
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    """The whole lines of a file that may be growing; none where there is no file."""
+    try:
+        with open(path, "rb") as file:
+            yield from (line for line in file if line.endswith(b"\n"))
+    except FileNotFoundError:
+        return

@@ -1,0 +1,96 @@
+"""From settings to a `Rollout`: a share of conversations and a kill switch, each a value, a file or a flag.
+
+Files and flags are read while the service runs, so a change needs no new version. That they say something which can be
+used is checked with the rest of the configuration.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from camdf.errors import UsageError, needs
+from camdf.gate import Flag, Rollout
+from camdf.gate.budget import BusyError, Workers
+from camdf.gate.switch import LONGEST, PATIENCE, a_share, a_truth, written
+from camdf.service.config import FlagSettings, RolloutSettings
+
+with needs("serve"):
+    from msgspec import UNSET
+
+FLAG_READER = Workers(1)
+"""A client may hang, and must not hold up what else is read again."""
+
+
+@lru_cache(maxsize=1024)
+def rollout_of(settings: RolloutSettings, folder: str) -> Rollout:
+    """One for all gates that ask for the same, so that a file is read once for a thousand tenants."""
+    return Rollout(
+        1.0 if settings.share is UNSET else _source(settings.share, folder),
+        off=False if settings.off is UNSET else _source(settings.off, folder),
+        salt="" if settings.salt is UNSET else settings.salt,
+        every=1.0 if settings.every_seconds is UNSET else settings.every_seconds,
+    )
+
+
+def check(settings: RolloutSettings, place: str, folder: str) -> None:
+    """Refuse files and flags that say nothing which can be used, with the key, the value and the remedy."""
+    kinds: tuple[tuple[str, Callable[[Any], Any], str], ...] = (("share", a_share, "0.2"), ("off", a_truth, "false"))
+    for name, checked, example in kinds:
+        source, key = getattr(settings, name), f"{place}.rollout.{name}"
+        if isinstance(source, str):
+            _check_file(Path(folder, source), checked, f"{key} is the file {source!r}", example)
+        elif isinstance(source, FlagSettings):
+            _check_flag(source.flag, name, f"{key} is the flag {source.flag!r}")
+
+
+def _source(value: Any, folder: str) -> Any:
+    if isinstance(value, FlagSettings):
+        return Flag(_client(f"rollout names the flag {value.flag!r}"), value.flag)
+    return os.path.join(folder, value) if isinstance(value, str) else value
+
+
+def _check_file(path: Path, checked: Callable[[Any], Any], said: str, example: str) -> None:
+    remedy = f"Write for instance {example} into it, or give the value itself, without quotes."
+    try:
+        value = written(path)
+    except OSError as error:
+        raise UsageError(f"{said}, which cannot be read: {error.strerror}. {remedy}") from None
+    except ValueError:
+        value = None  # which is neither a share nor a truth
+    try:
+        checked(value)
+    except ValueError as error:
+        holds = path.read_bytes()[:LONGEST].decode(errors="replace").strip()
+        raise UsageError(f"{said}, which must hold {error}. It holds {holds!r}. {remedy}") from None
+
+
+def _check_flag(flag: str, name: str, said: str) -> None:
+    client = _client(said)
+    ask, default = (client.get_float_details, 0.0) if name == "share" else (client.get_boolean_details, True)
+    try:
+        found = FLAG_READER.start(lambda _: ask(flag, default), PATIENCE).wait()
+    except (TimeoutError, BusyError):
+        return  # a client that is away is no mistake in the file: nothing is cut until it answers
+    if found.error_code in ("FLAG_NOT_FOUND", "TYPE_MISMATCH"):
+        kind = "float" if name == "share" else "boolean"
+        raise UsageError(
+            f"{said}, and the OpenFeature provider says {found.error_code.value}. Make it a {kind} flag there, or "
+            "correct its name."
+        )
+
+
+def _client(said: str) -> Any:
+    """The OpenFeature client of this process, which has one where its program has set a provider."""
+    api = sys.modules.get("openfeature.api")
+    client = None if api is None else api.get_client()
+    if client is None or type(client.provider).__name__ == "NoOpProvider":
+        raise UsageError(
+            f"{said}, and this process has no OpenFeature provider. Start the service from a program that calls "
+            "openfeature.api.set_provider first, as docs/service.md shows, or name a file."
+        )
+    return client

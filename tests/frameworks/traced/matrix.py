@@ -1,0 +1,120 @@
+"""The matrix of frameworks, tracers and situations: its rows, why a cell is not exact, and its page.
+
+Nothing here needs a framework or a tracer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from traced.situations import SITUATIONS
+
+__all__ = ["EXACT", "FRAMEWORKS", "SITUATIONS", "TRACERS", "Row", "page", "why"]
+
+EXACT = "exact"
+NONE = "none: "
+
+FRAMEWORKS = {
+    "LangChain": ("on_langchain", ("langchain", "langchain_mcp_adapters")),
+    "LlamaIndex": ("on_llama_index", ("llama_index", "openinference")),
+    "pydantic-ai": ("on_pydantic_ai", ("pydantic_ai", "openinference")),
+    "OpenAI Agents": ("on_openai_agents", ("agents", "openinference")),
+    "FastMCP": ("on_fastmcp", ("fastmcp", "llama_index")),
+}
+"""Each with the module that runs it, and the packages by which its environment is known."""
+
+TRACERS = ("OpenTelemetry", "OpenInference", "MLflow", "LangSmith", "Langfuse")
+
+
+class Row(NamedTuple):
+    """What a trace is worth: "exact", "none" where there is nothing to measure, or what is missing, and why."""
+
+    framework: str
+    tracer: str
+    situation: str
+    verdict: str
+    why: str
+
+
+NO_GROUP = "The tracer leaves out the group of a run, so two runs of one conversation are two conversations."
+
+REASONS: dict[tuple[str, str, str], str] = {
+    ("OpenAI Agents", "", "resumed"): NO_GROUP,
+    ("pydantic-ai", "MLflow", "resumed"): "MLflow has no conversation unless the program names a session.",
+    ("FastMCP", "Langfuse", ""): (
+        "Langfuse's client leaves out spans that are of no model, and FastMCP's are in between; "
+        "`Langfuse(should_export_span=...)` lets them through."
+    ),
+    ("LlamaIndex", "", "resumed"): "LlamaIndex tells its tracers no session.",
+    ("LlamaIndex", "", "handoff"): "All agents of a workflow share one span, so that their runs are one.",
+    ("LlamaIndex", "OpenTelemetry", "nested"): "Traceloop names the run of an agent below another like a step.",
+    ("LlamaIndex", "OpenTelemetry", "failed"): "Traceloop does not end the spans of a run that fails.",
+    ("LlamaIndex", "OpenTelemetry", "structured output"): "Traceloop does not end the spans of such a run.",
+}
+"""By framework, tracer and situation; "" stands for all of them. The closest that fits is told."""
+
+
+def why(framework: str, tracer: str, situation: str, verdict: str) -> str:
+    """The reason of a cell that is not exact; "" where it is, and where nobody has looked into it."""
+    if verdict == EXACT or verdict.startswith(NONE):
+        return ""
+    known = ((framework, tracer, situation), (framework, "", situation), (framework, tracer, ""))
+    return next((REASONS[key] for key in known if key in REASONS), "")
+
+
+def page(rows: Sequence[Row]) -> str:
+    """The matrix as a page: one table a framework, and below it what is missing."""
+    exact = sum(row.verdict == EXACT for row in rows)
+    there = sum(not row.verdict.startswith(NONE) for row in rows)
+    parts = [HEAD.format(exact=exact, there=there)]
+    for framework in FRAMEWORKS:
+        found = {(row.tracer, row.situation): row for row in rows if row.framework == framework}
+        lines = [f"| | {' | '.join(TRACERS)} |", f"| --- |{' --- |' * len(TRACERS)}"]
+        notes: dict[str, None] = {}
+        for situation in SITUATIONS:
+            cells = [_cell(found.get((tracer, situation)), notes) for tracer in TRACERS]
+            lines.append(f"| {situation} | {' | '.join(cells)} |")
+        parts += [f"## {framework}\n", "\n".join(lines), ""]
+        parts += [f"{number}. {note}" for number, note in enumerate(notes, 1)]
+        parts += [""] if notes else []
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _cell(row: Row | None, notes: dict[str, None]) -> str:
+    if row is None:
+        return "not measured"
+    if row.verdict == EXACT:
+        return EXACT
+    lacks = row.verdict.startswith(NONE)
+    note = f"{row.verdict.removeprefix(NONE)}." if lacks else f"{row.verdict[0].upper()}{row.verdict[1:]}. {row.why}"
+    notes.setdefault(note[0].upper() + note[1:])
+    number = list(notes).index(note[0].upper() + note[1:]) + 1
+    return f"none ({number})" if lacks else f"not exact ({number})"
+
+
+HEAD = """# Which traces can be learned from
+
+A [gate](gate.md) cuts, the agent runs, a tracer records, [mining](mining.md) makes a task of it, and the next policy
+learns from that. Here the loop is closed with no code by the user: each framework with its adapter, under each tracer,
+in nine situations. A cell is **exact** if the mined tasks are what really happened: as many runs as there were, the
+tools that each was offered, the tools that it required, whether it failed, one conversation where there was one; and of
+the gate's decision the ranking with its scores, whether the task explored, the cost pressure and the digest of the
+policy. Of {there} cells with something to measure, {exact} are exact.
+
+Every cell comes from a run of the real libraries against a scripted model. OpenTelemetry means the framework's own
+spans (pydantic-ai, FastMCP) or those of Traceloop's instrumentors. LangSmith's and Langfuse's clients send to a server
+on loopback, and what they send is read; what their services make of it on export is not tested here.
+
+LiteLLM is missing. Its proxy knows requests and no runs: trace the agent that calls it, and let it send its
+`traceparent`. Where the proxy records OpenTelemetry, the decision stands on the span of the request; LiteLLM's other
+tracers do not get it.
+
+The situations: two tools in **parallel** in a conversation that explores; a tool that fails and is called again
+(**retry**); a run that ends because the model **failed**; an agent **nested** in a tool of another; **streaming**; an
+answer as **structured output**; a **handoff**; tools of an **MCP** server; and a conversation **resumed** by another
+run.
+
+`python benchmarks/traces.py --store results/traces_matrix.csv` measures the cells of the environment that it runs in;
+`--page results/traces_matrix.csv` writes this page.
+"""

@@ -1,0 +1,38 @@
+// A conversation through the real AI SDK, from JSON on standard input; prints the tools that reached the model, step by
+// step. `says[n]` is what the model does in step n: calls a tool of that name, or answers where it is null.
+import { readFileSync } from "node:fs";
+
+import { generateText, jsonSchema, stepCountIs, streamText, tool } from "ai";
+import { MockLanguageModelV3, convertArrayToReadableStream } from "ai/test";
+
+import { toolGate } from "./tool_gate.js";
+
+const { url, catalogue, messages, says, settings, streams } = JSON.parse(readFileSync(0, "utf-8"));
+const inputSchema = jsonSchema({ type: "object", properties: {} });
+const tools = Object.fromEntries(
+  Object.entries(catalogue).map(([name, description]) => [name, tool({ description, inputSchema, execute: () => "ran" })]),
+);
+const seen = [];
+const usage = { inputTokens: { total: 0 }, outputTokens: { total: 0 } };
+function said(offered) {
+  const name = says[seen.length];
+  seen.push((offered ?? []).map((each) => each.name));
+  const call = { type: "tool-call", toolCallId: `call-${seen.length}`, toolName: name, input: "{}" };
+  return { part: name ? call : null, finishReason: { unified: name ? "tool-calls" : "stop" } };
+}
+const model = new MockLanguageModelV3({
+  doGenerate: async ({ tools: offered }) => {
+    const { part, finishReason } = said(offered);
+    return { content: [part ?? { type: "text", text: "Done." }], finishReason, usage, warnings: [] };
+  },
+  doStream: async ({ tools: offered }) => {
+    const { part, finishReason } = said(offered);
+    const text = [{ type: "text-start", id: "1" }, { type: "text-delta", id: "1", delta: "Done." }, { type: "text-end", id: "1" }];
+    const finish = { type: "finish", finishReason, usage };
+    return { stream: convertArrayToReadableStream([{ type: "stream-start", warnings: [] }, ...(part ? [part] : text), finish]) };
+  },
+});
+const prepareStep = toolGate(url, tools, settings);
+const asked = { model, tools, messages, prepareStep, stopWhen: stepCountIs(says.length) };
+const { response } = streams ? { response: await streamText(asked).response } : await generateText(asked);
+console.log(JSON.stringify({ seen, messages: response.messages }));

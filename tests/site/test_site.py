@@ -1,0 +1,77 @@
+"""The site, built as strictly as it can be and read in a real browser.
+
+`PICTURES=FOLDER pytest tests/site` also draws some pages.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from browser import Browser, browser
+
+ROOT = Path(__file__).parents[2]
+MKDOCS = Path(os.environ.get("CAMDF_CACHE", Path.home() / ".cache" / "camdf")) / "site" / "bin" / "mkdocs"
+PAGES = ("index", "first-day", "compare", "replication", "past-the-paper", "reference/index", "integrations/langchain")
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [MKDOCS, "build", "--strict", "--site-dir", folder], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[Browser]:
+    with browser() as found:
+        yield found
+
+
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("width", [420, 1280])
+def test_a_page_fits_its_window_shows_its_pictures_and_asks_nobody_else(
+    name: str, width: int, site: str, page: Browser
+) -> None:
+    page.asked.clear()
+    page.said.clear()
+    page.open(f"{site}/{name}.html", width, dark=width == 420, ready="true")
+    assert page.run("document.documentElement.scrollWidth") <= width
+    page.run("document.querySelectorAll('img').forEach((each) => { each.loading = 'eager'; })")
+    page.until("[...document.images].every((each) => each.complete)")
+    assert page.run("[...document.images].filter((each) => !each.naturalWidth).map((each) => each.src)") == []
+    assert [each for each in page.asked if not each.startswith((site, "data:"))] == []
+    assert page.said == []
+    if folder := os.environ.get("PICTURES"):
+        page.picture(Path(folder) / f"{name.replace('/', '-')}-{width}.png")
+
+
+def test_a_search_finds_pages_without_any_network(site: str, page: Browser) -> None:
+    page.open(f"{site}/index.html", 1280, ready="true")
+    page.until("!!document.querySelector('[data-md-component=search-query]')")
+    page.run(
+        "{ const box = document.querySelector('[data-md-component=search-query]'); box.focus(); "
+        "box.value = 'watermark'; box.dispatchEvent(new Event('keyup', {bubbles: true})); }"
+    )
+    page.until("document.querySelectorAll('.md-search-result__item').length > 0")
+    found = page.run("[...document.querySelectorAll('.md-search-result__item a')].map((each) => each.href).join()")
+    assert "mining.html" in found

@@ -1,0 +1,213 @@
+"""Does it pay in production? Two arms of conversations from traces, and what may be said of them at any look."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import camdf
+from camdf.cli import main
+from camdf.core.payoff import Payoff
+from camdf.core.rankings import Bools, Floats, LoggedTasks
+from camdf.errors import DataError, UsageError
+from camdf.evaluation.compare import FEWEST, compare, half_width
+from camdf.evaluation.shadow import shadow_report
+from camdf.mining.arms import Arms, arms
+from camdf.mining.readers.values import gate_decision
+from camdf.mining.spans import Span, arrow_table
+from camdf.prices import Prices
+from loading import benchmark_module
+
+ROOT = Path(__file__).parents[1]
+
+
+def dealt(
+    gated: int, everything: int, rates: tuple[float, float], tokens: tuple[float, float] = (1.0, 2.0)
+) -> tuple[Bools, dict[str, Floats]]:
+    """Conversations with exactly these rates of success."""
+    arm = np.arange(gated + everything) < gated
+    place = np.where(arm, np.arange(len(arm)), np.arange(len(arm)) - gated)
+    size, rate = np.where(arm, gated, everything), np.where(arm, *rates)
+    noise = np.random.default_rng(0).normal(0, 0.1, len(arm))
+    return arm, {"success": (place < rate * size).astype(float), "input_tokens": np.where(arm, *tokens) + noise}
+
+
+def test_more_conversations_narrow_the_interval_and_a_wider_spread_widens_it() -> None:
+    widths = [half_width(n, 1.0) for n in (100, 200, 1000, 5000, 100_000)]
+    assert widths == sorted(widths, reverse=True)
+    assert half_width(500, 2.0) == pytest.approx(2 * half_width(500, 1.0))
+    assert widths[0] > 1.96 / 10, "an interval for every look is wider than one for a single look"
+
+
+@given(st.integers(FEWEST, 2000), st.integers(FEWEST, 2000), st.floats(0, 1), st.floats(0, 1))
+def test_a_verdict_is_never_safe_and_harmful_and_says_one_thing(n: int, m: int, one: float, other: float) -> None:
+    found = compare(*dealt(n, m, (one, other)), margin=0.05)
+    assert found.harms == found.verdict.startswith("Stop")
+    success = found.measures["success"].difference
+    assert success.low < success.mean < success.high, "even where all of both arms succeed"
+    assert len(found.verdict.splitlines()) == 1
+    json.dumps(found.record(), allow_nan=False)
+
+
+def test_each_verdict_says_what_to_do() -> None:
+    assert compare(*dealt(20, 900, (0.9, 0.9))).verdict.startswith("Too early: 20 gated conversations and 900")
+    assert compare(*dealt(900, 0, (0.9, 0.9))).verdict.endswith("Gate some, and explore with some.")
+    assert compare(*dealt(2000, 2000, (0.7, 0.9))).verdict.startswith("Stop: success changed by -20.0 points")
+    safe = compare(*dealt(20_000, 20_000, (0.9, 0.9)))
+    assert safe.verdict.startswith("Pays: 50% fewer input tokens a conversation, and success changed by +0.0 points")
+    same = compare(*dealt(20_000, 20_000, (0.9, 0.9), tokens=(1.0, 1.0)))
+    assert same.verdict.startswith("Safe, and not shown to save anything")
+    open_yet = compare(*dealt(800, 200, (0.9, 0.9)))
+    assert open_yet.verdict.startswith("Not shown to be safe yet")
+    assert compare(*dealt(4000, 4000, (0.87, 0.9)), margin=0.02).wanted is None
+
+
+def test_so_many_more_conversations_are_wanted_that_the_verdict_then_comes() -> None:
+    found = compare(*dealt(800, 200, (0.9, 0.9)), margin=0.03)
+    assert found.wanted is not None
+    n = 1000 + found.wanted
+    after = compare(*dealt(round(0.8 * n), round(0.2 * n), (0.9, 0.9)), margin=0.03)
+    assert after.is_safe or (after.wanted or 0) < 0.02 * n, "but for rounding"
+    before = compare(*dealt(round(0.76 * n), round(0.19 * n), (0.9, 0.9)), margin=0.03)
+    assert not before.is_safe
+
+
+def test_what_nobody_recorded_is_not_compared() -> None:
+    arm, measures = dealt(300, 300, (0.9, 0.9))
+    measures["input_tokens"][::2] = np.nan
+    found = compare(arm, measures)
+    assert found.measures["input_tokens"].gated == pytest.approx(1.0, abs=0.05)
+    with pytest.raises(UsageError, match="margin"):
+        compare(arm, measures, margin=0.0)
+
+
+# Conversations from traces.
+
+
+def spans(run: int, *, explored: bool | None, conversation: str = "", **agent: Any) -> list[Span]:
+    trace = f"{run:032x}"
+    ranked: dict[str, Any] = (
+        {} if explored is None else {"ranked": ("get", "send"), "scores": (0.9, 0.1), "explored": explored}
+    )
+    return [
+        Span(trace, "a", kind="agent", conversation=conversation, start=0, end=4 * 10**9, **ranked, **agent),
+        Span(trace, "m", "a", "model", start=1, end=2, input_tokens=1000, cached_tokens=400, output_tokens=100),
+        Span(trace, "t", "a", "tool", "get", start=2, end=3),
+    ]
+
+
+def arms_of(*runs: list[Span], **choices: Any) -> Arms:
+    return arms(arrow_table([span for run in runs for span in run]), Prices(), 10.0, **choices)
+
+
+def test_a_conversation_counts_once_with_all_of_its_runs() -> None:
+    found = arms_of(
+        spans(1, explored=False, conversation="x"),
+        spans(2, explored=False, conversation="x", success=False),
+        spans(3, explored=True, conversation="y"),
+        spans(4, explored=None, conversation="y"),
+    )
+    assert found.gated.tolist() == [True, False]
+    assert found.measures["success"].tolist() == [0.0, 1.0]
+    assert found.measures["tool_calls"].tolist() == [2.0, 2.0]
+    assert found.measures["input_tokens"].tolist() == [2000.0, 2000.0]
+    assert found.measures["seconds"].tolist() == [8.0, 8.0]
+    prices = Prices()
+    dollars = 2 * (600 * prices.uncached + 400 * prices.cached + 100 * 10.0) / 1e6
+    assert found.measures["dollars"] == pytest.approx(dollars)
+
+
+def test_conversations_that_say_nothing_are_left_out_and_counted() -> None:
+    mixed = [spans(1, explored=False, conversation="x"), spans(2, explored=True, conversation="x")]
+    orphan = [replace(span, parent_id="nobody") if span.kind == "agent" else span for span in spans(4, explored=True)]
+    found = arms_of(*mixed, spans(3, explored=None), orphan, spans(5, explored=True), spans(6, explored=False))
+    assert (found.mixed, found.ungated, found.unfinished, len(found.gated)) == (1, 1, 1, 2)
+    assert str(found).endswith(
+        "Left out: 1 (no gate decided), 1 (runs of both kinds), 1 (spans are missing, or no outcome)."
+    )
+    known = arms_of(spans(1, explored=True), spans(2, explored=True, success=True), require_outcome=True)
+    assert (len(known.gated), known.unfinished) == (1, 1)
+    with pytest.raises(DataError, match="no run of an agent"):
+        arms_of([Span("1", "x")])
+
+
+def test_a_gate_that_only_watches_lets_its_runs_see_every_tool() -> None:
+    decision = {"camdf.ranking.names": ["a"], "camdf.ranking.scores": [0.5], "camdf.explored": False}
+    assert gate_decision([{**decision, "camdf.mode": "shadow"}])["explored"] is True
+    assert gate_decision([{**decision, "camdf.mode": "drop"}])["explored"] is False
+
+
+def test_camdf_compare_prints_a_table_and_a_sentence_and_tells_scripts_of_harm(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = [spans(n, explored=n % 2 == 0, success=n % 2 == 0 or n % 4 == 1) for n in range(400)]
+    pq.write_table(arrow_table([span for run in runs for span in run]), tmp_path / "spans.parquet")
+    assert main(["compare", str(tmp_path)]) == 3
+    printed = capsys.readouterr().out
+    assert "200 gated conversations, 200 that saw every tool." in printed
+    assert "Stop: success changed by -50.0 points" in printed
+    assert main(["compare", str(tmp_path), "--json"]) == 3
+    assert json.loads(capsys.readouterr().out)["measures"]["success"]["gated"] == 0.5
+
+
+# Before the first cut.
+
+
+def test_the_shadow_report_counts_what_was_called_and_would_have_been_cut() -> None:
+    records = [
+        {"scores": {"a": 0.9, "b": 0.5, "c": 0.1}, "required": ["a"]},
+        {"scores": {"a": 0.9, "b": 0.5, "c": 0.1}, "required": ["a", "c"]},
+        {"scores": {"b": 0.9, "c": 0.5}, "required": ["c"]},
+        {"scores": {"b": 0.9, "c": 0.5}, "required": []},
+    ]
+    found = shadow_report(camdf.TopK(1), LoggedTasks.from_records(records), Payoff(0.1), {"a": 10.0, "b": 20.0})
+    assert (found.tasks, found.offered, found.kept, found.missed.mean) == (4, 2.5, 1.0, 0.5)
+    assert (found.tokens_offered, found.tokens_kept) == (25.0, 15.0)
+    assert [vars(each) for each in found.cut] == [{"name": "c", "called": 2, "cut": 2}]
+    assert "cut 1.5 of 2.5 tools and 10 of 25 tokens of definitions a request" in found.verdict
+    nothing = shadow_report(camdf.AcquireAll(), LoggedTasks.from_records(records), Payoff(0.1))
+    assert nothing.table() == "No tool that was called would have been cut."
+
+
+def test_camdf_shadow_report_reads_runs_that_saw_every_tool(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = [spans(n, explored=n % 2 == 0) for n in range(40)]
+    pq.write_table(arrow_table([span for run in runs for span in run]), tmp_path / "spans.parquet")
+    tasks, policy = tmp_path / "tasks.parquet", tmp_path / "policy.json"
+    assert main(["mine", str(tmp_path / "spans.parquet"), "-o", str(tasks)]) == 0
+    camdf.save(camdf.TopK(1), policy)
+    capsys.readouterr()
+    assert main(["shadow-report", str(policy), str(tasks), "--cost-pressure", "0.1"]) == 0
+    assert "On 20 tasks it would have cut 1.0 of 2.0 tools a request" in capsys.readouterr().out
+    lines = [{"task_id": str(n), "scores": {"a": 0.9, "b": 0.1}, "required": ["b"]} for n in range(5)]
+    (tmp_path / "own.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    command = ["shadow-report", str(policy), str(tmp_path / "own.jsonl"), "--cost-pressure", "0.1"]
+    assert main([*command, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["missed"], document["saw_every_tool"]) == (1.0, False)
+    assert main(command) == 0
+    assert "Nothing says that these tasks saw every tool." in capsys.readouterr().out
+
+
+def test_the_page_has_the_stored_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (ROOT / "docs" / "compare.md").read_text()
+    stored = json.loads((ROOT / "results" / "compare.json").read_text())
+    module = benchmark_module("compare", monkeypatch)
+    for share in module.errors(stored["all"]).values():
+        assert share <= module.WRONG
+        assert f"{share:.1%}" in page
+    for effect, figures in stored["all"].items():
+        shown = [f"{figures[name]['share']:.1%}" for name in ("safe", "harms", "saves")]
+        (row,) = [
+            line
+            for line in page.splitlines()
+            if line.startswith(f"| {100 * float(effect):+.0f} points".replace("+0 points", "none"))
+        ]
+        assert all(each in row for each in shown)

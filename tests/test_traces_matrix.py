@@ -1,0 +1,36 @@
+"""The stored matrix of frameworks, tracers and situations: whole, every cell with a reason, and the page made from it.
+
+`benchmarks/traces.py --check` measures its cells again, in the environments that have the frameworks.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "frameworks"))
+
+from traced.matrix import EXACT, FRAMEWORKS, NONE, SITUATIONS, TRACERS, Row, page, why
+
+ROOT = Path(__file__).parents[1]
+
+
+def rows() -> list[Row]:
+    with (ROOT / "results" / "traces_matrix.csv").open(newline="", encoding="utf-8") as file:
+        return [Row(**each) for each in csv.DictReader(file)]
+
+
+def test_every_cell_of_the_matrix_is_stored_once() -> None:
+    cells = [(framework, tracer, each) for framework in FRAMEWORKS for tracer in TRACERS for each in SITUATIONS]
+    assert [row[:3] for row in rows()] == cells
+
+
+def test_a_cell_that_is_not_exact_says_why() -> None:
+    for row in rows():
+        assert row.why == why(*row[:4]), row
+        assert row.verdict == EXACT or row.verdict.startswith(NONE) or row.why, row
+
+
+def test_the_page_is_made_from_what_is_stored() -> None:
+    assert (ROOT / "docs" / "traces-matrix.md").read_text(encoding="utf-8") == page(rows())
