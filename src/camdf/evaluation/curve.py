@@ -165,9 +165,11 @@ def verdict(points: Sequence[Point]) -> str:
 
 def table(points: Sequence[Point]) -> str:
     """Payoff by number of labels as aligned text, and the rules that learn nothing below."""
-    lines = [f"labels  {'  '.join(f'{name:>6}' for name in LEARNING)}   {DEFAULT} minus {THRESHOLD}"]
+    heads = {DEFAULT: "default", PAPER: PAPER, THRESHOLD: "threshold"}
+    lines = [f"labels  {'  '.join(heads.values())}   default minus threshold"]
     for point in points:
-        means = "  ".join(f"{point.payoff[name].mean:{max(6, len(name))}.3f}" for name in LEARNING)
+        means = "  ".join(f"{point.payoff[name].mean:{len(head)}.3f}" for name, head in heads.items())
         lines.append(f"{point.labels:6.0f}  {means}   {point.margin}")
+    lines.append(f"default: {DEFAULT}; threshold: {THRESHOLD}, tuned")
     fixed = "; ".join(f"{name} {points[-1].payoff[name].mean:.3f}" for name in FIXED)
     return "\n".join([*lines, f"without labels: {fixed}"])
