@@ -11,6 +11,7 @@ import camdf
 from camdf import datasets
 from camdf.lab.beyond.frontier import summary
 from camdf.lab.beyond.looks import LOOKS, of_look
+from camdf.lab.paper.live import episodes, mean, of, successes
 from camdf.lab.stored import stored
 
 ROOT = Path(__file__).parents[1]
@@ -29,7 +30,27 @@ def rows_of_the_table() -> list[list[str]]:
 
 
 def test_the_table_of_what_it_saves_has_the_stored_figures_and_its_losses() -> None:
-    rows = rows_of_the_table()
+    live, *rows, peers, cold = rows_of_the_table()
+    _, many = episodes(ROOT / "results")
+    loaded, tokens = (
+        [mean(many, condition, name) for condition in ("camdf-with-door-415", "full-415")]
+        for name in ("tools", "tokens")
+    )
+    rates = [successes(many, each) / len(of(many, each)) for each in ("camdf-with-door-415", "full-415")]
+    assert rates[0] == rates[1]
+    assert live[1] == f"{loaded[1]:.0f}, of which {loaded[0]:.1f} loaded"
+    assert live[2] == f"{rates[0]:.3f}, as with all; {1 - tokens[0] / tokens[1]:.0%} fewer"
+    paid = {
+        row["method"]: row
+        for row in stored(ROOT / "results", "peers")
+        if (row["look"], row["domain"], row["scorer"]) == ("second look", "all", "minilm")
+        and row["setting"] == "a miss is final"
+    }
+    best = max(row["payoff"] for name, row in paid.items() if "camdf" not in name)
+    assert peers[1] == cold[1] == f"{paid['everything']['tools']:.0f} on average"
+    assert peers[2] == f"{paid['camdf, fitted']['payoff']:.2f}; the best of them {best:.2f}"
+    assert cold[2] == f"{paid['camdf, no label']['payoff']:.2f}; top 5 pays {paid['top 5']['payoff']:.2f}"
+    assert cold[0].startswith("**a loss:**")
     for tools, row in zip((100, 40, 12), rows[:3], strict=True):
         prices = [each["drop, with a door"] for each in results("cache") if each["tools"] == tools]
         assert row[1:3] == [str(tools), f"{min(prices):.2f} to {max(prices):.2f} of no gate"]
