@@ -1,0 +1,25 @@
+# The same commands that CI runs. `make check` is for every change, `make ci` before it lands.
+PYTHON ?= .venv/bin/python
+BIN := $(dir $(PYTHON))
+
+.PHONY: check test ci site build
+
+check: ## under two minutes: style, types, layers, and the tests of the core
+	$(BIN)ruff check .
+	$(BIN)ruff format --check .
+	$(BIN)mypy
+	$(BIN)lint-imports
+	$(PYTHON) -m pytest -n 2 tests/test_core.py tests/test_policies.py tests/test_theory.py tests/test_features.py \
+	  tests/test_settings.py tests/test_tools.py tests/test_prices.py tests/test_documents.py tests/test_structure.py
+
+test: ## all tests that need no environment of their own
+	$(PYTHON) -m pytest -n 2 --dist loadfile
+
+ci: ## everything that must hold before a change lands
+	bash .ci/run
+
+site: ## the documentation, as strictly as CI builds it
+	mkdocs build --strict
+
+build: ## wheel and sdist, the same bytes from the same commit
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(PYTHON) -m build
