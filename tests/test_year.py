@@ -45,7 +45,7 @@ def test_what_is_measured_otherwise_is_told(year: Any, stored: Any, monkeypatch:
     monkeypatch.setattr(year, "SAMPLE", 2)
     monkeypatch.setattr(year, "LEARN", year.LearnSettings(tasks=300, fewest=10_000, patience=1000))
     assert year.sampled(stored, 0) == []
-    stored["years"][0]["paid"][year.NEVER][1] += 0.01
+    stored["years"][1]["paid"][year.NEVER][1] += 0.01
     (told,) = year.sampled(stored, 0)
     assert told.startswith("never refitted, day 1: stored ")
 
