@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ def stored(year: Any) -> Any:
 def test_the_page_has_the_stored_table_and_lines_and_the_picture_drawn_from_them(year: Any, stored: Any) -> None:
     assert year.table(stored) in PAGE
     assert year.journal(stored) in PAGE
+    (example,) = re.findall(r"^policy\.json: (Promoted .*), \.\.\.$", PAGE, flags=re.M)
+    assert example in year.journal(stored)
     assert svg(year.draw(stored)) == (ROOT / "docs" / "pictures" / "year.svg").read_text(encoding="utf-8")
 
 
