@@ -11,6 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import camdf
@@ -19,8 +20,9 @@ from camdf.evaluation.champion import compared
 from camdf.gate import Gate
 from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf.scorers import BM25
+from camdf.service import lessons as lessons_module
 from camdf.service.learning import learn, roll_back
-from camdf.service.lessons import Lesson, Seen, given_tools, lessons, logged_tasks, seen
+from camdf.service.lessons import Lesson, Seen, SeenLog, given_tools, lessons, logged_tasks, seen
 from golden import PAYOFF, openai_tool
 from running_service import PLAIN, Running, eventually, folder_of, running
 
@@ -288,6 +290,7 @@ def test_only_runs_that_saw_every_tool_and_a_ranking_that_says_something_are_kep
         assert sorted(kept.tools) == NAMES
         assert sorted(kept.given) == given
         assert kept.costs == pytest.approx([1.0] * 3)
+        assert b"book a flight" not in msgspec.json.encode(kept)
         assert seen("", "", gates[name].decide("xyzzy", TOOLS), pressure) is None
 
 
@@ -301,6 +304,21 @@ def test_what_every_run_has_is_no_margin_of_anybody() -> None:
         logged = logged_tasks([lesson])
         evidence = compared(camdf.TopK(2), camdf.TopK(1), logged, PAYOFF, given_tools([lesson], logged))
         assert evidence.total == pytest.approx(margin)
+
+
+def test_decisions_cannot_outgrow_the_disk_and_a_full_one_costs_lessons_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(lessons_module, "LARGEST", 300)
+    log = SeenLog(tmp_path)
+    for number in range(20):
+        log.write(Seen(f"number {number}", "", "", ["a", "b"], [0.9, 0.1], [1.0, 1.0], []))
+    sizes = [path.stat().st_size for path in tmp_path.iterdir()]
+    assert len(sizes) == 2
+    assert max(sizes) < 450
+    assert "number 19" in "".join(path.read_text() for path in tmp_path.iterdir())
+    SeenLog(tmp_path / "gone").write(Seen("", "", "", [], [], [], []))
+    assert "A decision could not be kept to learn from" in caplog.text
 
 
 def test_an_outcome_counts_once_for_its_own_tenant_and_only_where_the_run_succeeded(tmp_path: Path) -> None:
