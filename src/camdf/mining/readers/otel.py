@@ -59,6 +59,7 @@ def convention_columns(otel: OtelSpan, with_text: bool) -> dict[str, Any]:
     else:
         found |= dict.fromkeys(("requested", "input_tokens", "cached_tokens", "output_tokens"))
     offered = tool_names(found["offered"]) if kind in ("agent", "model") else ()
+    error = "" if found["error"] is None or hands_over(found["error"]) else as_text(found["error"])
     graded = [event for name, event in events if name == "gen_ai.evaluation.result"]
     return {
         "conversation": found["conversation"],
@@ -69,9 +70,7 @@ def convention_columns(otel: OtelSpan, with_text: bool) -> dict[str, Any]:
         "output_tokens": found["output_tokens"],
         "kind": kind,
         "name": tool_that_ran(found.get(kind), found["arguments"]) or otel.name,
-        "error": ("" if hands_over(found["error"]) else as_text(found["error"]))
-        or otel.error
-        or (reported_error(found["answer"]) if kind == "tool" else ""),
+        "error": error or otel.error or (reported_error(found["answer"]) if kind == "tool" else ""),
         "offered": tuple(name for name in offered if name not in answers) if answers else offered,
         "text": user_text(found["text"]) or _prompt(events) if with_text and kind in ("agent", "model") else "",
         "success": outcome((event.get("gen_ai.evaluation.name"), _score(event)) for event in graded)
