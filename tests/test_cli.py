@@ -204,7 +204,7 @@ def test_help_is_a_table_of_contents_that_has_every_command_once(capsys: pytest.
     contents = shown.partition("options:")[0]
     assert re.findall(r"^(\w.*):$", contents, re.M) == list(SECTIONS)
     top = [each.prog.split()[1] for each in COMMANDS if len(each.prog.split()) == 2]
-    assert sorted(re.findall(r"^  ([a-z]+) ", contents, re.M)) == sorted(top)
+    assert sorted(re.findall(r"^  ([a-z-]+) ", contents, re.M)) == sorted(top)
     assert max(map(len, shown.splitlines())) <= 80
 
 
@@ -284,7 +284,7 @@ def completed(words: str) -> set[str]:
 
 
 def test_a_shell_completes_commands_actions_and_options() -> None:
-    assert completed("camdf c") == {"curve", "calibrate"}
+    assert completed("camdf c") == {"curve", "calibrate", "compare"}
     assert completed("camdf lab r") == {"run", "report"}
     assert "--sufficiency" in completed("camdf try --s")
 
@@ -304,7 +304,11 @@ def test_a_table_of_the_paper_is_plain_text_on_a_terminal_and_numbers_for_machin
     assert lines[0] == table.title
     assert not [line for line in lines if "|" in line or line.startswith("#")]
     places = [result for result in results if result.table == "metatool"]
-    verdicts = [line for line in lines if re.search(r"  (replicates|same direction|differs|cannot be compared)$", line)]
+    verdicts = [
+        line
+        for line in lines
+        if re.search(r"  (replicates|same direction|unclear in both|differs|cannot be compared)$", line)
+    ]
     assert len(verdicts) == len(places) == len(table.rows) * len(table.columns)
     (first, *_) = (result_json(result) for result in places)
     assert first.keys() == {"table", "row", "column", "ours", "paper", "verdict"}

@@ -305,7 +305,8 @@ CLEAR, TIE, BELOW = Figure(0.1, clear=True), Figure(0.1, clear=False), Figure(-0
     [
         (CLEAR, CLEAR, "replicates"),
         (CLEAR, BELOW, "differs"),
-        (TIE, Figure(-0.1, clear=False), "replicates"),
+        (TIE, TIE, "unclear in both"),
+        (TIE, Figure(-0.1, clear=False), "unclear in both"),
         (TIE, CLEAR, "same direction"),
         (TIE, BELOW, "differs"),
         (CLEAR, TIE, "same direction"),

@@ -153,15 +153,17 @@ def _class(verdict: str) -> str:
 _METHOD = f"""<h2>How to read this</h2>
 <p>At every place the first number is ours and the one below it the paper's. {STARS} Intervals resample tasks in pairs.
 A signed number is a difference in mean payoff; a bare one is a level. {LEVELS}</p>
-<p><b>Replicates</b>: clear with the same sign in both, or clear in neither. <b>Same direction</b>: the same sign, not
-clear in both. <b>Differs</b>: opposite signs, at least one of them clear. A verdict's tooltip gives its reason.</p>
+<p><b>Replicates</b>: clear with the same sign in both. <b>Same direction</b>: the same sign, clear in one.
+<b>Unclear in both</b>: clear in neither, so nothing was found that could replicate. <b>Differs</b>: opposite signs, at
+least one of them clear. A verdict's tooltip gives its reason.</p>
 """
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --soft: #57606a; --line: #d0d7de; --page: #fff; --tint: #f6f8fa;
-  --link: #0059a8; --replicates: #0072b2; --same: #56b4e9; --differs: #d55e00; --unknown: #c4c9cf }
+  --link: #0059a8; --replicates: #0072b2; --same: #56b4e9; --unclear: #8a97a3; --differs: #d55e00; --unknown: #c4c9cf }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6edf3; --soft: #9aa4af; --line: #30363d; --page: #0d1117;
-  --tint: #161b22; --link: #6cb6ff; --replicates: #3d9bd9; --same: #8fd0f5; --differs: #ef7a33; --unknown: #565e67 } }
+  --tint: #161b22; --link: #6cb6ff; --replicates: #3d9bd9; --same: #8fd0f5; --unclear: #77838f;
+  --differs: #ef7a33; --unknown: #565e67 } }
 * { box-sizing: border-box }
 body { margin: 0 auto; max-width: 72rem; padding: 1rem; font: 16px/1.5 system-ui, sans-serif; color: var(--ink);
   background: var(--page) }
@@ -196,6 +198,7 @@ small, .paper { color: var(--soft) }
   border-radius: 50%; background: var(--unknown) }
 .bar .replicates, .replicates::before { background: var(--replicates) }
 .bar .same-direction, .same-direction::before { background: var(--same) }
+.bar .unclear-in-both, .unclear-in-both::before { background: var(--unclear) }
 .bar .differs, .differs::before { background: var(--differs) }
 td .differs { font-weight: 700 }
 td .cannot-be-compared { color: var(--soft) }

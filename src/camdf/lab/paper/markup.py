@@ -11,7 +11,7 @@ from camdf.lab.paper.figure import Figure
 from camdf.lab.paper.summary import VERDICTS, by_place, verdict_counts
 from camdf.lab.paper.table import Result, Table
 
-MARKS = {"replicates": "=", "same direction": "~", "differs": "≠", "cannot be compared": ""}
+MARKS = {"replicates": "=", "same direction": "~", "unclear in both": "?", "differs": "≠", "cannot be compared": ""}
 """A verdict as one character, where a word has no room."""
 
 STARS = "A star marks a difference whose 95% interval excludes zero."
@@ -89,9 +89,12 @@ def _shown(figure: Figure | None) -> str:
 
 
 def markdown_summary(tables: Iterable[Table], results: Iterable[Result]) -> str:
-    """One row a table: how many of its numbers replicate, go the same direction, differ, or cannot be compared."""
+    """One row a table: how many of its numbers have each verdict."""
     everything = list(results)
-    lines = [_markdown_row(["table", "in the paper", "numbers", *VERDICTS]), _markdown_row(["---"] * 7)]
+    lines = [
+        _markdown_row(["table", "in the paper", "numbers", *VERDICTS]),
+        _markdown_row(["---"] * (3 + len(VERDICTS))),
+    ]
     total: Counter[str] = Counter()
     for table in tables:
         counts = verdict_counts(by_place(table, everything).values())
@@ -120,7 +123,7 @@ def latex(table: Table, results: Iterable[Result]) -> str:
     for row in table.rows:
         lines += _latex_rows(row, [found.get((row, column)) for column in columns])
     caption = [_sentence(table.title), f"In the paper: {table.where}.", _sentence(table.differs), STARS]
-    caption.append("Verdicts: = replicates, ~ same direction, ≠ differs.")
+    caption.append("Verdicts: = replicates, ~ same direction, ? unclear in both, ≠ differs.")
     lines += [
         "\\bottomrule",
         "\\end{tabular}",

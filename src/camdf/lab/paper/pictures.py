@@ -48,7 +48,7 @@ POLICY_LOOKS = {
 OTHER_LOOKS = (("#882255", "<"), ("#44AA99", ">"), ("#332288", "h"), ("#999933", "p"))
 """For policies beyond the paper's main table, in the order in which a picture names them (Tol's muted colours)."""
 
-VERDICT_COLOURS = dict(zip(VERDICTS, (BLUE, SKY, VERMILLION, "#D8D8D8"), strict=True))
+VERDICT_COLOURS = dict(zip(VERDICTS, (BLUE, SKY, "#A9B4BD", VERMILLION, "#E3E3E3"), strict=True))
 
 PRESSURE, DISPERSION = "cost pressure λ", "cost dispersion d"
 

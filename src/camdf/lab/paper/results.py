@@ -16,7 +16,7 @@ from camdf.errors import require
 from camdf.evaluation.replay import MEASURES, Outcomes
 from camdf.lab.paper.cells import Cell
 from camdf.lab.paper.figure import Figure
-from camdf.lab.paper.table import Result, Table, fill
+from camdf.lab.paper.table import Result, Table, fill, judge
 from camdf.lab.stored import agrees, check_digest, note_digests, there
 
 FIGURES, CELLS = "figures.parquet", "cells.parquet"
@@ -94,7 +94,7 @@ def cell_disagreements(stored: StoredResults, outcomes: Mapping[Cell, Outcomes])
 def disagreements(stored: StoredResults, tables: Iterable[Table], outcomes: Mapping[Cell, Outcomes]) -> list[str]:
     """Where anything stored differs from all cells replayed and all tables filled again, in words.
 
-    Compares every mean of every cell, and every figure and verdict of every table.
+    Compares every mean of every cell, and every figure of every table; verdicts follow from these.
     """
     keys = {cell.key for cell in outcomes}
     found = cell_disagreements(stored, outcomes)
@@ -116,7 +116,7 @@ def disagreements(stored: StoredResults, tables: Iterable[Table], outcomes: Mapp
 
 
 def _flat(result: Result) -> dict[str, Any]:
-    flat: dict[str, Any] = {name: getattr(result, name) for name in ("table", "row", "column", "verdict", "why")}
+    flat: dict[str, Any] = {name: getattr(result, name) for name in ("table", "row", "column")}
     for side in SIDES:
         figure: Figure | None = getattr(result, side)
         parts = dict.fromkeys(PARTS) if figure is None else asdict(figure)
@@ -129,7 +129,8 @@ def _unflat(row: Mapping[str, Any]) -> Result:
         side: None if row[f"{side}_value"] is None else Figure(*(row[f"{side}_{part}"] for part in PARTS))
         for side in SIDES
     }
-    return Result(row["table"], row["row"], row["column"], verdict=row["verdict"], why=row["why"], **sides)
+    verdict, why = judge(sides["margin"], sides["paper_margin"])  # which the figures decide
+    return Result(row["table"], row["row"], row["column"], verdict=verdict, why=why, **sides)
 
 
 def _digest(rows: list[dict[str, Any]]) -> str:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from camdf.lab.paper.table import Result, Table
 
-VERDICTS = ("replicates", "same direction", "differs", "cannot be compared")
-"""Every verdict, best first."""
+VERDICTS = ("replicates", "same direction", "unclear in both", "differs", "cannot be compared")
+"""Every verdict, best first. Where neither side is clear nothing is found, so nothing can replicate."""
 
 NOT_PAYOFFS = frozenset({"lite-coefficients"})
 """Tables whose signed numbers are not differences in payoff: their numbers are judged, but are no gain and no loss."""
@@ -32,10 +32,12 @@ def sentences(results: Sequence[Result]) -> list[str]:
     """Plain sentences for readers: how many findings replicate, and how often a policy wins and loses."""
     counts = verdict_counts(results)
     compared = len(results) - counts["cannot be compared"]
+    opposite = sum((each.verdict, each.why) == ("unclear in both", "with opposite signs") for each in results)
     said = [
         f"Of {_many(len(results), 'number')}, {compared:,} can be compared with the paper: "
-        f"{counts['replicates']:,} replicate, {counts['same direction']:,} go the same direction but are not "
-        f"clear in both, and {counts['differs']:,} differ."
+        f"{counts['replicates']:,} replicate, clear in both with the same sign; {counts['same direction']:,} go the "
+        f"same direction, clear in one of them; {counts['unclear in both']:,} are clear in neither, "
+        f"{opposite:,} of these with opposite signs; and {counts['differs']:,} differ."
     ]
     reasons = Counter(result.why for result in results if result.verdict == "cannot be compared")
     if reasons:

@@ -90,7 +90,7 @@ def fill(table: Table, outcomes: Mapping[Cell, Outcomes]) -> list[Result]:
 
 
 def judge(ours: Figure, paper: Figure | None) -> tuple[str, str]:
-    """A plain verdict on a signed finding: replicates, same direction, differs, or cannot be compared; and why."""
+    """A plain verdict on a signed finding, one of `camdf.lab.paper.summary.VERDICTS`, and why."""
     if paper is None:
         return "cannot be compared", "the paper prints no number here"
     if not ours.measured:
@@ -106,7 +106,7 @@ def judge(ours: Figure, paper: Figure | None) -> tuple[str, str]:
     if ours.clear and paper.clear:
         return ("replicates", "clear in both") if same_side else ("differs", "clear in both, with opposite signs")
     if not ours.clear and not paper.clear:
-        return "replicates", "no clear difference in either"
+        return "unclear in both", "with the same sign" if same_side else "with opposite signs"
     if not same_side:
         return "differs", "clear in the paper, absent here" if paper.clear else "clearly the other way here"
     return "same direction", "clear in the paper, not here" if paper.clear else "clearer here than in the paper"
