@@ -56,7 +56,7 @@ def add_commands(commands: Any) -> None:
 
     evaluate = commands.add_parser(
         "evaluate",
-        help="measure a saved policy on logged tasks, beside tuned simple rules",
+        help="measure a saved policy on tasks, beside tuned simple rules",
         example="camdf evaluate policy.json newer.jsonl",
         codes=PAYS_OR_NOT,
     )
@@ -70,7 +70,7 @@ def add_commands(commands: Any) -> None:
 
     curve = commands.add_parser(
         "curve",
-        help="say how many labelled tasks are enough: payoff by number of labels",
+        help="say how many labelled tasks are enough",
         example="camdf curve logged.jsonl --cost-pressure 0.12 -o curve.png",
     )
     curve.add_argument("data", type=Path, help=f"logged tasks: {FILES}")

@@ -24,7 +24,7 @@ def add_commands(commands: Any) -> None:
     """shadow-report, compare."""
     shadow = commands.add_parser(
         "shadow-report",
-        help="say what a policy would have cut, saved and missed on tasks that saw every tool",
+        help="say what a policy would have cut, saved and missed",
         example="camdf shadow-report policy.json tasks.parquet --tools tools.json",
     )
     shadow.add_argument("policy", type=Path, help="a policy that camdf saved (.json)")
@@ -36,7 +36,7 @@ def add_commands(commands: Any) -> None:
 
     compare = commands.add_parser(
         "compare",
-        help="say whether gated conversations do as well as those that saw every tool, and what they save",
+        help="say whether gated conversations do as well, and what they save",
         example="camdf compare traces/",
         codes=HARM,
     )
