@@ -26,7 +26,9 @@ PEERS = "peers"
 
 def add_commands(commands: Any) -> None:
     """lab, with an action of its own each."""
-    lab = commands.add_parser("lab", help="replay every table and figure of the paper", example="camdf lab run main")
+    lab = commands.add_parser(
+        "lab", help="replay every table and figure of the paper on shipped data", example="camdf lab run main"
+    )
     actions = Section("lab", lab.add_subparsers(required=True, metavar="ACTION"))
     named = actions.add_parser("list", help="name the tables", example="camdf lab list")
     add_json(named)

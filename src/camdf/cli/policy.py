@@ -56,7 +56,7 @@ def add_commands(commands: Any) -> None:
 
     evaluate = commands.add_parser(
         "evaluate",
-        help="measure a saved policy beside tuned simple rules",
+        help="measure a saved policy on tasks, beside tuned simple rules",
         example="camdf evaluate policy.json newer.jsonl",
         codes=PAYS_OR_NOT,
     )

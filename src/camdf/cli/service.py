@@ -25,7 +25,7 @@ def add_commands(commands: Any) -> None:
 
     learn = commands.add_parser(
         "learn",
-        help="fit policies again on outcomes; replace them if it pays",
+        help="fit the service's policies again, and replace them if it pays",
         example="camdf learn camdf.toml",
     )
     learn.add_argument("configuration", type=Path, help="camdf.toml, with a table [learn]")
