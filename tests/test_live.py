@@ -75,4 +75,4 @@ def test_without_stored_episodes_the_command_says_what_stores_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["lab", "live", "--results", str(tmp_path), "--page", str(tmp_path / "live.md")]) == 2
-    assert "Run: camdf lab live --episodes FOLDER" in capsys.readouterr().err
+    assert "camdf lab live --episodes FOLDER" in capsys.readouterr().err

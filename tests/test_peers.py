@@ -131,4 +131,4 @@ def test_without_stored_answers_the_command_says_what_asks_for_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["lab", "run", "peers", "--into", str(tmp_path)]) == 2
-    assert "Run: python benchmarks/peers.py ask" in capsys.readouterr().err
+    assert "python benchmarks/peers.py ask" in capsys.readouterr().err

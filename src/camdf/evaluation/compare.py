@@ -187,7 +187,7 @@ def half_width(n: int, spread: float) -> float:
     """How far the truth may lie from the difference of n conversations, at every n at once.
 
     >>> [round(half_width(n, 1.0), 3) for n in (200, 2000, 20000)]
-    [0.251, 0.068, 0.023]
+    [0.273, 0.068, 0.023]
     """
     grown = n * _RATE + 1
     return spread * sqrt(2 * grown / (n * n * _RATE) * log(sqrt(grown) / ERROR))
