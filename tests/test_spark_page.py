@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from camdf import datasets
 from camdf.errors import MissingExtraError
 from camdf.mining.spark import mining
 from camdf.mining.spark.session import session
@@ -34,6 +35,22 @@ def test_the_stored_fits_agree_with_scikit_learn_at_every_shipped_state(stored: 
     assert stored["agreement"]["rankings"] == 2 * 22
     assert stored["agreement"]["apart"] <= 1e-8
     assert stored["agreement"]["decisions that differ"] == 0
+
+
+def test_the_stored_default_in_passes_is_that_of_one_machine_on_every_shipped_ranking(stored: dict[str, Any]) -> None:
+    part = stored["same-default"]
+    shipped = [(each.name, scorer) for each in (*datasets.DOMAINS, *datasets.SECOND_LOOK) for scorer in each.scorers]
+    assert [(row["domain"], row["scorer"]) for row in part["rows"]] == shipped
+    assert part["apart"] <= 1e-6
+    assert part["decisions that differ"] == 0
+    assert part["on Spark"] >= 3
+
+
+def test_the_page_says_what_the_default_costs_beside_cam_df(stored: dict[str, Any]) -> None:
+    largest = stored["default"]["sizes"][-1]
+    assert largest["times listed"] > 5 * largest["tasks"]  # every task was learned from, and not a sample
+    page = " ".join((ROOT / "docs" / "spark.md").read_text(encoding="utf-8").split())
+    assert ("That size was not run" in page) == (largest["spans"] < 20_000_000)
 
 
 def test_the_stored_tasks_of_skewed_traces_are_those_of_one_machine(stored: dict[str, Any]) -> None:

@@ -37,7 +37,7 @@ def in_passes(policy: ExpectedPayoffBySet, logged: LoggedTasks, batches: int = 3
     [("retail", "claude", 0.0), ("airline", "minilm", 0.0), ("mcp-atlas", "claude", 0.0), ("airline", "claude", 0.1)],
 )
 def test_coefficients_and_decisions_are_those_of_one_machine(domain: str, scorer: str, flips: float) -> None:
-    """Catalogues shared and not, clean labels and flipped ones."""
+    """Catalogues shared and not, clean labels and flipped; `benchmarks/spark_fit.py` has every shipped ranking."""
     logged = flipped(datasets.load(domain, scorer, dispersion=1.0), flips, np.random.default_rng(0))
     here, there = ExpectedPayoffBySet().fit(logged, PAYOFF), in_passes(ExpectedPayoffBySet(), logged)
     assert apart_by_name(here.model_, there.model_) <= 1e-6
