@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 
 from camdf import ExpectedPayoffBySet, LoggedTasks, Payoff, Rankings
@@ -28,11 +26,12 @@ def shared_tools(logged: LoggedTasks) -> tuple[str, ...]:
 
 def folds_as_here(logged: LoggedTasks) -> FoldsOf:
     """The folds that one machine draws, by the name of the group."""
-    return partial(_looked_up, dict(zip(logged.groups.tolist(), group_folds(logged).tolist(), strict=True)))
+    folds = dict(zip(logged.groups.tolist(), group_folds(logged).tolist(), strict=True))
 
+    def looked_up(groups: Strings) -> Ints:  # inside, so that it travels to workers which have no tests
+        return np.array([folds[name] for name in groups.tolist()], dtype=np.int64)
 
-def _looked_up(folds: dict[str, int], groups: Strings) -> Ints:
-    return np.array([folds[name] for name in groups.tolist()], dtype=np.int64)
+    return looked_up
 
 
 def apart_by_name(one: MembershipModel, other: MembershipModel) -> float:
