@@ -55,7 +55,7 @@ class Browser:
         feature = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.do("Emulation.setEmulatedMedia", features=[feature])
         self.do("Page.navigate", url=url)
-        self.until(f"document.readyState === 'complete' && document.URL === {json.dumps(url)} && {ready}")
+        self.until(f"document.readyState === 'complete' && {ready}")
 
     def run(self, script: str) -> Any:
         """The value of an expression on the page."""

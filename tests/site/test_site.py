@@ -47,6 +47,10 @@ def page() -> Iterator[Browser]:
         yield found
 
 
+def shown(page: Browser, url: str, width: int) -> None:
+    page.open(url, width, dark=width == 420, ready=f"document.URL === '{url}'")
+
+
 @pytest.mark.parametrize("name", PAGES)
 @pytest.mark.parametrize("width", [420, 1280])
 def test_a_page_fits_its_window_shows_its_pictures_and_asks_nobody_else(
@@ -54,7 +58,7 @@ def test_a_page_fits_its_window_shows_its_pictures_and_asks_nobody_else(
 ) -> None:
     page.asked.clear()
     page.said.clear()
-    page.open(f"{site}/{name}.html", width, dark=width == 420, ready="true")
+    shown(page, f"{site}/{name}.html", width)
     assert page.run("document.documentElement.scrollWidth") <= width
     page.run("document.querySelectorAll('img').forEach((each) => { each.loading = 'eager'; })")
     page.until("[...document.images].every((each) => each.complete)")
@@ -66,7 +70,7 @@ def test_a_page_fits_its_window_shows_its_pictures_and_asks_nobody_else(
 
 
 def test_a_search_finds_pages_without_any_network(site: str, page: Browser) -> None:
-    page.open(f"{site}/index.html", 1280, ready="true")
+    shown(page, f"{site}/index.html", 1280)
     page.until("!!document.querySelector('[data-md-component=search-query]')")
     page.run(
         "{ const box = document.querySelector('[data-md-component=search-query]'); box.focus(); "
