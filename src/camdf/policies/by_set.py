@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -21,14 +21,16 @@ from camdf.core.sets import (
 from camdf.core.sums import before_each
 from camdf.errors import NotFittedError, UsageError
 from camdf.models.membership import TEXT_COLUMNS, HeldOut, MembershipModel
-from camdf.models.newton import Total
 from camdf.models.online import updated
 from camdf.models.prior import KINDS, Prior, shipped_prior
 from camdf.models.set_law import sharpened
-from camdf.models.warm_passes import FoldsOf, fit_warm_in_passes, hashed_folds
 from camdf.models.warm_start import fit_warm
 from camdf.policies import fields
 from camdf.policies.base import Policy
+
+if TYPE_CHECKING:
+    from camdf.models.newton import Total
+    from camdf.models.warm_passes import FoldsOf
 
 MOST_NOISE = 0.4
 """At a half, labels say nothing and nothing can be corrected."""
@@ -89,7 +91,7 @@ class ExpectedPayoffBySet(Policy):
         return read.held
 
     def fit_in_passes(
-        self, total: Total, payoff: Payoff, tools: tuple[str, ...] = (), folds_of: FoldsOf = hashed_folds
+        self, total: Total, payoff: Payoff, tools: tuple[str, ...] = (), folds_of: FoldsOf | None = None
     ) -> Self:
         """Fit on tasks that lie in batches, whole groups together, in passes that add up (`camdf.models.warm_passes`).
 
@@ -97,8 +99,10 @@ class ExpectedPayoffBySet(Policy):
         task lists, () where lists differ. `folds_of` says which groups are held out together; `fit` draws folds
         from a list of all groups, and this hashes their names.
         """
-        shared = self.identity and bool(tools)
-        model = fit_warm_in_passes(total, self.priors(), shared, trust_labels=self.trust_labels, folds_of=folds_of)
+        from camdf.models.warm_passes import fit_warm_in_passes, hashed_folds  # which a decision never needs
+
+        shared, folds = self.identity and bool(tools), folds_of or hashed_folds
+        model = fit_warm_in_passes(total, self.priors(), shared, trust_labels=self.trust_labels, folds_of=folds)
         self.model_, self.with_text_, self.label_noise_ = model, None, model.flips
         return self
 
