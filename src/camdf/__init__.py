@@ -15,7 +15,6 @@ from camdf.errors import (
     ScorerError,
     UsageError,
 )
-from camdf.models.label_noise import estimate_label_noise
 from camdf.policies.artifact import load, save
 from camdf.policies.base import Policy
 from camdf.policies.by_depth import ExpectedPayoffByDepth
@@ -39,6 +38,7 @@ from camdf.policies.rules import (
 
 if TYPE_CHECKING:
     from camdf.gate import Gate
+    from camdf.models.label_noise import estimate_label_noise
     from camdf.prices import Prices
 
 __all__ = [
@@ -80,8 +80,8 @@ __all__ = [
     "save",
 ]
 
-_LATER = {"Gate": "camdf.gate", "Prices": "camdf.prices"}
-"""Loaded when they are first used: a policy that only decides needs neither."""
+_LATER = {"Gate": "camdf.gate", "Prices": "camdf.prices", "estimate_label_noise": "camdf.models.label_noise"}
+"""Loaded when they are first used: a policy that only decides needs none of them."""
 
 
 def __getattr__(name: str) -> Any:

@@ -14,15 +14,14 @@ finds the table as it was or as it was to become.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import date
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from camdf._files import write_whole
 from camdf.datasets.files import File
 from camdf.errors import DataError, UsageError, require
 from camdf.mining.days import ROW, Rules, bring, day_of, no_spans
@@ -104,6 +103,7 @@ class Bucket:
 
         found = bring(read, self.spans(rules.columns()), tasks_of, day, last, rules, more=more)
         oldest = rules.oldest(last)
+        self.folder.mkdir(parents=True, exist_ok=True)
         files = {each: file for each, file in self.files.items() if each in (SPANS, UNDATED) or each >= oldest}
         if found.spans is not None:
             files[SPANS] = self._write(found.spans, f"{version}.{SPANS}.parquet")
@@ -118,13 +118,13 @@ class Bucket:
                 files[each] = self._write(rows.sort("task_id"), f"{version}.{each}.parquet")
         if files == self.files:
             return self, found.counts
-        put(self.folder / f"{version}.json", json.dumps(files, indent=1).encode())
+        write_whole(self.folder / f"{version}.json", json.dumps(files, indent=1).encode())
         return Bucket(self.folder, version, files), found.counts
 
     def _write(self, rows: pl.DataFrame, name: str) -> str:
         content = BytesIO()
         rows.write_parquet(content)
-        put(self.folder / name, content.getvalue())
+        write_whole(self.folder / name, content.getvalue())
         return name
 
 
@@ -162,7 +162,7 @@ def opened(table: Path, rules: Rules, buckets: int) -> State:
 def commit(table: Path, state: State) -> None:
     """Let this be the table, and delete the files that are not of it."""
     table.mkdir(parents=True, exist_ok=True)
-    put(table / STATE, json.dumps({"camdf": SCHEMA, **asdict(state)}).encode())
+    write_whole(table / STATE, json.dumps({"camdf": SCHEMA, **asdict(state)}).encode())
     for number, version in enumerate(state.versions):
         bucket = Bucket.at(table, number, version)
         named = {f"{version}.json", *bucket.files.values()}
@@ -181,15 +181,3 @@ def _state(table: Path) -> State:
         raise DataError(
             f"{table}: must be a table of tasks with schema {SCHEMA}. Mine the days into another."
         ) from None
-
-
-def put(path: Path, content: bytes) -> None:
-    """A file that is there whole or not at all, whoever is killed when."""
-    beside = path.with_name(f"{path.name}.{os.getpid()}")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with beside.open("wb") as file:
-        file.write(content)
-        file.flush()
-        with suppress(OSError):  # a file system that knows no fsync
-            os.fsync(file.fileno())
-    os.replace(beside, path)

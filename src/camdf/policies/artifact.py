@@ -8,12 +8,11 @@ most 1 MB, with at most 1,000 brackets; reading one never executes anything and 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable
-from contextlib import suppress
 from os import PathLike
 from typing import Any, NoReturn
 
+from camdf._files import write_whole
 from camdf._json import without_repeats
 from camdf._version import __version__
 from camdf.core.payoff import VALUES, Payoff
@@ -38,18 +37,7 @@ def save(policy: Policy, path: str | PathLike[str], training: Training | None = 
     The file is written beside its place and moved there whole, so that whoever reads it meanwhile, or after a power
     cut, finds the old policy or the new one and never a part of either.
     """
-    text, place = to_json(policy, training), os.fspath(path)
-    beside = f"{place}.{os.urandom(6).hex()}.part"  # of its own, whoever else saves here at the same time
-    try:
-        with open(beside, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, place)
-    except BaseException:
-        with suppress(OSError):
-            os.remove(beside)
-        raise
+    write_whole(path, to_json(policy, training).encode())
 
 
 def load(path: str | PathLike[str], policies: Iterable[type[Policy]] = LIBRARY) -> Policy:

@@ -21,10 +21,8 @@ from camdf.core.sets import (
 from camdf.core.sums import before_each
 from camdf.errors import NotFittedError, UsageError
 from camdf.models.membership import TEXT_COLUMNS, HeldOut, MembershipModel
-from camdf.models.online import updated
 from camdf.models.prior import KINDS, Prior, shipped_prior
 from camdf.models.set_law import sharpened
-from camdf.models.warm_start import fit_warm
 from camdf.policies import fields
 from camdf.policies.base import Policy
 
@@ -80,6 +78,8 @@ class ExpectedPayoffBySet(Policy):
 
     def learn(self, logged: LoggedTasks) -> HeldOut:
         """Fit, and return what models that had not seen each task's group say about it."""
+        from camdf.models.warm_start import fit_warm  # which a decision never needs, as the two below
+
         alone = fit_warm(logged, self.priors(), self.identity, trust_labels=self.trust_labels)
         self.model_, self.with_text_, self.label_noise_ = alone.model, None, alone.model.flips
         if logged.rankings.vectors is None:
@@ -99,7 +99,7 @@ class ExpectedPayoffBySet(Policy):
         task lists, () where lists differ. `folds_of` says which groups are held out together; `fit` draws folds
         from a list of all groups, and this hashes their names.
         """
-        from camdf.models.warm_passes import fit_warm_in_passes, hashed_folds  # which a decision never needs
+        from camdf.models.warm_passes import fit_warm_in_passes, hashed_folds
 
         shared, folds = self.identity and bool(tools), folds_of or hashed_folds
         model = fit_warm_in_passes(total, self.priors(), shared, trust_labels=self.trust_labels, folds_of=folds)
@@ -121,6 +121,8 @@ class ExpectedPayoffBySet(Policy):
         required was not needed, and of one that was not offered nothing is known. What was chosen when it was fitted
         (strengths, flips, set sizes, whether texts help) stays, so fit again when there is time.
         """
+        from camdf.models.online import updated
+
         shown = logged.rankings.listed if offered is None else offered
         if self._model(logged.rankings) is self.with_text_ and self.with_text_ is not None:
             self.with_text_ = updated(self.with_text_, logged, shown)

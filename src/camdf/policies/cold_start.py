@@ -21,7 +21,6 @@ from camdf.core.rankings import LoggedTasks, Rankings
 from camdf.core.sets import SMALLEST
 from camdf.errors import UsageError
 from camdf.models.prior import KINDS, Prior, shipped_prior
-from camdf.models.warm_start import fit_warm
 from camdf.policies.by_set import ExpectedPayoffBySet
 
 WHOLE_LIST = 0.95
@@ -60,6 +59,8 @@ def cold_start(
 def from_prior(prior: Prior, scores: str) -> ExpectedPayoffBySet:
     """A policy that knows what a prior says and nothing else."""
     policy = ExpectedPayoffBySet(prior=scores)
+    from camdf.models.warm_start import fit_warm  # when a policy is made, not when camdf is imported
+
     policy.model_ = fit_warm(LoggedTasks.from_records([]), (prior,)).model
     return policy
 

@@ -19,6 +19,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from camdf._files import write_whole
 from camdf.core.payoff import Payoff
 from camdf.errors import DataError, UsageError, needs
 from camdf.evaluation.assess import require_choice
@@ -31,7 +32,6 @@ from camdf.service import config_file
 from camdf.service.config import COLD_STARTS, Configuration, LearnSettings
 from camdf.service.gates import payoff_of, policy_of
 from camdf.service.lessons import Lesson, given_tools, lessons, logged_tasks
-from camdf.service.store import write_whole
 
 with needs("serve"):
     from msgspec import UNSET
@@ -140,7 +140,7 @@ class Seat:
             raise UsageError(f"{self.path.name} has no earlier version here, so there is nothing to go back to.")
         *earlier, before = self.state.earlier
         after = self.state.champion
-        write_whole(self.path, self._version(before))
+        write_whole(self.path, self._version(before).encode())
         self.state = replace(self.state, champion=before, earlier=tuple(earlier), challenger="")
         return self._note(f"Rolled back from {_short(after)} to {_short(before)}.")
 
@@ -150,7 +150,7 @@ class Seat:
         digest, before = _digest(content), self.state.champion
         if digest == before:
             return []
-        write_whole(self.folder / f"{digest}.json", content)
+        write_whole(self.folder / f"{digest}.json", content.encode())
         if not before:
             self.state = State(digest)
             return []
@@ -167,7 +167,7 @@ class Seat:
         self.state = replace(state, trial=trial, seen={**state.seen, **_last(new)})
         name = f"challenger {trial.number} ({_short(state.challenger)})"
         if trial.pays:
-            write_whole(self.path, self._version(state.challenger))
+            write_whole(self.path, self._version(state.challenger).encode())
             self.state = self.state.replaced_by(state.challenger)
             return [self._note(f"Promoted {name} in the place of {_short(state.champion)}: {trial.verdict}.")]
         patience = settings.patience * (LONGER if trial.is_promising else 1)
@@ -204,7 +204,7 @@ class Seat:
         fitted = ExpectedPayoffBySet(**again).fit(logged, payoff)
         content = to_json(fitted, Training(logged.digest(), len(logged), len(set(logged.groups)), payoff=payoff))
         digest, number = _digest(content), self.state.trial.number + 1
-        write_whole(self.folder / f"{digest}.json", content)
+        write_whole(self.folder / f"{digest}.json", content.encode())
         seen = {**self.state.seen, **_last(recent)}
         self.state = replace(self.state, challenger=digest, trial=Trial(number), seen=seen)
         return self._note(
@@ -225,7 +225,7 @@ class Seat:
         """Write a line of the journal."""
         line = {"at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "words": words, "state": self.state.record()}
         before = self.journal.read_text(encoding="utf-8") if self.journal.exists() else ""
-        write_whole(self.journal, f"{before}{json.dumps(line)}\n")
+        write_whole(self.journal, f"{before}{json.dumps(line)}\n".encode())
         return words
 
 

@@ -10,11 +10,11 @@ import json
 import logging
 import os
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+from camdf._files import write_whole
 from camdf.errors import CamdfError, UsageError, needs, require
 from camdf.gate import Gate
 from camdf.policies.artifact import LARGEST_FILE
@@ -185,21 +185,6 @@ class Store:
     def _keep(self, sources: Sources) -> None:
         """Write a good version to disk in one step. A full disk costs the next start, not this one."""
         try:
-            write_whole(self.state / LAST_GOOD, json.dumps(vars(sources)))
+            write_whole(self.state / LAST_GOOD, json.dumps(vars(sources)).encode())
         except OSError as error:
             LOG.warning("The last good version could not be kept on disk: %s", error.strerror)
-
-
-def write_whole(place: Path, text: str) -> None:
-    """Put a file there in one step: whoever reads meanwhile finds the old one or the new one."""
-    beside = place.with_name(f"{place.name}.{os.urandom(6).hex()}.part")
-    try:
-        with open(beside, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, place)
-    except OSError:
-        with suppress(OSError):
-            beside.unlink()
-        raise
