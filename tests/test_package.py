@@ -34,9 +34,8 @@ def test_the_public_names_are_sorted_complete_and_real() -> None:
     public = {
         name for name, value in vars(camdf).items() if not (name.startswith("_") or isinstance(value, ModuleType))
     }
-    late = {"Gate", "Prices"}  # loaded when they are asked for
-    assert (public - {"Any", "TYPE_CHECKING"}) | late | {"__version__"} == set(camdf.__all__)
-    assert all(hasattr(camdf, name) for name in late)
+    assert (public - {"Any", "TYPE_CHECKING"}) | set(camdf._LATER) | {"__version__"} == set(camdf.__all__)
+    assert all(hasattr(camdf, name) for name in camdf._LATER)
     with pytest.raises(AttributeError, match="no attribute 'Price'"):
         camdf.Price  # noqa: B018
 
