@@ -302,10 +302,28 @@ def test_searching_for_tools_and_passing_the_task_on_is_not_doing_it() -> None:
         "hub_find_tool",
     ):
         assert only(AGENT, SEARCHES, Span("t", "d", "a", "tool", name))["called"] == ["search"], name
-    for name in ("transfer_to_sales", "transfer_back_to_clerk", "handoff to sales", "hub__transfer_to_sales"):
+    for name in (
+        "transfer_to_sales",
+        "transfer_back_to_clerk",
+        "handoff to sales",
+        "hub__transfer_to_sales",
+        "handoff",
+    ):
         assert only(AGENT, SEARCHES, Span("t", "d", "a", "tool", name))["called"] == ["search"], name
     for name in ("search_tools_shop", "list_toolboxes", "search", "transfer_money", "final_results"):
         assert name in only(AGENT, Span("t", "d", "a", "tool", name))["called"]
+
+
+def test_what_comes_after_a_handoff_inside_of_a_run_is_of_another_agent() -> None:
+    passes_on = Span("t", "h", "a", "tool", "handoff", start=50, end=55)
+    other = replace(ASKS, span_id="m2", start=60, offered=("maps", "handoff"), requested=("maps",), explored=True)
+    maps = Span("t", "x", "a", "tool", "maps", start=70)
+    alone, task = only(AGENT, ASKS, SEARCHES), only(AGENT, ASKS, SEARCHES, passes_on, other, maps)
+    assert task == alone
+    beside = replace(maps, span_id="y", start=52, name="mail")  # asked for together with the handoff
+    assert only(AGENT, ASKS, SEARCHES, passes_on, beside, other, maps)["called"] == ["mail", "search"]
+    failed = replace(passes_on, error="no such agent")
+    assert only(AGENT, ASKS, SEARCHES, failed, other, maps)["called"] == ["maps", "search"]
 
 
 def test_only_what_the_run_could_have_been_offered_is_required() -> None:

@@ -35,7 +35,10 @@ DISCOVERY = (
 )
 """Calls that look for tools instead of doing the task, with or without a server's name before them."""
 
-HANDOFF = rf"{SERVER}(transfer|hand_?off)_(back_)?to_.+|handoff to .+"
+WITHIN = "handoff"
+"""The call by which LlamaIndex passes the task on; all agents of its workflow share one run."""
+
+HANDOFF = rf"{SERVER}(transfer|hand_?off)_(back_)?to_.+|handoff to .+|{WITHIN}"
 """Calls that pass the task on to another agent."""
 
 ANSWER = r"final_result(_.+)?"
@@ -161,7 +164,7 @@ def gathered(owned: pl.DataFrame, no_tool: str = NO_TOOL) -> pl.DataFrame:
     """One row a run: the columns of a task, whether it `failed`, and whether it is `incomplete`."""
     polars = require("polars", "mining")
     col, when = polars.col, polars.when
-    spans, marks = owned.lazy().filter(col("owner").is_not_null()), _marks()
+    spans, marks = _of_the_first_agent(owned).lazy().filter(col("owner").is_not_null()), _marks()
     agent = col("span_id") == col("owner")
     top = agent | ((col("owner") == "") & col("own") & marks["call"])
     refused = (col("own") & marks["refused"]) | (top & col("refused"))
@@ -190,6 +193,17 @@ def gathered(owned: pl.DataFrame, no_tool: str = NO_TOOL) -> pl.DataFrame:
         text=col("text").fill_null(""),
     )
     return _with_required(found.collect()).select(*TASK_COLUMNS, "failed", "incomplete")
+
+
+def _of_the_first_agent(owned: pl.DataFrame) -> pl.DataFrame:
+    """The spans, without those that come in a run after it passed the task on to an agent with other tools."""
+    polars = require("polars", "mining")
+    passes_on = polars.col("own") & _is_tool() & (polars.col("name") == WITHIN) & (polars.col("error") == "")
+    passed_on = owned.filter(passes_on).group_by("run").agg(until=polars.coalesce("end", "start").min())
+    if passed_on.is_empty():
+        return owned
+    later = (polars.col("start") > polars.col("until")).fill_null(False)
+    return owned.join(passed_on, on="run", how="left").filter(~later).drop("until")
 
 
 def required(called: list[str], last: list[str], offered: list[str], ranked: list[str]) -> list[str]:

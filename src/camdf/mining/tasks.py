@@ -25,7 +25,8 @@ The mined table has one row a task (`camdf.mining.runs` has its column types, `N
     scores            scores; both empty where there is none
     called        the tools that ran without an error, by name; where the run has no tool spans, those that its model
                   requested. Searches for tools, handoffs and structured answers are left out (`NO_TOOL`), and where it
-                  is known what was offered, so is what was neither offered nor ranked (`required`)
+                  is known what was offered, so is what was neither offered nor ranked (`required`). What follows
+                  LlamaIndex's `handoff` is another agent's, of no task
     success       false where the agent, a step of the run or anything above them has an outcome that is a failure; else
                   true where the agent or anything above it has one that is a success; null where nothing is known
     explored      whether a gate showed every tool to the run; null without a gate

@@ -47,7 +47,9 @@ REASONS: dict[tuple[str, str, str], str] = {
         "`Langfuse(should_export_span=...)` lets them through."
     ),
     ("LlamaIndex", "", "resumed"): "LlamaIndex tells its tracers no session.",
-    ("LlamaIndex", "", "handoff"): "All agents of a workflow share one span, so that their runs are one.",
+    ("LlamaIndex", "", "handoff"): (
+        "All agents of a workflow share one span: the first one's part is the task, the others' are left out."
+    ),
     ("LlamaIndex", "OpenTelemetry", "nested"): "Traceloop names the run of an agent below another like a step.",
     ("LlamaIndex", "OpenTelemetry", "failed"): "Traceloop does not end the spans of a run that fails.",
     ("LlamaIndex", "OpenTelemetry", "structured output"): "Traceloop does not end the spans of such a run.",

@@ -45,7 +45,8 @@ def _tool_name(definition: Any) -> str:
         known = map(definition.get, ("name", "type", "function"))
         named = any(isinstance(each, (str, dict)) and each for each in known)
         return as_text(name_of(definition)) if named else ""
-    return as_text(definition)
+    name = as_text(definition)
+    return "" if name.startswith("<") and " object at 0x" in name else name  # as Python shows LlamaIndex's to MLflow
 
 
 def requested_tools(value: Any) -> tuple[str, ...]:
