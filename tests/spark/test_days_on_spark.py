@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -29,10 +30,11 @@ from camdf.mining.spark.session import session
 
 
 @pytest.fixture(scope="module")
-def spark() -> SparkSession:
+def spark() -> Iterator[SparkSession]:
     found = session()
     found.conf.set("spark.sql.shuffle.partitions", "2")
-    return found
+    yield found
+    found.stop()
 
 
 def frame(spark: SparkSession, spans: list[Span], path: Path) -> Any:

@@ -37,7 +37,7 @@ def local(tmp_path: Path) -> Iterator[Path]:
     for name, value in {**SETTINGS, **READABLE}.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
-    assert session.conf.get("spark.local.dir") == str(folder)
+    assert session.sparkContext.getConf().get("spark.local.dir") == str(folder)
     yield folder
     session.stop()
 
