@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "camdf"
 CONTRIBUTING, WALK, GLOSSARY = ROOT / "CONTRIBUTING.md", ROOT / "docs" / "walk.md", ROOT / "docs" / "glossary.md"
+THEORY = ROOT / "docs" / "theory.md"
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)")
 OURS = re.compile(r"(?:src|tests|docs|examples|scripts|benchmarks|\.ci)/[\w./*-]+|[\w-]+\.(?:md|toml)")
@@ -113,6 +114,56 @@ def test_every_file_on_the_walk_is_there_and_holds_the_names_that_its_step_menti
         code = "".join(text(PACKAGE / name) for name in re.findall(r"\[`([^`]+\.py)`\]", step))
         for name in re.findall(r"`([A-Za-z_]+(?:\.[A-Za-z_]+)*)`", re.sub(r"\[`[^`]+`\]", "", step)):
             assert re.search(rf"\b{name.rpartition('.')[2]}\b", code), (name, step)
+
+
+def stated() -> dict[str, str]:
+    """What the theory says below each of its statements."""
+    parts = re.split(r"^#{2,3} (.+)\n", text(THEORY), flags=re.M)[1:]
+    return {head: said for head, said in zip(parts[::2], parts[1::2], strict=True) if "**Statement.**" in said}
+
+
+def named_files(paragraph: str) -> Iterator[tuple[Path, list[str]]]:
+    """Every file that a paragraph links, with the names that stand before it: `name` and `other` in [`file`](link)."""
+    names = list[str]()
+    for name, shown, link in re.findall(r"`([A-Za-z_]\w*)[^`]*`(?!\])|\[`([^`]+)`\]\(([^)]+)\)", paragraph):
+        if name:
+            names.append(name)
+        else:
+            assert link in {f"../{shown}", f"../src/camdf/{shown}"}
+            yield THEORY.parent / link, names
+            names = []
+    assert not names, "a name stands before the file that holds it"
+
+
+def test_the_theory_has_every_statement_of_the_paper_under_its_number() -> None:
+    numbered = re.findall(r"^### ((?:Theorem|Lemma|Proposition|Corollary) \d+): ", text(THEORY), flags=re.M)
+    assert sorted(numbered) == [
+        *("Lemma 1", "Lemma 2"),
+        *("Proposition 1", "Proposition 2", "Proposition 3"),
+        *("Theorem 1", "Theorem 2"),
+    ]
+    assert {head.partition(":")[0] for head in stated()} >= set(numbered)
+
+
+@pytest.mark.parametrize("statement", stated())
+def test_every_statement_of_the_theory_has_a_proof_the_code_that_uses_it_and_the_tests_that_try_it(
+    statement: str,
+) -> None:
+    said = stated()[statement]
+    paragraphs = {part.split("**")[1]: part for part in said.strip().split("\n\n") if part.startswith("**")}
+    assert list(paragraphs) == ["In short.", "Statement.", "Proof.", "In the code.", "Checked by"]
+    code, tests = (list(named_files(paragraphs[part])) for part in ("In the code.", "Checked by"))
+    assert code
+    assert tests
+    for file, names in code:
+        assert names
+        for name in names:
+            assert re.search(rf"\b{name}\b", text(file)), (name, file.name)
+    for file, names in tests:
+        assert file.parent == ROOT / "docs" / ".." / "tests"
+        assert names
+        for name in names:
+            assert f"\ndef {name}(" in text(file), (name, file.name)
 
 
 def test_the_pages_that_users_read_first_link_the_glossary() -> None:
