@@ -110,6 +110,13 @@ def test_the_factor_of_one_task_is_at_most_one_plus_its_bet(difference: float, r
     assert np.exp(rate * difference - pace * difference**2) <= 1 + rate * difference + 1e-12
 
 
+@given(st.floats(-50, 50), st.floats(0, 50), st.floats(1, 300), st.floats(1, 2))
+def test_a_larger_bound_never_adds_evidence(total: float, squares: float, bound: float, more: float) -> None:
+    """So a bound that rises from look to look leaves less than one that was right for each task."""
+    before, after = (log_evidence(np.array(total), np.array(squares), each) for each in (bound, bound * more))
+    assert after <= before + 1e-9
+
+
 @settings(max_examples=30)
 @given(
     st.lists(st.floats(-2, 2), min_size=1, max_size=60),

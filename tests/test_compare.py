@@ -18,7 +18,7 @@ from camdf.cli import main
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import Bools, Floats, LoggedTasks
 from camdf.errors import DataError, UsageError
-from camdf.evaluation.compare import FEWEST, compare, half_width
+from camdf.evaluation.compare import _RATE, ERROR, FEWEST, compare, half_width
 from camdf.evaluation.shadow import shadow_report
 from camdf.mining.arms import Arms, arms
 from camdf.mining.readers.values import gate_decision
@@ -45,6 +45,16 @@ def test_more_conversations_narrow_the_interval_and_a_wider_spread_widens_it() -
     assert widths == sorted(widths, reverse=True)
     assert half_width(500, 2.0) == pytest.approx(2 * half_width(500, 1.0))
     assert widths[0] > 1.96 / 10, "an interval for every look is wider than one for a single look"
+
+
+@given(st.integers(1, 100_000))
+def test_at_the_end_of_an_interval_the_bets_of_all_sizes_have_together_won_twenty_times_their_stake(n: int) -> None:
+    """The mean of exp(b S - b^2 n / 2) over normal bets b of variance r^2, for a sum S of n standard terms."""
+    total = n * half_width(n, 1.0)
+    best, width = total / (n + 1 / _RATE), (n + 1 / _RATE) ** -0.5
+    bets = best + width * np.linspace(-9, 9, 4001)
+    won = np.exp(bets * total - bets**2 * (n + 1 / _RATE) / 2) / np.sqrt(2 * np.pi * _RATE)
+    assert np.trapezoid(won, bets) == pytest.approx(1 / ERROR, rel=1e-6)
 
 
 @given(st.integers(FEWEST, 2000), st.integers(FEWEST, 2000), st.floats(0, 1), st.floats(0, 1))

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+import runpy
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from xml.etree import ElementTree
 
 import grimp
 import pytest
@@ -12,6 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "camdf"
 CONTRIBUTING, WALK, GLOSSARY = ROOT / "CONTRIBUTING.md", ROOT / "docs" / "walk.md", ROOT / "docs" / "glossary.md"
+THEORY, DRAWING = ROOT / "docs" / "theory.md", ROOT / "docs" / "pictures" / "layers.svg"
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)")
 OURS = re.compile(r"(?:src|tests|docs|examples|scripts|benchmarks|\.ci)/[\w./*-]+|[\w-]+\.(?:md|toml)")
@@ -113,6 +117,89 @@ def test_every_file_on_the_walk_is_there_and_holds_the_names_that_its_step_menti
         code = "".join(text(PACKAGE / name) for name in re.findall(r"\[`([^`]+\.py)`\]", step))
         for name in re.findall(r"`([A-Za-z_]+(?:\.[A-Za-z_]+)*)`", re.sub(r"\[`[^`]+`\]", "", step)):
             assert re.search(rf"\b{name.rpartition('.')[2]}\b", code), (name, step)
+
+
+# The drawing of the layers.
+
+
+def layers_of(part: ElementTree.Element, package: str = "camdf") -> dict[str, list[str]]:
+    """The layers that a drawing shows, by package, as import-linter writes them; read from boxes and names alone."""
+    found, layers = dict[str, list[str]](), list[str]()
+    for layer in part.findall("{*}g[@class='layer']"):
+        boxes = []
+        for box in layer.findall("{*}g[@class='box']"):
+            (name,) = box.findall("{*}text[@class='name']")
+            boxes.append((name.text or "").removesuffix("/").removesuffix(".py").replace(", ", " : "))
+            found |= layers_of(box, f"{package}.{boxes[-1]}")
+        layers.append(" | ".join(boxes))
+    return {package: layers, **found} if layers else {}
+
+
+def test_the_drawing_shows_the_layers_of_the_import_contracts_and_no_others() -> None:
+    contracts = tomllib.loads(text(ROOT / "pyproject.toml"))["tool"]["importlinter"]["contracts"]
+    layers = {each["containers"][0]: each["layers"] for each in contracts if each["type"] == "layers"}
+    assert len(layers) > 3
+    assert layers_of(ElementTree.fromstring(text(DRAWING))) == layers
+
+
+def test_the_drawing_is_what_its_script_draws_and_each_layer_stands_below_the_one_before() -> None:
+    assert text(DRAWING) == runpy.run_path(str(ROOT / "docs" / "layers_picture.py"))["picture"]()
+    for part in ElementTree.fromstring(text(DRAWING)).iter():
+        tops = [float(layer[0].attrib["y"]) for layer in part.findall("{*}g[@class='layer']")]
+        assert tops == sorted(set(tops))
+
+
+# The theory.
+
+
+def stated() -> dict[str, str]:
+    """What the theory says below each of its statements."""
+    parts = re.split(r"^#{2,3} (.+)\n", text(THEORY), flags=re.M)[1:]
+    return {head: said for head, said in zip(parts[::2], parts[1::2], strict=True) if "**Statement.**" in said}
+
+
+def named_files(paragraph: str) -> Iterator[tuple[Path, list[str]]]:
+    """Every file that a paragraph links, with the names that stand before it: `name` and `other` in [`file`](link)."""
+    names = list[str]()
+    for name, shown, link in re.findall(r"`([A-Za-z_]\w*)[^`]*`(?!\])|\[`([^`]+)`\]\(([^)]+)\)", paragraph):
+        if name:
+            names.append(name)
+        else:
+            assert link in {f"../{shown}", f"../src/camdf/{shown}"}
+            yield THEORY.parent / link, names
+            names = []
+    assert not names, "a name stands before the file that holds it"
+
+
+def test_the_theory_has_every_statement_of_the_paper_under_its_number() -> None:
+    numbered = re.findall(r"^### ((?:Theorem|Lemma|Proposition|Corollary) \d+): ", text(THEORY), flags=re.M)
+    assert sorted(numbered) == [
+        *("Lemma 1", "Lemma 2"),
+        *("Proposition 1", "Proposition 2", "Proposition 3"),
+        *("Theorem 1", "Theorem 2"),
+    ]
+    assert {head.partition(":")[0] for head in stated()} >= set(numbered)
+
+
+@pytest.mark.parametrize("statement", stated())
+def test_every_statement_of_the_theory_has_a_proof_the_code_that_uses_it_and_the_tests_that_try_it(
+    statement: str,
+) -> None:
+    said = stated()[statement]
+    paragraphs = {part.split("**")[1]: part for part in said.strip().split("\n\n") if part.startswith("**")}
+    assert list(paragraphs) == ["In short.", "Statement.", "Proof.", "In the code.", "Checked by"]
+    code, tests = (list(named_files(paragraphs[part])) for part in ("In the code.", "Checked by"))
+    assert code
+    assert tests
+    for file, names in code:
+        assert names
+        for name in names:
+            assert re.search(rf"\b{name}\b", text(file)), (name, file.name)
+    for file, names in tests:
+        assert file.parent == ROOT / "docs" / ".." / "tests"
+        assert names
+        for name in names:
+            assert f"\ndef {name}(" in text(file), (name, file.name)
 
 
 def test_the_pages_that_users_read_first_link_the_glossary() -> None:

@@ -17,9 +17,21 @@ from camdf.core.sets import (
     expected_shares,
     size_chances,
     sufficiency_by_cut,
+    value_order,
     worth_by_cut,
 )
-from camdf.models.set_law import SetLaw, fit_set_law, sharpened
+from camdf.models.set_law import (
+    LEVEL,
+    SHARPNESS,
+    SPREAD,
+    STEP,
+    LawSearch,
+    SetLaw,
+    SizedTasks,
+    fit_set_law,
+    required_sizes,
+    sharpened,
+)
 
 chances = st.lists(st.floats(0.001, 0.999), min_size=1, max_size=7)
 laws = st.lists(st.floats(0.01, 1.0), min_size=SIZES, max_size=SIZES).map(lambda each: SizeLaw(tuple(each)))
@@ -62,6 +74,38 @@ def test_expected_shares_are_those_of_all_sets_together(p: list[float], law: Siz
     expected = [sum(w / len(chosen) for chosen, w in sets.items() if j in chosen) for j in range(len(p))]
     found = expected_shares(np.array([p]), np.ones((1, len(p)), dtype=bool), (1.0,), law)[0]
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+
+
+def best_of(values: dict[tuple[int, ...], float], costs: list[float], pressure: float) -> float:
+    return max(value - pressure * sum(costs[j] for j in chosen) for chosen, value in values.items())
+
+
+def worth_of_every_set(p: list[float], law: SizeLaw, recourse: float = 0.0) -> dict[tuple[int, ...], float]:
+    """E[recourse^missed] of every set, written out."""
+    sets, every = sets_of(p, law), [each for size in range(len(p) + 1) for each in combinations(range(len(p)), size)]
+    return {each: sum(w * recourse ** len(set(chosen) - set(each)) for chosen, w in sets.items()) for each in every}
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.floats(0.001, 0.999), min_size=1, max_size=5), laws, st.floats(0.0, 1.0), st.floats(0.0, 0.5))
+def test_at_equal_costs_no_set_beats_the_best_cut_under_any_law(
+    p: list[float], law: SizeLaw, recourse: float, pressure: float
+) -> None:
+    likeliest_first = sorted(p, reverse=True)
+    best = best_of(worth_of_every_set(likeliest_first, law, recourse), [1.0] * len(p), pressure)
+    cuts = worth_by_cut(log_not(likeliest_first), recourse, law)[0] - pressure * np.arange(len(p) + 1)
+    assert cuts.max() == pytest.approx(best, abs=1e-9)
+
+
+def test_at_unequal_costs_a_law_of_sizes_may_have_a_better_set_than_every_cut() -> None:
+    # Every task needs just one tool: then value adds up over tools, and the order by -log(1 - p) / cost is not the one.
+    just_one = SizeLaw((1.0, *(1e-12,) * (SIZES - 1)))
+    p, costs, pressure = [0.6, 0.9], [1.0, 3.0], 0.2
+    order, logs = value_order(np.array([p]), np.array([costs]), np.ones((1, 2), dtype=bool))
+    assert order.tolist() == [[0, 1]]
+    cuts = sufficiency_by_cut(logs, just_one)[0] - pressure * np.cumsum([0.0, *costs])
+    assert cuts.tolist() == pytest.approx([0.0, 1 / 7 - 0.2, 0.2])
+    assert best_of(worth_of_every_set(p, just_one), costs, pressure) == pytest.approx(6 / 7 - 0.6)
 
 
 @given(chances)
@@ -131,6 +175,31 @@ def test_where_tools_are_independent_the_law_says_so(seed: int) -> None:
     order = np.log1p(np.sort(-p, axis=1))
     by_law = sufficiency_by_cut(np.log1p(-sharpened(-np.expm1(order), law.sharpness)), law.sizes)
     assert np.abs(by_law - sufficiency_by_cut(order)).mean() < 0.05
+
+
+@settings(max_examples=6, deadline=None)
+@given(st.integers(0, 1000), laws, st.sampled_from(SHARPNESS))
+def test_no_other_law_of_sizes_makes_the_required_sets_likelier(seed: int, law: SizeLaw, sharpness: float) -> None:
+    rng = np.random.default_rng(seed)
+    p, needed = world(rng, 10, law)
+    listed, weights = np.ones(p.shape, dtype=bool), rng.uniform(0.2, 1.0, len(p))
+    tasks = SizedTasks.of(p, needed, listed, weights, required_sizes(needed, listed, weights), sharpness)
+    search = LawSearch(sharpness)
+    while not search.settled:
+        search.tell(tasks.sums(search.log_g))
+
+    def loss(log_g: Floats) -> float:
+        total = 0.5 * (np.log(sharpness) / SPREAD) ** 2
+        total += 0.5 * (np.diff(log_g) ** 2).sum() / STEP**2 + 0.5 * LEVEL * log_g.mean() ** 2
+        for row, weight in enumerate(weights):
+            odds = np.exp(sharpness * np.log(p[row] / (1 - p[row])))
+            sharp = SizeLaw(tuple(np.exp(log_g).tolist()))
+            total -= weight * np.log(sets_of((odds / (1 + odds)).tolist(), sharp)[tuple(np.flatnonzero(needed[row]))])
+        return float(total)
+
+    assert search.loss == pytest.approx(loss(search.log_g), rel=1e-6)
+    for _ in range(4):
+        assert loss(search.log_g + rng.normal(0, 0.1, SIZES)) > search.loss
 
 
 def test_from_no_task_nothing_is_learned() -> None:

@@ -89,6 +89,17 @@ def test_following_the_labels_has_no_regret_and_any_other_walk_has_none_below_it
     assert (anyhow >= 0).all()
 
 
+@both_values
+def test_regret_is_at_most_the_weighted_mistakes_of_all_states(rng: np.random.Generator, payoff: Payoff) -> None:
+    # Training scores every state, also those that a walk never reaches: it lowers a bound of the regret.
+    logged = random_logged(rng, CASES, 9)
+    targets, stop = hindsight_targets(logged, payoff), random_stops(rng, logged.required.shape)
+    regret, _ = weighted_mistakes(payoff.by_depth(logged), stop, logged.rankings.lengths)
+    everywhere = (np.abs(targets.gap) * targets.state * (stop != targets.stop)).sum(axis=1)
+    assert (regret <= everywhere + 1e-12).all()
+    assert (regret < everywhere - 0.1).mean() > 0.2
+
+
 # Lemma 1: the stopping frontier.
 
 
@@ -354,6 +365,14 @@ def test_equal_sufficiency_of_the_prefix_can_ask_for_opposite_actions() -> None:
     assert steps == pytest.approx([0.2, -0.3])
 
 
+def test_one_step_does_not_see_a_pair_that_pays_together() -> None:
+    logged = LoggedTasks.from_records([{"scores": {"a": 0.9, "b": 0.5}, "required": ["a", "b"]}])
+    by_depth = Payoff(0.2).by_depth(logged)
+    assert by_depth[0].tolist() == pytest.approx([0.0, -0.2, 0.6])
+    assert np.diff(by_depth)[0, 0] < 0
+    assert gap(by_depth)[0, 0] == pytest.approx(-0.6)
+
+
 # Propositions 2 and 3: additive values. Partial coverage is additive with p_j = E[1{j in G} / |G|].
 
 
@@ -392,6 +411,22 @@ def test_with_additive_values_subset_prefix_and_continuation_have_closed_forms(r
 @given(small_worlds(), st.floats(0.0, 0.5))
 def test_the_additive_closed_forms_hold_at_any_pressure(worlds: Worlds, pressure: float) -> None:
     assert_additive_structure(worlds, Payoff(pressure, "partial"))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(0, 6), min_size=1, max_size=5), st.integers(0, 6), st.floats(0.0, 0.5))
+def test_at_equal_costs_and_values_that_fall_along_the_list_the_best_prefix_is_a_threshold(
+    counts: list[int], unlisted: int, pressure: float
+) -> None:
+    # Just one tool is required: the first in so many of the tasks, the second in fewer, and so on.
+    falling = sorted(counts, reverse=True)
+    names = [f"t{j}" for j in range(len(falling))]
+    needs = [name for name, count in zip(names, falling, strict=True) for _ in range(count)] + ["?"] * (unlisted + 1)
+    logged = LoggedTasks.from_records([{"scores": dict.fromkeys(names, 0.5), "required": [need]} for need in needs])
+    values = np.array(falling) / len(needs)
+    if (np.abs(values - pressure) > 1e-9).all():
+        expected = Payoff(pressure, "partial").by_depth(logged).mean(axis=0, keepdims=True)
+        assert earliest_best_depth(expected)[0] == (values > pressure).sum()
 
 
 def payoff_of_subset(rankings: Rankings, subset: list[int]) -> Floats:
@@ -472,3 +507,18 @@ def test_the_hindsight_target_keeps_going_where_acquiring_nothing_is_best() -> N
     stopped = int(first_stop(mean_gap >= 0, np.array([10]))[0])
     assert stopped == 8
     assert worth[0, stopped] == pytest.approx(-0.8)
+
+
+@both_values
+def test_the_hindsight_rule_never_stops_where_a_later_depth_is_expected_to_pay_more(
+    rng: np.random.Generator, payoff: Payoff
+) -> None:
+    worlds = random_worlds(rng)
+    by_depth = payoff.by_depth(worlds.logged)
+    mean_gap, mean = worlds.expected(gap(by_depth)), worlds.expected(by_depth)
+    depth = first_stop(mean_gap >= 0, worlds.rankings.lengths)
+    later = np.take_along_axis(frontier(mean), depth[:, None], axis=1)[:, 0]
+    at_depth = mean[np.arange(len(mean)), depth]
+    assert (at_depth >= later - 1e-12).all()
+    assert (mean_gap <= gap(mean) + 1e-12).all()
+    assert (depth > earliest_best_depth(mean)).mean() > 0.01, "and where it errs it has gone on too far"

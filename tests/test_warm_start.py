@@ -17,7 +17,7 @@ from camdf.errors import NotFittedError
 from camdf.lab.beyond.priors import kind_of, learned_prior, prior_without
 from camdf.lab.flips import flipped
 from camdf.models.design import Design, Setting
-from camdf.models.posterior import Belief, Fitted, Rows, log_loss, most_likely
+from camdf.models.posterior import Belief, Fitted, Rows, log_loss, most_likely, sums_of
 from camdf.models.prior import KINDS, shipped_prior
 from camdf.models.set_law import SetLaw
 from camdf.models.task_text import FEWEST, TextSignal, _left_out, _ridge, fit_text
@@ -62,6 +62,18 @@ def test_no_step_in_any_direction_makes_the_labels_likelier(seed: int, columns: 
         step = [1e-3 * rng.normal(size=len(part)) for part in (found.theta, found.levels, found.slopes)]
         moved = Fitted(found.theta + step[0], found.levels + step[1], found.slopes + step[2])
         assert loss(moved) >= found.loss - 1e-9
+
+
+@given(st.floats(2.0, 15.0), st.floats(0.01, 0.3))
+def test_where_flips_are_believed_in_a_label_against_a_sure_prediction_hardly_pulls(sure: float, flips: float) -> None:
+    """By (1 - 2 e) p (1 - p) / (e + (1 - 2 e) p) at most, with p the chance that the label is right: p / e."""
+    one = Rows(np.ones((1, 1)), np.zeros(1), np.array([-1]), np.ones(1), np.ones(1))
+    at = Fitted(np.array([-sure]), np.zeros(0), np.zeros(0))
+    trusting, doubting = (-float(sums_of(one, at, share).gradient[0]) for share in (0.0, flips))
+    chance = float(sigmoid(np.array(-sure)))
+    assert trusting == pytest.approx(1 - chance)
+    assert 0 < doubting <= min(chance / flips, trusting)
+    assert doubting == pytest.approx((1 - 2 * flips) * chance * (1 - chance) / (flips + (1 - 2 * flips) * chance))
 
 
 def test_without_a_label_it_is_the_cold_start() -> None:
