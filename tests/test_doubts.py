@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from camdf.evaluation.curve import THRESHOLD
+from camdf.evaluation.curve import SIZES, THRESHOLD
 from camdf.lab.beyond import doubts, labels
 from camdf.lab.beyond.cold_start import COLD
 from camdf.lab.beyond.looks import LOOKS, of_look
 from camdf.lab.stored import Rows, stored
-from camdf.lab.study import pairs_of
+from camdf.lab.study import differing, pairs_of
 from camdf.policies.registry import DEFAULT
 
 ROOT = Path(__file__).parents[1]
@@ -60,7 +60,7 @@ def test_a_step_learns_from_as_many_labels_as_its_row_says() -> None:
     job = labels.Labels("airline", "claude", splits=2)
     rows = labels.rows_of(job, job.run())
     assert [row["labels"] for row in rows[:: len(job.regimes)]] == [step.labels for step in job.steps()]
-    assert {3, 10} <= set(labels.by_labels(rows)) <= set(labels.NUMBERS)
+    assert {3, 10} <= set(labels.by_labels(rows)) <= set(SIZES)
     for row in rows:
         assert row["lo_threshold"] <= row[DEFAULT] - row[THRESHOLD] <= row["hi_threshold"]
         assert row["lo_cold"] <= row[DEFAULT] - row[COLD] <= row["hi_cold"]
@@ -70,4 +70,10 @@ def test_the_stored_table_has_every_cell_from_three_labels_on(labelled: Rows) ->
     for look, cells in (("shipped", 438), ("second look", 504)):
         found = labels.by_labels(of_look(labelled, look))
         assert len(found[3]) == len(found[10]) == cells
-        assert set(found) <= set(labels.NUMBERS)
+        assert set(found) <= set(SIZES)
+
+
+def test_the_default_beside_the_frozen_one_is_the_one_that_the_labels_were_measured_with(labelled: Rows) -> None:
+    beside = stored(ROOT / "results" / "frozen", "labels")
+    assert differing(labelled, beside, labels.PLACE, ("labels", DEFAULT)) == []
+    assert len(beside) == len(labelled)

@@ -1,17 +1,21 @@
-"""What code that was frozen said before anybody looked: tables in `results/frozen` that no command makes again.
+"""What code that was frozen said before anybody looked: tables in `results/frozen` that no command of the lab makes.
 
-The grids of the shipped domains, and of the second look when it was first seen.
+The grids of the shipped domains, and of the second look when it was first seen; and the default of that code beside
+today's at every number of labels, which `scripts/frozen_labels.py` measures.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 
 from camdf.lab.beyond.cold_start import COLD, CONSTANTS
-from camdf.lab.beyond.looks import of_look
+from camdf.lab.beyond.labels import MOST_BELOW, by_labels
+from camdf.lab.beyond.looks import LOOKS, of_look
 from camdf.lab.stored import stored
+from camdf.policies.registry import DEFAULT
 
 FOLDER = "frozen"
 GRIDS = {"shipped": ("frontier",), "second look": ("frontier_second_look", "frontier_second_look_claude")}
@@ -20,7 +24,7 @@ COLD_STARTS = {"shipped": "cold_start", "second look": "cold_start_second_look"}
 
 def section(results: Path) -> list[str]:
     """The page's part."""
-    return [*_grids(results), *_cold_starts(results)]
+    return [*_grids(results), *_cold_starts(results), *_labels(results)]
 
 
 def _grids(results: Path) -> list[str]:
@@ -56,3 +60,25 @@ def _cold_starts(results: Path) -> list[str]:
         won = found > 0
         lines.append(f"| {look} | {len(rows)} | {won.mean():.3f} | {won.all(axis=1).mean():.3f} | {found.min():+.3f} |")
     return [*lines, ""]
+
+
+def _labels(results: Path) -> list[str]:
+    lines = [
+        "From the first label on, the default of today beside the frozen one, on the same tasks and splits, from the",
+        f"ranking alone. 'Below' counts margins wholly below -0.02; asked, at most {MOST_BELOW:.1%} of cells:\n",
+        "| look | labels | cells | today's | the frozen | below | clearly above |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    rows = stored(results / FOLDER, "labels")
+    for look in LOOKS:
+        for number, here in by_labels(of_look(rows, look)).items():
+            today, frozen, low, high = (np.array([row[name] for row in here]) for name in (DEFAULT, FOLDER, "lo", "hi"))
+            below = (high < -0.02).mean()
+            shown = f"{below:.1%}" if below <= MOST_BELOW else f"**{below:.1%}**"
+            lines.append(
+                f"| {look} | {number} | {len(here)} | {today.mean():.3f} | {frozen.mean():.3f} | {shown} "
+                f"| {(low > 0).mean():.1%} |"
+            )
+    below = Counter((row["domain"], row["scorer"], f"{row['labels']:g}") for row in rows if row["hi"] < -0.02)
+    most = [f"{domain} under {scorer} at {number} ({n})" for (domain, scorer, number), n in below.most_common(3)]
+    return [*lines, "", f"Of the {below.total()} cells below, most are in {', '.join(most)}.", ""]

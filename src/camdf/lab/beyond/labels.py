@@ -1,4 +1,4 @@
-"""From the first label on: the default beside the cold start and the tuned threshold, in every cell, at 3 to 100.
+"""From the first label on: the default beside the cold start and the tuned threshold, in every cell, at 3 to 1,000.
 
 A row is a cell at one number of labels. The default learns from the rankings alone, and from priors that have not seen
 the domain; nor has the cold start, to which labels mean nothing. Subsets are nested and drawn as for a learning curve.
@@ -13,7 +13,7 @@ import numpy as np
 
 from camdf import datasets
 from camdf.core.rankings import LoggedTasks
-from camdf.evaluation.curve import THRESHOLD, CurveStep, at_step, draw_steps
+from camdf.evaluation.curve import SIZES, THRESHOLD, CurveStep, at_step, draw_steps
 from camdf.evaluation.replay import Outcomes, Regime, replay_regimes
 from camdf.lab.beyond.cold_start import COLD
 from camdf.lab.beyond.frontier import Sweep, sample, splits_for
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 
 PLACE = ("domain", "scorer", "value", "cost_pressure", "dispersion", "step")
 MARGINS = {THRESHOLD: "threshold", COLD: "cold"}
-NUMBERS = (3, 10, 20, 50, 100)
-"""How many labelled tasks are learned from; the grid has what all of them give."""
-
 ASKED = {3: 0.330, 10: 0.347, 20: 0.351}
 """The mean payoff that was asked for at so many labels, over the shipped cells."""
 
@@ -52,9 +49,9 @@ class Labels(RankingJob):
         return Sweep(self.domain, self.scorer).regimes
 
     def steps(self) -> list[CurveStep]:
-        """What is learned from at each step."""
+        """What is learned from at each step; the grid has what all labels give."""
         drawn = draw_steps(datasets.load(self.domain, self.scorer), self.splits, self.seed)
-        return [step for step in drawn if step.labels in NUMBERS]
+        return [step for step in drawn if step.labels in SIZES]
 
     def run(self) -> Outcomes:
         """What the three paid at every step, in every regime; the cold start has no steps."""
@@ -111,7 +108,7 @@ def recheck(rows: Rows, seed: int, run: Run) -> list[str]:
 
 def by_labels(rows: Rows) -> dict[int, Rows]:
     """The cells at every number of labels."""
-    found = {number: [row for row in rows if row["labels"] == number] for number in NUMBERS}
+    found = {number: [row for row in rows if row["labels"] == number] for number in SIZES}
     return {number: here for number, here in found.items() if here}
 
 
@@ -119,7 +116,7 @@ def section(rows: Rows) -> list[str]:
     """Means by number of labels, and the shares of cells that are clearly below."""
     lines = [
         "## From the first label on\n",
-        "Every cell of the grid at 3 to 100 labels, from the ranking alone. The default starts from priors that have",
+        "Every cell of the grid at 3 to 1,000 labels, from the ranking alone. The default starts from priors that have",
         "not seen the domain, as the cold start has not. 'Below' is the share of cells whose margin over the cold",
         f"start, or over the tuned threshold, lies wholly below -0.02: asked, at most {MOST_BELOW:.1%}. Domains with",
         "fewer tasks drop out as labels grow, so means compare within a line only; what was asked for is the mean over",
@@ -142,13 +139,13 @@ def section(rows: Rows) -> list[str]:
         "![Margins by number of labels](pictures/labels.png)\n",
         "The default's mean margin over the tuned threshold, by domain and ranking (`camdf curve` draws the curve of",
         "your own logged tasks):\n",
-        "| domain, ranking | " + " | ".join(f"{number} labels" for number in NUMBERS) + " |",
-        "| --- |" + " --- |" * len(NUMBERS),
+        "| domain, ranking | " + " | ".join(f"{number} labels" for number in SIZES) + " |",
+        "| --- |" + " --- |" * len(SIZES),
     ]
     for pair in pairs_of(rows):
         found = by_labels(of_pair(rows, pair))
         means = {number: np.mean([row[DEFAULT] - row[THRESHOLD] for row in here]) for number, here in found.items()}
-        shown = " | ".join(f"{means[number]:+.3f}" if number in means else "" for number in NUMBERS)
+        shown = " | ".join(f"{means[number]:+.3f}" if number in means else "" for number in SIZES)
         lines.append(f"| {pair[0]}, {pair[1]} | {shown} |")
     return [*lines, ""]
 

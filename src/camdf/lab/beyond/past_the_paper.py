@@ -39,8 +39,8 @@ Read the figures with two caveats. Every fit and every choice inside a policy se
 not seen the domain that they are tried on. But the default itself was designed with the shipped cells in view: about
 thirty variants of how texts are read, half a dozen of the model, three of how sure it must be of a text before it reads
 it. And the second look is no longer sealed: after the frozen code, its cells were looked at once with an earlier
-version of the present model, once by the cold start with aims, once when the projection of texts was chosen, and for
-the tables below.
+version of the present model, once by the cold start with aims, once when the projection of texts was chosen, once
+beside the frozen default at every number of labels, and for the tables below.
 """
 
 
