@@ -769,6 +769,20 @@ def test_the_page_says_what_the_stored_measurement_of_twenty_million_spans_says(
     assert f"{stored['polars']['tasks']:,} tasks" in page
 
 
+def test_the_page_compares_what_its_fits_promised_with_what_its_tables_say_they_gave() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "mining.md").read_text(encoding="utf-8")
+    row = r"^(?:expected-payoff-by-set|this policy) +(\d\.\d+) +(\d+%)"
+    explored, everything, first, second = re.findall(row, page, flags=re.M)
+    told = " ".join(page.split())
+    assert f"promised every needed tool to {explored[1]} of the tasks and a payoff of {explored[0]};" in told
+    assert f"it gives {first[1]} and {first[0]}. The one from all runs promised {everything[1]} and" in told
+    assert f"and {everything[0]}; it gives {second[1]} and {second[0]}." in told
+    fits = [float(payoff) for payoff in re.findall(r"^score-threshold +(\d\.\d+)", page, flags=re.M)]
+    assert fits[1] > float(everything[0])
+    assert fits[3] < float(second[0])
+    assert float(second[0]) > float(first[0])
+
+
 def test_the_page_says_what_the_stored_measurement_of_reading_says() -> None:
     root = Path(__file__).parents[1]
     stored = json.loads((root / "results" / "reading.json").read_text())

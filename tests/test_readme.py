@@ -36,10 +36,12 @@ def test_the_table_of_what_it_saves_has_the_stored_figures_and_its_losses() -> N
         [mean(many, condition, name) for condition in ("camdf-with-door-415", "full-415")]
         for name in ("tools", "tokens")
     )
-    rates = [successes(many, each) / len(of(many, each)) for each in ("camdf-with-door-415", "full-415")]
-    assert rates[0] == rates[1]
+    solved = [successes(many, each) for each in ("camdf-with-door-415", "full-415")]
+    assert solved[0] == solved[1]
+    tasks = len(of(many, "full-415"))
     assert live[1] == f"{loaded[1]:.0f}, of which {loaded[0]:.1f} loaded"
-    assert live[2] == f"{rates[0]:.3f}, as with all; {1 - tokens[0] / tokens[1]:.0%} fewer"
+    fewer = f"{1 - tokens[0] / tokens[1]:.0%} fewer tokens"
+    assert live[2] == f"{solved[0]} of {tasks} solved, as with all {loaded[1]:.0f}; {fewer}"
     paid = {
         row["method"]: row
         for row in stored(ROOT / "results", "peers")
@@ -49,11 +51,13 @@ def test_the_table_of_what_it_saves_has_the_stored_figures_and_its_losses() -> N
     best = max(row["payoff"] for name, row in paid.items() if "camdf" not in name)
     assert peers[1] == cold[1] == f"{paid['everything']['tools']:.0f} on average"
     assert peers[2] == f"{paid['camdf, fitted']['payoff']:.2f}; the best of them {best:.2f}"
-    assert cold[2] == f"{paid['camdf, no label']['payoff']:.2f}; top 5 pays {paid['top 5']['payoff']:.2f}"
+    assert cold[2] == f"{paid['camdf, no label']['payoff']:.2f}; the top 5 earn {paid['top 5']['payoff']:.2f}"
     assert cold[0].startswith("**a loss:**")
     for tools, row in zip((100, 40, 12), rows[:3], strict=True):
         prices = [each["drop, with a door"] for each in results("cache") if each["tools"] == tools]
-        assert row[1:3] == [str(tools), f"{min(prices):.2f} to {max(prices):.2f} of no gate"]
+        least, most = 1 - max(prices), 1 - min(prices)
+        told = f"{least:.0%} to {most:.0%} cheaper" if least > 0 else f"from {most:.0%} cheaper to {-least:.0%} dearer"
+        assert row[1:3] == [str(tools), told]
     aimed = [each for each in results("first_day")["requests"] if "aimed" in each["kept"]]
     needing = sum(each["needing"] for each in aimed)
     assert rows[3][0].startswith(f"{needing} everyday requests in five languages")
@@ -63,7 +67,7 @@ def test_the_table_of_what_it_saves_has_the_stored_figures_and_its_losses() -> N
     _, second = LOOKS
     found = summary(of_look(stored(ROOT / "results", "frontier"), second), "alone_")
     better, worse = (found[f"significantly {way}"] for way in ("above", "below"))
-    assert rows[5][2] == f"{better:.0%} and {worse:.1%} of settings"
+    assert rows[5][2] == f"clearly better in {better:.0%} of settings, clearly worse in {worse:.1%}"
     sizes = [domain.tools for domain in datasets.SECOND_LOOK]
     assert rows[5][1] == f"{min(sizes)} to {max(sizes)}"
     assert [row[0].startswith("**a loss:**") for row in rows] == [False, False, True, False, True, False]
