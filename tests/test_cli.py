@@ -220,7 +220,16 @@ def test_every_command_has_an_example_that_can_be_typed_and_its_exit_codes(comma
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["ft"], "there is no command 'ft'. See: camdf --help"),
+        (["ft"], "there is no command 'ft'. Did you mean 'fit'? See: camdf --help"),
+        (["tools.json"], "there is no command 'tools.json'. See: camdf --help"),
+        (
+            ["try", "tools.json", "a", "room", "in", "Lyon"],
+            "unrecognized arguments: room in Lyon. A text of several words goes in quotes. See: camdf --help",
+        ),
+        (
+            ["audit", "tasks.parquet", "--since", "yesterday"],
+            "argument --since: must be a day, as 2026-01-31. Got 'yesterday' instead. See: camdf audit --help",
+        ),
         (["lab", "plot"], "there is no command 'plot'. See: camdf lab --help"),
         (["fit", "logged.jsonl"], "the following arguments are required: -o/--output. See: camdf fit --help"),
         (["worth", "tools.json", "--turns", "x"], "argument --turns: invalid int value: 'x'. See: camdf worth --help"),
@@ -245,6 +254,10 @@ def test_the_bare_command_shows_the_table_of_contents_and_fails(capsys: pytest.C
     ("error", "told"),
     [
         (FileNotFoundError(2, "No such file", "a.json"), "There is no file or folder a.json. Check its name"),
+        (
+            FileNotFoundError(2, "No such file", "/nowhere/a.svg"),
+            "There is no folder /nowhere. Check its name, or",
+        ),
         (IsADirectoryError(21, "Is a directory", "a"), "a is a folder. Name a file in it."),
         (PermissionError(13, "Permission denied", "a.json"), "a.json may not be read or written by you. Change"),
         (OSError(28, "No space left on device", "a.json"), "a.json: No space left on device. Check it, or name"),

@@ -116,10 +116,17 @@ def test_the_decision_is_drawn_where_asked(tmp_path: Path, capsys: pytest.Captur
 
 
 def test_a_request_that_prefers_no_tool_is_told_what_the_agent_gets(capsys: pytest.CaptureFixture[str]) -> None:
-    told = "No tool stands out for this request (empty task), so the agent gets {}."
     for door, got in (([], "all 40 tools"), (["--door"], "the door alone")):
         assert main(["try", str(FILE), "", *door]) == 0
-        assert capsys.readouterr().out.startswith(told.format(got))
+        assert capsys.readouterr().out.startswith(f"The request is empty, so the agent gets {got}.\n")
+    weather = [Tool("get_weather", "Weather forecast for a city.")]
+    only = trial("I need a room in Lyon", weather, Start(), Aim(tools=8)).lines()
+    assert only == ["No tool stands out for this request (no signal), so the agent gets its one tool."]
+
+
+def test_no_tools_at_all_cannot_be_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["try", str(FILE), REQUEST, "--tools", "0"]) == 2
+    assert "--tools says how many a request gets at most, and must be at least 1. Got 0." in capsys.readouterr().err
 
 
 def test_every_shape_of_a_list_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -127,14 +134,23 @@ def test_every_shape_of_a_list_is_read(tmp_path: Path, capsys: pytest.CaptureFix
     schema = {"type": "object", "properties": {}}
     anthropic = [{"name": name, "description": text, "input_schema": schema} for name, text in described.items()]
     openai = [{"type": "function", "function": {"name": name, "description": text}} for name, text in described.items()]
-    for shape in (described, anthropic, {"tools": openai}):
+    answered = {"jsonrpc": "2.0", "id": 1, "result": {"tools": [{"inputSchema": {}, **each} for each in anthropic]}}
+    for shape in (described, anthropic, {"tools": openai}, answered):
         path = tmp_path / "tools.json"
         path.write_text(json.dumps(shape), encoding="utf-8")
         assert main(["try", str(path), "Book a room in a hotel", "--tools", "1", "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["kept"] == ["book_hotel"]
-    path.write_text("[]", encoding="utf-8")
-    assert main(["try", str(path), "Book a room"]) == 2
-    assert capsys.readouterr().err.count("\n") == 1
+    refused = {
+        "[]": "Give definitions as a request to a model has them",
+        '["book_hotel"]': "or an object from name to description",
+        '{"mcpServers": {"git": {"command": "uvx"}}}': "names MCP servers, not tools. Give what they answer",
+    }
+    for text, told in refused.items():
+        path.write_text(text, encoding="utf-8")
+        assert main(["try", str(path), "Book a room"]) == 2
+        error = capsys.readouterr().err
+        assert error.count("\n") == 1
+        assert told in error
 
 
 def test_a_scorer_that_fails_is_an_error_and_not_an_open_list() -> None:

@@ -15,6 +15,12 @@ from typing import Any
 _encode = json.JSONEncoder(default=str).encode
 """Made once: `json.dumps` with arguments makes an encoder for every call."""
 
+NO_TOOLS = (
+    "There is no tool with a name and a description in that list. Give definitions as a request to a model has them, "
+    "or an object from name to description."
+)
+"""Said of a list that holds nothing to decide on."""
+
 
 @dataclass(frozen=True)
 class Tool:

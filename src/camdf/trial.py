@@ -20,7 +20,7 @@ from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf.policies.cold_start import cold_start
 from camdf.prices import Prices
 from camdf.scorers.base import Scorer
-from camdf.tools import keyed, view
+from camdf.tools import NO_TOOLS, keyed, view
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,11 @@ class Trial:
         """The whole explanation, for a terminal."""
         kept, total = len(self.decision.kept), len(self.tokens)
         if self.decision.reason != "decided":
-            got = "the door alone" if self.door else f"all {total} tools"
-            return [f"No tool stands out for this request ({self.decision.reason}), so the agent gets {got}."]
+            every = f"all {total} tools" if total > 1 else "its one tool"
+            got = "the door alone" if self.door else every
+            empty = self.decision.reason == "empty task"
+            why = "The request is empty" if empty else f"No tool stands out for this request ({self.decision.reason})"
+            return [f"{why}, so the agent gets {got}."]
         found = [f"{kept} of {total} tools kept: {self._aimed()}.", ""]
         found += [*waterfall_lines(self.decision.ranking, self.tokens, width, whole=whole, block=block), ""]
         saved = f"{1 - self.loaded / self.every:.0%} less" if self.loaded < self.every else "nothing saved"
@@ -102,7 +105,7 @@ def trial(
     """
     viewed, priced = keyed(view(tool) for tool in tools), prices or Prices()
     if all(tool.foreign for tool in viewed.values()):
-        raise UsageError("There is no tool with a name and a description in that list.")
+        raise UsageError(NO_TOOLS)
     policy = cold_start()
     settings: dict[str, Any] = {"fallback": () if door else None, "budget": None}
     if aim.dollars_per_task is not None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from camdf.errors import UsageError
 from camdf.gate.door import DOOR
 from camdf.prices import Prices
-from camdf.tools import Tool, view
+from camdf.tools import NO_TOOLS, Tool, view
 
 PAYS = 0.98
 """Below this part of what it costs without a gate, a mode pays in dollars; the rest is noise of the estimate."""
@@ -73,7 +73,7 @@ def worth(tools: Iterable[Any], prices: Prices, conversation: Conversation) -> l
     """The modes side by side, no gate first. Tools may be OpenAI, Anthropic or MCP definitions, or any framework's."""
     listed = [tool for tool in map(view, tools) if not tool.foreign]
     if not listed:
-        raise UsageError("There is no tool with a name and a description in that list.")
+        raise UsageError(NO_TOOLS)
     every, calls = _tokens(listed, prices), conversation.turns * conversation.requests
     said = [conversation.system + conversation.spoken, *[conversation.spoken] * (calls - 1)]
     loaded = ceil(conversation.share * len(listed) - 1e-9)

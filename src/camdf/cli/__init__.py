@@ -90,6 +90,9 @@ def _told(error: OSError) -> str:
     if name is None:
         return str(error.strerror or error)
     if isinstance(error, FileNotFoundError):
+        folder = os.path.dirname(name)
+        if folder and not os.path.isdir(folder):
+            return f"There is no folder {folder}. Check its name, or make it."
         return f"There is no file or folder {name}. Check its name, or run the command where it is."
     if isinstance(error, IsADirectoryError):
         return f"{name} is a folder. Name a file in it."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
@@ -104,7 +105,8 @@ def _list(options: argparse.Namespace) -> int:
         print(f"{name:{width}}  {table.title} ({table.where})")
     print("\nNot replicated:")
     for what, why in NOT_REPLICATED.items():
-        print(f"{what}: {why}")
+        told = re.sub(r"\[(.+?)\]\(.+?\)", r"docs/\1", why)  # a page's link, for a terminal
+        print(f"{what}: {told}")
     return 0
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import re
+from collections.abc import Iterable
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -19,9 +21,18 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """One line on standard error, and exit code 2."""
-        unknown = re.match(r"argument (?:COMMAND|ACTION): invalid choice: ('.*?')", message)
-        told = f"there is no command {unknown[1]}" if unknown else message
-        self.exit(2, f"camdf: {told}. See: {self.prog} --help\n")
+        told = f"{message}."
+        if unknown := re.match(r"argument (?:COMMAND|ACTION): invalid choice: '(.*?)'", message):
+            told = f"there is no command {unknown[1]!r}."
+            if alike := get_close_matches(unknown[1], self._commands(), n=1, cutoff=0.65):
+                told += f" Did you mean {alike[0]!r}?"
+        elif re.match("unrecognized arguments: [^-]", message):
+            told += " A text of several words goes in quotes."
+        self.exit(2, f"camdf: {told} See: {self.prog} --help\n")
+
+    def _commands(self) -> Iterable[str]:
+        """Those that can follow."""
+        return (name for action in self._actions if action.nargs == argparse.PARSER for name in action.choices or ())
 
 
 class Section:

@@ -60,16 +60,17 @@ def add_commands(commands: Any) -> None:
     )
     found.add_argument("tools", type=Path, help=TOOLS_FILE)
     usual = Conversation()
-    found.add_argument("--turns", type=int, default=usual.turns, help="of the user in a conversation (%(default)s)")
-    found.add_argument("--requests", type=int, default=usual.requests, help="model calls a turn (%(default)s)")
-    found.add_argument("--spoken", type=int, default=usual.spoken, help="tokens that a model call adds (%(default)s)")
-    found.add_argument("--system", type=int, default=usual.system, help="tokens of the system prompt (%(default)s)")
-    found.add_argument(
-        "--opened", type=float, default=usual.opened, help="of conversations, by a greeting (%(default)s)"
-    )
-    found.add_argument("--share", type=float, default=usual.share, help="of the tools loaded at first (%(default)s)")
-    found.add_argument("--searches", type=float, default=usual.searches, help="a turn, with a door (%(default)s)")
-    found.add_argument("--widened", type=float, default=usual.widened, help="of later turns, without one (%(default)s)")
+    for name, kind, told in (
+        ("turns", int, "turns of the user in a conversation"),
+        ("requests", int, "model calls a turn"),
+        ("spoken", int, "tokens that a model call adds to the prompt"),
+        ("system", int, "tokens of the system prompt"),
+        ("opened", float, "share of conversations that begin with a greeting"),
+        ("share", float, "share of the tools that is loaded at first"),
+        ("searches", float, "with a door: searches a turn"),
+        ("widened", float, "without a door: share of later turns that add a tool"),
+    ):
+        found.add_argument(f"--{name}", type=kind, default=getattr(usual, name), help=f"{told} (%(default)s)")
     _add_prices(found)
     add_json(found)
     found.set_defaults(run=_worth)
@@ -77,8 +78,8 @@ def add_commands(commands: Any) -> None:
 
 def _add_prices(parser: argparse.ArgumentParser) -> None:
     usual = Prices()
-    parser.add_argument("--uncached", type=float, default=usual.uncached, help="dollars a million tokens (%(default)s)")
-    parser.add_argument("--cached", type=float, default=usual.cached, help="dollars, from the cache (%(default)s)")
+    for name, told in (("uncached", "dollars for a million tokens"), ("cached", "the same where they are cached")):
+        parser.add_argument(f"--{name}", type=float, default=getattr(usual, name), help=f"{told} (%(default)s)")
 
 
 def _try(options: argparse.Namespace) -> int:
@@ -86,6 +87,8 @@ def _try(options: argparse.Namespace) -> int:
     made = SCORERS[scorer]()
     if options.output is not None and options.output.suffix != ".svg":
         raise UsageError(f"The output must end in .svg. Got {options.output.name!r} instead.")
+    if options.most is not None and not options.most >= 1:
+        raise UsageError(f"--tools says how many a request gets at most, and must be at least 1. Got {options.most:g}.")
     most = USUAL_TOOLS if (options.most, options.sufficiency, options.dollars) == (None, None, None) else options.most
     aim = Aim(tools=most, sufficiency=options.sufficiency, dollars_per_task=options.dollars)
     prices = Prices(uncached=options.uncached, cached=options.cached)
@@ -122,7 +125,8 @@ def _worth(options: argparse.Namespace) -> int:
     if options.json:
         print_json({"modes": [cost._asdict() for cost in costs], "sentence": sentence(costs)})
         return 0
-    print(f"{costs[0].loaded} tools; a conversation of {shape.turns} turns and {calls} model calls:\n")
+    listed = f"{costs[0].loaded} tools" if costs[0].loaded > 1 else "One tool"
+    print(f"{listed}; a conversation of {shape.turns} turns and {calls} model calls:\n")
     print(f"{'mode':<18} {'loaded':>6}  {'dollars':>8}  {'of no gate':>10}  {'of its tokens':>13}")
     for cost in costs:
         dollars, tokens = cost.dollars / costs[0].dollars, cost.tokens / costs[0].tokens
@@ -140,7 +144,10 @@ def read_tools(path: Path) -> list[Any]:
     if isinstance(found, dict) and found and all(isinstance(each, str) for each in found.values()):
         return [Tool(name, description) for name, description in found.items()]
     if isinstance(found, dict):
-        found = found.get("tools")
+        if "mcpServers" in found:
+            raise UsageError(f"{path} names MCP servers, not tools. Give what they answer to tools/list.")
+        answer = found.get("result")  # of an MCP server to tools/list
+        found = (answer if isinstance(answer, dict) else found).get("tools")
     if not isinstance(found, list):
         raise UsageError(
             f"{path} has no list of tools: it must be one, an object with one under 'tools', or one from "

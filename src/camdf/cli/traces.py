@@ -42,9 +42,7 @@ def add_commands(commands: Any) -> None:
     where = mine.add_mutually_exclusive_group(required=True)
     where.add_argument("-o", "--output", type=Path, help="where to write the tasks (.parquet)")
     where.add_argument("--into", type=Path, help="a table of tasks that grows day by day; with --day")
-    mine.add_argument(
-        "--day", type=date.fromisoformat, help="with --into: the day on which the traces came: 2026-11-14"
-    )
+    mine.add_argument("--day", type=_day, help="with --into: the day on which the traces came: 2026-11-14")
     mine.add_argument("--watermark", type=int, default=2, help="with --into: days that a span may be late (default: 2)")
     mine.add_argument("--keep-days", type=int, help="with --into: days after which tasks are deleted (default: never)")
     mine.add_argument("--statistics", type=Path, help="where to write calls, seconds and failures by tool (.json)")
@@ -61,7 +59,7 @@ def add_commands(commands: Any) -> None:
     )
     audit.add_argument("data", type=Path, help="what camdf mine wrote, or logged tasks: .jsonl, .parquet or .csv")
     period = audit.add_mutually_exclusive_group()
-    period.add_argument("--since", type=datetime.fromisoformat, help="where the later period begins, as 2026-01-31")
+    period.add_argument("--since", type=_time, help="where the later period begins, as 2026-01-31")
     period.add_argument("--split", type=float, default=0.5, help="or its place among the tasks in time (default: 0.5)")
     add_json(audit)
     audit.set_defaults(run=_audit)
@@ -99,6 +97,17 @@ def add_commands(commands: Any) -> None:
     score.add_argument("--deadline", type=float, default=60.0, help="llm: seconds a task at most (default: 60)")
     add_json(score)
     score.set_defaults(run=_score)
+
+
+def _day(text: str) -> date:
+    return _time(text).date()
+
+
+def _time(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a day, as 2026-01-31. Got {text!r} instead") from None
 
 
 def _mine(options: argparse.Namespace) -> int:
