@@ -7,6 +7,7 @@ import json
 import random
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from camdf.core.payoff import Payoff
 from camdf.gate import Gate
 from camdf.gate.door import listing
 from camdf.gate.request import read_task
-from camdf.gate.turns import SHORT, Call, Turn, events, is_turn, text_of, words_in
+from camdf.gate.turns import GREETING, SHORT, Call, Turn, events, is_turn, text_of, words_in
 from camdf.policies.rules import PlugIn, ScoreAtLeast, TopK
 from camdf.prices import Prices
 from camdf.scorers import Shared
@@ -97,6 +98,15 @@ def test_every_kind_of_call_is_read(call: dict[str, str]) -> None:
 def test_a_few_words_that_open_a_conversation_decide_nothing(text: str) -> None:
     decision = gate_of(lambda _, tools: [0.9, *[0.1] * (len(tools) - 1)]).decide([user(text)], TOOLS)
     assert (decision.open, decision.reason) == (True, "no signal")
+
+
+def test_the_page_says_how_few_words_decide_nothing_and_that_a_text_alone_does() -> None:
+    page = " ".join((Path(__file__).parents[1] / "docs" / "gate.md").read_text(encoding="utf-8").split())
+    assert f"A turn of at most {SHORT} words is read together with those before it." in page
+    assert f"If that makes at most {GREETING} words, it counts as a greeting" in page
+    gate = gate_of(lambda _, tools: [0.9, *[0.1] * (len(tools) - 1)])
+    for task, reason in (([user("Book a flight")], "no signal"), ("Book a flight", "decided")):
+        assert gate.decide(task, TOOLS).reason == reason
 
 
 def test_what_a_harness_puts_between_a_users_words_is_no_turn_of_the_user() -> None:
