@@ -12,6 +12,7 @@ from camdf import datasets
 from camdf.lab.beyond.frontier import summary
 from camdf.lab.beyond.looks import LOOKS, of_look
 from camdf.lab.paper.live import episodes, mean, of, successes
+from camdf.lab.peers.study import FINAL, SETTINGS
 from camdf.lab.stored import stored
 
 ROOT = Path(__file__).parents[1]
@@ -45,13 +46,13 @@ def test_the_table_of_what_it_saves_has_the_stored_figures_and_its_losses() -> N
     paid = {
         row["method"]: row
         for row in stored(ROOT / "results", "peers")
-        if (row["look"], row["domain"], row["scorer"]) == ("second look", "all", "minilm")
-        and row["setting"] == "a miss is final"
+        if (row["look"], row["domain"], row["scorer"]) == ("second look", "all", "minilm") and row["setting"] == FINAL
     }
     best = max(row["payoff"] for name, row in paid.items() if "camdf" not in name)
     assert peers[1] == cold[1] == f"{paid['everything']['tools']:.0f} on average"
     assert peers[2] == f"{paid['camdf, fitted']['payoff']:.2f}; the best of them {best:.2f}"
     assert cold[2] == f"{paid['camdf, no label']['payoff']:.2f}; the top 5 earn {paid['top 5']['payoff']:.2f}"
+    assert f"less {SETTINGS[FINAL].cost_pressure} for each tool" in peers[0]
     assert cold[0].startswith("**a loss:**")
     for tools, row in zip((100, 40, 12), rows[:3], strict=True):
         prices = [each["drop, with a door"] for each in results("cache") if each["tools"] == tools]

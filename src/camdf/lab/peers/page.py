@@ -53,7 +53,12 @@ What people run today to cut a list of tools, installed and run on the same task
 LiteLLM's semantic filter (1.106), semantic-router (0.3, the one that LiteLLM takes), FastMCP's search (4.1),
 LangChain's `LLMToolSelectorMiddleware` (1.4), a provider's way (a few tools that stay loaded, and a search for the
 rest), constants, and giving everything. `python benchmarks/peers.py ask` asked them, `camdf lab run peers` measures
-what they answered and writes this page; the words are in the [glossary](glossary.md).
+what they answered and writes this page.
+
+How to read it: a way *pays* 1 for a task that gets every needed tool, less what its tools cost. Where *a miss is final*
+the agent cannot search for what was cut. With a door it can, and a task that lacks a tool still pays a part. *Shipped*
+are the nine domains that camdf was developed on, *second look* the eight that it was not. All other words are in the
+[glossary](glossary.md).
 """
 
 INTRODUCTION = {
