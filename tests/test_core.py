@@ -20,6 +20,7 @@ from camdf.core.payoff import cost_of
 from camdf.core.rankings import MAX_SHARED_CATALOGUE, Bools, Floats, Ints
 from camdf.core.resampling import Interval, paired_bootstrap
 from camdf.core.stopping import first_stop
+from camdf.errors import UsageError
 from worlds import RECOURSES, random_logged, small_logged, small_payoffs
 
 examples = settings(max_examples=300, deadline=None)
@@ -89,6 +90,12 @@ def test_short_lists_are_padded_with_zeros_and_tool_id_minus_one() -> None:
     assert rankings.costs.tolist() == [[2.0, 0.0], [0.0, 0.0], [3.0, 2.0]]
     assert rankings.tool_ids.tolist() == [[0, -1], [-1, -1], [1, 0]]
     assert rankings.catalogue == ("a", "b")
+
+
+def test_a_record_without_a_field_that_it_needs_is_refused_by_the_name_of_the_field() -> None:
+    for record, lacks in (({"required": ["a"]}, "scores"), ({"scores": {"a": 0.5}}, "required")):
+        with pytest.raises(UsageError, match=f"one lacks '{lacks}'. Add it."):
+            LoggedTasks.from_records([record])
 
 
 def test_no_tasks_make_empty_rankings() -> None:

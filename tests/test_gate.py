@@ -577,6 +577,9 @@ def test_an_aim_that_says_nothing_or_two_things_or_that_no_request_serves_is_ref
             Gate.aiming(cold_start(), BM25(), over=over, among=TOOLS, **wrong)
     with pytest.raises(UsageError, match=r"None of these 18 requests could be scored: ConnectionError"):
         Gate.aiming(cold_start(), raising, over=over, among=TOOLS, tools=3)
+    for few in ({"over": "Book a flight", "among": TOOLS}, {"over": over, "among": []}):
+        with pytest.raises(UsageError, match=r"as a list, and at least one tool 'among'"):
+            Gate.aiming(cold_start(), BM25(), **few, tools=3)
     with pytest.raises(UsageError, match="at least one request"):
         Gate.aiming(cold_start(), BM25(), over=[], among=TOOLS, tools=3)
     with pytest.raises(UsageError, match="at least one request"):
@@ -604,6 +607,14 @@ def test_prices_come_from_a_mapping_a_function_or_anything_with_of() -> None:
 
 
 def test_a_gate_that_cannot_work_is_refused_when_it_is_made() -> None:
+    wrong: list[Any] = ["policy.json", cold_start, ScoreAtLeast, None]
+    for policy in wrong:
+        with pytest.raises(UsageError, match=r"'policy' of Gate must be one that decides, as camdf.cold_start\(\)"):
+            Gate(policy, overlap, PAYOFF)
+    scorers: list[Any] = ["start", BM25, [0.5]]
+    for scorer in scorers:
+        with pytest.raises(UsageError, match=r"'scorer' of Gate must be one that can be called, as Start\(\)"):
+            golden_gate(scorer=scorer)
     with pytest.raises(ValueError, match=r"serves any payoff. Give the gate one"):
         Gate(golden_gate().policy, overlap)
     with pytest.raises(

@@ -255,8 +255,12 @@ class LoggedTasks:
         >>> logged.required, logged.n_required
         (array([[ True, False]]), array([2]))
         """
-        rankings = Rankings.from_scores([record["scores"] for record in records], costs, keep_order=keep_order)
-        wanted = [set(record["required"]) for record in records]
+        try:
+            scores = [record["scores"] for record in records]
+            wanted = [set(record["required"]) for record in records]
+        except KeyError as error:
+            raise UsageError(f"Each record must have 'scores' and 'required', and one lacks {error}. Add it.") from None
+        rankings = Rankings.from_scores(scores, costs, keep_order=keep_order)
         flat = [name in wanted[row] for row in range(len(records)) for name in rankings.names(row)]
         required = np.zeros(rankings.scores.shape, dtype=bool)
         required[rankings.listed] = flat

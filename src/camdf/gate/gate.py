@@ -121,6 +121,10 @@ class Gate:
             raise UsageError(
                 f"The 'memory' of Gate must have recall and add, as RedisMemory has. Got {memory!r} instead."
             )
+        if isinstance(scorer, type) or not (scorer is None or callable(scorer)):
+            raise UsageError(
+                f"The 'scorer' of Gate must be one that can be called, as Start(). Got {scorer!r} instead."
+            )
         if not isinstance(tenant, str):
             raise UsageError(f"The 'tenant' of Gate must be a string. Got {tenant!r} instead.")
         _check_numbers(self._settings)
@@ -168,6 +172,8 @@ class Gate:
         is the partial one, under which sets grow tool by tool: under the exact one a long list of much alike scores
         goes from none to all at a single pressure. `settings` are those of `Gate`.
         """
+        if isinstance(over, str) or not among:
+            raise UsageError("Give requests 'over' which to aim, as a list, and at least one tool 'among' which.")
         aim, unit = Aim(tools, sufficiency, dollars_per_task), Payoff(1.0, value, recourse)
         apart = dict.fromkeys(("budget", "on_decision", "rollout", "breaker", "memory"))
         probe = cls(policy, scorer, unit, **{**settings, **apart, "explore": 0.0})

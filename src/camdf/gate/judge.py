@@ -40,6 +40,11 @@ class Judge:
     @classmethod
     def of(cls, policy: Policy, payoff: Payoff | None, explore_pressure: float | None, written: str = "") -> Self:
         """A judge that can work: the payoff is known, and the policy can decide at the lower cost pressure too."""
+        if isinstance(policy, type) or not callable(getattr(policy, "decide", None)):
+            raise UsageError(
+                "The 'policy' of Gate must be one that decides, as camdf.cold_start() and camdf.load(path) give it. "
+                f"Got {policy!r} instead."
+            )
         known = payoff or getattr(policy, "payoff_", None)
         if not isinstance(known, Payoff):
             raise UsageError("This policy serves any payoff. Give the gate one, as Payoff(0.12).")
