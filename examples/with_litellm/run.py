@@ -43,7 +43,10 @@ with socket.socket() as held:
     port = held.getsockname()[1]
 url = f"http://127.0.0.1:{port}"
 settings = {"OFFLINE_MODEL_URL": model.url, "LITELLM_MASTER_KEY": "sk-example", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
-command = f"{Path(sys.executable).with_name('litellm')} --config config.yaml --host 127.0.0.1 --port {port}".split()
+program = Path(sys.executable).with_name("litellm")
+if not program.exists():
+    raise SystemExit("The proxy is not installed. Install it with: pip install 'camdf[start,litellm]'")
+command = f"{program} --config config.yaml --host 127.0.0.1 --port {port}".split()
 with tempfile.NamedTemporaryFile() as log:
     proxy = subprocess.Popen(command, cwd=HERE, env={**os.environ, **settings}, stdout=log, stderr=log)
     try:
