@@ -124,6 +124,12 @@ def test_a_request_that_prefers_no_tool_is_told_what_the_agent_gets(capsys: pyte
     assert only == ["No tool stands out for this request (no signal), so the agent gets its one tool."]
 
 
+def test_tools_that_the_provider_runs_are_named_apart() -> None:
+    lines = trial(REQUEST, [*TOOLS, {"type": "code_interpreter"}], Start(), Aim(tools=8)).lines()
+    assert "Besides   code_interpreter: without a description to score, never cut" in lines
+    assert lines[0].endswith("of 41 tools kept: at most 8 were asked for.")
+
+
 def test_no_tools_at_all_cannot_be_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["try", str(FILE), REQUEST, "--tools", "0"]) == 2
     assert "--tools says how many a request gets at most, and must be at least 1. Got 0." in capsys.readouterr().err

@@ -53,6 +53,8 @@ class Trial:
             return [f"{why}, so the agent gets {got}."]
         found = [f"{kept} of {total} tools kept: {self._aimed()}.", ""]
         found += [*waterfall_lines(self.decision.ranking, self.tokens, width, whole=whole, block=block), ""]
+        if apart := sorted(self.tokens.keys() - {each.name for each in self.decision.ranking}):
+            found.append(f"Besides   {', '.join(apart)}: without a description to score, never cut")
         saved = f"{1 - self.loaded / self.every:.0%} less" if self.loaded < self.every else "nothing saved"
         door = ", the door included" if self.door and self.decision.cut else ""
         found.append(f"Tokens    {self.loaded:,} of {self.every:,} in every model call{door}: {saved}")
