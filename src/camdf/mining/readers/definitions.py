@@ -35,12 +35,21 @@ class Definition(Struct, gc=False):
         return {key: each for key, each in known.items() if each is not None}
 
 
-_decode = Decoder(list[Definition]).decode
+_decode = Decoder(Definition).decode
+_decode_list = Decoder(list[Definition]).decode
+
+
+def bare_definition(text: str) -> str | dict[str, Any] | None:
+    """The definition in a JSON object, as far as it names a tool; None where the text is no plain one."""
+    try:
+        return _decode(text).named()
+    except Exception:
+        return None
 
 
 def bare_definitions(text: str) -> list[str | dict[str, Any]] | None:
     """The definitions in a JSON list, each as far as it names a tool; None where the text is no plain list of them."""
     try:
-        return [definition.named() for definition in _decode(text)]
+        return [definition.named() for definition in _decode_list(text)]
     except Exception:
         return None

@@ -32,15 +32,28 @@ def _names_in_text(definitions: str) -> tuple[str, ...]:
     return _names(definitions if bare is None else bare)
 
 
+@lru_cache(maxsize=256)
+def _name_in_text(definition: str) -> str:
+    """The same for tracers that write each definition by itself."""
+    with needs("mining"):
+        from camdf.mining.readers.definitions import bare_definition
+    bare = bare_definition(definition)
+    found = structured(definition) if bare is None else bare
+    return as_text(found) if isinstance(found, str) else _tool_name(found)
+
+
 def _names(value: Any) -> tuple[str, ...]:
     found = structured(value)
     if isinstance(found, Mapping):
         found = [found] if _tool_name(found) else list(found)
-    names = [_tool_name(structured(each)) for each in found] if isinstance(found, (list, tuple)) else []
+    names = map(_tool_name, found) if isinstance(found, (list, tuple)) else ()
     return tuple(dict.fromkeys(filter(None, names)))
 
 
 def _tool_name(definition: Any) -> str:
+    if isinstance(definition, str) and definition.startswith("{"):
+        return _name_in_text(definition)
+    definition = structured(definition)
     if isinstance(definition, dict):
         known = map(definition.get, ("name", "type", "function"))
         named = any(isinstance(each, (str, dict)) and each for each in known)

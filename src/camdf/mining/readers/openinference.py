@@ -19,13 +19,14 @@ from camdf.mining.spans import SPAN_COLUMNS
 
 MARK = OPENINFERENCE_MARK
 COLUMNS = Fields(OPENINFERENCE)
+PLACE = re.compile(r"\.(\d{1,6})\.(.+)", flags=re.ASCII)
 REDACTED = "__REDACTED__"
 """The instrumentors write this in place of hidden inputs and outputs."""
 
 
 def convention_columns(otel: OtelSpan, with_text: bool) -> dict[str, Any]:
     """The columns that the OpenInference conventions give."""
-    flat = {key: each for key, each in _flat(otel.attributes, "") if each != REDACTED}
+    flat = _flat_attributes(otel.attributes)
     found = COLUMNS.of(flat)
     kind = OPENINFERENCE_KINDS.get(as_text(found["kind"]).upper(), "other")
     kind = kind_of_chain(kind, otel.name, found["metadata"])
@@ -80,19 +81,29 @@ def _message(flat: dict[str, Any]) -> dict[str, Any]:
 def _by_place(flat: Mapping[str, Any], prefix: str) -> dict[int, dict[str, Any]]:
     """The keys under a prefix by the number that follows it: `llm.tools.0.tool.name` is `tool.name` of 0."""
     found: dict[int, dict[str, Any]] = {}
-    pattern = re.compile(re.escape(prefix) + r"\.(\d{1,6})\.(.+)", flags=re.ASCII)
     for key, value in flat.items():
-        if key.startswith(prefix) and (match := pattern.fullmatch(key)):
+        if key.startswith(prefix) and (match := PLACE.fullmatch(key, len(prefix))):
             found.setdefault(int(match[1]), {})[match[2]] = value
+    return found
+
+
+def _flat_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes under dotted keys, without those that were hidden."""
+    found: dict[str, Any] = {}
+    for key, value in attributes.items():
+        if isinstance(value, (dict, list, tuple)):
+            found |= {inner: each for inner, each in _flat(value, f"{key}.") if each != REDACTED}
+        elif value != REDACTED:
+            found[key] = value
     return found
 
 
 def _flat(value: Any, prefix: str) -> Iterator[tuple[str, Any]]:
     """Nested attributes under dotted keys; a list of objects counts its places, a list of plain values is a value."""
-    nested = isinstance(value, (list, tuple)) and any(isinstance(each, Mapping) for each in value)
-    if nested or (isinstance(value, Mapping) and not prefix.endswith(("json_schema.", "metadata."))):
+    nested = isinstance(value, (list, tuple)) and any(isinstance(each, dict) for each in value)
+    if nested or (isinstance(value, dict) and not prefix.endswith(("json_schema.", "metadata."))):
         pairs = enumerate(value) if nested else value.items()
         for key, each in pairs:
             yield from _flat(each, f"{prefix}{key}.")
-    elif prefix:
+    else:
         yield prefix[:-1], value

@@ -34,9 +34,10 @@ CONVENTIONS = {convention.MARK: convention for convention in (openinference, mlf
 def span(part: Any, with_text: bool = True) -> Span:
     """One span, by the convention whose mark it carries, else by the GenAI conventions."""
     otel = otel_span(part, with_text)
-    for mark, found in OTHERS.of(otel.attributes).items():
-        if found:
-            return checked_span(**common_columns(otel), **CONVENTIONS[mark].convention_columns(otel, with_text))
+    if not OTHERS.keys.keys().isdisjoint(otel.attributes):
+        for mark, found in OTHERS.of(otel.attributes).items():
+            if found:
+                return checked_span(**common_columns(otel), **CONVENTIONS[mark].convention_columns(otel, with_text))
     return checked_span(**common_columns(otel), **convention_columns(otel, with_text))
 
 

@@ -172,9 +172,11 @@ def attribute_value(value: Any) -> Any:
     """A typed value of OTLP JSON, `{"stringValue": ..}` and its kin, as a plain one."""
     if type(value) is not dict or len(value) != 1:
         return value
-    if "stringValue" in value:
-        return value["stringValue"]
     ((kind, inner),) = value.items()
+    if kind == "stringValue":
+        return inner
+    if kind == "intValue" and type(inner) is str and inner.isdigit() and inner.isascii() and len(inner) < 20:
+        return int(inner)
     kind = str(kind).replace("_", "").lower()
     if kind == "arrayvalue":
         return [attribute_value(each) for each in as_list(as_mapping(inner).get("values"))]

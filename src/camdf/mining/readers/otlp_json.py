@@ -15,7 +15,7 @@ from msgspec import Raw, Struct
 from msgspec.json import Decoder
 
 from camdf.gate.telemetry import EVENT
-from camdf.mining.readers.names import DECISION, OTEL
+from camdf.mining.readers.names import DECISION, OPENINFERENCE, OTEL
 from camdf.mining.readers.otlp import (
     MARKS,
     OtelSpan,
@@ -29,8 +29,11 @@ from camdf.mining.readers.values import Fields
 BEGINNING = re.compile(rb'\s*\{\s*"resourceSpans"')
 ABSENT = Raw(b"null")
 
-LONG = frozenset(OTEL["offered"])
-"""Attributes that are long and the same in every call of an agent: the definitions of its tools."""
+LONG = (*OTEL["offered"], *OPENINFERENCE["offered"])
+"""How attributes begin that are long and the same in every call of an agent: the definitions of its tools."""
+
+ASKED = f"{OPENINFERENCE['text'][0]}."
+"""How attributes begin that hold nothing but text under a convention which is not GenAI's."""
 
 WITH_TEXT = Fields({**OTEL, **DECISION, **MARKS}).keys
 WITHOUT_TEXT = Fields({**{name: keys for name, keys in OTEL.items() if name != "text"}, **DECISION, **MARKS}).keys
@@ -87,7 +90,8 @@ class SpanRecord(Struct, TypedSpan, gc=False, forbid_unknown_fields=True, rename
         wanted = WITH_TEXT if with_text else WITHOUT_TEXT
         pairs = [pair for pair in self.attributes if pair.key in wanted]
         if self.name == EVENT or not OTHER_CONVENTIONS.isdisjoint([pair.key for pair in pairs]):
-            pairs = self.attributes  # other conventions know attributes by their beginnings
+            # other conventions know attributes by their beginnings
+            pairs = [pair for pair in self.attributes if with_text or not pair.key.startswith(ASKED)]
         return otel_span_of(
             self.trace_id,
             self.span_id,
@@ -144,12 +148,13 @@ def typed_document(text: bytes) -> TypedDocument | None:
 
 
 def _values(pairs: list[Pair]) -> dict[str, Any]:
-    return {
-        pair.key: attribute_value(_decode(pair.value)) if pair.key not in LONG else _long_value(bytes(pair.value))
-        for pair in pairs
-    }
+    found = {}
+    for pair in pairs:
+        key = pair.key
+        found[key] = _long_value(bytes(pair.value)) if key.startswith(LONG) else attribute_value(_decode(pair.value))
+    return found
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)
 def _long_value(raw: bytes) -> Any:
     return attribute_value(_decode(raw))

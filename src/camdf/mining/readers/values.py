@@ -49,10 +49,10 @@ def checked_span(**found: Any) -> Span:
     """A span from whatever values a record holds: one that does not fit its column counts as not recorded."""
     checked: dict[str, Any] = _NOTHING_RECORDED.copy()
     for name, value in found.items():
-        if type(value) is str and name in _TEXTS and value.isascii():
-            checked[name] = value
-        elif value is not None and value != ():
-            checked[name] = _CONVERSIONS[name](value)
+        if value is None:
+            continue
+        plain = value.isascii() if type(value) is str else type(value) is tuple
+        checked[name] = value if plain and name in _PLAIN[type(value)] else _CONVERSIONS[name](value)
     if not checked["trace_id"] or not checked["span_id"]:
         raise Unreadable("a span without a trace id or a span id")
     if checked["kind"] not in _KINDS:
@@ -117,7 +117,12 @@ _CONVERSIONS = {name: _BY_KIND[kind] for name, kind in SPAN_COLUMNS.items()}
 
 
 _NOTHING_RECORDED = {name: {"text": "", "texts": (), "numbers": ()}.get(kind) for name, kind in SPAN_COLUMNS.items()}
-_TEXTS = frozenset(name for name, kind in SPAN_COLUMNS.items() if kind == "text")
+_PLAIN = {
+    of: frozenset(name for name, kind in SPAN_COLUMNS.items() if kind == sort)
+    for of, sort in ((str, "text"), (tuple, "texts"))
+}
+"""The columns that hold a text in ASCII as it is, and those that hold a tuple as it is."""
+
 _KINDS = frozenset(get_args(Kind))
 
 
@@ -170,23 +175,24 @@ class Fields:
 
     def __init__(self, names: FieldNames) -> None:
         self._names, self._columns = names, dict.fromkeys(names)
-        self.keys: dict[str, set[str]] = {}
-        """The keys that matter, with the columns that each may lead to."""
+        self.keys: dict[str, dict[str, bool]] = {}
+        """The keys that matter, with the columns that each may lead to, and whether it is the first name of each."""
 
         for column, keys in names.items():
             for key in keys:
                 steps = key.split(".")
                 for end in range(1, len(steps) + 1):  # any beginning of a name may hold the rest of it, nested
-                    self.keys.setdefault(".".join(steps[:end]), set()).add(column)
+                    beginning = ".".join(steps[:end])
+                    self.keys.setdefault(beginning, {})[column] = beginning == keys[0]
 
     def of(self, record: Mapping[str, Any]) -> dict[str, Any]:
         """What `lookup` finds for every column of the table."""
         found: dict[str, Any] = self._columns.copy()
         for key, value in record.items():
             if key in self.keys and (value or value == 0):
-                for column in self.keys[key]:
+                for column, first in self.keys[key].items():
                     if found[column] is None:
-                        found[column] = lookup(record, self._names, column)
+                        found[column] = value if first and value else lookup(record, self._names, column)
         return found
 
 
