@@ -10,6 +10,7 @@ from camdf._progress import shown
 from camdf.cli.parser import add_json, print_json
 from camdf.cli.policy import add_payoff, fitted_payoff, payoff_of
 from camdf.cli.tools import TOOLS_FILE, read_tools
+from camdf.cli.traces import add_workers, read_traces
 from camdf.policies.artifact import load
 from camdf.prices import Prices
 from camdf.tools import view
@@ -53,6 +54,7 @@ def add_commands(commands: Any) -> None:
     )
     compare.add_argument("--cached", type=float, default=usual.cached, help="dollars, from the cache (%(default)s)")
     compare.add_argument("--output-price", type=float, default=OUTPUT_PRICE, help="dollars, of output (%(default)s)")
+    add_workers(compare)
     add_json(compare)
     compare.set_defaults(run=_compare)
 
@@ -81,10 +83,9 @@ def _shadow(options: argparse.Namespace) -> int:
 def _compare(options: argparse.Namespace) -> int:
     from camdf.evaluation.compare import compare
     from camdf.mining.arms import arms
-    from camdf.mining.span_files import span_tables
 
     prices = Prices(uncached=options.uncached, cached=options.cached)
-    with span_tables(options.traces, with_text=False) as tables:
+    with read_traces(options, with_text=False) as tables:
         dealt = arms(tables, prices, options.output_price, require_outcome=options.require_outcome)
     found = compare(dealt.gated, dealt.measures, options.margin)
     if options.json:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
-from collections.abc import Sequence
-from contextlib import redirect_stdout
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import asdict
 from datetime import date, datetime
 from pathlib import Path
@@ -49,6 +50,7 @@ def add_commands(commands: Any) -> None:
     mine.add_argument("--require-outcome", action="store_true", help="leave out runs whose outcome nobody recorded")
     mine.add_argument("--with-text", action="store_true", help="keep what users asked, and group near-copies by it")
     add_engine(mine)
+    add_workers(mine)
     add_json(mine)
     mine.set_defaults(run=_mine)
 
@@ -110,6 +112,25 @@ def _time(text: str) -> datetime:
         raise argparse.ArgumentTypeError(f"must be a day, as 2026-01-31. Got {text!r} instead") from None
 
 
+def add_workers(parser: argparse.ArgumentParser) -> None:
+    """How many processes read traces."""
+    parser.add_argument("--workers", type=int, default=0, help="processes that read traces (default: one a core)")
+
+
+@contextmanager
+def read_traces(options: argparse.Namespace, with_text: bool) -> Iterator[list[Path]]:
+    """The traces of a command as span tables; progress is shown where reading takes more than a second."""
+    from camdf.mining.span_files import span_tables
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with ExitStack() as open_tables:
+        with shown("MB read", after=1.0) as progress:
+            tables = open_tables.enter_context(
+                span_tables(options.traces, with_text=with_text, workers=options.workers or cores, progress=progress)
+            )
+        yield tables
+
+
 def _mine(options: argparse.Namespace) -> int:
     with redirect_stdout(sys.stderr if options.json else sys.stdout):
         found = _mined(options)
@@ -123,7 +144,6 @@ def _mine(options: argparse.Namespace) -> int:
 def _mined(options: argparse.Namespace) -> Mined | MinedDay:
     """What was mined, written and said."""
     from camdf.mining.logged import is_mined
-    from camdf.mining.span_files import span_tables
     from camdf.mining.tasks import mine
     from camdf.mining.usage import tool_statistics, usage
 
@@ -133,7 +153,7 @@ def _mined(options: argparse.Namespace) -> Mined | MinedDay:
         raise UsageError("A table of days needs both --into and --day.")
     if on_spark and options.into is None and options.output.is_dir() and not is_mined(options.output):
         raise DataError(f"{options.output}: is a folder of something else. Name another.")
-    with span_tables(options.traces, with_text=options.with_text) as tables:
+    with read_traces(options, options.with_text) as tables:
         if options.into is not None:
             day = _mine_day(options, tables, choices)
             print(f"{day}\nwrote {options.into}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import chain
 from os import PathLike
 from pathlib import Path
@@ -12,12 +12,13 @@ from shutil import rmtree
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from camdf._progress import Progress, counted, silent
+from camdf._progress import Progress, counted, in_megabytes, silent
 from camdf.datasets.files import File
 from camdf.errors import DataError, needs, require
-from camdf.mining.readers import Reading
+from camdf.mining.portions import BYTES_A_PORTION, in_portions, read_portions
+from camdf.mining.readers import ReadingReport
 from camdf.mining.readers.files import Place, TraceFile, rows_at_a_time, trace_files
-from camdf.mining.spans import SPAN_COLUMNS, Span, arrow_table, polars_types
+from camdf.mining.spans import SPAN_COLUMNS, polars_types
 
 if TYPE_CHECKING:
     import polars as pl
@@ -31,9 +32,6 @@ SPANS_AT_A_TIME = 2_500_000
 
 BYTES_A_FILE = 256_000_000
 """About how much memory spans take, while they are read, before they are written to a file."""
-
-BYTES_A_SPAN, BYTES_A_NAME = 1_000, 60
-"""What a span takes without its text, and each of the tools that it names."""
 
 NEEDED_SPAN_COLUMNS = ("trace_id", "span_id", "parent_id", "kind")
 """The columns without which a table is no span table."""
@@ -76,44 +74,42 @@ def span_tables(
     *,
     with_text: bool = False,
     bytes_a_file: int = BYTES_A_FILE,
+    bytes_a_portion: int = BYTES_A_PORTION,
+    workers: int = 1,
     tell: Callable[[str], object] = print,
+    progress: Progress = silent,
 ) -> Iterator[list[Path]]:
     """The trace files of a folder or behind a URL, or the one file named, as Parquet files of the span table.
 
-    Traces in any other format are read with `read_spans` into span tables in a temporary folder, which last as long as
-    this context, however many files they come in; what users asked is in them only `with_text`. `tell` gets a report if
-    there are files or records that could not be read.
+    Traces in any other format are read as `read_spans` does, into span tables in a temporary folder, which last as long
+    as this context, however many files they come in; what users asked is in them only `with_text`. `tell` gets a report
+    if there are files or records that could not be read.
+
+    `workers` is the number of processes that read them, where there is enough to read; the spans, their order and the
+    report do not depend on it. With more than one, a program needs the `if __name__ == "__main__"` of multiprocessing.
     """
     files, passed_over = trace_files(path)
     ready = [file for file in files if file.is_parquet and set(NEEDED_SPAN_COLUMNS) <= set(_columns(file))]
     others = sorted(set(files) - set(ready), key=lambda file: file.path)
     tables = [Path(file.path) for file in ready if file.filesystem is None]
-    reading = Reading(others, passed_over, None, with_text)
+    portions, report = list(in_portions(others, bytes_a_portion)), ReadingReport(passed_over=passed_over)
     with TemporaryDirectory(prefix="camdf-spans-") as scratch:
-        fetched = (_fetched(file, with_text) for file in ready if file.filesystem is not None)
-        read = (iter([table]) for table in _in_tables(reading, bytes_a_file))
-        for batches in chain(fetched, read):
+        for file in (file for file in ready if file.filesystem is not None):
             tables.append(Path(scratch) / f"{len(tables)}.parquet")
-            _write(batches, tables[-1])
-        if reading.report.skipped or passed_over:
-            tell(str(reading.report))
+            _write(_fetched(file, with_text), tables[-1])
+        so_far, done = in_megabytes(sum(portion.size for portion in portions), progress), 0
+        reads = read_portions(portions, Path(scratch), with_text=with_text, bytes_a_table=bytes_a_file, workers=workers)
+        with closing(reads):
+            for portion, read in zip(portions, reads, strict=True):
+                tables += read.tables
+                report.add(read.report)
+                done += portion.size
+                so_far(done)
+        if report.skipped or passed_over:
+            tell(str(report))
         if not tables:
             raise DataError(f"{path}: must hold spans, and holds none. Name a folder of traces or of span tables.")
         yield tables
-
-
-def _in_tables(spans: Iterator[Span], bytes_a_table: int) -> Iterator[pa.Table]:
-    """Spans as tables, each of about so many bytes in memory, however many files they come from."""
-    some: list[Span] = []
-    held = 0
-    for span in spans:
-        some.append(span)
-        held += BYTES_A_SPAN + len(span.text) + BYTES_A_NAME * (len(span.offered) + 2 * len(span.ranked))
-        if held >= bytes_a_table:
-            yield arrow_table(some)
-            some, held = [], 0
-    if some:
-        yield arrow_table(some)
 
 
 def _fetched(file: TraceFile, with_text: bool) -> Iterator[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,17 +24,23 @@ PACKED = (".gz", ".bz2", ".zst")
 SUFFIXES = (*JSON, ".parquet", *(ending + packed for ending in JSON for packed in PACKED))
 ENDINGS = f"{', '.join((*JSON, '.parquet'))}, and all but the last also with {', '.join(PACKED)} behind it"
 
+BYTES_AT_A_TIME = 1_000_000
+"""How much is asked of a disk at once: a line of a collector holds hundreds of kilobytes."""
+
 BYTES_A_BATCH = 64_000_000
 """About how much of a Parquet file is in memory together, beside one row group as it is stored."""
 
 
 @dataclass(frozen=True)
 class TraceFile:
-    """One file, on this machine or elsewhere."""
+    """One file, on this machine or elsewhere, or those of its lines that begin between two of its bytes."""
 
     path: str
     filesystem: Any = None
     """The one of fsspec that has it; None for this machine's own."""
+
+    start: int = 0
+    end: int | None = None
 
     @property
     def name(self) -> str:
@@ -45,10 +52,25 @@ class TraceFile:
         """Whether it is a table."""
         return self.name.endswith(".parquet")
 
+    @property
+    def has_lines(self) -> bool:
+        """Whether it is JSON Lines that need no unpacking, so that reading may begin at any line."""
+        return self.name.endswith(JSON[1:])
+
+    def size(self) -> int:
+        """How many bytes are stored; 0 where it may not be read, which is said when it is."""
+        try:
+            if self.filesystem is not None:
+                return self.filesystem.size(self.path) or 0
+            return Path(self.path).stat().st_size if os.access(self.path, os.R_OK) else 0
+        except OSError:
+            return 0
+
     def stored(self) -> IO[bytes]:
         """Its bytes as they are stored."""
-        opened = self.filesystem.open if self.filesystem else open
-        stream: IO[bytes] = opened(self.path, "rb")
+        if self.filesystem is None:
+            return open(self.path, "rb", buffering=BYTES_AT_A_TIME)
+        stream: IO[bytes] = self.filesystem.open(self.path, "rb")
         return stream
 
     @contextmanager
@@ -63,6 +85,30 @@ class TraceFile:
                 yield io.BufferedReader(require("pyarrow", "mining").CompressedInputStream(stored, "zstd"))
             else:
                 yield stored
+
+    def lines(self) -> Iterator[bytes]:
+        """Its lines, or those of its part."""
+        with self.unpacked() as stream:
+            at = self.start
+            if at:
+                stream.seek(at - 1)
+                at += len(stream.readline()) - 1
+            for line in stream:
+                if self.end is not None and at >= self.end:
+                    return
+                yield line
+                at += len(line)
+
+    def lines_before(self) -> int:
+        """How many lines begin before its part."""
+        if not self.start:
+            return 0
+        left, found = self.start - 1, 1
+        with self.unpacked() as stream:
+            while some := stream.read(min(left, BYTES_AT_A_TIME)):
+                left -= len(some)
+                found += some.count(b"\n")
+        return found
 
 
 def trace_files(place: Place) -> tuple[list[TraceFile], list[str]]:
@@ -96,22 +142,23 @@ def _elsewhere(url: str) -> tuple[Any, str]:
 def records(file: TraceFile) -> Iterator[tuple[int, Any]]:
     """The records of a file with their line or row; an `Unreadable` stands for a broken one.
 
-    A line is in memory as a whole, and so is a .json file that is one document.
+    A line is in memory as a whole, and so is a .json file that is one document. Lines of a part are counted from its
+    first one.
     """
     if file.is_parquet:
         yield from enumerate(_rows(file), start=1)
         return
-    with file.unpacked() as stream:
-        first = stream.readline()
-        if file.name.split(".json")[-1] in ("", *PACKED) and isinstance(_parsed(first), Unreadable):
-            whole = _parsed(first + stream.read())
-            if not isinstance(whole, Unreadable):
-                yield 1, whole
-                return
-    with file.unpacked() as stream:
-        for number, line in enumerate(stream, start=1):
-            if line.strip():
-                yield number, _parsed(line)
+    if file.name.split(".json")[-1] in ("", *PACKED):
+        with file.unpacked() as stream:
+            first = stream.readline()
+            if isinstance(_parsed(first), Unreadable):
+                whole = _parsed(first + stream.read())
+                if not isinstance(whole, Unreadable):
+                    yield 1, whole
+                    return
+    for number, line in enumerate(file.lines(), start=1):
+        if not line.isspace():
+            yield number, _parsed(line)
 
 
 def _parsed(text: bytes) -> Any:

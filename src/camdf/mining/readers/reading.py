@@ -15,6 +15,19 @@ from camdf.mining.spans import Span
 REASONS_KEPT = 5
 
 
+@dataclass(frozen=True)
+class Skipped:
+    """A record that gave no span, or a file that could not be read to its end, where there is no line."""
+
+    file: TraceFile
+    line: int | None
+    why: str
+
+    def __str__(self) -> str:
+        line = "" if self.line is None else f":{self.file.lines_before() + self.line}"
+        return f"{self.file.name}{line}: {self.why}"
+
+
 @dataclass
 class ReadingReport:
     """The counts of a reading. Reasons hold file names and line numbers, never anything of a record."""
@@ -26,17 +39,29 @@ class ReadingReport:
     skipped: int = 0
     """Records, or parts of records, that gave no span."""
 
-    reasons: list[str] = field(default_factory=list)
-    """Why the first few of these were skipped."""
-
     passed_over: list[str] = field(default_factory=list)
     """The names of files that no reader takes."""
 
-    def skip(self, where: str, why: str) -> None:
+    first: list[Skipped] = field(default_factory=list)
+    """The first few that were skipped."""
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why the first few of these were skipped."""
+        return list(map(str, self.first))
+
+    def skip(self, skipped: Skipped) -> None:
         """Count one, and keep the reason if it is one of the first few."""
         self.skipped += 1
-        if len(self.reasons) < REASONS_KEPT:
-            self.reasons.append(f"{where}: {why}")
+        self.first = [*self.first, skipped][:REASONS_KEPT]
+
+    def add(self, later: ReadingReport) -> None:
+        """Count what was read after this too."""
+        self.records += later.records
+        self.spans += later.spans
+        self.skipped += later.skipped
+        self.passed_over += later.passed_over
+        self.first = [*self.first, *later.first][:REASONS_KEPT]
 
     def __str__(self) -> str:
         counts = f"{self.records:,} records gave {self.spans:,} spans; {self.skipped:,} could not be read."
@@ -67,24 +92,25 @@ class Reading(Iterator[Span]):
             try:
                 for number, record in records(file):
                     self.report.records += 1
-                    yield from self._spans_of(record, format, f"{file.name}:{number}")
+                    yield from self._spans_of(record, format, file, number)
             except MissingExtraError:
                 raise
             except Exception as error:  # a truncated archive, a broken table
-                self.report.skip(file.name, f"the rest of the file is not readable ({type(error).__name__})")
+                why = f"the rest of the file is not readable ({type(error).__name__})"
+                self.report.skip(Skipped(file, None, why))
 
-    def _spans_of(self, record: Any, format: str | None, where: str) -> Iterator[Span]:
+    def _spans_of(self, record: Any, format: str | None, file: TraceFile, number: int) -> Iterator[Span]:
         try:
             reader = _reader(record, format)
             found = list(reader.parts(record))
         except Exception as error:
-            self.report.skip(where, _why(error))
+            self.report.skip(Skipped(file, number, _why(error)))
             return
         for part in found:
             try:
                 span = reader.span(part, self._with_text)
             except Exception as error:  # whatever a record does to a reader must not end the reading
-                self.report.skip(where, _why(error))
+                self.report.skip(Skipped(file, number, _why(error)))
             else:
                 self.report.spans += 1
                 yield span
