@@ -1,13 +1,14 @@
 """Reading traces as JSON: microseconds of processor a span, on one thread, from a file to the span table.
 
-python benchmarks/reading.py                                   2,000 runs of an agent under each convention
+python benchmarks/reading.py                                   500 runs of an agent under each convention
 python benchmarks/reading.py --json > results/reading.json     the same numbers as JSON
-python benchmarks/reading.py --runs 250 --small 250 --check    exit 1 where reading costs too much
+python benchmarks/reading.py --runs 250 --small 250 --large 0 --check    exit 1 where reading costs too much
 
 Runs are made with a seed: an agent, 3 model calls that carry the conversation so far and the definitions of 12 tools, 4
 tool calls; every second agent has a gate's decision on it. A line is an OTLP document of 64 spans, as the collector's
 file exporter writes it. Beside reading, the same file goes through `json.loads` line by line, and nothing else is done
-with it: that says how fast the machine was at the time. The small files hold a run each.
+with it: that says how fast the machine was at the time. The small files hold a run each. The large file is the first
+one over and over; one process reads it, then one a core.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 from typing import Any
 
 SEED = 7
@@ -244,7 +246,32 @@ def to_tables(place: Path) -> None:
         pass
 
 
-def measure(runs: int, small: int) -> dict[str, Any]:
+def used() -> float:
+    """Processor seconds of this process and of those that it has waited for."""
+    own, others = getrusage(RUSAGE_SELF), getrusage(RUSAGE_CHILDREN)
+    return own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime
+
+
+def side_by_side(file: Path, megabytes: int) -> dict[str, Any]:
+    """Seconds and processor seconds of one file, read into span tables by one process and by one a core."""
+    from camdf.mining.span_files import span_tables
+
+    large, found = file.with_name("large.jsonl"), {}
+    with large.open("wb") as stream:
+        while stream.tell() < megabytes * 1e6:
+            stream.write(file.read_bytes())
+    for workers in (1, os.cpu_count() or 1):
+        begun, before = time.perf_counter(), used()
+        with span_tables(large, workers=workers):
+            pass
+        found[str(workers)] = {
+            "seconds": round(time.perf_counter() - begun, 1),
+            "processor seconds": round(used() - before, 1),
+        }
+    return {"megabytes": round(large.stat().st_size / 1e6), "load": round(os.getloadavg()[0], 1), "processes": found}
+
+
+def measure(runs: int, small: int, large: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="camdf-reading-") as scratch:
         places = generate(Path(scratch), runs, small)
@@ -265,6 +292,8 @@ def measure(runs: int, small: int) -> dict[str, Any]:
             "spans": spans,
             "read into span tables": round(took_small / spans * 1e6, 1),
         }
+        if large:
+            found["large file"] = side_by_side(places["genai"], large)
     machine = {"cores": os.cpu_count(), "processor": platform.machine(), "python": platform.python_version()}
     return {"machine": machine, "microseconds of processor a span, asked": ASKED, **found}
 
@@ -284,12 +313,13 @@ def missed(found: dict[str, Any]) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=2000, help="runs in each file (default: 2000)")
-    parser.add_argument("--small", type=int, default=2000, help="how many small files (default: 2000)")
+    parser.add_argument("--runs", type=int, default=500, help="runs in each file (default: 500)")
+    parser.add_argument("--small", type=int, default=500, help="how many small files (default: 500)")
+    parser.add_argument("--large", type=int, default=256, help="megabytes of the large file, 0 for none (default: 256)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--check", action="store_true", help="exit 1 where a limit is missed")
     options = parser.parse_args()
-    found = measure(options.runs, options.small)
+    found = measure(options.runs, options.small, options.large)
     if options.json:
         print(json.dumps(found, indent=1))
     else:

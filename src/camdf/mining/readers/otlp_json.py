@@ -88,10 +88,10 @@ class SpanRecord(Struct, TypedSpan, gc=False, forbid_unknown_fields=True, rename
     def otel_span(self, with_text: bool) -> OtelSpan:
         """The span with those of its attributes that its convention reads."""
         wanted = WITH_TEXT if with_text else WITHOUT_TEXT
-        pairs = [pair for pair in self.attributes if pair.key in wanted]
-        if self.name == EVENT or not OTHER_CONVENTIONS.isdisjoint([pair.key for pair in pairs]):
+        attributes = _values([pair for pair in self.attributes if pair.key in wanted])
+        if self.name == EVENT or not OTHER_CONVENTIONS.isdisjoint(attributes):
             # other conventions know attributes by their beginnings
-            pairs = [pair for pair in self.attributes if with_text or not pair.key.startswith(ASKED)]
+            attributes = _values([pair for pair in self.attributes if with_text or not pair.key.startswith(ASKED)])
         return otel_span_of(
             self.trace_id,
             self.span_id,
@@ -100,7 +100,7 @@ class SpanRecord(Struct, TypedSpan, gc=False, forbid_unknown_fields=True, rename
             self.start_time_unix_nano,
             self.end_time_unix_nano,
             self.status and self.status.code,
-            _values(pairs),
+            attributes,
             [(event.name, _values(event.attributes)) for event in self.events],
         )
 
