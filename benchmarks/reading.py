@@ -1,8 +1,8 @@
 """Reading traces as JSON: microseconds of processor a span, on one thread, from a file to the span table.
 
-python benchmarks/reading.py                                   500 runs of an agent under each convention
+python benchmarks/reading.py                                   250 runs of an agent under each convention
 python benchmarks/reading.py --json > results/reading.json     the same numbers as JSON
-python benchmarks/reading.py --runs 250 --small 250 --large 0 --check    exit 1 where reading costs too much
+python benchmarks/reading.py --large 0 --check                 exit 1 where reading costs too much
 
 Runs are made with a seed: an agent, 3 model calls that carry the conversation so far and the definitions of 12 tools, 4
 tool calls; every second agent has a gate's decision on it. A line is an OTLP document of 64 spans, as the collector's
@@ -313,9 +313,9 @@ def missed(found: dict[str, Any]) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=500, help="runs in each file (default: 500)")
-    parser.add_argument("--small", type=int, default=500, help="how many small files (default: 500)")
-    parser.add_argument("--large", type=int, default=256, help="megabytes of the large file, 0 for none (default: 256)")
+    parser.add_argument("--runs", type=int, default=250, help="runs in each file (default: 250)")
+    parser.add_argument("--small", type=int, default=250, help="how many small files (default: 250)")
+    parser.add_argument("--large", type=int, default=200, help="megabytes of the large file, 0 for none (default: 200)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--check", action="store_true", help="exit 1 where a limit is missed")
     options = parser.parse_args()

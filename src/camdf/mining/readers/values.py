@@ -49,10 +49,9 @@ def checked_span(**found: Any) -> Span:
     """A span from whatever values a record holds: one that does not fit its column counts as not recorded."""
     checked: dict[str, Any] = _NOTHING_RECORDED.copy()
     for name, value in found.items():
-        if value is None:
-            continue
-        plain = value.isascii() if type(value) is str else type(value) is tuple
-        checked[name] = value if plain and name in _PLAIN[type(value)] else _CONVERSIONS[name](value)
+        if value or value == 0:
+            plain = value.isascii() if type(value) is str else type(value) is tuple
+            checked[name] = value if plain and name in _PLAIN[type(value)] else _CONVERSIONS[name](value)
     if not checked["trace_id"] or not checked["span_id"]:
         raise Unreadable("a span without a trace id or a span id")
     if checked["kind"] not in _KINDS:
