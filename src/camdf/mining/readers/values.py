@@ -207,7 +207,7 @@ def _descend(record: Any, path: list[str]) -> Any:
 def nanoseconds(value: Any, unit: int = 1) -> int | None:
     """A time since 1970: a number in units of `unit` nanoseconds, or a date in ISO form, in UTC where it names none."""
     if unit == 1 and type(value) is str and value.isdigit() and value.isascii():
-        return number if len(value) < 20 and (number := int(value)) < 2**63 else None
+        return whole if len(value) < 20 and (whole := int(value)) < 2**63 else None
     if isinstance(value, str) and not re.fullmatch(r"-?\d+", value):
         try:
             value = datetime.fromisoformat(value)
