@@ -771,10 +771,11 @@ def test_an_earlier_name_of_a_policy_is_fitted_under_its_one_name(data: Path) ->
     assert found.assessment.subject == found.policy.kind == "score-per-cost-threshold"
 
 
-def test_fit_asks_for_its_extra_before_it_reads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_only_policies_that_scikit_learn_fits_ask_for_its_extra(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("camdf.errors.find_spec", lambda name: None)
-    absent = tmp_path / "absent.jsonl"
-    assert main(["fit", str(absent), "-o", str(tmp_path / "p.json"), "--cost-pressure", "0.1"]) == 2
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    fitted = ["fit", str(data), "-o", str(tmp_path / "p.json"), "--cost-pressure", "0.1", "--splits", "2"]
+    assert main(fitted) == 0
+    assert main([*fitted, "--policy", "cam-df"]) == 2
     assert "pip install 'camdf[train]'" in capsys.readouterr().err

@@ -186,8 +186,8 @@ def plain(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def test_fit_with_train(logged: Path, tmp_path: Path) -> None:
-    shown = works("train", "fit", logged, "-o", "policy.json", "--cost-pressure", 0.12, "--splits", 4, within=tmp_path)
+def test_fit_with_numpy_alone(logged: Path, tmp_path: Path) -> None:
+    shown = works("numpy", "fit", logged, "-o", "policy.json", "--cost-pressure", 0.12, "--splits", 4, within=tmp_path)
     assert "4 of 4 splits, about 0 s left\n" in shown
     assert re.search(r"^expected-payoff-by-set (pays|does not pay|not shown to pay): ", shown, re.M)
     assert camdf.load(tmp_path / "policy.json").kind == "expected-payoff-by-set"
@@ -305,7 +305,7 @@ def test_lab_past_with_lab(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("extra", "arguments", "named"),
     [
-        ("numpy", ["fit", "logged.jsonl", "-o", "x.json", "--cost-pressure", "0.1"], "train"),
+        ("numpy", ["fit", "logged.jsonl", "-o", "x.json", "--cost-pressure", "0.1", "--policy", "cam-df"], "train"),
         ("numpy", ["curve", "logged.jsonl", "--cost-pressure", "0.1"], "train"),
         ("numpy", ["mine", "traces.jsonl", "-o", "x.parquet"], "mining"),
         ("numpy", ["score", "texts", "--scorer", "bm25", "-o", "x.jsonl"], "bm25"),

@@ -177,7 +177,6 @@ def _fit(options: argparse.Namespace) -> int:
     payoff, name, blocks = payoff_of(options), policy_name(options.policy), None
     _check_splits(options)
     _check_output(options.output, (".json",))
-    expect("sklearn", "train")  # which the estimate of wrong labels needs at the end
     if options.engine == "spark":
         logged, blocks = _sampled_on_spark(options)
     else:
