@@ -13,8 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from camdf import Payoff, TopK, datasets
-from camdf.core.rankings import Floats
-from camdf.evaluation.champion import ERROR, RATES, Evidence, Trial, compared, error_of, log_evidence
+from camdf.core.rankings import Floats, Rankings
+from camdf.evaluation.champion import ERROR, RATES, Evidence, Trial, compared, error_of, handed_over, log_evidence
+from camdf.gate import Gate
+from camdf.tools import Tool
 
 YEARS, DAYS, A_DAY, PATIENCE = 600, 365, 20, 600
 """Judged tasks a day; after so many a challenger is given up for the next one."""
@@ -103,6 +105,7 @@ def test_all_challengers_together_spend_the_error_and_no_more() -> None:
     assert sum(error_of(number) for number in range(1, 10_000)) < ERROR
 
 
+@settings(deadline=None)
 @given(st.floats(-1, 50), st.floats(0, 0.999))
 def test_the_factor_of_one_task_is_at_most_one_plus_its_bet(difference: float, rate: float) -> None:
     """exp(r d - psi(r) d^2) <= 1 + r d for d >= -1: so its mean is at most 1 + r m <= exp(r m)."""
@@ -110,6 +113,7 @@ def test_the_factor_of_one_task_is_at_most_one_plus_its_bet(difference: float, r
     assert np.exp(rate * difference - pace * difference**2) <= 1 + rate * difference + 1e-12
 
 
+@settings(deadline=None)
 @given(st.floats(-50, 50), st.floats(0, 50), st.floats(1, 300), st.floats(1, 2))
 def test_a_larger_bound_never_adds_evidence(total: float, squares: float, bound: float, more: float) -> None:
     """So a bound that rises from look to look leaves less than one that was right for each task."""
@@ -117,7 +121,7 @@ def test_a_larger_bound_never_adds_evidence(total: float, squares: float, bound:
     assert after <= before + 1e-9
 
 
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 @given(
     st.lists(st.floats(-2, 2), min_size=1, max_size=60),
     st.sampled_from([0.05, 0.001]),
@@ -144,6 +148,32 @@ def test_evidence_adds_up_over_looks_whatever_the_order() -> None:
         assert joined.total == pytest.approx(whole.total)
         assert joined.squares == pytest.approx(whole.squares)
         assert joined.bound == whole.bound == pytest.approx(1.06)
+
+
+@settings(max_examples=100, deadline=None)
+@given(data=st.data())
+def test_policies_are_compared_by_the_tools_that_a_gate_would_hand_over(data: st.DataObject) -> None:
+    names = [f"tool {number}" for number in range(data.draw(st.integers(2, 8)))]
+    scores = {name: data.draw(st.floats(0, 1)) for name in names}
+    pinned = data.draw(st.sets(st.sampled_from(names), max_size=3))
+    least = data.draw(st.integers(0, 5))
+    most = data.draw(st.none() | st.integers(least, 8))
+    policy, payoff = TopK(data.draw(st.integers(1, 8))), Payoff(0.1)
+    gate = Gate(policy, None, payoff, pinned=pinned, at_least=least, at_most=most)
+    decision = gate.decide_scored("a task", [Tool(name) for name in names], scores)
+    if decision.reason == "decided":
+        rankings = Rankings.from_scores(scores)
+        stays = np.array([[name in pinned for name in rankings.names(0)]])
+        marks = handed_over(rankings, policy.decide(rankings, payoff).acquired, stays, least, most)
+        assert {name for name, kept in zip(rankings.names(0), marks[0], strict=True) if kept} == set(decision.kept)
+
+
+def test_sets_that_bounds_make_alike_have_no_margin() -> None:
+    logged, payoff = datasets.load("workbench", "minilm"), Payoff(0.06)
+    for bounds in ({"at_most": 2}, {"at_least": 5}):
+        evidence = compared(TopK(5), TopK(2), logged, payoff, **bounds)
+        assert (evidence.total, evidence.squares) == (0.0, 0.0)
+    assert compared(TopK(5), TopK(2), logged, payoff).squares > 0
 
 
 def test_prices_too_large_for_every_rate_prove_nothing() -> None:

@@ -17,6 +17,7 @@ import pytest
 import camdf
 from camdf import LoggedTasks, datasets
 from camdf.evaluation.champion import compared
+from camdf.evaluation.replay import MEASURES
 from camdf.gate import Gate
 from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf.scorers import BM25
@@ -120,6 +121,15 @@ def test_a_service_learns_from_its_outcomes_promotes_what_pays_and_rolls_back(lo
         assert f"Rolled back from {promoted[:12]} to {before[:12]}." in command(folder, "--roll-back")
         eventually(lambda: serving(service) == before)
         assert journal(folder)[-1]["state"]["challenger"] == ""
+
+
+def test_a_trial_is_judged_within_the_bounds_of_the_gate(logs: Path, tmp_path: Path) -> None:
+    folder = copy(logs, tmp_path / "served")
+    (folder / "camdf.toml").write_text(LEARNS.replace("\n[learn]", "at_most = 2\n\n[learn]"), encoding="utf-8")
+    learn(folder / "camdf.toml", [folder / "state"])
+    evidence = journal(folder)[1]["state"]["trial"]["evidence"]
+    assert evidence["tasks"] == 150
+    assert evidence["champion"][MEASURES.index("tools")] == 2 * 150, "the champion would keep eight"
 
 
 def test_what_is_learned_is_the_fit_on_the_tasks_as_they_were_served(logs: Path) -> None:
@@ -279,11 +289,16 @@ def test_only_runs_that_saw_every_tool_and_a_ranking_that_says_something_are_kep
         "cuts": Gate(camdf.TopK(1), BM25(), PAYOFF),
         "explores": Gate(camdf.TopK(1), BM25(), PAYOFF, explore=1.0),
         "watches": Gate(camdf.TopK(1), BM25(), PAYOFF, mode="shadow", pinned=["play_music"]),
+        "fills up": Gate(camdf.TopK(1), BM25(), PAYOFF, mode="shadow", at_least=3),
     }
     pressure = PAYOFF.cost_pressure
     found = {name: seen("", "", gate.decide("book a flight", TOOLS), pressure) for name, gate in gates.items()}
     assert found["cuts"] is None
-    for name, given in (("explores", ["web_search"]), ("watches", ["play_music", "web_search"])):
+    for name, given in (
+        ("explores", ["web_search"]),
+        ("watches", ["play_music", "web_search"]),
+        ("fills up", ["web_search"]),
+    ):
         kept = found[name]
         assert kept is not None
         assert kept.tools[0] == "book_flight"

@@ -24,10 +24,11 @@ from typing import Any, Self
 import numpy as np
 
 from camdf.core.payoff import Payoff, cost_of
-from camdf.core.rankings import Bools, Floats, LoggedTasks
+from camdf.core.rankings import Bools, Floats, LoggedTasks, Rankings
 from camdf.core.resampling import Interval
 from camdf.evaluation.assess import amount, answer_of, signed
 from camdf.evaluation.replay import MEASURES, measured
+from camdf.gate.places import bounded
 from camdf.policies.base import Policy
 
 ERROR = 0.05
@@ -113,14 +114,25 @@ class Evidence:
 
 
 def compared(
-    challenger: Policy, champion: Policy, logged: LoggedTasks, payoff: Payoff, given: Bools | None = None
+    challenger: Policy,
+    champion: Policy,
+    logged: LoggedTasks,
+    payoff: Payoff,
+    given: Bools | None = None,
+    *,
+    at_least: int = 0,
+    at_most: int | None = None,
 ) -> Evidence:
     """Both decide on tasks that neither has learned from, of runs that saw every tool.
 
-    `given` (n, m) marks the candidates that a task gets whatever a policy says, such as pinned tools.
+    `given` (n, m) marks the candidates that a task gets whatever a policy says, such as pinned tools. `at_least` and
+    `at_most` are those of the gate that the policies are for.
     """
     stay = np.zeros_like(logged.required) if given is None else given
-    sets = [policy.decide(logged.rankings, payoff).acquired | stay for policy in (challenger, champion)]
+    sets = [
+        handed_over(logged.rankings, policy.decide(logged.rankings, payoff).acquired, stay, at_least, at_most)
+        for policy in (challenger, champion)
+    ]
     mine, theirs = (measured(logged, payoff, acquired) for acquired in sets)
     apart = np.abs(cost_of(logged.rankings, sets[0]) - cost_of(logged.rankings, sets[1]))
     return Evidence(
@@ -129,6 +141,17 @@ def compared(
         1.0 + payoff.cost_pressure * float(apart.max(initial=0.0)),
         *(tuple(each.sum(axis=0).tolist()) for each in (mine, theirs)),
     )
+
+
+def handed_over(rankings: Rankings, acquired: Bools, given: Bools, at_least: int, at_most: int | None) -> Bools:
+    """(n, m): the tools that a gate with these bounds makes of what a policy acquired."""
+    if not at_least and at_most is None:
+        return acquired | given
+    found = np.zeros_like(acquired)
+    for row, length in enumerate(rankings.lengths.tolist()):
+        chosen, stays = (marks[row, :length].tolist() for marks in (acquired, given))
+        found[row, :length] = bounded(chosen, stays, at_least, at_most, [""] * length)
+    return found
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from camdf.gate.decision import Ranked, Reason
 from camdf.gate.judge import Judge, says_nothing
 from camdf.gate.opinions import Opinions
-from camdf.gate.places import placed
+from camdf.gate.places import bounded
 from camdf.gate.request import Request
 from camdf.gate.turns import Call, Turn
 
@@ -127,20 +127,15 @@ class Folding:
         """Keep the best of the rest where too few are kept, drop the last that nothing guards where too many are."""
         if not stays and not self.at_least and self.at_most is None:
             return ranking
-        why = [stays.get(each.name) or (each.why if each.kept else "") for each in ranking]
-        kept = sum(map(bool, why))
-        rest = [place for place, reason in enumerate(why) if not reason]
-        for place in rest[: max(self.at_least - kept, 0)]:
-            why[place] = f"at least {self.at_least}"
-        if self.at_most is not None and kept > self.at_most:
-            loose = [place for place, each in enumerate(ranking) if why[place] and each.name not in stays]
-            servers = [request.tools[ranking[place].name].server for place in loose]
-            stay = placed(servers, len(loose) - (kept - self.at_most), self.trusted)
-            for place in {*loose} - {loose[number] for number in stay}:
-                why[place] = ""
+        chosen, held = [each.kept for each in ranking], [each.name in stays for each in ranking]
+        servers = [] if self.at_most is None else [request.tools[each.name].server for each in ranking]
+        kept = bounded(chosen, held, self.at_least, self.at_most, servers, self.trusted)
+        filled = f"at least {self.at_least}"
+        why = (stays.get(each.name) or (each.why if each.kept else filled) for each in ranking)
+        reasons = [reason if stay else "not worth it" for reason, stay in zip(why, kept, strict=True)]
         return tuple(
-            each if each.why == (told := reason or "not worth it") else Ranked(*each[:4], bool(reason), told)
-            for each, reason in zip(ranking, why, strict=True)
+            each if each.why == reason else Ranked(*each[:4], stay, reason)
+            for each, reason, stay in zip(ranking, reasons, kept, strict=True)
         )
 
     def _worth_rewriting(

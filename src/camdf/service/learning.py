@@ -30,7 +30,7 @@ from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf.policies.training import Training
 from camdf.service import config_file
 from camdf.service.config import COLD_STARTS, Configuration, LearnSettings
-from camdf.service.gates import payoff_of, policy_of
+from camdf.service.gates import options_of, payoff_of, policy_of
 from camdf.service.lessons import Lesson, given_tools, lessons, logged_tasks
 
 with needs("serve"):
@@ -177,14 +177,16 @@ class Seat:
         return [self._note(f"Goes on judging {name}: {trial.verdict}.")]
 
     def _evidence(self, new: Sequence[Lesson]) -> Evidence:
-        """Each task at the payoff of its own tenant and route."""
+        """Each task at the payoff of its own tenant and route, within the bounds of its gate."""
         champion, challenger = (self._policy(each) for each in (self.state.champion, self.state.challenger))
         found = Evidence()
         for place in self.places:
             own = [each for each in new if (each.seen.tenant, each.seen.route) == place]
             if own:
                 logged, payoff = logged_tasks(own), self._payoff(place, champion)
-                found += compared(challenger, champion, logged, payoff, given_tools(own, logged))
+                options = options_of(self.configuration.settings(*place))
+                bounds = {name: options[name] for name in ("at_least", "at_most") if name in options}
+                found += compared(challenger, champion, logged, payoff, given_tools(own, logged), **bounds)
         return found
 
     def _challenged(self, recent: Sequence[Lesson], settings: LearnSettings) -> str:

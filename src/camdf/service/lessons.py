@@ -29,8 +29,9 @@ with needs("serve"):
 LOG = logging.getLogger("camdf.service")
 FILE, EARLIER = "decisions.jsonl", "decisions.earlier.jsonl"
 DECIDED = ("decided", "decided before")
-CHOSEN = "worth its cost"
-"""Why a policy keeps a tool; whatever is kept for another reason would have been kept without it."""
+CHOSEN = ("worth its cost", "at least ")
+"""How a reason begins where the policy keeps a tool, or a bound on what it keeps; what is kept for another reason would
+have been kept without it."""
 
 LARGEST = 64_000_000
 """Bytes of a file of decisions; the one before it is kept, and no older one."""
@@ -71,7 +72,7 @@ def seen(tenant: str, route: str, decision: GateDecision, pressure: float) -> Se
     sees_all = decision.explored or (decision.mode == "shadow" and decision.reason in DECIDED)
     if not (sees_all and ranking) or says_nothing([each.score for each in ranking]):
         return None
-    chosen = {each.name for each in ranking if each.why == CHOSEN or not each.kept}
+    chosen = {each.name for each in ranking if each.why.startswith(CHOSEN) or not each.kept}
     return Seen(
         decision.id,
         tenant,
