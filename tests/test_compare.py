@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import camdf
@@ -47,6 +47,7 @@ def test_more_conversations_narrow_the_interval_and_a_wider_spread_widens_it() -
     assert widths[0] > 1.96 / 10, "an interval for every look is wider than one for a single look"
 
 
+@settings(deadline=None)
 @given(st.integers(1, 100_000))
 def test_at_the_end_of_an_interval_the_bets_of_all_sizes_have_together_won_twenty_times_their_stake(n: int) -> None:
     """The mean of exp(b S - b^2 n / 2) over normal bets b of variance r^2, for a sum S of n standard terms."""
@@ -57,6 +58,7 @@ def test_at_the_end_of_an_interval_the_bets_of_all_sizes_have_together_won_twent
     assert np.trapezoid(won, bets) == pytest.approx(1 / ERROR, rel=1e-6)
 
 
+@settings(deadline=None)
 @given(st.integers(FEWEST, 2000), st.integers(FEWEST, 2000), st.floats(0, 1), st.floats(0, 1))
 def test_a_verdict_is_never_safe_and_harmful_and_says_one_thing(n: int, m: int, one: float, other: float) -> None:
     found = compare(*dealt(n, m, (one, other)), margin=0.05)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from camdf import Payoff, PlugIn, Prices, datasets
@@ -45,6 +45,7 @@ prices = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(prices, tools)
 def test_a_price_is_positive_finite_and_the_sum_of_its_three_terms(prices: Prices, tool: Tool) -> None:
     terms = prices.of_tokens(prices.count(tool)), prices.of_needless_calls(tool), prices.of_exposure(tool)
@@ -53,22 +54,26 @@ def test_a_price_is_positive_finite_and_the_sum_of_its_three_terms(prices: Price
     assert prices.of(tool) == sum(terms)
 
 
+@settings(deadline=None)
 @given(prices, tools, st.sampled_from(["turns", "uncached", "misuse", "dollars_per_second", "dollars_per_failure"]))
 def test_a_price_never_falls_as_turns_rates_or_dollars_rise(prices: Prices, tool: Tool, name: str) -> None:
     dearer = replace(prices, **{name: getattr(prices, name) * 1.5})
     assert dearer.of(tool) >= prices.of(tool)
 
 
+@settings(deadline=None)
 @given(prices, tools)
 def test_a_cached_tool_list_never_costs_more_than_an_uncached_one(prices: Prices, tool: Tool) -> None:
     assert replace(prices, cache=True).of(tool) <= replace(prices, cache=False).of(tool)
 
 
+@settings(deadline=None)
 @given(prices, st.integers(0, 5000), st.integers(0, 5000))
 def test_the_price_of_tokens_adds_up_over_tools(prices: Prices, one: int, other: int) -> None:
     assert prices.of_tokens(one) + prices.of_tokens(other) == pytest.approx(prices.of_tokens(one + other))
 
 
+@settings(deadline=None)
 @given(prices, tools)
 def test_a_longer_description_never_costs_less(prices: Prices, tool: Tool) -> None:
     assert prices.of(replace(tool, description=tool.description + " and more")) >= prices.of(tool)
@@ -95,6 +100,7 @@ def test_rates_of_a_tool_with_few_calls_lean_on_all_tools_together() -> None:
     assert Prices(seconds=3, failure_rate=0.2).per_call(Tool("never")) == (3, 0.2)
 
 
+@settings(deadline=None)
 @given(statistics, st.floats(0.1, 100))
 def test_a_shrunken_rate_lies_between_the_tools_own_and_the_pooled(own: ToolStatistics, k: float) -> None:
     prices = Prices(statistics={"a": own, "b": ToolStatistics(50, 100.0, 10)}, prior_calls=k)
@@ -145,6 +151,7 @@ def test_remembered_counts_stay_bounded_and_right() -> None:
     assert prices.count(Tool("tool-1")) == estimated_tokens(Tool("tool-1").definition())
 
 
+@settings(deadline=None)
 @given(st.floats(0.001, 1000), st.sampled_from(["exact", "partial"]))
 def test_the_payoff_is_that_of_money(worth: float, value: str) -> None:
     assert Prices().payoff(worth, value) == Payoff.from_money(worth, value)

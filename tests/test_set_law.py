@@ -52,6 +52,7 @@ def log_not(p: list[float]) -> Floats:
     return np.asarray(np.log1p(-np.array([p])))
 
 
+@settings(deadline=None)
 @given(chances, laws)
 def test_a_cut_suffices_as_often_as_all_sets_within_it_together(p: list[float], law: SizeLaw) -> None:
     sets = sets_of(p, law)
@@ -59,6 +60,7 @@ def test_a_cut_suffices_as_often_as_all_sets_within_it_together(p: list[float], 
     np.testing.assert_allclose(sufficiency_by_cut(log_not(p), law)[0], expected, rtol=1e-9, atol=1e-12)
 
 
+@settings(deadline=None)
 @given(chances, laws, st.floats(0.0, 1.0))
 def test_with_recourse_a_cut_is_worth_what_all_sets_are_together(p: list[float], law: SizeLaw, recourse: float) -> None:
     sets = sets_of(p, law)
@@ -68,6 +70,7 @@ def test_with_recourse_a_cut_is_worth_what_all_sets_are_together(p: list[float],
     np.testing.assert_allclose(worth_by_cut(log_not(p), recourse, law)[0], expected, rtol=1e-9, atol=1e-12)
 
 
+@settings(deadline=None)
 @given(chances, laws)
 def test_expected_shares_are_those_of_all_sets_together(p: list[float], law: SizeLaw) -> None:
     sets = sets_of(p, law)
@@ -108,6 +111,7 @@ def test_at_unequal_costs_a_law_of_sizes_may_have_a_better_set_than_every_cut() 
     assert best_of(worth_of_every_set(p, just_one), costs, pressure) == pytest.approx(6 / 7 - 0.6)
 
 
+@settings(deadline=None)
 @given(chances)
 def test_the_sums_over_sizes_give_independence_where_the_law_says_no_more(p: list[float]) -> None:
     nearly = SizeLaw((*AT_LEAST_ONE.weights[:-1], 1.0 - 1e-12))  # equal, and summed up all the same
@@ -120,6 +124,7 @@ def test_the_sums_over_sizes_give_independence_where_the_law_says_no_more(p: lis
         np.testing.assert_allclose(shares[0], shares[1], rtol=1e-8, atol=1e-11)
 
 
+@settings(deadline=None)
 @given(chances, laws, st.integers(1, 5))
 def test_padding_changes_no_bit(p: list[float], law: SizeLaw, extra: int) -> None:
     narrow, wide = log_not(p), np.pad(log_not(p), ((0, 0), (0, extra)))

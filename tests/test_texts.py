@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -39,12 +39,14 @@ NUMBERS = st.floats(-100, 100).filter(lambda value: value == 0 or abs(value) > 1
 VECTORS = arrays(np.float64, (3, 5), elements=NUMBERS)
 
 
+@settings(deadline=None)
 @given(VECTORS)
 def test_a_vector_of_length_one_stays_as_it_is_to_the_bit(vectors: Any) -> None:
     once = at_length_one(vectors)
     assert (at_length_one(once) == once).all()
 
 
+@settings(deadline=None)
 @given(VECTORS)
 def test_a_byte_a_number_keeps_the_direction(vectors: Any) -> None:
     kept = from_bytes([row.tobytes() for row in in_whole_numbers(vectors)])

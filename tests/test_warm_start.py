@@ -64,6 +64,7 @@ def test_no_step_in_any_direction_makes_the_labels_likelier(seed: int, columns: 
         assert loss(moved) >= found.loss - 1e-9
 
 
+@settings(deadline=None)
 @given(st.floats(2.0, 15.0), st.floats(0.01, 0.3))
 def test_where_flips_are_believed_in_a_label_against_a_sure_prediction_hardly_pulls(sure: float, flips: float) -> None:
     """By (1 - 2 e) p (1 - p) / (e + (1 - 2 e) p) at most, with p the chance that the label is right: p / e."""
