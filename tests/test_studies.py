@@ -18,6 +18,7 @@ from camdf.lab.paper import NOT_REPLICATED, TABLES
 from camdf.lab.paper.contestants import CONTESTANTS
 from camdf.lab.paper.entries import Printed, levels
 from camdf.lab.paper.figure import Figure, figures
+from camdf.lab.paper.markup import number_text
 from camdf.lab.paper.protocols import retail
 from camdf.lab.paper.quantities import (
     Difference,
@@ -324,7 +325,7 @@ def test_judge(ours: Figure, paper: Figure | None, verdict: str) -> None:
 
 
 def test_a_figure_that_was_not_measured_prints_as_a_dash() -> None:
-    assert str(NotMeasured().of([])) == "-"
+    assert number_text(NotMeasured().of([])) == "-"
 
 
 def test_levels_judge_margins_but_neither_the_leader_nor_the_oracle() -> None:

@@ -33,14 +33,6 @@ class Figure:
         """False where the paper has a number and we have none."""
         return not math.isnan(self.value)
 
-    def __str__(self) -> str:
-        if not self.measured:
-            return "-"
-        text = f"{self.value:+.3f}" if self.clear is not None else f"{self.value:.3f}"
-        if self.low is not None and self.high is not None:
-            return f"{text} [{self.low:+.3f}, {self.high:+.3f}]"
-        return text + ("*" if self.clear else "")
-
 
 _NUMBER = r"[-+]?\d*\.?\d+"
 _FIGURE = re.compile(

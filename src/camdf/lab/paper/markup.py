@@ -1,18 +1,15 @@
-"""Filled tables as text: plain, Markdown and LaTeX with our number, the paper's and the verdict at every place."""
+"""Filled tables as text, plain and in Markdown: our number, the paper's and the verdict at every place."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
 from camdf.lab.paper.figure import Figure
 from camdf.lab.paper.summary import VERDICTS, by_place, verdict_counts
 from camdf.lab.paper.table import Result, Table
-
-MARKS = {"replicates": "=", "same direction": "~", "unclear in both": "?", "differs": "≠", "cannot be compared": ""}
-"""A verdict as one character, where a word has no room."""
 
 STARS = "A star marks a difference whose 95% interval excludes zero."
 LEVELS = (
@@ -103,41 +100,6 @@ def markdown_summary(tables: Iterable[Table], results: Iterable[Result]) -> str:
     return "\n".join([*lines, _summary_row("**all**", "", total), ""])
 
 
-def latex(table: Table, results: Iterable[Result]) -> str:
-    """One table for a paper that loads booktabs: our number, the paper's and the verdict's mark side by side."""
-    found = by_place(table, results)
-    columns = table.columns
-    heads = " & ".join(f"\\multicolumn{{3}}{{c}}{{{_latex_text(column)}}}" for column in columns)
-    rules = "".join(f"\\cmidrule(lr){{{2 + 3 * i}-{4 + 3 * i}}}" for i in range(len(columns)))
-    lines = [
-        "% needs \\usepackage{booktabs}",
-        "\\begin{table}[t]",
-        "\\centering\\small\\setlength{\\tabcolsep}{3pt}",
-        "\\begin{tabular}{l" + "rrc@{\\hspace{9pt}}" * len(columns) + "}",
-        "\\toprule",
-        f" & {heads} \\\\",
-        rules,
-        " & " + " & ".join(["ours & paper & "] * len(columns)) + " \\\\",
-        "\\midrule",
-    ]
-    for row in table.rows:
-        lines += _latex_rows(row, [found.get((row, column)) for column in columns])
-    caption = [_sentence(table.title), f"In the paper: {table.where}.", _sentence(table.differs), STARS]
-    caption.append("Verdicts: = replicates, ~ same direction, ? unclear in both, ≠ differs.")
-    lines += [
-        "\\bottomrule",
-        "\\end{tabular}",
-        f"\\caption{{{_latex_text(' '.join(filter(None, caption)))}}}",
-        f"\\label{{tab:camdf-{table.name.replace(' ', '-')}}}",
-        "\\end{table}",
-    ]
-    return "\n".join([*lines, ""])
-
-
-def _sentence(text: str) -> str:
-    return text if not text or text.endswith((".", "?", "!")) else f"{text}."
-
-
 _MARKDOWN = {ord(char): f"\\{char}" for char in "\\`*_[]|~#$"} | {ord("<"): "&lt;", ord(">"): "&gt;", ord("&"): "&amp;"}
 
 
@@ -167,59 +129,3 @@ def _markdown_figure(figure: Figure) -> str:
 
 def _summary_row(title: str, where: str, counts: Mapping[str, int]) -> str:
     return _markdown_row([title, where, str(sum(counts.values())), *(str(counts[verdict]) for verdict in VERDICTS)])
-
-
-_LATEX = {
-    "\\": "\\textbackslash{}",
-    **{char: f"\\{char}" for char in "&%$#_{}"},
-    "~": "$\\sim$",
-    "^": "\\textasciicircum{}",
-    "<": "$<$",
-    ">": "$>$",
-    "≠": "$\\neq$",
-    "≥": "$\\geq$",
-    "≤": "$\\leq$",
-    "±": "$\\pm$",
-    "λ": "$\\lambda$",
-    "τ": "$\\tau$",
-    "ε": "$\\varepsilon$",
-    "Δ": "$\\Delta$",
-    "²": "$^2$",
-}
-_LATEX_TABLE = {ord(char): escaped for char, escaped in _LATEX.items()}
-
-
-def _latex_text(text: str) -> str:
-    return " ".join(text.split()).translate(_LATEX_TABLE)
-
-
-def _latex_rows(row: str, results: list[Result | None]) -> list[str]:
-    """The numbers, and their intervals on a smaller line below where any has one."""
-    lines = [_latex_line(_latex_text(row), results, _latex_number, lambda result: _latex_text(MARKS[result.verdict]))]
-    below = _latex_line("", results, _latex_interval, lambda result: "")
-    return [*lines, below] if "[" in below else lines
-
-
-def _latex_line(
-    head: str, results: list[Result | None], shown: Callable[[Figure], str], mark: Callable[[Result], str]
-) -> str:
-    parts = [head]
-    for result in results:
-        if result is None:
-            parts += ["", "", ""]
-        else:
-            paper = "" if result.paper is None else shown(result.paper)
-            parts += [shown(result.ours), paper, mark(result)]
-    return " & ".join(parts) + " \\\\"
-
-
-def _latex_number(figure: Figure) -> str:
-    text = number_text(figure)
-    if text == "-":
-        return "--"
-    return f"${text.rstrip('*').replace(',', '{,}')}{'^{*}' if text.endswith('*') else ''}$"
-
-
-def _latex_interval(figure: Figure) -> str:
-    text = interval_text(figure)
-    return f"{{\\scriptsize${text}$}}" if text else ""
