@@ -56,14 +56,14 @@ def counts_of(rankings: Rankings, required: Bools) -> tuple[Floats, Floats]:
     return np.bincount(ids, minlength=tools).astype(np.float64), times_required.astype(np.float64)
 
 
-def history_in_others(rankings: Rankings, required: Bools, base_rate: float) -> History:
-    """(n, m) a column: what all tasks but its own say about each candidate."""
-    listed = rankings.listed
-    ids = rankings.tool_ids[listed]
-    others, wanted = np.zeros(listed.shape), np.zeros(listed.shape)
-    times_listed, times_required = counts_of(rankings, required)
-    others[listed], wanted[listed] = times_listed[ids] - 1.0, times_required[ids] - required[listed]
-    return history(others, wanted, base_rate)
+def history_in_others(
+    rankings: Rankings, required: Bools, times_listed: Floats, times_required: Floats, base_rate: float
+) -> History:
+    """(n, m) a column: what all tasks but its own say about each candidate, from the counts of all (`counts_of`)."""
+    ids = rankings.tool_ids
+    listed_in_others = np.append(times_listed, 1.0)[ids] - 1.0
+    required_in_others = np.append(times_required, 0.0)[ids] - required
+    return history(listed_in_others, required_in_others, base_rate)
 
 
 @lru_cache(maxsize=256)

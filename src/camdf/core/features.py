@@ -5,7 +5,7 @@ function of scores, costs, rank and cost pressure alone: nothing here can see wh
 
 The paper names four groups and counts 39 columns on Retail, but lists only the ten of CAM-DF-lite. The inventory below
 is ours: 16 aggregates (9 of them without costs), 11 of the next candidate, 5 of the cost pressure, and one identity
-column for each tool of a shared catalogue (`policies.linear`), which is 7 on Retail.
+column for each tool of a shared catalogue (`models.linear`), which is 7 on Retail.
 
 Sums run in rank order (never pairwise, never through BLAS), so padding and batch size cannot change a bit. What
 columns share is computed once, because one live decision is a few dozen small numpy calls and little else.

@@ -17,10 +17,12 @@ import numpy as np
 
 from camdf.core.candidates import (
     CANDIDATE_COLUMNS,
+    History,
     base_rate_of,
     candidate_features,
     counts_of,
     history,
+    history_in_others,
     second_features,
 )
 from camdf.core.groups import sizes_of
@@ -132,13 +134,11 @@ class Reading:
 
         A candidate's history is what all tasks but its own say. `more` are columns of the tasks' texts.
         """
-        rankings, ids = logged.rankings, logged.rankings.tool_ids
-        others = np.append(self.counts.seen, 1.0)[ids] - 1.0
-        wanted = np.append(self.counts.wanted, 0.0)[ids] - logged.required
-        features = candidate_features(rankings, history(others, wanted, self.base_rate))
-        listed = rankings.listed
+        rankings, counts = logged.rankings, self.counts
+        past = history_in_others(rankings, logged.required, counts.seen, counts.wanted, self.base_rate)
+        features, listed = candidate_features(rankings, past), rankings.listed
         flat = (features if more is None else np.concatenate([features, more]))[:, listed]
-        tool = self.tools[ids[listed]]
+        tool = self.tools[rankings.tool_ids[listed]]
         order = np.argsort(tool, kind="stable")
         return self._rows(flat[:, order], tool[order], logged.required[listed][order].astype(np.float64)), order
 
@@ -147,7 +147,7 @@ class Reading:
         listed = rankings.listed
         ids = rankings.tool_ids[listed]
         past = history(np.append(self.counts.seen, 0.0), np.append(self.counts.wanted, 0.0), self.base_rate)
-        features = candidate_features(rankings, type(past)(*(column[rankings.tool_ids] for column in past)))
+        features = candidate_features(rankings, History(*(column[rankings.tool_ids] for column in past)))
         if self.text is not None:
             parts = [features, self.text.columns(rankings)]
             features = np.concatenate(parts if rankings.second is None else [*parts, second_features(rankings)])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -48,7 +47,7 @@ class Doubt:
         """From a square matrix, and one of 2 x 2 for every tool."""
         lower = precision[np.tril_indices(len(precision))]
         flat = np.stack([of_tools[:, 0, 0], of_tools[:, 1, 1], of_tools[:, 0, 1]], axis=1).ravel()
-        return cls(_floats(lower), _floats(flat))
+        return cls(tuple(lower.tolist()), tuple(flat.tolist()))
 
     def matrices(self) -> tuple[Floats, Floats]:
         """The inverse of `of`."""
@@ -202,7 +201,3 @@ def _placed(coefficients: tuple[float, ...], read: Bools) -> Floats:
     weights = np.zeros(len(read))
     weights[read] = coefficients
     return weights[:, None, None]
-
-
-def _floats(values: Any) -> tuple[float, ...]:
-    return tuple(float(value) for value in values)

@@ -107,7 +107,7 @@ def log_loss(z: Floats, labels: Floats, flips: float) -> Floats:
 
 def most_likely(rows: Rows, before: Belief, flips: float, start: Fitted | None = None) -> Fitted:
     """The minimum, from `start` or from what was likeliest before."""
-    search = Search(before, flips, start)
+    search = Search(before, start)
     while not search.settled:
         search.tell(sums_of(rows, search.at, flips))
     return search.found
@@ -182,8 +182,8 @@ class Search:
     found: Fitted
     sums: Sums
 
-    def __init__(self, before: Belief, flips: float, start: Fitted | None = None) -> None:
-        self.before, self.flips = before, flips
+    def __init__(self, before: Belief, start: Fitted | None = None) -> None:
+        self.before = before
         self.at = start or before.likeliest
         self.settled = False
         self._steps, self._last = 0, False

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from camdf.core.candidates import CANDIDATE_COLUMNS, candidate_features, history, history_in_others
+from camdf.core.candidates import CANDIDATE_COLUMNS, candidate_features, counts_of, history, history_in_others
 from camdf.core.groups import sizes_of
 from camdf.core.probability import unscaled
 from camdf.core.rankings import Bools, Floats, LoggedTasks
@@ -37,7 +37,8 @@ class Candidates:
         """Every candidate counts alike, except that tasks of a group of n count n^(-1/2) in `weights`."""
         rankings, listed = logged.rankings, logged.rankings.listed
         nothing, rate = np.zeros(listed.shape), float(logged.required[listed].mean())
-        past = candidate_features(rankings, history_in_others(rankings, logged.required, rate))[:, listed].T
+        counts = counts_of(rankings, logged.required)
+        past = candidate_features(rankings, history_in_others(rankings, logged.required, *counts, rate))[:, listed].T
         return cls(
             candidate_features(rankings, history(nothing, nothing, 0.5))[:, listed].T,
             logged.required[listed],

@@ -206,8 +206,7 @@ class _Passes:
     def settle(self, wanted: Sequence[tuple[_Part, Setting]]) -> None:
         """Search for all of them at once, a step a pass, each from the nearest one that its part knows."""
         searches = [
-            Search(part.reading.before(setting), setting.flips, part.starts.nearest(setting.strength))
-            for part, setting in wanted
+            Search(part.reading.before(setting), part.starts.nearest(setting.strength)) for part, setting in wanted
         ]
         readings = list(dict.fromkeys(part.reading for part, _ in wanted))
         while running := [i for i, search in enumerate(searches) if not search.settled]:

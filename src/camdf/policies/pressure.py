@@ -119,8 +119,7 @@ def pressure_for_sufficiency(
     allowed = _allowed(weights, min_sufficiency)
 
     def keeps(decisions: Decisions) -> bool:
-        lacks = (calibration.required & decisions.acquired).sum(axis=1) < calibration.n_required
-        return bool((weights * lacks).sum() <= allowed + ROUNDING)
+        return bool((weights * ~calibration.sufficient(decisions.acquired)).sum() <= allowed + ROUNDING)
 
     # Any pressure below the limit keeps the promise, so the rounding of `decide` is met by going a little lower.
     below_limit = [limit * (1.0 - 2.0**power) for power in (-48, -40, -32, -24, -16, -8)]
