@@ -30,18 +30,17 @@ import logging
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from io import TextIOWrapper
-from itertools import chain, pairwise, starmap
+from itertools import chain, starmap
 from math import inf
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from camdf._json import without_repeats
 from camdf._progress import Progress, in_megabytes, silent
 from camdf.core.rankings import LoggedTasks
-from camdf.datasets import rows
+from camdf.datasets import parquet, rows
 from camdf.datasets.gather import Gathered
 from camdf.datasets.records import (
     FOR_COSTS,
@@ -60,9 +59,6 @@ from camdf.datasets.records import (
 )
 from camdf.errors import DataError, UsageError, require
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 REQUIRED = ("task_id", "scores", "required")
 OPTIONAL = ("n_required", "costs", "group", "vector")
 KNOWN = frozenset((*REQUIRED, *OPTIONAL))
@@ -70,8 +66,8 @@ ALIKE = ("costs", "vector")
 """Fields that are in every record or in none."""
 
 NUMBERS, TEXTS = frozenset((float, int)), frozenset((str,))
-BATCH = 4096
-"""Rows of a Parquet file, or of CSV between two reports, that are worked off at once."""
+REPORTED = 4096
+"""Rows of CSV between two reports."""
 
 File: TypeAlias = str | os.PathLike[str]
 
@@ -105,7 +101,7 @@ def read_jsonl(path: File, *, keep_order: bool = False, progress: Progress = sil
 
 def read_parquet(path: File, *, keep_order: bool = False, progress: Progress = silent) -> LoggedTasks:
     """Logged tasks from one Parquet file, or from a folder of them in the order of their names. Needs pyarrow."""
-    columns, place = parquet_columns(path), Path(path)
+    columns, place = parquet.columns_of(path), Path(path)
     if {"ranked", "called"} <= set(columns):
         raise DataError(
             f"{path}: is a table of mined tasks, as `camdf mine` writes it. Read it with "
@@ -113,14 +109,16 @@ def read_parquet(path: File, *, keep_order: bool = False, progress: Progress = s
         )
     if rows.is_rows(columns):
         known, others = _columns(place, columns, rows.NEEDED, rows.OPTIONAL)
-        lists = ([batch.column(name).to_pylist() for name in known] for batch in _batches(place, known, progress))
+        lists = (
+            [batch.column(name).to_pylist() for name in known] for batch in parquet.batches(place, known, progress)
+        )
         return _candidates(
             place, known, others, chain.from_iterable(zip(*each, strict=True) for each in lists), keep_order
         )
     known, others = _columns(place, columns, REQUIRED, OPTIONAL)
     tasks = _Tasks(place, "row", others)
-    for batch in _batches(place, known, progress):
-        for record in _batch_records(place, batch, len(tasks) + 1):
+    for batch in parquet.batches(place, known, progress):
+        for record in parquet.records(place, batch, len(tasks) + 1, OPTIONAL):
             tasks.add(len(tasks) + 1, record)
     return tasks.logged(keep_order)
 
@@ -146,22 +144,6 @@ def read_csv(path: File, *, keep_order: bool = False, progress: Progress = silen
     return tasks.logged(keep_order)
 
 
-def parquet_columns(path: File) -> list[str]:
-    """The names of the columns of a Parquet file, or of the first file of a folder."""
-    with _parquet_of(path) as parquet:
-        return list(parquet.read_schema(_parquet_files(path)[0]).names)
-
-
-def parquet_tables(path: File) -> list[pa.Table]:
-    """A Parquet file, or each file of a folder in the order of their names, which is how Spark writes one table."""
-    tables = []
-    with _parquet_of(path) as parquet:
-        for part in _parquet_files(path):
-            with parquet.ParquetFile(part) as file:
-                tables.append(file.read())
-    return tables
-
-
 def write_jsonl(logged: LoggedTasks, path: File) -> None:
     """Write logged tasks as JSON Lines; `read_jsonl(path, keep_order=True)` gives every number back to the bit."""
     with Path(path).open("w", encoding="utf-8", newline="\n") as file:
@@ -171,7 +153,7 @@ def write_jsonl(logged: LoggedTasks, path: File) -> None:
 
 def write_parquet(logged: LoggedTasks, path: File) -> None:
     """Write logged tasks as Parquet; `read_parquet(path, keep_order=True)` gives every number back to the bit."""
-    pyarrow, parquet = require("pyarrow", "mining"), require("pyarrow.parquet", "mining")
+    pyarrow, writer = require("pyarrow", "mining"), require("pyarrow.parquet", "mining")
 
     def per_tool(value: str) -> Any:
         return pyarrow.list_(pyarrow.struct([("tool", pyarrow.string()), (value, pyarrow.float64())]))
@@ -195,7 +177,7 @@ def write_parquet(logged: LoggedTasks, path: File) -> None:
         }
         for record in _records(logged)
     ]
-    parquet.write_table(pyarrow.Table.from_pylist(rows, schema=schema), path)
+    writer.write_table(pyarrow.Table.from_pylist(rows, schema=schema), path)
 
 
 def _records(logged: LoggedTasks) -> Iterator[dict[str, Any]]:
@@ -405,7 +387,7 @@ def _csv_rows(path: Path, progress: Progress) -> Iterator[list[str]]:
                         "Put cells that hold commas between quotes."
                     )
                 yield row
-                if number % BATCH == 0:
+                if number % REPORTED == 0:
                     report(raw.tell())
             report(raw.tell())
         except (UnicodeDecodeError, csv.Error) as error:
@@ -419,72 +401,3 @@ def _cell(path: Path, number: int, field: str, cell: str) -> Any:
         return json.loads(cell, object_pairs_hook=Pairs)
     except (ValueError, RecursionError):
         refuse(f"{path}, row {number}", field, "hold JSON", cell, 'Write {"tool": 0.5}, or ["tool"].')
-
-
-def _batches(path: Path, columns: list[str], progress: Progress) -> Iterator[pa.RecordBatch]:
-    """These columns of a Parquet file, or of each file of a folder, a few thousand rows at a time."""
-    files = _parquet_files(path)
-    sizes = [part.stat().st_size for part in files]
-    report, before = in_megabytes(sum(sizes), progress), 0
-    with _parquet_of(path) as parquet:
-        for part, size in zip(files, sizes, strict=True):
-            with parquet.ParquetFile(part) as file:
-                total, done = file.metadata.num_rows, 0
-                for batch in file.iter_batches(BATCH, columns=columns):
-                    yield batch
-                    done += batch.num_rows
-                    report(before + size * done // max(total, 1))
-            before += size
-
-
-def _batch_records(path: Path, batch: pa.RecordBatch, first: int) -> Iterator[dict[str, Any]]:
-    """The records of a batch whose first row has this number; an optional field that is null is not there."""
-    names = batch.schema.names
-    columns = [_per_task(path, name, batch.column(name), first) for name in names]
-    for values in zip(*columns, strict=True):
-        yield {n: v for n, v in zip(names, values, strict=True) if v is not None or n not in OPTIONAL}
-
-
-def _per_task(path: Path, name: str, column: pa.Array, first: int) -> Iterator[Any]:
-    """One value a task; lists of structs (tool, score) become dicts, or pairs where a closer look is needed."""
-    part = {"scores": "score", "costs": "cost"}.get(name)
-    if part is None:
-        yield from column.to_pylist()
-        return
-    types = require("pyarrow", "mining").types
-    layout = column.type.value_type if types.is_list(column.type) else None
-    if layout is None or not types.is_struct(layout) or column.null_count or column.flatten().null_count:
-        for number, value in enumerate(column.to_pylist(), start=first):
-            optional = value is None and name in OPTIONAL
-            yield None if optional else _pairs(f"{path}, row {number}", name, part, value)
-        return
-    if {layout.field(i).name for i in range(layout.num_fields)} != {"tool", part}:
-        _pairs(f"{path}, row {first}", name, part, column[0].as_py())
-    tools, values = (column.flatten().field(field).to_pylist() for field in ("tool", part))
-    ends = column.offsets.to_numpy() - column.offsets[0].as_py()
-    for start, end in pairwise(ends.tolist()):
-        found = dict(zip(tools[start:end], values[start:end], strict=True))
-        yield found if len(found) == end - start else Pairs(zip(tools[start:end], values[start:end], strict=True))
-
-
-def _pairs(where: str, field: str, part: str, value: object) -> Pairs:
-    if not isinstance(value, list) or not all(isinstance(i, dict) and i.keys() == {"tool", part} for i in value):
-        refuse(where, field, f"be a list of structs (tool, {part})", value, "write_parquet shows the layout.")
-    return Pairs((item["tool"], item[part]) for item in value)
-
-
-def _parquet_files(path: File) -> list[Path]:
-    files = sorted(Path(path).glob("*.parquet")) if Path(path).is_dir() else [Path(path)]
-    if not files:
-        raise DataError(f"{path}: must be a Parquet file or a folder of them, and is a folder without. Name another.")
-    return files
-
-
-@contextmanager
-def _parquet_of(path: File) -> Iterator[Any]:
-    """The module that reads Parquet; a path to a file of another kind raises an error that says so."""
-    arrow, parquet = require("pyarrow", "mining"), require("pyarrow.parquet", "mining")
-    try:
-        yield parquet
-    except arrow.ArrowInvalid as error:
-        raise DataError(f"{path}: must be a Parquet file. {error}. Write it with write_parquet.") from None

@@ -11,7 +11,8 @@ import numpy as np
 from camdf._progress import Progress, silent
 from camdf.core.rankings import Floats, LoggedTasks, Rankings
 from camdf.core.vectors import at_length_one
-from camdf.datasets.files import File, parquet_columns, parquet_tables, read
+from camdf.datasets.files import File, read
+from camdf.datasets.parquet import columns_of, tables_of
 from camdf.datasets.records import FOR_SCORES, Pairs, names, numbers, refuse, text
 from camdf.errors import DataError, require
 from camdf.mining.buckets import is_buckets, read_buckets
@@ -99,7 +100,7 @@ def is_mined(path: File) -> bool:
     if is_days(path) or is_buckets(path):
         return True
     may_be = Path(path).is_dir() or Path(path).suffix == ".parquet"
-    return may_be and {"ranked", "called"} <= set(parquet_columns(path))
+    return may_be and {"ranked", "called"} <= set(columns_of(path))
 
 
 def mined_table(path: File) -> pa.Table:
@@ -108,7 +109,7 @@ def mined_table(path: File) -> pa.Table:
         return read_days(path)
     if is_buckets(path):
         return read_buckets(path)
-    table: pa.Table = require("pyarrow", "mining").concat_tables(parquet_tables(path)).combine_chunks()
+    table: pa.Table = require("pyarrow", "mining").concat_tables(tables_of(path)).combine_chunks()
     return table
 
 
