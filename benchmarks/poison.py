@@ -35,9 +35,9 @@ from camdf.core.rankings import Floats
 from camdf.datasets.shipped import labels
 from camdf.datasets.texts import texts_from_folder
 from camdf.gate import Gate
-from camdf.gate.judge import says_nothing
 from camdf.policies.rules import TopShare
 from camdf.scorers import BM25, Embeddings, Start, Wary, word_parts
+from camdf.scorers.base import says_nothing
 from camdf.scorers.wary import AT_LEAST, ECHO, words_of
 from camdf.tools import Tool, view
 

@@ -15,6 +15,7 @@ from camdf.cli.parser import add_json, print_json
 from camdf.core.payoff import VALUES, Payoff
 from camdf.errors import UsageError, expect
 from camdf.policies.artifact import load, save
+from camdf.policies.base import fitted_payoff
 from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf.policies.camdf import CAMDF
 from camdf.policies.registry import DEFAULT, policy_name
@@ -132,12 +133,6 @@ def payoff_of(options: argparse.Namespace, fitted: Payoff | None = None) -> Payo
     if fitted is None and "cost_pressure" not in given:
         raise UsageError("This policy does not say what it was fitted for. Name it: --cost-pressure or --task-worth")
     return replace(fitted or Payoff(0.0), **given)
-
-
-def fitted_payoff(policy: Policy) -> Payoff | None:
-    """What a saved policy was fitted for, where the file says so."""
-    training = policy.training_
-    return getattr(policy, "payoff_", None) or (training.payoff if training is not None else None)
 
 
 def _check_splits(options: argparse.Namespace) -> None:

@@ -8,10 +8,11 @@ from typing import Any
 
 from camdf._progress import shown
 from camdf.cli.parser import add_json, print_json
-from camdf.cli.policy import add_payoff, fitted_payoff, payoff_of
+from camdf.cli.policy import add_payoff, payoff_of
 from camdf.cli.tools import TOOLS_FILE, read_tools
 from camdf.cli.traces import add_workers, read_traces
 from camdf.policies.artifact import load
+from camdf.policies.base import fitted_payoff
 from camdf.prices import Prices
 from camdf.tools import view
 

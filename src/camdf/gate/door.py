@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from camdf.gate.decision import Mode
 from camdf.tools import Tool, view
 
 FOUND, IN_FULL = 5, 2
@@ -44,6 +45,11 @@ CALL = Tool(
 )
 
 DOOR = (FIND, CALL)
+
+
+def fits(mode: Mode, names: Iterable[str]) -> bool:
+    """Whether a list of tools can have a door: only what is dropped needs one, and its names must be free."""
+    return mode == "drop" and {tool.name for tool in DOOR}.isdisjoint(names)
 
 
 def listing(found: Iterable[Any], others: Iterable[Any] = ()) -> str:

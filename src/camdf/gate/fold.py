@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from camdf.gate.decision import Ranked, Reason
-from camdf.gate.judge import Judge, says_nothing
+from camdf.gate.judge import Judge
 from camdf.gate.opinions import Opinions
 from camdf.gate.places import bounded
 from camdf.gate.request import Request
 from camdf.gate.turns import Call, Turn
+from camdf.scorers.base import says_nothing
 
 REMEMBERED = "remembered"
 """Stands for the first turn with signal where a memory, and not the history, knows it."""

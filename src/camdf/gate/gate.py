@@ -31,7 +31,7 @@ from camdf.gate.door import FOUND
 from camdf.gate.fold import Fold, Folding, Outcome, UnscoredError
 from camdf.gate.forks import renewed_in_forks
 from camdf.gate.guards import Allow, Guards, called, named
-from camdf.gate.judge import Judge, says_nothing
+from camdf.gate.judge import Judge
 from camdf.gate.memory import Memory
 from camdf.gate.modes import handed_over
 from camdf.gate.opinions import Opinions, RefusedError
@@ -43,7 +43,7 @@ from camdf.gate.telemetry import Sink, add_to_span
 from camdf.gate.terms import Begun, Terms
 from camdf.gate.turns import Messages
 from camdf.policies.base import Policy
-from camdf.scorers.base import Scorer
+from camdf.scorers.base import Scorer, says_nothing
 from camdf.scorers.wary import LEAST, Wary
 
 SHARED = ("scorer", "trusted", "breaker", "conversations", "memory", "on_decision")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
@@ -15,8 +15,9 @@ from camdf.core.rankings import Rankings
 from camdf.core.vectors import from_bytes
 from camdf.errors import ArtifactError, UsageError
 from camdf.gate.decision import Ranked
-from camdf.policies.artifact import LARGEST_FILE, from_json, to_json
+from camdf.policies.artifact import content_of, from_json, to_json
 from camdf.policies.base import Policy
+from camdf.scorers.base import says_nothing
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,11 +55,7 @@ class Judge:
     @classmethod
     def from_file(cls, path: str | PathLike[str], payoff: Payoff | None, explore_pressure: float | None) -> Self:
         """The judge of a file that `camdf.save` wrote, once it has decided on made-up tasks; else an ArtifactError."""
-        try:
-            with open(path, "rb") as file:
-                content = file.read(LARGEST_FILE + 1)
-        except (OSError, ValueError) as error:  # ValueError: a path that no file can have
-            raise ArtifactError(f"Cannot read {str(path)!r}: {getattr(error, 'strerror', None) or error}.") from None
+        content = content_of(path)
         policy = from_json(content)
         try:
             judge = cls.of(policy, payoff, explore_pressure, json.loads(content)["sha256"])
@@ -90,11 +87,6 @@ class Judge:
         found, priced = [scores[name] for name in names], [pressure * costs[name] for name in names]
         why = ["worth its cost" if good else "not worth it" for good in worth]
         return tuple(map(Ranked, names, found, priced, evidence, worth, why))
-
-
-def says_nothing(scores: Sequence[float]) -> bool:
-    """Whether scores prefer no tool: all are equal, as where BM25 finds no word of the task in any description."""
-    return len(scores) > 0 and min(scores) == max(scores) and (len(scores) > 1 or scores[0] == 0)
 
 
 def _lower(policy: Policy, payoff: Payoff, pressure: float) -> Payoff:

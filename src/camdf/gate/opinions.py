@@ -12,9 +12,9 @@ from camdf.errors import UsageError
 from camdf.gate.budget import Work
 from camdf.gate.decision import Ranked
 from camdf.gate.forks import renewed_in_forks
-from camdf.gate.judge import Judge, says_nothing
+from camdf.gate.judge import Judge
 from camdf.gate.request import Request
-from camdf.scorers.base import Scorer, checked, vector_of
+from camdf.scorers.base import Scorer, checked, says_nothing, vector_of
 
 KEPT = 200_000
 """How many scores are kept, those of 40 tools for 5,000 turns: a history is scored once, not at every model call."""

@@ -19,7 +19,7 @@ from typing import Annotated, Any
 
 from camdf.errors import needs
 from camdf.gate import Gate, GateDecision
-from camdf.gate.door import CALL, DOOR, FIND, arguments_of, listing, unknown
+from camdf.gate.door import CALL, FIND, arguments_of, fits, listing, unknown
 from camdf.gate.modes import allowed_choice, has_search
 from camdf.gate.request import read_tools
 from camdf.gate.telemetry import EVENT
@@ -114,8 +114,7 @@ class ToolGate(AgentMiddleware):
         }
 
     def _has_door(self, request: Any) -> bool:
-        taken = {tool.name for tool in DOOR}.intersection(_names(request))
-        return bool(self.tools) and self.gate.mode == "drop" and not taken
+        return bool(self.tools) and fits(self.gate.mode, _names(request))
 
     def _gated(self, request: Any, decision: GateDecision) -> Any:
         """The request as the model gets it."""

@@ -16,7 +16,7 @@ from typing import Any
 
 from camdf.errors import needs
 from camdf.gate import Gate
-from camdf.gate.door import CALL, DOOR, FIND, arguments_of, listing, unknown
+from camdf.gate.door import CALL, FIND, arguments_of, fits, listing, unknown
 from camdf.gate.telemetry import EVENT
 from camdf.tools import Tool, view
 
@@ -49,8 +49,8 @@ class ToolGate(ObjectRetriever):
 
     def __init__(self, gate: Gate, tools: Sequence[Any], *, door: bool = True) -> None:
         self.gate, self.tools = gate, list(tools)
-        taken = {tool.name for tool in DOOR} & {view(tool).name for tool in self.tools}
-        self.door = [_Find(self), _Call(self)] if door and gate.mode == "drop" and not taken else []
+        has_door = door and fits(gate.mode, (view(tool).name for tool in self.tools))
+        self.door = [_Find(self), _Call(self)] if has_door else []
 
     def retrieve(self, str_or_query_bundle: Any) -> list[Any]:
         """The tools of one task: agents do not ask here."""

@@ -21,7 +21,7 @@ from typing import Any, TypeVar, cast
 
 from camdf.errors import needs
 from camdf.gate import Gate
-from camdf.gate.door import CALL, DOOR, FIND, arguments_of, listing, unknown
+from camdf.gate.door import CALL, FIND, arguments_of, fits, listing, unknown
 from camdf.gate.request import read_tools
 from camdf.gate.telemetry import EVENT
 
@@ -141,8 +141,7 @@ def _deferred(tools: list[Any], kept: tuple[str, ...], cut: tuple[str, ...]) -> 
 
 
 def _can_have_door(agent: Any, gate: Gate, tools: list[Any]) -> bool:
-    taken = {tool.name for tool in tools} & {each.name for each in DOOR}
-    return gate.mode == "drop" and agent.tool_use_behavior != "stop_on_first_tool" and not taken
+    return agent.tool_use_behavior != "stop_on_first_tool" and fits(gate.mode, (tool.name for tool in tools))
 
 
 def _door(gate: Gate, tools: list[Any], refused: tuple[str, ...]) -> list[FunctionTool]:

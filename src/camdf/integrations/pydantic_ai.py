@@ -14,7 +14,7 @@ from typing import Any
 
 from camdf.errors import needs
 from camdf.gate import Gate
-from camdf.gate.door import CALL, DOOR, FIND, arguments_of, listing, unknown
+from camdf.gate.door import CALL, DOOR, FIND, arguments_of, fits, listing, unknown
 
 with needs("pydantic-ai"):
     from pydantic import TypeAdapter
@@ -38,8 +38,8 @@ class ToolGate(AbstractCapability[Any]):
 
     Output tools never pass here. Kept are tools that the agent's or the model's own settings name in `tool_choice`, and
     deferred ones: hidden until a search finds them, they cost nothing yet. In mode "drop" the `door` leads to what is
-    cut: two tools, `find_tool` and `call_tool`. In mode "defer",
-    pydantic-ai's own tool search leads there, or the provider's; in mode "allow" the list stands.
+    cut: two tools, `find_tool` and `call_tool`. In mode "defer", pydantic-ai's own tool search leads there, or the
+    provider's; in mode "allow" the list stands.
     """
 
     gate: Gate
@@ -66,7 +66,7 @@ class GatedToolset(WrapperToolset[Any]):
 
     async def get_tools(self, ctx: Any) -> dict[str, Any]:
         tools = await self.wrapped.get_tools(ctx)
-        door = self.door and self.gate.mode == "drop" and not any(each.name in tools for each in DOOR)
+        door = self.door and fits(self.gate.mode, tools)
         decision = await self.gate.adecide(
             _history(ctx),
             [tool.tool_def for tool in tools.values()],

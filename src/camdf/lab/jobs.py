@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import asdict, dataclass
+from io import BytesIO
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -15,6 +16,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 import camdf
+from camdf._files import write_whole
 from camdf._progress import Progress, counted, silent
 from camdf.errors import expect, require
 from camdf.evaluation.replay import Outcomes
@@ -120,10 +122,9 @@ def _write(cache: Path, job: Job, outcomes: Outcomes) -> None:
     cache.mkdir(parents=True, exist_ok=True)
     arrays = {f"values/{name}": values for name, values in outcomes.values.items()}
     arrays |= {f"by_split/{name}": values for name, values in outcomes.by_split.items()}
-    unfinished = _file(cache, job).with_suffix(f".{os.getpid()}.npz.part")
-    with unfinished.open("wb") as file:
-        np.savez_compressed(file, task_ids=outcomes.task_ids, groups=outcomes.groups, **arrays)  # type: ignore[arg-type]
-    unfinished.replace(_file(cache, job))
+    packed = BytesIO()
+    np.savez_compressed(packed, task_ids=outcomes.task_ids, groups=outcomes.groups, **arrays)  # type: ignore[arg-type]
+    write_whole(_file(cache, job), packed.getvalue())
 
 
 def _read(cache: Path, job: Job) -> Outcomes | None:

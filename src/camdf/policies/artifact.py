@@ -42,13 +42,17 @@ def save(policy: Policy, path: str | PathLike[str], training: Training | None = 
 
 def load(path: str | PathLike[str], policies: Iterable[type[Policy]] = LIBRARY) -> Policy:
     """Read a policy that decides bit for bit as the one saved; `training_` tells what it was fitted on."""
+    return from_json(content_of(path), policies)
+
+
+def content_of(path: str | PathLike[str]) -> bytes:
+    """What a policy's file holds, or more bytes than any policy has; an ArtifactError where it cannot be read."""
     try:
         with open(path, "rb") as file:
-            content = file.read(LARGEST_FILE + 1)
+            return file.read(LARGEST_FILE + 1)
     except (OSError, ValueError) as error:  # ValueError: a path that no file can have
         reason = getattr(error, "strerror", None) or error
         raise ArtifactError(f"Cannot read {str(path)!r}: {reason}. Name a file that camdf.save wrote.") from None
-    return from_json(content, policies)
 
 
 def to_json(policy: Policy, training: Training | None = None) -> str:

@@ -82,6 +82,12 @@ class Policy(ABC):
         return f"{type(self).__name__}({', '.join(told)})"
 
 
+def fitted_payoff(policy: Policy) -> Payoff | None:
+    """What a policy was fitted for, where it or its file says so."""
+    training = policy.training_
+    return getattr(policy, "payoff_", None) or (training.payoff if training is not None else None)
+
+
 def _settings(kind: type[Policy]) -> dict[str, Parameter]:
     """The arguments of a policy's constructor."""
     return {name: each for name, each in signature(kind).parameters.items() if each.kind is not Parameter.VAR_KEYWORD}

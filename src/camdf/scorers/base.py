@@ -35,6 +35,11 @@ def checked(scores: Any, tools: Sequence[Tool], who: str = "The scorer") -> Floa
     return found.astype(np.float64)
 
 
+def says_nothing(scores: Sequence[float]) -> bool:
+    """Whether scores prefer no tool: all are equal, as where BM25 finds no word of the task in any description."""
+    return len(scores) > 0 and min(scores) == max(scores) and (len(scores) > 1 or scores[0] == 0)
+
+
 def embedding_of(scorer: object, task: str) -> Floats | None:
     """(d,): a task's text as a vector of length 1, if the scorer embeds texts: then it has a method `embedding`."""
     embedding: Callable[[str], Floats | None] | None = getattr(scorer, "embedding", None)

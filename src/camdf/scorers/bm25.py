@@ -104,14 +104,22 @@ def word_parts(text: str) -> list[str]:
     ['天気', '気予', '予報']
     """
     stop = require("bm25s.stopwords", "bm25").STOPWORDS_EN
-    plain = "".join(each for each in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(each))
     found: list[str] = []
-    for word in WORD.finditer(plain):
+    for word in WORD.finditer(without_accents(text)):
         if word["unspaced"]:
             found += _runs(word[0], 2) or [word[0]]
         elif word[0] not in stop:
             found += (run for size in (3, 4, 5) for run in _runs(f"<{word[0]}>", size))
     return found
+
+
+def without_accents(text: str) -> str:
+    """A text without case and accents.
+
+    >>> without_accents("Señor")
+    'senor'
+    """
+    return "".join(each for each in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(each))
 
 
 def _runs(letters: str, size: int) -> list[str]:

@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from camdf._files import write_whole
 from camdf._progress import Progress, silent
 from camdf.datasets.texts import TaskText, Texts, texts_from_folder
 from camdf.errors import DataError, ScorerError, UsageError
@@ -176,6 +177,4 @@ def _in_order(output: Path, tasks: Sequence[TaskText]) -> None:
     wanted = [task.task_id for task in tasks if task.task_id in lines]
     others = [task_id for task_id in lines if task_id not in set(wanted)]
     if [*wanted, *others] != list(lines):
-        beside = output.with_suffix(".part")
-        beside.write_bytes(b"".join(lines[task_id] for task_id in [*wanted, *others]))
-        os.replace(beside, output)
+        write_whole(output, b"".join(lines[task_id] for task_id in [*wanted, *others]))

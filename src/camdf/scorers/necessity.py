@@ -20,12 +20,12 @@ import json
 import logging
 import math
 import os
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from camdf._files import write_whole
 from camdf.errors import ScorerError, UsageError
 from camdf.scorers.endpoint import post
 from camdf.tools import Tool, keyed
@@ -233,8 +233,6 @@ def _remember(entry: Path | None, scores: Mapping[str, float]) -> None:
         return
     try:
         entry.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=entry.parent, suffix=".part", delete=False) as file:
-            json.dump({"scores": scores}, file)
-        os.replace(file.name, entry)
+        write_whole(entry, json.dumps({"scores": scores}).encode())
     except OSError as error:
         logging.getLogger("camdf.scorers").warning("Scores could not be cached: %s", type(error).__name__)

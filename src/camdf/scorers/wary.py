@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Awaitable, Collection, Sequence
 from contextlib import suppress
@@ -12,8 +11,8 @@ from math import sqrt
 from typing import Any, NamedTuple
 
 from camdf.core.rankings import Floats
-from camdf.scorers.base import Scorer, checked, embedding_of, full_text, words_text
-from camdf.scorers.bm25 import WORD
+from camdf.scorers.base import Scorer, checked, embedding_of, full_text, says_nothing, words_text
+from camdf.scorers.bm25 import WORD, without_accents
 from camdf.tools import Tool
 
 LETTERS = 4
@@ -132,9 +131,8 @@ def _text(tool: Tool) -> str:
 
 def words_of(text: str) -> frozenset[str]:
     """The words that count, without case and accents; where words are written without spaces, pairs of letters."""
-    plain = "".join(each for each in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(each))
     found: set[str] = set()
-    for word in WORD.finditer(plain):
+    for word in WORD.finditer(without_accents(text)):
         if word["unspaced"]:
             found.update(word[0][place : place + 2] for place in range(len(word[0]) - 1))
         elif len(word[0]) >= LETTERS:
@@ -179,7 +177,7 @@ def _doubted(task: str, read: _Read) -> dict[int, str]:
 def _placed(answer: Any, shown: Sequence[Tool], believed: Sequence[int], least: Sequence[float]) -> list[float]:
     """The scores of all tools, from those of the tools that were shown."""
     scores: list[float] = checked(answer, shown).tolist()
-    if min(scores) == max(scores) and (len(scores) > 1 or not scores[0]):  # no tool is preferred
+    if says_nothing(scores):
         return [scores[0]] * len(least)
     found = [0.0] * len(least)
     for place, score in zip(believed, scores, strict=True):

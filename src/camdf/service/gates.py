@@ -11,7 +11,7 @@ from camdf.core.payoff import Payoff
 from camdf.errors import ArtifactError, UsageError, needs
 from camdf.gate import Gate
 from camdf.policies.artifact import from_json
-from camdf.policies.base import Policy
+from camdf.policies.base import Policy, fitted_payoff
 from camdf.policies.cold_start import cold_start
 from camdf.prices import Prices
 from camdf.scorers.base import Scorer
@@ -75,8 +75,7 @@ def options_of(settings: GateSettings) -> dict[str, Any]:
 
 def payoff_of(settings: GateSettings, policy: Policy) -> Payoff:
     """What the settings say, and where they do not, what the policy was fitted for."""
-    training = policy.training_
-    fitted = getattr(policy, "payoff_", None) or (training.payoff if training is not None else None)
+    fitted = fitted_payoff(policy)
     pressure = None if fitted is None else fitted.cost_pressure
     if settings.cost_pressure is not UNSET:
         pressure = settings.cost_pressure

@@ -19,7 +19,7 @@ import numpy as np
 from camdf.core.rankings import Bools, LoggedTasks
 from camdf.errors import needs
 from camdf.gate.decision import GateDecision
-from camdf.gate.judge import says_nothing
+from camdf.scorers.base import says_nothing
 from camdf.service.outcomes import FILE as OUTCOMES
 
 with needs("serve"):
