@@ -57,7 +57,6 @@ class Conversation:
     name: str
     language: str
     system: str
-    traits: frozenset[str]
     tools: tuple[dict[str, Any], ...]
     """OpenAI functions; a name that stands on two servers is written `server__name`."""
 
@@ -340,7 +339,6 @@ def _conversation(entry: dict[str, Any]) -> Conversation:
         entry["id"],
         entry["lang"],
         entry["system"],
-        frozenset(entry["traits"]),
         tools,
         tuple(turns),
         entry.get("summary_after"),

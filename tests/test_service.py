@@ -80,9 +80,6 @@ def test_names_that_stand_twice_or_look_like_others_do_no_harm(service: Running)
     assert confusable["refused"] == ["s\N{CYRILLIC SMALL LETTER IE}nd"]
 
 
-NESTED = {"messages": ASKED, "tools": [{"name": "a", "description": "", "parameters": {}}]}
-
-
 def nested(depth: int) -> bytes:
     deep = b'{"a":' * depth + b"1" + b"}" * depth
     return b'{"messages":[],"tools":[{"name":"a","description":"","parameters":' + deep + b"}]}"

@@ -122,9 +122,7 @@ def _object(native: Any) -> tuple[Any, Any, Any] | None:
     if hasattr(inner, "get_parameters_dict"):  # LlamaIndex
         return inner.name, inner.description, inner.get_parameters_dict
     name, description = getattr(native, "name", None), getattr(native, "description", None)
-    if isinstance(name, str) and hasattr(
-        type(native), "tool_call_schema"
-    ):  # LangChain, whose schemas take long to build
+    if isinstance(name, str) and hasattr(type(native), "tool_call_schema"):  # LangChain, whose schemas take long
         return name, description, lambda: _pydantic_schema(native.tool_call_schema)
     for key in ("parameters_json_schema", "params_json_schema", "input_schema", "inputSchema", "parameters"):
         # pydantic-ai, OpenAI Agents, MCP (2, then 1), FastMCP

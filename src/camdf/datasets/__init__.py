@@ -3,8 +3,7 @@
 >>> from camdf import datasets
 >>> logged = datasets.load("retail", scorer="claude")
 
-Sources, licences and attributions are in `SOURCES.md` beside this file, and in `DOMAINS` and
-`SECOND_LOOK`.
+Sources, licences and attributions are in `SOURCES.md` beside this file, and in `DOMAINS` and `SECOND_LOOK`.
 """
 
 from camdf.datasets.domains import DOMAINS, SECOND_LOOK, Domain, scorers, second

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from camdf.core.rankings import LoggedTasks
+from camdf.core.rankings import Ints, LoggedTasks
 from camdf.datasets.gather import Candidates, as_logged
 from camdf.datasets.records import FOR_COSTS, FOR_SCORES, refuse, text
 from camdf.errors import DataError
@@ -104,7 +104,7 @@ def _number(path: Path, number: int, field: str, value: Any, remedy: str) -> flo
     return found
 
 
-def _refuse_repeats(path: Path, task: Any, tool: Any, names: tuple[str, ...]) -> None:
+def _refuse_repeats(path: Path, task: Ints, tool: Ints, names: tuple[str, ...]) -> None:
     order = np.lexsort((tool, task))
     same = (np.diff(task[order]) == 0) & (np.diff(tool[order]) == 0)
     if same.any():

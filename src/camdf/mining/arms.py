@@ -75,7 +75,9 @@ def arms(
         parts.append(gathered(owned).join(used, on="task_id", how="left"))
     runs = polars.concat(parts) if parts else None
     if runs is None or runs.is_empty():
-        raise DataError("There is no run of an agent in these traces.")
+        raise DataError(
+            "There is no run of an agent in these traces. Name traces in which an agent calls models or tools."
+        )
     decided = col("ranked").list.len() > 0
     sums = [col(name).sum() for name in ("tool_calls", "cached", "output", "seconds")]
     named = polars.when(col("conversation") != "").then("conversation").otherwise("task_id")

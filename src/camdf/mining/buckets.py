@@ -30,6 +30,7 @@ from camdf.mining.spans import arrow_schema, polars_types
 
 if TYPE_CHECKING:
     import polars as pl
+    import pyarrow as pa
 
 SCHEMA = 1
 """The version of the layout. A table of another version is refused."""
@@ -133,7 +134,7 @@ def is_buckets(table: File) -> bool:
     return (Path(table) / STATE).is_file()
 
 
-def read_buckets(table: File) -> Any:
+def read_buckets(table: File) -> pa.Table:
     """The tasks as an Arrow table, in the order and with the columns that `mine` gives them."""
     polars, path = require("polars", "mining"), Path(table)
     versions = _state(path).versions

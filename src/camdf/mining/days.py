@@ -31,6 +31,7 @@ from camdf.mining.tasks import mine
 
 if TYPE_CHECKING:
     import polars as pl
+    import pyarrow as pa
 
 SCHEMA = 1
 """The version of the table's columns. A table of another version is refused."""
@@ -209,7 +210,7 @@ def bring(
     return Brought(new, gone, None if same else kept, counts)
 
 
-def read_days(table: File) -> Any:
+def read_days(table: File) -> pa.Table:
     """The tasks of a table as an Arrow table, in the order and with the columns that `mine` gives them."""
     polars = require("polars", "mining")
     tasks = polars.from_arrow(_delta(Path(table)).to_pyarrow_table(columns=list(TASK_COLUMNS)))

@@ -41,7 +41,7 @@ def logged_tasks(mined: pl.DataFrame, prices: Mapping[str, float] | None = None)
     polars = require("polars", "mining")
     ranked = mined.filter(polars.col("ranked").list.len() > 0).with_row_index("row")
     if ranked.is_empty():
-        raise DataError(unranked(len(mined)) if len(mined) else "There are no mined tasks.")
+        raise DataError(unranked(len(mined)) if len(mined) else "There are no mined tasks. Mine more traces.")
     called = ranked.select("row", tool="called").explode("tool").drop_nulls().with_columns(required=True)
     listed = (
         ranked.select("row", "scores", tool="ranked")

@@ -102,7 +102,7 @@ def _attempt(url: str, content: bytes, headers: Mapping[str, str], seconds: floa
             timer.cancel()
         connection.close()
     if len(answer) > MAX_BYTES:
-        raise ScorerError(f"{parts.netloc} answered with more than {MAX_BYTES} bytes.")
+        raise ScorerError(f"{parts.netloc} answered with more than {MAX_BYTES} bytes. Check the URL.")
     if late.is_set():
         raise _TryAgainError(LATE)
     try:

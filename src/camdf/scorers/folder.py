@@ -58,8 +58,8 @@ def score_folder(
     """Score every task that `output` does not hold yet, and append it there.
 
     `top` is how many of a task's best tools are kept; `vectors` keeps the direction of every text, under a scorer that
-    embeds texts. A task that its scorer refuses is left out and tried again by the
-    next run. `settings` is whatever determines the scores; a run that finds others beside the output raises.
+    embeds texts. A task that its scorer refuses is left out and tried again by the next run. `settings` is whatever
+    determines the scores; a run that finds others beside the output raises.
     """
     texts = texts_from_folder(folder.parent, folder.name)
     return score_texts(texts, scorer, output, top=top, vectors=vectors, settings=settings, progress=progress)

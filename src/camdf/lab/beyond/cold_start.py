@@ -16,7 +16,7 @@ import numpy as np
 from camdf import datasets
 from camdf.core.payoff import Payoff
 from camdf.core.probability import logit
-from camdf.core.rankings import LoggedTasks
+from camdf.core.rankings import Floats, LoggedTasks
 from camdf.lab.beyond.frontier import Sweep
 from camdf.lab.beyond.looks import DOMAINS, LOOKS, of_look
 from camdf.lab.beyond.priors import kind_of, prior_without
@@ -106,7 +106,7 @@ def recheck(rows: Rows, seed: int, run: Run) -> list[str]:
     return differing(rows, rows_of(domain), PLACE, (COLD, TOLD, *CONSTANTS, SIMILAR, INFORMED))
 
 
-def margins(rows: Rows, policy: str = COLD) -> Any:
+def margins(rows: Rows, policy: str = COLD) -> Floats:
     """(cells, constants): how much more than each constant the policy pays."""
     return np.array([[row[policy] - row[name] for name in CONSTANTS] for row in rows])
 

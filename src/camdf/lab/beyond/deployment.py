@@ -104,9 +104,7 @@ def _offered(policy: ExpectedPayoffBySet, traffic: LoggedTasks, way: Way, explor
     return np.where(explores[:, None], lower, usual)
 
 
-def _draw(
-    tasks: LoggedTasks, live: np.ndarray[tuple[int], np.dtype[np.bool_]], rng: np.random.Generator
-) -> LoggedTasks:
+def _draw(tasks: LoggedTasks, live: Bools, rng: np.random.Generator) -> LoggedTasks:
     return tasks.take(rng.choice(np.flatnonzero(live), TASKS_A_ROUND))
 
 

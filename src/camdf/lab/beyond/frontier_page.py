@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from camdf.core.rankings import Floats
 from camdf.lab.beyond.frontier import BASELINES, COMPARED, PAPER, measure, recheck, summary
 from camdf.lab.beyond.looks import LOOKS, of_look
 from camdf.lab.drawing import BLUE, COLUMN, GRAY, VERMILLION, canvas, styled
@@ -116,7 +117,7 @@ def _losses(rows: Rows) -> list[str]:
     return lines
 
 
-def _margins(rows: Rows, pair: Pair, policy: str) -> Any:
+def _margins(rows: Rows, pair: Pair, policy: str) -> Floats:
     return np.array([row[policy] - row[row["baseline"]] for row in of_pair(rows, pair)])
 
 

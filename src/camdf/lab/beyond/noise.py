@@ -145,7 +145,7 @@ def section(rows: Rows) -> list[str]:
         "The flips here are just what the default assumes: independent, and as likely for every tool. Labels that are",
         "wrong in another way are not told apart by it.\n",
         "![Margin over the threshold against label noise](pictures/noise.png)\n",
-        *_losses(rows, "The default", "default"),
+        *_losses(rows),
     ]
 
 
@@ -154,13 +154,14 @@ def _paper_cell(rows: Rows) -> Row:
     return next(row for row in rows if tuple(row[name] for name in (*PLACE, "noise")) == place)
 
 
-def _losses(rows: Rows, policy: str, name: str) -> list[str]:
+def _losses(rows: Rows) -> list[str]:
     """How many cells of each domain and ranking are clearly below, by noise."""
-    margin, end = f"{name}_minus_score_per_cost", OVER_THRESHOLD[name]
-    lost = [row for row in rows if row[f"hi{end}"] < 0]
+    margin = "default_minus_score_per_cost"
+    lost = [row for row in rows if row["hi"] < 0]
     judged = sum(row["scorer"].startswith("claude") for row in lost)
     lines = [
-        f"{policy} is significantly below the threshold in {len(lost)} cells of all noises, {judged} of them under a",
+        f"The default is significantly below the threshold in {len(lost)} cells of all noises, {judged} of them "
+        "under a",
         "ranking that a language model scored:\n",
         "| domain, ranking | splits | " + " | ".join(f"noise {noise:g}" for noise in NOISE) + " | lowest |",
         "| --- | --- |" + " --- |" * (len(NOISE) + 1),
@@ -172,7 +173,7 @@ def _losses(rows: Rows, policy: str, name: str) -> list[str]:
         counts = [sum(row["noise"] == noise for row in here) for noise in NOISE]
         lowest = min(here, key=lambda row: row[margin])
         shown = " | ".join(f"{count} of {total}" if count else "" for count in counts)
-        interval = f"{lowest[margin]:+.3f} [{lowest[f'lo{end}']:+.3f}, {lowest[f'hi{end}']:+.3f}]"
+        interval = f"{lowest[margin]:+.3f} [{lowest['lo']:+.3f}, {lowest['hi']:+.3f}]"
         lines.append(f"| {place[0]}, {place[1]} | {place[2]} | {shown} | {interval} |")
     return [*lines, ""]
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from camdf.core.groups import numbered
 from camdf.core.payoff import Payoff
-from camdf.core.rankings import Floats, Ints
+from camdf.core.rankings import Bools, Floats, Ints
 from camdf.core.resampling import LEVEL, RESAMPLES
 from camdf.lab.beyond.looks import LOOKS, look_of
 from camdf.lab.peers.answers import Case, cases
@@ -83,7 +83,7 @@ def measured(case: Case, method: Method, setting: str) -> Measured:
     return Measured(case, method, setting, found)
 
 
-def figures_of(case: Case, method: Method, setting: str, rows: Ints, mask: np.ndarray) -> dict[str, Floats]:
+def figures_of(case: Case, method: Method, setting: str, rows: Ints, mask: Bools) -> dict[str, Floats]:
     """What these choices expose, miss, cost and pay, task by task."""
     logged, tokens = case.logged.take(rows), case.tokens[rows]
     exposed = (tokens * mask).sum(axis=1)

@@ -25,6 +25,9 @@ from camdf.mining.audit.verdict import CHANCE, ENOUGH_TASKS, verdict_of
 WIDTH = 118
 """Characters a line."""
 
+NAMED = 3
+"""How many tools of a list are named."""
+
 
 def audit_text(found: Audit) -> str:
     """The report: the counts, then a paragraph for each finding and for the verdict."""
@@ -125,6 +128,6 @@ def _distance(shift: Shift) -> str:
     return f"{shift.distance:.2f} (p {'<' if shift.chance < CHANCE else '='} {max(shift.chance, CHANCE):.2f})"
 
 
-def _first_names(names: tuple[str, ...], most: int = 3) -> str:
-    rest = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + rest
+def _first_names(names: tuple[str, ...]) -> str:
+    rest = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + rest

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from camdf import datasets
 from camdf.core.payoff import Payoff
+from camdf.core.rankings import LoggedTasks
 from camdf.errors import CamdfError, needs
 from camdf.gate import Gate, GateDecision
 from camdf.gate.door import DOOR
@@ -257,7 +258,7 @@ def _code(asked: LookRequest, gate: Gate, settings: GateSettings, costs: Mapping
 
 
 @cache
-def _shipped(domain: str) -> Any:
+def _shipped(domain: str) -> LoggedTasks:
     return datasets.load(domain, dispersion=1.0)
 
 
