@@ -2,7 +2,7 @@
 PYTHON ?= .venv/bin/python
 BIN := $(dir $(PYTHON))
 
-.PHONY: check test ci site build
+.PHONY: check test ci site build sbom
 
 check: ## under two minutes: style, types, layers, and the tests of the core
 	$(BIN)ruff check .
@@ -23,3 +23,6 @@ site: ## the documentation, as strictly as CI builds it
 
 build: ## wheel and sdist, the same bytes from the same commit
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(PYTHON) -m build
+
+sbom: ## what the wheel and its extras install, as CycloneDX; pip install uv cyclonedx-bom
+	$(PYTHON) .ci/sbom.py dist/camdf.cdx.json
