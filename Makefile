@@ -2,7 +2,7 @@
 PYTHON ?= .venv/bin/python
 BIN := $(dir $(PYTHON))
 
-.PHONY: check test ci site build
+.PHONY: check test ci site build sbom lowest newest
 
 check: ## under two minutes: style, types, layers, and the tests of the core
 	$(BIN)ruff check .
@@ -23,3 +23,9 @@ site: ## the documentation, as strictly as CI builds it
 
 build: ## wheel and sdist, the same bytes from the same commit
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(PYTHON) -m build
+
+sbom: ## what the wheel and its extras install, as CycloneDX; pip install uv cyclonedx-bom
+	$(PYTHON) .ci/sbom.py dist/camdf.cdx.json
+
+lowest newest: ## the tests of every extra with the oldest versions that it allows, or with the newest; EXTRAS="train serve"
+	.ci/versions $@ $(EXTRAS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,8 @@ def on_files(files: Files, config: Any) -> Files:
     }
     for name in sorted(named):
         if (ROOT / name).is_file():
-            files.append(File.generated(config, _code(name), content=_listing(name)))
+            content = _notebook(name) if name.endswith(".ipynb") else _listing(name)
+            files.append(File.generated(config, _code(name), content=content))
     return files
 
 
@@ -93,3 +95,21 @@ def _listing(name: str) -> str:
     language = {".py": "python", ".yaml": "yaml", ".toml": "toml", ".js": "javascript", ".json": "json"}
     content, kind = (ROOT / name).read_text(encoding="utf-8"), language.get(Path(name).suffix, "text")
     return f"---\nsearch: {{exclude: true}}\n---\n# {name}\n\n````{kind}\n{content}\n````\n"
+
+
+def _notebook(name: str) -> str:
+    """A notebook as a page: its words, its code, and what the code printed and drew."""
+    parts = ["---\nsearch: {exclude: true}\n---"]
+    for cell in json.loads((ROOT / name).read_text(encoding="utf-8"))["cells"]:
+        source = "".join(cell["source"])
+        parts.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
+        for output in cell.get("outputs", ()):
+            data = output.get("data", {})
+            if "text" in output:
+                parts.append(f"```text\n{''.join(output['text'])}```")
+            elif "image/svg+xml" in data:
+                parts.append(f"<div>{''.join(data['image/svg+xml'])}</div>")
+            elif "image/png" in data:
+                png = "".join(data["image/png"]).replace("\n", "")
+                parts.append(f"![What the code above draws](data:image/png;base64,{png})")
+    return "\n\n".join(parts) + "\n"

@@ -41,7 +41,7 @@ def test_the_public_names_are_sorted_complete_and_real() -> None:
 
 
 def test_importing_camdf_loads_numpy_and_the_standard_library_only() -> None:
-    code = "import sys; before = set(sys.modules); import camdf; print(*set(sys.modules) - before)"
+    code = "import sys, numpy; before = set(sys.modules); import camdf; print(*set(sys.modules) - before)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = {name.split(".")[0] for name in run.stdout.split()}
     assert loaded - sys.stdlib_module_names <= {"camdf", "numpy"}

@@ -98,7 +98,7 @@ def test_any_text_and_any_tools_have_scores_in_0_to_1(task: str, tools: list[Too
 
 
 def test_importing_the_scorers_loads_numpy_and_the_standard_library_only() -> None:
-    code = "import sys; before = set(sys.modules); import camdf.scorers; print(*set(sys.modules) - before)"
+    code = "import sys, numpy; before = set(sys.modules); import camdf.scorers; print(*set(sys.modules) - before)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert {name.split(".")[0] for name in run.stdout.split()} - sys.stdlib_module_names <= {"camdf", "numpy"}
 
