@@ -1,8 +1,8 @@
 """The default beside the one of commit 5ea6493, at every number of labels: `python scripts/frozen_labels.py CHECKOUT`.
 
 CHECKOUT is that commit (`git worktree add CHECKOUT 5ea6493`). Its code fits and decides in a process of its own, on the
-rankings and splits of `camdf lab run labels`; the default of this version is measured beside it, and the margins are
-written to results/frozen/labels.csv. `camdf lab report` shows them.
+rankings and splits of `camdf lab past labels`; the default of this version is measured beside it, and the margins are
+written to results/frozen/labels.csv. `camdf lab past page` shows them.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-OURS = "expected-payoff-by-set"
-FROZEN = "frozen"
 REPLAY = "--replay"
 RANKINGS = ("scores", "costs", "lengths", "tool_ids", "catalogue", "preselected")
 """What a ranking was at that commit."""
@@ -70,26 +68,29 @@ def rows_of(job: Any, ours: Any, frozen: Any) -> list[dict[str, Any]]:
     import numpy as np
 
     from camdf.evaluation.curve import at_step
+    from camdf.lab.beyond.frozen import FOLDER as FROZEN
     from camdf.lab.beyond.labels import PLACE
+    from camdf.policies.registry import DEFAULT
 
     rows = []
     for number, (step, here) in enumerate(zip(job.steps(), frozen, strict=True)):
         for regime, (total, tested) in zip(job.regimes, here, strict=True):
             with np.errstate(invalid="ignore"):
                 ours.values[FROZEN] = (total / tested)[:, None]
-            name = at_step(number, regime.name(OURS))
+            name = at_step(number, regime.name(DEFAULT))
             margin = ours.difference(name, FROZEN, by_group=True)
             place = dict(zip(PLACE, (job.domain, job.scorer, *regime, number), strict=True))
-            means = {OURS: ours.mean(name), FROZEN: ours.mean(FROZEN)}
+            means = {DEFAULT: ours.mean(name), FROZEN: ours.mean(FROZEN)}
             rows.append({**place, "labels": step.labels, **means, "lo": margin.low, "hi": margin.high})
     return rows
 
 
 def main(checkout: str) -> None:
-    """Every domain and ranking; what the default pays is taken from `camdf lab run labels`, if that has been run."""
+    """Every domain and ranking; what the default pays is taken from `camdf lab past labels`, if that has been run."""
     from concurrent.futures import ThreadPoolExecutor
     from itertools import repeat
 
+    from camdf.lab.beyond.frozen import FOLDER
     from camdf.lab.beyond.labels import jobs
     from camdf.lab.jobs import default_cache, run_jobs
     from camdf.lab.stored import store
@@ -99,7 +100,7 @@ def main(checkout: str) -> None:
         for job, frozen in zip(jobs(), pool.map(replayed, jobs(), repeat(checkout)), strict=True):
             rows += rows_of(job, ours[job], frozen)
             print(f"{job.domain}, {job.scorer}: {len(rows)} rows", flush=True)
-    store(Path("results/frozen"), "labels", rows)
+    store(Path("results") / FOLDER, "labels", rows)
 
 
 if __name__ == "__main__":
