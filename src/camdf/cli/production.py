@@ -9,7 +9,7 @@ from typing import Any
 from camdf._progress import shown
 from camdf.cli.parser import add_json, print_json
 from camdf.cli.policy import add_payoff, payoff_of
-from camdf.cli.tools import TOOLS_FILE, read_tools
+from camdf.cli.tools import TOOLS_FILE, add_prices, read_tools
 from camdf.cli.traces import add_workers, read_traces
 from camdf.policies.artifact import load
 from camdf.policies.base import fitted_payoff
@@ -42,7 +42,6 @@ def add_commands(commands: Any) -> None:
         example="camdf compare traces/",
         codes=HARM,
     )
-    usual = Prices()
     compare.add_argument(
         "traces", help="a folder of traces, one file, or a URL of either, of any tracer that docs/traces.md names"
     )
@@ -50,11 +49,10 @@ def add_commands(commands: Any) -> None:
         "--margin", type=float, default=0.02, help="by how much success may fall and be safe (default: %(default)s)"
     )
     compare.add_argument("--require-outcome", action="store_true", help="leave out conversations without an outcome")
+    add_prices(compare)
     compare.add_argument(
-        "--uncached", type=float, default=usual.uncached, help="dollars a million tokens (%(default)s)"
+        "--output-price", type=float, default=OUTPUT_PRICE, help="the same where they are written (%(default)s)"
     )
-    compare.add_argument("--cached", type=float, default=usual.cached, help="dollars, from the cache (%(default)s)")
-    compare.add_argument("--output-price", type=float, default=OUTPUT_PRICE, help="dollars, of output (%(default)s)")
     add_workers(compare)
     add_json(compare)
     compare.set_defaults(run=_compare)

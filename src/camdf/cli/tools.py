@@ -49,7 +49,7 @@ def add_commands(commands: Any) -> None:
     tried.add_argument("--scorer", choices=SCORERS, help="who scores (default: start if installed, else bm25)")
     tried.add_argument("--all", action="store_true", help="show every tool, and not only the first that are cut")
     tried.add_argument("-o", "--output", type=Path, help="where to draw the decision (.svg)")
-    _add_prices(tried)
+    add_prices(tried)
     add_json(tried)
     tried.set_defaults(run=_try)
 
@@ -71,12 +71,13 @@ def add_commands(commands: Any) -> None:
         ("widened", float, "without a door: share of later turns that add a tool"),
     ):
         found.add_argument(f"--{name}", type=kind, default=getattr(usual, name), help=f"{told} (%(default)s)")
-    _add_prices(found)
+    add_prices(found)
     add_json(found)
     found.set_defaults(run=_worth)
 
 
-def _add_prices(parser: argparse.ArgumentParser) -> None:
+def add_prices(parser: argparse.ArgumentParser) -> None:
+    """What a million tokens of a prompt cost."""
     usual = Prices()
     for name, told in (("uncached", "dollars for a million tokens"), ("cached", "the same where they are cached")):
         parser.add_argument(f"--{name}", type=float, default=getattr(usual, name), help=f"{told} (%(default)s)")
