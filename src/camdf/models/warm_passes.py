@@ -31,7 +31,7 @@ from camdf.models.newton import T, Total, over
 from camdf.models.posterior import Fitted, Search, Sums, believed, sums_of
 from camdf.models.prior import Prior
 from camdf.models.set_law import SHARPNESS, LawSearch, LawSums, SetLaw, SizedTasks, likeliest_law, required_sizes
-from camdf.models.warm_start import FEWEST_TASKS, Comparison, clearly, predicted, required_sets, task_losses
+from camdf.models.warm_start import FEWEST_TASKS, Comparison, Fall, predicted, required_sets, task_losses
 
 ROWS_AT_ONCE = 8192
 """Candidates as rows in memory together, about."""
@@ -131,20 +131,13 @@ class Each(Generic[T]):
 
 @dataclass(frozen=True, eq=False)
 class HeldLosses:
-    """Held-out losses of some groups under several settings: sums of losses, of falls from the first, of squares."""
+    """Held-out losses of some groups under several settings: their sums, and their falls from the first setting."""
 
-    groups: int
     losses: Floats
-    falls: Floats
-    squares: Floats
+    falls: Each[Fall]
 
     def __add__(self, other: HeldLosses) -> HeldLosses:
-        return HeldLosses(
-            self.groups + other.groups,
-            self.losses + other.losses,
-            self.falls + other.falls,
-            self.squares + other.squares,
-        )
+        return HeldLosses(self.losses + other.losses, self.falls + other.falls)
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,29 +244,21 @@ class _InPasses(Comparison):
 
     def __init__(self, passes: _Passes, folds: Sequence[_Part]) -> None:
         self.passes, self.folds = passes, folds
-        self.groups = 0
         self.losses: dict[Setting, float] = {}
-        self.fallen: dict[tuple[Setting, Setting], tuple[float, float]] = {}
+        self.falls: dict[tuple[Setting, Setting], Fall] = {}
 
     def try_out(self, settings: Sequence[Setting]) -> None:
         new = [setting for setting in settings if setting not in self.losses]
         self.passes.settle([(part, setting) for setting in new for part in self.folds])
         held = self.passes.held_out(self.folds, settings)
-        self.groups = held.groups
         self.losses |= zip(settings, held.losses.tolist(), strict=True)
-        for setting, fall, square in zip(settings, held.falls.tolist(), held.squares.tolist(), strict=True):
-            self.fallen[settings[0], setting] = fall, square
+        self.falls |= {(settings[0], each): fall for each, fall in zip(settings, held.falls.values, strict=True)}
 
     def loss(self, setting: Setting) -> float:
         return self.losses[setting]
 
-    def falls(self, first: Setting, other: Setting, sure: float) -> bool:
-        fall, square = self.fallen[first, other]
-        if self.groups < 2:
-            return False
-        mean = fall / self.groups
-        deviation = np.sqrt(max(square - fall * mean, 0.0) / (self.groups - 1))
-        return clearly(mean, float(deviation), self.groups, sure)
+    def fall(self, first: Setting, other: Setting) -> Fall:
+        return self.falls[first, other]
 
 
 def _hashed(names: Strings, below: int, salt: int = 0) -> Ints:
@@ -353,8 +338,7 @@ def _held_losses_of(
                 losses[held] = task_losses(fitted, rows, others, setting.flips)
     group, groups = numbered(logged.groups)
     by_group = np.array([np.bincount(group, weights=losses, minlength=groups) for losses in by_task])
-    falls = by_group[0] - by_group
-    return HeldLosses(groups, by_group.sum(axis=1), falls.sum(axis=1), (falls**2).sum(axis=1))
+    return HeldLosses(by_group.sum(axis=1), Each(tuple(Fall.of(by_group[0], each) for each in by_group)))
 
 
 def _law_sums_of(

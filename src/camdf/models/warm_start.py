@@ -2,7 +2,7 @@
 
 With no label it is the prior. With a few it moves its level and scale; with more, columns and single tools go their
 own way. Whatever would make it more than that is believed only where held-out labels, groups kept whole, show it: freer
-strengths and texts by more than one standard error, flipped labels by half of one.
+strengths and texts by more than one standard error, flipped labels by half of one, and not by one group alone.
 """
 
 from __future__ import annotations
@@ -54,7 +54,44 @@ class WarmFit:
 
     def beats(self, other: WarmFit) -> bool:
         """Whether its held-out loss is clearly enough the lower one to read texts for it."""
-        return falls(other.losses, self.losses, SURE)
+        return Fall.of(other.losses, self.losses).is_clear(SURE)
+
+
+@dataclass(frozen=True)
+class Fall:
+    """By how much the held-out losses of groups fall from one setting to another: two batches of groups add up."""
+
+    groups: int
+    total: float
+    squares: float
+    largest: float
+
+    @classmethod
+    def of(cls, before: Floats, after: Floats) -> Fall:
+        """From the losses of every group under both."""
+        fall = before - after
+        return cls(len(fall), float(fall.sum()), float((fall**2).sum()), float(fall.max(initial=-np.inf)))
+
+    def __add__(self, other: Fall) -> Fall:
+        return Fall(
+            self.groups + other.groups,
+            self.total + other.total,
+            self.squares + other.squares,
+            max(self.largest, other.largest),
+        )
+
+    def is_clear(self, sure: float) -> bool:
+        """Whether the mean is above so many standard errors."""
+        if self.groups < 2:
+            return False
+        mean = self.total / self.groups
+        variance = max(self.squares - self.total * mean, 0.0) / (self.groups - 1)
+        return mean > sure * float(np.sqrt(variance / self.groups))
+
+    @property
+    def rests_on_one_group(self) -> bool:
+        """Whether nothing is left of it without the group in which the loss falls most."""
+        return self.total <= self.largest
 
 
 def fit_warm(
@@ -85,17 +122,6 @@ def fit_warm(
     if compared:
         law = fit_set_law(*required_sets(logged, probability, weights_of(logged, setting.strength), setting.flips))
     return WarmFit(design.model(setting, law), held, losses)
-
-
-def falls(before: Floats, after: Floats, sure: float) -> bool:
-    """Whether the loss, (groups,) each, falls by more than so many standard errors of the paired difference."""
-    fall = before - after
-    return len(fall) > 1 and clearly(float(fall.mean()), float(fall.std(ddof=1)), len(fall), sure)
-
-
-def clearly(fall: float, deviation: float, groups: int, sure: float) -> bool:
-    """Whether a mean fall is more than so many standard errors, given the standard deviation over groups."""
-    return fall > sure * deviation / float(np.sqrt(groups))
 
 
 def task_losses(fitted: Fitted, rows: Rows, logged: LoggedTasks, flips: float) -> Floats:
@@ -142,21 +168,21 @@ class Comparison(ABC):
         """The held-out loss of all groups under a setting that was tried out."""
 
     @abstractmethod
-    def falls(self, first: Setting, other: Setting, sure: float) -> bool:
-        """Whether the loss of the other is lower by more than so many standard errors, paired by group."""
+    def fall(self, first: Setting, other: Setting) -> Fall:
+        """From the first of settings that were tried out together to another of them, group by group."""
 
     def chosen(self, shared: bool, trust_labels: bool) -> Setting:
         """What held-out labels speak for."""
         strengths = dict.fromkeys(each if shared else each.of_columns() for each in STRENGTHS)
         settings = [Setting(each) for each in strengths]
         self.try_out(settings)
-        setting = self._best(settings, SURE)
-        return setting if trust_labels else self._best(self._while_falling(setting), SURE_OF_FLIPS)
-
-    def _best(self, settings: Sequence[Setting], sure: float) -> Setting:
-        """The setting of least loss, if it beats the first one by so many standard errors; else the first."""
-        best = min(settings, key=self.loss)
-        return best if self.falls(settings[0], best, sure) else settings[0]
+        strongest = min(settings, key=self.loss)
+        setting = strongest if self.fall(settings[0], strongest).is_clear(SURE) else settings[0]
+        if trust_labels:
+            return setting
+        flipped = min(self._while_falling(setting), key=self.loss)
+        fall = self.fall(setting, flipped)
+        return flipped if fall.is_clear(SURE_OF_FLIPS) and not fall.rests_on_one_group else setting
 
     def _while_falling(self, setting: Setting) -> list[Setting]:
         """The setting, and the same with more and more flips until that makes the held-out loss rise."""
@@ -210,5 +236,5 @@ class _OverFolds(Comparison):
     def loss(self, setting: Setting) -> float:
         return float(self.known[setting].sum())
 
-    def falls(self, first: Setting, other: Setting, sure: float) -> bool:
-        return falls(self.known[first], self.known[other], sure)
+    def fall(self, first: Setting, other: Setting) -> Fall:
+        return Fall.of(self.known[first], self.known[other])
