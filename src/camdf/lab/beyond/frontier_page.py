@@ -62,8 +62,8 @@ def _headline(rows: Rows) -> list[str]:
         "(and 0.02 on long lists), dispersions 0, 1.0 and 1.5, random splits, and grouped ones where groups exist. The",
         f"bar is the best of {', '.join(BASELINES)},",
         "picked in hindsight for each cell. Intervals resample groups. The default starts from priors that have not",
-        "seen the domain. 'With texts' it also reads a vector of 64 numbers of each task's text, and a second ranking",
-        "beside it, where held-out labels show that they help; 'alone' it has the scores and nothing else.\n",
+        "seen the domain. 'With texts' it also reads a vector of 64 numbers of each task's text, where held-out labels",
+        "show that it helps; 'alone' it has the scores and nothing else.\n",
         "| look | the default | with texts | asked for | | alone |",
         "| --- | --- | --- | --- | --- | --- |",
     ]

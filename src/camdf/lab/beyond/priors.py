@@ -27,7 +27,7 @@ class Unseen(ExpectedPayoffBySet):
         return priors_without(self.domain)
 
     def learn(self, logged: LoggedTasks) -> HeldOut:
-        bare = replace(logged.rankings, vectors=None, second=None)
+        bare = replace(logged.rankings, vectors=None)
         return super().learn(logged if self.texts else replace(logged, rankings=bare))
 
 
