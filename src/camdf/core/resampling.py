@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ class Interval:
 
 def paired_bootstrap(
     differences: Floats,
-    rng: np.random.Generator,
+    seed: int = 0,
     *,
     groups: npt.NDArray[Any] | None = None,
     resamples: int = RESAMPLES,
@@ -42,7 +43,7 @@ def paired_bootstrap(
     With `groups`, whole groups are drawn and the mean is taken over the tasks drawn: near-copies of a task then count
     as one piece of evidence. A group for every task is the bootstrap by task.
 
-    >>> print(paired_bootstrap(np.array([0.1, 0.3, 0.2, 0.4]), np.random.default_rng(0)))
+    >>> print(paired_bootstrap(np.array([0.1, 0.3, 0.2, 0.4])))
     +0.250 [+0.150, +0.350]
     """
     if differences.ndim != 1 or len(differences) == 0 or not np.isfinite(differences).all():
@@ -52,7 +53,14 @@ def paired_bootstrap(
         raise UsageError(f"The 'groups' must name one group a task. Got {len(member)} for {len(differences)} tasks.")
     sums = np.bincount(member, weights=differences)
     sizes = np.bincount(member).astype(np.float64)
-    drawn = rng.multinomial(len(sums), np.full(len(sums), 1.0 / len(sums)), size=resamples).astype(np.float64)
+    drawn = _drawn(len(sums), seed, resamples)
     means = np.einsum("bg,g->b", drawn, sums) / np.einsum("bg,g->b", drawn, sizes)
     low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Interval(float(differences.mean()), float(low), float(high))
+
+
+@lru_cache(maxsize=1)
+def _drawn(groups: int, seed: int, resamples: int) -> Floats:
+    """(resamples, groups): how often each group is drawn. Drawn once for the many intervals over the same tasks."""
+    rng = np.random.default_rng(seed)
+    return rng.multinomial(groups, np.full(groups, 1.0 / groups), size=resamples).astype(np.float64)

@@ -106,7 +106,7 @@ def calibrate(
         per_task,
         len(logged),
         numbered(logged.groups)[1],
-        paired_bootstrap(sufficient, np.random.default_rng(0), groups=logged.groups),
+        paired_bootstrap(sufficient, groups=logged.groups),
         float(cost.mean()),
         float(cost_of(rankings, rankings.listed).mean()),
         float(cost.max()),

@@ -124,7 +124,7 @@ def points_of(outcomes: Outcomes, steps: Sequence[CurveStep]) -> list[Point]:
 def _interval(outcomes: Outcomes, name: str) -> Interval:
     payoffs = outcomes.values[name][:, 0]
     tested = ~np.isnan(payoffs)
-    return paired_bootstrap(payoffs[tested], np.random.default_rng(0), groups=outcomes.groups[tested])
+    return paired_bootstrap(payoffs[tested], groups=outcomes.groups[tested])
 
 
 def ahead_from(points: Sequence[Point], *, clearly: bool = False) -> float | None:

@@ -55,7 +55,7 @@ class Outcomes:
         paired = self.values[policy][:, 0] - self.values[baseline][:, 0]
         tested = ~np.isnan(paired)
         groups = self.groups[tested] if by_group else None
-        return paired_bootstrap(paired[tested], np.random.default_rng(seed), groups=groups)
+        return paired_bootstrap(paired[tested], seed, groups=groups)
 
     def win_rate(self, policy: str, baseline: str) -> float:
         """The share of tasks on which `policy` pays more; a tie counts for neither."""

@@ -94,6 +94,6 @@ def shadow_report(
         kept=float(acquired.sum(axis=1).mean()),
         tokens_offered=None if sizes is None else float((sizes * rankings.listed).sum(axis=1).mean()),
         tokens_kept=None if sizes is None else float((sizes * acquired).sum(axis=1).mean()),
-        missed=paired_bootstrap(missed, np.random.default_rng(0), groups=logged.groups),
+        missed=paired_bootstrap(missed, groups=logged.groups),
         cut=tuple(ToolCut(rankings.catalogue[each], int(called[each]), int(cut[each])) for each in order),
     )

@@ -82,7 +82,7 @@ def rows_of(job: Doubts, outcomes: Outcomes) -> list[Row]:
         if some.sum() < FEWEST:
             continue
         expected, realised = cases[some, 1] / cases[some, 0], cases[some, 2] / cases[some, 0]
-        off = paired_bootstrap(expected - realised, np.random.default_rng(0), groups=outcomes.groups[some])
+        off = paired_bootstrap(expected - realised, groups=outcomes.groups[some])
         figures = (int(some.sum()), float(expected.mean()), float(realised.mean()), off.low, off.high)
         named = zip((*PLACE, *FIGURES), (job.domain, job.scorer, name, *figures), strict=True)
         rows.append(dict(named))

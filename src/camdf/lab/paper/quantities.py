@@ -50,7 +50,7 @@ class Difference:
         )
         tested = ~np.isnan(paired)
         groups = outcomes[0].groups[tested] if self.by_group else None
-        interval = paired_bootstrap(paired[tested], np.random.default_rng(0), groups=groups)
+        interval = paired_bootstrap(paired[tested], groups=groups)
         return Figure.between(interval.mean, interval.low, interval.high)
 
 

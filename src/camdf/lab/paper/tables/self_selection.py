@@ -6,8 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
-
 from camdf import datasets
 from camdf.core.resampling import paired_bootstrap
 from camdf.evaluation.replay import MEASURES, Outcomes, measured
@@ -37,7 +35,7 @@ class MinusSelfSelected:
         (only,) = outcomes
         logged = datasets.load("retail", "claude", dispersion=self.dispersion)
         chosen = retail(MAIN_PRESSURE).payoff.of(logged, datasets.self_selected(logged, self.setting))
-        interval = paired_bootstrap(only.values["cam-df"][:, 0] - chosen, np.random.default_rng(0))
+        interval = paired_bootstrap(only.values["cam-df"][:, 0] - chosen)
         return Figure.between(interval.mean, interval.low, interval.high)
 
 
