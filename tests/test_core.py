@@ -412,14 +412,14 @@ def test_money_turns_into_pressure_through_the_worth_of_a_task() -> None:
     assert payoff == Payoff(1.25, "partial")
 
 
-@pytest.mark.parametrize("pressure", [-0.1, np.nan, np.inf])
-def test_a_pressure_that_makes_no_sense_is_refused(pressure: float) -> None:
+@pytest.mark.parametrize("pressure", [-0.1, np.nan, np.inf, "high", None, [0.1]])
+def test_a_pressure_that_makes_no_sense_is_refused(pressure: Any) -> None:
     with pytest.raises(ValueError, match=r"'cost_pressure' of Payoff must be finite and not negative. Got .* instead"):
         Payoff(pressure)
 
 
-@pytest.mark.parametrize("worth", [0.0, -1.0, np.nan, np.inf])
-def test_a_task_worth_that_makes_no_sense_is_refused(worth: float) -> None:
+@pytest.mark.parametrize("worth", [0.0, -1.0, np.nan, np.inf, "much", None])
+def test_a_task_worth_that_makes_no_sense_is_refused(worth: Any) -> None:
     with pytest.raises(ValueError, match=r"'task_worth' of Payoff must be finite and positive. Got .* instead"):
         Payoff.from_money(worth)
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from runpy import run_path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -120,8 +121,8 @@ def test_payoffs_without_recourse_compare_and_hash_as_they_did() -> None:
     assert Payoff.from_money(0.4, "partial", 0.9) == Payoff(2.5, "partial", 0.9)
 
 
-@pytest.mark.parametrize("recourse", [-0.1, 1.1, np.nan, np.inf])
-def test_a_recourse_that_makes_no_sense_is_refused(recourse: float) -> None:
+@pytest.mark.parametrize("recourse", [-0.1, 1.1, np.nan, np.inf, "all", None])
+def test_a_recourse_that_makes_no_sense_is_refused(recourse: Any) -> None:
     with pytest.raises(UsageError, match=r"'recourse' of Payoff must lie from 0 to 1. Got .* instead"):
         Payoff(0.1, recourse=recourse)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
 from typing import TypeAlias
 
 import numpy as np
@@ -53,11 +54,11 @@ class Payoff:
     recourse: float = 0.0
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.cost_pressure) and self.cost_pressure >= 0):
+        if not (isinstance(self.cost_pressure, Real) and 0 <= self.cost_pressure < np.inf):
             raise UsageError(
                 f"The 'cost_pressure' of Payoff must be finite and not negative. Got {self.cost_pressure!r} instead."
             )
-        if not 0 <= self.recourse <= 1:
+        if not (isinstance(self.recourse, Real) and 0 <= self.recourse <= 1):
             raise UsageError(f"The 'recourse' of Payoff must lie from 0 to 1. Got {self.recourse!r} instead.")
         if isinstance(self.value, str):
             if self.value not in VALUES:
@@ -87,7 +88,7 @@ class Payoff:
         >>> Payoff.from_money(task_worth=0.40).cost_pressure
         2.5
         """
-        if not (np.isfinite(task_worth) and task_worth > 0):
+        if not (isinstance(task_worth, Real) and 0 < task_worth < np.inf):
             raise UsageError(f"The 'task_worth' of Payoff must be finite and positive. Got {task_worth!r} instead.")
         return cls(1.0 / task_worth, value, recourse)
 

@@ -118,7 +118,7 @@ def trace_files(place: Place) -> tuple[list[TraceFile], list[str]]:
     if filesystem.isfile(root) if filesystem else Path(root).is_file():
         return [TraceFile(root, filesystem)], []
     if not (filesystem or Path(root).is_dir()):
-        raise DataError(f"There is no file or folder {named}.")
+        raise DataError(f"There is no file or folder {named}. Check its name, or run the command where it is.")
     below = filesystem.find(root) if filesystem else (str(each) for each in Path(root).rglob("*") if each.is_file())
     files = [TraceFile(each, filesystem) for each in sorted(below)]
     found = [file for file in files if file.name.endswith(SUFFIXES)]
