@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from camdf import ExpectedPayoffBySet, LoggedTasks, Payoff, cold_start, datasets
@@ -21,7 +22,7 @@ from camdf.models.posterior import Belief, Fitted, Rows, log_loss, most_likely, 
 from camdf.models.prior import KINDS, shipped_prior
 from camdf.models.set_law import SetLaw
 from camdf.models.task_text import FEWEST, TextSignal, _left_out, _ridge, fit_text
-from camdf.models.warm_start import FEWEST_TASKS, fit_warm
+from camdf.models.warm_start import FEWEST_TASKS, SURE_OF_FLIPS, Comparison, Fall, fit_warm
 from camdf.policies.artifact import from_json, to_json
 
 PRIORS = tuple(map(shipped_prior, KINDS))
@@ -128,6 +129,49 @@ def test_flipped_labels_are_told_from_hard_tasks(flips: float) -> None:
     ]
     assert np.mean(found) == pytest.approx(flips, abs=0.04)
     assert fit_warm(logged, PRIORS, trust_labels=True).model.flips == 0.0
+
+
+class WithFalls(Comparison):
+    """Groups whose held-out loss falls by so much, each, once any flips are believed in, and no further."""
+
+    def __init__(self, falls: list[float]) -> None:
+        self.falls = np.array(falls)
+
+    def try_out(self, settings: Sequence[Setting]) -> None:
+        pass
+
+    def loss(self, setting: Setting) -> float:
+        return -float(self.falls.sum()) * (setting.flips > 0)
+
+    def fall(self, first: Setting, other: Setting) -> Fall:
+        return Fall.of(self.falls, self.falls * (other.flips == first.flips))
+
+
+groups_of_falls = st.lists(st.floats(-5, 5), min_size=2, max_size=30)
+
+
+@given(groups_of_falls)
+def test_flips_are_believed_in_only_where_the_loss_falls_clearly_and_not_by_one_group_alone(falls: list[float]) -> None:
+    mean, error = np.mean(falls), np.std(falls, ddof=1) / np.sqrt(len(falls))
+    without_the_loudest = sum(falls) - max(falls)
+    assume(abs(mean - SURE_OF_FLIPS * error) > 1e-9)
+    assume(abs(without_the_loudest) > 1e-9)
+    believed = WithFalls(falls).chosen(shared=True, trust_labels=False).flips > 0
+    assert believed == (mean > SURE_OF_FLIPS * error and without_the_loudest > 0)
+
+
+def test_one_group_is_no_evidence_however_loud() -> None:
+    assert WithFalls([5.0, 4.0, 0.1, -0.2]).chosen(shared=True, trust_labels=False).flips > 0
+    assert WithFalls([50.0, 0.1, 0.1, -0.3]).chosen(shared=True, trust_labels=False).flips == 0
+    assert WithFalls([5.0, 4.0, 0.1, -0.2]).chosen(shared=True, trust_labels=True).flips == 0
+
+
+@given(groups_of_falls, groups_of_falls)
+def test_the_falls_of_two_batches_of_groups_add_up_to_that_of_all(one: list[float], other: list[float]) -> None:
+    first, second, both = (Fall.of(np.array(each), np.zeros(len(each))) for each in (one, other, one + other))
+    added = first + second
+    assert (added.groups, added.largest) == (both.groups, both.largest)
+    assert [added.total, added.squares] == pytest.approx([both.total, both.squares], abs=1e-9)
 
 
 def test_with_fewer_than_ten_tasks_labels_are_taken_as_they_are() -> None:
