@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from camdf import Payoff, TopK, datasets
+from camdf import Payoff, TopK, cold_start, datasets
 from camdf.core.rankings import Floats, Rankings
 from camdf.evaluation.champion import ERROR, RATES, Evidence, Trial, compared, error_of, handed_over, log_evidence
 from camdf.gate import Gate
@@ -154,18 +154,17 @@ def test_evidence_adds_up_over_looks_whatever_the_order() -> None:
 @given(data=st.data())
 def test_policies_are_compared_by_the_tools_that_a_gate_would_hand_over(data: st.DataObject) -> None:
     names = [f"tool {number}" for number in range(data.draw(st.integers(2, 8)))]
-    scores = {name: data.draw(st.floats(0, 1)) for name in names}
+    scores = {name: data.draw(st.sampled_from([0.0, 0.5]) | st.floats(0, 1)) for name in names}
     pinned = data.draw(st.sets(st.sampled_from(names), max_size=3))
     least = data.draw(st.integers(0, 5))
     most = data.draw(st.none() | st.integers(least, 8))
-    policy, payoff = TopK(data.draw(st.integers(1, 8))), Payoff(0.1)
+    policy, payoff = data.draw(st.builds(TopK, st.integers(0, 8)) | st.just(cold_start())), Payoff(0.1)
     gate = Gate(policy, None, payoff, pinned=pinned, at_least=least, at_most=most)
     decision = gate.decide_scored("a task", [Tool(name) for name in names], scores)
-    if decision.reason == "decided":
-        rankings = Rankings.from_scores(scores)
-        stays = np.array([[name in pinned for name in rankings.names(0)]])
-        marks = handed_over(rankings, policy.decide(rankings, payoff).acquired, stays, least, most)
-        assert {name for name, kept in zip(rankings.names(0), marks[0], strict=True) if kept} == set(decision.kept)
+    rankings = Rankings.from_scores(scores)
+    stays = np.array([[name in pinned for name in rankings.names(0)]])
+    marks = handed_over(rankings, policy.decide(rankings, payoff).acquired, stays, least, most)
+    assert {name for name, kept in zip(rankings.names(0), marks[0], strict=True) if kept} == set(decision.kept)
 
 
 def test_sets_that_bounds_make_alike_have_no_margin() -> None:

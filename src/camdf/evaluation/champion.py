@@ -30,6 +30,7 @@ from camdf.evaluation.assess import amount, answer_of, signed
 from camdf.evaluation.replay import MEASURES, measured
 from camdf.gate.places import bounded
 from camdf.policies.base import Policy
+from camdf.scorers.base import says_nothing
 
 ERROR = 0.05
 """The share of histories in which any challenger may be promoted that has not paid more: all of them together."""
@@ -144,13 +145,15 @@ def compared(
 
 
 def handed_over(rankings: Rankings, acquired: Bools, given: Bools, at_least: int, at_most: int | None) -> Bools:
-    """(n, m): the tools that a gate with these bounds makes of what a policy acquired."""
-    if not at_least and at_most is None:
-        return acquired | given
-    found = np.zeros_like(acquired)
+    """(n, m): the tools that a gate with these bounds makes of what a policy acquired: all where there is no signal."""
+    found = acquired | given
     for row, length in enumerate(rankings.lengths.tolist()):
-        chosen, stays = (marks[row, :length].tolist() for marks in (acquired, given))
-        found[row, :length] = bounded(chosen, stays, at_least, at_most, [""] * length)
+        chosen = acquired[row, :length]
+        if says_nothing(rankings.scores[row, :length].tolist()) or not (chosen.any() or at_least):
+            found[row, :length] = True
+        elif at_least or at_most is not None:
+            stays = given[row, :length].tolist()
+            found[row, :length] = bounded(chosen.tolist(), stays, at_least, at_most, [""] * length)
     return found
 
 
