@@ -246,16 +246,17 @@ def test_the_second_look_is_as_published() -> None:
             assert round(datasets.score_quality(logged).auc, 3) == SECOND_LOOK_CLAUDE[domain.name]
 
 
-# Rankings beside a domain's own
+# Second rankings
 
 
-def test_every_domain_has_minilm_and_bm25_over_the_same_tasks() -> None:
+def test_every_ranking_has_a_second_one_beside_it_over_the_same_tasks() -> None:
     for domain in ALL:
         assert set(domain.beside) == {"bm25"} - set(domain.scorers)
-        assert "minilm" in domain.scorers
-        first = datasets.load(domain.name)
-        for scorer in (*domain.scorers, *domain.beside):
-            beside = datasets.load(domain.name, scorer)
+        for scorer in (None, *domain.scorers):
+            first, other = datasets.load(domain.name, scorer), datasets.second(domain.name, scorer)
+            assert other in ("bm25", "minilm")
+            assert other != (scorer or domain.scorers[0])
+            beside = datasets.load(domain.name, other)
             assert beside.task_ids.tolist() == first.task_ids.tolist()
             assert beside.n_required.tolist() == first.n_required.tolist()
 
@@ -382,6 +383,7 @@ def test_labels_become_logged_tasks_once_they_have_scores() -> None:
         (lambda: datasets.labels("x"), ["'x'", "seal-tools"]),
         (lambda: datasets.tools("../retail"), ["'../retail'", "seal-tools"]),
         (lambda: datasets.load("telecom", "x"), ["scorer", "telecom", "claude, minilm, bm25", "'x'"]),
+        (lambda: datasets.second("x"), ["'x'", "stabletoolbench-g3"]),
         (lambda: datasets.task_vectors("x"), ["'x'", "stabletoolbench-g3"]),
         (lambda: datasets.task_vectors("projection"), ["'projection'", "stabletoolbench-g3"]),
         (lambda: datasets.projected(np.zeros((2, 64))), ["'embeddings'", "(n, 384)", "(2, 64)"]),

@@ -37,7 +37,8 @@ class Rankings:
     Shapes: `scores`, `costs`, `tool_ids` and `preselected` are (n, m); `lengths` is (n,). Row i uses its first
     `lengths[i]` entries; the rest is padding. `tool_ids` points into `catalogue`. `preselected` marks the candidates
     that a rule outside the ranking (keywords, say) has already chosen; most rankings have none. `vectors` (n, d) are
-    the tasks' texts as vectors of length 1, where somebody gave them.
+    the tasks' texts as vectors of length 1, and `second` (n, m) each candidate's score under a second ranking, 0 where
+    that one does not list it; both are there only where somebody gave them.
 
     Build one with `Rankings.from_scores`; the bare constructor takes arrays and checks them.
     """
@@ -49,6 +50,7 @@ class Rankings:
     catalogue: tuple[str, ...]
     preselected: Bools | None = None
     vectors: Floats | None = None
+    second: Floats | None = None
 
     def __post_init__(self) -> None:
         if self.scores.ndim != 2:
@@ -59,13 +61,15 @@ class Rankings:
             ("lengths", self.lengths, (n,)),
             ("tool_ids", self.tool_ids, (n, m)),
             ("preselected", self.preselected, (n, m)),
+            ("second", self.second, (n, m)),
         ):
             if array is not None and array.shape != shape:
                 raise UsageError(_must(name, "Rankings", f"have shape {shape}, as the scores demand", array.shape))
         if self.vectors is not None and (self.vectors.ndim != 2 or len(self.vectors) != n):
             raise UsageError(_must("vectors", "Rankings", f"have a row for each of the {n} tasks", self.vectors.shape))
-        if self.vectors is not None and not np.isfinite(self.vectors).all():
-            raise UsageError(_must("vectors", "Rankings", "be finite", self.vectors))
+        for name, given in (("vectors", self.vectors), ("second", self.second)):
+            if given is not None and not np.isfinite(given).all():
+                raise UsageError(_must(name, "Rankings", "be finite", given))
         if n and not (self.lengths.min() >= 0 and self.lengths.max() <= m):
             raise UsageError(_must("lengths", "Rankings", f"lie between 0 and {m}", self.lengths))
         listed = self.listed
@@ -167,7 +171,7 @@ class Rankings:
 
     def _given(self) -> dict[str, Any]:
         """Those of the arrays that need not be there, where they are."""
-        held = {"preselected": self.preselected, "vectors": self.vectors}
+        held = {"preselected": self.preselected, "vectors": self.vectors, "second": self.second}
         return {name: part for name, part in held.items() if part is not None}
 
     def order_by(self, keys: Floats) -> Ints:
@@ -182,6 +186,7 @@ class Rankings:
             costs=np.take_along_axis(self.costs, order, axis=1),
             tool_ids=np.take_along_axis(self.tool_ids, order, axis=1),
             preselected=None if self.preselected is None else np.take_along_axis(self.preselected, order, axis=1),
+            second=None if self.second is None else np.take_along_axis(self.second, order, axis=1),
         )
 
     def padded_to(self, width: int) -> Rankings:
@@ -195,6 +200,7 @@ class Rankings:
             costs=np.pad(self.costs, extra),
             tool_ids=np.pad(self.tool_ids, extra, constant_values=-1),
             preselected=None if self.preselected is None else np.pad(self.preselected, extra),
+            second=None if self.second is None else np.pad(self.second, extra),
         )
 
 
@@ -318,6 +324,8 @@ class LoggedTasks:
             sha.update(r.preselected[listed].tobytes())
         if r.vectors is not None:
             sha.update(np.ascontiguousarray(r.vectors).tobytes())
+        if r.second is not None:
+            sha.update(r.second[listed].tobytes())
         sha.update("\0".join(self.groups.tolist()).encode())
         return sha.hexdigest()
 

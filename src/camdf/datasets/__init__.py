@@ -6,7 +6,7 @@
 Sources, licences and attributions are in `SOURCES.md` beside this file, and in `DOMAINS` and `SECOND_LOOK`.
 """
 
-from camdf.datasets.domains import DOMAINS, SECOND_LOOK, Domain, scorers
+from camdf.datasets.domains import DOMAINS, SECOND_LOOK, Domain, scorers, second
 from camdf.datasets.files import read, read_csv, read_jsonl, read_parquet, write_jsonl, write_parquet
 from camdf.datasets.quality import ScoreQuality, as_markdown, quality_table, score_quality
 from camdf.datasets.shipped import (
@@ -46,6 +46,7 @@ __all__ = [
     "read_parquet",
     "score_quality",
     "scorers",
+    "second",
     "self_selected",
     "sizes",
     "task_vectors",

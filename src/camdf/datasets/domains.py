@@ -18,7 +18,7 @@ class Domain:
     `scorers` names the rankings, the default one first. `tools` counts the whole catalogue, which the cost rule
     averages over; a task's list may hold fewer. `labels` says what "required" means here. `ranked_in_file` is True
     where the raw scores were rounded after ranking, so that ties keep the order of the source file. `beside` names
-    rankings that `load` takes as well, but that are not among the domain's own: they were made later.
+    rankings that `load` takes as well, but that are not among the domain's own: they were added as a second opinion.
     """
 
     name: str
@@ -275,3 +275,14 @@ def scorers(domain: str) -> tuple[str, ...]:
     ('claude', 'minilm')
     """
     return find(domain).scorers
+
+
+def second(domain: str, scorer: str | None = None) -> str:
+    """The cheap ranking that stands beside another one as a second opinion: bm25, and minilm beside bm25.
+
+    Every domain has both. The two lists of a task may differ: each may hold tools that the other lacks.
+
+    >>> second("telecom"), second("seal-tools", "bm25")
+    ('bm25', 'minilm')
+    """
+    return "minilm" if (find(domain).scorers[0] if scorer is None else scorer) == "bm25" else "bm25"

@@ -182,8 +182,9 @@ def write_parquet(logged: LoggedTasks, path: File) -> None:
 
 def _records(logged: LoggedTasks) -> Iterator[dict[str, Any]]:
     rankings = logged.rankings
-    if rankings.preselected is not None:
-        raise UsageError("What 'preselected' holds has no place in a data file. Write the tasks without it.")
+    for name in ("preselected", "second"):
+        if getattr(rankings, name) is not None:
+            raise UsageError(f"What {name!r} holds has no place in a data file. Write the tasks without it.")
     for row, length in enumerate(rankings.lengths.tolist()):
         tools = rankings.names(row)
         record: dict[str, Any] = {

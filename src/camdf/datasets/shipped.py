@@ -31,7 +31,7 @@ import numpy as np
 from camdf.core.costs import RETAIL_BASE_COSTS, dispersed, md5_base_costs
 from camdf.core.rankings import Bools, Floats, LoggedTasks, Rankings
 from camdf.core.vectors import at_length_one
-from camdf.datasets.domains import find
+from camdf.datasets.domains import find, second
 from camdf.errors import UsageError
 
 if TYPE_CHECKING:
@@ -56,10 +56,11 @@ def load(
 ) -> LoggedTasks:
     """The logged tasks of one domain under one ranking, priced by the paper's rule.
 
-    `scorer` is one of `scorers(domain)`, by default the first, or of `Domain.beside`. Candidates stand by score, best
+    `scorer` is one of `scorers(domain)`, by default the first, or `second(domain)`. Candidates stand by score, best
     first, and ties by name or, where `Domain.ranked_in_file` says so and in rankings of `Domain.beside`, as the
     retriever ranked them before its scores were rounded. Costs are those of `costs(domain, dispersion, cost_vector)`;
-    at dispersion 0 every tool costs 1. With `texts` the rankings hold the tasks' vectors (`task_vectors`).
+    at dispersion 0 every tool costs 1. With `texts` the rankings hold the tasks' vectors (`task_vectors`) and the
+    scores of the second ranking (`second`).
 
     >>> logged = load("retail", scorer="claude")
     >>> len(logged), logged.rankings.width, logged.n_required.mean().round(2)
@@ -89,8 +90,19 @@ def load(
     table = np.array([prices[name] for name in catalogue] + [0.0])
     rankings = Rankings(scores, table[tool_ids], lengths, tool_ids, catalogue)
     if texts:
-        rankings = replace(rankings, vectors=task_vectors(domain))
+        rankings = replace(rankings, vectors=task_vectors(domain), second=_second_scores(rankings, domain, scorer))
     return LoggedTasks(rankings, required, n_required, task_ids, groups)
+
+
+def _second_scores(rankings: Rankings, domain: str, scorer: str) -> Floats:
+    """(n, m): the second ranking's score of every candidate, 0 where it does not list it."""
+    other = load(domain, second(domain, scorer)).rankings
+    place = {name: i for i, name in enumerate(rankings.catalogue)}
+    column = np.array([*(place.get(name, len(place)) for name in other.catalogue), len(place)])
+    table = np.zeros((len(rankings), len(place) + 1))
+    np.put_along_axis(table, column[other.tool_ids], other.scores, axis=1)
+    table[:, -1] = 0.0
+    return np.take_along_axis(table, rankings.tool_ids, axis=1) * rankings.listed
 
 
 def tools(domain: str) -> tuple[str, ...]:

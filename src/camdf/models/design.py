@@ -23,6 +23,7 @@ from camdf.core.candidates import (
     counts_of,
     history,
     history_in_others,
+    second_features,
 )
 from camdf.core.groups import sizes_of
 from camdf.core.probability import logit
@@ -123,9 +124,9 @@ class Reading:
         return cls(catalogue, counts, prior, base, tools, np.array(prior.means), np.array(prior.spreads))
 
     def with_text(self, text: TextSignal, columns: Floats) -> Reading:
-        """The same with a text signal, whose (columns, rows) set the spread of its columns; 0 stays 0."""
+        """The same with a text signal, whose (columns, rows) set the mean and the spread of its columns."""
         width = columns.std(axis=1)
-        mean = np.append(self.mean, np.zeros(len(width)))
+        mean = np.append(self.mean, np.append([0.0, 0.0], columns[2:].mean(axis=1)))
         return replace(self, text=text, mean=mean, spread=np.append(self.spread, np.where(width > 1e-9, width, 1.0)))
 
     def taught(self, logged: LoggedTasks, more: Floats | None = None) -> tuple[Rows, Ints]:
@@ -148,7 +149,8 @@ class Reading:
         past = history(np.append(self.counts.seen, 0.0), np.append(self.counts.wanted, 0.0), self.base_rate)
         features = candidate_features(rankings, History(*(column[rankings.tool_ids] for column in past)))
         if self.text is not None:
-            features = np.concatenate([features, self.text.columns(rankings)])
+            parts = [features, self.text.columns(rankings)]
+            features = np.concatenate(parts if rankings.second is None else [*parts, second_features(rankings)])
         return self._rows(features[:, listed], self.tools[ids], np.zeros(len(ids)))
 
     def before(self, setting: Setting) -> Belief:
@@ -243,7 +245,8 @@ class Design:
         reading, more = Reading.of(rankings.catalogue, Counts.of(logged), prior, shared), None
         found = fit_text(logged) if texts else None
         if found is not None:
-            text, more = found
+            text, columns = found
+            more = columns if rankings.second is None else np.concatenate([columns, second_features(rankings)])
             reading = reading.with_text(text, more[:, rankings.listed])
         rows, order = reading.taught(logged, more)
         return cls(logged, reading, rows, order, Starts())

@@ -7,19 +7,28 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from camdf.core.candidates import CANDIDATE_COLUMNS, History, candidate_features, history
+from camdf.core.candidates import (
+    CANDIDATE_COLUMNS,
+    SECOND_COLUMNS,
+    History,
+    candidate_features,
+    history,
+    second_features,
+)
 from camdf.core.groups import numbered
 from camdf.core.probability import logit, sigmoid
 from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks, Rankings
 from camdf.core.sets import AT_LEAST_ONE, SIZES, SizeLaw
 from camdf.core.sums import over_columns
 from camdf.errors import UsageError
-from camdf.models.task_text import TEXT_COLUMNS, TextSignal
+from camdf.models.task_text import TextSignal
 
 FOLDS = 5
 SLOPE_COLUMN = tuple(CANDIDATE_COLUMNS).index("score_logit")
 LIST_COLUMNS = tuple(i for i, name in enumerate(CANDIDATE_COLUMNS) if name.startswith("list_"))
 FIRST_LIST_COLUMN, LAST_LIST_COLUMN = LIST_COLUMNS[0], LIST_COLUMNS[-1] + 1
+TEXT_COLUMNS = (2, 2 + len(SECOND_COLUMNS))
+"""How many columns a text signal has: without a second ranking, and with one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,8 +68,8 @@ class MembershipModel:
     coefficients of those `columns` that describe the list. `calibration` (a, b) turns the independent probability q of
     a sufficient set into sigmoid(a + b * logit(q)). `missing[k]` is the share of tasks with k required tools outside
     their list. `sizes` are the weights of a `SizeLaw`, and `sharpness` the power to which odds are taken under it.
-    `text` reads a task's vector; its columns have `text_coefficients`. `flips` is the share of labels that the fit took
-    for wrong; `doubt` lets it go on learning.
+    `text` reads a task's vector; its columns, and those of a second ranking where there is one, have
+    `text_coefficients`. `flips` is the share of labels that the fit took for wrong; `doubt` lets it go on learning.
     """
 
     coefficients: tuple[float, ...]
@@ -108,7 +117,7 @@ class MembershipModel:
             raise UsageError(
                 f"A membership model needs {SIZES} weights of set sizes in (0, 1], and a sharpness below 10."
             )
-        if len(self.text_coefficients) != (0 if self.text is None else TEXT_COLUMNS):
+        if len(self.text_coefficients) not in ((0,) if self.text is None else TEXT_COLUMNS):
             raise UsageError("A membership model needs a coefficient for every column of its text signal.")
         width = 1 + len(self.coefficients) + len(self.text_coefficients)
         if self.doubt is not None and (
@@ -142,7 +151,9 @@ class MembershipModel:
         """(columns, n, m): what `text_coefficients` are those of."""
         if self.text is None:
             return np.zeros((0, *rankings.scores.shape))
-        return self.text.columns(rankings)
+        columns = self.text.columns(rankings)
+        alone = len(self.text_coefficients) == len(columns)
+        return columns if alone else np.concatenate([columns, second_features(rankings)])
 
     @property
     def law(self) -> SizeLaw:

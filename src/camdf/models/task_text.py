@@ -30,8 +30,6 @@ FEWEST = 5
 AVERAGE_SIGHTINGS = 5.0
 LEAST_EXPLAINED = 0.02
 CLIP = 0.01
-TEXT_COLUMNS = 2
-"""What it says of a candidate, as columns: see `as_columns`."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from camdf.core.rankings import Floats
-from camdf.lab.beyond.frontier import BASELINES, COMPARED, PAPER, measure, recheck, summary
+from camdf.lab.beyond.frontier import BASELINES, COMPARED, PAPER, STARTS, measure, recheck, summary
 from camdf.lab.beyond.looks import LOOKS, of_look
 from camdf.lab.drawing import BLUE, COLUMN, GRAY, VERMILLION, canvas, styled
 from camdf.lab.stored import Rows
@@ -63,21 +63,23 @@ def _headline(rows: Rows) -> list[str]:
         f"bar is the best of {', '.join(BASELINES)},",
         "picked in hindsight for each cell. Intervals resample groups. The default starts from priors that have not",
         "seen the domain. 'With texts' it also reads a vector of 64 numbers of each task's text, where held-out labels",
-        "show that it helps; 'alone' it has the scores and nothing else.\n",
-        "| look | the default | with texts | asked for | | alone |",
-        "| --- | --- | --- | --- | --- | --- |",
+        "show that it helps; 'alone' it has the scores and nothing else. With 'a second ranking' it reads BM25's",
+        "scores too (MiniLM's beside BM25's) wherever it reads texts. That is open to code that ranks and decides by",
+        "itself (`Rankings.second`): a gate asks one scorer.\n",
+        "| look | the default | with texts | asked for | | alone | and a second ranking |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for look in LOOKS:
         here = of_look(rows, look)
-        found, alone = summary(here), summary(here, "alone_")
-        lines.append(f"| {look} | cells | {found['cells']:.0f} | | | |")
+        found, alone, second = (summary(here, start) for start in STARTS)
+        lines.append(f"| {look} | cells | {found['cells']:.0f} | | | | |")
         for name, value in list(found.items())[1:]:
             asked = " | "
             if look in TARGETS.get(name, {}):
                 target, at_least = TARGETS[name][look]
                 reached = value >= target if at_least else value <= target
                 asked = f"at {'least' if at_least else 'most'} {target:g} | {'yes' if reached else '**no**'}"
-            lines.append(f"| {look} | {name} | {value:.3f} | {asked} | {alone[name]:.3f} |")
+            lines.append(f"| {look} | {name} | {value:.3f} | {asked} | {alone[name]:.3f} | {second[name]:.3f} |")
     return [*lines, "", "![Margins by domain and ranking](pictures/past-the-paper.png)\n"]
 
 
@@ -101,7 +103,8 @@ def _by_pair(rows: Rows) -> list[str]:
 
 def _losses(rows: Rows) -> list[str]:
     lines = ["## Where the default loses\n"]
-    for start, way in (("", "with texts"), ("alone_", "from the ranking alone")):
+    ways = ("with texts", "from the ranking alone", "with texts and a second ranking")
+    for start, way in zip(STARTS, ways, strict=True):
         lost = sorted((row for row in rows if row[f"{start}hi"] < 0), key=lambda row: row[f"{start}margin"])
         lines += [
             f"Significantly below the best simple rule, {way}, in {len(lost)} of {len(rows)} cells:\n",

@@ -17,18 +17,24 @@ from camdf.policies.cold_start import from_prior
 
 
 class Unseen(ExpectedPayoffBySet):
-    """The default, from priors that have not seen one domain; without `texts` it learns from the rankings alone."""
+    """The default, from priors that have not seen one domain; without `texts` it learns from the rankings alone.
 
-    def __init__(self, domain: str, *, trust_labels: bool = False, texts: bool = True) -> None:
+    Only with `second` does it learn from the second ranking too, which no gate hands over yet.
+    """
+
+    def __init__(self, domain: str, *, trust_labels: bool = False, texts: bool = True, second: bool = False) -> None:
         super().__init__(trust_labels=trust_labels)
-        self.domain, self.texts = domain, texts
+        self.domain, self.texts, self.second = domain, texts, second
 
     def priors(self) -> tuple[Prior, ...]:
         return priors_without(self.domain)
 
     def learn(self, logged: LoggedTasks) -> HeldOut:
-        bare = replace(logged.rankings, vectors=None)
-        return super().learn(logged if self.texts else replace(logged, rankings=bare))
+        given = logged.rankings
+        read = replace(
+            given, vectors=given.vectors if self.texts else None, second=given.second if self.second else None
+        )
+        return super().learn(replace(logged, rankings=read))
 
 
 class Cold(ExpectedPayoffBySet):
