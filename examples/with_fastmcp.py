@@ -9,7 +9,7 @@ from pathlib import Path
 from fastmcp import Client, FastMCP
 from fastmcp.client.transports import StdioTransport
 from fastmcp.server import create_proxy
-from mcp_types import PaginatedRequestParams  # with FastMCP 3: from mcp.types import ...
+from mcp.types import PaginatedRequestParams
 from travel import REQUESTS
 
 import camdf

@@ -17,6 +17,7 @@ import pytest
 from fastmcp import Client, FastMCP
 from fastmcp.server.providers import LocalProvider
 from fastmcp.tools import Tool, ToolResult
+from mcp.types import PaginatedRequestParams
 from staged import Stage, begins_anew, post
 
 from camdf import Payoff, cold_start
@@ -24,11 +25,6 @@ from camdf.gate import Gate
 from camdf.integrations.fastmcp import GatedSearch, ToolGate
 from camdf.scorers import BM25
 from everyday import WAYS, Conversation, Played, promises_broken_by, sampled
-
-try:
-    from mcp_types import PaginatedRequestParams
-except ImportError:  # FastMCP 3
-    from mcp.types import PaginatedRequestParams
 
 
 class Scripted(Tool):

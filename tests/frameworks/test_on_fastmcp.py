@@ -29,6 +29,7 @@ from fastmcp.server.providers.proxy import ProxyClient, ProxyProvider
 from fastmcp.server.transforms import Transform
 from fastmcp.server.transforms.search import BM25SearchTransform
 from fastmcp.tools import Tool as FastMCPTool
+from mcp.types import PaginatedRequestParams
 from openai import OpenAI
 from tool_server import POISON, broken, served
 
@@ -39,11 +40,6 @@ from golden import VECTORS, Vector, golden_gate, openai_tool, overlap
 from local_llm import local_llm
 from pauses import PAUSE, best_pause, search
 from scripted import Call, ScriptedModel
-
-try:
-    from mcp_types import PaginatedRequestParams
-except ImportError:  # FastMCP 3
-    from mcp.types import PaginatedRequestParams
 
 T = TypeVar("T")
 ROOT = Path(__file__).parents[2]

@@ -15,7 +15,7 @@ from typing import Any
 
 from fastmcp import Client, FastMCP
 from fastmcp.tools import Tool
-from mcp_types import PaginatedRequestParams
+from mcp.types import PaginatedRequestParams
 from openai import AsyncOpenAI
 from opentelemetry import propagate, trace
 
