@@ -209,11 +209,12 @@ def default_costs(sizes: list[dict[str, Any]]) -> list[str]:
     ratio, seconds, asked = *(largest["ratio"][kind] for kind in ("processor seconds", "seconds")), 20_000_000
     kept = "within" if max(ratio, seconds) <= 2 else "beyond"
     run = "" if largest["spans"] >= asked else " That size was not run."
+    passes = [largest[name]["passes"] for name in ("CAM-DF", "default")]
     size = (
         f"The limit that was set is twice CAM-DF's time at 20 million spans.{run} At {largest['spans']:,} spans it is "
-        f"{ratio:.2f} times its processor seconds and {seconds:.2f} times its seconds, {kept} the limit at that size. "
-        "Seconds suffer more: the driver chooses on its sample by itself, on one core that others wanted too. That "
-        "costs the same however many tasks there are."
+        f"{ratio:.2f} times its processor seconds and {seconds:.2f} times its seconds, {kept} the limit; CAM-DF took "
+        f"{passes[0]} passes there and the default {passes[1]}. The driver's own work, choosing on its sample on one "
+        "core, costs the same however many tasks there are."
     )
     return [
         "These tables were measured before `pack` brought the tasks of a group together, which is one more shuffle, of "
