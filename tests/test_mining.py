@@ -796,7 +796,7 @@ def test_the_page_says_what_the_stored_measurement_of_reading_says() -> None:
     assert f"{stored['genai']['bytes a span']:,} bytes a span" in page
     large = stored["large file"]
     assert f"| a file of {large['megabytes']} MB, read into span tables by |" in page
-    assert f"{large['load']:.0f} processes on average" in page
+    assert f"(a load of {large['load']:.1f})" in page
     for workers, took in large["processes"].items():
         figures = f"{took['seconds']:.1f} | {took['processor seconds']:.1f}"
         assert f"| {workers} process{'es' if workers != '1' else ''} | {figures} |" in page
