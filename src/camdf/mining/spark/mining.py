@@ -169,8 +169,7 @@ def _miner(
         seen.update({name: getattr(mined, name) for name in COUNTED})
         schema = arrow_schema(MINED_COLUMNS)
         tasks = mined.tasks.to_arrow().append_column("counts", pa.nulls(len(mined.tasks), pa.string()))
-        parts = tasks.cast(schema).to_batches(max_chunksize=10_000)
-        yield from filter(len, parts)  # Spark 4.0 cannot read a batch without rows
+        yield from tasks.cast(schema).to_batches(max_chunksize=10_000)
         counts: dict[str, Any] = {"seen": seen, "usage": {}, "tools": {}}
         if with_statistics:
             counts |= {"usage": usage_counts(spans), "tools": tool_counts(spans).to_dict(as_series=False)}
