@@ -26,7 +26,7 @@ from camdf.datasets.files import File
 from camdf.errors import DataError, UsageError, require
 from camdf.mining.days import ROW, Rules, bring, day_of, no_spans
 from camdf.mining.runs import TASK_COLUMNS
-from camdf.mining.spans import arrow_schema, polars_types
+from camdf.mining.spans import arrow_of, polars_types
 
 if TYPE_CHECKING:
     import polars as pl
@@ -139,8 +139,7 @@ def read_buckets(table: File) -> pa.Table:
     polars, path = require("polars", "mining"), Path(table)
     versions = _state(path).versions
     tasks = polars.concat([Bucket.at(path, *each).tasks() for each in enumerate(versions)])
-    found = tasks.sort("time", "task_id", nulls_last=True).select(*TASK_COLUMNS)
-    return found.to_arrow().cast(arrow_schema(TASK_COLUMNS))
+    return arrow_of(tasks.sort("time", "task_id", nulls_last=True).select(*TASK_COLUMNS), TASK_COLUMNS)
 
 
 def opened(table: Path, rules: Rules, buckets: int) -> State:

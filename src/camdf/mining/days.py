@@ -26,7 +26,7 @@ from camdf.datasets.files import File
 from camdf.errors import DataError, UsageError, require
 from camdf.mining.runs import TASK_COLUMNS, has_ids
 from camdf.mining.span_files import Source, in_parts
-from camdf.mining.spans import SPAN_COLUMNS, arrow_schema, polars_types
+from camdf.mining.spans import SPAN_COLUMNS, arrow_of, arrow_schema, polars_types
 from camdf.mining.tasks import mine
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ def read_days(table: File) -> pa.Table:
     """The tasks of a table as an Arrow table, in the order and with the columns that `mine` gives them."""
     polars = require("polars", "mining")
     tasks = polars.from_arrow(_delta(Path(table)).to_pyarrow_table(columns=list(TASK_COLUMNS)))
-    return tasks.sort("time", "task_id", nulls_last=True).to_arrow().cast(arrow_schema(TASK_COLUMNS))
+    return arrow_of(tasks.sort("time", "task_id", nulls_last=True), TASK_COLUMNS)
 
 
 def is_days(table: File) -> bool:
@@ -298,16 +298,14 @@ class _Days:
             spans.write_parquet(self._file(number))
         named = delta.CommitProperties(app_transactions=[delta.Transaction(APP, number)])
         if not len(new) and not len(gone):  # a merge of nothing is no transaction
-            delta.write_deltalake(
-                self._table, new.to_arrow().cast(arrow_schema(ROW)), mode="append", commit_properties=named
-            )
+            delta.write_deltalake(self._table, arrow_of(new, ROW), mode="append", commit_properties=named)
         else:
             out = polars.lit(True).alias("gone"), polars.lit(False).alias("gone")
             rows = polars.concat([gone.with_columns(out[0]), new.with_columns(out[1])])
             columns = {name: f"new.{name}" for name in ROW}
             (
                 self._table.merge(
-                    rows.to_arrow().cast(arrow_schema({**ROW, "gone": "truth"})),
+                    arrow_of(rows, {**ROW, "gone": "truth"}),
                     "task.task_id = new.task_id",
                     source_alias="new",
                     target_alias="task",

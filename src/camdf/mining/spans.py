@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from camdf.errors import require
 
 if TYPE_CHECKING:
+    import polars as pl
     import pyarrow as pa
 
 Kind: TypeAlias = Literal["agent", "model", "tool", "other"]
@@ -111,6 +113,18 @@ def arrow_table(spans: list[Span]) -> pa.Table:
     """Some spans as an Arrow table."""
     columns = {field.name: [getattr(span, field.name) for span in spans] for field in fields(Span)}
     return require("pyarrow", "mining").table(columns, schema=arrow_schema())
+
+
+def arrow_of(rows: pl.DataFrame, columns: Mapping[str, str]) -> pa.Table:
+    """Rows of Polars with such columns as an Arrow table that any writer of Arrow can write.
+
+    They go through Polars' own writer, not its `to_arrow`: before 2.0 that hands over a column of empty lists as a
+    piece beyond the end of its memory, and Arrow then writes a length below zero, or the columns after it wrongly.
+    """
+    written = BytesIO()
+    rows.write_ipc_stream(written, compat_level=require("polars", "mining").CompatLevel.oldest())
+    table: pa.Table = require("pyarrow.ipc", "mining").open_stream(written.getbuffer()).read_all()
+    return table.cast(arrow_schema(columns))
 
 
 def polars_types() -> dict[str, Any]:

@@ -23,7 +23,7 @@ import numpy as np
 from camdf.errors import require
 from camdf.mining.runs import NO_TOOL, TASK_COLUMNS
 from camdf.mining.span_files import by_schema, require_span_columns
-from camdf.mining.spans import SPAN_COLUMNS, arrow_schema
+from camdf.mining.spans import SPAN_COLUMNS, arrow_of, arrow_schema
 from camdf.mining.spark.session import session
 from camdf.mining.tasks import Mined
 from camdf.mining.tasks import mine as mine_table
@@ -167,13 +167,12 @@ def _miner(
         spans = pa.Table.from_batches(readable).combine_chunks()  # a hundred small batches are slow to read
         mined = mine_table(spans, **options)
         seen.update({name: getattr(mined, name) for name in COUNTED})
-        schema = arrow_schema(MINED_COLUMNS)
-        tasks = mined.tasks.to_arrow().append_column("counts", pa.nulls(len(mined.tasks), pa.string()))
-        yield from tasks.cast(schema).to_batches(max_chunksize=10_000)
+        tasks = mined.tasks.with_columns(counts=None)
+        yield from arrow_of(tasks, MINED_COLUMNS).to_batches(max_chunksize=10_000)
         counts: dict[str, Any] = {"seen": seen, "usage": {}, "tools": {}}
         if with_statistics:
             counts |= {"usage": usage_counts(spans), "tools": tool_counts(spans).to_dict(as_series=False)}
-        yield pa.RecordBatch.from_pylist([{"counts": json.dumps(counts)}], schema=schema)
+        yield pa.RecordBatch.from_pylist([{"counts": json.dumps(counts)}], schema=arrow_schema(MINED_COLUMNS))
 
     return mined_partition
 
