@@ -57,6 +57,11 @@ class Broken:
         raise RuntimeError(name)
 
 
+class BreaksDown(ScoreAtLeast):
+    def decide(self, rankings: Any, payoff: Any) -> Any:
+        raise ZeroDivisionError
+
+
 # The same answer everywhere.
 
 
@@ -575,6 +580,10 @@ def test_an_aim_that_says_nothing_or_two_things_or_that_no_request_serves_is_ref
     for wrong in (nothing, {"tools": 3, "sufficiency": 0.9}):
         with pytest.raises(UsageError, match="Aim at one thing"):
             Gate.aiming(cold_start(), BM25(), over=over, among=TOOLS, **wrong)
+    with pytest.raises(UsageError, match=r"say what tools cost: prices=camdf.Prices"):
+        Gate.aiming(cold_start(), BM25(), over=over, among=TOOLS, dollars_per_task=0.01)
+    with pytest.raises(UsageError, match=r"'tools' to aim at must be a number"):
+        golden_gate().aimed(tools="three")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"None of these 18 requests could be scored: ConnectionError"):
         Gate.aiming(cold_start(), raising, over=over, among=TOOLS, tools=3)
     for few in ({"over": "Book a flight", "among": TOOLS}, {"over": over, "among": []}):
@@ -592,6 +601,91 @@ def test_own_scores_stand_in_for_the_scorer() -> None:
     assert gate.decide(TASK, TOOLS, scores=scores).kept == ("run_sql",)
     assert gate.decide(TASK, TOOLS, scores=list(scores.values())).kept == ("run_sql",)
     assert gate.decide(TASK, TOOLS, scores={"run_sql": 1.0}).reason == "scores refused"
+
+
+def test_own_scores_are_those_of_their_call_whoever_asks_the_same_at_that_moment() -> None:
+    """The text, and so the place where scores are kept, is the same for all of them."""
+    gate = Gate(ScoreAtLeast(0.5), None, PAYOFF)
+    wrong: list[str] = []
+
+    def ask(wanted: str) -> None:
+        for _ in range(300):
+            kept = gate.decide_scored(TASK, TOOLS, {name: float(name == wanted) for name in CATALOGUE}).kept
+            if kept != (wanted,):
+                wrong.append(wanted)
+
+    threads = [threading.Thread(target=ask, args=(name,)) for name in list(CATALOGUE)[:4]]
+    switched = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(switched)
+    assert not wrong
+
+
+def test_own_scores_stay_in_their_conversation_and_are_not_the_scorers_elsewhere() -> None:
+    gate = high("book_flight")
+    said = [{"role": "user", "content": TASK}]
+    assert gate.decide(said, TOOLS, scores={name: float(name == "run_sql") for name in CATALOGUE}).kept == ("run_sql",)
+    assert gate.decide([*said, {"role": "assistant", "content": "Sure."}], TOOLS).kept == ("run_sql",)
+    assert gate.decide(TASK, TOOLS).kept == ("book_flight",)
+
+
+def test_a_history_of_more_scores_than_are_kept_is_decided(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("camdf.gate.opinions.KEPT", 2 * len(TOOLS) - 1)
+    history = [{"role": "user", "content": f"Please do number {i} of these things"} for i in range(5)]
+    decision = high("book_flight").decide(history, TOOLS)
+    assert (decision.reason, decision.kept) == ("decided before", ("book_flight",))
+
+
+@pytest.mark.parametrize("settings", [{}, {"allow": []}])
+@pytest.mark.parametrize("tools", [[], [WEB_SEARCH]])
+def test_a_request_with_nothing_to_cut_is_no_failure(tools: list[Any], settings: dict[str, Any]) -> None:
+    decision = high(**settings).decide(TASK, tools)
+    assert (decision.reason, decision.error, decision.cut) == ("decided", "", ())
+
+
+def test_a_tool_that_was_called_stays_whatever_fails() -> None:
+    called = {"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": "run_sql", "arguments": "{}"}}]}
+    history: list[Any] = [{"role": "user", "content": TASK}, called, {"role": "user", "content": "And now the rest"}]
+
+    fails: list[tuple[Any, Any]] = [(ScoreAtLeast(0.5), raising), (BreaksDown(0.5), overlap)]
+    for policy, scorer in fails:
+        assert Gate(policy, scorer, PAYOFF, fallback=()).decide(history, TOOLS).kept == ("run_sql",)
+
+
+@pytest.mark.parametrize("door", [False, True])
+def test_a_policy_that_breaks_is_not_taken_for_the_scorer(door: bool) -> None:
+    gate = Gate(BreaksDown(0.5), overlap, PAYOFF)
+    for _ in range(2):
+        decision = gate.decide([{"role": "user", "content": TASK}], TOOLS, door=door)
+        assert (decision.reason, decision.error) == ("policy failed", "ZeroDivisionError")
+
+
+def test_scores_hold_until_the_names_of_the_arguments_change() -> None:
+    def sheet(argument: str) -> dict[str, Any]:
+        schema = {"type": "object", "properties": {argument: {"type": "string"}}}
+        return {"type": "function", "function": {"name": "sheet", "description": "Edit it.", "parameters": schema}}
+
+    gate = Gate(
+        ScoreAtLeast(0.5),
+        lambda _, tools: [1.0 * ("city" in tool.schema.get("properties", {})) for tool in tools],
+        PAYOFF,
+    )
+    for argument, score in (("row", 0.0), ("city", 1.0)):
+        found = {each.name: each.score for each in gate.decide(TASK, [sheet(argument), TOOLS[0]]).ranking}
+        assert found["sheet"] == score
+
+
+def test_an_aim_may_begin_at_no_cost_pressure() -> None:
+    gate = Gate(cold_start(), BM25(), Payoff(0.0))
+    for request in requests_of(CATALOGUE):
+        gate.decide(request, TOOLS)
+    assert gate.aimed(tools=3).payoff.cost_pressure > 0
 
 
 def test_prices_come_from_a_mapping_a_function_or_anything_with_of() -> None:
@@ -617,6 +711,10 @@ def test_a_gate_that_cannot_work_is_refused_when_it_is_made() -> None:
             golden_gate(scorer=scorer)
     with pytest.raises(ValueError, match=r"serves any payoff. Give the gate one"):
         Gate(golden_gate().policy, overlap)
+    settings: dict[str, Any] = {"prices": 5, "digests": 5, "on_decision": 5, "allow": 5, "pinned": 5, "memory": 5}
+    for name, value in {**settings, "tenant": None, "breaker": 3, "explore_pressure": "x"}.items():
+        with pytest.raises(UsageError, match=f"'{name}' of Gate must"):
+            golden_gate(**{name: value})
     with pytest.raises(
         ValueError, match=r"'mode' of Gate must be one of drop, defer, allow, shadow. Got 'cut' instead"
     ):

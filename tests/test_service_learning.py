@@ -291,8 +291,7 @@ def test_only_runs_that_saw_every_tool_and_a_ranking_that_says_something_are_kep
         "watches": Gate(camdf.TopK(1), BM25(), PAYOFF, mode="shadow", pinned=["play_music"]),
         "fills up": Gate(camdf.TopK(1), BM25(), PAYOFF, mode="shadow", at_least=3),
     }
-    pressure = PAYOFF.cost_pressure
-    found = {name: seen("", "", gate.decide("book a flight", TOOLS), pressure) for name, gate in gates.items()}
+    found = {name: seen("", "", gate.decide("book a flight", TOOLS)) for name, gate in gates.items()}
     assert found["cuts"] is None
     for name, given in (
         ("explores", ["web_search"]),
@@ -306,7 +305,7 @@ def test_only_runs_that_saw_every_tool_and_a_ranking_that_says_something_are_kep
         assert sorted(kept.given) == given
         assert kept.costs == pytest.approx([1.0] * 3)
         assert b"book a flight" not in msgspec.json.encode(kept)
-        assert seen("", "", gates[name].decide("xyzzy", TOOLS), pressure) is None
+        assert seen("", "", gates[name].decide("xyzzy", TOOLS)) is None
 
 
 def test_what_every_run_has_is_no_margin_of_anybody() -> None:

@@ -50,6 +50,16 @@ class Tool:
         return f"{self.name.replace('_', ' ').replace('.', ' ').replace('-', ' ')}. {self.description}"
 
     @property
+    def as_read(self) -> tuple[str, ...]:
+        """Server, name, description and, where they are at hand, the names of its arguments: what scorers read.
+
+        What a scorer said of a tool stands as long as this is the same.
+        """
+        properties = self.parameters.get("properties") if isinstance(self.parameters, dict) else None
+        arguments = map(str, properties) if isinstance(properties, dict) else ()
+        return self.server, self.name, self.description, *arguments
+
+    @property
     def schema(self) -> Mapping[str, Any]:
         """The JSON schema of its arguments."""
         return self.parameters() if callable(self.parameters) else self.parameters

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 
 import numpy as np
 
@@ -34,12 +35,15 @@ class Aim:
             raise UsageError(
                 f"Aim at one thing: tools, sufficiency or dollars_per_task. Got {', '.join(given) or 'none'} instead."
             )
+        for name, value in given.items():
+            if not isinstance(value, Real):
+                raise UsageError(f"The {name!r} to aim at must be a number. Got {value!r} instead.")
 
     def payoff(self, policy: Policy, scored: Sequence[tuple[Sequence[Ranked], bytes]], like: Payoff) -> Payoff:
         """The payoff whose cost pressure comes nearest to the aim on a sample of scored requests.
 
-        Costs are read off the sample, which was decided under `like`; its value and recourse stay. The bytes are the
-        directions of the requests' texts, where the policy reads them.
+        Value and recourse stay those of `like`. The bytes are the directions of the requests' texts, where the policy
+        reads them.
         """
         found = [each for each in scored if each[0]]
         if not found:
@@ -48,7 +52,7 @@ class Aim:
         rankings = Rankings.from_scores([{each.name: each.score for each in ranking} for ranking in lists])
         costs = np.zeros(rankings.costs.shape)
         for row, ranking in enumerate(lists):
-            by_name = {each.name: each.priced_cost / like.cost_pressure for each in ranking}
+            by_name = {each.name: each.cost for each in ranking}
             costs[row, : len(ranking)] = [by_name[name] for name in rankings.names(row)]
         rankings = rankings.with_costs(costs)
         if all(vectors):

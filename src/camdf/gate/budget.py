@@ -193,8 +193,9 @@ class Loop:
         """Run a coroutine; what it returns arrives in the future, and cancelling the future cancels it."""
         with self._lock:
             if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                Thread(target=self._loop.run_forever, name="camdf-loop", daemon=True).start()
+                loop = asyncio.new_event_loop()
+                Thread(target=loop.run_forever, name="camdf-loop", daemon=True).start()  # may raise: then none is kept
+                self._loop = loop
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
 

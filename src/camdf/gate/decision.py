@@ -26,7 +26,8 @@ Reason: TypeAlias = Literal[
     "request too large",
     "switched off",
 ]
-"""Why these tools. Only the first three decide: after the others the list stays as it is, or open if nothing was."""
+"""Why these tools. Only the first three decide: after the others a conversation keeps the tools that it has, or gets
+every authorised one where nothing was decided yet."""
 
 NOTES: dict[Mode, str] = {
     "drop": "",
@@ -41,6 +42,9 @@ class Ranked(NamedTuple):
 
     name: str
     score: float
+    cost: float
+    """What offering it costs, in the unit of the prices."""
+
     priced_cost: float
     """Cost pressure times cost: what offering it costs, in solved tasks."""
 
@@ -49,6 +53,8 @@ class Ranked(NamedTuple):
 
     kept: bool
     why: str
+    held: bool = False
+    """Whether it stays whatever the policy says: guarded, called or kept before, named by the task."""
 
 
 @dataclass(frozen=True)

@@ -135,8 +135,8 @@ class Folding:
         why = (stays.get(each.name) or (each.why if each.kept else filled) for each in ranking)
         reasons = [reason if stay else "not worth it" for reason, stay in zip(why, kept, strict=True)]
         return tuple(
-            each if each.why == reason else Ranked(*each[:4], stay, reason)
-            for each, reason, stay in zip(ranking, reasons, kept, strict=True)
+            each if each.why == reason else each._replace(kept=stay, why=reason, held=hold)
+            for each, reason, stay, hold in zip(ranking, reasons, kept, held, strict=True)
         )
 
     def _worth_rewriting(

@@ -60,7 +60,7 @@ class Gate:
       so is one whose name may not be what it looks like. A name means one tool: "mail/send" where two servers have it.
     - Pinned tools, tools named in `keep`, tools that the history has called, tools of a shape not known here and the
       provider's own are never cut.
-    - Once decided, a conversation only widens, at the end of its list; with a door to the other tools it stays.
+    - Once decided, a conversation only widens, at the end of its list; with a door the list does not change at all.
     - The same history and tools give the same answer on every worker. An `explore` share of conversations sees every
       tool, and is flagged; with `explore_pressure` it gets what is worth its cost at that lower cost pressure instead.
 
@@ -115,18 +115,7 @@ class Gate:
                 f"{', '.join(each for each in get_args(Mode) if each != 'shadow')}. "
                 f"Got {rollout!r} and mode={mode!r} instead."
             )
-        if breaker is not None and not isinstance(breaker, Breaker):
-            raise UsageError(f"The 'breaker' of Gate must be a Breaker. Got {breaker!r} instead.")
-        if memory is not None and not all(callable(getattr(memory, name, None)) for name in ("recall", "add")):
-            raise UsageError(
-                f"The 'memory' of Gate must have recall and add, as RedisMemory has. Got {memory!r} instead."
-            )
-        if isinstance(scorer, type) or not (scorer is None or callable(scorer)):
-            raise UsageError(
-                f"The 'scorer' of Gate must be one that can be called, as Start(). Got {scorer!r} instead."
-            )
-        if not isinstance(tenant, str):
-            raise UsageError(f"The 'tenant' of Gate must be a string. Got {tenant!r} instead.")
+        _check_kinds(self._settings)
         _check_numbers(self._settings)
         judge = Judge.of(policy, payoff, explore_pressure)
         self.prices, self.mode, self.explore, self.budget = prices, mode, explore, budget
@@ -168,13 +157,13 @@ class Gate:
         """A gate that hands over so many `tools` on average, what a `sufficiency` takes, or what a budget allows.
 
         `over` is a sample of requests without labels (fifty do), and `among` the tools that they choose from. The cost
-        pressure is found there. `dollars_per_task` is in the unit of `prices`. What is pinned comes on top. The value
-        is the partial one, under which sets grow tool by tool: under the exact one a long list of much alike scores
-        goes from none to all at a single pressure. `settings` are those of `Gate`.
+        pressure is found there. `dollars_per_task` is in the unit of `prices`, and needs them. What is pinned comes on
+        top. The value is the partial one, under which sets grow tool by tool: under the exact one a long list of much
+        alike scores goes from none to all at a single pressure. `settings` are those of `Gate`.
         """
         if isinstance(over, str) or not among:
             raise UsageError("Give requests 'over' which to aim, as a list, and at least one tool 'among' which.")
-        aim, unit = Aim(tools, sufficiency, dollars_per_task), Payoff(1.0, value, recourse)
+        aim, unit = _aim(settings.get("prices"), tools, sufficiency, dollars_per_task), Payoff(1.0, value, recourse)
         apart = dict.fromkeys(("budget", "on_decision", "rollout", "breaker", "memory"))
         probe = cls(policy, scorer, unit, **{**settings, **apart, "explore": 0.0})
         found = [probe.decide(request, among) for request in over]
@@ -193,8 +182,8 @@ class Gate:
         Publish it for new conversations and let this one serve those that it began: a conversation whose cost pressure
         changed would get other tools in the middle.
         """
-        of_late, aim = self._opinions.of_late(self._begun.judge), Aim(tools, sufficiency, dollars_per_task)
-        payoff = aim.payoff(self.policy, of_late, self.payoff)
+        aim = _aim(self.prices, tools, sufficiency, dollars_per_task)
+        payoff = aim.payoff(self.policy, self._opinions.of_late(self._begun.judge), self.payoff)
         return type(self)(**{**self._settings, "policy": self.policy, "payoff": payoff})
 
     def reload(self, path: str | PathLike[str]) -> str:
@@ -494,9 +483,9 @@ class Gate:
 
         Nothing is remembered either, so that one failure does not open a conversation for good.
         """
-        stays, fallback = {*request.guarded, *fold.called}, self.guards.fallback
+        stays, fallback = {**request.guarded, **dict.fromkeys(request.called)}, self.guards.fallback
         if request.before:
-            kept: Iterable[str] = (*request.before, *request.guarded)
+            kept: Iterable[str] = (*request.before, *stays)
         elif fallback is None:
             kept = request.offered
         else:
@@ -562,6 +551,32 @@ class Gate:
         return decision
 
 
+def _check_kinds(settings: Mapping[str, Any]) -> None:
+    """Refuse what cannot do its part; None stands for nothing at all."""
+    given = {name: value for name, value in settings.items() if value is not None}
+    scorer, prices, memory = (given.get(name) for name in ("scorer", "prices", "memory"))
+    for name, sound, what in (
+        ("scorer", callable(scorer) and not isinstance(scorer, type), "be one that can be called, as Start()"),
+        (
+            "prices",
+            isinstance(prices, Mapping) or _has("of", prices) or callable(prices),
+            "be Prices, a mapping or a function",
+        ),
+        ("digests", isinstance(given.get("digests"), Mapping), "map names of tools to digests"),
+        ("breaker", isinstance(given.get("breaker"), Breaker), "be a Breaker"),
+        ("memory", _has("recall", memory) and _has("add", memory), "have recall and add, as RedisMemory has"),
+        ("on_decision", callable(given.get("on_decision")), "be a function"),
+    ):
+        if name in given and not sound:
+            raise UsageError(f"The {name!r} of Gate must {what}. Got {given[name]!r} instead.")
+    if not isinstance(settings["tenant"], str):
+        raise UsageError(f"The 'tenant' of Gate must be a string. Got {settings['tenant']!r} instead.")
+
+
+def _has(method: str, value: object) -> bool:
+    return callable(getattr(value, method, None))
+
+
 def _check_numbers(settings: Mapping[str, Any]) -> None:
     """Refuse numbers that make no sense."""
     for name, least, most, what in (
@@ -581,6 +596,12 @@ def _check_numbers(settings: Mapping[str, Any]) -> None:
     least, most = settings["at_least"], settings["at_most"]
     if most is not None and least > most:
         raise UsageError(f"The 'at_least' of Gate must not be above its 'at_most', {most}. Got {least} instead.")
+
+
+def _aim(prices: PriceList | None, tools: float | None, sufficiency: float | None, dollars: float | None) -> Aim:
+    if dollars is not None and prices is None:
+        raise UsageError("To aim at 'dollars_per_task', say what tools cost: prices=camdf.Prices(turns=6).")
+    return Aim(tools, sufficiency, dollars)
 
 
 def _nothing(characters: int) -> float:

@@ -98,6 +98,8 @@ def named(setting: str, given: Collection[str]) -> frozenset[str]:
     """A setting that holds names of tools or servers; one string is refused: it would be read letter by letter."""
     if isinstance(given, (str, bytes)):
         raise UsageError(f"The {setting!r} of Gate must be a list of names, as [{given!r}]. Got {given!r} instead.")
+    if not isinstance(given, Iterable):
+        raise UsageError(f"The {setting!r} of Gate must be a list of names. Got {given!r} instead.")
     found: list[Any] = list(given)
     strange = [name for name in found if not isinstance(name, str)]
     if strange:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from numbers import Real
 from os import PathLike
 from typing import Self
 
@@ -84,14 +85,24 @@ class Judge:
             names, worth = rankings.names(0), decisions.acquired[0].tolist()
             evidence = [None] * len(names) if decisions.evidence is None else decisions.evidence[0].tolist()
         pressure = self.payoff.cost_pressure
-        found, priced = [scores[name] for name in names], [pressure * costs[name] for name in names]
+        found, asked = [scores[name] for name in names], [costs[name] for name in names]
         why = ["worth its cost" if good else "not worth it" for good in worth]
-        return tuple(map(Ranked, names, found, priced, evidence, worth, why))
+        return tuple(map(Ranked, names, found, asked, (pressure * cost for cost in asked), evidence, worth, why))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Said:
+    """What a scorer said of a turn: a score for every tool, and the direction of its text where the policy reads it."""
+
+    scores: tuple[float, ...]
+    vector: bytes = b""
+    rankings: dict[Judge, tuple[Ranked, ...]] = field(default_factory=dict)
+    """What judges made of it."""
 
 
 def _lower(policy: Policy, payoff: Payoff, pressure: float) -> Payoff:
     """The payoff at which a conversation explores."""
-    if not 0 <= pressure < payoff.cost_pressure:
+    if not isinstance(pressure, Real) or not 0 <= pressure < payoff.cost_pressure:
         raise UsageError(
             f"The 'explore_pressure' of Gate must be at least 0 and below its cost pressure, {payoff.cost_pressure:g}. "
             f"Got {pressure!r} instead."

@@ -6,13 +6,13 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any
 
 from camdf.errors import UsageError
 from camdf.gate.budget import Work
 from camdf.gate.decision import Ranked
 from camdf.gate.forks import renewed_in_forks
-from camdf.gate.judge import Judge
+from camdf.gate.judge import Judge, Said
 from camdf.gate.request import Request
 from camdf.scorers.base import Scorer, checked, says_nothing, vector_of
 
@@ -27,20 +27,15 @@ class RefusedError(Exception):
     """A scorer's answer is not one finite score for every tool."""
 
 
-class Said(NamedTuple):
-    """What a scorer said of a turn: a score for every tool, and the direction of its text where the policy reads it."""
-
-    scores: tuple[float, ...]
-    vector: bytes = b""
-
-
 class Opinions:
-    """A scorer, what it said of the turns of late, and what judges made of that."""
+    """A scorer, what it said of the turns of late, and what judges made of that.
+
+    What is kept here spares work, and no more: a call holds the scores that it decides on (`Request.said`).
+    """
 
     def __init__(self, scorer: Scorer | None) -> None:
         self.scorer = scorer
         self._said: OrderedDict[tuple[str, int], Said] = OrderedDict()
-        self._rankings: dict[tuple[str, int], dict[Judge, tuple[Ranked, ...]]] = {}
         self._held = 0
         self.renew()
         renewed_in_forks(self)
@@ -55,9 +50,15 @@ class Opinions:
         for subject in dict.fromkeys(turn.subject for turn in request.turns if request.asks(turn)):
             if not self.scored(request, subject):
                 found.append(subject)
-            elif request.door and not found and any(each.kept for each in self.ranking(request, subject, judge)):
-                break  # with a door, the first turn with signal decides
+            elif request.door and not found and self._settles(request, subject, judge):
+                break
         return found if request.costs else []
+
+    def _settles(self, request: Request, subject: str, judge: Judge) -> bool:
+        """Whether a turn decides for good where there is a door: the first with signal does."""
+        with suppress(Exception):  # a policy that breaks says so when it decides
+            return any(each.kept for each in self.ranking(request, subject, judge))
+        return False
 
     def score(self, request: Request, judge: Judge, subjects: Sequence[str], work: Work[Any]) -> frozenset[str]:
         """Score turns, the oldest first; what is finished after the budget is kept all the same.
@@ -86,51 +87,55 @@ class Opinions:
         return frozenset(subject for subject in failed if attempt(subject))
 
     def take(self, request: Request, subject: str, scores: object, vector: bytes = b"", *, own: bool = False) -> None:
-        """Keep the scores of a turn, if they are sound: the scorer's for all tenants, a harness's `own` for its own."""
+        """Take the scores of a turn, if they are sound: the scorer's for all tenants, a harness's `own` for its own."""
         try:
             sound = tuple(checked(scores, [request.tools[key] for key in request.costs]).tolist())
         except Exception as error:
             raise RefusedError(type(error).__name__) from None
         key = (subject, request.own_catalogue if own else request.catalogue)
+        said = request.said[subject] = Said(sound, vector)
         with self._lock:
             self._held += len(sound) - len(self._said.pop(key, Said(())).scores)
-            self._said[key] = Said(sound, vector)
-            self._rankings.pop(key, None)
+            self._said[key] = said
             while self._held > KEPT and len(self._said) > 1:
-                oldest, dropped = self._said.popitem(last=False)
-                self._rankings.pop(oldest, None)
-                self._held -= len(dropped.scores)
+                self._held -= len(self._said.popitem(last=False)[1].scores)
 
     def scored(self, request: Request, subject: str, *, ranked_by: Judge | None = None) -> bool:
         """Whether the scores of a turn are at hand; with `ranked_by`, whether that judge has spoken too."""
-        key = self._key(request, subject)
-        return key in self._said if ranked_by is None else ranked_by in self._rankings.get(key, ())
+        said = self._said_of(request, subject)
+        return said is not None and (ranked_by is None or ranked_by in said.rankings)
 
     def ranking(self, request: Request, subject: str, judge: Judge) -> tuple[Ranked, ...]:
         """The candidates of a scored turn in rank order, `kept` where this turn alone makes them worth their cost."""
-        key = self._key(request, subject)
-        with self._lock:
-            known, said = self._rankings.get(key, {}).get(judge), self._said[key]
-            self._said.move_to_end(key)
+        if not request.costs:
+            return ()
+        said = self._said_of(request, subject)
+        assert said is not None, "a turn is ranked once it is scored"
+        known = said.rankings.get(judge)
         if known is None:
             known = judge.ranked(dict(zip(request.costs, said.scores, strict=True)), request.costs, said.vector)
             with self._lock:
-                if key in self._said:
-                    by_judge = self._rankings.setdefault(key, {})
-                    by_judge[judge] = known
-                    while len(by_judge) > JUDGES:
-                        del by_judge[next(iter(by_judge))]
+                said.rankings[judge] = known
+                while len(said.rankings) > JUDGES:
+                    del said.rankings[next(iter(said.rankings))]
         return known
 
     def vector(self, request: Request, subject: str) -> bytes:
-        """The direction of a scored turn's text, where it is kept."""
-        said = self._said.get(self._key(request, subject))
+        """The direction of a scored turn's text, where it is known."""
+        said = self._said_of(request, subject)
         return said.vector if said else b""
 
-    def _key(self, request: Request, subject: str) -> tuple[str, int]:
-        """Where the scores of a turn are, if they are: a harness's own come first."""
-        own = subject, request.own_catalogue
-        return own if own in self._said else (subject, request.catalogue)
+    def _said_of(self, request: Request, subject: str) -> Said | None:
+        """The scores of a turn, if they are at hand. In a conversation, those that a harness once gave come first."""
+        if (said := request.said.get(subject)) is not None:
+            return said
+        given = (subject, request.own_catalogue)
+        with self._lock:
+            key = given if request.key is not None and given in self._said else (subject, request.catalogue)
+            if (said := self._said.get(key)) is not None:
+                self._said.move_to_end(key)
+                request.said[subject] = said
+        return said
 
     def of_late(self, judge: Judge) -> list[tuple[tuple[Ranked, ...], bytes]]:
         """What a judge said of the turns that are still kept, with the direction of each one's text, where it is known.
@@ -138,5 +143,5 @@ class Opinions:
         Turns whose scores prefer no tool are left out.
         """
         with self._lock:
-            known = [(each[judge], self._said[key].vector) for key, each in self._rankings.items() if judge in each]
+            known = [(each.rankings[judge], each.vector) for each in self._said.values() if judge in each.rankings]
         return [each for each in known if not says_nothing([one.score for one in each[0]])]

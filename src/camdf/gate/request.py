@@ -9,6 +9,7 @@ from itertools import accumulate
 from time import monotonic
 from typing import Any, TypeAlias
 
+from camdf.gate.judge import Said
 from camdf.gate.memory import Identity
 from camdf.gate.terms import Terms
 from camdf.gate.turns import Call, Event, Messages, Turn, events
@@ -85,16 +86,24 @@ class Request:
     explored: bool = False
     """Whether it then explores."""
 
+    said: dict[str, Said] = field(default_factory=dict)
+    """The scores of its turns by their text, once they are at hand: no other call drops or replaces them here."""
+
     @cached_property
     def catalogue(self) -> int:
         """Equal for requests whose candidates neither a scorer nor a policy can tell apart."""
         tools = self.tools
-        return hash(tuple((key, tools[key].server, tools[key].description, cost) for key, cost in self.costs.items()))
+        return hash(tuple((key, tools[key].as_read, cost) for key, cost in self.costs.items()))
 
     @cached_property
     def own_catalogue(self) -> int:
         """`catalogue`, of this tenant alone."""
         return hash((self.tenant, self.catalogue))
+
+    @cached_property
+    def called(self) -> frozenset[str]:
+        """Keys of the tools that the history has called."""
+        return frozenset(key for event in self.events if isinstance(event, Call) for key in self.keys_of(event))
 
     @cached_property
     def turns(self) -> list[Turn]:

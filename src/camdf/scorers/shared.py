@@ -54,5 +54,5 @@ class Shared:
 
 
 def _key(task: str, tools: Sequence[Tool]) -> str:
-    asked = [task, [(tool.full_name, tool.description) for tool in tools]]
+    asked = [task, [tool.as_read for tool in tools]]
     return hashlib.sha256(json.dumps(asked).encode()).hexdigest()

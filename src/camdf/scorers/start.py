@@ -44,14 +44,14 @@ def _ends(task: str) -> str:
 
 
 class _Texts:
-    """The text of a tool, made once for each name and description: some frameworks take long to build a schema."""
+    """The text of a tool, made once: some frameworks take long to build a schema."""
 
     def __init__(self, text: Callable[[Tool], str]) -> None:
         self.text = text
-        self._made: dict[tuple[str, str, str], str] = {}
+        self._made: dict[tuple[str, ...], str] = {}
 
     def __call__(self, tool: Tool) -> str:
-        key = tool.server, tool.name, tool.description
+        key = tool.as_read
         found = self._made.get(key)
         if found is None:
             if len(self._made) >= REMEMBERED:

@@ -49,7 +49,7 @@ ORDERS = re.compile(
 class _Read(NamedTuple):
     """A list of tools: how to know it again, the words of strangers, which are doubted at once, the least scores."""
 
-    texts: list[tuple[str, str, str]]
+    texts: list[tuple[str, ...]]
     words: list[frozenset[str]]
     doubts: dict[int, str]
     least: list[float]
@@ -104,7 +104,7 @@ class Wary:
 
     def _read(self, tools: Sequence[Tool]) -> _Read:
         """The words that count, and who is doubted whatever is asked: worked out once a list."""
-        texts = [(tool.server, tool.name, tool.description) for tool in tools]
+        texts = [tool.as_read for tool in tools]
         for kept in self._lists:
             if kept.texts == texts:
                 return kept

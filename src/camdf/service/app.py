@@ -189,7 +189,7 @@ class Service:
         configuration = call.serving.configuration
         server = configuration.server
         if configuration.learn is not UNSET:
-            lesson = seen(tenant, asked.route, decision, served.gate.payoff.cost_pressure)
+            lesson = seen(tenant, asked.route, decision)
             if lesson is not None:
                 self.lessons.put(lesson)
         if server.log_decisions:

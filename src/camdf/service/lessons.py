@@ -29,10 +29,6 @@ with needs("serve"):
 LOG = logging.getLogger("camdf.service")
 FILE, EARLIER = "decisions.jsonl", "decisions.earlier.jsonl"
 DECIDED = ("decided", "decided before")
-CHOSEN = ("worth its cost", "at least ")
-"""How a reason begins where the policy keeps a tool, or a bound on what it keeps; what is kept for another reason would
-have been kept without it."""
-
 LARGEST = 64_000_000
 """Bytes of a file of decisions; the one before it is kept, and no older one."""
 
@@ -66,20 +62,20 @@ class Lesson(Struct, frozen=True):
     at: float
 
 
-def seen(tenant: str, route: str, decision: GateDecision, pressure: float) -> Seen | None:
+def seen(tenant: str, route: str, decision: GateDecision) -> Seen | None:
     """What can be learned from later; None where the run does not see every tool, or the ranking says nothing."""
     ranking = decision.ranking
     sees_all = decision.explored or (decision.mode == "shadow" and decision.reason in DECIDED)
     if not (sees_all and ranking) or says_nothing([each.score for each in ranking]):
         return None
-    chosen = {each.name for each in ranking if each.why.startswith(CHOSEN) or not each.kept}
+    chosen = {each.name for each in ranking if not each.held}
     return Seen(
         decision.id,
         tenant,
         route,
         [each.name for each in ranking],
         [each.score for each in ranking],
-        [each.priced_cost / pressure if pressure else 1.0 for each in ranking],
+        [each.cost for each in ranking],
         [name for name in decision.kept if name not in chosen],
     )
 

@@ -72,10 +72,13 @@ class RankedTool(Struct, kw_only=True):
 
     name: str
     score: float
+    cost: float
     priced_cost: float
     evidence: float | None
     kept: bool
     why: str
+    held: bool
+    """Whether it stays whatever the policy says."""
 
 
 class Decision(Struct, kw_only=True, omit_defaults=True):
