@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -17,7 +18,7 @@ import pytest
 import camdf
 from camdf import datasets
 from camdf._progress import shown
-from camdf.cli import SECTIONS, lab, main, parser
+from camdf.cli import SECTIONS, lab, main, parser, production
 from camdf.errors import CamdfError
 from camdf.evaluation.assess import EVERY_TOOL, SIMPLE_RULES, amount, assess, require_choice, unseen_tools
 from camdf.evaluation.calibrate import calibrate
@@ -662,6 +663,49 @@ def test_a_folder_that_may_not_be_written_to_is_refused_before_the_data_are_read
     assert "may not be written to" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["mine", "not-there", "-o"],
+        ["mine", "not-there", "-o", "tasks.parquet", "--statistics"],
+        ["score", "not-there", "--scorer", "bm25", "-o"],
+        ["score", "not-there.parquet", "--tools", "not-there.json", "--scorer", "bm25", "-o"],
+        ["try", "not-there.json", "a request of some words", "-o"],
+    ],
+    ids=lambda arguments: " ".join(arguments),
+)
+def test_an_output_of_another_kind_is_refused_before_the_work(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for output, told in (("tasks.csv", "must end in ."), (".", "is a folder. Name a file in it.")):
+        assert main([*arguments, str(tmp_path / output)]) == 2
+        assert told in capsys.readouterr().err
+
+
+def test_only_a_command_that_can_go_on_is_said_to(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(options: argparse.Namespace) -> int:
+        raise KeyboardInterrupt
+
+    for module, run, arguments, told in (
+        (lab, "_check", ["lab", "check"], "camdf: interrupted; finished work is kept, so run the same command again"),
+        (production, "_compare", ["compare", "traces"], "camdf: interrupted\n"),
+    ):
+        monkeypatch.setattr(module, run, interrupted)
+        assert main(arguments) == 130
+        assert capsys.readouterr().err.startswith(told)
+
+
+def test_a_terminal_without_a_letter_shows_another(tmp_path: Path) -> None:
+    listed = tmp_path / "tools.json"
+    listed.write_text(json.dumps({"búsqueda": "Search the house for the keys.", "play": "Play a song."}))
+    tried = [sys.executable, "-m", "camdf", "try", str(listed), "Where in the house are my keys?", "--scorer", "bm25"]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    found = subprocess.run(tried, env=environment, capture_output=True, check=True, timeout=60)
+    assert b"b?squeda" in found.stdout
+
+
 def test_per_task_without_a_budget_is_refused(fitted: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["calibrate", str(fitted), str(data), "--min-sufficiency", "0.9", "--per-task"]) == 2
     assert "it goes with --budget" in capsys.readouterr().err
@@ -714,10 +758,10 @@ def test_an_error_that_nobody_raised_on_purpose_is_not_hidden(monkeypatch: pytes
         ["curve", "{missing}", "--cost-pressure", "0.1"],
         ["calibrate", "{missing}", "{data}", "--budget", "3"],
         ["calibrate", "{policy}", "{missing}", "--budget", "3"],
-        ["mine", "{missing}", "-o", "{output}"],
+        ["mine", "{missing}", "-o", "{data}.parquet"],
         ["audit", "{missing}"],
         ["audit", "{missing}.parquet"],
-        ["score", "{missing}", "-o", "{output}", "--scorer", "bm25"],
+        ["score", "{missing}", "-o", "{data}.jsonl", "--scorer", "bm25"],
         ["lab", "check", "--results", "{missing}"],
         ["lab", "report", "--results", "{missing}", "-o", "{output}"],
         ["lab", "past", "page", "--into", "{missing}", "--page", "{output}"],

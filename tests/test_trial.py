@@ -124,6 +124,26 @@ def test_a_request_that_prefers_no_tool_is_told_what_the_agent_gets(capsys: pyte
     assert only == ["No tool stands out for this request (no signal), so the agent gets its one tool."]
 
 
+def test_a_greeting_gets_what_a_gate_gives_it() -> None:
+    for door, got in ((False, "all 40 tools"), (True, "the door alone")):
+        found = trial("Hello there!", TOOLS, Start(), Aim(tools=8), door=door)
+        gate = Gate(camdf.cold_start(), Start(), camdf.Payoff(0.0, "partial"), fallback=() if door else None)
+        asked = gate.decide([{"role": "user", "content": "Hello there!"}], TOOLS, door=door)
+        assert (found.decision.kept, found.decision.reason) == (asked.kept, asked.reason)
+        told = f"A request of at most 3 words may be a mere greeting (no signal), so the agent gets {got}."
+        assert found.lines() == [told]
+
+
+def test_a_door_that_costs_more_than_it_saves_is_told() -> None:
+    lines = trial(REQUEST, TOOLS[:4], Start(), Aim(tools=3), door=True).lines()
+    assert any("so with so few tools a door costs more than it saves" in line for line in lines)
+
+
+def test_a_sufficiency_that_takes_every_tool_says_why() -> None:
+    lines = trial(REQUEST, TOOLS[:4], Start(), Aim(sufficiency=0.9)).lines()
+    assert lines[-1] == "Enough?   all there is; without labels, fewer are not expected to be enough that often"
+
+
 def test_tools_that_the_provider_runs_are_named_apart() -> None:
     lines = trial(REQUEST, [*TOOLS, {"type": "code_interpreter"}], Start(), Aim(tools=8)).lines()
     assert "Besides   code_interpreter: without a description to score, never cut" in lines

@@ -67,7 +67,7 @@ def test_the_sentence_says_in_what_gating_pays() -> None:
     prices = Prices()
     assert sentence(worth(TOOLS, prices, Conversation())).startswith("Gating pays here in dollars: 'defer' costs $0.0")
     few = Conversation(searches=1.0, turns=12)
-    assert "in tokens, not in dollars" in sentence(worth(TOOLS[:12], prices, few))
+    assert "does not pay here in dollars" in sentence(worth(TOOLS[:12], prices, few))
     neither = Conversation(searches=1.0, turns=12, share=1.0)
     assert "neither in dollars nor in tokens" in sentence(worth(TOOLS[:6], prices, neither))
 
@@ -91,12 +91,16 @@ def test_the_command_reads_any_list_of_tools_and_ends_in_a_sentence(
 ) -> None:
     assert main(["worth", str(DATA / "catalogue-40.json"), "--turns", "6"]) == 0
     printed = capsys.readouterr().out.splitlines()
-    assert printed[0] == "40 tools; a conversation of 6 turns and 12 model calls:"
+    assert printed[0] == "40 tools; a conversation of 6 turns and 12 model calls; 37.5% loaded at first:"
     assert printed[-1].startswith("Gating pays here in dollars: 'defer' costs $")
     listed = tmp_path / "tools.json"
     listed.write_text(json.dumps({"tools": [{"name": "a", "description": "b", "inputSchema": {}}]}))
     assert main(["worth", str(listed)]) == 0
-    for text, said in (("nothing", "is not JSON"), ("{}", "no list of tools"), ("[]", "no tool with a name")):
+    for text, said in (
+        ("[\n nothing]", "is not JSON (line 2, column 2)"),
+        ("{}", "no list of tools"),
+        ("[]", "no tool with a name"),
+    ):
         listed.write_text(text)
         assert main(["worth", str(listed)]) == 2
         assert said in capsys.readouterr().err

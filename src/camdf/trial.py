@@ -15,6 +15,7 @@ from camdf.gate import Gate
 from camdf.gate.aim import Aim
 from camdf.gate.decision import GateDecision
 from camdf.gate.door import DOOR
+from camdf.gate.turns import GREETING
 from camdf.gate.waterfall import waterfall_lines
 from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf.policies.cold_start import cold_start
@@ -48,18 +49,17 @@ class Trial:
         if self.decision.reason != "decided":
             every = f"all {total} tools" if total > 1 else "its one tool"
             got = "the door alone" if self.door else every
-            empty = self.decision.reason == "empty task"
-            why = "The request is empty" if empty else f"No tool stands out for this request ({self.decision.reason})"
-            return [f"{why}, so the agent gets {got}."]
+            return [f"{self._no_decision()}, so the agent gets {got}."]
         found = [f"{kept} of {total} tools kept: {self._aimed()}.", ""]
         found += [*waterfall_lines(self.decision.ranking, self.tokens, width, whole=whole, block=block), ""]
         if apart := sorted(self.tokens.keys() - {each.name for each in self.decision.ranking}):
             found.append(f"Besides   {', '.join(apart)}: without a description to score, never cut")
-        saved = f"{1 - self.loaded / self.every:.0%} less" if self.loaded < self.every else "nothing saved"
         door = ", the door included" if self.door and self.decision.cut else ""
-        found.append(f"Tokens    {self.loaded:,} of {self.every:,} in every model call{door}: {saved}")
+        found.append(f"Tokens    {self.loaded:,} of {self.every:,} in every model call{door}: {self._saved()}")
         if not self.decision.cut:
-            return [*found, "Enough?   all there is; nothing is cut"]
+            aimed = self.aim.sufficiency is not None
+            why = "without labels, fewer are not expected to be enough that often" if aimed else "nothing is cut"
+            return [*found, f"Enough?   all there is; {why}"]
         found.append(f"Enough?   in {self.sufficiency:.0%} of such requests, the policy expects; no label has shown it")
         within = "one search away: find_tool, then call_tool" if self.door else "out of reach; a door would change that"
         return [*found, f"Missed?   a tool that was cut is {within}"]
@@ -82,11 +82,24 @@ class Trial:
                     "score": each.score,
                     "needed": each.evidence,
                     "tokens": self.tokens[each.name],
-                    "kept": each.kept,
+                    "kept": each.name in self.decision.kept,
                 }
                 for each in self.decision.ranking
             ],
         }
+
+    def _no_decision(self) -> str:
+        if self.decision.reason == "empty task":
+            return "The request is empty"
+        if self.decision.ranking:
+            return f"No tool stands out for this request ({self.decision.reason})"
+        return f"A request of at most {GREETING} words may be a mere greeting ({self.decision.reason})"
+
+    def _saved(self) -> str:
+        part = self.loaded / self.every if self.every else 1.0
+        if part > 1:
+            return f"{part:.1f} times as many, so with so few tools a door costs more than it saves"
+        return f"{1 - part:.0%} less" if part < 1 else "nothing saved"
 
     def _aimed(self) -> str:
         if self.aim.tools is not None:
@@ -112,12 +125,13 @@ def trial(
     settings: dict[str, Any] = {"fallback": () if door else None, "budget": None}
     if aim.dollars_per_task is not None:
         settings["prices"] = priced
-    decision = Gate(policy, scorer, Payoff(0.0, "partial"), **settings).decide(request, tools, door=door)
+    asked = [{"role": "user", "content": request}]
+    decision = Gate(policy, scorer, Payoff(0.0, "partial"), **settings).decide(asked, tools, door=door)
     if decision.error:
         raise ScorerError(f"The request could not be scored: {decision.reason}, {decision.error}.")
     if decision.reason == "decided":
-        gate = Gate.aiming(policy, scorer, over=[request], among=tools, **vars(aim), **settings)
-        decision = gate.decide(request, tools, door=door)
+        gate = Gate.aiming(policy, scorer, over=[asked], among=tools, **vars(aim), **settings)
+        decision = gate.decide(asked, tools, door=door)
     tokens = {key: priced.count(tool) for key, tool in viewed.items()}
     loaded = sum(tokens[name] for name in decision.kept)
     if door and decision.cut:

@@ -114,8 +114,8 @@ def sentence(costs: Sequence[Cost]) -> str:
         )
     if small.tokens <= PAYS * without.tokens:
         return (
-            f"Gating pays here in tokens, not in dollars: '{small.mode}' sends {small.tokens / without.tokens:.2f} of "
-            f"them at {small.dollars / without.dollars:.2f} of the price. 'allow' narrows the choice at no cost."
+            f"Gating does not pay here in dollars. '{small.mode}' sends {small.tokens / without.tokens:.2f} of the "
+            f"tokens, at {small.dollars / without.dollars:.2f} of the price. 'allow' narrows the choice at no cost."
         )
     return (
         "Gating pays here neither in dollars nor in tokens. 'allow' narrows the choice, and what is exposed, for free."

@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 
 from camdf._version import __version__
 from camdf.cli import lab, policy, production, service, tools, traces
@@ -30,15 +31,18 @@ exit codes:
   1    results disagree, or are incomplete
   2    it could not run, and the error says what to do
   3    not shown to pay (with --must-pay), or success fell (compare)
-  130  interrupted; finished work is kept
+  130  interrupted
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code, as `ENDING` has them."""
-    found = parser()
+    found, options = parser(), argparse.Namespace()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal may lack a letter of a user's text
     try:
-        options = found.parse_args(arguments)
+        found.parse_args(arguments, options)
         if not hasattr(options, "run"):
             found.print_help(sys.stderr)
             return 2
@@ -54,7 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"camdf: {_told(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("camdf: interrupted; finished work is kept, so run the same command again to go on", file=sys.stderr)
+        kept = "; finished work is kept, so run the same command again to go on" if "resumes" in options else ""
+        print(f"camdf: interrupted{kept}", file=sys.stderr)
         return 130
     return code
 

@@ -45,7 +45,7 @@ def add_commands(commands: Any) -> None:
     run.add_argument("--into", type=Path, default=RESULTS, help="with all: where results go (default: results)")
     run.add_argument("--fresh", action="store_true", help="replay cells that were finished before, too")
     add_json(run)
-    run.set_defaults(run=_run)
+    run.set_defaults(run=_run, resumes=True)
 
     check = actions.add_parser(
         "check",
@@ -59,7 +59,7 @@ def add_commands(commands: Any) -> None:
     check.add_argument("--all", action="store_true", help="measure everything again: two hours on two cores")
     check.add_argument("--workers", type=int, default=0, help="processes (default: one a core)")
     add_json(check)
-    check.set_defaults(run=_check)
+    check.set_defaults(run=_check, resumes=True)
 
     past = actions.add_parser(
         "past",
@@ -70,7 +70,7 @@ def add_commands(commands: Any) -> None:
     past.add_argument("--workers", type=int, default=0, help="processes (default: one a core)")
     past.add_argument("--into", type=Path, default=RESULTS, help="where its rows go (default: results)")
     past.add_argument("--page", type=Path, default=Path("docs/past-the-paper.md"), help="the page to write")
-    past.set_defaults(run=_past)
+    past.set_defaults(run=_past, resumes=True)
 
     live = actions.add_parser(
         "live",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn
 
-from camdf.errors import require
+from camdf.errors import UsageError, require
 
 CODES = {0: "it worked", 2: "it could not run, and the error says what to do"}
 """Exit codes that every command has."""
@@ -94,3 +95,22 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 def print_json(document: Any) -> None:
     """The one document of a command that was asked for it."""
     print(json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False))
+
+
+def check_output(path: Path, endings: tuple[str, ...]) -> None:
+    """Refuse a place that cannot be written to before the work is done, and not after minutes of it."""
+    if path.is_dir():
+        raise UsageError(f"The output {path} is a folder. Name a file in it.")
+    if path.suffix not in endings:
+        raise UsageError(f"The output must end in {_either(endings)}. Got {path.name!r} instead.")
+    if not path.parent.is_dir():
+        raise UsageError(f"There is no folder {path.parent} to write {path.name} into. Make it, or name another.")
+    if not os.access(path.parent, os.W_OK):
+        raise UsageError(f"The folder {path.parent} may not be written to. Name another.")
+    if path.exists() and not os.access(path, os.W_OK):
+        raise UsageError(f"The output {path} may not be written to. Name another.")
+
+
+def _either(names: tuple[str, ...]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} or {last}" if others else last

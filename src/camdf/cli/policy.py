@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -11,7 +10,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from camdf._progress import shown
-from camdf.cli.parser import add_json, print_json
+from camdf.cli.parser import add_json, check_output, print_json
 from camdf.core.payoff import VALUES, Payoff
 from camdf.errors import UsageError, expect
 from camdf.policies.artifact import load, save
@@ -142,23 +141,6 @@ def _check_splits(options: argparse.Namespace) -> None:
         )
 
 
-def _check_output(path: Path, endings: tuple[str, ...]) -> None:
-    """Refuse a place that cannot be written to before the work is done, and not after minutes of it."""
-    if path.suffix not in endings:
-        raise UsageError(f"The output must end in {_either(endings)}. Got {path.name!r} instead.")
-    if path.is_dir():
-        raise UsageError(f"The output {path} is a folder. Name a file in it.")
-    if not path.parent.is_dir():
-        raise UsageError(f"There is no folder {path.parent} to write {path.name} into. Make it, or name another.")
-    if not os.access(path.parent, os.W_OK):
-        raise UsageError(f"The folder {path.parent} may not be written to. Name another.")
-
-
-def _either(names: tuple[str, ...]) -> str:
-    *others, last = names
-    return f"{', '.join(others)} or {last}" if others else last
-
-
 def _read(options: argparse.Namespace, *, explored_only: bool = False) -> LoggedTasks:
     from camdf.mining.logged import read_logged
 
@@ -171,7 +153,7 @@ def _fit(options: argparse.Namespace) -> int:
 
     payoff, name, blocks = payoff_of(options), policy_name(options.policy), None
     _check_splits(options)
-    _check_output(options.output, (".json",))
+    check_output(options.output, (".json",))
     if options.engine == "spark":
         logged, blocks = _sampled_on_spark(options)
     else:
@@ -267,7 +249,7 @@ def _curve(options: argparse.Namespace) -> int:
     payoff = payoff_of(options)
     _check_splits(options)
     if options.output is not None:
-        _check_output(options.output, PICTURES)
+        check_output(options.output, PICTURES)
         expect("matplotlib", "lab")  # now, and not after minutes of fits
     logged = _read(options)
     steps = draw_steps(logged, options.splits, options.seed)

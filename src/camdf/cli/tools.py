@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from camdf.cli.parser import add_json, print_json
+from camdf.cli.parser import add_json, check_output, print_json
 from camdf.errors import UsageError
 from camdf.gate.aim import Aim
 from camdf.prices import Prices
@@ -86,8 +86,8 @@ def add_prices(parser: argparse.ArgumentParser) -> None:
 def _try(options: argparse.Namespace) -> int:
     scorer = options.scorer or ("start" if find_spec("wordllama") or not find_spec("bm25s") else "bm25")
     made = SCORERS[scorer]()
-    if options.output is not None and options.output.suffix != ".svg":
-        raise UsageError(f"The output must end in .svg. Got {options.output.name!r} instead.")
+    if options.output is not None:
+        check_output(options.output, (".svg",))
     if options.most is not None and not options.most >= 1:
         raise UsageError(f"--tools says how many a request gets at most, and must be at least 1. Got {options.most:g}.")
     most = USUAL_TOOLS if (options.most, options.sufficiency, options.dollars) == (None, None, None) else options.most
@@ -127,7 +127,8 @@ def _worth(options: argparse.Namespace) -> int:
         print_json({"modes": [cost._asdict() for cost in costs], "sentence": sentence(costs)})
         return 0
     listed = f"{costs[0].loaded} tools" if costs[0].loaded > 1 else "One tool"
-    print(f"{listed}; a conversation of {shape.turns} turns and {calls} model calls:\n")
+    shaped = f"a conversation of {shape.turns} turns and {calls} model calls"
+    print(f"{listed}; {shaped}; {shape.share:.1%} loaded at first:\n")
     print(f"{'mode':<18} {'loaded':>6}  {'dollars':>8}  {'of no gate':>10}  {'of its tokens':>13}")
     for cost in costs:
         dollars, tokens = cost.dollars / costs[0].dollars, cost.tokens / costs[0].tokens
@@ -139,9 +140,10 @@ def _worth(options: argparse.Namespace) -> int:
 def read_tools(path: Path) -> list[Any]:
     """The tools of a file, in whatever shape a harness has them."""
     try:
-        found = json.loads(path.read_text())
-    except ValueError:
-        raise UsageError(f"{path} is not JSON. Give a list of tool definitions, as a request to a model has.") from None
+        found = json.loads(path.read_text(encoding="utf-8-sig"))
+    except ValueError as error:
+        place = f" (line {error.lineno}, column {error.colno})" if isinstance(error, json.JSONDecodeError) else ""
+        raise UsageError(f"{path} is not JSON{place}. Give tool definitions, as a request to a model has.") from None
     if isinstance(found, dict) and found and all(isinstance(each, str) for each in found.values()):
         return [Tool(name, description) for name, description in found.items()]
     if isinstance(found, dict):

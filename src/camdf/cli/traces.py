@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from camdf._progress import shown
-from camdf.cli.parser import add_json, print_json
+from camdf.cli.parser import add_json, check_output, print_json
 from camdf.cli.policy import add_engine
 from camdf.cli.tools import TOOLS_FILE, read_tools
 from camdf.errors import DataError, UsageError
@@ -98,7 +98,7 @@ def add_commands(commands: Any) -> None:
     score.add_argument("--cache", type=Path, help="llm: a folder that keeps the answers")
     score.add_argument("--deadline", type=float, default=60.0, help="llm: seconds a task at most (default: 60)")
     add_json(score)
-    score.set_defaults(run=_score)
+    score.set_defaults(run=_score, resumes=True)
 
 
 def _day(text: str) -> date:
@@ -151,8 +151,14 @@ def _mined(options: argparse.Namespace) -> Mined | MinedDay:
     on_spark = options.engine == "spark"
     if (options.into is None) != (options.day is None):
         raise UsageError("A table of days needs both --into and --day.")
-    if on_spark and options.into is None and options.output.is_dir() and not is_mined(options.output):
+    if options.into is None and not on_spark:
+        check_output(options.output, (".parquet",))
+    elif options.into is None and options.output.is_dir() and not is_mined(options.output):
         raise DataError(f"{options.output}: is a folder of something else. Name another.")
+    if options.statistics is not None:
+        check_output(options.statistics, (".json",))
+    if options.workers < 0:
+        raise UsageError(f"The --workers must not be negative; 0 is one a core. Got {options.workers} instead.")
     with read_traces(options, options.with_text) as tables:
         if options.into is not None:
             day = _mine_day(options, tables, choices)
@@ -233,6 +239,9 @@ def _score(options: argparse.Namespace) -> int:
         raise UsageError(
             f"{options.tasks} holds tasks without descriptions of their tools. Name a file: --tools tools.json"
         )
+    check_output(options.output, (".jsonl",) if options.tools is None else (".parquet",))
+    if options.top is not None and options.top < 1:
+        raise UsageError(f"--top says how many of a task's tools to keep, and must be at least 1. Got {options.top}.")
     scorer: Scorer
     settings = {"scorer": options.scorer}
     if options.scorer == "llm":
