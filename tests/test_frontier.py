@@ -106,6 +106,13 @@ def test_the_stored_grid_keeps_what_the_default_reaches() -> None:
     assert missed == MISSED
 
 
+def test_the_page_of_fitting_says_what_is_stored() -> None:
+    page = " ".join((ROOT / "docs" / "fitting.md").read_text("utf-8").split())
+    shipped = of_look(stored(ROOT / "results", "frontier"), "shipped")
+    with_texts, without = (summary(shipped, start)["mean margin"] for start in ("", "alone_"))
+    assert f"the default gains {with_texts:.3f} with texts and {without:.3f} without" in page
+
+
 def test_the_page_of_policies_says_what_is_stored() -> None:
     rows = stored(ROOT / "results", "frontier")
     page = " ".join((ROOT / "docs" / "policies.md").read_text("utf-8").split())

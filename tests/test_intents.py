@@ -41,6 +41,14 @@ def test_a_number_of_tools_is_met_on_requests_that_the_pressure_was_not_found_on
     assert missed == [("toolsandbox", "bm25", 0.25)]
 
 
+def test_the_page_of_the_gate_says_what_is_stored(rows: Rows) -> None:
+    page = " ".join((ROOT / "docs" / "gate.md").read_text("utf-8").split())
+    tried = [row for look in LOOKS for share in SHARES for row in of_aim(rows, look, "tools", share)]
+    met, domains = sum(abs(off(row)) <= WITHIN for row in tried), {row["domain"] for row in tried}
+    assert f"In {len(domains)} domains that the cold start had not seen, the mean number of tools is met within" in page
+    assert f"within {WITHIN:.0%} in {met} of {len(tried)} rankings and aims" in page
+
+
 def test_a_row_measured_again_is_the_stored_one_and_a_changed_table_is_noticed(rows: Rows) -> None:
     def never(jobs: object, /) -> dict[object, object]:
         raise AssertionError("no job is replayed")

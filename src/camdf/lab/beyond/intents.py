@@ -148,7 +148,7 @@ def section(rows: Rows) -> list[str]:
         "",
         "Sufficiency is asked of the policy's own estimate, which without labels is as good as the other domains make",
         "it: achieved stands beside asked. Rankings of which the policy does not expect as much, even of whole lists,",
-        "are left out. A promise takes labels (`camdf calibrate --sufficiency`).\n",
+        "are left out. A promise takes labels (`camdf calibrate --min-sufficiency`).\n",
         "| look | sufficiency asked for | rankings | expected | achieved | at worst | mean kept, of the list |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
