@@ -200,3 +200,16 @@ def test_what_a_killed_process_left_unfinished_is_cut_off(tmp_path: Path, torn: 
     assert numbers == (3, 3)
     lines = (tmp_path / FILE).read_bytes().splitlines()
     assert [json.loads(line)["seq"] for line in lines] == [1, 2, 3]
+
+
+def test_an_outcome_of_any_length_is_there_after_a_restart(tmp_path: Path) -> None:
+    log, called = Outcomes(tmp_path), ["x" * 200] * 10_000
+    log.append([{"decision": "short"}, {"decision": "long", "called": called}]).result(SECONDS)
+    log.close()
+    whole = (tmp_path / FILE).read_bytes()
+    for torn in (b"", b'{"seq":3,"called":"' + b"x" * 2_000_000):
+        (tmp_path / FILE).write_bytes(whole + torn)
+        again = Outcomes(tmp_path)
+        again.close()
+        assert again.last == 2
+        assert (tmp_path / FILE).read_bytes() == whole

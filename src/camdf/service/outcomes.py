@@ -24,8 +24,8 @@ with needs("serve"):
     import msgspec
 
 FILE = "outcomes.jsonl"
-LOOKED_BACK = 1 << 20
-"""How many bytes of the end are read to find the last line: no line is longer than a body may be by default."""
+BLOCK = 1 << 20
+"""How many bytes are read at a time, from the end on, to find where the last line begins."""
 
 MOST_AT_ONCE = 256
 """How many calls are written and confirmed together."""
@@ -70,21 +70,25 @@ class Outcomes:
 
     def _recovered(self) -> int:
         """Cut off what a killed process left unfinished; the last sequence number, 0 where there is none."""
-        self._end = os.lseek(self._file, 0, os.SEEK_END)
+        number, self._end = 0, self._after_newline(os.lseek(self._file, 0, os.SEEK_END))
         while self._end:
-            start = max(self._end - LOOKED_BACK, 0)
-            tail = os.pread(self._file, self._end - start, start)
-            whole = tail.rfind(b"\n") + 1
-            begins = tail.rfind(b"\n", 0, max(whole - 1, 0)) + 1
+            begins = self._after_newline(self._end - 1)
             try:
-                number: int = msgspec.json.decode(tail[begins:whole])["seq"]
+                number = msgspec.json.decode(os.pread(self._file, self._end - begins, begins))["seq"]
+                break
             except (msgspec.DecodeError, KeyError, TypeError):
-                self._end = start + (begins if whole == len(tail) else whole)
-                continue
-            self._end = start + whole
-            os.ftruncate(self._file, self._end)
-            return number
-        os.ftruncate(self._file, 0)
+                self._end = begins
+        os.ftruncate(self._file, self._end)
+        return number
+
+    def _after_newline(self, before: int) -> int:
+        """Where the last line begins of what stands before this place, however long that line is."""
+        while before:
+            start = max(before - BLOCK, 0)
+            found = os.pread(self._file, before - start, start).rfind(b"\n") + 1
+            if found:
+                return start + found
+            before = start
         return 0
 
     def _write(self) -> None:
