@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import threading
 import time
@@ -213,3 +214,28 @@ def test_an_outcome_of_any_length_is_there_after_a_restart(tmp_path: Path) -> No
         again.close()
         assert again.last == 2
         assert (tmp_path / FILE).read_bytes() == whole
+
+
+def test_a_request_that_is_cancelled_leaves_those_after_it_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, fsync = Outcomes(tmp_path), os.fsync
+    begun, may_end = threading.Event(), threading.Event()
+
+    def slow(file: int) -> None:
+        begun.set()
+        may_end.wait(SECONDS)
+        fsync(file)
+
+    monkeypatch.setattr(os, "fsync", slow)
+    written = log.append([{"decision": "is written just then"}])
+    assert begun.wait(SECONDS)
+    waits, after = log.append([{"decision": "waits"}]), log.append([{"decision": "after"}])
+    cancelled = (written.cancel(), waits.cancel())
+    may_end.set()
+    assert after.result(SECONDS) == (2, 2)
+    assert written.result() == (1, 1)
+    assert cancelled == (False, True)
+    log.close()
+    lines = (tmp_path / FILE).read_bytes().splitlines()
+    assert [json.loads(line)["decision"] for line in lines] == ["is written just then", "after"]

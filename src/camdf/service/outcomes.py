@@ -57,7 +57,10 @@ class Outcomes:
         self._thread.start()
 
     def append(self, outcomes: Sequence[dict[str, Any]]) -> Future[Numbers]:
-        """Have outcomes written; the future has their numbers once they are on disk, or the OSError."""
+        """Have outcomes written; the future has their numbers once they are on disk, or the OSError.
+
+        Cancelled before the writing begins, nothing of this call is written; after that it cannot be cancelled.
+        """
         future: Future[Numbers] = Future()
         self._waiting.put((outcomes, future))
         return future
@@ -102,7 +105,9 @@ class Outcomes:
                 calls.append(more)
             self._write_together(calls)
 
-    def _write_together(self, calls: Sequence[tuple[Sequence[dict[str, Any]], Future[Numbers]]]) -> None:
+    def _write_together(self, waiting: Sequence[tuple[Sequence[dict[str, Any]], Future[Numbers]]]) -> None:
+        """Write the outcomes of all that still wait; from here on none of them can be cancelled."""
+        calls = [(outcomes, future) for outcomes, future in waiting if future.set_running_or_notify_cancel()]
         number, at, lines = self.last, round(time.time(), 3), bytearray()
         numbers = []
         for outcomes, _ in calls:
