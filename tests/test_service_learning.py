@@ -335,6 +335,27 @@ def test_decisions_cannot_outgrow_the_disk_and_a_full_one_costs_lessons_alone(
     assert "A decision could not be kept to learn from" in caplog.text
 
 
+@pytest.mark.parametrize("torn", [b'{"id":"torn', b'{"id":"\xc3', b"\0" * 4096])
+def test_a_decision_that_a_crash_cut_short_costs_itself_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, torn: bytes
+) -> None:
+    log = SeenLog(tmp_path)
+    log.write(Seen("before", "", "", ["a", "b"], [0.9, 0.1], [1.0, 1.0], []))
+    with open(tmp_path / "decisions.jsonl", "ab") as file:
+        file.write(torn)
+    for name in ("after", "later"):
+        log.write(Seen(name, "", "", ["a", "b"], [0.9, 0.1], [1.0, 1.0], []))
+    told = [
+        {"seq": seq, "at": seq, "tenant": "", "decision": name, "called": ["a"], "success": True}
+        for seq, name in enumerate(("before", "torn", "after", "later"), start=1)
+    ]
+    (tmp_path / "outcomes.jsonl").write_text("".join(json.dumps(each) + "\n" for each in told), encoding="utf-8")
+    assert [lesson.seen.id for lesson in lessons([tmp_path])] == ["before", "after", "later"]
+    assert [record.message for record in caplog.records] == [
+        f"Left out of what is learned from: 1 of the lines in {tmp_path / 'decisions.jsonl'}, which cannot be read."
+    ]
+
+
 def test_an_outcome_counts_once_for_its_own_tenant_and_only_where_the_run_succeeded(tmp_path: Path) -> None:
     line = {"tenant": "acme", "route": "", "tools": ["a", "b"], "scores": [0.9, 0.1], "costs": [1, 2], "given": ["c"]}
     decisions = "".join(json.dumps({"id": name, **line}) + "\n" for name in ("one", "two", "three"))

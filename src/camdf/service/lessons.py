@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -90,8 +90,8 @@ class SeenLog:
         """One more line. A disk that is full costs lessons, and nothing else."""
         place = self.folder / FILE
         try:
-            with open(place, "ab") as file:
-                file.write(msgspec.json.encode(found) + b"\n")
+            with open(place, "a+b") as file:
+                file.write((b"\n" if _is_torn(file) else b"") + msgspec.json.encode(found) + b"\n")
                 size = file.tell()
             if size > LARGEST:
                 os.replace(place, self.folder / EARLIER)
@@ -151,10 +151,26 @@ def given_tools(of: Sequence[Lesson], logged: LoggedTasks) -> Bools:
     return found
 
 
+def _is_torn(file: BinaryIO) -> bool:
+    """Whether the last line has no end: the process was killed, or the disk was full, while it was written."""
+    if not file.seek(0, os.SEEK_END):
+        return False
+    file.seek(-1, os.SEEK_END)
+    return file.read(1) != b"\n"
+
+
 def _decisions(path: Path) -> Iterator[Seen]:
-    decoder = msgspec.json.Decoder(Seen)
+    """The decisions of a file. Torn lines are left out, and their number is logged."""
+    decoder, torn = msgspec.json.Decoder(Seen), 0
     for line in _lines(path):
-        yield decoder.decode(line)
+        try:
+            found = decoder.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            torn += 1
+        else:
+            yield found
+    if torn:
+        LOG.warning("Left out of what is learned from: %d of the lines in %s, which cannot be read.", torn, path)
 
 
 def _lines(path: Path) -> Iterator[bytes]:
