@@ -191,7 +191,9 @@ def test_two_copies_do_not_share_a_log(tmp_path: Path) -> None:
     Outcomes(tmp_path).close()
 
 
-@pytest.mark.parametrize("torn", [b"", b"{", b'{"seq":3}', b'{"seq":3,\n', b"\0" * 4096, b"\n\n", b"[1]\n"])
+@pytest.mark.parametrize(
+    "torn", [b"", b"{", b'{"seq":3}', b'{"seq":3,\n', b"\0" * 4096, b"\n\n", b"[1]\n", b'{"seq":"\xff"}\n']
+)
 def test_what_a_killed_process_left_unfinished_is_cut_off(tmp_path: Path, torn: bytes) -> None:
     whole = b'{"seq":1,"at":0}\n{"seq":2,"at":0}\n'
     (tmp_path / FILE).write_bytes(whole + torn)

@@ -79,7 +79,7 @@ class Outcomes:
             try:
                 number = msgspec.json.decode(os.pread(self._file, self._end - begins, begins))["seq"]
                 break
-            except (msgspec.DecodeError, KeyError, TypeError):
+            except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError):
                 self._end = begins
         os.ftruncate(self._file, self._end)
         return number
