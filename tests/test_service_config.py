@@ -11,8 +11,9 @@ import pytest
 import camdf
 from camdf.checks import sample_tasks
 from camdf.errors import UsageError
-from camdf.service.config import RolloutSettings
+from camdf.service.config import PriceSettings, RolloutSettings
 from camdf.service.config_file import parsed
+from camdf.service.gates import prices_of
 from camdf.service.store import Store
 from running_service import folder_of
 
@@ -77,6 +78,13 @@ def test_the_most_special_setting_decides_and_allow_lists_all_hold() -> None:
     settings = found.settings("acme", "support")
     assert (settings.task_worth, settings.mode, settings.allow) == (0.5, "shadow", ["b"])
     assert repr(settings.cost_pressure) == "UNSET"
+
+
+def test_prices_that_are_left_out_are_those_of_the_library() -> None:
+    settings = parsed(GATE + "[gate.prices]\nuncached = 5.0\nmisuse = 0\n", "camdf.toml").settings("", "")
+    assert settings.prices == PriceSettings(uncached=5.0, misuse=0.0)
+    assert prices_of(settings.prices) == camdf.Prices(uncached=5.0, misuse=0.0)
+    assert PriceSettings().said() == {}
 
 
 def test_a_share_on_a_route_leaves_the_kill_switch_of_all_in_place() -> None:

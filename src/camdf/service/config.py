@@ -19,7 +19,10 @@ with needs("serve"):
 COLD_STARTS = {"cold-start": "similarity", "cold-start-probability": "probability"}
 """Names in place of a policy's file, and the kind of scores that each is for."""
 
-Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
+NAME = "[A-Za-z0-9_.-]{1,64}"
+"""Of a tenant or a route."""
+
+Name = Annotated[str, Meta(pattern=f"^{NAME}$")]
 Digest = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
 Positive = Annotated[float, Meta(gt=0, le=1e12)]
 NotNegative = Annotated[float, Meta(ge=0, le=1e12)]
@@ -30,6 +33,10 @@ Seconds = Annotated[float, Meta(gt=0, le=3600)]
 
 class Table(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True, omit_defaults=True):
     """A table of the file."""
+
+    def said(self) -> dict[str, Any]:
+        """The keys that are not left out, and their values."""
+        return {name: value for name, value in structs.asdict(self).items() if value is not UNSET}
 
 
 class ScorerSettings(Table, frozen=True):
@@ -46,17 +53,17 @@ class ScorerSettings(Table, frozen=True):
 
 
 class PriceSettings(Table, frozen=True):
-    """What tools cost, as `camdf.Prices` says."""
+    """What tools cost, as `camdf.Prices` says, which also has the values of what is left out."""
 
-    uncached: Positive = 3.00
-    cached: NotNegative = 0.30
-    turns: Annotated[float, Meta(ge=1, le=1e6)] = 4.0
-    misuse: NotNegative = 0.1
-    seconds: NotNegative = 1.0
-    dollars_per_second: NotNegative = 0.0
-    failure_rate: Share = 0.05
-    dollars_per_failure: NotNegative = 0.0
-    privacy: dict[str, NotNegative] = {}
+    uncached: Positive | UnsetType = UNSET
+    cached: NotNegative | UnsetType = UNSET
+    turns: Annotated[float, Meta(ge=1, le=1e6)] | UnsetType = UNSET
+    misuse: NotNegative | UnsetType = UNSET
+    seconds: NotNegative | UnsetType = UNSET
+    dollars_per_second: NotNegative | UnsetType = UNSET
+    failure_rate: Share | UnsetType = UNSET
+    dollars_per_failure: NotNegative | UnsetType = UNSET
+    privacy: dict[str, NotNegative] | UnsetType = UNSET
 
 
 class FlagSettings(Table, frozen=True):
@@ -79,9 +86,7 @@ class RolloutSettings(Table, frozen=True):
 
     def over(self, above: RolloutSettings) -> RolloutSettings:
         """These, and for what they leave out, those of the table above."""
-        return structs.replace(
-            above, **{name: value for name, value in structs.asdict(self).items() if value is not UNSET}
-        )
+        return structs.replace(above, **self.said())
 
 
 class GateSettings(Table, frozen=True):

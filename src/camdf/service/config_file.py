@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from camdf.errors import UsageError, needs
 from camdf.service.config import (
     COLD_STARTS,
+    NAME,
     Configuration,
     GateSettings,
     LearnSettings,
@@ -31,9 +32,6 @@ with needs("serve"):
     from msgspec import UNSET
 
 T = TypeVar("T")
-
-NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-"""Of a tenant or a route."""
 
 HTTP = re.compile("https?://")
 
@@ -118,7 +116,7 @@ def _tables(found: Any, key: str, name: str) -> dict[str, dict[str, Any]]:
     if strange:
         raise UsageError(f"{name}: {key} must hold tables, as [{key}.support]. {strange[0]!r} is none.")
     for each in found:
-        if not NAME.fullmatch(each):
+        if not re.fullmatch(NAME, each):
             raise UsageError(
                 f"{name}: {key} has the name {each!r}. Names have 1 to 64 letters, digits, '_', '.' or '-'."
             )

@@ -15,13 +15,12 @@ from camdf.policies.base import Policy, fitted_payoff
 from camdf.policies.cold_start import cold_start
 from camdf.prices import Prices
 from camdf.scorers.base import Scorer
-from camdf.service.config import COLD_STARTS, GateSettings, ScorerSettings
+from camdf.service.config import COLD_STARTS, GateSettings, PriceSettings, ScorerSettings
 from camdf.service.rollouts import rollout_of
 from camdf.tools import Tool
 
 with needs("serve"):
-    import msgspec
-    from msgspec import UNSET
+    from msgspec import UNSET, UnsetType
 
 BUDGET = 2.0
 """Seconds that a decision may take, unless the configuration says otherwise."""
@@ -60,17 +59,22 @@ class Costs:
 def gate_of(settings: GateSettings, policy: Policy, folder: str) -> Gate:
     """The gate that these settings describe; paths in them begin at a folder."""
     scorer = scorer_of("bm25" if settings.scorer is UNSET else settings.scorer)
-    prices = Costs(None if settings.prices is UNSET else Prices(**msgspec.structs.asdict(settings.prices)))
+    prices = Costs(prices_of(settings.prices))
     rollout = None if settings.rollout is UNSET else rollout_of(settings.rollout, folder)
     return Gate(policy, scorer, payoff_of(settings, policy), prices=prices, rollout=rollout, **options_of(settings))
 
 
 def options_of(settings: GateSettings) -> dict[str, Any]:
     """What settings say of a gate besides its policy, scorer, payoff, prices and rollout."""
-    given = msgspec.structs.asdict(settings)
+    said = settings.said()
     plain = ("allow", "pinned", "fallback", "mode", "at_least", "at_most", "explore")
-    options = {name: given[name] for name in plain if given[name] is not UNSET}
+    options = {name: said[name] for name in plain if name in said}
     return {**options, "budget": BUDGET if settings.budget_seconds is UNSET else settings.budget_seconds}
+
+
+def prices_of(settings: PriceSettings | UnsetType) -> Prices | None:
+    """The prices that settings describe; None where there is no table of them."""
+    return None if settings is UNSET else Prices(**settings.said())
 
 
 def payoff_of(settings: GateSettings, policy: Policy) -> Payoff:

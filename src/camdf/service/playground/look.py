@@ -24,7 +24,7 @@ from camdf.scorers.base import Scorer
 from camdf.scorers.given import Given
 from camdf.service.calls import Answer, Call
 from camdf.service.config import COLD_STARTS, GateSettings, NotNegative, PriceSettings, Share
-from camdf.service.gates import options_of
+from camdf.service.gates import options_of, prices_of
 from camdf.service.limits import RefusedError, check_depth
 from camdf.service.playground.curve import Point, curve
 from camdf.service.shapes import Body, Candidate, JsonObject, Name, RankedTool
@@ -160,8 +160,7 @@ def looked(asked: LookRequest, serving: Gate, settings: GateSettings) -> Looked:
     edited = {**asked.costs}
     if asked.ranking is not UNSET:
         edited = {**{each.name: each.cost for each in asked.ranking if each.cost}, **edited}
-    prices = None if asked.prices is UNSET else Prices(**msgspec.structs.asdict(asked.prices))
-    costs = Edited({name: cost for name, cost in edited.items() if cost}, prices)
+    costs = Edited({name: cost for name, cost in edited.items() if cost}, prices_of(asked.prices))
     options = {**options_of(settings), "prices": costs, "explore": 0.0}
     policy, worth = serving.policy, (asked.value, asked.recourse)
     if asked.aim == "pressure":
@@ -228,7 +227,7 @@ def _code(asked: LookRequest, gate: Gate, settings: GateSettings, costs: Mapping
     payoff = f"camdf.Payoff({pressure!r}, {str(value)!r}{f', {recourse!r}' if recourse else ''})"
     prices = f", prices={dict(costs)!r}" if costs else ""
     if not costs and asked.prices is not UNSET:
-        told = {name: each for name, each in msgspec.structs.asdict(asked.prices).items() if each}
+        told = {name: each for name, each in asked.prices.said().items() if each}
         prices = f", prices=camdf.Prices(**{told!r})"
     door = ", door=True" if asked.door else ""
     guards = {name: each for name, each in options_of(settings).items() if name != "budget"}
