@@ -218,7 +218,7 @@ def _function(tool: Any) -> JsonObject:
 
 
 def _code(asked: LookRequest, gate: Gate, settings: GateSettings, costs: Mapping[str, float]) -> str:
-    """A program that decides the same."""
+    """A program that decides the same, with what was chosen and nothing else. Neither explores."""
     source = str(settings.policy)
     policy = (
         f'camdf.cold_start("{COLD_STARTS[source]}")' if source in COLD_STARTS else f"camdf.load({json.dumps(source)})"
@@ -227,11 +227,10 @@ def _code(asked: LookRequest, gate: Gate, settings: GateSettings, costs: Mapping
     payoff = f"camdf.Payoff({pressure!r}, {str(value)!r}{f', {recourse!r}' if recourse else ''})"
     prices = f", prices={dict(costs)!r}" if costs else ""
     if not costs and asked.prices is not UNSET:
-        told = {name: each for name, each in asked.prices.said().items() if each}
-        prices = f", prices=camdf.Prices(**{told!r})"
+        prices = f", prices=camdf.Prices({_keywords(asked.prices.said())})"
     door = ", door=True" if asked.door else ""
-    guards = {name: each for name, each in options_of(settings).items() if name != "budget"}
-    options = "".join(f", {name}={each!r}" for name, each in guards.items())
+    guards = {name: each for name, each in options_of(settings).items() if name not in ("budget", "explore")}
+    options = f", {_keywords(guards)}" if guards else ""
     lines = ["import camdf", "from camdf.gate import Gate"]
     if asked.ranking is not UNSET:
         scores = {each.name: each.score for each in asked.ranking}
@@ -254,6 +253,10 @@ def _code(asked: LookRequest, gate: Gate, settings: GateSettings, costs: Mapping
             f"decision = gate.decide(messages, tools{door})",
         ]
     return "\n".join([*lines, "print(decision.explain())"])
+
+
+def _keywords(given: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={each!r}" for name, each in given.items())
 
 
 @cache
