@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 
 from camdf.errors import UsageError
+from camdf.service.events import Lines
 from camdf.service.outcomes import FILE, Outcomes
 from golden import openai_tool
-from running_service import PLAIN, SECONDS, Answer, Running, asked, folder_of, ranking, running
+from running_service import PLAIN, SECONDS, Answer, Running, asked, eventually, folder_of, ranking, running
 from scripted_endpoint import Act, answers, body, endpoint, hang, reset
 
 TOOLS = [openai_tool("get_weather", "Weather forecast"), openai_tool("send_mail", "Send a mail")]
@@ -241,3 +242,18 @@ def test_a_request_that_is_cancelled_leaves_those_after_it_written(
     log.close()
     lines = (tmp_path / FILE).read_bytes().splitlines()
     assert [json.loads(line)["decision"] for line in lines] == ["is written just then", "after"]
+
+
+def test_a_line_that_cannot_be_written_is_counted_and_the_next_is_written() -> None:
+    written = list[str]()
+
+    def write(line: str) -> None:
+        if line == "lost":
+            raise BrokenPipeError
+        written.append(line)
+
+    lines = Lines(write)
+    for line in ("first", "lost", "last"):
+        lines.put(line)
+    eventually(lambda: written == ["first", "last"])
+    assert lines.dropped == 1

@@ -331,8 +331,18 @@ def test_decisions_cannot_outgrow_the_disk_and_a_full_one_costs_lessons_alone(
     assert len(sizes) == 2
     assert max(sizes) < 450
     assert "number 19" in "".join(path.read_text() for path in tmp_path.iterdir())
-    SeenLog(tmp_path / "gone").write(Seen("", "", "", [], [], [], []))
+    with pytest.raises(FileNotFoundError):
+        SeenLog(tmp_path / "gone").write(Seen("", "", "", [], [], [], []))
     assert "A decision could not be kept to learn from" in caplog.text
+
+
+def test_decisions_that_cannot_be_kept_are_counted_and_decisions_go_on(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "served", LEARNS)
+    (folder / "state" / "decisions.jsonl").mkdir(parents=True)  # where no file can be written
+    with running(folder) as service:
+        send(service, range(3))
+        eventually(lambda: service.number("camdf_decisions_not_logged") == 3)
+        assert service.errors().count("A decision could not be kept to learn from: Is a directory") == 3
 
 
 @pytest.mark.parametrize("torn", [b'{"id":"torn', b'{"id":"\xc3', b"\0" * 4096])

@@ -1,7 +1,8 @@
 """Decisions as lines of JSON on standard output, with attributes as OpenTelemetry's GenAI conventions name them.
 
 What users wrote is in `gen_ai.input.messages`, and only where the configuration says `server.log_texts = true`. Lines
-are written from a thread of their own; those that a stalled reader leaves no room for are dropped and counted.
+are written from a thread of their own; those that find no room behind a stalled reader, or cannot be written, are
+dropped and counted.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def to_standard_output(found: dict[str, Any]) -> None:
 
 
 class Lines(Generic[T]):
-    """Has things written, one a line, without ever holding up a decision."""
+    """Has things written, one a line, without ever holding up a decision; what could not be written is counted."""
 
     def __init__(self, write: Callable[[T], None]) -> None:
         self.dropped = 0
@@ -58,6 +59,12 @@ class Lines(Generic[T]):
     def put(self, found: T) -> None:
         """Have a line written."""
         try:
-            self._worker.start(lambda _: self._write(found))
+            self._worker.start(lambda _: self._written(found))
         except BusyError:
+            self.dropped += 1
+
+    def _written(self, found: T) -> None:
+        try:
+            self._write(found)
+        except Exception:
             self.dropped += 1

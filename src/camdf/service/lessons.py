@@ -87,7 +87,7 @@ class SeenLog:
         self.folder = folder
 
     def write(self, found: Seen) -> None:
-        """One more line. A disk that is full costs lessons, and nothing else."""
+        """One more line. A disk that is full costs lessons, which is logged and raised, and nothing else."""
         place = self.folder / FILE
         try:
             with open(place, "a+b") as file:
@@ -97,6 +97,7 @@ class SeenLog:
                 os.replace(place, self.folder / EARLIER)
         except OSError as error:
             LOG.warning("A decision could not be kept to learn from: %s", error.strerror)
+            raise
 
 
 def lessons(folders: Iterable[Path]) -> list[Lesson]:

@@ -25,7 +25,11 @@ class Metrics:
         self.swaps = Gauge("camdf_swaps", "Versions that came into use since the start.", registry=registry)
         self.refusals = Gauge("camdf_refusals", "Versions that were refused since the start.", registry=registry)
         self.is_refusing = Gauge("camdf_refusing", "1 where the files as they are now are not used.", registry=registry)
-        self.unlogged = Gauge("camdf_decisions_not_logged", "Decisions dropped from a full log.", registry=registry)
+        self.unlogged = Gauge(
+            "camdf_decisions_not_logged",
+            "Decisions that should have been logged or kept to learn from, and were not.",
+            registry=registry,
+        )
 
         self.answered = lru_cache(maxsize=64)(lambda status: answers.labels(status).inc)
         """What counts one more answer of a status; looked up once for each."""
