@@ -31,7 +31,6 @@ def event(request: DecideRequest, decision: GateDecision, trace: str, *, texts: 
     """One decision as the attributes of an event."""
     attributes: dict[str, Any] = {
         "gen_ai.operation.name": "select_tools",
-        "camdf.decision.id": decision.id,
         **({"camdf.route": request.route} if request.route else {}),
         **decision.event(),
     }
