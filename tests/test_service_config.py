@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,7 +18,7 @@ from camdf.service.config import PriceSettings, RolloutSettings
 from camdf.service.config_file import parsed
 from camdf.service.gates import prices_of
 from camdf.service.store import Store
-from running_service import folder_of
+from running_service import SECONDS, folder_of
 
 GATE = '[gate]\npolicy = "cold-start"\ncost_pressure = 0.1\n'
 
@@ -135,10 +138,49 @@ def test_one_policy_serves_with_the_defaults_at_the_payoff_that_it_was_fitted_fo
         Store(folder / "policy.json", folder / "elsewhere")
 
 
+ASYNCIO = (
+    sys.executable,
+    "-c",
+    "import sys; sys.modules['uvloop'] = None; from camdf.cli import main; sys.exit(main())",
+)
+"""The command where uvloop is not installed."""
+
+
+def refusal(folder: Path, program: Sequence[str] = (sys.executable, "-m", "camdf")) -> str:
+    """The one line that the command says where it does not start."""
+    command = [*program, "serve", "camdf.toml"]
+    run = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=SECONDS)
+    assert run.returncode == 2, run.stderr
+    assert run.stdout == ""
+    (line,) = run.stderr.splitlines()
+    return line
+
+
 def test_the_command_says_in_a_line_why_it_does_not_start(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "served", GATE.replace("0.1", '"high"'))
-    command = [sys.executable, "-m", "camdf", "serve", "camdf.toml"]
-    run = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert run.returncode == 2
-    assert run.stderr.startswith("camdf: camdf.toml: the key gate.cost_pressure is 'high'")
-    assert len(run.stderr.splitlines()) == 1
+    assert refusal(folder).startswith("camdf: camdf.toml: the key gate.cost_pressure is 'high'")
+
+
+@pytest.mark.parametrize("program", [(sys.executable, "-m", "camdf"), ASYNCIO], ids=["uvloop", "asyncio"])
+@pytest.mark.parametrize("listens", [True, False])
+def test_a_port_that_is_taken_is_said_with_the_remedy(tmp_path: Path, program: Sequence[str], listens: bool) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        if listens:
+            taken.listen()
+        port = taken.getsockname()[1]
+        folder = folder_of(tmp_path / "served", f"{GATE}[server]\nport = {port}\n")
+        assert refusal(folder, program) == (
+            f"camdf: Port {port} of 127.0.0.1 is taken. Stop what listens there, or configure another server.port."
+        )
+
+
+@pytest.mark.parametrize(
+    ("host", "why"), [("192.0.2.1", "Cannot assign requested address"), ("no.such.host.invalid", ".+")]
+)
+def test_a_host_that_is_not_here_is_said_with_the_remedy(tmp_path: Path, host: str, why: str) -> None:
+    server = f'[server]\nhost = "{host}"\ntoken_sha256 = "{"0" * 64}"\n'
+    said = refusal(folder_of(tmp_path / "served", GATE + server))
+    assert re.fullmatch(rf"camdf: Cannot listen on port 8080 of {host}: {why}\. Correct server\.host or .+\.", said), (
+        said
+    )

@@ -7,17 +7,19 @@ closed, or after `server.drain_seconds`. SIGHUP looks at the files at once.
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import logging
 import os
 import signal
+import socket
 import sys
 import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from camdf.errors import needs
+from camdf.errors import UsageError, needs
 from camdf.service.app import Service
 from camdf.service.outcomes import Outcomes
 from camdf.service.store import Store
@@ -59,8 +61,12 @@ class Server(uvicorn.Server):
         return over or done or time.monotonic() > self._drains_since + seconds
 
     async def startup(self, sockets: Any = None) -> None:
-        """Listen, and say where."""
-        await super().startup(sockets)
+        """Listen, and say where, or why not. uvicorn would log the reason as it is and leave."""
+        settings = self.service.store.current.configuration.server
+        try:
+            await super().startup(sockets or await _bound(settings.host, settings.port))
+        except OSError as error:
+            raise UsageError(_why_not(error, settings.host, settings.port)) from None
         if not self.should_exit:
             host, port = self.servers[0].sockets[0].getsockname()[:2]
             print(f"camdf serves on http://{f'[{host}]' if ':' in host else host}:{port}", flush=True)
@@ -92,6 +98,22 @@ def serve(path: Path, state: Path) -> int:
     finally:
         outcomes.close()
     return 0 if server.started else 2
+
+
+async def _bound(host: str, port: int) -> list[socket.socket]:
+    """A socket for each address that a host has, as asyncio binds them, not listening yet."""
+    made = await asyncio.get_running_loop().create_server(asyncio.Protocol, host, port, start_serving=False)
+    try:
+        return [socket.socket(fileno=os.dup(each.fileno())) for each in made.sockets]
+    finally:
+        made.close()
+
+
+def _why_not(error: OSError, host: str, port: int) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"Port {port} of {host} is taken. Stop what listens there, or configure another server.port."
+    why = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
+    return f"Cannot listen on port {port} of {host}: {why}. Correct server.host or server.port."
 
 
 def _log_to_stderr() -> None:
