@@ -171,8 +171,8 @@ class LearnSettings(Table, frozen=True):
     """With fewer tasks there is no challenger."""
 
     patience: Count = 2_000
-    """A challenger that was not shown to pay on so many newer tasks makes room for the next, and one for which the
-    evidence speaks on three times as many."""
+    """After so many newer tasks, a challenger that was not shown to pay makes room for the next one. Where the evidence
+    speaks for it, it has three times as many."""
 
 
 class Configuration(Table, frozen=True):

@@ -41,7 +41,7 @@ Place: TypeAlias = tuple[str, str]
 
 JOURNAL = "journal.jsonl"
 LONGER = 3
-"""So many times as much patience has whoever the evidence speaks for, and no more: what it learned from grows old."""
+"""So many times the patience has a challenger that the evidence speaks for; no more, as what it learned grows old."""
 
 SHOWN = 12
 """How many digits of a digest people read."""

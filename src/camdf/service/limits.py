@@ -92,10 +92,11 @@ def tenant_of(headers: Headers, tokens: Mapping[str, str]) -> str:
 
 
 class Admission:
-    """Lets at most so many requests in, and of these one at a time decide, between two looks at the network.
+    """Lets in at most `limits.waiting` requests at a time, and has them decide one after the other.
 
-    So one that comes while as many are under way as may be is told at once to come back, and does not stand in a line
-    that nobody sees. The first to come where none is in line does not wait.
+    A request beyond that is told at once to come back, instead of waiting in a line that nobody sees. It hears so soon,
+    because the event loop looks at the network after every decision. A request that finds nobody in line decides at
+    once.
     """
 
     def __init__(self) -> None:

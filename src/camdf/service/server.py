@@ -34,7 +34,7 @@ LEARNED = "learned"
 """The file in the state folder that is as old as the last look at what could be learned."""
 
 BACK = 10
-"""How far a process that learns stands behind the one that decides."""
+"""Added to the niceness of a process that learns, so that the one that decides goes first."""
 
 
 class Server(uvicorn.Server):
