@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from camdf.gate import Gate
 from camdf.scorers import BM25
+from camdf.service.shapes import DecideRequest
 from camdf.tools import Tool
 from golden import PAYOFF, VECTORS, golden_gate, openai_tool, overlap
 from running_service import PLAIN, Running, eventually, folder_of, ranking, running
@@ -42,16 +44,28 @@ def test_rankings_are_decided_as_by_the_library(service: Running) -> None:
         assert service.decide(ranking(scores))["kept"] == vector.kept
 
 
-def test_conversations_are_decided_as_by_the_library(service: Running) -> None:
+@pytest.mark.parametrize("door", [False, True])
+def test_conversations_are_decided_as_by_the_library(service: Running, door: bool) -> None:
     gate = Gate(golden_gate().policy, BM25(), PAYOFF)
     turns = ["Hello!", "Search flights to Rome on a date", "Tomorrow please", "And play a song in the evening"]
     history: list[dict[str, str]] = []
+    lists = list[list[str]]()
     for said in turns:
         history.append({"role": "user", "content": said})
-        answer, expected = service.decide({"messages": history, "tools": TOOLS}), gate.decide(history, TOOLS)
+        answer = service.decide({"messages": history, "tools": TOOLS, "door": door})
+        expected = gate.decide(history, TOOLS, door=door)
         assert answer["kept"] == list(expected.kept)
         assert answer["tools"] == expected.tools
         assert answer["reason"] == expected.reason
+        lists.append(answer["kept"])
+    assert (lists[1] == lists[-1]) is door, "with a door the list stands"
+    assert len(lists[1]) < len(TOOLS)
+
+
+def test_the_page_names_every_field_of_a_request() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "service.md").read_text(encoding="utf-8")
+    text = page[: page.index("## The configuration")]
+    assert [name for name in DecideRequest.__struct_fields__ if not re.search(f'[`"]{name}[`"]', text)] == []
 
 
 def test_a_list_of_requests_is_answered_in_its_order(service: Running) -> None:
