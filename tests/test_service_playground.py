@@ -32,7 +32,7 @@ def drawn(settings: GateSettings = PLAIN, **asked: Any) -> Looked:
 
 def printed(found: Looked) -> Any:
     """The decision of the printed program, when it is run."""
-    names: dict[str, Any] = {"messages": MESSAGES, "tools": TOOLS}
+    names: dict[str, Any] = {"messages": found.wire.get("messages"), "tools": TOOLS}
     exec(compile(found.code, "the page", "exec"), names)
     return names["decision"]
 
@@ -64,3 +64,16 @@ def test_the_printed_program_explores_no_more_than_the_page_does() -> None:
     assert not decision.explored
     assert list(decision.kept) == found.kept
     assert found.cut
+
+
+@pytest.mark.parametrize("costs", [{}, {"send_mail": 0.0001}])
+def test_a_later_turn_is_drawn_as_the_printed_program_decides_it(costs: dict[str, float]) -> None:
+    """Where tools have prices, widening a list that the provider has cached has one too."""
+    history = [*MESSAGES, {"role": "assistant", "content": "Sunny. " * 1000}]
+    later = [*history, {"role": "user", "content": "Then book a flight to Oslo for a passenger"}]
+    sizes = set()
+    for amount in (1, 100, 200, 400, 800):
+        found = drawn(messages=later, prices={}, costs=costs, amount=amount)
+        assert list(printed(found).kept) == found.kept, amount
+        sizes.add(len(found.kept))
+    assert len(sizes) > 1

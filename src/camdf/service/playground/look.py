@@ -95,6 +95,10 @@ class Edited:
             return self.costs[tool.name]
         return 1.0 if self.prices is None else self.prices.of(tool)
 
+    def of_rewriting(self, characters: int) -> float:
+        """What it costs that a provider reads so many characters anew; nothing where single tools have costs."""
+        return 0.0 if self.costs or self.prices is None else self.prices.of_rewriting(characters)
+
 
 class Playground:
     """The page, and its questions."""
@@ -157,10 +161,9 @@ class Playground:
 def looked(asked: LookRequest, serving: Gate, settings: GateSettings) -> Looked:
     """The decision of a gate like the serving one, at the page's aim and prices."""
     tools, task, scorer = _subject(asked, serving.scorer)
-    edited = {**asked.costs}
-    if asked.ranking is not UNSET:
-        edited = {**{each.name: each.cost for each in asked.ranking if each.cost}, **edited}
-    costs = Edited({name: cost for name, cost in edited.items() if cost}, prices_of(asked.prices))
+    sent = {} if asked.ranking is UNSET else {each.name: each.cost for each in asked.ranking}
+    edited = {name: cost for name, cost in {**sent, **asked.costs}.items() if cost}
+    costs = Edited(edited, prices_of(asked.prices))
     options = {**options_of(settings), "prices": costs, "explore": 0.0}
     policy, worth = serving.policy, (asked.value, asked.recourse)
     if asked.aim == "pressure":
