@@ -38,7 +38,14 @@ GATE = '[gate]\npolicy = "cold-start"\ncost_pressure = 0.1\n'
         (GATE + "[sever]\nport = 1\n", r"the key sever is not known\. Did you mean server\?"),
         (GATE + "[server]\nport = 70000\n", r"the key server\.port is 70000: expected `int` <= 65535"),
         (GATE + '[server]\nhost = "0.0.0.0"\n', r"server\.host is '0\.0\.0\.0', where others can reach the service"),
-        (GATE + '[routes.support]\nmode = "cut"\n', r"the key routes\.support\.mode is 'cut': invalid enum value"),
+        (
+            GATE + '[routes.support]\nmode = "cut"\n',
+            r"the key routes\.support\.mode is 'cut': it must be one of 'drop',",
+        ),
+        (
+            GATE + '[routes.support]\nscorer = "bm52"\n',
+            r"is 'bm52': it must be one of 'bm25', 'start', 'none'\. Correct",
+        ),
         (GATE + "[tenants.acme]\nexplore = 2\n", r"the key tenants\.acme\.explore is 2"),
         (GATE + "[tenants.acme]\npinned = []\n", r"tenants\.acme has no token.* Set tenants\.acme\.token_variable"),
         (GATE + '[tenants.acme]\ntoken_variable = "NO_SUCH"\n', r"'NO_SUCH'.* at least 16 characters\. It holds 0"),

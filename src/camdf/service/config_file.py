@@ -10,7 +10,7 @@ import tomllib
 from difflib import get_close_matches
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from camdf.errors import UsageError, needs
 from camdf.service.config import (
@@ -156,11 +156,28 @@ def _told(problem: str, table: dict[str, Any], kind: Any, place: str) -> str:
     if path and path[-1].startswith("token"):
         value = "(not shown)"  # somebody may have put a token there
     said = what[0].lower() + what[1:]
+    if what.startswith("Invalid enum value"):
+        said = f"it must be one of {', '.join(map(repr, _choices(kind, path)))}"
     return f"the key {key or 'at the top'} is {value!r}: {said}. Correct it, or leave it out for the default."
+
+
+def _choices(kind: Any, path: list[str]) -> list[str]:
+    """The words that a key takes, which stands at a path inside a table."""
+    table = _table_at(kind, path[:-1])
+    annotated = get_type_hints(table)[path[-1]]
+    return [
+        word for part in (annotated, *get_args(annotated)) if get_origin(part) is Literal for word in get_args(part)
+    ]
 
 
 def _fields(kind: Any, path: list[str]) -> tuple[str, ...]:
     """The keys of a table, which stands at a path inside another."""
+    fields: tuple[str, ...] = _table_at(kind, path).__struct_fields__
+    return fields
+
+
+def _table_at(kind: Any, path: list[str]) -> Any:
+    """The kind of table that stands at a path inside another."""
     inner = {
         "server": ServerSettings,
         "limits": LimitSettings,
@@ -172,8 +189,7 @@ def _fields(kind: Any, path: list[str]) -> tuple[str, ...]:
     }
     for part in path:
         kind = inner.get(part, kind)
-    fields: tuple[str, ...] = kind.__struct_fields__
-    return fields
+    return kind
 
 
 def read(path: Path) -> tuple[str, str]:
