@@ -484,9 +484,9 @@ def main() -> int:
     chosen = options.parse_args()
     globals()["DATA"] = chosen.data
     if chosen.draw:
-        from camdf.lab.drawing import save
+        from camdf.lab.drawing import save_picture
 
-        save(draw(json.loads(chosen.draw.read_text())), PICTURE)
+        save_picture(draw(json.loads(chosen.draw.read_text())), PICTURE)
         return 0
     if chosen.check:
         changed = differing(

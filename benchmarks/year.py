@@ -32,7 +32,7 @@ import numpy as np
 from camdf import datasets
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks
-from camdf.lab.drawing import BLACK, BLUE, COLUMN, GRAY, GREEN, ORANGE, VERMILLION, canvas, save, styled
+from camdf.lab.drawing import BLACK, BLUE, COLUMN, GRAY, GREEN, ORANGE, VERMILLION, canvas, save_picture, styled
 from camdf.lab.stored import check_digest, note_digests
 from camdf.policies.artifact import load
 from camdf.policies.artifact import save as save_policy
@@ -41,7 +41,7 @@ from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf.service.config import LearnSettings
 from camdf.service.config_file import parsed
 from camdf.service.learning import Seat
-from camdf.service.lessons import Lesson, Seen, logged_tasks
+from camdf.service.lessons import Lesson, Seen, tasks_of_lessons
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
@@ -214,7 +214,7 @@ def blindly(draws: Draws, *, explored: bool) -> Iterator[Policy]:
         newest = [*newest, *((day, row) for row in rows[good].tolist())][-LEARN.tasks :]
         if day % EVERY == EVERY - 1:
             runs = [_lesson(draws.year, day, row, number) for number, (day, row) in enumerate(newest)]
-            policy = fitted(logged_tasks(runs))
+            policy = fitted(tasks_of_lessons(runs))
 
 
 def learned(draws: Draws, said: list[dict[str, Any]]) -> Iterator[Policy]:
@@ -358,7 +358,7 @@ def main() -> int:
     options.add_argument("--workers", type=int, default=3)
     chosen = options.parse_args()
     if chosen.draw:
-        save(draw(stored(chosen.draw)), PICTURE)
+        save_picture(draw(stored(chosen.draw)), PICTURE)
         return 0
     if chosen.check:
         differ = sampled(stored(chosen.check), int(os.environ.get("CAMDF_SAMPLE", "0")))

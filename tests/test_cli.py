@@ -25,7 +25,7 @@ from camdf.evaluation.calibrate import calibrate
 from camdf.evaluation.fit import Fit, fit
 from camdf.evaluation.replay import MEASURES, ORACLE
 from camdf.lab.paper import TABLES
-from camdf.lab.paper.markup import plain_text, result_json
+from camdf.lab.paper.markup import result_json, result_text
 from camdf.lab.paper.results import stored_results
 from camdf.policies.artifact import to_json
 from camdf.policies.registry import DEFAULT
@@ -314,7 +314,7 @@ def test_completion_without_its_extra_names_the_extra(
 def test_a_table_of_the_paper_is_plain_text_on_a_terminal_and_numbers_for_machines() -> None:
     results = stored_results(Path(__file__).parents[1] / "results").results
     table = TABLES["metatool"]
-    lines = plain_text(table, results).splitlines()
+    lines = result_text(table, results).splitlines()
     assert lines[0] == table.title
     assert not [line for line in lines if "|" in line or line.startswith("#")]
     places = [result for result in results if result.table == "metatool"]

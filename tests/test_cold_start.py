@@ -16,7 +16,17 @@ import pytest
 from camdf import LoggedTasks, Payoff, Rankings, cold_start, datasets
 from camdf.checks import sample_tasks
 from camdf.errors import UsageError
-from camdf.lab.beyond.cold_start import COLD, CONSTANTS, INFORMED, PLACE, SIMILAR, STUDY, TOLD, margins, shares_won
+from camdf.lab.beyond.cold_start import (
+    COLD,
+    CONSTANTS,
+    INFORMED,
+    PLACE,
+    SIMILAR,
+    STUDY,
+    TOLD,
+    margins_over_constants,
+    shares_won,
+)
 from camdf.lab.beyond.frontier import Sweep
 from camdf.lab.beyond.looks import DOMAINS, LOOKS, of_look
 from camdf.lab.stored import Rows, stored
@@ -161,7 +171,7 @@ def test_the_stored_shares_are_the_ones_that_the_documents_name(rows: Rows) -> N
 
 
 def test_it_pays_more_on_average_than_every_constant(rows: Rows) -> None:
-    assert (margins(rows).mean(axis=0) > 0.15).all()
+    assert (margins_over_constants(rows).mean(axis=0) > 0.15).all()
 
 
 def test_a_tie_is_not_won() -> None:

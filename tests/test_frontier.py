@@ -11,7 +11,7 @@ import pytest
 
 from camdf.evaluation.replay import ORACLE, Outcomes, Regime
 from camdf.lab.beyond import STUDIES, calibration, frontier
-from camdf.lab.beyond.frontier import ALONE, BASELINES, COMPARED, STARTS, Sweep, rows_of, summary, sweeps
+from camdf.lab.beyond.frontier import ALONE, BASELINES, COMPARED, STARTS, Sweep, headline, rows_of, sweeps
 from camdf.lab.beyond.frontier_page import TARGETS
 from camdf.lab.beyond.looks import LOOKS, look_of, of_look
 from camdf.lab.beyond.past_the_paper import past_the_paper
@@ -61,9 +61,9 @@ def test_a_row_names_the_best_baseline_and_the_defaults_margin_over_it(outcomes:
 def test_stored_rows_are_read_back_and_a_changed_one_is_noticed(outcomes: Outcomes, tmp_path: Path) -> None:
     rows = [dict(row) for row in store(tmp_path, "frontier", rows_of(TINY, outcomes))]
     assert len(rows) == 18
-    assert frontier.disagreements(rows, {TINY: outcomes}) == []
+    assert frontier.sweep_disagreements(rows, {TINY: outcomes}) == []
     rows[3]["fixed-k"] += 0.001
-    assert "fixed-k: stored" in frontier.disagreements(rows, {TINY: outcomes})[0]
+    assert "fixed-k: stored" in frontier.sweep_disagreements(rows, {TINY: outcomes})[0]
     table = tmp_path / "frontier.csv"
     table.write_text(table.read_text(encoding="utf-8").replace("0.05", "0.06", 1), encoding="utf-8")
     with pytest.raises(ValueError, match=r"is not the file that digest.json names. Run: camdf lab past frontier"):
@@ -74,7 +74,7 @@ def test_the_summary_counts_cells_by_their_intervals(outcomes: Outcomes) -> None
     rows = rows_of(TINY, outcomes)
     sure = [{**row, "lo": 0.1, "hi": 0.2} for row in rows]
     lost = [{**row, "domain": "retail", "splits": "grouped", "lo": -0.2, "hi": -0.1} for row in rows]
-    found = summary([*sure, *lost])
+    found = headline([*sure, *lost])
     assert found["significantly above"] == found["significantly below"] == 0.5
     assert found["cells wholly below -0.02"] == len(rows)
 
@@ -98,7 +98,7 @@ def test_the_stored_grid_keeps_what_the_default_reaches() -> None:
     rows = stored(ROOT / "results", "frontier")
     missed = set()
     for look in LOOKS:
-        found = summary(of_look(rows, look))
+        found = headline(of_look(rows, look))
         for name, by_look in TARGETS.items():
             target, at_least = by_look.get(look, (0.0, True))
             if found[name] < target if at_least else found[name] > target:
@@ -109,14 +109,14 @@ def test_the_stored_grid_keeps_what_the_default_reaches() -> None:
 def test_the_page_of_fitting_says_what_is_stored() -> None:
     page = " ".join((ROOT / "docs" / "fitting.md").read_text("utf-8").split())
     shipped = of_look(stored(ROOT / "results", "frontier"), "shipped")
-    with_texts, without = (summary(shipped, start)["mean margin"] for start in ("", "alone_"))
+    with_texts, without = (headline(shipped, start)["mean margin"] for start in ("", "alone_"))
     assert f"the default gains {with_texts:.3f} with texts and {without:.3f} without" in page
 
 
 def test_the_page_of_policies_says_what_is_stored() -> None:
     rows = stored(ROOT / "results", "frontier")
     page = " ".join((ROOT / "docs" / "policies.md").read_text("utf-8").split())
-    found = {(look, start): summary(of_look(rows, look), start) for look in LOOKS for start in STARTS}
+    found = {(look, start): headline(of_look(rows, look), start) for look in LOOKS for start in STARTS}
     above, below = ({key: each[f"significantly {way}"] for key, each in found.items()} for way in ("above", "below"))
     shipped, second = LOOKS
     assert f"clearly more in {above[shipped, 'alone_']:.0%} of settings" in page

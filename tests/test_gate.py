@@ -81,7 +81,7 @@ def test_scores_at_hand_are_decided_on_the_calling_thread_as_they_are_elsewhere(
     decision = gate.decide_scored(vector.task, tools, scores)
     assert decision == golden_gate(None).decide(vector.task, tools, scores=scores)
     assert list(decision.kept) == vector.kept
-    assert (gate._commons.readers._threads, gate._commons.scorers._threads) == (0, 0)
+    assert (gate._shared.readers._threads, gate._shared.scorers._threads) == (0, 0)
 
 
 def test_scores_at_hand_that_are_nonsense_leave_the_whole_list_and_raise_nothing() -> None:
@@ -435,7 +435,7 @@ def test_the_operator_may_name_a_fallback_instead_of_everything() -> None:
 
 
 def test_a_hanging_scorer_costs_its_budget_and_stuck_ones_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("camdf.gate.commons.SCORERS", 8)
+    monkeypatch.setattr("camdf.gate.shared_by_tenants.SCORERS", 8)
     release = threading.Event()
     gate = Gate(ScoreAtLeast(0.5), lambda *_: release.wait(20), PAYOFF, budget=0.3)  # type: ignore[arg-type]
     reasons = [gate.decide(TASK, TOOLS).reason for _ in range(14)]
@@ -636,7 +636,7 @@ def test_own_scores_stay_in_their_conversation_and_are_not_the_scorers_elsewhere
 
 
 def test_a_history_of_more_scores_than_are_kept_is_decided(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("camdf.gate.opinions.KEPT", 2 * len(TOOLS) - 1)
+    monkeypatch.setattr("camdf.gate.turn_scores.KEPT", 2 * len(TOOLS) - 1)
     history = [{"role": "user", "content": f"Please do number {i} of these things"} for i in range(5)]
     decision = high("book_flight").decide(history, TOOLS)
     assert (decision.reason, decision.kept) == ("decided before", ("book_flight",))
@@ -753,16 +753,16 @@ def test_a_coroutine_is_a_scorer_too_in_both_worlds() -> None:
 
 
 def test_cancelling_the_caller_cancels_the_decision() -> None:
-    async def cancelled() -> bool:
-        gate = Gate(ScoreAtLeast(0.5), lambda *_: time.sleep(1) or [], PAYOFF)  # type: ignore[func-returns-value]
+    async def cancelled(after: float) -> None:
+        gate = Gate(ScoreAtLeast(0.5), lambda *_: time.sleep(0.5) or [], PAYOFF)  # type: ignore[func-returns-value]
         deciding = asyncio.create_task(gate.adecide(TASK, TOOLS))
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(after)
         deciding.cancel()
         with pytest.raises(asyncio.CancelledError):
             await deciding
-        return True
 
-    assert asyncio.run(cancelled())
+    for after in (0.0, 0.002, 0.01, *np.linspace(0.0005, 0.005, 30)):  # reading the request ends somewhere in between
+        asyncio.run(cancelled(after))
 
 
 # Explained and logged.

@@ -313,7 +313,7 @@ def test_a_thousand_decisions_at_once_with_a_scorer_of_fifty_milliseconds_are_al
         return await asyncio.gather(*(gate.adecide(f"{TASK} {i}", TOOLS) for i in range(1000)))
 
     assert Counter(decision.reason for decision in asyncio.run(burst())) == {"decided": 1000}
-    assert gate._commons.scorers._threads <= 64
+    assert gate._shared.scorers._threads <= 64
 
 
 def test_a_thousand_coroutines_at_once_are_all_decided() -> None:
@@ -494,7 +494,7 @@ for gate in gates:
     gate.decide(TASK, TOOLS, conversation="c")
     gate._lock.acquire()  # as where another thread is at work while the process forks
     gate.memory._lock.acquire()
-    gate._opinions._lock.acquire()
+    gate._turn_scores._lock.acquire()
     gate._begun._lock.acquire()
 child = os.fork()
 if child == 0:

@@ -25,8 +25,8 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 import camdf
 from camdf import datasets
 from camdf.gate import Breaker, Flag, Gate, GateDecision, Rollout, switch
-from camdf.gate.commons import READERS, SCORERS
 from camdf.gate.metrics import OpenTelemetryMetrics, PrometheusMetrics
+from camdf.gate.shared_by_tenants import READERS, SCORERS
 from camdf.mining.readers.values import gate_decision
 from camdf.policies.rules import TopK
 from camdf.tools import Tool
@@ -510,7 +510,7 @@ def test_an_answer_that_comes_after_the_budget_is_no_success() -> None:
     gate = gate_of(scorer=late, breaker=breaker, budget=0.5)
     assert gate.decide(f"{TASK} one", TOOLS).reason == "scorer too slow"
     released.set()
-    eventually(lambda: len(gate._opinions._said) == 1)
+    eventually(lambda: len(gate._turn_scores._said) == 1)
     released.clear()
     assert gate.decide(f"{TASK} one", TOOLS).reason == "decided", "what came late is kept"
     assert not breaker.resting

@@ -138,7 +138,7 @@ def test_a_picture_is_written_twice_with_equal_bytes_each_time(tmp_path: Path, r
 
     for folder in ("first", "second"):
         for name, picture in draw().items():
-            vector, pixels = drawing.save(picture, tmp_path / folder / name)
+            vector, pixels = drawing.save_picture(picture, tmp_path / folder / name)
             assert (vector.name, pixels.name) == (f"{name}.svg", f"{name}.png")
     for path in sorted((tmp_path / "first").iterdir()):
         assert path.read_bytes() == (tmp_path / "second" / path.name).read_bytes(), path.name

@@ -19,8 +19,8 @@ SEVEN, MANY = live.episodes(RESULTS)
 
 
 def test_the_page_and_its_picture_are_what_the_stored_episodes_say() -> None:
-    assert (ROOT / "docs" / "live.md").read_text(encoding="utf-8") == live.page(RESULTS)
-    assert (ROOT / "docs" / "pictures" / "live.svg").read_text(encoding="utf-8") == svg(live.picture(SEVEN))
+    assert (ROOT / "docs" / "live.md").read_text(encoding="utf-8") == live.live_page(RESULTS)
+    assert (ROOT / "docs" / "pictures" / "live.svg").read_text(encoding="utf-8") == svg(live.live_picture(SEVEN))
 
 
 def test_every_task_has_one_episode_under_every_condition() -> None:

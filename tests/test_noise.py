@@ -16,7 +16,7 @@ from camdf.evaluation.replay import Outcomes, Regime
 from camdf.lab.beyond import noise, noise_estimate
 from camdf.lab.beyond.frontier import PAPER, TRUSTING, Sweep
 from camdf.lab.beyond.looks import LOOKS, of_look
-from camdf.lab.beyond.noise import MOST_BELOW, NOISE, THRESHOLD, summary
+from camdf.lab.beyond.noise import MOST_BELOW, NOISE, THRESHOLD, by_noise
 from camdf.lab.flips import flipped
 from camdf.lab.paper.cells import Cell
 from camdf.lab.stored import stored
@@ -124,10 +124,10 @@ def test_the_stored_grid_says_that_the_default_keeps_to_what_was_asked_under_noi
     """At every noise; trusting its labels it does so on clean ones alone, where doubting costs next to nothing."""
     rows = stored(ROOT / "results", "noise")
     assert len(rows) == 636 * len(NOISE) + 696
-    found = summary(of_look(rows, "shipped"))
+    found = by_noise(of_look(rows, "shipped"))
     assert [round(found[each]["default below"], 3) for each in NOISE] == [0.005, 0.019, 0.014, 0.013]
     assert [round(found[each]["trusting below"], 3) for each in NOISE] == [0.005, 0.039, 0.049, 0.127]
-    for each in (*found.values(), *summary(of_look(rows, "second look")).values()):
+    for each in (*found.values(), *by_noise(of_look(rows, "second look")).values()):
         assert each["default below"] <= MOST_BELOW
         assert each["default"] > 0.09
         assert each["trusting"] > 0.015 > each["camdf"]
@@ -148,7 +148,7 @@ def test_the_stored_check_finds_a_bound_that_nearly_always_holds_and_flips_that_
     rows = stored(ROOT / "results", "noise_estimate")
     assert len(pairs_of(rows)) == 22 + 21
     for look in LOOKS:
-        for injected, found in noise_estimate.summary(of_look(rows, look)).items():
+        for injected, found in noise_estimate.by_injected_share(of_look(rows, look)).items():
             assert found["holds"] > 0.88, (look, injected)
             assert found["believed error"] < 0.056, (look, injected)
 

@@ -13,7 +13,7 @@ from camdf.lab.drawing import svg
 from camdf.lab.peers import methods, page, study
 from camdf.lab.peers.answers import cases
 from camdf.lab.peers.methods import CAMDF_FITTED, EVERYTHING, METHODS
-from camdf.lab.peers.study import DOOR, FINAL, FOUND, measured
+from camdf.lab.peers.study import DOOR, FINAL, FOUND, measured_by
 from camdf.lab.stored import stored
 
 ROOT = Path(__file__).parents[1]
@@ -23,9 +23,9 @@ CASES = {(case.domain, case.scorer): case for case in cases(RESULTS)}
 
 
 def test_the_page_and_its_picture_are_what_is_stored() -> None:
-    assert (ROOT / "docs" / "peers.md").read_text(encoding="utf-8") == page.page(RESULTS)
+    assert (ROOT / "docs" / "peers.md").read_text(encoding="utf-8") == page.peers_page(RESULTS)
     drawn = (ROOT / "docs" / "pictures" / "peers.svg").read_text(encoding="utf-8")
-    assert drawn == svg(page.picture(ROWS))
+    assert drawn == svg(page.peers_picture(ROWS))
 
 
 def test_every_domain_has_every_way_in_both_settings() -> None:
@@ -39,7 +39,7 @@ def test_every_domain_has_every_way_in_both_settings() -> None:
 def test_ways_measured_again_are_as_stored(place: int) -> None:
     method = METHODS["minilm"][place]
     for setting in study.SETTINGS:
-        again = measured(CASES["telecom", "minilm"], method, setting).means
+        again = measured_by(CASES["telecom", "minilm"], method, setting).means
         place_of = ("telecom", "minilm", method.name, setting)
         (row,) = (r for r in ROWS if (r["domain"], r["scorer"], r["method"], r["setting"]) == place_of)
         assert again == pytest.approx({name: row[name] for name in again}, abs=1e-6)
@@ -111,7 +111,7 @@ def test_what_a_set_costs_and_pays_is_counted_by_hand() -> None:
 
 def test_everything_is_sufficient_where_the_list_holds_all_and_needs_no_door() -> None:
     case = CASES["retail", "claude"]
-    found = measured(case, METHODS["claude"][0], DOOR)
+    found = measured_by(case, METHODS["claude"][0], DOOR)
     assert METHODS["claude"][0].name == EVERYTHING
     assert found.means["sufficient"] == found.means["repaired"] == 1.0
     assert found.means["tokens"] == pytest.approx(float(case.tokens.sum(axis=1).mean()))

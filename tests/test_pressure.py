@@ -29,7 +29,7 @@ from camdf.core.rankings import Floats
 from camdf.core.sets import leaving_cuts
 from camdf.lab.beyond import promises_page
 from camdf.lab.beyond.priors import Unseen
-from camdf.lab.beyond.promises import Promises, frontier, promises
+from camdf.lab.beyond.promises import Promises, nested_frontier, promises
 from camdf.lab.beyond.promises_picture import frontier_picture
 from camdf.lab.drawing import svg
 from camdf.policies.pressure import (
@@ -397,7 +397,7 @@ def test_promises_hold_on_retail_and_a_level_beyond_ten_groups_is_refused() -> N
 def test_the_frontier_is_what_the_policy_comes_to_at_each_pressure() -> None:
     policy, logged = fitted("expected-payoff-by-set", "exact", False), fresh(False)
     leaving = leaving_pressures(policy, logged.rankings)
-    found = frontier(logged, leaving, unit_weights(logged))
+    found = nested_frontier(logged, leaving, unit_weights(logged))
     assert (np.diff(found.pressure) < 0).all()
     assert (np.diff(found.cost) > 0).all()
     assert (np.diff(found.sufficiency) >= 0).all()

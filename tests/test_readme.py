@@ -9,7 +9,7 @@ from typing import Any
 
 import camdf
 from camdf import datasets
-from camdf.lab.beyond.frontier import summary
+from camdf.lab.beyond.frontier import headline
 from camdf.lab.beyond.looks import LOOKS, of_look
 from camdf.lab.paper.live import episodes, mean, of, successes
 from camdf.lab.peers.study import FINAL, SETTINGS
@@ -66,7 +66,7 @@ def test_the_table_of_what_it_saves_has_the_stored_figures_and_its_losses() -> N
     (plain,) = (each for each in results("first_day")["searches"] if each["ranking"] == "Start")
     assert rows[4][2] == f"{plain['found'] / plain['searches']:.0%}"
     _, second = LOOKS
-    found = summary(of_look(stored(ROOT / "results", "frontier"), second), "alone_")
+    found = headline(of_look(stored(ROOT / "results", "frontier"), second), "alone_")
     better, worse = (found[f"significantly {way}"] for way in ("above", "below"))
     assert rows[5][2] == f"clearly better in {better:.0%} of settings, clearly worse in {worse:.1%}"
     sizes = [domain.tools for domain in datasets.SECOND_LOOK]

@@ -16,7 +16,7 @@ import pytest
 
 from camdf.errors import UsageError
 from camdf.service.events import Lines
-from camdf.service.outcomes import FILE, Outcomes
+from camdf.service.outcomes import FILE, OutcomeLog
 from golden import openai_tool
 from running_service import PLAIN, SECONDS, Answer, Running, asked, eventually, folder_of, ranking, running
 from scripted_endpoint import Act, answers, body, endpoint, hang, reset
@@ -185,11 +185,11 @@ def test_an_end_by_signal_breaks_no_request(tmp_path: Path) -> None:
 
 
 def test_two_copies_do_not_share_a_log(tmp_path: Path) -> None:
-    log = Outcomes(tmp_path)
+    log = OutcomeLog(tmp_path)
     with pytest.raises(UsageError, match="Give each copy of the service a state folder of its own"):
-        Outcomes(tmp_path)
+        OutcomeLog(tmp_path)
     log.close()
-    Outcomes(tmp_path).close()
+    OutcomeLog(tmp_path).close()
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_two_copies_do_not_share_a_log(tmp_path: Path) -> None:
 def test_what_a_killed_process_left_unfinished_is_cut_off(tmp_path: Path, torn: bytes) -> None:
     whole = b'{"seq":1,"at":0}\n{"seq":2,"at":0}\n'
     (tmp_path / FILE).write_bytes(whole + torn)
-    log = Outcomes(tmp_path)
+    log = OutcomeLog(tmp_path)
     numbers = log.append([{"decision": "a"}]).result(SECONDS)
     log.close()
     assert numbers == (3, 3)
@@ -207,13 +207,13 @@ def test_what_a_killed_process_left_unfinished_is_cut_off(tmp_path: Path, torn: 
 
 
 def test_an_outcome_of_any_length_is_there_after_a_restart(tmp_path: Path) -> None:
-    log, called = Outcomes(tmp_path), ["x" * 200] * 10_000
+    log, called = OutcomeLog(tmp_path), ["x" * 200] * 10_000
     log.append([{"decision": "short"}, {"decision": "long", "called": called}]).result(SECONDS)
     log.close()
     whole = (tmp_path / FILE).read_bytes()
     for torn in (b"", b'{"seq":3,"called":"' + b"x" * 2_000_000):
         (tmp_path / FILE).write_bytes(whole + torn)
-        again = Outcomes(tmp_path)
+        again = OutcomeLog(tmp_path)
         again.close()
         assert again.last == 2
         assert (tmp_path / FILE).read_bytes() == whole
@@ -222,7 +222,7 @@ def test_an_outcome_of_any_length_is_there_after_a_restart(tmp_path: Path) -> No
 def test_a_request_that_is_cancelled_leaves_those_after_it_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log, fsync = Outcomes(tmp_path), os.fsync
+    log, fsync = OutcomeLog(tmp_path), os.fsync
     begun, may_end = threading.Event(), threading.Event()
 
     def slow(file: int) -> None:

@@ -23,7 +23,7 @@ from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf.scorers import BM25
 from camdf.service import lessons as lessons_module
 from camdf.service.learning import learn, roll_back
-from camdf.service.lessons import Lesson, Seen, SeenLog, given_tools, lessons, logged_tasks, seen
+from camdf.service.lessons import Lesson, Seen, SeenLog, given_tools, lessons, seen, tasks_of_lessons
 from golden import PAYOFF, openai_tool
 from running_service import PLAIN, Running, eventually, folder_of, running
 
@@ -133,7 +133,7 @@ def test_a_trial_is_judged_within_the_bounds_of_the_gate(logs: Path, tmp_path: P
 
 
 def test_what_is_learned_is_the_fit_on_the_tasks_as_they_were_served(logs: Path) -> None:
-    found = logged_tasks(lessons([logs / "state"])[:100])
+    found = tasks_of_lessons(lessons([logs / "state"])[:100])
     first = json.loads((logs / "policy.json.learned" / "journal.jsonl").read_text().splitlines()[0])
     challenger = camdf.load(logs / "policy.json.learned" / f"{first['state']['challenger']}.json")
     assert isinstance(challenger, ExpectedPayoffBySet)
@@ -315,7 +315,7 @@ def test_what_every_run_has_is_no_margin_of_anybody() -> None:
         for given in ([], ["b"])
     ]
     for lesson, margin in zip(alike, (1.0 - PAYOFF.cost_pressure, 0.0), strict=True):
-        logged = logged_tasks([lesson])
+        logged = tasks_of_lessons([lesson])
         evidence = compared(camdf.TopK(2), camdf.TopK(1), logged, PAYOFF, given_tools([lesson], logged))
         assert evidence.total == pytest.approx(margin)
 
@@ -382,7 +382,7 @@ def test_an_outcome_counts_once_for_its_own_tenant_and_only_where_the_run_succee
     (tmp_path / "outcomes.jsonl").write_text(lines, encoding="utf-8")
     (lesson,) = lessons([tmp_path, tmp_path / "not there"])
     assert (lesson.seen.id, lesson.required, lesson.seq) == ("one", ["a", "x"], 2)
-    logged = logged_tasks([lesson])
+    logged = tasks_of_lessons([lesson])
     assert logged.missing.tolist() == [1]
     assert logged.rankings.costs.tolist() == [[1.0, 2.0]]
 

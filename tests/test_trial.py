@@ -18,7 +18,7 @@ from camdf.gate.door import DOOR
 from camdf.prices import Prices
 from camdf.scorers import Start
 from camdf.tools import Tool, view
-from camdf.trial import Trial, trial
+from camdf.trial import Tried, trial
 from everyday import catalogue
 
 FILE = Path(__file__).parent / "data" / "everyday" / "catalogue-40.json"
@@ -26,7 +26,7 @@ TOOLS: Sequence[Any] = catalogue("40")[0]
 REQUEST = "I need a bed in Lyon for Friday"
 
 
-def tried(aim: Aim, *, door: bool = False) -> Trial:
+def tried(aim: Aim, *, door: bool = False) -> Tried:
     return trial(REQUEST, TOOLS, Start(), aim, door=door)
 
 

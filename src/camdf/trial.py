@@ -25,7 +25,7 @@ from camdf.tools import NO_TOOLS, keyed, view
 
 
 @dataclass(frozen=True)
-class Trial:
+class Tried:
     """What one request got, and what it would have got without a gate."""
 
     decision: GateDecision
@@ -111,7 +111,7 @@ class Trial:
 
 def trial(
     request: str, tools: Sequence[Any], scorer: Scorer, aim: Aim, *, door: bool = False, prices: Prices | None = None
-) -> Trial:
+) -> Tried:
     """Decide on one request as a gate would on its first day.
 
     The aim is met on this request alone; a gate meets it on average over the requests that it is shown
@@ -136,7 +136,7 @@ def trial(
     loaded = sum(tokens[name] for name in decision.kept)
     if door and decision.cut:
         loaded += sum(map(priced.count, DOOR))
-    return Trial(decision, aim, door, _enough(policy, decision), tokens, loaded, sum(tokens.values()))
+    return Tried(decision, aim, door, _enough(policy, decision), tokens, loaded, sum(tokens.values()))
 
 
 def _enough(policy: ExpectedPayoffBySet, decision: GateDecision) -> float:

@@ -112,7 +112,7 @@ def _list(options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     from camdf.lab.paper import TABLES
-    from camdf.lab.paper.markup import plain_text, result_json
+    from camdf.lab.paper.markup import result_json, result_text
     from camdf.lab.paper.results import store_results
     from camdf.lab.paper.table import fill
 
@@ -126,7 +126,7 @@ def _run(options: argparse.Namespace) -> int:
         told = f"{len(tables)} tables, {len(results)} figures, {len(outcomes)} cells: stored in {options.into}"
     else:
         results = fill(tables[0], outcomes)
-        told = plain_text(tables[0], results)
+        told = result_text(tables[0], results)
     if options.json:
         print_json([result_json(result) for result in results])
     else:

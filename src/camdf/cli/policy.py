@@ -123,7 +123,7 @@ def _add_must_pay(parser: argparse.ArgumentParser, also: str = "") -> None:
     )
 
 
-def payoff_of(options: argparse.Namespace, fitted: Payoff | None = None) -> Payoff:
+def chosen_payoff(options: argparse.Namespace, fitted: Payoff | None = None) -> Payoff:
     """The payoff that the options name; what they leave out is as in the fit, where that is known."""
     named = {name: getattr(options, name) for name in ("cost_pressure", "value", "recourse")}
     if options.task_worth is not None:
@@ -151,7 +151,7 @@ def _read(options: argparse.Namespace, *, explored_only: bool = False) -> Logged
 def _fit(options: argparse.Namespace) -> int:
     from camdf.evaluation.fit import fit
 
-    payoff, name, blocks = payoff_of(options), policy_name(options.policy), None
+    payoff, name, blocks = chosen_payoff(options), policy_name(options.policy), None
     _check_splits(options)
     check_output(options.output, (".json",))
     if options.engine == "spark":
@@ -224,7 +224,7 @@ def _evaluate(options: argparse.Namespace) -> int:
     from camdf.evaluation.assess import Fixed, assess, unseen_warning
 
     policy = load(options.policy)
-    payoff = payoff_of(options, fitted_payoff(policy))
+    payoff = chosen_payoff(options, fitted_payoff(policy))
     _check_splits(options)
     logged = _read(options)
     with shown("splits") as progress:
@@ -246,7 +246,7 @@ def _evaluate(options: argparse.Namespace) -> int:
 def _curve(options: argparse.Namespace) -> int:
     from camdf.evaluation.curve import draw_steps, points_of, replay_steps, table, verdict
 
-    payoff = payoff_of(options)
+    payoff = chosen_payoff(options)
     _check_splits(options)
     if options.output is not None:
         check_output(options.output, PICTURES)

@@ -8,8 +8,8 @@ from typing import Any
 
 from camdf._progress import shown
 from camdf.cli.parser import add_json, print_json
-from camdf.cli.policy import add_payoff, payoff_of
-from camdf.cli.tools import TOOLS_FILE, add_prices, read_tools
+from camdf.cli.policy import add_payoff, chosen_payoff
+from camdf.cli.tools import TOOLS_FILE, add_prices, tools_in_file
 from camdf.cli.traces import add_workers, read_traces
 from camdf.policies.artifact import load
 from camdf.policies.base import fitted_payoff
@@ -63,8 +63,8 @@ def _shadow(options: argparse.Namespace) -> int:
     from camdf.mining.logged import any_explored, is_mined, read_logged
 
     policy, prices = load(options.policy), Prices()
-    payoff = payoff_of(options, fitted_payoff(policy))
-    tools = None if options.tools is None else [view(each) for each in read_tools(options.tools)]
+    payoff = chosen_payoff(options, fitted_payoff(policy))
+    tools = None if options.tools is None else [view(each) for each in tools_in_file(options.tools)]
     tokens = None if tools is None else {tool.name: float(prices.count(tool)) for tool in tools}
     saw_all = is_mined(options.data) and any_explored(options.data)
     with shown("MB read", after=1.0) as progress:

@@ -93,7 +93,7 @@ def _try(options: argparse.Namespace) -> int:
     most = USUAL_TOOLS if (options.most, options.sufficiency, options.dollars) == (None, None, None) else options.most
     aim = Aim(tools=most, sufficiency=options.sufficiency, dollars_per_task=options.dollars)
     prices = Prices(uncached=options.uncached, cached=options.cached)
-    found = trial(options.request, read_tools(options.tools), made, aim, door=options.door, prices=prices)
+    found = trial(options.request, tools_in_file(options.tools), made, aim, door=options.door, prices=prices)
     if options.output is not None:
         options.output.write_text(found.decision.svg(), encoding="utf-8")
     if options.json:
@@ -117,7 +117,7 @@ def _block() -> str:
 
 
 def _worth(options: argparse.Namespace) -> int:
-    tools = read_tools(options.tools)
+    tools = tools_in_file(options.tools)
     prices = Prices(uncached=options.uncached, cached=options.cached)
     named = ("turns", "requests", "spoken", "system", "opened", "share", "searches", "widened")
     shape = Conversation(**{name: getattr(options, name) for name in named})
@@ -137,7 +137,7 @@ def _worth(options: argparse.Namespace) -> int:
     return 0
 
 
-def read_tools(path: Path) -> list[Any]:
+def tools_in_file(path: Path) -> list[Any]:
     """The tools of a file, in whatever shape a harness has them."""
     try:
         found = json.loads(path.read_text(encoding="utf-8-sig"))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from camdf._progress import shown
 from camdf.cli.parser import add_json, check_output, print_json
 from camdf.cli.policy import add_engine
-from camdf.cli.tools import TOOLS_FILE, read_tools
+from camdf.cli.tools import TOOLS_FILE, tools_in_file
 from camdf.errors import DataError, UsageError
 from camdf.scorers import BM25, Embeddings, Necessity, Scorer, Start
 from camdf.scorers.base import TEXTS
@@ -206,7 +206,7 @@ def _rank(options: argparse.Namespace, scorer: Scorer, choices: dict[str, Any]) 
     """Mined tasks ranked; the file of scores beside the output lasts until every task has its ranking."""
     from camdf.mining.ranked import rank_tasks
 
-    tools = [view(tool) for tool in read_tools(options.tools)]
+    tools = [view(tool) for tool in tools_in_file(options.tools)]
     scores = options.output.with_suffix(".scores.jsonl")
     found = rank_tasks(options.tasks, tools, scorer, scores, **choices)
     found.tasks.write_parquet(options.output)

@@ -52,7 +52,8 @@ class Work(Generic[T]):
     async def wait_async(self) -> T:
         """`wait`, for an event loop."""
         try:
-            return await asyncio.wait_for(asyncio.wrap_future(self.future), self._seconds)
+            async with asyncio.timeout(self._seconds):  # wait_for, in Python 3.11, may swallow a cancellation
+                return await asyncio.wrap_future(self.future)
         except BaseException:
             self.leave()
             raise

@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 from camdf.gate.decision import Ranked, Reason
 from camdf.gate.judge import Judge
-from camdf.gate.opinions import Opinions
 from camdf.gate.places import bounded
 from camdf.gate.request import Request
+from camdf.gate.turn_scores import TurnScores
 from camdf.gate.turns import Call, Turn
 from camdf.scorers.base import says_nothing
 
@@ -60,9 +60,9 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True)
 class Folding:
-    """Folds conversations: by opinions of turns, within bounds, at a price of rewritten prompts."""
+    """Folds conversations: by the scores of turns, within bounds, at a price of rewritten prompts."""
 
-    opinions: Opinions
+    turn_scores: TurnScores
     at_least: int
     at_most: int | None
     rewrite: Callable[[int], float]
@@ -89,7 +89,9 @@ class Folding:
                 now = now._replace(reason="empty task")
             elif not request.asks(event):
                 now = now._replace(reason="no signal")
-            elif self.opinions.scored(request, event.subject, ranked_by=judge if late else None) or not request.costs:
+            elif (
+                self.turn_scores.scored(request, event.subject, ranked_by=judge if late else None) or not request.costs
+            ):
                 now = self._turned(now, request, judge, event)
             elif event is last or event.subject in silent:
                 now = now._replace(reason=failure)
@@ -105,8 +107,8 @@ class Folding:
         return now._replace(kept=kept, reason=reason, called=now.called.union(keys))
 
     def _turned(self, now: Fold, request: Request, judge: Judge, turn: Turn) -> Fold:
-        ranking = self.opinions.ranking(request, turn.subject, judge)
-        named, vector = request.named(turn.subject), self.opinions.vector(request, turn.subject)
+        ranking = self.turn_scores.ranking(request, turn.subject, judge)
+        named, vector = request.named(turn.subject), self.turn_scores.vector(request, turn.subject)
         chosen = named or any(each.kept for each in ranking) or self.at_least > 0 or not ranking
         if not chosen or says_nothing([each.score for each in ranking]):
             return now._replace(reason="no signal", ranking=ranking, vector=vector)
@@ -143,7 +145,7 @@ class Folding:
         self, ranking: tuple[Ranked, ...], request: Request, judge: Judge, turn: Turn, stays: Mapping[str, str]
     ) -> tuple[Ranked, ...]:
         """Without what is not worth its share of rewriting the cached prompt: shared anew until all that is left is."""
-        price, vector = self.rewrite(turn.before), self.opinions.vector(request, turn.subject)
+        price, vector = self.rewrite(turn.before), self.turn_scores.vector(request, turn.subject)
         adds = {each.name for each in ranking if each.kept and each.name not in stays}
         while price > 0 and adds:
             share = price / len(adds)

@@ -25,22 +25,22 @@ from camdf.errors import ArtifactError, UsageError
 from camdf.gate.aim import Aim
 from camdf.gate.breaker import Breaker, RestingError
 from camdf.gate.budget import BusyError, Work
-from camdf.gate.commons import Commons
+from camdf.gate.conversation_terms import Begun, Terms
 from camdf.gate.decision import GateDecision, Mode, Reason
 from camdf.gate.door import FOUND
 from camdf.gate.fold import Fold, Folding, Outcome, UnscoredError
 from camdf.gate.forks import renewed_in_forks
-from camdf.gate.guards import Allow, Guards, called, named
+from camdf.gate.guards import Allow, Guards, called, setting_of_names
 from camdf.gate.judge import Judge
 from camdf.gate.memory import Memory
-from camdf.gate.modes import handed_over
-from camdf.gate.opinions import Opinions, RefusedError
-from camdf.gate.reader import PriceList, Reader, UndecidedError
-from camdf.gate.request import Question, Request, Scores, read_tools, readable, unread, viewed_tool
+from camdf.gate.modes import list_for_the_model
+from camdf.gate.reader import PriceList, RequestReader, UndecidedError
+from camdf.gate.request import Question, Request, Scores, readable, tools_by_key, unread, viewed_tool
 from camdf.gate.rollout import Rollout
-from camdf.gate.shared_memory import Store
+from camdf.gate.shared_by_tenants import SharedByTenants
+from camdf.gate.shared_memory import ConversationStore
 from camdf.gate.telemetry import Sink, add_to_span
-from camdf.gate.terms import Begun, Terms
+from camdf.gate.turn_scores import RefusedScoresError, TurnScores
 from camdf.gate.turns import Messages
 from camdf.policies.base import Policy
 from camdf.scorers.base import Scorer, says_nothing
@@ -100,7 +100,7 @@ class Gate:
         at_least: int = 0,
         at_most: int | None = None,
         conversations: int = 10_000,
-        memory: Store | None = None,
+        memory: ConversationStore | None = None,
         tenant: str = "",
         most_tools: int = 10_000,
         most_characters: int = 20_000_000,
@@ -123,18 +123,19 @@ class Gate:
         self.explore_pressure = explore_pressure
         self.at_least, self.at_most = at_least, at_most
         self.guards = Guards(
-            allow if allow is None or callable(allow) else named("allow", allow),
+            allow if allow is None or callable(allow) else setting_of_names("allow", allow),
             digests,
-            named("pinned", pinned),
-            None if fallback is None else named("fallback", fallback),
+            setting_of_names("pinned", pinned),
+            None if fallback is None else setting_of_names("fallback", fallback),
         )
         self.counts: Counter[Reason] = Counter()
-        believed = None if trusted is None else named("trusted", trusted)
+        believed = None if trusted is None else setting_of_names("trusted", trusted)
         reads = scorer if believed is None or scorer is None else Wary(scorer, believed)
-        self._commons, self._begun = Commons.of(reads, conversations, memory, on_decision), Begun(judge, conversations)
-        self._reader = Reader(self.guards, prices, self.memory, most_tools, most_characters, tenant)
+        self._shared = SharedByTenants.of(reads, conversations, memory, on_decision)
+        self._begun = Begun(judge, conversations)
+        self._reader = RequestReader(self.guards, prices, self.memory, most_tools, most_characters, tenant)
         rewritten = getattr(prices, "of_rewriting", _nothing) if mode in ("drop", "shadow") else _nothing
-        self._folding = Folding(self._opinions, at_least, at_most, rewritten, believed)
+        self._folding = Folding(self._turn_scores, at_least, at_most, rewritten, believed)
         self._follows = False
         self.renew()
         renewed_in_forks(self)
@@ -183,7 +184,7 @@ class Gate:
         changed would get other tools in the middle.
         """
         aim = _aim(self.prices, tools, sufficiency, dollars_per_task)
-        payoff = aim.payoff(self.policy, self._opinions.of_late(self._begun.judge), self.payoff)
+        payoff = aim.payoff(self.policy, self._turn_scores.of_late(self._begun.judge), self.payoff)
         return type(self)(**{**self._settings, "policy": self.policy, "payoff": payoff})
 
     def reload(self, path: str | PathLike[str]) -> str:
@@ -218,9 +219,9 @@ class Gate:
                 f"All tenants share {', '.join(SHARED)}. Make a Gate for what needs another {common[0]!r}."
             )
         gate = type(self)(**{**self._settings, "policy": self.policy, **settings, "tenant": tenant})
-        gate._commons = self._commons
+        gate._shared = self._shared
         gate._reader = replace(gate._reader, memory=self.memory)
-        gate._folding = replace(gate._folding, opinions=self._opinions)
+        gate._folding = replace(gate._folding, turn_scores=self._turn_scores)
         if not settings.keys() & {"policy", "payoff", "explore_pressure"}:
             gate._begun, gate._follows = self._begun, True
         return gate
@@ -241,21 +242,21 @@ class Gate:
     @property
     def memory(self) -> Memory:
         """The tools of conversations whose history is not shown."""
-        return self._commons.memory
+        return self._shared.memory
 
     @property
     def sink(self) -> Sink | None:
         """Who is told of decisions."""
-        return self._commons.sink
+        return self._shared.sink
 
     @property
-    def _opinions(self) -> Opinions:
-        return self._commons.opinions
+    def _turn_scores(self) -> TurnScores:
+        return self._shared.turn_scores
 
     @property
     def scorer(self) -> Scorer | None:
         """What ranks; None where every task brings its own scores."""
-        return self._opinions.scorer
+        return self._turn_scores.scorer
 
     @property
     def payoff(self) -> Payoff:
@@ -346,11 +347,11 @@ class Gate:
 
     def may_be_offered(self, tools: Iterable[Any]) -> list[Any]:
         """The tools of a list that are authorised, where a name that two servers share authorises neither."""
-        viewed, natives = read_tools(tools)
+        viewed, natives = tools_by_key(tools)
         return [natives[key] for key in self.guards.offered(viewed)]
 
     def _reading(self, question: Question) -> Work[Outcome | None]:
-        return self._commons.readers.start(lambda _: self._read(question), question.left())
+        return self._shared.readers.start(lambda _: self._read(question), question.left())
 
     def _read(self, question: Question) -> Outcome | None:
         """Read a call; the outcome, or None where turns are still to be scored."""
@@ -362,7 +363,7 @@ class Gate:
             if self.rollout is not None and self.rollout.off:
                 return Outcome(Fold(reason="switched off"))
             self._take_scores(question, request)
-            return None if self._opinions.missing(request, self._terms(question).judge) else self._folded(question)
+            return None if self._turn_scores.missing(request, self._terms(question).judge) else self._folded(question)
         except UndecidedError as error:
             return Outcome(Fold(reason=error.reason), error.error)
 
@@ -375,9 +376,9 @@ class Gate:
 
         def work(under_way: Work[Outcome]) -> Outcome:
             judge = self._terms(question).judge
-            missing = self._opinions.missing(request, judge)
+            missing = self._turn_scores.missing(request, judge)
             try:
-                silent = self._opinions.score(request, judge, missing, under_way)
+                silent = self._turn_scores.score(request, judge, missing, under_way)
             except Exception as error:
                 if breaker is not None and not under_way.given_up:
                     breaker.failed()
@@ -387,7 +388,7 @@ class Gate:
             return self._folded(question, silent)
 
         question.asks_scorer = True
-        return self._commons.scorers.start(work, question.left())
+        return self._shared.scorers.start(work, question.left())
 
     def _note(self, question: Question, error: Exception) -> None:
         """A scorer that has no answer in time has failed."""
@@ -398,7 +399,7 @@ class Gate:
         """Scores that the harness has already stand in for the scorer's on the last turn."""
         if question.scores is not None and request.turns and (subject := request.turns[-1].subject):
             try:
-                self._opinions.take(request, subject, request.aligned(question.scores), own=True)
+                self._turn_scores.take(request, subject, request.aligned(question.scores), own=True)
             except Exception as error:
                 raise UndecidedError("scores refused", _refused(error)) from None
 
@@ -508,7 +509,7 @@ class Gate:
         known = set(stay)
         cut = tuple(key for key in request.offered if key not in known)
         refused = tuple(key for key in request.tools if key not in request.natives)
-        tools = handed_over(terms.mode, request.natives, stay, cut)
+        tools = list_for_the_model(terms.mode, request.natives, stay, cut)
         servers = {key: tool.server for key, tool in request.tools.items() if tool.server}
         return GateDecision(
             tools=tools,
@@ -535,8 +536,8 @@ class Gate:
         if named:
             return [request.natives[key] for key in named][:most]
         judge = self._terms(question).judge
-        known = self._opinions.scored(request, query, ranked_by=judge)
-        ranking = self._opinions.ranking(request, query, judge) if known else ()
+        known = self._turn_scores.scored(request, query, ranked_by=judge)
+        ranking = self._turn_scores.ranking(request, query, judge) if known else ()
         scored = () if says_nothing([each.score for each in ranking]) else ranking
         return [request.natives[each.name] for each in scored if each.score > 2 * LEAST][:most]
 
@@ -611,7 +612,7 @@ def _nothing(characters: int) -> float:
 
 def _failure(error: Exception | None) -> tuple[Reason, str]:
     """Why turns have no scores, and the type of what was raised."""
-    if isinstance(error, RefusedError):
+    if isinstance(error, RefusedScoresError):
         return "scores refused", _refused(error)
     name = type(error).__name__ if error else ""
     if isinstance(error, RestingError):
@@ -622,4 +623,4 @@ def _failure(error: Exception | None) -> tuple[Reason, str]:
 
 
 def _refused(error: Exception) -> str:
-    return str(error) if isinstance(error, RefusedError) else type(error).__name__
+    return str(error) if isinstance(error, RefusedScoresError) else type(error).__name__

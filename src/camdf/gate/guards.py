@@ -94,7 +94,7 @@ def deceptive(name: str) -> bool:
     return len(scripts & LOOK_ALIKE) > 1 or unicodedata.normalize("NFKC", name) != name
 
 
-def named(setting: str, given: Collection[str]) -> frozenset[str]:
+def setting_of_names(setting: str, given: Collection[str]) -> frozenset[str]:
     """A setting that holds names of tools or servers; one string is refused: it would be read letter by letter."""
     if isinstance(given, (str, bytes)):
         raise UsageError(f"The {setting!r} of Gate must be a list of names, as [{given!r}]. Got {given!r} instead.")

@@ -17,7 +17,7 @@ MARK = "cache_control"
 """Where an Anthropic request says that its prompt up to here may be cached."""
 
 
-def handed_over(mode: Mode, natives: Mapping[str, Any], kept: Sequence[str], cut: Sequence[str]) -> list[Any]:
+def list_for_the_model(mode: Mode, natives: Mapping[str, Any], kept: Sequence[str], cut: Sequence[str]) -> list[Any]:
     """The tools for the model; `natives` are those that may be offered, in the order of the request."""
     if mode == "drop":
         return _marked([natives[key] for key in kept], natives.values())

@@ -13,7 +13,7 @@ from camdf.gate.decision import Mode, Reason
 from camdf.gate.guards import Guards, called
 from camdf.gate.memory import Memory
 from camdf.gate.modes import has_search
-from camdf.gate.request import Question, Request, names, read_task, read_tools, readable
+from camdf.gate.request import Question, Request, names_in, read_task, readable, tools_by_key
 from camdf.tools import Tool
 
 LONGEST_NAME = 200
@@ -40,7 +40,7 @@ class UndecidedError(Exception):
 
 
 @dataclass(frozen=True)
-class Reader:
+class RequestReader:
     """Reads calls: by these guards, prices and bounds, and with what a memory knows."""
 
     guards: Guards
@@ -52,9 +52,9 @@ class Reader:
 
     def read(self, question: Question, mode: Mode) -> Request:
         """The request, which also stands in `question` once its tools are read."""
-        viewed, natives = read_tools(question.tools)
+        viewed, natives = tools_by_key(question.tools)
         offered = self.guards.offered(viewed)
-        keep, insisted = names(question.keep), names(question.forced)
+        keep, insisted = names_in(question.keep), names_in(question.forced)
         request = question.request = Request(
             events=(),
             tools=viewed,

@@ -9,9 +9,9 @@ from itertools import accumulate
 from time import monotonic
 from typing import Any, TypeAlias
 
+from camdf.gate.conversation_terms import Terms
 from camdf.gate.judge import Said
 from camdf.gate.memory import Identity
-from camdf.gate.terms import Terms
 from camdf.gate.turns import Call, Event, Messages, Turn, events
 from camdf.tools import Tool, keyed, view
 
@@ -177,7 +177,7 @@ class Request:
         return [by_key[key] for key in self.costs]
 
 
-def read_tools(tools: Iterable[Any]) -> tuple[dict[str, Tool], dict[str, Any]]:
+def tools_by_key(tools: Iterable[Any]) -> tuple[dict[str, Tool], dict[str, Any]]:
     """Tools by key: as we view them, and as the harness holds them."""
     if isinstance(tools, (str, bytes, Mapping)):
         raise TypeError("Tools come as a sequence.")
@@ -237,7 +237,7 @@ def readable(text: object) -> str:
         return ""
 
 
-def names(given: Iterable[str]) -> frozenset[str]:
+def names_in(given: Iterable[str]) -> frozenset[str]:
     """The names in what a harness hands over, which may be one of them, or anything."""
     try:
         found = (given,) if isinstance(given, str) else given

@@ -20,7 +20,7 @@ TOGETHER, IN_LINE = 8, 1000
 """How many conversations are read and written at a time, and how many may wait to be written; more are not."""
 
 
-class Store(Protocol):
+class ConversationStore(Protocol):
     """Where conversations are remembered outside of this process. It may raise, and it may hang."""
 
     def recall(self, conversation: str) -> Remembered | None:
@@ -35,7 +35,7 @@ class Store(Protocol):
 class SharedMemory(Memory):
     """The conversations of a store, and in this process the last `size` of them for when it does not answer."""
 
-    def __init__(self, store: Store, size: int) -> None:
+    def __init__(self, store: ConversationStore, size: int) -> None:
         self.store, self.breaker = store, Breaker(failures=3, seconds=1.0)
         self.failures = 0
         """How often the store was not read or not written."""

@@ -113,11 +113,11 @@ def _reader(source: Any, is_truth: bool, last: Callable[[], Any]) -> Callable[[]
         ask = source.client.get_boolean_value if is_truth else source.client.get_float_value
         return lambda: ask(source.key, last())
     if isinstance(source, (str, os.PathLike)):
-        return lambda: written(source)
+        return lambda: held_by(source)
     return source if callable(source) else None
 
 
-def written(path: str | PathLike[str]) -> Any:
+def held_by(path: str | PathLike[str]) -> Any:
     """What a file holds as JSON."""
     with open(path, "rb") as file:
         return json.loads(file.read(LONGEST))

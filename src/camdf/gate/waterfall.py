@@ -18,7 +18,7 @@ CUT_LINES = 5
 """How many of the cut tools a terminal shows below the last kept one."""
 
 
-class Row(Protocol):
+class DrawnTool(Protocol):
     """What is drawn of a ranked tool, as `camdf.gate.decision.Ranked` has it."""
 
     @property
@@ -35,7 +35,7 @@ class Row(Protocol):
     def why(self) -> str: ...
 
 
-def waterfall(title: str, ranking: Sequence[Row]) -> str:
+def waterfall(title: str, ranking: Sequence[DrawnTool]) -> str:
     """The whole picture, for a browser or a notebook."""
     shown = ranking[:MOST_ROWS]
     rest = len(ranking) - len(shown)
@@ -72,7 +72,7 @@ def waterfall(title: str, ranking: Sequence[Row]) -> str:
 
 
 def waterfall_lines(
-    ranking: Sequence[Row], tokens: Mapping[str, int], width: int = 80, *, whole: bool = False, block: str = "█"
+    ranking: Sequence[DrawnTool], tokens: Mapping[str, int], width: int = 80, *, whole: bool = False, block: str = "█"
 ) -> list[str]:
     """The same for a terminal, at most `width` columns wide where names allow it: tokens of the kept tools add up.
 
@@ -97,7 +97,7 @@ def waterfall_lines(
     return [*lines, f"{'':>4}  and {rest} more, cut"] if rest else lines
 
 
-def _row(each: Row, y: int, spent: float, total: float, best: float) -> list[str]:
+def _row(each: DrawnTool, y: int, spent: float, total: float, best: float) -> list[str]:
     colour = KEPT if each.kept else CUT
     start = MARGIN + LABEL + SCORES + 10 + _length(spent, total)
     length = max(_length(each.priced_cost, total), 1.5)
@@ -118,7 +118,7 @@ def _row(each: Row, y: int, spent: float, total: float, best: float) -> list[str
     ]
 
 
-def _reach(ranking: Sequence[Row]) -> float:
+def _reach(ranking: Sequence[DrawnTool]) -> float:
     """Where the rightmost bar ends: a cut tool is drawn where it would have been added."""
     spent, reach = 0.0, 0.0
     for each in ranking:

@@ -21,7 +21,7 @@ from camdf.errors import needs
 from camdf.gate import Gate, GateDecision
 from camdf.gate.door import CALL, FIND, arguments_of, fits, listing, unknown
 from camdf.gate.modes import allowed_choice, has_search
-from camdf.gate.request import read_tools
+from camdf.gate.request import tools_by_key
 from camdf.gate.telemetry import EVENT
 from camdf.tools import forced_tools
 
@@ -123,7 +123,7 @@ class ToolGate(AgentMiddleware):
             return request.override(tools=tools)
         if decision.mode == "allow" and _can_allow(request):
             choice = "required" if request.tool_choice == "any" else request.tool_choice
-            viewed, _ = read_tools(tools)
+            viewed, _ = tools_by_key(tools)
             kept = [viewed[key].name for key in decision.kept]
             allowed = allowed_choice(kept, choice, responses=bool(request.model.use_responses_api))
             return request.override(tools=tools, tool_choice=allowed)
@@ -138,7 +138,7 @@ class ToolGate(AgentMiddleware):
         """The model's answer as LangChain gets it."""
         if not decision.needs_door or not self._has_door(request):
             return response
-        viewed, natives = read_tools(request.tools)
+        viewed, natives = tools_by_key(request.tools)
         callable_ = (key for key in viewed if key not in decision.refused and not isinstance(natives[key], dict))
         names = [viewed[key].name for key in callable_]
         meant = [_as_meant(message, names) for message in response.result]

@@ -22,7 +22,7 @@ from typing import Any, TypeVar, cast
 from camdf.errors import needs
 from camdf.gate import Gate
 from camdf.gate.door import CALL, FIND, arguments_of, fits, listing, unknown
-from camdf.gate.request import read_tools
+from camdf.gate.request import tools_by_key
 from camdf.gate.telemetry import EVENT
 
 with needs("openai-agents"):
@@ -132,7 +132,7 @@ def _can_search(agent: Any) -> bool:
 
 
 def _deferred(tools: list[Any], kept: tuple[str, ...], cut: tuple[str, ...]) -> list[Any]:
-    _, named = read_tools(tools)
+    _, named = tools_by_key(tools)
     hidden = [copy(named[name]) for name in cut]
     for tool in hidden:
         tool.defer_loading = True
@@ -148,7 +148,7 @@ def _door(gate: Gate, tools: list[Any], refused: tuple[str, ...]) -> list[Functi
     """`find_tool`, and `call_tool`, which asks the tool that is meant for approval, guardrails and time-outs."""
     behind = {
         tool.name: tool
-        for key, tool in read_tools(tools)[1].items()
+        for key, tool in tools_by_key(tools)[1].items()
         if isinstance(tool, FunctionTool) and not tool.defer_loading and key not in refused
     }
 

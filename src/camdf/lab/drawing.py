@@ -64,7 +64,7 @@ def svg(picture: Picture) -> str:
     return text.getvalue()
 
 
-def save(picture: Picture, stem: Path) -> tuple[Path, Path]:
+def save_picture(picture: Picture, stem: Path) -> tuple[Path, Path]:
     """Write `stem`.svg and `stem`.png; the same picture gives the same bytes."""
     stem.parent.mkdir(parents=True, exist_ok=True)
     vector, pixels = stem.with_name(f"{stem.name}.svg"), stem.with_name(f"{stem.name}.png")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from camdf.lab.drawing import save
+from camdf.lab.drawing import save_picture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
@@ -19,7 +19,7 @@ def write_page(path: Path, text: str, pictures: Mapping[str, Picture]) -> None:
     """Write the text to `path`, and each picture beside it as pictures/STEM.svg and pictures/STEM.png."""
     path.parent.mkdir(parents=True, exist_ok=True)
     for stem, picture in pictures.items():
-        save(picture, path.parent / PICTURES / stem)
+        save_picture(picture, path.parent / PICTURES / stem)
     path.write_text(text, encoding="utf-8")
 
 

@@ -15,15 +15,15 @@ from typing import Any, TypeAlias
 from camdf.errors import needs
 from camdf.gate.decision import GateDecision
 from camdf.service import openapi, shapes
-from camdf.service.calls import JSON, Answer, Call
+from camdf.service.calls import JSON, HttpAnswer, HttpCall
 from camdf.service.events import Lines, event, to_standard_output
 from camdf.service.gates import candidate
 from camdf.service.lessons import Seen, SeenLog, seen
 from camdf.service.limits import Admission, GoneError, Receive, RefusedError, check_depth
 from camdf.service.metrics import Metrics
-from camdf.service.outcomes import Outcomes
+from camdf.service.outcomes import OutcomeLog
 from camdf.service.playground import Playground
-from camdf.service.store import Served, Store
+from camdf.service.store import Served, Versions
 
 with needs("serve"):
     import msgspec
@@ -39,7 +39,7 @@ Send: TypeAlias = Callable[[dict[str, Any]], Awaitable[None]]
 class Service:
     """The application."""
 
-    def __init__(self, store: Store, outcomes: Outcomes) -> None:
+    def __init__(self, store: Versions, outcomes: OutcomeLog) -> None:
         self.store, self.outcomes = store, outcomes
         self.metrics, self.admission = Metrics(), Admission()
         self.lines = Lines(to_standard_output)
@@ -48,7 +48,7 @@ class Service:
         self._encode = msgspec.json.Encoder().encode
         self._decides = msgspec.json.Decoder(shapes.DecideRequest | list[shapes.DecideRequest])
         self._learns = msgspec.json.Decoder(shapes.OutcomeRequest | list[shapes.OutcomeRequest])
-        self.routes: dict[str, dict[str, Callable[[Call], Awaitable[Answer]]]] = {
+        self.routes: dict[str, dict[str, Callable[[HttpCall], Awaitable[HttpAnswer]]]] = {
             "/v1/decide": {"POST": self.decide},
             "/v1/outcomes": {"POST": self.learn},
             "/v1/policy": {"GET": self.policy},
@@ -64,15 +64,15 @@ class Service:
         """One request."""
         if scope["type"] != "http":
             return
-        call = Call(dict(scope["headers"]), receive, self.store.current)
+        call = HttpCall(dict(scope["headers"]), receive, self.store.current)
         try:
             answer = await self._handler(scope)(call)
         except RefusedError as error:
-            answer = Answer(self._problem(error.words), error.status, JSON, tuple(error.headers))
+            answer = HttpAnswer(self._problem(error.words), error.status, JSON, tuple(error.headers))
         except GoneError:
             return
         except Exception as error:
-            answer = Answer(self._problem("Something went wrong inside of the service."), 500)
+            answer = HttpAnswer(self._problem("Something went wrong inside of the service."), 500)
             # Its words may hold what a user wrote, so only its type and the places are logged.
             LOG.error("%s\n%s", type(error).__name__, "".join(traceback.format_tb(error.__traceback__)))
         self.metrics.answered(answer.status)()
@@ -82,7 +82,7 @@ class Service:
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         await send({"type": "http.response.body", "body": answer.body})
 
-    async def decide(self, call: Call) -> Answer:
+    async def decide(self, call: HttpCall) -> HttpAnswer:
         """Decide on one request, or on each of a list."""
         tenant = call.tenant()
         self.admission.enter(call.limits)
@@ -90,11 +90,11 @@ class Service:
             asked, is_list = await call.read_several(self._decides)
             places = [_checked(call, tenant, each) for each in asked]
             found = [self._decided(call, tenant, served, each) for served, each in zip(places, asked, strict=True)]
-            return Answer(self._encode(await asyncio.gather(*found) if is_list else await found[0]))
+            return HttpAnswer(self._encode(await asyncio.gather(*found) if is_list else await found[0]))
         finally:
             self.admission.leave()
 
-    async def learn(self, call: Call) -> Answer:
+    async def learn(self, call: HttpCall) -> HttpAnswer:
         """Write outcomes down; the answer comes once they are on disk."""
         tenant = call.tenant()
         self.admission.enter(call.limits)
@@ -110,11 +110,11 @@ class Service:
                 wait = str(call.limits.retry_seconds).encode()
                 words = "The outcomes could not be written and were not accepted. Send them again later."
                 raise RefusedError(503, words, [(b"retry-after", wait)]) from None
-            return Answer(self._encode(shapes.Accepted(first=numbers.first, last=numbers.last)))
+            return HttpAnswer(self._encode(shapes.Accepted(first=numbers.first, last=numbers.last)))
         finally:
             self.admission.leave()
 
-    async def policy(self, call: Call) -> Answer:
+    async def policy(self, call: HttpCall) -> HttpAnswer:
         """What decides now, on the routes of whoever asks."""
         tenant, routes = call.tenant(), []
         for (holder, route), served in call.serving.places.items():
@@ -138,19 +138,19 @@ class Service:
         if refused and tenant:  # whose words may be about another tenant
             refused = "The files as they are now are refused; the service's log says why."
         found = shapes.PolicyAnswer(configuration=call.serving.digest, routes=routes, refused=refused)
-        return Answer(self._encode(found))
+        return HttpAnswer(self._encode(found))
 
-    async def health(self, call: Call) -> Answer:
+    async def health(self, call: HttpCall) -> HttpAnswer:
         """The process is alive."""
-        return Answer(self._encode(shapes.Status(status="alive")))
+        return HttpAnswer(self._encode(shapes.Status(status="alive")))
 
-    async def ready(self, call: Call) -> Answer:
+    async def ready(self, call: HttpCall) -> HttpAnswer:
         """Whether new requests should come here."""
         if self.draining:
-            return Answer(self._encode(shapes.Status(status="draining")), 503)
-        return Answer(self._encode(shapes.Status(status="ready")))
+            return HttpAnswer(self._encode(shapes.Status(status="draining")), 503)
+        return HttpAnswer(self._encode(shapes.Status(status="ready")))
 
-    async def numbers(self, call: Call) -> Answer:
+    async def numbers(self, call: HttpCall) -> HttpAnswer:
         """For Prometheus."""
         metrics, store = self.metrics, self.store
         metrics.under_way.set(self.admission.inside)
@@ -159,13 +159,13 @@ class Service:
         metrics.refusals.set(store.refusals)
         metrics.is_refusing.set(bool(store.refused))
         metrics.unlogged.set(self.lines.dropped + self.lessons.dropped)
-        return Answer(metrics.text(), kind=b"text/plain; version=0.0.4; charset=utf-8")
+        return HttpAnswer(metrics.text(), kind=b"text/plain; version=0.0.4; charset=utf-8")
 
-    async def document(self, call: Call) -> Answer:
+    async def document(self, call: HttpCall) -> HttpAnswer:
         """The OpenAPI document."""
-        return Answer(self._encode(openapi.document(call.limits, tokens=bool(call.serving.tokens))))
+        return HttpAnswer(self._encode(openapi.document(call.limits, tokens=bool(call.serving.tokens))))
 
-    def _handler(self, scope: dict[str, Any]) -> Callable[[Call], Awaitable[Answer]]:
+    def _handler(self, scope: dict[str, Any]) -> Callable[[HttpCall], Awaitable[HttpAnswer]]:
         methods = self.routes.get(scope["path"])
         if methods is None:
             raise RefusedError(404, "There is nothing at this path. /openapi.json says what there is.")
@@ -176,7 +176,9 @@ class Service:
             raise RefusedError(405, f"This path takes {allowed}.", [(b"allow", allowed.encode())])
         return handler
 
-    async def _decided(self, call: Call, tenant: str, served: Served, asked: shapes.DecideRequest) -> shapes.Decision:
+    async def _decided(
+        self, call: HttpCall, tenant: str, served: Served, asked: shapes.DecideRequest
+    ) -> shapes.Decision:
         if asked.ranking is not UNSET:
             decision = await self._of_ranking(served, asked, asked.ranking)
         else:
@@ -213,7 +215,7 @@ class Service:
         return self._encode(shapes.Problem(error=words))
 
 
-def _checked(call: Call, tenant: str, asked: shapes.DecideRequest) -> Served:
+def _checked(call: HttpCall, tenant: str, asked: shapes.DecideRequest) -> Served:
     """What decides on a request, once it is within the limits."""
     served = call.serving.places.get((tenant, asked.route))
     if served is None:

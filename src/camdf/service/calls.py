@@ -18,7 +18,7 @@ T = TypeVar("T")
 JSON = b"application/json"
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """What goes back."""
 
     body: bytes
@@ -27,7 +27,7 @@ class Answer(NamedTuple):
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
-class Call(NamedTuple):
+class HttpCall(NamedTuple):
     """A request, and the version that answers it to the end."""
 
     headers: Mapping[bytes, bytes]

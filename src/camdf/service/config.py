@@ -31,7 +31,7 @@ Count = Annotated[int, Meta(ge=1, le=10**9)]
 Seconds = Annotated[float, Meta(gt=0, le=3600)]
 
 
-class Table(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True, omit_defaults=True):
+class ConfigTable(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True, omit_defaults=True):
     """A table of the file."""
 
     def said(self) -> dict[str, Any]:
@@ -39,7 +39,7 @@ class Table(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True, omit_
         return {name: value for name, value in structs.asdict(self).items() if value is not UNSET}
 
 
-class ScorerSettings(Table, frozen=True):
+class ScorerSettings(ConfigTable, frozen=True):
     """What ranks the tools of a conversation."""
 
     kind: Literal["bm25", "start", "llm"]
@@ -52,7 +52,7 @@ class ScorerSettings(Table, frozen=True):
     structured: bool = True
 
 
-class PriceSettings(Table, frozen=True):
+class PriceSettings(ConfigTable, frozen=True):
     """What tools cost, as `camdf.Prices` says, which also has the values of what is left out."""
 
     uncached: Positive | UnsetType = UNSET
@@ -66,13 +66,13 @@ class PriceSettings(Table, frozen=True):
     privacy: dict[str, NotNegative] | UnsetType = UNSET
 
 
-class FlagSettings(Table, frozen=True):
+class FlagSettings(ConfigTable, frozen=True):
     """A flag of the OpenFeature client that the process has."""
 
     flag: Annotated[str, Meta(min_length=1)]
 
 
-class RolloutSettings(Table, frozen=True):
+class RolloutSettings(ConfigTable, frozen=True):
     """For which share of conversations the gate cuts, and whether it works at all, as `camdf.gate.Rollout` says.
 
     Each is a value, the path of a file that holds it, or a flag. What is left out is as in the table above it.
@@ -89,7 +89,7 @@ class RolloutSettings(Table, frozen=True):
         return structs.replace(above, **self.said())
 
 
-class GateSettings(Table, frozen=True):
+class GateSettings(ConfigTable, frozen=True):
     """One gate; what is left out is as in the table above it."""
 
     policy: str | UnsetType = UNSET
@@ -123,7 +123,7 @@ class TenantSettings(GateSettings, frozen=True):
     routes: dict[Name, GateSettings] = {}
 
 
-class ServerSettings(Table, frozen=True):
+class ServerSettings(ConfigTable, frozen=True):
     """Where the service listens. A change of host, port or playground needs a restart."""
 
     host: str = "127.0.0.1"
@@ -141,7 +141,7 @@ class ServerSettings(Table, frozen=True):
     playground: bool = True
 
 
-class LimitSettings(Table, frozen=True):
+class LimitSettings(ConfigTable, frozen=True):
     """What one request may be."""
 
     body_bytes: Count = 2_000_000
@@ -155,7 +155,7 @@ class LimitSettings(Table, frozen=True):
     retry_seconds: Count = 1
 
 
-class LearnSettings(Table, frozen=True):
+class LearnSettings(ConfigTable, frozen=True):
     """How policies are fitted again on what the service sees, and replaced where that pays."""
 
     every_hours: NotNegative = 0.0
@@ -175,7 +175,7 @@ class LearnSettings(Table, frozen=True):
     speaks for it, it has three times as many."""
 
 
-class Configuration(Table, frozen=True):
+class Configuration(ConfigTable, frozen=True):
     """The whole file."""
 
     server: ServerSettings = ServerSettings()

@@ -48,11 +48,11 @@ def parsed(text: str, name: str) -> Configuration:
         routes={key: _converted(table, GateSettings, f"routes.{key}", name) for key, table in routes.items()},
         tenants={key: _tenant(table, f"tenants.{key}", name) for key, table in tenants.items()},
     )
-    check(found, name)
+    check_configuration(found, name)
     return found
 
 
-def check(configuration: Configuration, name: str) -> None:
+def check_configuration(configuration: Configuration, name: str) -> None:
     """Refuse what is well-formed key by key and makes no sense together."""
     tokens = configuration.tokens()
     host = configuration.server.host
@@ -65,7 +65,7 @@ def check(configuration: Configuration, name: str) -> None:
         raise UsageError(f"{name}: server has a token and so have the tenants. Leave the server's out.")
     for tenant, route in configuration.places():
         settings = configuration.settings(tenant, route)
-        where = named(tenant, route)
+        where = table_of_route(tenant, route)
         if settings.policy is UNSET:
             raise UsageError(
                 f'{name}: {where} has no policy. Set gate.policy to a file that camdf fit wrote, or to "cold-start".'
@@ -97,7 +97,7 @@ def check(configuration: Configuration, name: str) -> None:
                 )
 
 
-def named(tenant: str, route: str) -> str:
+def table_of_route(tenant: str, route: str) -> str:
     """The table of one route of one tenant, as errors call it."""
     return ".".join(filter(None, [f"tenants.{tenant}" if tenant else "", f"routes.{route}" if route else ""])) or "gate"
 
@@ -192,7 +192,7 @@ def _table_at(kind: Any, path: list[str]) -> Any:
     return kind
 
 
-def read(path: Path) -> tuple[str, str]:
+def read_configuration(path: Path) -> tuple[str, str]:
     """The text of a configuration file, and its folder; for a policy alone, a configuration that names it."""
     if path.suffix == ".json":
         if not path.is_file():

@@ -27,16 +27,16 @@ BUDGET = 2.0
 
 
 @dataclass(frozen=True)
-class Candidate(Tool):
+class PricedTool(Tool):
     """A tool of a client's ranking, with the cost that the client gave it; 0 where it gave none."""
 
     cost: float = 0.0
 
 
 @lru_cache(maxsize=65_536)
-def candidate(name: str, cost: float = 0.0) -> Candidate:
+def candidate(name: str, cost: float = 0.0) -> PricedTool:
     """The same one each time: a client ranks the same tools again and again."""
-    return Candidate(name, cost=cost)
+    return PricedTool(name, cost=cost)
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Costs:
 
     def of(self, tool: Tool) -> float:
         """The cost of offering this tool to one task."""
-        if isinstance(tool, Candidate) and tool.cost:
+        if isinstance(tool, PricedTool) and tool.cost:
             return tool.cost
         return 1.0 if self.prices is None else self.prices.of(tool)
 
@@ -61,7 +61,9 @@ def gate_of(settings: GateSettings, policy: Policy, folder: str) -> Gate:
     scorer = scorer_of("bm25" if settings.scorer is UNSET else settings.scorer)
     prices = Costs(prices_of(settings.prices))
     rollout = None if settings.rollout is UNSET else rollout_of(settings.rollout, folder)
-    return Gate(policy, scorer, payoff_of(settings, policy), prices=prices, rollout=rollout, **options_of(settings))
+    return Gate(
+        policy, scorer, payoff_of_route(settings, policy), prices=prices, rollout=rollout, **options_of(settings)
+    )
 
 
 def options_of(settings: GateSettings) -> dict[str, Any]:
@@ -77,7 +79,7 @@ def prices_of(settings: PriceSettings | UnsetType) -> Prices | None:
     return None if settings is UNSET else Prices(**settings.said())
 
 
-def payoff_of(settings: GateSettings, policy: Policy) -> Payoff:
+def payoff_of_route(settings: GateSettings, policy: Policy) -> Payoff:
     """What the settings say, and where they do not, what the policy was fitted for."""
     fitted = fitted_payoff(policy)
     pressure = None if fitted is None else fitted.cost_pressure
@@ -98,7 +100,7 @@ def payoff_of(settings: GateSettings, policy: Policy) -> Payoff:
 def policy_of(source: str, content: str, settings: GateSettings) -> Policy:
     """The policy in a file's text, tried on made-up tasks before it may decide; or the one that ships."""
     policy = cold_start(COLD_STARTS[source]) if source in COLD_STARTS else from_json(content.encode())
-    payoff = payoff_of(settings, policy)
+    payoff = payoff_of_route(settings, policy)
     try:
         try_policy(policy, payoff)
     except Exception as error:

@@ -30,8 +30,8 @@ from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf.policies.training import Training
 from camdf.service import config_file
 from camdf.service.config import COLD_STARTS, Configuration, LearnSettings
-from camdf.service.gates import options_of, payoff_of, policy_of
-from camdf.service.lessons import Lesson, given_tools, lessons, logged_tasks
+from camdf.service.gates import options_of, payoff_of_route, policy_of
+from camdf.service.lessons import Lesson, given_tools, lessons, tasks_of_lessons
 
 with needs("serve"):
     from msgspec import UNSET
@@ -183,7 +183,7 @@ class Seat:
         for place in self.places:
             own = [each for each in new if (each.seen.tenant, each.seen.route) == place]
             if own:
-                logged, payoff = logged_tasks(own), self._payoff(place, champion)
+                logged, payoff = tasks_of_lessons(own), self._payoff(place, champion)
                 options = options_of(self.configuration.settings(*place))
                 bounds = {name: options[name] for name in ("at_least", "at_most") if name in options}
                 found += compared(challenger, champion, logged, payoff, given_tools(own, logged), **bounds)
@@ -196,7 +196,7 @@ class Seat:
                 f"No challenger yet: it takes {settings.fewest} tasks of runs that saw every tool and succeeded, and "
                 f"there are {len(recent)}."
             )
-        logged, champion = logged_tasks(recent), self._policy(self.state.champion)
+        logged, champion = tasks_of_lessons(recent), self._policy(self.state.champion)
         try:
             require_choice(logged)
         except DataError as error:
@@ -214,7 +214,7 @@ class Seat:
         )
 
     def _payoff(self, place: Place, champion: Policy) -> Payoff:
-        return payoff_of(self.configuration.settings(*place), champion)
+        return payoff_of_route(self.configuration.settings(*place), champion)
 
     def _policy(self, digest: str) -> Policy:
         settings = self.configuration.settings(*self.places[0])
@@ -251,7 +251,7 @@ def versions_of(path: Path) -> Path:
 
 
 def _read(path: Path) -> tuple[Path, Configuration]:
-    text, folder = config_file.read(path)
+    text, folder = config_file.read_configuration(path)
     return Path(folder), config_file.parsed(text, path.name)
 
 

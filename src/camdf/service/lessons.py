@@ -124,7 +124,7 @@ def lessons(folders: Iterable[Path]) -> list[Lesson]:
     return sorted(found, key=lambda each: each.at)
 
 
-def logged_tasks(of: Sequence[Lesson]) -> LoggedTasks:
+def tasks_of_lessons(of: Sequence[Lesson]) -> LoggedTasks:
     """Lessons as logged tasks, at the prices of their time."""
     records = [
         {

@@ -38,7 +38,7 @@ class Numbers(NamedTuple):
     last: int
 
 
-class Outcomes:
+class OutcomeLog:
     """The log of a state folder; one process at a time has it."""
 
     def __init__(self, folder: Path) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from camdf.errors import UsageError, needs
 from camdf.gate import Flag, Rollout
 from camdf.gate.budget import BusyError, Workers
-from camdf.gate.switch import LONGEST, PATIENCE, a_share, a_truth, written
+from camdf.gate.switch import LONGEST, PATIENCE, a_share, a_truth, held_by
 from camdf.service.config import FlagSettings, RolloutSettings
 
 with needs("serve"):
@@ -37,7 +37,7 @@ def rollout_of(settings: RolloutSettings, folder: str) -> Rollout:
     )
 
 
-def check(settings: RolloutSettings, place: str, folder: str) -> None:
+def check_rollout(settings: RolloutSettings, place: str, folder: str) -> None:
     """Refuse files and flags that say nothing which can be used, with the key, the value and the remedy."""
     kinds: tuple[tuple[str, Callable[[Any], Any], str], ...] = (("share", a_share, "0.2"), ("off", a_truth, "false"))
     for name, checked, example in kinds:
@@ -57,7 +57,7 @@ def _source(value: Any, folder: str) -> Any:
 def _check_file(path: Path, checked: Callable[[Any], Any], said: str, example: str) -> None:
     remedy = f"Write for instance {example} into it, or give the value itself, without quotes."
     try:
-        value = written(path)
+        value = held_by(path)
     except OSError as error:
         raise UsageError(f"{said}, which cannot be read: {error.strerror}. {remedy}") from None
     except ValueError:

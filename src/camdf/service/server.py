@@ -21,8 +21,8 @@ from typing import Any
 
 from camdf.errors import UsageError, needs
 from camdf.service.app import Service
-from camdf.service.outcomes import Outcomes
-from camdf.service.store import Store
+from camdf.service.outcomes import OutcomeLog
+from camdf.service.store import Versions
 
 with needs("serve"):
     import uvicorn
@@ -75,8 +75,8 @@ class Server(uvicorn.Server):
 def serve(path: Path, state: Path) -> int:
     """Serve a configuration, or one policy with the defaults, until a signal ends it."""
     _log_to_stderr()
-    store = Store(path, state)
-    outcomes = Outcomes(state)
+    store = Versions(path, state)
+    outcomes = OutcomeLog(state)
     service = Service(store, outcomes)
     settings = store.current.configuration.server
     config = uvicorn.Config(
@@ -127,7 +127,7 @@ def _log_to_stderr() -> None:
         logger.propagate = False
 
 
-async def _run(server: Server, store: Store) -> None:
+async def _run(server: Server, store: Versions) -> None:
     now = asyncio.Event()
     with suppress(NotImplementedError):  # where there are no signals
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, now.set)
@@ -142,7 +142,7 @@ async def _run(server: Server, store: Store) -> None:
         await asyncio.gather(*beside, return_exceptions=True)
 
 
-async def _watch(store: Store, now: asyncio.Event) -> None:
+async def _watch(store: Versions, now: asyncio.Event) -> None:
     """Look at the files every so often, on a thread, so that requests go on meanwhile."""
     while True:
         with suppress(TimeoutError):
@@ -152,7 +152,7 @@ async def _watch(store: Store, now: asyncio.Event) -> None:
         await asyncio.to_thread(store.refresh)
 
 
-async def _learn(store: Store) -> None:
+async def _learn(store: Versions) -> None:
     """Have `camdf learn` look every so often, in a process of its own that waits for whoever decides."""
     mark = store.state / LEARNED
     while True:
@@ -167,7 +167,7 @@ async def _learn(store: Store) -> None:
                 LOG.error("Nothing could be learned: %s", error.strerror)
 
 
-async def _look(store: Store) -> None:
+async def _look(store: Versions) -> None:
     command = [sys.executable, "-m", "camdf", "learn", str(store.path), "--state", str(store.state)]
     looking = await asyncio.create_subprocess_exec(
         *command,

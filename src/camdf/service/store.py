@@ -73,14 +73,14 @@ class Serving:
     digest: str
 
 
-def gathered(path: Path) -> Sources:
+def sources_of(path: Path) -> Sources:
     """Read a configuration and every policy that it names."""
-    text, folder = config_file.read(path)
+    text, folder = config_file.read_configuration(path)
     configuration = config_file.parsed(text, path.name)
     settings = [configuration.settings(*place) for place in configuration.places()]
     for each, place in zip(settings, configuration.places(), strict=True):
         if each.rollout is not UNSET:
-            rollouts.check(each.rollout, f"{path.name}: {config_file.named(*place)}", folder)
+            rollouts.check_rollout(each.rollout, f"{path.name}: {config_file.table_of_route(*place)}", folder)
     named = dict.fromkeys(str(each.policy) for each in settings if each.policy not in COLD_STARTS)
     return Sources(path.name, folder, text, {source: _content(source, folder) for source in named})
 
@@ -124,7 +124,7 @@ def _content(source: str, folder: str) -> str:
         ) from None
 
 
-class Store:
+class Versions:
     """The version that serves, and the files it is read from."""
 
     def __init__(self, path: Path, state: Path) -> None:
@@ -136,7 +136,7 @@ class Store:
         self._seen = ""
         state.mkdir(parents=True, exist_ok=True)
         try:
-            sources = gathered(path)
+            sources = sources_of(path)
             self.current = made(sources)
         except CamdfError as error:
             self.current = self._last_good(error)
@@ -148,7 +148,7 @@ class Store:
     def refresh(self) -> bool:
         """Read the files again; a good change serves from now on, a bad one is refused. True where one serves."""
         try:
-            sources = gathered(self.path)
+            sources = sources_of(self.path)
             if sources.digest == self._seen and not self.refused:
                 return False
             if sources.digest == self.current.digest:

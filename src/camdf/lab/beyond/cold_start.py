@@ -48,7 +48,7 @@ CONSTANTS: dict[str, Policy] = {
 """Nothing in them is learned or tuned; plug-in keeps every tool whose score is at least its priced cost."""
 
 
-def learned(scores: str, without: str) -> ExpectedPayoffBySet:
+def cold_start_without(scores: str, without: str) -> ExpectedPayoffBySet:
     """The cold start for such scores, from every domain but one."""
     return from_prior(prior_without(without, scores), scores)
 
@@ -71,14 +71,14 @@ def informed(policy: ExpectedPayoffBySet, logged: LoggedTasks) -> ExpectedPayoff
 
 def rows_of(domain: str) -> list[Row]:
     """Learn from the other domains, and measure every cell of this one."""
-    policies = {scores: learned(scores, without=domain) for scores in KINDS}
+    policies = {scores: cold_start_without(scores, without=domain) for scores in KINDS}
     rows: list[Row] = []
     for scorer in datasets.scorers(domain):
         policy = policies[kind_of(scorer)]
         priced = {d: datasets.load(domain, scorer, dispersion=d) for d in (0.0, 1.0, 1.5)}
         wiser, rankings = informed(policy, priced[0.0]), priced[0.0].rankings
         number = float(priced[0.0].n_required.mean())
-        knows = told(learned(kind_of(scorer), without=domain), number, rankings)
+        knows = told(cold_start_without(kind_of(scorer), without=domain), number, rankings)
         for regime in Sweep(domain, scorer).regimes:
             logged, payoff = priced[regime.dispersion], Payoff(regime.cost_pressure, regime.value)
             acquired = {
@@ -106,14 +106,14 @@ def recheck(rows: Rows, seed: int, run: Run) -> list[str]:
     return differing(rows, rows_of(domain), PLACE, (COLD, TOLD, *CONSTANTS, SIMILAR, INFORMED))
 
 
-def margins(rows: Rows, policy: str = COLD) -> Floats:
+def margins_over_constants(rows: Rows, policy: str = COLD) -> Floats:
     """(cells, constants): how much more than each constant the policy pays."""
     return np.array([[row[policy] - row[name] for name in CONSTANTS] for row in rows])
 
 
 def shares_won(rows: Rows, policy: str = COLD) -> tuple[float, float]:
     """The share of comparisons won, and of cells in which all are; a tie is not won."""
-    won = margins(rows, policy) > 0
+    won = margins_over_constants(rows, policy) > 0
     return float(won.mean()), float(won.all(axis=1).mean())
 
 
@@ -123,7 +123,7 @@ def section(rows: Rows) -> list[str]:
 
 
 def _headline(rows: Rows) -> list[str]:
-    behind = margins(rows).max(axis=1) <= 0
+    behind = margins_over_constants(rows).max(axis=1) <= 0
     similar, with_rate = shares_won(rows, SIMILAR), shares_won(rows, INFORMED)
     lines = [
         "## Without a label of one's own\n",
@@ -163,7 +163,7 @@ def _headline(rows: Rows) -> list[str]:
 
 
 def _by_constant(rows: Rows) -> list[str]:
-    found = margins(rows)
+    found = margins_over_constants(rows)
     lines = ["| against | comparisons won | mean margin | worst |", "| --- | --- | --- | --- |"]
     for name, column in zip(CONSTANTS, found.T, strict=True):
         lines.append(f"| {name} | {(column > 0).mean():.3f} | {column.mean():+.3f} | {column.min():+.3f} |")
@@ -179,7 +179,7 @@ def _by_pair(rows: Rows) -> list[str]:
     ]
     for domain, scorer in pairs_of(rows):
         part = of_pair(rows, (domain, scorer))
-        found, (won, cells) = margins(part), shares_won(part)
+        found, (won, cells) = margins_over_constants(part), shares_won(part)
         best, lost = found.min(axis=1), (found <= 0).mean(axis=0)
         worst = list(CONSTANTS)[int(lost.argmax())]
         lines.append(
@@ -194,7 +194,7 @@ def _by_price(rows: Rows) -> list[str]:
         part = [row for row in rows if (row["value"], row["cost_pressure"]) == (value, pressure)]
         won, cells = shares_won(part)
         lines.append(f"| {value} | {pressure:g} | {won:.2f} | {cells:.2f} |")
-    best = {pair: margins(of_pair(rows, pair)).min(axis=1) for pair in pairs_of(rows)}
+    best = {pair: margins_over_constants(of_pair(rows, pair)).min(axis=1) for pair in pairs_of(rows)}
     behind = sorted((pair for pair in best if best[pair].mean() < 0), key=lambda pair: best[pair].mean())
     return [
         *lines,
@@ -210,17 +210,17 @@ def _by_price(rows: Rows) -> list[str]:
 
 def pictures(rows: Rows) -> dict[str, Picture]:
     """Margins over every constant."""
-    return {"cold-start": margins_picture(rows)}
+    return {"cold-start": constants_picture(rows)}
 
 
 @styled
-def margins_picture(rows: Rows) -> Picture:
+def constants_picture(rows: Rows) -> Picture:
     """A panel a constant, a line a domain and ranking, a dot a cell: blue where the cold start pays more."""
     pairs = pairs_of(rows)[::-1]
     picture, grid = canvas(2 * COLUMN, 0.17 * len(pairs) + 0.9, 1, len(CONSTANTS))
     for axes, (place, name) in zip(np.ravel(grid), enumerate(CONSTANTS), strict=True):
         for line, pair in enumerate(pairs):
-            found = margins(of_pair(rows, pair))[:, place]
+            found = margins_over_constants(of_pair(rows, pair))[:, place]
             for part, colour in ((found > 0, BLUE), (found <= 0, VERMILLION)):
                 shown = np.clip(found[part], -0.5, 1.0)
                 axes.plot(shown, np.full(len(shown), line), "o", color=colour, markersize=2, alpha=0.5, mew=0)

@@ -152,10 +152,10 @@ def measure(run: Run) -> Rows:
 
 def recheck(rows: Rows, seed: int, run: Run) -> list[str]:
     """Two small sweeps, replayed."""
-    return disagreements(rows, run(sample(2, seed, sweeps())))
+    return sweep_disagreements(rows, run(sample(2, seed, sweeps())))
 
 
-def disagreements(stored: Rows, outcomes: Mapping[Sweep, Outcomes]) -> list[str]:
+def sweep_disagreements(stored: Rows, outcomes: Mapping[Sweep, Outcomes]) -> list[str]:
     """Where recomputed sweeps differ from the stored rows, in words."""
     return [
         line
@@ -171,7 +171,7 @@ def sample(count: int, seed: int, among: Sequence[J], tasks: int = 100) -> list[
     return [quick[i] for i in np.random.default_rng(seed).permutation(len(quick))[:count]]
 
 
-def summary(table: Rows, start: str = "") -> dict[str, float]:
+def headline(table: Rows, start: str = "") -> dict[str, float]:
     """The headline figures of some cells: of the default, or by another of `STARTS` of the default fitted so."""
     gain, low, high, above, below = (
         np.array([row[f"{start}{name}"] for row in table]) for name in ("margin", "lo", "hi", "lo_camdf", "hi_camdf")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from camdf.core.rankings import Floats
-from camdf.lab.beyond.frontier import BASELINES, COMPARED, PAPER, STARTS, measure, recheck, summary
+from camdf.lab.beyond.frontier import BASELINES, COMPARED, PAPER, STARTS, headline, measure, recheck
 from camdf.lab.beyond.looks import LOOKS, of_look
 from camdf.lab.drawing import BLUE, COLUMN, GRAY, VERMILLION, canvas, styled
 from camdf.lab.stored import Rows
@@ -33,11 +33,11 @@ def section(rows: Rows) -> list[str]:
 
 def pictures(rows: Rows) -> dict[str, Picture]:
     """Every cell's margin."""
-    return {"past-the-paper": margins(rows)}
+    return {"past-the-paper": grid_picture(rows)}
 
 
 @styled
-def margins(rows: Rows) -> Picture:
+def grid_picture(rows: Rows) -> Picture:
     """Every cell's margin over the best simple rule, by domain and ranking: the paper's policy and the default."""
     pairs = sorted(pairs_of(rows), key=lambda pair: _mean(rows, pair, DEFAULT))
     picture, axes = canvas(2 * COLUMN, 0.2 * len(pairs) + 0.9)
@@ -71,7 +71,7 @@ def _headline(rows: Rows) -> list[str]:
     ]
     for look in LOOKS:
         here = of_look(rows, look)
-        found, alone, second = (summary(here, start) for start in STARTS)
+        found, alone, second = (headline(here, start) for start in STARTS)
         lines.append(f"| {look} | cells | {found['cells']:.0f} | | | | |")
         for name, value in list(found.items())[1:]:
             asked = " | "

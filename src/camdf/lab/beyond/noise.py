@@ -68,7 +68,7 @@ def recheck(rows: Rows, seed: int, run: Run) -> list[str]:
     return differing(rows, again, (*PLACE, "noise"), (*COMPARED, *MARGINS))
 
 
-def summary(rows: Rows) -> dict[float, dict[str, float]]:
+def by_noise(rows: Rows) -> dict[float, dict[str, float]]:
     """By noise: the mean margins over the threshold, and the shares of cells clearly below and above it."""
     found: dict[float, dict[str, float]] = {}
     for noise in sorted({row["noise"] for row in rows}):
@@ -101,7 +101,7 @@ def section(rows: Rows) -> list[str]:
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for look in LOOKS:
-        for noise, each in summary(of_look(rows, look)).items():
+        for noise, each in by_noise(of_look(rows, look)).items():
             for name, policy in (("default", "the default"), ("trusting", "trusting"), ("camdf", "CAM-DF")):
                 reached = "yes" if each[f"{name} below"] <= MOST_BELOW else "**no**"
                 lines.append(
@@ -128,7 +128,7 @@ def section(rows: Rows) -> list[str]:
     ]
     for look in LOOKS:
         here = of_look(rows, look)
-        for noise, each in summary(here).items():
+        for noise, each in by_noise(here).items():
             at = [row for row in here if row["noise"] == noise]
             lost = {
                 pair: float(np.mean([row["default_minus_trusting"] for row in of_pair(at, pair)]))
@@ -193,7 +193,7 @@ def margin_by_noise(rows: Rows) -> Picture:
     }
     picture, panels = canvas(2 * COLUMN, 2.8, 1, 4)
     rows = of_look(rows, "shipped")
-    found = summary(rows)
+    found = by_noise(rows)
     for axes, (name, (colour, title, marker)) in zip(panels[:3], looks.items(), strict=True):
         margin = f"{name}_minus_score_per_cost"
         for domain in dict.fromkeys(row["domain"] for row in rows):

@@ -57,7 +57,7 @@ def recheck(rows: Rows, seed: int, run: Run) -> list[str]:
     return differing(rows, again, ("domain", "scorer", "injected", "draw"), figures)
 
 
-def summary(rows: Rows) -> dict[float, dict[str, float]]:
+def by_injected_share(rows: Rows) -> dict[float, dict[str, float]]:
     """By injected share: the mean bound, how often its upper end holds, and what the default believes."""
     found = {}
     for injected in INJECTED:
@@ -89,7 +89,7 @@ def section(rows: Rows) -> list[str]:
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for look in LOOKS:
-        for injected, each in summary(of_look(rows, look)).items():
+        for injected, each in by_injected_share(of_look(rows, look)).items():
             lines.append(
                 f"| {look} | {injected:g} | {each['estimates']:.0f} | {each['mean']:.3f} | {each['bound']:.3f} "
                 f"| {each['holds']:.0%} | {each['believed']:.3f} | {each['believed error']:.3f} |"

@@ -97,15 +97,15 @@ def promises(logged: LoggedTasks, policy: ExpectedPayoffBySet, seed: int = 0) ->
     return Promises(
         len(held),
         numbered(held.groups)[1],
-        frontier(held, leaving, weights),
-        frontier(held, np.where(rankings.listed, rankings.width - np.arange(rankings.width), 0.0), weights),
-        frontier(held, np.where(rankings.listed, 1.0 + rankings.scores, 0.0), weights),
+        nested_frontier(held, leaving, weights),
+        nested_frontier(held, np.where(rankings.listed, rankings.width - np.arange(rankings.width), 0.0), weights),
+        nested_frontier(held, np.where(rankings.listed, 1.0 + rankings.scores, 0.0), weights),
         tuple(_coverage(held, leaving, weights, draws, level) for level in LEVELS),
         tuple(_spending(held, leaving, weights, draws, budget) for budget in BUDGETS),
     )
 
 
-def frontier(logged: LoggedTasks, leaving: Floats, weights: Floats) -> Frontier:
+def nested_frontier(logged: LoggedTasks, leaving: Floats, weights: Floats) -> Frontier:
     """The whole frontier of a nested family, from where each candidate leaves (0: never in)."""
     share = weights / weights.sum()
     pressures = np.unique(np.append(leaving[leaving > 0], 0.0))[::-1]

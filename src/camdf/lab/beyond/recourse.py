@@ -39,7 +39,7 @@ FIGURES = {"": "payoff", "tools: ": "tools", "enough: ": "sufficiency"}
 """A column's prefix, and the measure that it holds of every policy."""
 
 
-class Cell(NamedTuple):
+class RecourseSetting(NamedTuple):
     """Under which value, cost pressure (before it is scaled), dispersion and recourse policies are compared."""
 
     value: str
@@ -64,11 +64,11 @@ class Doors(RankingJob):
     splits: int = 4
 
     @property
-    def cells(self) -> list[Cell]:
+    def cells(self) -> list[RecourseSetting]:
         """Every value, cost pressure, dispersion and recourse."""
         low = (0.02,) if has_long_lists(self.domain) else ()
         grid = product(("exact", "partial"), (*low, 0.05, 0.12, 0.20), DISPERSIONS, RECOURSES)
-        return [Cell(*each) for each in grid]
+        return [RecourseSetting(*each) for each in grid]
 
     @property
     def grouped(self) -> bool:
@@ -91,7 +91,7 @@ class Doors(RankingJob):
 
 
 def decided(
-    policy: ExpectedPayoffBySet, known: LoggedTasks, rankings: Rankings, cell: Cell
+    policy: ExpectedPayoffBySet, known: LoggedTasks, rankings: Rankings, cell: RecourseSetting
 ) -> Iterator[tuple[str, Bools]]:
     """What each of `COMPARED` loads up front. All three that learn share one fit and differ in the payoff they see."""
     final = replace(cell.payoff, recourse=0.0)

@@ -159,7 +159,7 @@ def wins_and_losses(rows: Rows, one: str, other: str) -> tuple[int, int]:
     return solved.count((1, 0)), solved.count((0, 1))
 
 
-def page(results: Path) -> str:
+def live_page(results: Path) -> str:
     """docs/live.md, from what is stored alone."""
     seven, many = episodes(results)
     lines = [*_opening(seven, many), *_conditions(seven), *_tests(seven), *_many_tools(many), *LIMITS]
@@ -168,7 +168,7 @@ def page(results: Path) -> str:
 
 def write_live(results: Path, path: Path) -> None:
     """The page, and its picture beside it."""
-    write_page(path, page(results), {"live": picture(episodes(results)[0])})
+    write_page(path, live_page(results), {"live": live_picture(episodes(results)[0])})
 
 
 def _opening(seven: Rows, many: Rows) -> list[str]:
@@ -327,7 +327,7 @@ LIMITS = [
 
 
 @styled
-def picture(rows: Rows) -> Picture:
+def live_picture(rows: Rows) -> Picture:
     """Success with its interval by condition: here filled, in the paper hollow."""
     drawn, axes = canvas(2 * COLUMN, 2.4)
     names = list(CONDITIONS)[::-1]

@@ -51,7 +51,7 @@ def markdown(table: Table, results: Iterable[Result]) -> str:
     return "\n".join([*lines, "", f"First line: ours. {STARS} Without a verdict, the two cannot be compared.", ""])
 
 
-def plain_text(table: Table, results: Iterable[Result]) -> str:
+def result_text(table: Table, results: Iterable[Result]) -> str:
     """One table for a terminal: a line for every place, under the name of its row."""
     found = by_place(table, results)
     filled = {place: (_shown(each.ours), _shown(each.paper), each.verdict) for place, each in found.items()}

@@ -33,7 +33,7 @@ COMMAND = "python benchmarks/peers.py ask"
 
 
 @dataclass(frozen=True)
-class Answer:
+class PeerAnswer:
     """One peer over the sampled tasks of one list of candidates."""
 
     default: Bools
@@ -61,7 +61,7 @@ class Case:
     rows: Ints
     request: Floats
     tokens: Floats
-    peers: Mapping[str, Answer]
+    peers: Mapping[str, PeerAnswer]
     small: Small | None = None
 
     @cached_property
@@ -101,7 +101,7 @@ def cases_of(arrays: Mapping[str, Any]) -> list[Case]:
         start, width = f"{domain}/{scorer}/", datasets.load(domain, scorer).rankings.width
         own = [name.split("/")[2] for name in arrays if name.startswith(start) and name.endswith("/default")]
         answers = {
-            peer: Answer(
+            peer: PeerAnswer(
                 _wide(arrays[f"{start}{peer}/default"], width).astype(bool),
                 _wide(arrays[f"{start}{peer}/places"], width, -1).astype(np.int64),
                 _wide(arrays[f"{start}{peer}/scores"], width).astype(np.float64)

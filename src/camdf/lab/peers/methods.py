@@ -71,10 +71,10 @@ def fitted(policy: Callable[[Case], FittedPolicy]) -> Decide:
 def three_labels(case: Case, known: Ints, rows: Ints, payoff: Payoff) -> list[Bools]:
     """camdf after three labels, drawn three times."""
     drawn = [np.random.default_rng([draw, len(known), 3]).choice(known, 3, replace=False) for draw in range(DRAWS)]
-    return [mask for some in drawn for mask in learned(case, np.sort(some), rows, payoff)]
+    return [mask for some in drawn for mask in taught(case, np.sort(some), rows, payoff)]
 
 
-def learned(case: Case, known: Ints, rows: Ints, payoff: Payoff) -> list[Bools]:
+def taught(case: Case, known: Ints, rows: Ints, payoff: Payoff) -> list[Bools]:
     """camdf after these labels, from priors that have not seen the domain."""
     policy = _learned(case.domain, case.scorer, tuple(case.rows[known].tolist()))
     return [policy.decide(case.logged.rankings.take(rows), payoff).acquired]
@@ -176,7 +176,7 @@ CONSTANTS = (
 CAMDF = (
     Method(CAMDF_COLD, by(lambda case: Cold(case.domain, case.scorer))),
     Method(CAMDF_THREE, three_labels),
-    Method(CAMDF_FITTED, learned),
+    Method(CAMDF_FITTED, taught),
 )
 BM25, REGEX, LITELLM, ROUTER, LANGCHAIN = "fastmcp-bm25", "fastmcp-regex", "litellm", "semantic-router", "langchain"
 METHODS: dict[str, tuple[Method, ...]] = {

@@ -30,7 +30,7 @@ WITHOUT_LABELS = (
 RANKED = {"minilm": "MiniLM's similarities, or words", "claude": "a language model's judgement"}
 
 
-def page(results: Path) -> str:
+def peers_page(results: Path) -> str:
     """The text of the page."""
     rows = stored(results, NAME, COMMAND)
     parts = [OPENING, _headlines(rows), picture_line("peers", "Payoff and tokens of every way") + "\n"]
@@ -44,7 +44,7 @@ def page(results: Path) -> str:
 
 def write_peers(results: Path, path: Path) -> None:
     """The page, and its picture beside it."""
-    write_page(path, page(results), {"peers": picture(stored(results, NAME, COMMAND))})
+    write_page(path, peers_page(results), {"peers": peers_picture(stored(results, NAME, COMMAND))})
 
 
 OPENING = """# Against the peers
@@ -277,7 +277,7 @@ def _wrapped(text: str, mark: str = "") -> str:
 
 
 @styled
-def picture(rows: Rows) -> Picture:
+def peers_picture(rows: Rows) -> Picture:
     """What every way pays where a miss is final, with its interval: a panel a look; what is left of it is written."""
     names = [method.name for method in METHODS["minilm"]][::-1]
     drawn, grid = canvas(2.2 * COLUMN, 0.19 * len(names) + 0.7, 1, len(LOOKS), sharey=True)

@@ -70,7 +70,7 @@ def parts_of(case: Case) -> list[Ints]:
     return [rows for number in range(PARTS) if len(rows := np.flatnonzero(part[group] == number))]
 
 
-def measured(case: Case, method: Method, setting: str) -> Measured:
+def measured_by(case: Case, method: Method, setting: str) -> Measured:
     """Every task decided on once, by what the labels of the other parts taught."""
     n = len(case.rows)
     found = {name: np.zeros(n) for name in FIGURES}
@@ -139,7 +139,7 @@ def measure(results: Path, progress: Callable[[str], None] = lambda said: None) 
 
 def rows_of(case: Case) -> list[Measured]:
     """Every way in both settings."""
-    return [measured(case, method, setting) for setting in SETTINGS for method in METHODS[case.scorer]]
+    return [measured_by(case, method, setting) for setting in SETTINGS for method in METHODS[case.scorer]]
 
 
 def small_rows(every: list[Case]) -> list[Row]:

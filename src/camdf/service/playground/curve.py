@@ -17,7 +17,7 @@ with needs("serve"):
     from msgspec import Struct
 
 
-class Point(Struct, kw_only=True):
+class PayoffPoint(Struct, kw_only=True):
     """So many tools, taken in the order that pays best: what they are worth, and what is left after their cost."""
 
     tools: int
@@ -25,7 +25,7 @@ class Point(Struct, kw_only=True):
     payoff: float
 
 
-def curve(policy: Policy, scores: Mapping[str, float], costs: Mapping[str, float], payoff: Payoff) -> list[Point]:
+def curve(policy: Policy, scores: Mapping[str, float], costs: Mapping[str, float], payoff: Payoff) -> list[PayoffPoint]:
     """One point for each number of tools; none where the policy does not say what a set is worth."""
     if not isinstance(policy, ExpectedPayoffBySet) or not scores:
         return []
@@ -40,4 +40,4 @@ def curve(policy: Policy, scores: Mapping[str, float], costs: Mapping[str, float
         cost = before_each(np.take_along_axis(rankings.costs, order, axis=1))
     left = value - payoff.cost_pressure * cost
     pairs = zip(value[0].tolist(), left[0].tolist(), strict=True)
-    return [Point(tools=count, value=worth, payoff=net) for count, (worth, net) in enumerate(pairs)]
+    return [PayoffPoint(tools=count, value=worth, payoff=net) for count, (worth, net) in enumerate(pairs)]

@@ -22,11 +22,11 @@ from camdf.gate.door import DOOR
 from camdf.prices import Prices
 from camdf.scorers.base import Scorer
 from camdf.scorers.given import Given
-from camdf.service.calls import Answer, Call
+from camdf.service.calls import HttpAnswer, HttpCall
 from camdf.service.config import COLD_STARTS, GateSettings, NotNegative, PriceSettings, Share
 from camdf.service.gates import options_of, prices_of
 from camdf.service.limits import RefusedError, check_depth
-from camdf.service.playground.curve import Point, curve
+from camdf.service.playground.curve import PayoffPoint, curve
 from camdf.service.shapes import Body, Candidate, JsonObject, Name, RankedTool
 from camdf.tools import Tool, keyed, view
 
@@ -77,7 +77,7 @@ class Looked(Struct, kw_only=True):
     cost_pressure: float
     ranking: list[RankedTool]
     costs: dict[str, float]
-    curve: list[Point]
+    curve: list[PayoffPoint]
     wire: JsonObject
     code: str
 
@@ -107,23 +107,23 @@ class Playground:
         self._page = files(__package__).joinpath("page.html").read_bytes()
         self._looks, self._picks = msgspec.json.Decoder(LookRequest), msgspec.json.Decoder(TaskRequest)
         self._headers = _headers(self._page.decode())
-        self.routes: dict[str, dict[str, Callable[[Call], Awaitable[Answer]]]] = {
+        self.routes: dict[str, dict[str, Callable[[HttpCall], Awaitable[HttpAnswer]]]] = {
             "/": {"GET": self.page},
             "/playground/domains": {"GET": self.domains},
             "/playground/task": {"POST": self.task},
             "/playground/look": {"POST": self.look},
         }
 
-    async def page(self, call: Call) -> Answer:
+    async def page(self, call: HttpCall) -> HttpAnswer:
         """The page itself."""
-        return Answer(self._page, kind=PAGE, headers=self._headers)
+        return HttpAnswer(self._page, kind=PAGE, headers=self._headers)
 
-    async def domains(self, call: Call) -> Answer:
+    async def domains(self, call: HttpCall) -> HttpAnswer:
         """The domains that ship, and how many tasks each has."""
         call.tenant()
-        return Answer(msgspec.json.encode(SHIPPED))
+        return HttpAnswer(msgspec.json.encode(SHIPPED))
 
-    async def task(self, call: Call) -> Answer:
+    async def task(self, call: HttpCall) -> HttpAnswer:
         """The ranking of a shipped task, and what it required."""
         call.tenant()
         asked = await call.read(self._picks)
@@ -140,9 +140,9 @@ class Playground:
             for name, score, cost in zip(names, scores, costs, strict=False)
         ]
         found = {"task": str(logged.task_ids[row]), "ranking": ranked, "required": required}
-        return Answer(msgspec.json.encode(found))
+        return HttpAnswer(msgspec.json.encode(found))
 
-    async def look(self, call: Call) -> Answer:
+    async def look(self, call: HttpCall) -> HttpAnswer:
         """One decision, on a thread: a person looks at it, and others must not wait for that."""
         tenant = call.tenant()
         asked = await call.read(self._looks)
@@ -155,7 +155,7 @@ class Playground:
             found = await asyncio.to_thread(looked, asked, served.gate, settings)
         except CamdfError as error:
             raise RefusedError(422, str(error)) from None
-        return Answer(msgspec.json.encode(found))
+        return HttpAnswer(msgspec.json.encode(found))
 
 
 def looked(asked: LookRequest, serving: Gate, settings: GateSettings) -> Looked:

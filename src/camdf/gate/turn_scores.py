@@ -23,11 +23,11 @@ JUDGES = 4
 """Of how many judges the rankings of one turn are kept: those who said theirs last."""
 
 
-class RefusedError(Exception):
+class RefusedScoresError(Exception):
     """A scorer's answer is not one finite score for every tool."""
 
 
-class Opinions:
+class TurnScores:
     """A scorer, what it said of the turns of late, and what judges made of that.
 
     What is kept here spares work, and no more: a call holds the scores that it decides on (`Request.said`).
@@ -91,7 +91,7 @@ class Opinions:
         try:
             sound = tuple(checked(scores, [request.tools[key] for key in request.costs]).tolist())
         except Exception as error:
-            raise RefusedError(type(error).__name__) from None
+            raise RefusedScoresError(type(error).__name__) from None
         key = (subject, request.own_catalogue if own else request.catalogue)
         said = request.said[subject] = Said(sound, vector)
         with self._lock:

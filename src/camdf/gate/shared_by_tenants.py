@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from camdf.gate.budget import Workers
 from camdf.gate.decision import GateDecision
 from camdf.gate.memory import Memory
-from camdf.gate.opinions import Opinions
-from camdf.gate.shared_memory import SharedMemory, Store
+from camdf.gate.shared_memory import ConversationStore, SharedMemory
 from camdf.gate.telemetry import Sink
+from camdf.gate.turn_scores import TurnScores
 from camdf.scorers.base import Scorer
 
 READERS = 8
@@ -21,10 +21,10 @@ SCORERS = 64
 
 
 @dataclass(frozen=True)
-class Commons:
+class SharedByTenants:
     """One set of them; no thread is begun before there is work."""
 
-    opinions: Opinions
+    turn_scores: TurnScores
     memory: Memory
     sink: Sink | None
     readers: Workers = field(default_factory=lambda: Workers(READERS))
@@ -35,9 +35,9 @@ class Commons:
         cls,
         scorer: Scorer | None,
         conversations: int,
-        store: Store | None,
+        store: ConversationStore | None,
         on_decision: Callable[[GateDecision], object] | None,
-    ) -> Commons:
+    ) -> SharedByTenants:
         """A set for a gate, and for those that will be made from it."""
         memory = Memory(conversations) if store is None else SharedMemory(store, conversations)
-        return cls(Opinions(scorer), memory, None if on_decision is None else Sink(on_decision))
+        return cls(TurnScores(scorer), memory, None if on_decision is None else Sink(on_decision))
