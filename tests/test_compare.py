@@ -101,6 +101,31 @@ def test_what_nobody_recorded_is_not_compared() -> None:
         compare(arm, measures, margin=0.0)
 
 
+def test_a_measure_that_was_rarely_recorded_has_no_interval_and_shows_no_saving() -> None:
+    arm, measures = dealt(20_000, 20_000, (0.9, 0.9))
+    for recorded in (0, 1, FEWEST - 1):
+        tokens = measures["input_tokens"].copy()
+        tokens[recorded:20_000] = np.nan
+        found = compare(arm, {**measures, "input_tokens": tokens})
+        assert found.verdict.startswith("Safe, and not shown to save anything")
+        record = json.loads(json.dumps(found.record(), allow_nan=False))["measures"]["input_tokens"]
+        assert "low" not in record
+        assert (record["gated"] is None) == (record["difference"] is None) == (not recorded)
+        assert ("unknown" in found.table()) == (not recorded)
+
+
+def test_it_is_too_early_while_success_is_known_of_too_few() -> None:
+    arm, measures = dealt(900, 900, (0.9, 0.9))
+    measures["success"][20:900] = np.nan
+    found = compare(arm, measures)
+    assert not found.is_safe
+    assert (found.gated, found.everything) == (900, 900)
+    assert found.verdict.startswith(
+        "Too early: 20 gated conversations and 900 that saw every tool whose success is known, and at least 100"
+    )
+    assert found.wanted == 5 * 920 + 1 - 920
+
+
 # Conversations from traces.
 
 
@@ -168,6 +193,17 @@ def test_camdf_compare_prints_a_table_and_a_sentence_and_tells_scripts_of_harm(
     assert "Stop: success changed by -50.0 points" in printed
     assert main(["compare", str(tmp_path), "--json"]) == 3
     assert json.loads(capsys.readouterr().out)["measures"]["success"]["gated"] == 0.5
+
+
+def test_camdf_compare_answers_where_nobody_recorded_tokens(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    untold: dict[str, Any] = {"input_tokens": None, "cached_tokens": None, "output_tokens": None}
+    runs = [[replace(span, **untold) for span in spans(n, explored=n % 2 == 0)] for n in range(400)]
+    pq.write_table(arrow_table([span for run in runs for span in run]), tmp_path / "spans.parquet")
+    assert main(["compare", str(tmp_path), "--json"]) == 0
+    measures = json.loads(capsys.readouterr().out)["measures"]
+    assert measures["dollars"] == measures["input_tokens"] == {"gated": None, "everything": None, "difference": None}
+    assert main(["compare", str(tmp_path)]) == 0
+    assert "dollars               unknown      unknown      unknown\n" in capsys.readouterr().out
 
 
 # Before the first cut.

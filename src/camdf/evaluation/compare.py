@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import inf, log, sqrt
+from math import inf, isnan, log, nan, sqrt
 from typing import Any
 
 import numpy as np
@@ -37,13 +37,21 @@ _RATE = (_LOG + log(_LOG + 1)) / NARROWEST
 
 @dataclass(frozen=True)
 class Measure:
-    """The means of one measure in the two arms, and what gating changed."""
+    """The means of one measure in the two arms, and what gating changed; NaN where nobody recorded it in an arm."""
 
     gated: float
     everything: float
     difference: Interval
     spread: float
     """s: the standard deviation of one conversation's part in the difference."""
+
+    known: tuple[int, int]
+    """Conversations of each arm in which it was recorded."""
+
+    @property
+    def early(self) -> bool:
+        """Whether it was recorded too rarely for an interval."""
+        return min(self.known) < FEWEST
 
 
 @dataclass(frozen=True)
@@ -57,8 +65,8 @@ class Comparison:
 
     @property
     def early(self) -> bool:
-        """Whether there are too few conversations for any interval."""
-        return min(self.gated, self.everything) < FEWEST
+        """Whether there are too few conversations of which it is known whether they succeeded."""
+        return self.measures[SUCCESS].early
 
     @property
     def harms(self) -> bool:
@@ -74,7 +82,10 @@ class Comparison:
     def saves(self) -> str:
         """The first of dollars and input tokens that is shown to be saved, or ""."""
         shown = (name for name in ("dollars", "input_tokens") if name in self.measures)
-        return next((name for name in shown if not self.early and self.measures[name].difference.high < 0), "")
+        return next((name for name in shown if self._shows_less(self.measures[name])), "")
+
+    def _shows_less(self, measure: Measure) -> bool:
+        return not self.early and not measure.early and measure.difference.high < 0
 
     @property
     def wanted(self) -> int | None:
@@ -84,11 +95,10 @@ class Comparison:
         """
         if self.is_safe:
             return 0
+        success = self.measures[SUCCESS]
+        n, fewest = sum(success.known), min(success.known)
         if self.early:
-            share = self.everything / max(self.gated + self.everything, 1)
-            least = FEWEST / max(min(share, 1 - share), 1e-9) if 0 < share < 1 else inf
-            return None if least == inf else int(least) + 1 - self.gated - self.everything
-        success, n = self.measures[SUCCESS], self.gated + self.everything
+            return FEWEST * n // fewest + 1 - n if fewest else None
         room = success.difference.mean + self.margin
         if room <= 0:
             return None
@@ -107,8 +117,10 @@ class Comparison:
     def verdict(self) -> str:
         """One sentence: what to do."""
         if self.early:
+            gated, everything = self.measures[SUCCESS].known
+            known = " whose success is known" if gated + everything < self.gated + self.everything else ""
             return (
-                f"Too early: {self.gated:,} gated conversations and {self.everything:,} that saw every tool, and at "
+                f"Too early: {gated:,} gated conversations and {everything:,} that saw every tool{known}, and at "
                 f"least {FEWEST} of each are needed.{self._more()}"
             )
         success = self.measures[SUCCESS]
@@ -134,7 +146,7 @@ class Comparison:
         lines = [f"{'a conversation':<16} {'gated':>12} {'every tool':>12} {'difference':>12}  at every look"]
         for name, each in self.measures.items():
             way = _percent if name == SUCCESS else _number
-            interval = "" if self.early else f"{way(each.difference.low)} to {way(each.difference.high)}"
+            interval = "" if each.early else f"{way(each.difference.low)} to {way(each.difference.high)}"
             lines.append(
                 f"{NAMES[name]:<16} {way(each.gated):>12} {way(each.everything):>12} {way(each.difference.mean):>12}  "
                 f"{interval}"
@@ -148,10 +160,10 @@ class Comparison:
             "everything": self.everything,
             "measures": {
                 name: {
-                    "gated": each.gated,
-                    "everything": each.everything,
-                    "difference": each.difference.mean,
-                    **({} if self.early else {"low": each.difference.low, "high": each.difference.high}),
+                    "gated": _or_none(each.gated),
+                    "everything": _or_none(each.everything),
+                    "difference": _or_none(each.difference.mean),
+                    **({} if each.early else {"low": each.difference.low, "high": each.difference.high}),
                 }
                 for name, each in self.measures.items()
             },
@@ -196,15 +208,15 @@ def half_width(n: int, spread: float) -> float:
 def _measure(gated: Bools, values: Floats, *, binary: bool) -> Measure:
     known = np.isfinite(values)
     arms = [values[known & gated], values[known & ~gated]]
-    counts = [len(each) for each in arms]
-    one, other = (float(each.mean()) if len(each) else 0.0 for each in arms)
+    counts = (len(arms[0]), len(arms[1]))
+    one, other = (float(each.mean()) if len(each) else nan for each in arms)
     n, difference = sum(counts), one - other
     if min(counts) < 2:
-        return Measure(one, other, Interval(difference, -inf, inf), inf)
+        return Measure(one, other, Interval(difference, -inf, inf), inf, counts)
     variances = [_variance(each, binary) for each in arms]
     spread = sqrt(sum(variance * n / count for variance, count in zip(variances, counts, strict=True)))
     half = half_width(n, spread)
-    return Measure(one, other, Interval(difference, difference - half, difference + half), spread)
+    return Measure(one, other, Interval(difference, difference - half, difference + half), spread, counts)
 
 
 def _variance(values: Floats, binary: bool) -> float:
@@ -219,9 +231,15 @@ def _points(interval: Interval) -> str:
     return f"{100 * interval.low:+.1f} to {100 * interval.high:+.1f}"
 
 
+def _or_none(value: float) -> float | None:
+    return None if isnan(value) else value
+
+
 def _percent(value: float) -> str:
-    return f"{value:.1%}"
+    return "unknown" if isnan(value) else f"{value:.1%}"
 
 
 def _number(value: float) -> str:
+    if isnan(value):
+        return "unknown"
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.2f}" if abs(value) >= 0.1 else f"{value:,.4f}"
