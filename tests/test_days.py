@@ -150,6 +150,29 @@ def test_tasks_are_deleted_after_the_days_that_they_are_to_be_kept(table: Path) 
     assert len(list((table / "_spans").iterdir())) == 1
 
 
+@pytest.mark.parametrize("days", [-1, 10**9, 1.5, True, "2"])
+@pytest.mark.parametrize("name", ["watermark", "keep_days"])
+def test_days_that_are_no_number_of_days_are_refused_before_anything_is_deleted(
+    name: str, days: Any, table: Path
+) -> None:
+    bring(table, FIRST, run(1, BEGIN))
+    with pytest.raises(UsageError, match=f"The '{name}' of a table of days must be a whole number of days from 0"):
+        bring(table, FIRST, run(1, BEGIN), **{name: days})
+    assert len(tasks_of(table)) == 1
+    assert Rules(watermark=0, keep_days=0).keep_days == 0
+
+
+@pytest.mark.parametrize("option", ["--watermark", "--keep-days"])
+def test_options_of_a_table_of_days_are_refused_without_one(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pq.write_table(arrow_table(run(1, BEGIN)), tmp_path / "traces.parquet")
+    tasks = tmp_path / "tasks.parquet"
+    assert main(["mine", str(tmp_path / "traces.parquet"), "-o", str(tasks), option, "2"]) == 2
+    assert "Name one with --into, or leave them out." in capsys.readouterr().err
+    assert not tasks.exists()
+
+
 def test_without_text_nothing_that_a_user_wrote_is_kept(table: Path, tmp_path: Path) -> None:
     def told(folder: Path) -> str:
         return str([pq.read_table(file, partitioning=None).to_pylist() for file in folder.rglob("*.parquet")])

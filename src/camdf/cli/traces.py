@@ -44,7 +44,7 @@ def add_commands(commands: Any) -> None:
     where.add_argument("-o", "--output", type=Path, help="where to write the tasks (.parquet)")
     where.add_argument("--into", type=Path, help="a table of tasks that grows day by day; with --day")
     mine.add_argument("--day", type=_day, help="with --into: the day on which the traces came: 2026-11-14")
-    mine.add_argument("--watermark", type=int, default=2, help="with --into: days that a span may be late (default: 2)")
+    mine.add_argument("--watermark", type=int, help="with --into: days that a span may be late (default: 2)")
     mine.add_argument("--keep-days", type=int, help="with --into: days after which tasks are deleted (default: never)")
     mine.add_argument("--statistics", type=Path, help="where to write calls, seconds and failures by tool (.json)")
     mine.add_argument("--require-outcome", action="store_true", help="leave out runs whose outcome nobody recorded")
@@ -151,6 +151,10 @@ def _mined(options: argparse.Namespace) -> Mined | MinedDay:
     on_spark = options.engine == "spark"
     if (options.into is None) != (options.day is None):
         raise UsageError("A table of days needs both --into and --day.")
+    if options.into is None and (options.watermark, options.keep_days) != (None, None):
+        raise UsageError(
+            "--watermark and --keep-days are for a table of days. Name one with --into, or leave them out."
+        )
     if options.into is None and not on_spark:
         check_output(options.output, (".parquet",))
     elif options.into is None and options.output.is_dir() and not is_mined(options.output):
@@ -185,9 +189,10 @@ def _mined(options: argparse.Namespace) -> Mined | MinedDay:
 
 
 def _mine_day(options: argparse.Namespace, tables: Sequence[Path], choices: dict[str, bool]) -> MinedDay:
-    from camdf.mining.days import Rules, mine_day
+    from camdf.mining.days import WATERMARK, Rules, mine_day
 
-    limits = {"watermark": options.watermark, "keep_days": options.keep_days}
+    watermark = WATERMARK if options.watermark is None else options.watermark
+    limits = {"watermark": watermark, "keep_days": options.keep_days}
     if options.engine == "local":
         return mine_day(tables, options.into, options.day, **limits, **choices)
     from camdf.mining.spark import days

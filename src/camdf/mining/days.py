@@ -42,6 +42,9 @@ APP = "camdf"
 WATERMARK = 2
 """For how many days after a span began it may still arrive."""
 
+MOST_DAYS = 36_500
+"""A century: more days than that are a slip of the pen."""
+
 ROW = {**TASK_COLUMNS, "trace_id": "text", "day": "text"}
 """A task as the table has it: `day` is that of its `time` in UTC, and null where it has none."""
 
@@ -126,6 +129,17 @@ class Rules:
     keep_days: int | None = None
     require_outcome: bool = False
     with_text: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("watermark", "keep_days"):
+            days = getattr(self, name)
+            if name == "keep_days" and days is None:
+                continue
+            if isinstance(days, bool) or not isinstance(days, int) or not 0 <= days <= MOST_DAYS:
+                raise UsageError(
+                    f"The {name!r} of a table of days must be a whole number of days from 0 to {MOST_DAYS}. "
+                    f"Got {days!r} instead."
+                )
 
     def settings(self) -> dict[str, Any]:
         """What may not change from day to day."""
