@@ -12,6 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import fsspec
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
@@ -748,6 +749,22 @@ def test_a_folder_without_spans_and_a_broken_file_are_named(tmp_path: Path, caps
     (folder / "half.parquet").write_bytes(b"PAR1 and no more")
     assert main(["mine", str(folder), "-o", output]) == 2
     assert "half.parquet: must be a whole Parquet file" in capsys.readouterr().err
+
+
+def test_a_span_table_behind_a_url_may_be_empty_as_one_on_this_machine(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pq.write_table(arrow_table([]), tmp_path / "spans.parquet")
+    with fsspec.open("memory://nothing/spans.parquet", "wb") as file:
+        file.write((tmp_path / "spans.parquet").read_bytes())
+    said = []
+    for place in (str(tmp_path / "spans.parquet"), "memory://nothing"):
+        assert main(["mine", place, "-o", str(tmp_path / "tasks.parquet")]) == 0
+        assert main(["compare", place]) == 2
+        said.append(capsys.readouterr())
+    assert said[0] == said[1]
+    assert said[0].out.startswith("0 spans: ")
+    assert "There is no run of an agent in these traces." in said[0].err
 
 
 def test_traces_in_another_format_pass_through_temporary_span_tables(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from itertools import chain
 from os import PathLike
 from pathlib import Path
 from shutil import rmtree
@@ -96,7 +95,7 @@ def span_tables(
     with TemporaryDirectory(prefix="camdf-spans-") as scratch:
         for file in (file for file in ready if file.filesystem is not None):
             tables.append(Path(scratch) / f"{len(tables)}.parquet")
-            _write(_fetched(file, with_text), tables[-1])
+            _fetch(file, tables[-1], with_text)
         so_far, done = in_megabytes(sum(portion.size for portion in portions), progress), 0
         reads = read_portions(portions, Path(scratch), with_text=with_text, bytes_a_table=bytes_a_file, workers=workers)
         with closing(reads):
@@ -112,20 +111,15 @@ def span_tables(
         yield tables
 
 
-def _fetched(file: TraceFile, with_text: bool) -> Iterator[Any]:
-    """The batches of a span table that is not on this machine; what users asked is fetched only `with_text`."""
+def _fetch(file: TraceFile, path: Path, with_text: bool) -> None:
+    """Copy a span table that is not on this machine, with or without rows; what users asked only `with_text`."""
     parquet = require("pyarrow.parquet", "mining")
     with file.stored() as stream, parquet.ParquetFile(stream) as table:
         columns = [name for name in table.schema_arrow.names if with_text or name != "text"]
-        yield from table.iter_batches(batch_size=rows_at_a_time(table.metadata), columns=columns)
-
-
-def _write(batches: Iterator[Any], path: Path) -> None:
-    parquet = require("pyarrow.parquet", "mining")
-    first = next(batches)
-    with parquet.ParquetWriter(path, first.schema) as writer:
-        for batch in chain([first], batches):
-            writer.write(batch)
+        schema = require("pyarrow", "mining").schema([table.schema_arrow.field(name) for name in columns])
+        with parquet.ParquetWriter(path, schema) as writer:
+            for batch in table.iter_batches(batch_size=rows_at_a_time(table.metadata), columns=columns):
+                writer.write(batch)
 
 
 def by_schema(files: Sequence[Path]) -> list[list[Path]]:
