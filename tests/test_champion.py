@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from camdf import Payoff, TopK, cold_start, datasets
 from camdf.core.rankings import Floats, Rankings
-from camdf.evaluation.champion import ERROR, RATES, Evidence, Trial, compared, error_of, handed_over, log_evidence
+from camdf.evaluation.champion import ERROR, RATES, Evidence, Trial, compared, error_of, log_evidence
+from camdf.evaluation.replay import handed_over
 from camdf.gate import Gate
 from camdf.tools import Tool
 

@@ -225,6 +225,16 @@ def test_the_shadow_report_counts_what_was_called_and_would_have_been_cut() -> N
     assert nothing.table() == "No tool that was called would have been cut."
 
 
+def test_the_shadow_report_opens_the_list_where_the_gate_would() -> None:
+    records = [
+        {"scores": {"a": 0.9, "b": 0.1}, "required": ["b"]},  # nothing is chosen
+        {"scores": {"a": 0.5, "b": 0.5}, "required": ["b"]},  # nothing is preferred
+    ]
+    for policy, row in ((camdf.TopK(0), 0), (camdf.TopK(1), 1)):
+        found = shadow_report(policy, LoggedTasks.from_records(records).take([row]), Payoff(0.1))
+        assert (found.kept, found.missed.mean, found.cut) == (2.0, 0.0, ())
+
+
 def test_camdf_shadow_report_reads_runs_that_saw_every_tool(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runs = [spans(n, explored=n % 2 == 0) for n in range(40)]
     pq.write_table(arrow_table([span for run in runs for span in run]), tmp_path / "spans.parquet")
@@ -233,13 +243,21 @@ def test_camdf_shadow_report_reads_runs_that_saw_every_tool(tmp_path: Path, caps
     camdf.save(camdf.TopK(1), policy)
     capsys.readouterr()
     assert main(["shadow-report", str(policy), str(tasks), "--cost-pressure", "0.1"]) == 0
-    assert "On 20 tasks it would have cut 1.0 of 2.0 tools a request" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "On 20 tasks it would have cut 1.0 of 2.0 tools a request" in printed
+    assert printed.endswith(
+        "20 tasks were left out, because a gate had cut tools there, which could not be called then.\n"
+    )
+    cut = pq.read_table(tasks)
+    pq.write_table(cut.filter([not each for each in cut["explored"].to_pylist()]), tmp_path / "cut.parquet")
+    assert main(["shadow-report", str(policy), str(tmp_path / "cut.parquet"), "--cost-pressure", "0.1"]) == 0
+    assert "A gate had cut tools from all of these tasks" in capsys.readouterr().out
     lines = [{"task_id": str(n), "scores": {"a": 0.9, "b": 0.1}, "required": ["b"]} for n in range(5)]
     (tmp_path / "own.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     command = ["shadow-report", str(policy), str(tmp_path / "own.jsonl"), "--cost-pressure", "0.1"]
     assert main([*command, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert (document["missed"], document["saw_every_tool"]) == (1.0, False)
+    assert (document["missed"], document["saw_every_tool"], document["left_out"]) == (1.0, False, 0)
     assert main(command) == 0
     assert "Nothing says that these tasks saw every tool." in capsys.readouterr().out
 

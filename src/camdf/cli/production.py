@@ -60,21 +60,20 @@ def add_commands(commands: Any) -> None:
 
 def _shadow(options: argparse.Namespace) -> int:
     from camdf.evaluation.shadow import shadow_report
-    from camdf.mining.logged import any_explored, is_mined, read_logged
+    from camdf.mining.logged import read_uncensored
 
     policy, prices = load(options.policy), Prices()
     payoff = chosen_payoff(options, fitted_payoff(policy))
     tools = None if options.tools is None else [view(each) for each in tools_in_file(options.tools)]
     tokens = None if tools is None else {tool.name: float(prices.count(tool)) for tool in tools}
-    saw_all = is_mined(options.data) and any_explored(options.data)
     with shown("MB read", after=1.0) as progress:
-        logged = read_logged(options.data, explored_only=saw_all, progress=progress)
-    found = shadow_report(policy, logged, payoff, tokens)
+        read = read_uncensored(options.data, progress)
+    found = shadow_report(policy, read.logged, payoff, tokens)
     if options.json:
-        print_json({**found.record(), "saw_every_tool": saw_all})
+        print_json({**found.record(), "saw_every_tool": read.told, "left_out": read.left_out})
         return 0
-    print(f"{found.table()}\n\n{found.verdict}")
-    if not saw_all:
+    print("\n".join([f"{found.table()}\n", found.verdict, *read.warnings]))
+    if not (read.told or read.censored):
         print("Nothing says that these tasks saw every tool. What a gate had cut, none of them could call.")
     return 0
 

@@ -24,13 +24,11 @@ from typing import Any, Self
 import numpy as np
 
 from camdf.core.payoff import Payoff, cost_of
-from camdf.core.rankings import Bools, Floats, LoggedTasks, Rankings
+from camdf.core.rankings import Bools, Floats, LoggedTasks
 from camdf.core.resampling import Interval
 from camdf.evaluation.assess import amount, answer_of, signed
-from camdf.evaluation.replay import MEASURES, measured
-from camdf.gate.places import bounded
+from camdf.evaluation.replay import MEASURES, handed_over, measured
 from camdf.policies.base import Policy
-from camdf.scorers.base import says_nothing
 
 ERROR = 0.05
 """The share of histories in which any challenger may be promoted that has not paid more: all of them together."""
@@ -129,9 +127,8 @@ def compared(
     `given` (n, m) marks the candidates that a task gets whatever a policy says, such as pinned tools. `at_least` and
     `at_most` are those of the gate that the policies are for.
     """
-    stay = np.zeros_like(logged.required) if given is None else given
     sets = [
-        handed_over(logged.rankings, policy.decide(logged.rankings, payoff).acquired, stay, at_least, at_most)
+        handed_over(logged.rankings, policy.decide(logged.rankings, payoff).acquired, given, at_least, at_most)
         for policy in (challenger, champion)
     ]
     mine, theirs = (measured(logged, payoff, acquired) for acquired in sets)
@@ -142,19 +139,6 @@ def compared(
         1.0 + payoff.cost_pressure * float(apart.max(initial=0.0)),
         *(tuple(each.sum(axis=0).tolist()) for each in (mine, theirs)),
     )
-
-
-def handed_over(rankings: Rankings, acquired: Bools, given: Bools, at_least: int, at_most: int | None) -> Bools:
-    """(n, m): the tools that a gate with these bounds makes of what a policy acquired: all where there is no signal."""
-    found = acquired | given
-    for row, length in enumerate(rankings.lengths.tolist()):
-        chosen = acquired[row, :length]
-        if says_nothing(rankings.scores[row, :length].tolist()) or not (chosen.any() or at_least):
-            found[row, :length] = True
-        elif at_least or at_most is not None:
-            stays = given[row, :length].tolist()
-            found[row, :length] = bounded(chosen.tolist(), stays, at_least, at_most, [""] * length)
-    return found
 
 
 @dataclass(frozen=True)

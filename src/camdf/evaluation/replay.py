@@ -14,11 +14,13 @@ import numpy as np
 
 from camdf.core.decisions import Decisions
 from camdf.core.payoff import Payoff, cost_of
-from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks, Strings
+from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks, Rankings, Strings
 from camdf.core.resampling import Interval, paired_bootstrap
 from camdf.core.stopping import prefix_oracle
 from camdf.evaluation.splits import Split
+from camdf.gate.places import bounded
 from camdf.policies.base import Policy
+from camdf.scorers.base import says_nothing
 
 MEASURES = ("payoff", "sufficiency", "cost", "waste", "tools")
 """What is kept of a decision: its payoff, 1 if all required tools were acquired, the cost of what was acquired, the
@@ -61,6 +63,26 @@ class Outcomes:
         """The share of tasks on which `policy` pays more; a tie counts for neither."""
         paired = self.values[policy][:, 0] - self.values[baseline][:, 0]
         return float((paired[~np.isnan(paired)] > 0).mean())
+
+
+def handed_over(
+    rankings: Rankings,
+    acquired: Bools,
+    given: Bools | None = None,
+    at_least: int = 0,
+    at_most: int | None = None,
+) -> Bools:
+    """(n, m): the tools that a gate with these bounds makes of what a policy acquired: all where there is no signal."""
+    stay = np.zeros_like(acquired) if given is None else given
+    found = acquired | stay
+    for row, length in enumerate(rankings.lengths.tolist()):
+        chosen = acquired[row, :length]
+        if says_nothing(rankings.scores[row, :length].tolist()) or not (chosen.any() or at_least):
+            found[row, :length] = True
+        elif at_least or at_most is not None:
+            stays = stay[row, :length].tolist()
+            found[row, :length] = bounded(chosen.tolist(), stays, at_least, at_most, [""] * length)
+    return found
 
 
 def measured(logged: LoggedTasks, payoff: Payoff, acquired: Bools) -> Floats:

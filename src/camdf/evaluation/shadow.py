@@ -11,6 +11,7 @@ import numpy as np
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import Floats, LoggedTasks
 from camdf.core.resampling import Interval, paired_bootstrap
+from camdf.evaluation.replay import handed_over
 from camdf.policies.base import Policy
 
 SHOWN = 10
@@ -77,10 +78,11 @@ def shadow_report(
 ) -> ShadowReport:
     """Let the policy decide on tasks of runs that saw every tool; what they called is what they required.
 
+    As in a gate, a task for which the policy chooses no tool, or whose scores prefer none, would have got all of them.
     `tokens` maps tools to the tokens of their definitions; tools that it lacks count as none.
     """
     rankings = logged.rankings
-    acquired = policy.decide(rankings, payoff).acquired
+    acquired = handed_over(rankings, policy.decide(rankings, payoff).acquired)
     count = len(rankings.catalogue)
     ids = rankings.tool_ids
     called = np.bincount(ids[logged.required], minlength=count)

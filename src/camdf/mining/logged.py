@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -113,10 +113,44 @@ def mined_table(path: File) -> pa.Table:
     return table
 
 
-def any_explored(path: File) -> bool:
-    """Whether some mined task saw every tool, because it explored or a gate only watched."""
-    explored = mined_table(path)["explored"]
-    return bool(require("pyarrow.compute", "mining").any(explored).as_py())
+class Uncensored(NamedTuple):
+    """Logged tasks without those that a gate had cut tools from: what it had cut, none of them could call."""
+
+    logged: LoggedTasks
+    left_out: int
+    """How many were left out. Where a gate had cut tools from every task, none was."""
+
+    told: bool
+    """Whether a gate says of some task that it saw every tool, because it explored or the gate only watched."""
+
+    censored: bool
+    """Whether a gate had cut tools from every task."""
+
+    @property
+    def warnings(self) -> list[str]:
+        """At most one sentence."""
+        if self.censored:
+            return [
+                "A gate had cut tools from all of these tasks, and what it had cut none of them could call, so that "
+                "less seems to be required than is. Let some see every tool: Gate(..., explore=0.1)."
+            ]
+        if not self.left_out:
+            return []
+        many = f"{self.left_out:,} tasks were" if self.left_out > 1 else "1 task was"
+        return [f"{many} left out, because a gate had cut tools there, which could not be called then."]
+
+
+def read_uncensored(path: File, progress: Progress = silent) -> Uncensored:
+    """What `read_logged` gives, without the mined tasks from which a gate had cut tools, as far as there are others."""
+    if not is_mined(path):
+        return Uncensored(read(path, progress=progress), 0, told=False, censored=False)
+    polars = require("polars", "mining")
+    ranked = _ranked(path, _mined(path))
+    cut = (~polars.col("explored")).fill_null(False)
+    whole, told = ranked.filter(~cut), bool(ranked["explored"].any())
+    if whole.is_empty():
+        return Uncensored(logged_tasks(ranked), 0, told, censored=True)
+    return Uncensored(logged_tasks(whole), len(ranked) - len(whole), told, censored=False)
 
 
 def read_logged(path: File, *, explored_only: bool = False, progress: Progress = silent) -> LoggedTasks:
@@ -133,14 +167,24 @@ def read_logged(path: File, *, explored_only: bool = False, progress: Progress =
 
 
 def _read_mined(path: File, explored_only: bool) -> LoggedTasks:
-    polars = require("polars", "mining")
-    mined = _typed(path, polars.from_arrow(mined_table(path)))
-    if mined.is_empty():
-        raise DataError(f"{path}: must hold at least one task, and is empty. Mine more traces.")
+    mined = _mined(path)
     if explored_only:
         mined = mined.filter("explored")
         if mined.is_empty():
             raise DataError(f"{path}: holds no run that explored. Give the gate a share: Gate(..., explore=0.1).")
+    return logged_tasks(_ranked(path, mined))
+
+
+def _mined(path: File) -> pl.DataFrame:
+    mined = _typed(path, require("polars", "mining").from_arrow(mined_table(path)))
+    if mined.is_empty():
+        raise DataError(f"{path}: must hold at least one task, and is empty. Mine more traces.")
+    return mined
+
+
+def _ranked(path: File, mined: pl.DataFrame) -> pl.DataFrame:
+    """The tasks with a ranking, which must all be as they should be."""
+    polars = require("polars", "mining")
     ranked = mined.filter(polars.col("ranked").list.len() > 0)
     if ranked.is_empty():
         raise DataError(
@@ -148,7 +192,7 @@ def _read_mined(path: File, explored_only: bool) -> LoggedTasks:
             f"{TO_GET_RANKINGS}"
         )
     _refuse_broken(path, ranked)
-    return logged_tasks(ranked)
+    return ranked
 
 
 def _typed(path: File, mined: pl.DataFrame) -> pl.DataFrame:
@@ -157,7 +201,7 @@ def _typed(path: File, mined: pl.DataFrame) -> pl.DataFrame:
     missing = [name for name in LEARNED_COLUMNS if name not in mined.columns]
     if missing:
         raise DataError(f"{path}, column {missing[0]!r}: must be there, and is missing. Use camdf mine.")
-    explored = polars.col("explored") if "explored" in mined.columns else polars.lit(False).alias("explored")
+    explored = polars.col("explored") if "explored" in mined.columns else polars.lit(None).alias("explored")
     columns = {**{name: polars.col(name) for name in LEARNED_COLUMNS}, "explored": explored}
     also = [polars.col("vector").cast(polars.List(polars.Float64))] if "vector" in mined.columns else []
     try:
