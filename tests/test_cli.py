@@ -529,7 +529,7 @@ JUDGED = {
 DOCUMENTS = {
     "fit {data} -o {output} --cost-pressure 0.12 --splits 2": ABOUT | JUDGED | {"label_noise", "reads_texts", "wrote"},
     "evaluate {policy} {data} --splits 2": ABOUT | JUDGED,
-    "calibrate {policy} {data} --budget 3": ABOUT | {"asked", "measured", "sentences"},
+    "calibrate {policy} {data} --budget 3": ABOUT | {"asked", "measured", "sentences", "warnings"},
     "curve {data} --cost-pressure 0.12 --splits 2": ABOUT | {"points", "verdict"},
 }
 """The top-level fields by command."""

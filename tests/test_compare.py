@@ -262,6 +262,49 @@ def test_camdf_shadow_report_reads_runs_that_saw_every_tool(tmp_path: Path, caps
     assert "Nothing says that these tasks saw every tool." in capsys.readouterr().out
 
 
+def test_tasks_that_a_gate_had_cut_are_not_measured_or_promised_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = [spans(n, explored=n % 2 == 0) for n in range(40)]
+    pq.write_table(arrow_table([span for run in runs for span in run]), tmp_path / "spans.parquet")
+    tasks, cut, policy = (tmp_path / name for name in ("tasks.parquet", "cut.parquet", "policy.json"))
+    assert main(["mine", str(tmp_path / "spans.parquet"), "-o", str(tasks)]) == 0
+    mined = pq.read_table(tasks)
+    pq.write_table(mined.filter([not each for each in mined["explored"].to_pylist()]), cut)
+    camdf.save(camdf.cold_start(), policy)
+    evaluate = ["evaluate", str(policy), "--cost-pressure", "0.1", "--splits", "2", "--json"]
+    calibrate = ["calibrate", str(policy), "--min-sufficiency", "0.8", "--json"]
+    capsys.readouterr()
+    for command in (evaluate, calibrate):
+        assert main([*command, str(tasks)]) == 0
+        document = json.loads(capsys.readouterr().out)
+        assert document["data"]["tasks"] == 20
+        assert document["warnings"][0].startswith("20 tasks were left out, because a gate had cut tools there")
+    assert main([*calibrate[:-1], str(tasks)]) == 0
+    assert "Warning: 20 tasks were left out" in capsys.readouterr().out
+    assert main([*evaluate, str(cut)]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["data"]["tasks"] == 20
+    assert document["warnings"][0].startswith("A gate had cut tools from all of these tasks")
+    assert main([*calibrate, str(cut)]) == 2
+    assert "can promise nothing. A gate had cut tools from all of these tasks" in capsys.readouterr().err
+    assert main(["calibrate", str(policy), "--budget", "1", str(cut)]) == 0
+
+
+@pytest.mark.parametrize("explored_only", [True, False])
+def test_a_policy_is_known_to_be_fitted_on_tasks_of_which_some_are_left_out(
+    explored_only: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = [spans(n, explored=n % 2 == 0) for n in range(40)]
+    pq.write_table(arrow_table([span for run in runs for span in run]), tmp_path / "spans.parquet")
+    tasks, policy = str(tmp_path / "tasks.parquet"), str(tmp_path / "policy.json")
+    assert main(["mine", str(tmp_path / "spans.parquet"), "-o", tasks]) == 0
+    fit = ["fit", tasks, "-o", policy, "--cost-pressure", "0.1", "--splits", "2"]
+    assert main([*fit, *(["--explored-only"] if explored_only else [])]) == 0
+    assert main(["calibrate", policy, tasks, "--min-sufficiency", "0.8"]) == 2
+    assert "fitted on these very tasks" in capsys.readouterr().err
+
+
 def test_the_page_has_the_stored_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     page = (ROOT / "docs" / "compare.md").read_text()
     stored = json.loads((ROOT / "results" / "compare.json").read_text())

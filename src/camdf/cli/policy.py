@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from camdf.core.rankings import LoggedTasks
     from camdf.evaluation.assess import Assessment
     from camdf.evaluation.fit import Fit
+    from camdf.mining.logged import Uncensored
     from camdf.mining.spark.fit import Blocks
     from camdf.policies.base import Policy
 
@@ -148,6 +149,13 @@ def _read(options: argparse.Namespace, *, explored_only: bool = False) -> Logged
         return read_logged(options.data, explored_only=explored_only, progress=progress)
 
 
+def _read_uncensored(options: argparse.Namespace) -> Uncensored:
+    from camdf.mining.logged import read_uncensored
+
+    with shown("MB read", after=1.0) as progress:
+        return read_uncensored(options.data, progress)
+
+
 def _fit(options: argparse.Namespace) -> int:
     from camdf.evaluation.fit import fit
 
@@ -226,13 +234,14 @@ def _evaluate(options: argparse.Namespace) -> int:
     policy = load(options.policy)
     payoff = chosen_payoff(options, fitted_payoff(policy))
     _check_splits(options)
-    logged = _read(options)
+    read = _read_uncensored(options)
+    logged = read.logged
     with shown("splits") as progress:
         assessment = assess(
             lambda: Fixed(policy), logged, payoff, splits=options.splits, seed=options.seed, progress=progress
         )
-    warnings = [*assessment.warnings(), *unseen_warning(policy, logged)]
-    if _fitted_on(policy, logged):
+    warnings = [*read.warnings, *assessment.warnings(), *unseen_warning(policy, logged)]
+    if _fitted_on(policy, read):
         warnings.append(
             "This policy was fitted on these very tasks, which flatters it. Evaluate it on tasks it has not seen."
         )
@@ -280,9 +289,12 @@ def _calibrate(options: argparse.Namespace) -> int:
         )
     policy = load(options.policy)
     fitted = fitted_payoff(policy) or Payoff(0.0)
-    logged = _read(options)
-    if options.min_sufficiency is not None and _fitted_on(policy, logged):
+    read = _read_uncensored(options)
+    logged = read.logged
+    if options.min_sufficiency is not None and _fitted_on(policy, read):
         raise UsageError("This policy was fitted on these very tasks, which can promise nothing. Name other tasks.")
+    if options.min_sufficiency is not None and read.censored:
+        raise UsageError(f"These tasks can promise nothing. {read.warnings[0]}")
     found = calibrate(
         policy,
         logged,
@@ -293,15 +305,16 @@ def _calibrate(options: argparse.Namespace) -> int:
         per_task=options.per_task,
     )
     if options.json:
-        print_json({**_about(logged, found.payoff), **found.summary()})
+        print_json({**_about(logged, found.payoff), **found.summary(), "warnings": read.warnings})
     else:
         print(_described(logged, found.payoff))
-        print(f"{found.sentences()}\n\n--cost-pressure {found.payoff.cost_pressure!r}")
+        print("\n".join([found.sentences(), *(f"Warning: {warning}" for warning in read.warnings)]))
+        print(f"\n--cost-pressure {found.payoff.cost_pressure!r}")
     return 0
 
 
-def _fitted_on(policy: Policy, logged: LoggedTasks) -> bool:
-    return policy.training_ is not None and policy.training_.data_sha256 == logged.digest()
+def _fitted_on(policy: Policy, read: Uncensored) -> bool:
+    return policy.training_ is not None and policy.training_.data_sha256 in read.digests
 
 
 def _print_assessment(

@@ -126,6 +126,9 @@ class Uncensored(NamedTuple):
     censored: bool
     """Whether a gate had cut tools from every task."""
 
+    digests: frozenset[str]
+    """Of these tasks, and of all that were read."""
+
     @property
     def warnings(self) -> list[str]:
         """At most one sentence."""
@@ -143,14 +146,22 @@ class Uncensored(NamedTuple):
 def read_uncensored(path: File, progress: Progress = silent) -> Uncensored:
     """What `read_logged` gives, without the mined tasks from which a gate had cut tools, as far as there are others."""
     if not is_mined(path):
-        return Uncensored(read(path, progress=progress), 0, told=False, censored=False)
+        logged = read(path, progress=progress)
+        return Uncensored(logged, 0, told=False, censored=False, digests=frozenset([logged.digest()]))
     polars = require("polars", "mining")
     ranked = _ranked(path, _mined(path))
     cut = (~polars.col("explored")).fill_null(False)
-    whole, told = ranked.filter(~cut), bool(ranked["explored"].any())
-    if whole.is_empty():
-        return Uncensored(logged_tasks(ranked), 0, told, censored=True)
-    return Uncensored(logged_tasks(whole), len(ranked) - len(whole), told, censored=False)
+    whole = ranked.filter(~cut)
+    logged = everything = logged_tasks(ranked)
+    if 0 < len(whole) < len(ranked):
+        logged = logged_tasks(whole)
+    return Uncensored(
+        logged,
+        len(everything) - len(logged),
+        told=bool(ranked["explored"].any()),
+        censored=whole.is_empty(),
+        digests=frozenset([logged.digest(), everything.digest()]),
+    )
 
 
 def read_logged(path: File, *, explored_only: bool = False, progress: Progress = silent) -> LoggedTasks:
