@@ -243,6 +243,12 @@ def test_prices_take_what_mining_wrote_and_settings_go_before_it(tmp_path: Path)
     assert Prices.from_statistics(file) == Prices()
 
 
+def test_statistics_that_are_not_there_are_said_to_be_written_by_mining(tmp_path: Path) -> None:
+    for missing in (tmp_path / "none.json", tmp_path):
+        with pytest.raises(DataError, match=r"cannot be read .* `camdf mine --statistics .*` writes it"):
+            Prices.from_statistics(missing)
+
+
 @pytest.mark.parametrize(
     "content", ["", "[]", '{"tools": {}}', '{"tools": {"a": 1}, "usage": {"runs": 1, "turns": 2}}']
 )

@@ -507,11 +507,28 @@ def test_a_dead_endpoint_is_refused_at_once() -> None:
         Necessity(url, "m", retries=1)(TASK, TOOLS)
 
 
-@pytest.mark.parametrize("url", ["ftp://host/v1", "file:///etc/hosts", "host/v1", "http://user:secret@host/v1", ""])
-def test_other_urls_are_refused_without_being_repeated(url: str) -> None:
-    with pytest.raises(ScorerError, match="must be http") as caught:
-        Necessity(url, "m")(TASK, TOOLS)
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://host/v1",
+        "file:///etc/hosts",
+        "host/v1",
+        "http://user:secret@host/v1",
+        "",
+        "http://h:99999/v1",
+        "http://[",
+        5,
+    ],
+)
+def test_other_urls_are_refused_where_they_are_given_without_being_repeated(url: Any) -> None:
+    with pytest.raises(UsageError, match="'url' of Necessity must be http") as caught:
+        Necessity(url, "m")
     assert "secret" not in str(caught.value)
+    changed = Necessity("http://host/v1", "m")
+    changed.url = url if isinstance(url, str) else ""
+    with pytest.raises(ScorerError, match="must be http") as asked:
+        changed(TASK, TOOLS)
+    assert "secret" not in str(asked.value)
 
 
 def test_a_link_local_address_is_never_asked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,12 @@ from camdf.core.features import COST_AUGMENTED, COST_FREE, FULL, LITE
 from camdf.evaluation.assess import Fixed
 from camdf.policies.artifact import load, save, to_json
 from camdf.policies.camdf import AggregateOnlyDF, GapRegression
+from camdf.policies.pressure import (
+    pressure_for_budget,
+    pressure_for_estimate,
+    pressure_for_sufficiency,
+    pressure_for_tools,
+)
 from camdf.policies.registry import LIBRARY, POLICIES
 from camdf.policies.rules import KeywordRule, ScoreMass
 from camdf.scorers import BM25, Embeddings, Fusion, Given, Necessity
@@ -336,6 +342,52 @@ def test_an_opened_embedding_model_stays_behind_and_the_copy_opens_it_anew(monke
     copied = pickle.loads(pickle.dumps(scorer))
     assert copied("a task", tools) == before
     assert opened == ["a-model", "a-model"]
+
+
+# Scorers, prices and promises.
+
+A_SCORER = [overlap]
+
+ELSEWHERE: dict[str, tuple[Callable[[Any], Any], list[Any]]] = {
+    "'k' of a fusion": (lambda k: Fusion(A_SCORER, k=k), [-1, NAN, INFINITY, "60", None]),
+    "'weights' of a fusion": (lambda weight: Fusion(A_SCORER, weights=[weight]), [0, -1.0, NAN, INFINITY, "1", None]),
+    "'k1' of BM25": (lambda k1: BM25(k1=k1), [-1, NAN, INFINITY, "1.5", None]),
+    "'b' of BM25": (lambda b: BM25(b=b), [-0.1, 7, NAN, "0.75", None]),
+    "'timeout' of Necessity": (lambda x: Necessity("http://h/v1", "m", timeout=x), [-3, 0, NAN, INFINITY, "30", None]),
+    "'deadline' of Necessity": (lambda x: Necessity("http://h/v1", "m", deadline=x), [-3, 0, NAN, INFINITY, "9", None]),
+    "'retries' of Necessity": (lambda x: Necessity("http://h/v1", "m", retries=x), [-1, 1.5, True, "3", None]),
+    "'tokens' of Prices": (lambda tokens: Prices(tokens=tokens), [5, None, "words"]),
+    "'uncached' of Prices": (lambda price: Prices(uncached=price), ["3", None, [3.0]]),
+    "'turns' of Prices": (lambda turns: Prices(turns=turns), ["4", None]),
+    """privacy['mail']" of Prices""": (lambda weight: Prices(privacy={"mail": weight}), ["0.1", None]),
+    "'budget'": (lambda x: pressure_for_budget(camdf.cold_start(), sample_tasks(1), budget=x), ["x", None, NAN, -1.0]),
+    "'tools'": (lambda x: pressure_for_tools(camdf.cold_start(), sample_tasks(1), tools=x), ["x", None, NAN, -1.0]),
+    "'min_sufficiency'": (
+        lambda x: pressure_for_sufficiency(camdf.cold_start(), sample_tasks(1), min_sufficiency=x),
+        ["x", None, NAN, 1.0],
+    ),
+    "'sufficiency'": (
+        lambda x: pressure_for_estimate(camdf.cold_start(), sample_tasks(1), sufficiency=x),
+        ["x", None, NAN, 0.0],
+    ),
+}
+"""What takes a setting, by what an error calls it, and what it must refuse."""
+
+
+@pytest.mark.parametrize("called", ELSEWHERE)
+def test_what_scorers_prices_and_promises_cannot_take_is_refused_where_it_is_given(called: str) -> None:
+    make, nonsense = ELSEWHERE[called]
+    for value in nonsense:
+        with pytest.raises(UsageError, match=r"must (be|lie)") as error:
+            make(value)
+        assert called in str(error.value)
+        assert "Got " in str(error.value)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    one = np.float32(1.0)
+    assert Prices(uncached=one, cached=one, turns=np.int64(2)).of_tokens(1e6) == 2  # type: ignore[arg-type]
+    assert (Fusion(A_SCORER, k=one).k, BM25(k1=one, b=one).b) == (1, 1)  # type: ignore[arg-type]
 
 
 # Saved whole, or not at all.

@@ -21,7 +21,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Self
 
-from camdf.core.payoff import Payoff, ValueFunction
+from camdf.core.payoff import Payoff, ValueFunction, is_number
 from camdf.errors import DataError, UsageError
 from camdf.tools import Tool
 
@@ -100,14 +100,18 @@ class Prices:
 
     def __post_init__(self) -> None:
         for name in ("cached", "misuse", "seconds", "dollars_per_second", "failure_rate", "dollars_per_failure"):
-            _require(name, getattr(self, name), "finite and not negative", getattr(self, name) >= 0)
+            _require(name, getattr(self, name), "finite and not negative", lambda value: value >= 0)
         for name in ("uncached", "prior_calls"):
-            _require(name, getattr(self, name), "finite and positive", getattr(self, name) > 0)
-        _require("turns", self.turns, "finite and at least 1", self.turns >= 1)
-        _require("cached", self.cached, f"at most 'uncached', {self.uncached!r}", self.cached <= self.uncached)
-        _require("failure_rate", self.failure_rate, "at most 1", self.failure_rate <= 1)
+            _require(name, getattr(self, name), "finite and positive", lambda value: value > 0)
+        _require("turns", self.turns, "finite and at least 1", lambda value: value >= 1)
+        _require("cached", self.cached, f"at most 'uncached', {self.uncached!r}", lambda value: value <= self.uncached)
+        _require("failure_rate", self.failure_rate, "at most 1", lambda value: value <= 1)
         for tool, weight in self.privacy.items():
-            _require(f"privacy[{tool!r}]", weight, "finite and not negative", weight >= 0)
+            _require(f"privacy[{tool!r}]", weight, "finite and not negative", lambda value: value >= 0)
+        if not callable(self.tokens):
+            raise UsageError(
+                f"The 'tokens' of Prices must be a function from text to count. Got {self.tokens!r} instead."
+            )
 
     @classmethod
     def from_statistics(cls, path: str | PathLike[str], **settings: Any) -> Self:
@@ -116,7 +120,13 @@ class Prices:
         `settings` are all others, and go before what the file says.
         """
         try:
-            found = json.loads(Path(path).read_bytes())
+            content = Path(path).read_bytes()
+        except OSError as error:
+            raise DataError(
+                f"{path}: cannot be read ({type(error).__name__}). `camdf mine --statistics {path}` writes it."
+            ) from None
+        try:
+            found = json.loads(content)
             tools = {name: ToolStatistics(**each) for name, each in found["tools"].items()}
             runs, turns = found["usage"]["runs"], found["usage"]["turns"]
         except (ValueError, TypeError, KeyError, AttributeError):
@@ -215,9 +225,9 @@ class Prices:
         """
         amounts = {"prefix_tokens": prefix_tokens, "found_tokens": found_tokens, "call_tokens": call_tokens}
         for name, amount in {**amounts, "output": output}.items():
-            _require(name, amount, "finite and not negative", amount >= 0)
-        _require("found", found, "from 0 to 1", 0 <= found <= 1)
-        _require("task_worth", task_worth, "finite and positive", task_worth > 0)
+            _require(name, amount, "finite and not negative", lambda value: value >= 0)
+        _require("found", found, "from 0 to 1", lambda value: 0 <= value <= 1)
+        _require("task_worth", task_worth, "finite and positive", lambda value: value > 0)
         return found * max(0.0, 1.0 - self.of_search(**amounts, output=output) / task_worth)
 
     def payoff(self, task_worth: float, value: str | ValueFunction = "exact", recourse: float = 0.0) -> Payoff:
@@ -238,6 +248,6 @@ class Prices:
         return sum(each.seconds for each in known) / calls, sum(each.failures for each in known) / calls
 
 
-def _require(name: str, value: float, requirement: str, holds: bool) -> None:
-    if not (isfinite(value) and holds):
+def _require(name: str, value: Any, requirement: str, holds: Callable[[float], bool]) -> None:
+    if not (is_number(value) and isfinite(value) and holds(float(value))):
         raise UsageError(f"The {name!r} of Prices must be {requirement}. Got {value!r} instead.")

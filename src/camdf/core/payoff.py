@@ -32,6 +32,11 @@ def partial(covered: Ints, n_required: Ints) -> Floats:
 VALUES: dict[str, ValueFunction] = {"exact": exact, "partial": partial}
 
 
+def is_number(value: object) -> bool:
+    """Whether a setting is a number, of Python's or of numpy's, so that it can be compared with its bounds."""
+    return isinstance(value, Real)
+
+
 @dataclass(frozen=True)
 class Payoff:
     """U(A, x) = v(A, G_x) - cost_pressure * (cost of A).
@@ -54,11 +59,11 @@ class Payoff:
     recourse: float = 0.0
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.cost_pressure, Real) and 0 <= self.cost_pressure < np.inf):
+        if not (is_number(self.cost_pressure) and 0 <= self.cost_pressure < np.inf):
             raise UsageError(
                 f"The 'cost_pressure' of Payoff must be finite and not negative. Got {self.cost_pressure!r} instead."
             )
-        if not (isinstance(self.recourse, Real) and 0 <= self.recourse <= 1):
+        if not (is_number(self.recourse) and 0 <= self.recourse <= 1):
             raise UsageError(f"The 'recourse' of Payoff must lie from 0 to 1. Got {self.recourse!r} instead.")
         if isinstance(self.value, str):
             if self.value not in VALUES:
@@ -88,7 +93,7 @@ class Payoff:
         >>> Payoff.from_money(task_worth=0.40).cost_pressure
         2.5
         """
-        if not (isinstance(task_worth, Real) and 0 < task_worth < np.inf):
+        if not (is_number(task_worth) and 0 < task_worth < np.inf):
             raise UsageError(f"The 'task_worth' of Payoff must be finite and positive. Got {task_worth!r} instead.")
         return cls(1.0 / task_worth, value, recourse)
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from camdf.core.decisions import Decisions
 from camdf.core.groups import sizes_of
-from camdf.core.payoff import Payoff, ValueFunction, cost_of
+from camdf.core.payoff import Payoff, ValueFunction, cost_of, is_number
 from camdf.core.rankings import Bools, Floats, LoggedTasks, Rankings, pieces
 from camdf.errors import UsageError
 from camdf.policies.base import Policy
@@ -100,7 +100,7 @@ def pressure_for_sufficiency(
     A level that cannot be promised raises UsageError and names the highest that can: with every useful tool given
     (pressure 0) the loss R0 is that of lists that lack a required tool, so the bound is n * (1 - R0) / (n + 1).
     """
-    if not 0 < min_sufficiency < 1:
+    if not (is_number(min_sufficiency) and 0 < min_sufficiency < 1):
         raise UsageError(f"The 'min_sufficiency' must lie between 0 and 1. Got {min_sufficiency!r} instead.")
     leaving = _checked(policy, calibration, value, recourse)
     below, weights = sufficient_below(calibration, leaving), unit_weights(calibration, by_group)
@@ -142,7 +142,7 @@ def pressure_for_budget(
     the cost of every one of these tasks instead of their mean. No labels are needed. It is met on these tasks, and on
     others as far as they are alike: this is a measurement, not a promise.
     """
-    if not (np.isfinite(budget) and budget >= 0):
+    if not (is_number(budget) and 0 <= budget < np.inf):
         raise UsageError(f"The 'budget' must be finite and not negative. Got {budget!r} instead.")
     rankings = tasks.rankings if isinstance(tasks, LoggedTasks) else tasks
     return _within(policy, rankings, rankings, budget, value, recourse, per_task)
@@ -160,7 +160,7 @@ def pressure_for_tools(
 
     Costs say which tools these are, not how many. No labels are needed; as for a budget, this is a measurement.
     """
-    if not (np.isfinite(tools) and tools >= 0):
+    if not (is_number(tools) and 0 <= tools < np.inf):
         raise UsageError(f"The number of 'tools' must be finite and not negative. Got {tools!r} instead.")
     rankings = tasks.rankings if isinstance(tasks, LoggedTasks) else tasks
     return _within(policy, rankings, rankings.with_costs(rankings.listed.astype(np.float64)), tools, value, recourse)
@@ -191,7 +191,7 @@ def pressure_for_estimate(
     steps = np.unique(leaving[leaving > 0])
     pressures = np.append(0.0, np.sqrt(steps[1:] * steps[:-1]) if len(steps) > 1 else steps / 2)
     most = expected(0.0)
-    if not 0 < sufficiency <= most:
+    if not (is_number(sufficiency) and 0 < sufficiency <= most):
         raise UsageError(
             f"The 'sufficiency' must lie above 0 and be at most {most:.3f}, which is what this policy expects of whole "
             f"lists. Got {sufficiency!r} instead."

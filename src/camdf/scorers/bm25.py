@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from camdf.errors import require
+from camdf.core.payoff import is_number
+from camdf.errors import UsageError, require
 from camdf.scorers.base import over_maximum, words_text
 from camdf.tools import Tool
 
@@ -49,6 +51,10 @@ class BM25:
         tokens: Tokens | None = None,
     ) -> None:
         require("bm25s", "bm25")
+        if not (is_number(k1) and 0 <= k1 < inf):
+            raise UsageError(f"The 'k1' of BM25 must be finite and not negative. Got {k1!r} instead.")
+        if not (is_number(b) and 0 <= b <= 1):
+            raise UsageError(f"The 'b' of BM25 must lie from 0 to 1. Got {b!r} instead.")
         self.k1 = k1
         self.b = b
         self.text = text

@@ -32,6 +32,23 @@ CREDENTIALS = (*map(ipaddress.ip_network, ("169.254.0.0/16", "fe80::/10", "fd00:
 """Link-local networks, and the one that Amazon keeps for the same purpose."""
 
 
+ENDPOINT = "http://HOST/... or https://HOST/..., without a user name in it"
+
+
+def may_be_asked(url: Any) -> bool:
+    """Whether a URL is an `ENDPOINT`.
+
+    >>> [may_be_asked(each) for each in ("https://models/v1", "ftp://models", "models/v1", "http://me:secret@models")]
+    [True, False, False, False]
+    """
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018 - ValueError where it is none
+    except (ValueError, TypeError, AttributeError):
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.username is None
+
+
 class _TryAgainError(Exception):
     """A failure that may pass; `pause` is what the endpoint asks for, if it does."""
 
@@ -46,10 +63,9 @@ def post(url: str, body: Any, headers: Mapping[str, str], *, timeout: float, dea
     `timeout` bounds one attempt in seconds: finding the address, the connection, the exchange, however slowly it comes.
     `deadline` is a moment of `time.monotonic()` that bounds all attempts and the pauses between them.
     """
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
-        raise ScorerError("The 'url' must be http://HOST/... or https://HOST/..., without a user name in it.")
-    where = parts.netloc
+    if not may_be_asked(url):
+        raise ScorerError(f"The 'url' must be {ENDPOINT}.")
+    where = urlsplit(url).netloc
     content = json.dumps(body).encode()
     pause = FIRST_PAUSE
     failure = ScorerError(f"{where} gave no answer before the deadline.")

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from camdf.core.payoff import is_number
 from camdf.core.rankings import Floats
 from camdf.errors import ScorerError, UsageError
 from camdf.scorers.base import Scorer, checked, embedding_of, over_maximum
@@ -36,7 +37,11 @@ class Fusion:
     ) -> None:
         if not scorers or how not in HOW:
             raise UsageError(f"A fusion needs at least one scorer, and 'how' from {HOW}. Got {how!r} instead.")
-        if weights is not None and (len(weights) != len(scorers) or not all(0 < each < inf for each in weights)):
+        if not (is_number(k) and 0 <= k < inf):
+            raise UsageError(f"The 'k' of a fusion must be finite and not negative. Got {k!r} instead.")
+        if weights is not None and (
+            len(weights) != len(scorers) or not all(is_number(each) and 0 < each < inf for each in weights)
+        ):
             raise UsageError(
                 f"The 'weights' of a fusion must be one positive number for each of its {len(scorers)} scorers. "
                 f"Got {weights!r} instead."

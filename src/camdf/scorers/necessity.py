@@ -26,8 +26,9 @@ from pathlib import Path
 from typing import Any
 
 from camdf._files import write_whole
+from camdf.core.payoff import is_number
 from camdf.errors import ScorerError, UsageError
-from camdf.scorers.endpoint import post
+from camdf.scorers.endpoint import ENDPOINT, may_be_asked, post
 from camdf.tools import Tool, keyed
 
 PROMPT_VERSION = 2
@@ -88,6 +89,13 @@ class Necessity:
             raise UsageError(
                 f"The 'variant' of Necessity must be one of {', '.join(VARIANTS)}. Got {variant!r} instead."
             )
+        if not may_be_asked(url):
+            raise UsageError(f"The 'url' of Necessity must be {ENDPOINT}.")
+        for name, seconds in (("timeout", timeout), ("deadline", deadline)):
+            if not (is_number(seconds) and 0 < seconds < math.inf):
+                raise UsageError(f"The {name!r} of Necessity must be finite and positive. Got {seconds!r} instead.")
+        if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
+            raise UsageError(f"The 'retries' of Necessity must be a whole number from 0 on. Got {retries!r} instead.")
         self.url = url
         self.model = model
         self.variant = variant
