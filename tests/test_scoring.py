@@ -16,9 +16,9 @@ from camdf.errors import DataError
 from camdf.mining.logged import read_logged
 from camdf.mining.spans import Span, arrow_table
 from camdf.mining.tasks import mine
-from camdf.scorers import BM25, Given, ScorerError
+from camdf.scorers import BM25, Given, ScorerError, Start
 from camdf.scorers.folder import score_folder
-from camdf.tools import Tool
+from camdf.tools import Tool, view
 from scripted_endpoint import answers, body, endpoint
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
@@ -213,6 +213,25 @@ def test_mined_tasks_are_ranked_over_what_they_were_offered_and_lose_their_texts
     logged = read_logged(output)
     assert (len(logged), logged.n_required.tolist(), logged.missing.tolist()) == (2, [2, 1], [0, 0])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ranked.parquet", "tasks.parquet", "tools.json"]
+
+
+def test_the_scorer_to_start_with_says_of_mined_tasks_what_it_says_in_a_gate(mined: Path, tmp_path: Path) -> None:
+    """Parameters included: what a tool works on may stand in their names alone."""
+    takes = {"getWeather": ["weather", "city"], "send_mail": ["mail"], "search": ["query"]}
+    native = [
+        {"name": name, "description": "", "inputSchema": {"properties": {key: {} for key in takes[name]}}}
+        for name in TOOLS
+    ]
+    (tmp_path / "tools.json").write_text(json.dumps(native))
+    output = tmp_path / "ranked.parquet"
+    command = ["score", str(mined), "--tools", str(tmp_path / "tools.json"), "--scorer", "start"]
+    assert main([*command, "-o", str(output)]) == 0
+    first, asked = pl.read_parquet(output).row(0, named=True), pl.read_parquet(mined)["text"][0]
+    tools = [view(each) for each in native if each["name"] in first["ranked"]]
+    said = dict(zip((tool.name for tool in tools), Start()(asked, tools), strict=True))
+    assert dict(zip(first["ranked"], first["scores"], strict=True)) == pytest.approx(said, abs=5e-5)
+    assert main([*command, "--text", "words", "-o", str(tmp_path / "words.parquet")]) == 0
+    assert pl.read_parquet(tmp_path / "words.parquet")["scores"][0].to_list() != first["scores"]
 
 
 def test_a_task_that_a_scorer_refuses_has_no_ranking_until_a_later_run(mined: Path, tmp_path: Path) -> None:

@@ -90,7 +90,9 @@ def add_commands(commands: Any) -> None:
         action="store_true",
         help="keep the direction of every text in numbers, so that a policy can learn from what was asked",
     )
-    score.add_argument("--text", choices=sorted(TEXTS), default="words", help="how a tool is written (default: words)")
+    score.add_argument(
+        "--text", choices=sorted(TEXTS), help="how a tool is written, as the gate's scorer does by default"
+    )
     score.add_argument("--model", help="minilm: an embedding model's name or folder; llm: the endpoint's model")
     score.add_argument("--url", help="llm: an OpenAI-compatible endpoint, up to /v1")
     score.add_argument("--variant", choices=sorted(VARIANTS), default="default", help="llm: which prompt")
@@ -249,6 +251,7 @@ def _score(options: argparse.Namespace) -> int:
         raise UsageError(f"--top says how many of a task's tools to keep, and must be at least 1. Got {options.top}.")
     scorer: Scorer
     settings = {"scorer": options.scorer}
+    text = options.text or ("full" if options.scorer == "start" else "words")
     if options.scorer == "llm":
         if not (options.url and options.model):
             raise UsageError("The scorer 'llm' needs an endpoint and a model. Name both: --url and --model")
@@ -257,11 +260,11 @@ def _score(options: argparse.Namespace) -> int:
         scorer = Necessity(options.url, options.model, options.variant, key_variable=key, cache=cache, **limits)
         settings |= {"model": options.model, "variant": options.variant}
     elif options.scorer == "minilm":
-        settings |= {"text": options.text, "model": options.model or MINILM}
-        scorer = Embeddings(settings["model"], text=TEXTS[options.text])
+        settings |= {"text": text, "model": options.model or MINILM}
+        scorer = Embeddings(settings["model"], text=TEXTS[text])
     else:
-        settings["text"] = options.text
-        scorer = (Start if options.scorer == "start" else BM25)(text=TEXTS[options.text])
+        settings["text"] = text
+        scorer = (Start if options.scorer == "start" else BM25)(text=TEXTS[text])
     with shown("tasks") as progress, redirect_stdout(sys.stderr if options.json else sys.stdout):
         choices = {"top": options.top, "vectors": options.vectors, "settings": settings, "progress": progress}
         if options.tools is None:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from camdf._progress import Progress, silent
 from camdf.datasets.files import File
-from camdf.datasets.texts import TaskText, Texts
+from camdf.datasets.texts import TaskText
 from camdf.errors import DataError, require
 from camdf.mining.logged import mined_table
 from camdf.mining.runs import NO_TOOL, TASK_COLUMNS
 from camdf.mining.spans import polars_types
 from camdf.scorers.base import Scorer
-from camdf.scorers.folder import Scored, score_texts, scored_records
+from camdf.scorers.folder import Scored, score_tasks, scored_records
 from camdf.tools import Tool
 
 if TYPE_CHECKING:
@@ -58,15 +58,15 @@ def rank_tasks(
     asked = mined.filter(polars.col("text").fill_null("") != "")
     if asked.is_empty():
         raise DataError(f"{path}: must hold what users asked, and holds no text. Mine again, with --with-text.")
-    catalogue = {tool.name: tool.description for tool in tools}
-    texts = [
+    catalogue = {tool.name: tool for tool in tools}
+    tasks = [
         TaskText(task_id, text, tuple(name for name in offered or () if not re.search(NO_TOOL, name)) or (*catalogue,))
         for task_id, text, offered in asked.select("task_id", "text", "offered").iter_rows()
     ]
-    undescribed = dict.fromkeys(name for task in texts for name in task.tools if name not in catalogue)
-    described = {**catalogue, **dict.fromkeys(undescribed, "")}
+    undescribed = dict.fromkeys(name for task in tasks for name in task.tools if name not in catalogue)
+    known = {**catalogue, **{name: Tool(name) for name in undescribed}}
     choices: dict[str, Any] = {"top": top, "vectors": vectors, "settings": settings, "progress": progress}
-    done = score_texts(Texts(tuple(texts), described), scorer, scores, **choices)
+    done = score_tasks(tasks, known, scorer, scores, **choices)
     found = scored_records(scores)
     rankings = polars.DataFrame(
         {

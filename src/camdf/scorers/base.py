@@ -93,5 +93,5 @@ def _spaced(name: str) -> str:
     return re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1 \2", spaced)
 
 
-TEXTS: dict[str, Callable[[Tool], str]] = {"plain": plain_text, "words": words_text}
-"""The two ways to write a tool as text, by the name that `camdf score --text` takes."""
+TEXTS: dict[str, Callable[[Tool], str]] = {"plain": plain_text, "words": words_text, "full": full_text}
+"""The ways to write a tool as text, by the name that `camdf score --text` takes."""

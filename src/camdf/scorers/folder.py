@@ -26,7 +26,7 @@ import numpy as np
 
 from camdf._files import write_whole
 from camdf._progress import Progress, silent
-from camdf.datasets.texts import TaskText, Texts, texts_from_folder
+from camdf.datasets.texts import TaskText, texts_from_folder
 from camdf.errors import DataError, ScorerError, UsageError
 from camdf.scorers.base import Scorer, checked, vector_of
 from camdf.tools import Tool
@@ -62,11 +62,14 @@ def score_folder(
     determines the scores; a run that finds others beside the output raises.
     """
     texts = texts_from_folder(folder.parent, folder.name)
-    return score_texts(texts, scorer, output, top=top, vectors=vectors, settings=settings, progress=progress)
+    tools = {name: Tool(name, description) for name, description in texts.descriptions.items()}
+    choices: dict[str, Any] = {"top": top, "vectors": vectors, "settings": settings, "progress": progress}
+    return score_tasks(texts.tasks, tools, scorer, output, **choices)
 
 
-def score_texts(
-    texts: Texts,
+def score_tasks(
+    tasks: Sequence[TaskText],
+    tools: Mapping[str, Tool],
     scorer: Scorer,
     output: Path,
     *,
@@ -75,11 +78,10 @@ def score_texts(
     settings: Mapping[str, Any] | None = None,
     progress: Progress = silent,
 ) -> Scored:
-    """What `score_folder` does, for texts that are at hand."""
-    tools = {name: Tool(name, description) for name, description in texts.descriptions.items()}
+    """What `score_folder` does, for tasks and tools that are at hand: `tools` has every name that a task has."""
     _same_settings(output, {**(settings or {}), "top": top, **({"vectors": True} if vectors else {})})
     finished = _finished(output)
-    left = [task for task in texts.tasks if task.task_id not in finished]
+    left = [task for task in tasks if task.task_id not in finished]
     start, refused, in_a_row = time.monotonic(), dict[str, str](), 0
     with output.open("a", encoding="utf-8", newline="\n") as file:
         for number, task in enumerate(left, start=1):
@@ -99,9 +101,9 @@ def score_texts(
                 start = time.monotonic()
             else:
                 a_task = (time.monotonic() - start) / (number - 1)
-                progress(len(texts.tasks) - len(left) + number, len(texts.tasks), a_task * (len(left) - number))
-    _in_order(output, texts.tasks)
-    return Scored(len(left) - len(refused), len(texts.tasks) - len(left), refused)
+                progress(len(tasks) - len(left) + number, len(tasks), a_task * (len(left) - number))
+    _in_order(output, tasks)
+    return Scored(len(left) - len(refused), len(tasks) - len(left), refused)
 
 
 def scored_records(output: Path) -> list[dict[str, Any]]:
