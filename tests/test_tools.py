@@ -23,6 +23,8 @@ KNOWN: dict[str, Any] = {
     "pydantic-ai": SimpleNamespace(**PARTS, parameters_json_schema=SCHEMA),
     "OpenAI Agents": SimpleNamespace(**PARTS, params_json_schema=SCHEMA),
     "FastMCP": SimpleNamespace(**PARTS, parameters=SCHEMA),
+    "LangChain, written out": {**PARTS, "args_schema": SCHEMA},
+    "LangChain, arguments written out": {**PARTS, "args": SCHEMA["properties"]},
     "LangChain": type("BaseTool", (), {**PARTS, "tool_call_schema": SCHEMA})(),
     "LangChain, a model": type(
         "BaseTool", (), {**PARTS, "tool_call_schema": SimpleNamespace(model_json_schema=lambda: SCHEMA)}
@@ -73,6 +75,15 @@ def test_a_tool_without_a_description_is_still_a_tool() -> None:
     assert view({"name": "a", "input_schema": {}}) == Tool("a")
     assert view({"type": "custom", "name": "grammar"}) == Tool("grammar")
     assert view({"type": "function", "function": {"name": "a"}}) == Tool("a")
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"args": {"city": "Oslo"}}, {"args": {}}, {"args": ["city"]}, {"args": None}, {"args_schema": "<class 'S'>"}],
+)
+def test_arguments_that_are_no_schema_are_not_taken_for_one(more: dict[str, Any]) -> None:
+    assert view({**PARTS, **more}) == Tool(**PARTS)
+    assert view({"name": "get_weather", **more}).foreign
 
 
 def test_names_that_collide_get_keys_of_their_own() -> None:

@@ -124,7 +124,17 @@ def _mapping(native: Mapping[str, Any]) -> tuple[Any, Any, Any] | None:
     for key in ("parameters", "input_schema", "inputSchema"):  # OpenAI responses, Anthropic, MCP
         if key in native:
             return name, native.get("description"), native[key]
-    return (name, native.get("description"), {}) if kind == "custom" or "description" in native else None
+    if isinstance(schema := native.get("args_schema"), (dict, Mapping)):  # LangChain, written out
+        return name, native.get("description"), schema
+    if kind != "custom" and "description" not in native:
+        return None
+    return name, native.get("description"), _of_arguments(native.get("args"))
+
+
+def _of_arguments(properties: Any) -> Mapping[str, Any]:
+    """The schema of LangChain's `args`: the property of each argument by its name; empty where these are no such."""
+    known = isinstance(properties, (dict, Mapping)) and all(isinstance(each, Mapping) for each in properties.values())
+    return {"type": "object", "properties": properties} if known and properties else {}
 
 
 def _object(native: Any) -> tuple[Any, Any, Any] | None:
