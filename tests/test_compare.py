@@ -162,6 +162,13 @@ def test_a_conversation_counts_once_with_all_of_its_runs() -> None:
     assert found.measures["dollars"] == pytest.approx(dollars)
 
 
+def test_dollars_are_those_of_the_prices_without_a_cache_too() -> None:
+    prices = Prices(cache=False)
+    found = arms(arrow_table(spans(1, explored=True)), prices, 10.0)
+    assert found.measures["dollars"] == pytest.approx(prices.of_request(new=600, again=400) + 100 * 10.0 / 1e6)
+    assert prices.of_request(new=600, again=400) == pytest.approx(1000 * prices.uncached / 1e6)
+
+
 def test_conversations_that_say_nothing_are_left_out_and_counted() -> None:
     mixed = [spans(1, explored=False, conversation="x"), spans(2, explored=True, conversation="x")]
     orphan = [replace(span, parent_id="nobody") if span.kind == "agent" else span for span in spans(4, explored=True)]

@@ -25,6 +25,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from camdf.core.payoff import Payoff
+from camdf.core.rankings import mean_ranks
 from camdf.errors import MissingExtraError, UsageError
 from camdf.gate import Gate
 from camdf.policies.rules import ScoreAtLeast
@@ -45,7 +46,6 @@ from camdf.scorers import (
     words_text,
 )
 from camdf.scorers import endpoint as http
-from camdf.scorers.fusion import mean_ranks
 from camdf.scorers.necessity import AGAIN, VARIANTS, _first_object, _number
 from camdf.tools import Tool
 from scripted_endpoint import Act, answers, body, drip, drip_headers, endpoint, flood, hang, reset

@@ -361,6 +361,17 @@ def pieces(rankings: Rankings, states: int = STATES_AT_ONCE) -> list[slice]:
     return [slice(start, start + rows) for start in range(0, max(len(rankings), 1), rows)]
 
 
+def mean_ranks(scores: Floats) -> Floats:
+    """(m,): 1 for the highest; equal scores share the mean of their places.
+
+    >>> mean_ranks(np.array([0.2, 0.9, 0.2])).tolist()
+    [2.5, 1.0, 2.5]
+    """
+    _, place, count = np.unique(-scores, return_inverse=True, return_counts=True)
+    ranks: Floats = (np.cumsum(count) - (count - 1) / 2)[place]
+    return ranks
+
+
 def _listed(lengths: Ints, width: int) -> Bools:
     listed: Bools = np.arange(width) < lengths[:, None]
     return listed

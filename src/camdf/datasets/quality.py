@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks
+from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks, mean_ranks
 from camdf.datasets.domains import DOMAINS
 from camdf.datasets.shipped import load
 
@@ -68,9 +68,8 @@ def auc(positive: Floats, negative: Floats) -> float:
     """
     if not (positive.size and negative.size):
         return float("nan")
-    _, value, counts = np.unique(np.concatenate([positive, negative]), return_inverse=True, return_counts=True)
-    mid_rank = np.cumsum(counts) - (counts - 1) / 2
-    rank_sum = mid_rank[value[: positive.size]].sum()
+    from_the_lowest = mean_ranks(-np.concatenate([positive, negative]))
+    rank_sum = from_the_lowest[: positive.size].sum()
     return float((rank_sum - positive.size * (positive.size + 1) / 2) / (positive.size * negative.size))
 
 

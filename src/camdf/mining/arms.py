@@ -94,11 +94,9 @@ def arms(
     there = found.filter("decided")
     whole = there.filter(~col("incomplete") & (col("known") | polars.lit(not require_outcome)))
     kept = whole.filter(col("explored") != col("gated")).sort("conversation")
-    dollars = (
-        (col("input_tokens") - col("cached")) * prices.uncached
-        + col("cached") * prices.cached
-        + col("output") * output_price
-    ) / A_MILLION
+    new, again = prices.of_request(new=1), prices.of_request(new=0, again=1)
+    read = (col("input_tokens") - col("cached")) * new + col("cached") * again
+    dollars = read + col("output") * output_price / A_MILLION
     measures = kept.select(
         (~col("failed")).cast(polars.Float64).alias("success"),
         "tool_calls",

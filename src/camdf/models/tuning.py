@@ -44,13 +44,17 @@ def best_cutoff(
 
 
 def best_stop_cutoff(
-    evidence: Floats, logged: LoggedTasks, payoff: Payoff, cutoffs: Sequence[float], stops_above: bool
+    evidence: Floats,
+    logged: LoggedTasks,
+    payoff: Payoff,
+    cutoffs: Sequence[float],
+    stops: Callable[[Floats, float], Bools],
 ) -> float:
-    """The cutoff on stopping evidence with the highest mean payoff; the earlier of two that tie."""
-    payoffs = payoff.by_depth(logged)
+    """The cutoff on stopping evidence with the highest mean payoff; the earlier of two that tie.
+
+    `stops` says in which states (n, m) evidence (n, m) stops at a cutoff.
+    """
+    payoffs, lengths = payoff.by_depth(logged), logged.rankings.lengths
     rows = np.arange(len(logged))
-    means = []
-    for cutoff in cutoffs:
-        stop = evidence >= cutoff if stops_above else evidence < cutoff
-        means.append(payoffs[rows, first_stop(stop, logged.rankings.lengths)].mean())
+    means = [payoffs[rows, first_stop(stops(evidence, cutoff), lengths)].mean() for cutoff in cutoffs]
     return cutoffs[int(np.argmax(means))]

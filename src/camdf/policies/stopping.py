@@ -96,7 +96,7 @@ class StoppingPolicy(FittedPolicy):
         if not self.stops_above:
             cutoffs.reverse()
         evidence = self.evidence(validation.rankings, payoff)
-        return best_stop_cutoff(evidence, validation, payoff, cutoffs, self.stops_above)
+        return best_stop_cutoff(evidence, validation, payoff, cutoffs, self.stops)
 
     def decide(self, rankings: Rankings, payoff: Payoff) -> Decisions:
         cutoff, parts = self.learned("cutoff_", payoff), pieces(rankings)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from camdf.core.payoff import is_number
-from camdf.core.rankings import Floats
+from camdf.core.rankings import Floats, mean_ranks
 from camdf.errors import ScorerError, UsageError
 from camdf.scorers.base import Scorer, checked, embedding_of, over_maximum
 from camdf.tools import Tool
@@ -71,14 +71,3 @@ class Fusion:
             )
         scores = checked(answer, tools, name)
         return over_maximum(scores) if self.how == "mean" else (1 + self.k) / (mean_ranks(scores) + self.k)
-
-
-def mean_ranks(scores: Floats) -> Floats:
-    """(m,): 1 for the highest; equal scores share the mean of their places.
-
-    >>> mean_ranks(np.array([0.2, 0.9, 0.2])).tolist()
-    [2.5, 1.0, 2.5]
-    """
-    _, place, count = np.unique(-scores, return_inverse=True, return_counts=True)
-    ranks: Floats = (np.cumsum(count) - (count - 1) / 2)[place]
-    return ranks
