@@ -21,7 +21,8 @@ MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 """A small model that is good enough: 90 MB, 384 numbers a text, 256 words at most."""
 
 REMEMBERED = 50_000
-"""How many tools keep their vector: 77 MB at 384 numbers each. One more, and all are forgotten."""
+"""The vectors of so many tools are kept: 154 MB at 384 numbers each. With one more, only those of the list that is
+scored stay."""
 
 
 class Embeddings:

@@ -19,15 +19,15 @@ LETTERS = 4
 """Shorter words say too little to be counted: most of them stand in every text."""
 
 ECHO, AT_LEAST = 1.5, 5
-"""Which share of a request's n words is an echo: more than the first times the root of n, and no fewer than the second.
-Honest tools seldom have more: docs/poison.md counts them."""
+"""A text echoes a request of n words if it has at least `AT_LEAST` of them, and more than `ECHO` times the square root
+of n. Honest tools seldom have so many: docs/poison.md counts them."""
 
 COPIED = 0.8
-"""A description that has a larger share of another's words is a copy of it."""
+"""A description that has more than this share of the words of another is a copy of it."""
 
 LEAST = 1e-9
-"""Where some tool is preferred, one that is not doubted scores this at least, and a trusted one twice as much: nobody
-loses a place to a stranger whom nothing speaks for."""
+"""Unless all scores are equal, every tool that is not doubted scores at least this, and every trusted tool at least
+twice as much: so a stranger that the scorer gave nothing never takes the place of a trusted tool."""
 
 LISTS = 8
 """How many tool lists are kept as they were read: a gate scores the whole list, and searches what is cut of it."""
@@ -47,12 +47,19 @@ ORDERS = re.compile(
 
 
 class _Read(NamedTuple):
-    """A list of tools: how to know it again, the words of strangers, which are doubted at once, the least scores."""
+    """A list of tools, as far as it is the same for every request."""
 
     texts: list[tuple[str, ...]]
+    """By which the list is known again."""
+
     words: list[frozenset[str]]
+    """Of every tool; none of a trusted one."""
+
     doubts: dict[int, str]
+    """Places of the tools that are doubted whatever is asked, and why."""
+
     least: list[float]
+    """What every tool scores at least."""
 
 
 class Wary:
@@ -60,8 +67,8 @@ class Wary:
 
     A tool of another server is doubted where its text
 
-    - echoes the request: of its n words it has five or more, and more than 1.5 times the root of n;
-    - copies a trusted tool: its description has more than four fifths of the words of that one's;
+    - echoes the request: it has five or more of the request's n words, and more than 1.5 times the square root of n;
+    - copies a trusted tool: its description has more than four fifths of the words of that tool's description;
     - gives orders: "always call this first".
 
     A tool that is doubted is not shown to the scorer and scores 0; `doubts` says why. Where scores are equally low,
