@@ -13,6 +13,8 @@ import pytest
 
 from camdf.cli import main
 from camdf.errors import DataError
+from camdf.mining.audit import audit, read_tasks
+from camdf.mining.audit.findings import Censoring
 from camdf.mining.logged import read_logged
 from camdf.mining.spans import Span, arrow_table
 from camdf.mining.tasks import mine
@@ -213,6 +215,26 @@ def test_mined_tasks_are_ranked_over_what_they_were_offered_and_lose_their_texts
     logged = read_logged(output)
     assert (len(logged), logged.n_required.tolist(), logged.missing.tolist()) == (2, [2, 1], [0, 0])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ranked.parquet", "tasks.parquet", "tools.json"]
+
+
+def test_what_a_gate_had_cut_is_ranked_again_and_still_seen_to_be_cut(tmp_path: Path) -> None:
+    spans = []
+    for number in range(12):
+        spans += [
+            Span(f"t{number}", "1", kind="agent", text="The weather, please", start=number),
+            Span(f"t{number}", "2", "1", "other", ranked=("getWeather", "search"), scores=(0.9, 0.1), explored=False),
+            Span(f"t{number}", "3", "1", "model", offered=("getWeather",), requested=("getWeather",)),
+        ]
+    mine(arrow_table(spans), with_text=True).tasks.write_parquet(tmp_path / "tasks.parquet")
+    (tmp_path / "tools.json").write_text(json.dumps(TOOLS), encoding="utf-8")
+    command = ["score", str(tmp_path / "tasks.parquet"), "--tools", str(tmp_path / "tools.json"), "--scorer", "bm25"]
+    assert main([*command, "-o", str(tmp_path / "ranked.parquet")]) == 0
+    for name in ("tasks", "ranked"):
+        ranked = pl.read_parquet(tmp_path / f"{name}.parquet")["ranked"].to_list()
+        assert {frozenset(each) for each in ranked} == {frozenset(["getWeather", "search"])}
+        found = audit(read_tasks(tmp_path / f"{name}.parquet")).censoring
+        assert isinstance(found, Censoring)
+        assert found.cut_runs.mean == 1.0
 
 
 def test_the_scorer_to_start_with_says_of_mined_tasks_what_it_says_in_a_gate(mined: Path, tmp_path: Path) -> None:

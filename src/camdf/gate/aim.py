@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from numbers import Real
 
 import numpy as np
 
-from camdf.core.payoff import Payoff
+from camdf.core.payoff import Payoff, is_number
 from camdf.core.rankings import Rankings
 from camdf.core.vectors import from_bytes
 from camdf.errors import UsageError
@@ -36,7 +35,7 @@ class Aim:
                 f"Aim at one thing: tools, sufficiency or dollars_per_task. Got {', '.join(given) or 'none'} instead."
             )
         for name, value in given.items():
-            if not isinstance(value, Real):
+            if not is_number(value):
                 raise UsageError(f"The {name!r} to aim at must be a number. Got {value!r} instead.")
 
     def payoff(self, policy: Policy, scored: Sequence[tuple[Sequence[Ranked], bytes]], like: Payoff) -> Payoff:

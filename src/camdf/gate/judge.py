@@ -6,12 +6,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from numbers import Real
 from os import PathLike
 from typing import Self
 
 from camdf.checks import try_policy
-from camdf.core.payoff import Payoff
+from camdf.core.payoff import Payoff, is_number
 from camdf.core.rankings import Rankings
 from camdf.core.vectors import from_bytes
 from camdf.errors import ArtifactError, UsageError
@@ -102,7 +101,7 @@ class Said:
 
 def _lower(policy: Policy, payoff: Payoff, pressure: float) -> Payoff:
     """The payoff at which a conversation explores."""
-    if not isinstance(pressure, Real) or not 0 <= pressure < payoff.cost_pressure:
+    if not is_number(pressure) or not 0 <= pressure < payoff.cost_pressure:
         raise UsageError(
             f"The 'explore_pressure' of Gate must be at least 0 and below its cost pressure, {payoff.cost_pressure:g}. "
             f"Got {pressure!r} instead."

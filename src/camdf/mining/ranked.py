@@ -49,9 +49,10 @@ def rank_tasks(
 ) -> RankedTasks:
     """The tasks that `camdf mine --with-text` wrote, all ranked by one scorer, a gate's own rankings replaced.
 
-    The candidates of a task are the tools that it was offered, as no other can have been called; where nobody recorded
-    those, all of `tools`. Scores are kept in the file `scores` while they are made, so that a run that was interrupted
-    goes on where it stopped; `top`, `vectors` and `settings` are those of `camdf.scorers.folder.score_folder`.
+    The candidates of a task are the tools that it was offered, and those that a gate had ranked: what it cut could not
+    be called, and an audit must see that. Where nobody recorded either, they are all of `tools`. Scores are kept in the
+    file `scores` while they are made, so that a run that was interrupted goes on where it stopped; `top`, `vectors` and
+    `settings` are those of `camdf.scorers.folder.score_folder`.
     """
     polars, types = require("polars", "mining"), polars_types()
     mined = polars.from_arrow(mined_table(path))
@@ -60,8 +61,8 @@ def rank_tasks(
         raise DataError(f"{path}: must hold what users asked, and holds no text. Mine again, with --with-text.")
     catalogue = {tool.name: tool for tool in tools}
     tasks = [
-        TaskText(task_id, text, tuple(name for name in offered or () if not re.search(NO_TOOL, name)) or (*catalogue,))
-        for task_id, text, offered in asked.select("task_id", "text", "offered").iter_rows()
+        TaskText(task_id, text, _candidates(offered or (), by_a_gate or ()) or (*catalogue,))
+        for task_id, text, offered, by_a_gate in asked.select("task_id", "text", "offered", "ranked").iter_rows()
     ]
     undescribed = dict.fromkeys(name for task in tasks for name in task.tools if name not in catalogue)
     known = {**catalogue, **{name: Tool(name) for name in undescribed}}
@@ -84,3 +85,7 @@ def rank_tasks(
         .select(*(name for name in mined.columns if name != "vector"), *(["vector"] if vectors else []))
     )
     return RankedTasks(ranked, done, len(mined) - len(asked), tuple(undescribed))
+
+
+def _candidates(offered: Iterable[str], ranked: Iterable[str]) -> tuple[str, ...]:
+    return tuple(name for name in dict.fromkeys([*offered, *ranked]) if not re.search(NO_TOOL, name))
