@@ -33,7 +33,7 @@ from camdf.mining.audit.findings import (
     Surfacing,
     Unknown,
 )
-from camdf.mining.audit.report import sentence
+from camdf.mining.audit.report import in_words
 from camdf.mining.audit.task_lists import TaskLists, read_tasks
 from camdf.mining.audit.verdict import has_drifted, has_moved, verdict_of
 from camdf.mining.logged import read_logged
@@ -127,7 +127,7 @@ def test_label_noise_is_what_the_learning_side_estimates() -> None:
     found = measures.label_noise(TaskLists.from_logged(logged), np.random.default_rng(0))
     assert isinstance(found, Noise)
     assert (found.rate, found.at_most, found.labels, found.tasks) == (*vars(expected).values(), len(logged))
-    assert "upper bound" in sentence(found)
+    assert "upper bound" in in_words(found)
 
 
 def test_runs_that_a_gate_cut_do_not_make_labels_look_clean(mined: Path) -> None:
@@ -158,7 +158,7 @@ def test_surfacing_finds_what_the_ranking_lacks_and_the_deepest_positions() -> N
     assert isinstance(found, Surfacing)
     assert (found.tasks, found.missed.mean) == (2, 0.5)
     assert (found.longest, found.deepest_required, found.deepest_offered) == (5, 2, 4)
-    assert "nothing past 4 was ever offered" in sentence(found)
+    assert "nothing past 4 was ever offered" in in_words(found)
 
 
 def test_the_distance_of_scores_is_that_of_kolmogorov_and_smirnov_with_ties() -> None:
@@ -205,7 +205,7 @@ def test_no_drift_is_found_where_nothing_changed() -> None:
     found = measures.drift(flat(rows), np.random.default_rng(0))
     assert isinstance(found, Drift)
     assert not has_drifted(found)
-    assert "no tool came or went" in sentence(found)
+    assert "no tool came or went" in in_words(found)
 
 
 def test_only_explored_runs_that_saw_every_ranked_tool_give_unbiased_labels() -> None:
@@ -286,7 +286,7 @@ def test_an_audit_does_not_depend_on_the_order_of_the_tasks(mined: Path) -> None
     order = np.random.default_rng(0).permutation(len(table))
     one, other = (TaskLists.from_table(some) for some in (table, table.take(pa.array(order))))
     for finding in (measures.repeated_runs, measures.censoring, measures.surfacing, measures.exploration):
-        assert sentence(finding(one)) == sentence(finding(other))
+        assert in_words(finding(one)) == in_words(finding(other))
 
 
 def test_the_same_seed_makes_up_the_same_spans() -> None:

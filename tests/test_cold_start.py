@@ -31,7 +31,7 @@ from camdf.lab.beyond.frontier import Sweep
 from camdf.lab.beyond.looks import DOMAINS, LOOKS, of_look
 from camdf.lab.stored import Rows, stored
 from camdf.models.prior import FILE, KINDS, prior_from, shipped_prior
-from camdf.models.prior_fit import Candidates, missing_shares, pooled
+from camdf.models.prior_fit import CandidateRows, missing_shares, pooled
 from camdf.policies.artifact import from_json, to_json
 from camdf.policies.cold_start import from_prior
 
@@ -107,15 +107,15 @@ def test_dearer_tools_are_never_taken_in_greater_number() -> None:
 def test_a_ranking_counts_as_much_as_another_however_many_tasks_it_has() -> None:
     few, many = sample_tasks(1, tasks=40), sample_tasks(2, tasks=400)
     twice = many.take(np.repeat(np.arange(400), 2))
-    one, other = (pooled([Candidates.of(few), Candidates.of(each)], "similarity")[0] for each in (many, twice))
+    one, other = (pooled([CandidateRows.of(few), CandidateRows.of(each)], "similarity")[0] for each in (many, twice))
     np.testing.assert_allclose(one, other, rtol=0, atol=1e-6)
-    assert not np.allclose(one, pooled([Candidates.of(many)], "similarity")[0], rtol=0, atol=1e-3)
+    assert not np.allclose(one, pooled([CandidateRows.of(many)], "similarity")[0], rtol=0, atol=1e-3)
 
 
 def test_what_lists_lack_is_averaged_over_rankings() -> None:
     records = [{"scores": {"a": 0.9, "b": 0.2}, "required": ["a"]}, {"scores": {"a": 0.3, "b": 0.2}, "required": ["b"]}]
     lacking = [{**record, "required": [*record["required"], "x"]} for record in records[:1]] + records[1:]
-    both = [Candidates.of(LoggedTasks.from_records(each)) for each in (records, lacking)]
+    both = [CandidateRows.of(LoggedTasks.from_records(each)) for each in (records, lacking)]
     assert missing_shares(both) == pytest.approx([0.75, 0.25])
     model = from_prior(replace(shipped_prior("similarity"), missing=(0.75, 0.25)), "similarity").model_
     assert 1 / (1 + np.exp(-model.holds[0])) == pytest.approx(0.75)

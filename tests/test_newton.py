@@ -11,7 +11,7 @@ import pytest
 from camdf import CAMDF, LoggedTasks, Payoff, datasets
 from camdf.core.rankings import Floats
 from camdf.models.linear import LinearModel
-from camdf.models.newton import Sums, minimise, moments, over, partial_sums, penalised
+from camdf.models.newton import NewtonSums, minimise, moments, over, partial_sums, penalised
 from camdf.policies.camdf import CAMDFLite
 from newton_cholesky import newton_cholesky, standardised_apart, weighted_scaler
 from worlds import random_logged
@@ -155,10 +155,10 @@ def test_uniform_weights_and_continuing_labels_are_fitted_as_their_policies_say(
 
 
 def test_a_step_that_overshoots_is_halved_and_endless_steps_are_reported() -> None:
-    def sums_at(x: Floats) -> Sums:
+    def sums_at(x: Floats) -> NewtonSums:
         """log(cosh x): Newton's own steps run away from 2."""
-        return Sums(float(np.log(np.cosh(x)).sum()), np.tanh(x), np.diag(1 / np.cosh(x) ** 2))
+        return NewtonSums(float(np.log(np.cosh(x)).sum()), np.tanh(x), np.diag(1 / np.cosh(x) ** 2))
 
     assert minimise(sums_at, np.array([2.0])) == pytest.approx([0.0], abs=1e-12)
     with pytest.raises(ArithmeticError, match="did not settle"):
-        minimise(lambda x: Sums(-float(x.sum()), np.array([-1.0]), np.array([[1.0]])), np.array([0.0]))
+        minimise(lambda x: NewtonSums(-float(x.sum()), np.array([-1.0]), np.array([[1.0]])), np.array([0.0]))

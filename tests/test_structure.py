@@ -43,6 +43,39 @@ OLD_NAMES = (
 """What `camdf fit --policy` took in the first version."""
 
 
+SAME_PART = {
+    "add_commands": "each module of the command line has it",
+    "convention_columns": "each reader of a convention has it",
+    "jobs": "each study has it",
+    "load": "camdf.load a policy, camdf.datasets.load a domain",
+    "measure": "each study has it",
+    "mine": "on one machine, and on Spark",
+    "mine_day": "on one machine, and on Spark",
+    "parts": "each reader of a format has it",
+    "pictures": "each study has it",
+    "recheck": "each study has it",
+    "rows_of": "each study has it",
+    "section": "each study has it",
+    "span": "each reader of a format has it",
+    "ToolGate": "each adapter has it",
+}
+"""Names that stand in several files, because what they name plays one part in each."""
+
+
+# Names.
+
+
+def test_two_classes_or_functions_never_share_a_name() -> None:
+    places: dict[str, list[str]] = {}
+    for module, path in module_files().items():
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith(
+                "_"
+            ):
+                places.setdefault(node.name, []).append(module)
+    assert {name for name, found in places.items() if len(found) > 1} == SAME_PART.keys(), places
+
+
 # Imports.
 
 

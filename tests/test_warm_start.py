@@ -22,7 +22,7 @@ from camdf.models.posterior import Belief, Fitted, Rows, log_loss, most_likely, 
 from camdf.models.prior import KINDS, shipped_prior
 from camdf.models.set_law import SetLaw
 from camdf.models.task_text import FEWEST, TextSignal, _left_out, _ridge, fit_text
-from camdf.models.warm_start import FEWEST_TASKS, SURE_OF_FLIPS, Comparison, Fall, fit_warm
+from camdf.models.warm_start import FEWEST_TASKS, SURE_OF_FLIPS, Fall, LossComparison, fit_warm
 from camdf.policies.artifact import from_json, to_json
 
 PRIORS = tuple(map(shipped_prior, KINDS))
@@ -131,7 +131,7 @@ def test_flipped_labels_are_told_from_hard_tasks(flips: float) -> None:
     assert fit_warm(logged, PRIORS, trust_labels=True).model.flips == 0.0
 
 
-class WithFalls(Comparison):
+class WithFalls(LossComparison):
     """Groups whose held-out loss falls by so much, each, once any flips are believed in, and no further."""
 
     def __init__(self, falls: list[float]) -> None:

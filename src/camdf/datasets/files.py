@@ -47,14 +47,14 @@ from camdf.datasets.records import (
     FOR_SCORES,
     Pairs,
     fields,
+    ignored_fields,
     is_text,
     json_object,
+    list_of_names,
     misspelt,
-    names,
     numbers,
     refuse,
     text,
-    told,
     whole,
 )
 from camdf.errors import DataError, UsageError, require
@@ -317,13 +317,13 @@ _plain = json.JSONDecoder(object_pairs_hook=without_repeats)
 
 def _tell(ignored: Counter[str], unit: str) -> None:
     if ignored:
-        logging.getLogger("camdf.datasets").warning("%s", told(ignored, unit))
+        logging.getLogger("camdf.datasets").warning("%s", ignored_fields(ignored, unit))
 
 
 def _checked(where: str, found: dict[str, Any]) -> dict[str, Any]:
     """The record with every field checked, and `n_required` filled in."""
     scores = numbers(where, "scores", found["scores"], positive=False, remedy=FOR_SCORES)
-    required = names(where, "required", found["required"])
+    required = list_of_names(where, "required", found["required"])
     record = {
         "task_id": text(where, "task_id", found["task_id"]),
         "scores": scores,

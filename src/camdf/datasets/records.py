@@ -92,7 +92,7 @@ def misspelt(name: str, absent: tuple[str, ...]) -> bool:
     return bool(get_close_matches(name.lower(), absent, n=1, cutoff=0.75))
 
 
-def told(ignored: Counter[str], unit: str) -> str:
+def ignored_fields(ignored: Counter[str], unit: str) -> str:
     """The fields that were left out, in one line."""
     return "ignored fields: " + ", ".join(f"{name} (in {count:,} {unit})" for name, count in ignored.most_common(20))
 
@@ -109,7 +109,7 @@ def text(where: str, field: str, value: object) -> str:
     return value
 
 
-def names(where: str, field: str, value: object) -> list[str]:
+def list_of_names(where: str, field: str, value: object) -> list[str]:
     """A list of different names."""
     if not isinstance(value, list):
         refuse(where, field, "be a list of tool names", value, 'Write it as ["...", "..."].')

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from camdf.datasets.domains import find
-from camdf.datasets.records import fields, json_lines, names, refuse, text
+from camdf.datasets.records import fields, json_lines, list_of_names, refuse, text
 from camdf.datasets.shipped import labels, tools
 from camdf.errors import DataError, UsageError
 
@@ -58,7 +58,7 @@ def texts_from_folder(folder: str | PathLike[str], domain: str) -> Texts:
     tasks = []
     for where, record in json_lines(Path(folder) / domain / "tasks.jsonl"):
         task = fields(where, record, ("task_id", "text"), ("tools",))
-        listed = tuple(names(where, "tools", task["tools"])) if "tools" in task else catalogue
+        listed = tuple(list_of_names(where, "tools", task["tools"])) if "tools" in task else catalogue
         unknown = [name for name in listed if name not in found]
         if unknown:
             refuse(where, "tools", "name tools of tools.json", unknown[0], "Describe it there, or remove it.")

@@ -41,7 +41,7 @@ SPANS, UNDATED = "spans", "none"
 
 
 @dataclass(frozen=True)
-class State:
+class TableState:
     """What the table is. `batch` is the last micro-batch that is in it, -1 for none."""
 
     settings: Mapping[str, Any]
@@ -142,14 +142,14 @@ def read_buckets(table: File) -> pa.Table:
     return arrow_of(tasks.sort("time", "task_id", nulls_last=True).select(*TASK_COLUMNS), TASK_COLUMNS)
 
 
-def opened(table: Path, rules: Rules, buckets: int) -> State:
+def opened(table: Path, rules: Rules, buckets: int) -> TableState:
     """The table with these rules; an empty one where there is none yet."""
     settings = {**rules.settings(), "buckets": buckets}
     if not is_buckets(table):
         # Buckets may be what a first run left that was killed.
         if table.exists() and any(not each.name.startswith("bucket=") for each in table.iterdir()):
             raise DataError(f"{table}: must be a table of camdf's, or not be there yet. Name another folder.")
-        return State(settings, (0,) * buckets, "1970-01-01")
+        return TableState(settings, (0,) * buckets, "1970-01-01")
     found = _state(table)
     for name, value in settings.items():
         if found.settings.get(name) != value:
@@ -159,7 +159,7 @@ def opened(table: Path, rules: Rules, buckets: int) -> State:
     return found
 
 
-def commit(table: Path, state: State) -> None:
+def commit(table: Path, state: TableState) -> None:
     """Let this be the table, and delete the files that are not of it."""
     table.mkdir(parents=True, exist_ok=True)
     write_whole(table / STATE, json.dumps({"camdf": SCHEMA, **asdict(state)}).encode())
@@ -171,12 +171,12 @@ def commit(table: Path, state: State) -> None:
                 file.unlink(missing_ok=True)
 
 
-def _state(table: Path) -> State:
+def _state(table: Path) -> TableState:
     try:
         found = json.loads((table / STATE).read_bytes())
         if found.pop("camdf") != SCHEMA:
             raise KeyError
-        return State(**{**found, "versions": tuple(found["versions"])})
+        return TableState(**{**found, "versions": tuple(found["versions"])})
     except (OSError, ValueError, KeyError, TypeError):
         raise DataError(
             f"{table}: must be a table of tasks with schema {SCHEMA}. Mine the days into another."

@@ -13,7 +13,7 @@ from camdf.core.rankings import Floats, LoggedTasks, Rankings
 from camdf.core.vectors import at_length_one
 from camdf.datasets.files import File, read
 from camdf.datasets.parquet import columns_of, tables_of
-from camdf.datasets.records import FOR_SCORES, Pairs, names, numbers, refuse, text
+from camdf.datasets.records import FOR_SCORES, Pairs, list_of_names, numbers, refuse, text
 from camdf.errors import DataError, require
 from camdf.mining.buckets import is_buckets, read_buckets
 from camdf.mining.days import is_days, read_days
@@ -231,7 +231,7 @@ def _refuse_broken(path: File, ranked: pl.DataFrame) -> None:
         for field in ("task_id", "group"):
             text(where, field, row[field])
         for field in ("ranked", "called"):
-            names(where, field, row[field])
+            list_of_names(where, field, row[field])
         scores = row["scores"] or []
         if len(scores) != len(row["ranked"]):
             refuse(where, "scores", f"hold {len(row['ranked'])} numbers, one for each ranked tool", scores, "Add them.")

@@ -99,7 +99,7 @@ class Counts:
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
+class TaskReading:
     """How tasks become rows under a prior, given what the tasks that are learned from say together.
 
     `tools` numbers the tools that may differ, by their place in the catalogue, -1 for others and for padding.
@@ -115,7 +115,7 @@ class Reading:
     text: TextSignal | None = None
 
     @classmethod
-    def of(cls, catalogue: tuple[str, ...], counts: Counts, prior: Prior, shared: bool) -> Reading:
+    def of(cls, catalogue: tuple[str, ...], counts: Counts, prior: Prior, shared: bool) -> TaskReading:
         tools = np.full(len(catalogue) + 1, -1)
         if shared:
             present = np.flatnonzero(counts.seen)
@@ -123,7 +123,7 @@ class Reading:
         base = base_rate_of(counts.wanted.sum(), counts.seen.sum())
         return cls(catalogue, counts, prior, base, tools, np.array(prior.means), np.array(prior.spreads))
 
-    def with_text(self, text: TextSignal, columns: Floats) -> Reading:
+    def with_text(self, text: TextSignal, columns: Floats) -> TaskReading:
         """The same with a text signal, whose (columns, rows) set the mean and the spread of its columns."""
         width = columns.std(axis=1)
         mean = np.append(self.mean, np.append([0.0, 0.0], columns[2:].mean(axis=1)))
@@ -234,7 +234,7 @@ class Design:
     """Some tasks as rows under a prior, all in one place."""
 
     logged: LoggedTasks
-    reading: Reading
+    reading: TaskReading
     rows: Rows
     order: Ints
     starts: Starts
@@ -242,7 +242,7 @@ class Design:
     @classmethod
     def of(cls, logged: LoggedTasks, prior: Prior, shared: bool, texts: bool) -> Design:
         rankings = logged.rankings
-        reading, more = Reading.of(rankings.catalogue, Counts.of(logged), prior, shared), None
+        reading, more = TaskReading.of(rankings.catalogue, Counts.of(logged), prior, shared), None
         found = fit_text(logged) if texts else None
         if found is not None:
             text, columns = found

@@ -109,18 +109,18 @@ def moments(matrix: Floats, labels: Bools, weights: Floats) -> Moments:
 
 
 @dataclass(frozen=True, eq=False)
-class Sums:
+class NewtonSums:
     """Loss, gradient and Hessian of some rows; the last entry of each belongs to the intercept."""
 
     loss: float
     gradient: Floats
     hessian: Floats
 
-    def __add__(self, other: Sums) -> Sums:
-        return Sums(self.loss + other.loss, self.gradient + other.gradient, self.hessian + other.hessian)
+    def __add__(self, other: NewtonSums) -> NewtonSums:
+        return NewtonSums(self.loss + other.loss, self.gradient + other.gradient, self.hessian + other.hessian)
 
 
-def partial_sums(matrix: Floats, labels: Bools, weights: Floats, coefficients: Floats) -> Sums:
+def partial_sums(matrix: Floats, labels: Bools, weights: Floats, coefficients: Floats) -> NewtonSums:
     """The sums of some rows, (n, columns), at (columns + 1) coefficients, without the penalty."""
     z = matrix @ coefficients[:-1] + coefficients[-1]
     chance = sigmoid(z)
@@ -132,32 +132,32 @@ def partial_sums(matrix: Floats, labels: Bools, weights: Floats, coefficients: F
     hessian[:-1, :-1] = rooted.T @ rooted
     hessian[-1, :-1] = hessian[:-1, -1] = curvature @ matrix
     hessian[-1, -1] = curvature.sum()
-    return Sums(float(loss), np.append(excess @ matrix, excess.sum()), hessian)
+    return NewtonSums(float(loss), np.append(excess @ matrix, excess.sum()), hessian)
 
 
-def rescaled(sums: Sums, scale: Floats) -> Sums:
+def rescaled(sums: NewtonSums, scale: Floats) -> NewtonSums:
     """The sums of rows whose columns are divided by `scale`, from the sums of the undivided rows."""
     divisor = np.append(scale, 1.0)
-    return Sums(sums.loss, sums.gradient / divisor, sums.hessian / np.outer(divisor, divisor))
+    return NewtonSums(sums.loss, sums.gradient / divisor, sums.hessian / np.outer(divisor, divisor))
 
 
-def penalised(sums: Sums, coefficients: Floats, penalty: float) -> Sums:
+def penalised(sums: NewtonSums, coefficients: Floats, penalty: float) -> NewtonSums:
     """The sums with the penalty, which spares the intercept."""
     strength = np.full(len(coefficients), penalty)
     strength[-1] = 0.0
-    return Sums(
+    return NewtonSums(
         sums.loss + 0.5 * float(strength @ coefficients**2),
         sums.gradient + strength * coefficients,
         sums.hessian + np.diag(strength),
     )
 
 
-def step(sums: Sums) -> Floats:
+def step(sums: NewtonSums) -> Floats:
     """The Newton step away from where penalised sums were taken."""
     return np.asarray(np.linalg.solve(sums.hessian, sums.gradient), dtype=np.float64)
 
 
-def minimise(sums_at: Callable[[Floats], Sums], start: Floats) -> Floats:
+def minimise(sums_at: Callable[[Floats], NewtonSums], start: Floats) -> Floats:
     """Where the penalised loss is least, from its sums at any coefficients. A step that raises the loss is halved."""
     here, sums, passes = start, sums_at(start), 1
     while passes < MOST_PASSES:
@@ -185,7 +185,7 @@ def fit_in_passes(
         return constant_model(columns, tools, seen.labelled, seen.rows)
     mean, scale = seen.mean, seen.scale
 
-    def sums_at(coefficients: Floats) -> Sums:
+    def sums_at(coefficients: Floats) -> NewtonSums:
         return penalised(total(partial(_sums_of, rows_of, mean, scale, coefficients)), coefficients, PENALTY)
 
     found = minimise(sums_at, _standardised(start, tools, mean, scale))
@@ -209,7 +209,7 @@ def _moments_of(rows_of: RowsOf, logged: LoggedTasks) -> Moments:
     return reduce(add, (moments(*some) for some in _rows(rows_of, logged)))
 
 
-def _sums_of(rows_of: RowsOf, mean: Floats, scale: Floats, coefficients: Floats, logged: LoggedTasks) -> Sums:
+def _sums_of(rows_of: RowsOf, mean: Floats, scale: Floats, coefficients: Floats, logged: LoggedTasks) -> NewtonSums:
     of_centred = np.append(coefficients[:-1] / scale, coefficients[-1])
     found = (
         partial_sums(matrix - mean, labels, weights, of_centred) for matrix, labels, weights in _rows(rows_of, logged)

@@ -11,7 +11,7 @@ from camdf.core.candidates import CANDIDATE_COLUMNS, candidate_features, counts_
 from camdf.core.groups import sizes_of
 from camdf.core.probability import unscaled
 from camdf.core.rankings import Bools, Floats, LoggedTasks
-from camdf.models.newton import Sums, minimise, partial_sums, penalised
+from camdf.models.newton import NewtonSums, minimise, partial_sums, penalised
 from camdf.models.prior import Prior
 
 COLUMNS = {"similarity": tuple(CANDIDATE_COLUMNS), "probability": ("score_logit",)}
@@ -22,7 +22,7 @@ PENALTY = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
-class Candidates:
+class CandidateRows:
     """The candidates of one ranking as rows: their columns without any history, labels, and what a task counts."""
 
     matrix: Floats
@@ -33,7 +33,7 @@ class Candidates:
     squares: Floats
 
     @classmethod
-    def of(cls, logged: LoggedTasks) -> Candidates:
+    def of(cls, logged: LoggedTasks) -> CandidateRows:
         """Every candidate counts alike, except that tasks of a group of n count n^(-1/2) in `weights`."""
         rankings, listed = logged.rankings, logged.rankings.listed
         nothing, rate = np.zeros(listed.shape), float(logged.required[listed].mean())
@@ -49,7 +49,7 @@ class Candidates:
         )
 
 
-def pooled(rankings: Sequence[Candidates], scores: str) -> tuple[Floats, float]:
+def pooled(rankings: Sequence[CandidateRows], scores: str) -> tuple[Floats, float]:
     """Coefficients and intercept of one logistic regression, in which every ranking counts alike.
 
     No tool has a history, so the columns that read one are constant and count for nothing.
@@ -62,7 +62,7 @@ def pooled(rankings: Sequence[Candidates], scores: str) -> tuple[Floats, float]:
     varies = read & (spread > 1e-9)
     rows = [(each.matrix[:, varies] - mean[varies]) / spread[varies] for each in rankings]
 
-    def sums_at(coefficients: Floats) -> Sums:
+    def sums_at(coefficients: Floats) -> NewtonSums:
         total = None
         for matrix, each, weights in zip(rows, rankings, share, strict=True):
             found = partial_sums(matrix, each.labels, weights, coefficients)
@@ -76,14 +76,14 @@ def pooled(rankings: Sequence[Candidates], scores: str) -> tuple[Floats, float]:
     return raw, intercept
 
 
-def missing_shares(rankings: Sequence[Candidates]) -> Floats:
+def missing_shares(rankings: Sequence[CandidateRows]) -> Floats:
     """Shares of tasks by how many required tools their list lacks, the mean over rankings."""
     width = max(len(each.missing) for each in rankings)
     shares: Floats = np.mean([np.pad(each.missing, (0, width - len(each.missing))) for each in rankings], axis=0)
     return shares
 
 
-def distance(ranking: Candidates, coefficients: Floats, intercept: float) -> Floats:
+def distance(ranking: CandidateRows, coefficients: Floats, intercept: float) -> Floats:
     """(2,): a and s - 1, where a + s * z0 is the likeliest shift and scale of a model's log odds on this ranking."""
     z0 = ranking.matrix @ coefficients + intercept
     weights = ranking.weights / ranking.weights.sum()
@@ -92,7 +92,7 @@ def distance(ranking: Candidates, coefficients: Floats, intercept: float) -> Flo
 
 
 def assembled(
-    rankings: Sequence[Candidates], coefficients: Floats, intercept: float, distances: Sequence[Sequence[Floats]]
+    rankings: Sequence[CandidateRows], coefficients: Floats, intercept: float, distances: Sequence[Sequence[Floats]]
 ) -> Prior:
     """A prior from its model, and from how far each domain's rankings lay from a model that had not seen the domain."""
     means = np.mean([each.means for each in rankings], axis=0)

@@ -25,13 +25,13 @@ import numpy as np
 
 from camdf.core.groups import numbered
 from camdf.core.rankings import Floats, Ints, LoggedTasks, Strings, joined, pieces
-from camdf.models.design import Counts, Reading, Setting, Starts, weights_of
+from camdf.models.design import Counts, Setting, Starts, TaskReading, weights_of
 from camdf.models.membership import FOLDS, MembershipModel
 from camdf.models.newton import T, Total, over
 from camdf.models.posterior import Fitted, Search, Sums, believed, sums_of
 from camdf.models.prior import Prior
 from camdf.models.set_law import SHARPNESS, LawSearch, LawSums, SetLaw, SizedTasks, likeliest_law, required_sizes
-from camdf.models.warm_start import FEWEST_TASKS, Comparison, Fall, predicted, required_sets, task_losses
+from camdf.models.warm_start import FEWEST_TASKS, Fall, LossComparison, predicted, required_sets, task_losses
 
 ROWS_AT_ONCE = 8192
 """Candidates as rows in memory together, about."""
@@ -81,18 +81,18 @@ def fit_warm_in_passes(
 
 
 @dataclass(frozen=True, eq=False)
-class Tally:
+class FoldTally:
     """The counts of every fold over the tools that some tasks list. Those of other tasks are added tool by tool."""
 
     catalogue: tuple[str, ...]
     by_fold: tuple[Counts, ...]
 
-    def __add__(self, other: Tally) -> Tally:
+    def __add__(self, other: FoldTally) -> FoldTally:
         catalogue = tuple(sorted({*self.catalogue, *other.catalogue}))
         pairs = zip(self.over(catalogue).by_fold, other.over(catalogue).by_fold, strict=True)
-        return Tally(catalogue, tuple(one + two for one, two in pairs))
+        return FoldTally(catalogue, tuple(one + two for one, two in pairs))
 
-    def over(self, catalogue: tuple[str, ...]) -> Tally:
+    def over(self, catalogue: tuple[str, ...]) -> FoldTally:
         """The same over a catalogue that holds at least these tools."""
         if catalogue == self.catalogue:
             return self
@@ -104,7 +104,7 @@ class Tally:
             wide[place] = counts
             return wide
 
-        return Tally(
+        return FoldTally(
             catalogue, tuple(Counts(moved(each.seen), moved(each.wanted), each.missing) for each in self.by_fold)
         )
 
@@ -145,7 +145,7 @@ class _Part:
     """What is learned from all tasks but those of one fold: how they become rows, and the searches so far."""
 
     held: int
-    reading: Reading
+    reading: TaskReading
     starts: Starts
     searched: dict[Setting, Search]
 
@@ -163,7 +163,7 @@ class _Read(NamedTuple):
     """How a fold is read, and the model of each setting for it."""
 
     held: int
-    reading: Reading
+    reading: TaskReading
     fitted: tuple[Fitted, ...]
 
 
@@ -180,7 +180,7 @@ class _Passes:
     def part(self, prior: Prior, shared: bool, held: int = NO_FOLD) -> _Part:
         """What can be learned from all tasks but those of one fold, before anything is."""
         counts = reduce(add, (each for fold, each in self.counts.items() if fold != held))
-        return _Part(held, Reading.of(self.catalogue, counts, prior, shared), Starts(), {})
+        return _Part(held, TaskReading.of(self.catalogue, counts, prior, shared), Starts(), {})
 
     def chosen(self, priors: Sequence[Prior], shared: bool, trust_labels: bool) -> tuple[_Part, Setting, SetLaw]:
         """What labels speak for: the part of all tasks under one of the priors, a setting, and a law of set sizes."""
@@ -239,7 +239,7 @@ class _Passes:
         ]
 
 
-class _InPasses(Comparison):
+class _InPasses(LossComparison):
     """Settings compared by passes: their losses, and how each compares with the first of those tried with it."""
 
     def __init__(self, passes: _Passes, folds: Sequence[_Part]) -> None:
@@ -298,15 +298,15 @@ def _sample_of(share: float, logged: LoggedTasks) -> Sample:
     return Sample(logged.take(chosen & (place < MOST_OF_A_GROUP)))
 
 
-def _tally_of(folds_of: FoldsOf, logged: LoggedTasks) -> Tally:
+def _tally_of(folds_of: FoldsOf, logged: LoggedTasks) -> FoldTally:
     fold = folds_of(logged.groups)
     counts = tuple(Counts.of(logged.take(fold == number)) for number in range(FOLDS))
     names = tuple(sorted(logged.rankings.catalogue))
-    return Tally(logged.rankings.catalogue, counts).over(names)
+    return FoldTally(logged.rankings.catalogue, counts).over(names)
 
 
 def _sums_of(
-    batch_of: _BatchOf, readings: Sequence[Reading], asked: Sequence[_Asked], logged: LoggedTasks
+    batch_of: _BatchOf, readings: Sequence[TaskReading], asked: Sequence[_Asked], logged: LoggedTasks
 ) -> Each[Sums]:
     batch = batch_of(logged)
     weights = {each.setting.strength.weigh_groups: weights_of(logged, each.setting.strength) for each in asked}

@@ -156,7 +156,7 @@ def required_sets(
     return chance, needed, logged.rankings.listed[whole], weights[whole]
 
 
-class Comparison(ABC):
+class LossComparison(ABC):
     """Settings compared by the held-out loss of all groups, whoever holds the tasks."""
 
     @abstractmethod
@@ -216,7 +216,7 @@ class _Fold:
         return probability, np.full(len(probability), sigmoid(np.array(self.design.reading.holds())))
 
 
-class _OverFolds(Comparison):
+class _OverFolds(LossComparison):
     """Tasks in one place: `known` has the held-out loss of every group."""
 
     def __init__(self, logged: LoggedTasks, folds: Sequence[_Fold]) -> None:

@@ -77,7 +77,7 @@ def to_json(policy: Policy, training: Training | None = None) -> str:
             "kind": kind,
             "package": __version__,
             "payoff": _ENVELOPE["payoff"].write(payoff),
-            "policy": fields.written(policy.fields, policy),
+            "policy": fields.written_fields(policy.fields, policy),
             "training": _ENVELOPE["training"].write(training),
         }
         document["sha256"] = digest(document)
@@ -132,7 +132,7 @@ _WITH_RECOURSE = {**_PLAIN, "recourse": fields.share}
 
 _PAYOFF = Field(
     lambda value: Payoff(**fields.mapping(_WITH_RECOURSE if _names_recourse(value) else _PLAIN, value)),
-    lambda payoff: fields.written(_WITH_RECOURSE if payoff.recourse else _PLAIN, payoff),
+    lambda payoff: fields.written_fields(_WITH_RECOURSE if payoff.recourse else _PLAIN, payoff),
 )
 
 _TRAINING = fields.record(

@@ -53,7 +53,7 @@ def cold_start(
             "'tools_per_task' and 'rankings' of cold_start go together: the number is read off rankings of your own "
             "tasks. Give both, or neither."
         )
-    return told(policy, tools_per_task, rankings)
+    return told_tools_per_task(policy, tools_per_task, rankings)
 
 
 def from_prior(prior: Prior, scores: str) -> ExpectedPayoffBySet:
@@ -65,7 +65,7 @@ def from_prior(prior: Prior, scores: str) -> ExpectedPayoffBySet:
     return policy
 
 
-def told(policy: ExpectedPayoffBySet, tools_per_task: float, rankings: Rankings) -> ExpectedPayoffBySet:
+def told_tools_per_task(policy: ExpectedPayoffBySet, tools_per_task: float, rankings: Rankings) -> ExpectedPayoffBySet:
     """The same policy with its log odds shifted, until on average so many tools of these lists are required.
 
     The shift is where the mean over lists of the expected number of required tools is that of

@@ -132,7 +132,7 @@ def mapping(fields: dict[str, Field], value: Any, schema: int = SCHEMA) -> dict[
     return parsed
 
 
-def written(fields: dict[str, Field], owner: object) -> dict[str, Any]:
+def written_fields(fields: dict[str, Field], owner: object) -> dict[str, Any]:
     """The inverse of `mapping`: attributes of `owner` by name, each written by its own field."""
     return {name: field.write(getattr(owner, name)) for name, field in fields.items()}
 
@@ -151,7 +151,7 @@ def record(
         there = {name: field for name, field in fields.items() if name not in later}
         return make(**mapping(there, value, schema), **later)
 
-    return Field(read, lambda owner: written(fields, owner), read)
+    return Field(read, lambda owner: written_fields(fields, owner), read)
 
 
 def _share(value: Any) -> float:

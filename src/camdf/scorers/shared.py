@@ -12,7 +12,7 @@ from camdf.scorers.base import checked, embedding_of
 from camdf.tools import Tool
 
 
-class Store(Protocol):
+class TextStore(Protocol):
     """Texts by key, written once: a dict will do in one process, and a few lines around any key-value store in many."""
 
     def get(self, key: str, /) -> str | None:
@@ -35,7 +35,7 @@ class Shared:
     digest of the task's text and the tools' servers, names and descriptions; the store holds numbers alone.
     """
 
-    def __init__(self, scorer: Callable[[str, Sequence[Tool]], Sequence[float]], store: Store) -> None:
+    def __init__(self, scorer: Callable[[str, Sequence[Tool]], Sequence[float]], store: TextStore) -> None:
         self.scorer, self.store = scorer, store
 
     def __call__(self, task: str, tools: Sequence[Tool]) -> list[float]:

@@ -27,7 +27,7 @@ from camdf.models.linear import scikit_learn
 from camdf.models.prior import KINDS
 from camdf.policies.base import Policy
 from camdf.policies.by_set import ExpectedPayoffBySet
-from camdf.policies.cold_start import from_prior, told
+from camdf.policies.cold_start import from_prior, told_tools_per_task
 from camdf.policies.rules import PlugIn, ScoreAtLeast, TopK
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def rows_of(domain: str) -> list[Row]:
         priced = {d: datasets.load(domain, scorer, dispersion=d) for d in (0.0, 1.0, 1.5)}
         wiser, rankings = informed(policy, priced[0.0]), priced[0.0].rankings
         number = float(priced[0.0].n_required.mean())
-        knows = told(cold_start_without(kind_of(scorer), without=domain), number, rankings)
+        knows = told_tools_per_task(cold_start_without(kind_of(scorer), without=domain), number, rankings)
         for regime in Sweep(domain, scorer).regimes:
             logged, payoff = priced[regime.dispersion], Payoff(regime.cost_pressure, regime.value)
             acquired = {

@@ -11,7 +11,7 @@ from camdf.core.payoff import Payoff
 from camdf.core.rankings import Floats, LoggedTasks
 from camdf.models.membership import HeldOut
 from camdf.models.prior import KINDS, Prior, shipped_prior
-from camdf.models.prior_fit import Candidates, assembled, distance, pooled
+from camdf.models.prior_fit import CandidateRows, assembled, distance, pooled
 from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf.policies.cold_start import from_prior
 
@@ -93,5 +93,5 @@ def _pooled(kind: str, names: tuple[str, ...]) -> tuple[Floats, float]:
 
 
 @cache
-def _candidates(domain: str, scorer: str) -> Candidates:
-    return Candidates.of(datasets.load(domain, scorer))
+def _candidates(domain: str, scorer: str) -> CandidateRows:
+    return CandidateRows.of(datasets.load(domain, scorer))

@@ -31,7 +31,7 @@ NAMED = 3
 
 def audit_text(found: Audit) -> str:
     """The report: the counts, then a paragraph for each finding and for the verdict."""
-    sentences = {name.replace("_", " "): sentence(finding) for name, finding in found.findings.items()}
+    sentences = {name.replace("_", " "): in_words(finding) for name, finding in found.findings.items()}
     indent = max(map(len, sentences)) + 2
     lines = [f"{found.tasks:,} tasks, {found.ranked:,} with a ranking, {found.tools:,} tools.", ""]
     for name, words in {**sentences, "verdict": verdict_of(found).sentence}.items():
@@ -41,23 +41,23 @@ def audit_text(found: Audit) -> str:
 
 def audit_json(found: Audit) -> dict[str, Any]:
     """Numbers and sentences, for machines."""
-    findings = {name: {**asdict(finding), "sentence": sentence(finding)} for name, finding in found.findings.items()}
+    findings = {name: {**asdict(finding), "sentence": in_words(finding)} for name, finding in found.findings.items()}
     counts = {"tasks": found.tasks, "ranked": found.ranked, "tools": found.tools}
     return {**counts, **findings, "verdict": asdict(verdict_of(found))}
 
 
 @singledispatch
-def sentence(finding: Finding) -> str:
+def in_words(finding: Finding) -> str:
     """A finding in words."""
     raise NotImplementedError
 
 
-@sentence.register
+@in_words.register
 def _(finding: Unknown) -> str:
     return finding.sentence
 
 
-@sentence.register
+@in_words.register
 def _(finding: RepeatedRuns) -> str:
     same = "tasks ran more than once" if finding.by == "text" else "groups of near-copies"
     return (
@@ -67,7 +67,7 @@ def _(finding: RepeatedRuns) -> str:
     )
 
 
-@sentence.register
+@in_words.register
 def _(finding: Noise) -> str:
     return (
         f"{finding.rate:.1%} of the {finding.labels:,} labels that a model is surest of contradict it, at most "
@@ -76,7 +76,7 @@ def _(finding: Noise) -> str:
     )
 
 
-@sentence.register
+@in_words.register
 def _(finding: Censoring) -> str:
     never = f"Never offered to any run: {_first_names(finding.never_offered)}." if finding.never_offered else ""
     if finding.cut_runs.mean == 0:
@@ -87,7 +87,7 @@ def _(finding: Censoring) -> str:
     ).rstrip()
 
 
-@sentence.register
+@in_words.register
 def _(finding: Surfacing) -> str:
     words = f"{_percent(finding.missed)} of {finding.tasks:,} tasks required a tool that the ranking lacks. "
     words += f"Lists reach position {finding.longest}; the deepest required tool stood at {finding.deepest_required}"
@@ -98,7 +98,7 @@ def _(finding: Surfacing) -> str:
     return f"{words}, and every position was offered to some run."
 
 
-@sentence.register
+@in_words.register
 def _(finding: Drift) -> str:
     changes = (("came", finding.added), ("went", finding.removed))
     changed = "; ".join(f"{_first_names(names)} {what}" for what, names in changes if names) or "no tool came or went"
@@ -111,7 +111,7 @@ def _(finding: Drift) -> str:
     )
 
 
-@sentence.register
+@in_words.register
 def _(finding: Exploration) -> str:
     enough = "enough to learn from" if finding.unbiased >= ENOUGH_TASKS else f"{ENOUGH_TASKS} are enough"
     wrong = f" {finding.incomplete:,} explored runs lacked a ranked tool all the same." if finding.incomplete else ""

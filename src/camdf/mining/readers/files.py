@@ -139,7 +139,7 @@ def _elsewhere(url: str) -> tuple[Any, str]:
     return filesystem, root
 
 
-def records(file: TraceFile) -> Iterator[tuple[int, Any]]:
+def records_of(file: TraceFile) -> Iterator[tuple[int, Any]]:
     """The records of a file with their line or row; an `Unreadable` stands for a broken one.
 
     A line is in memory as a whole, and so is a .json file that is one document. Lines of a part are counted from its

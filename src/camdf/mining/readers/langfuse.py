@@ -16,11 +16,11 @@ from camdf.mining.readers.values import (
     as_mapping,
     as_text,
     checked_span,
-    from_json,
     gate_decision,
     lookup,
     nanoseconds,
     outcome,
+    parsed_json,
     structured,
 )
 from camdf.mining.spans import Span
@@ -68,7 +68,7 @@ def convention_columns(otel: OtelSpan, with_text: bool) -> dict[str, Any]:
     """The columns that the attributes of Langfuse's SDK give."""
     record = {name.removeprefix("langfuse.observation."): each for name, each in otel.attributes.items()}
     record |= {"model": record.get("model.name"), "name": otel.name, "sessionId": otel.attributes.get("session.id")}
-    pieces = {name: from_json(record.pop(name)) for name in list(record) if name.startswith(PIECE)}
+    pieces = {name: parsed_json(record.pop(name)) for name in list(record) if name.startswith(PIECE)}
     metadata = {name.removeprefix(PIECE): each for name, each in pieces.items()}
     record["metadata"] = {**as_mapping(record.get("metadata")), **metadata}
     found = _observation_columns(record, with_text)

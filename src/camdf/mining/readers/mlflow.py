@@ -9,7 +9,7 @@ from camdf.mining.readers.messages import requested_tools, tool_names, user_text
 from camdf.mining.readers.names import MLFLOW
 from camdf.mining.readers.otlp import OtelSpan, common_columns, otel_span
 from camdf.mining.readers.steps import kind_of_chain, reported_error, tool_that_ran
-from camdf.mining.readers.values import Fields, as_list, as_mapping, as_text, checked_span, from_json, lookup, outcome
+from camdf.mining.readers.values import Fields, as_list, as_mapping, as_text, checked_span, lookup, outcome, parsed_json
 from camdf.mining.spans import Span
 
 MARK = "mlflow.spanType"
@@ -47,7 +47,7 @@ def span(part: Any, with_text: bool = True) -> Span:
 
 def convention_columns(otel: OtelSpan, with_text: bool) -> dict[str, Any]:
     """The columns that MLflow's attributes give."""
-    attributes = {name: from_json(each) for name, each in otel.attributes.items()}
+    attributes = {name: parsed_json(each) for name, each in otel.attributes.items()}
     found = COLUMNS.of(attributes)
     kind = KINDS.get(as_text(found["kind"]).upper(), "other")
     kind = kind_of_chain(kind, otel.name, found["metadata"])

@@ -58,7 +58,7 @@ class Event(Struct, gc=False, forbid_unknown_fields=True, rename="camel"):
     dropped_attributes_count: Raw = ABSENT
 
 
-class Status(Struct, gc=False, forbid_unknown_fields=True):
+class SpanStatus(Struct, gc=False, forbid_unknown_fields=True):
     """How a span ended."""
 
     code: int | str | None = None
@@ -76,7 +76,7 @@ class SpanRecord(Struct, TypedSpan, gc=False, forbid_unknown_fields=True, rename
     end_time_unix_nano: str | int = ""
     attributes: list[Pair] = []
     events: list[Event] = []
-    status: Status | None = None
+    status: SpanStatus | None = None
     kind: Raw = ABSENT
     flags: Raw = ABSENT
     links: Raw = ABSENT

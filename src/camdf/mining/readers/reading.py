@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from camdf.errors import MissingExtraError, UsageError
-from camdf.mining.readers.files import Place, TraceFile, records, trace_files
+from camdf.mining.readers.files import Place, TraceFile, records_of, trace_files
 from camdf.mining.readers.formats import FORMATS, Reader, guess
 from camdf.mining.readers.values import Unreadable
 from camdf.mining.spans import Span
@@ -90,7 +90,7 @@ class Reading(Iterator[Span]):
     def _read(self, files: Sequence[TraceFile], format: str | None) -> Iterator[Span]:
         for file in files:
             try:
-                for number, record in records(file):
+                for number, record in records_of(file):
                     self.report.records += 1
                     yield from self._spans_of(record, format, file, number)
             except MissingExtraError:

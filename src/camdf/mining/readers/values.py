@@ -135,7 +135,7 @@ def structured(value: Any) -> Any:
     return value
 
 
-def from_json(value: Any) -> Any:
+def parsed_json(value: Any) -> Any:
     """What a JSON string says, of any sort; anything else as it is."""
     try:
         return decoded(value) if isinstance(value, str) else value

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from camdf.datasets.files import File
 from camdf.errors import require
-from camdf.mining.buckets import Bucket, State, commit, opened
+from camdf.mining.buckets import Bucket, TableState, commit, opened
 from camdf.mining.days import NANOSECONDS_A_DAY, MinedDay, Rules
 from camdf.mining.span_files import require_span_columns
 from camdf.mining.spans import SPAN_COLUMNS, arrow_schema
@@ -72,7 +72,7 @@ def mine_stream(
 
 
 def _brought(
-    spans: DataFrame, table: Path, state: State, day: date, rules: Rules, batch: int | None = None
+    spans: DataFrame, table: Path, state: TableState, day: date, rules: Rules, batch: int | None = None
 ) -> MinedDay:
     require_span_columns(spans.columns)
     sql = require("pyspark.sql.functions", "spark")
