@@ -155,6 +155,11 @@ def test_no_tools_at_all_cannot_be_asked_for(capsys: pytest.CaptureFixture[str])
     assert "--tools says how many a request gets at most, and must be at least 1. Got 0." in capsys.readouterr().err
 
 
+def test_a_negative_budget_is_refused_by_its_own_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["try", str(FILE), REQUEST, "--dollars", "-1"]) == 2
+    assert "--dollars says what the tools may cost a task, and must not be negative. Got -1." in capsys.readouterr().err
+
+
 def test_every_shape_of_a_list_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     described = {"book_hotel": "Book a hotel room.", "play_song": "Play a song.", "send_mail": "Send a mail."}
     schema = {"type": "object", "properties": {}}

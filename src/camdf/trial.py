@@ -103,7 +103,7 @@ class Tried:
 
     def _aimed(self) -> str:
         if self.aim.tools is not None:
-            return f"at most {self.aim.tools:g} were asked for"
+            return f"at most {self.aim.tools:g} {'was' if self.aim.tools == 1 else 'were'} asked for"
         if self.aim.sufficiency is not None:
             return f"the fewest that the policy expects to be enough in {self.aim.sufficiency:.0%} of such requests"
         return f"what ${self.aim.dollars_per_task:g} a task buys"

@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import Callable
 from importlib.util import find_spec
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,9 @@ def _try(options: argparse.Namespace) -> int:
         check_output(options.output, (".svg",))
     if options.most is not None and not options.most >= 1:
         raise UsageError(f"--tools says how many a request gets at most, and must be at least 1. Got {options.most:g}.")
+    if options.dollars is not None and not 0 <= options.dollars < inf:
+        told = "--dollars says what the tools may cost a task, and must not be negative."
+        raise UsageError(f"{told} Got {options.dollars:g}.")
     most = USUAL_TOOLS if (options.most, options.sufficiency, options.dollars) == (None, None, None) else options.most
     aim = Aim(tools=most, sufficiency=options.sufficiency, dollars_per_task=options.dollars)
     prices = Prices(uncached=options.uncached, cached=options.cached)

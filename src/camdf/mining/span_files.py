@@ -107,7 +107,10 @@ def span_tables(
         if report.skipped or passed_over:
             tell(str(report))
         if not tables:
-            raise DataError(f"{path}: must hold spans, and holds none. Name a folder of traces or of span tables.")
+            raise DataError(
+                f"{path}: must hold spans, and holds none. Name what a tracer wrote (docs/traces.md); of a log of "
+                "chats, write the tasks yourself (docs/fitting.md)."
+            )
         yield tables
 
 
