@@ -41,9 +41,9 @@ def add_commands(commands: Any) -> None:
         example="camdf lab run main",
     )
     run.add_argument("table", help="a table's name, all, or peers, which writes docs/peers.md")
-    run.add_argument("--workers", type=int, default=0, help="processes (default: one a core)")
-    run.add_argument("--into", type=Path, default=RESULTS, help="with all: where results go (default: results)")
-    run.add_argument("--fresh", action="store_true", help="replay cells that were finished before, too")
+    run.add_argument("--workers", type=int, default=0, help="of tables: processes (default: one a core)")
+    run.add_argument("--into", type=Path, default=RESULTS, help="of all and peers: where results go (default: results)")
+    run.add_argument("--fresh", action="store_true", help="of tables: replay cells that were finished before, too")
     add_json(run)
     run.set_defaults(run=_run, resumes=True)
 
@@ -144,7 +144,11 @@ def _peers(options: argparse.Namespace) -> int:
     store(options.into, NAME, rows, COMMAND)
     page = Path("docs/peers.md")
     write_peers(options.into, page)
-    print(f"{len(rows)} rows: stored in {options.into / NAME}.csv\nwrote {page}")
+    table = options.into / f"{NAME}.csv"
+    if options.json:
+        print_json({"rows": len(rows), "wrote": [str(table), str(page)]})
+    else:
+        print(f"{len(rows)} rows: stored in {table}\nwrote {page}")
     return 0
 
 
