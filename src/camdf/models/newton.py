@@ -7,7 +7,7 @@ Minimises, over standardised columns and with the intercept unpenalised,
 which is scikit-learn's `newton-cholesky` after a `StandardScaler` that is fitted with `sample_weight`. (The paper's
 learner, liblinear, penalises the intercept too and does not weigh the scaler; it remains what `CAMDF.fit` uses.)
 
-A pass asks every batch of logged tasks for a value and adds the values up: `Moments` once, then `Sums` at each step.
+A pass asks every batch of logged tasks for a value and adds the values up: `Moments` once, `NewtonSums` at each step.
 Who holds the batches only has to provide `Total`; that is all that a cluster does. A batch becomes rows only while its
 sums are taken, a few thousand rows at a time.
 """

@@ -1,7 +1,7 @@
 """What serves now: a configuration and its gates, made whole, tried, and only then put in the place of the old ones.
 
-A request takes `Store.current` once and decides by it to the end, so no decision mixes two versions. A configuration or
-a policy that cannot be used changes nothing: the last good one goes on, and is kept on disk for the next start.
+A request takes `Versions.current` once and decides by it to the end, so no decision mixes two versions. A configuration
+or a policy that cannot be used changes nothing: the last good one goes on, and is kept on disk for the next start.
 """
 
 from __future__ import annotations
