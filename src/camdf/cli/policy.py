@@ -149,7 +149,8 @@ def _read(options: argparse.Namespace, *, explored_only: bool = False) -> Logged
         return read_logged(options.data, explored_only=explored_only, progress=progress)
 
 
-def _read_uncensored(options: argparse.Namespace) -> Uncensored:
+def uncensored_tasks(options: argparse.Namespace) -> Uncensored:
+    """The tasks of a command, without those from which a gate had cut tools."""
     from camdf.mining.logged import read_uncensored
 
     with shown("MB read", after=1.0) as progress:
@@ -234,7 +235,7 @@ def _evaluate(options: argparse.Namespace) -> int:
     policy = load(options.policy)
     payoff = chosen_payoff(options, fitted_payoff(policy))
     _check_splits(options)
-    read = _read_uncensored(options)
+    read = uncensored_tasks(options)
     logged = read.logged
     with shown("splits") as progress:
         assessment = assess(
@@ -289,7 +290,7 @@ def _calibrate(options: argparse.Namespace) -> int:
         )
     policy = load(options.policy)
     fitted = fitted_payoff(policy) or Payoff(0.0)
-    read = _read_uncensored(options)
+    read = uncensored_tasks(options)
     logged = read.logged
     if options.min_sufficiency is not None and _fitted_on(policy, read):
         raise UsageError("This policy was fitted on these very tasks, which can promise nothing. Name other tasks.")

@@ -6,9 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from camdf._progress import shown
 from camdf.cli.parser import add_json, print_json
-from camdf.cli.policy import add_payoff, chosen_payoff
+from camdf.cli.policy import add_payoff, chosen_payoff, uncensored_tasks
 from camdf.cli.tools import TOOLS_FILE, add_prices, tools_in_file
 from camdf.cli.traces import add_workers, read_traces
 from camdf.policies.artifact import load
@@ -60,14 +59,12 @@ def add_commands(commands: Any) -> None:
 
 def _shadow(options: argparse.Namespace) -> int:
     from camdf.evaluation.shadow import shadow_report
-    from camdf.mining.logged import read_uncensored
 
     policy, prices = load(options.policy), Prices()
     payoff = chosen_payoff(options, fitted_payoff(policy))
     tools = None if options.tools is None else [view(each) for each in tools_in_file(options.tools)]
     tokens = None if tools is None else {tool.name: float(prices.count(tool)) for tool in tools}
-    with shown("MB read", after=1.0) as progress:
-        read = read_uncensored(options.data, progress)
+    read = uncensored_tasks(options)
     found = shadow_report(policy, read.logged, payoff, tokens)
     if options.json:
         print_json({**found.record(), "saw_every_tool": read.told, "left_out": read.left_out})
