@@ -21,8 +21,9 @@ ci: ## everything that must hold before a change lands
 site: ## the documentation, as strictly as CI builds it
 	mkdocs build --strict
 
-build: ## wheel and sdist, the same bytes from the same commit
+build: ## wheel and sdist of the product and of the lab, the same bytes from the same commit
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(PYTHON) -m build
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(PYTHON) -m build --outdir dist lab
 
 sbom: ## what the wheel and its extras install, as CycloneDX; pip install uv cyclonedx-bom
 	$(PYTHON) .ci/sbom.py dist/camdf.cdx.json

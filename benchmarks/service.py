@@ -1,7 +1,8 @@
 """The service under load, side by side with a bare endpoint of the same stack, and through a thousand swaps.
 
 python benchmarks/service.py load --json results/service.json       about two minutes; needs wrk
-python benchmarks/service.py gathering --json results/service.json  whether deciding on all that wait at once pays
+python benchmarks/service.py profile --json results/service.json    what a decision's time is spent on; seconds
+python benchmarks/service.py tenants --json results/service.json    one tenant's crowds, and another's waits; minutes
 python benchmarks/service.py swaps --json results/service.json      1,000 swaps under load; some minutes
 python benchmarks/service.py soak --json results/service.json       ten minutes of load, and what the process holds
 python benchmarks/service.py page results/service.json              writes what is stored into docs/service.md and
@@ -15,9 +16,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import cProfile
 import json
 import math
 import os
+import pstats
 import re
 import socket
 import statistics
@@ -28,20 +31,30 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import camdf
 from camdf.gate import Gate
+from camdf.gate.fold import Folding
+from camdf.gate.reader import RequestReader
+from camdf.gate.turn_scores import TurnScores
+from camdf.service.app import Service
+from camdf.service.deciding import Deciding
 from camdf.service.gates import Costs, candidate
+from camdf.service.outcomes import OutcomeLog
+from camdf.service.store import Versions
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
+from neighbours import ALONE, BEYOND, CROWDS, compared  # noqa: E402
+from neighbours import CONFIGURATION as TENANTS  # noqa: E402
 from running_service import Running, eventually, folder_of, running  # noqa: E402
 from test_service_reload import VERSIONS, Load, expected, publish, serves  # noqa: E402
 
-TOOLS, WAITING = 20, 64
+TOOLS, TALKED, WAITING = 20, 40, 64
 SCORES = {f"tool_{i}": round((i * 37 % 101) / 101, 3) for i in range(TOOLS)}
 RANKING = [{"name": name, "score": score, "cost": 1.0} for name, score in SCORES.items()]
 BODY = json.dumps({"ranking": RANKING})
@@ -63,11 +76,11 @@ TALK = json.dumps(
                 "description": f"Number {i}, which does the {('weather', 'mail to colleagues', 'music')[i % 3]}.",
                 "input_schema": {"type": "object", "properties": {"query": {"type": "string"}}},
             }
-            for i, name in enumerate(SCORES)
+            for i, name in enumerate(f"tool_{i}" for i in range(TALKED))
         ],
     }
 )
-HEAD = ("POST /v1/decide HTTP/1.1", "Host: x", "Content-Type: application/json", f"Content-Length: {len(BODY)}")
+HEAD = ("POST /v1/decide HTTP/1.1", "Host: localhost", "Content-Type: application/json", f"Content-Length: {len(BODY)}")
 REQUEST, LENGTH = "\r\n".join([*HEAD, "", BODY]).encode(), re.compile(rb"content-length: (\d+)")
 Served: TypeAlias = tuple[str, int]
 """Where something listens, and the number of its process."""
@@ -79,26 +92,20 @@ TURNS = 800
 POLICY = ROOT / "tests" / "golden-policy.json"
 LIMITS = {
     "one by one: request / (bare endpoint + decision)": 1.15,
-    "32 connections: p99 / median": 3.0,
+    "32 connections: bare requests a second / requests a second": 6.0,
+    "32 connections: p99 / median": 4.0,
     "overload: admitted p99 / p99 at capacity": 1.5,
 }
 """What was asked for, at most."""
 
 RUDE = "overload by clients that come back at once: admitted p99, microseconds"
-FIGURES = re.compile("<!-- figures -->.*<!-- end of figures -->", flags=re.S)
+FIGURES = "<!-- {0} -->.*<!-- end of {0} -->"
 """Where they stand on the page."""
 
 BUSY = 0.6
 """Of what one copy can take, what it should be given: the rest is for a copy that dies and for a busy minute."""
 
-CONFIGURATION = f"""
-[server]
-port = 0
-
-[gate]
-policy = "policy.json"
-cost_pressure = 0.06
-
+CONFIGURATION = f"""{ALONE}
 [limits]
 waiting = {WAITING}
 """
@@ -137,55 +144,13 @@ Server(config).run()
 """
 
 
-GATHERS = BARE.replace(
-    """
-    if gate is not None:
-        tools = [candidate(each.name, each.cost) for each in asked.ranking]
-        gate.decide_scored("a task", tools, [each.score for each in asked.ranking])
-""",
-    """
-    waiting.append((asked.ranking, done := asyncio.get_running_loop().create_future()))
-    if len(waiting) == 1:
-        asyncio.get_running_loop().call_soon(decide_on_all)
-    await done
-""",
-).replace(
-    "\nheaders =",
-    """
-import asyncio
-class Foreseen:
-    # Stands before the policy: decides on all that wait at once, then hands the answers out one by one.
-    training_ = None
-    def foresee(self, lists):
-        costs = {each.name: each.cost for ranking in lists for each in ranking}
-        rankings = camdf.Rankings.from_scores([{each.name: each.score for each in ranking} for ranking in lists], costs)
-        self.found, self.next = policy.decide(rankings, gate.payoff), 0
-    def decide(self, rankings, payoff):
-        row, self.next = slice(self.next, self.next + 1), self.next + 1
-        return Decisions(self.found.acquired[row], None, self.found.evidence[row])
-from camdf.core.decisions import Decisions
-policy, foreseen, waiting = gate.policy, Foreseen(), []
-gate = Gate(foreseen, None, camdf.Payoff(0.06), prices=Costs(None))
-def decide_on_all():
-    now, waiting[:] = waiting[:], []
-    foreseen.foresee([ranking for ranking, _ in now])
-    for ranking, done in now:
-        tools = [candidate(each.name, each.cost) for each in ranking]
-        assert gate.decide_scored("a task", tools, [each.score for each in ranking]).reason == "decided"
-        done.set_result(None)
-    assert foreseen.next == len(now)
-headers =""",
-)
-"""The bare endpoint that decides, but on all requests that wait at once: does that pay?"""
-
-
 @contextmanager
-def bare(answer_bytes: int, *policy: Path, program: str = BARE) -> Iterator[Served]:
+def bare(answer_bytes: int, *policy: Path) -> Iterator[Served]:
     """An endpoint of the same stack that reads the same body into the same type, and answers with a constant.
 
     With a policy it also decides, and throws the decision away.
     """
-    command = [sys.executable, "-c", program, str(answer_bytes), *map(str, policy)]
+    command = [sys.executable, "-c", BARE, str(answer_bytes), *map(str, policy)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
@@ -292,21 +257,37 @@ def load(seconds: int, rounds: int) -> dict[str, Any]:
         with bare(len(answer)) as other, bare(len(answer), POLICY) as deciding:
             alone = one_by_one(ours, other, deciding)
             many = [(wrk(ours, 32, seconds), wrk(other, 32, seconds)) for _ in range(rounds)]
+            talks = [(wrk(ours, 32, seconds, TALK), wrk(other, 32, seconds, TALK)) for _ in range(rounds)]
             batch = wrk(ours, 1, seconds, f"[{', '.join([BODY] * BATCH)}]")
-        even = min((ours for ours, _ in many), key=lambda each: each["p99"] / each["median"])
         found = {
             "tools in a ranking": TOOLS,
             **{f"one by one: {name}": value for name, value in alone.items()},
-            "32 connections: median, microseconds": even["median"],
-            "32 connections: p99, microseconds": even["p99"],
-            "32 connections: p99 / median": even["p99"] / even["median"],
-            "32 connections: requests a second": max(ours["rate"] for ours, _ in many),
-            "32 connections: bare requests a second": max(bare["rate"] for _, bare in many),
-            "32 connections: processor time of a request, microseconds": min(ours["processor"] for ours, _ in many),
+            **under_load("32 connections", many),
             f"lists of {BATCH}: decisions a second": batch["rate"] * BATCH,
             f"lists of {BATCH}: processor time of a decision, microseconds": batch["processor"] / BATCH,
+            "tools of a conversation": TALKED,
+            **under_load("conversations", talks),
         }
         return found | overload(service, seconds, rounds)
+
+
+def under_load(name: str, turns: list[tuple[dict[str, float], dict[str, float]]]) -> dict[str, float]:
+    """The service and a bare endpoint, measured in turns; the best turn of each figure, as others load the machine."""
+    ours, bare = [one for one, _ in turns], [other for _, other in turns]
+    even = min(ours, key=lambda each: each["p99"] / each["median"])
+    rate, most = max(each["rate"] for each in ours), max(each["rate"] for each in bare)
+    used, least = min(each["processor"] for each in ours), min(each["processor"] for each in bare)
+    found = {
+        "median, microseconds": even["median"],
+        "p99, microseconds": even["p99"],
+        "p99 / median": even["p99"] / even["median"],
+        "requests a second": rate,
+        "bare requests a second": most,
+        "bare requests a second / requests a second": most / rate,
+        "processor time of a request, microseconds": used,
+        "processor time of a request / of a bare one": used / least,
+    }
+    return {f"{name}: {what}": value for what, value in found.items()}
 
 
 def overload(service: Running, seconds: int, rounds: int) -> dict[str, Any]:
@@ -366,29 +347,64 @@ def clients(port: int, connections: int, seconds: float, *, polite: bool) -> dic
     }
 
 
-def gathering(seconds: int, rounds: int) -> dict[str, Any]:
-    """Requests at 32 connections, decided one by one and on all that wait at once; and conversations, in turns."""
-    with tempfile.TemporaryDirectory() as place, running(folder_of(Path(place) / "served", CONFIGURATION)) as service:
-        ours = service.url, service.process.pid
-        with bare(500, POLICY) as single, bare(500, POLICY, program=GATHERS) as gathered:
-            found = [
-                (
-                    wrk(single, 32, seconds),
-                    wrk(gathered, 32, seconds),
-                    wrk(ours, 32, seconds),
-                    wrk(ours, 32, seconds, TALK),
-                )
-                for _ in range(rounds)
-            ]
-    one, all_of_them, rankings, talks = (min(each["processor"] for each in way) for way in zip(*found, strict=True))
-    return {
-        "one by one: processor time of a request, microseconds": one,
-        "all that wait at once: processor time of a request, microseconds": all_of_them,
-        "one by one / all that wait at once": one / all_of_them,
-        "a ranking: processor time of a request to the service, microseconds": rankings,
-        "a conversation: processor time of a request to the service, microseconds": talks,
-        "a conversation / a ranking": talks / rankings,
-    }
+COSTS = {
+    "the body is parsed and checked": Deciding.read,
+    "the gate reads the tools and asks its guards": RequestReader.read,
+    "the gate takes the scores": TurnScores.take,
+    "the policy ranks and decides, once for a slice": TurnScores.rank_together,
+    "the gate folds the turns": Folding.of,
+    "the decision is put together and counted": Gate._decided,
+    "the answer is written": Deciding._told,
+}
+"""Functions of which none calls another."""
+
+
+def profile(rounds: int) -> dict[str, Any]:
+    """Shares of what the application does for 32 requests at a time, by cProfile, without what uvicorn does."""
+    profiler, sent = cProfile.Profile(), list[int]()
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+    scope = {"type": "http", "path": "/v1/decide", "method": "POST", "headers": headers}
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": BODY.encode(), "more_body": False}
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message.get("status", 200))
+
+    async def all_of_them(service: Service) -> None:
+        for number in range(rounds):
+            if number == rounds // 10:  # the first ones fill caches
+                profiler.enable()
+            await asyncio.gather(*(service(scope, receive, send) for _ in range(32)))
+        profiler.disable()
+
+    with tempfile.TemporaryDirectory() as place:
+        folder = folder_of(Path(place) / "served", CONFIGURATION)
+        (state := Path(place) / "state").mkdir()
+        outcomes = OutcomeLog(state)
+        asyncio.run(all_of_them(Service(Versions(folder / "camdf.toml", state), outcomes)))
+        outcomes.close()
+    assert set(sent) == {200}
+    took, total = {entry.code: entry.totaltime for entry in profiler.getstats()}, pstats.Stats(profiler).total_tt  # type: ignore[attr-defined]
+    found = {name: took[function.__code__] / total for name, function in COSTS.items()}
+    return dict(sorted(found.items(), key=lambda pair: -pair[1])) | {"all else": 1 - sum(found.values())}
+
+
+def tenants(rounds: int) -> dict[str, Any]:
+    """Each crowd of one tenant, and how long another waits meanwhile."""
+    stored = {}
+    with tempfile.TemporaryDirectory() as place, running(folder_of(Path(place) / "served", TENANTS)) as service:
+        for name in CROWDS | BEYOND:
+            *_, found = islice(compared(service, name, 2.0), rounds)
+            stored[name] = {
+                "p99 alone, microseconds": found.alone * 1e6,
+                "p99 crowded, microseconds": found.crowded * 1e6,
+                "crowded / alone": found.times,
+                "answers to the one that waits": {str(status): count for status, count in found.south.items()},
+                "answers to the crowd": dict(found.north),
+            }
+            print(f"{name}: {found.times:.2f}", file=sys.stderr)
+    return stored
 
 
 def swaps(count: int) -> dict[str, Any]:
@@ -431,7 +447,7 @@ def soak(seconds: int) -> dict[str, Any]:
 
 def figures(stored: dict[str, Any]) -> str:
     """What is stored, as the table of docs/service.md."""
-    load, gathering, swaps, soak = (stored[name] for name in ("load", "gathering", "swaps", "soak"))
+    load, crowds, swaps, soak = (stored[name] for name in ("load", "tenants", "swaps", "soak"))
     first, last = soak["looks"][0], soak["looks"][-1]
     sizes = f"{first['mb']:.0f} to {last['mb']:.0f} MB, {first['descriptors']} to {last['descriptors']} open files"
     rows = [
@@ -450,25 +466,40 @@ def figures(stored: dict[str, Any]) -> str:
             "at most 1.15",
             f"{load['one by one: request / (bare endpoint + decision)']:.2f}",
         ),
-        ("32 connections: p99 over the median", "at most 3", f"{load['32 connections: p99 / median']:.2f}"),
-        ("32 connections: requests a second", "", f"{load['32 connections: requests a second']:,.0f}"),
-        ("the bare endpoint's", "", f"{load['32 connections: bare requests a second']:,.0f}"),
+        *(
+            row
+            for what, name, share, even in (
+                (f"rankings of {TOOLS}", "32 connections", "at most 6", "at most 4"),
+                (f"conversations with {TALKED} tools, each its own text", "conversations", "", ""),
+            )
+            for row in (
+                (
+                    f"{what}, 32 connections: requests a second, and the bare endpoint's",
+                    "",
+                    f"{load[f'{name}: requests a second']:,.0f} and {load[f'{name}: bare requests a second']:,.0f}",
+                ),
+                (
+                    "the bare endpoint's over the service's",
+                    share,
+                    f"{load[f'{name}: bare requests a second / requests a second']:.1f}",
+                ),
+                (
+                    "processor time of a request over the bare endpoint's",
+                    share,
+                    f"{load[f'{name}: processor time of a request / of a bare one']:.1f}",
+                ),
+                (
+                    "p99, and over the median",
+                    even,
+                    f"{load[f'{name}: p99, microseconds'] / 1e3:.0f} ms, {load[f'{name}: p99 / median']:.2f}",
+                ),
+            )
+        ),
         (
             "32 connections: processor time of a request, and of a decision in lists of 32, in microseconds",
             "",
             f"{load['32 connections: processor time of a request, microseconds']:.0f} and "
             f"{load[f'lists of {BATCH}: processor time of a decision, microseconds']:.0f}",
-        ),
-        (
-            "32 connections: processor time of a bare endpoint that decides one by one, over one that decides on all "
-            "that wait at once",
-            "if it pays",
-            f"{gathering['one by one / all that wait at once']:.2f}",
-        ),
-        (
-            "32 connections: processor time of a conversation that BM25 scores, over a ranking's",
-            "",
-            f"{gathering['a conversation / a ranking']:.2f}",
         ),
         (
             "four times as many clients as may be under way: p99 of those let in, over p99 at capacity",
@@ -485,11 +516,25 @@ def figures(stored: dict[str, Any]) -> str:
             "0 and 0",
             f"{swaps['failed']} and {swaps['mixed']} of {swaps['decisions']:,}",
         ),
+        *(
+            (
+                f"p99 of one tenant while another sends {name}, over p99 alone",
+                "at most 3",
+                f"{crowd['crowded / alone']:.1f}",
+            )
+            for name, crowd in crowds.items()
+        ),
         (f"{soak['seconds'] // 60} minutes of load, {soak['decisions']:,} decisions", "flat", sizes),
     ]
     return "\n".join(
         ["| what | asked | measured |", "| --- | --- | --- |", *(f"| {' | '.join(row)} |" for row in rows)]
     )
+
+
+def costs(stored: dict[str, Any]) -> str:
+    """What a decision's time is spent on, as the second table of docs/service.md."""
+    rows = [f"| {name} | {share:.0%} |" for name, share in stored["profile"].items()]
+    return "\n".join(["| what | share of the time |", "| --- | --- |", *rows])
 
 
 def copies(stored: dict[str, Any]) -> str:
@@ -503,10 +548,10 @@ def copies(stored: dict[str, Any]) -> str:
     return "\n".join(rows)
 
 
-def show(page: Path, table: str) -> None:
+def show(page: Path, table: str, name: str = "figures") -> None:
     """Write a table into a page."""
-    shown = f"<!-- figures -->\n{table}\n<!-- end of figures -->"
-    page.write_text(FIGURES.sub(lambda _: shown, page.read_text("utf-8")), encoding="utf-8")
+    shown, place = f"<!-- {name} -->\n{table}\n<!-- end of {name} -->", re.compile(FIGURES.format(name), flags=re.S)
+    page.write_text(place.sub(lambda _: shown, page.read_text("utf-8")), encoding="utf-8")
 
 
 def missed(stored: dict[str, Any]) -> list[str]:
@@ -534,14 +579,15 @@ def main() -> int:
     commands = parser.add_subparsers(required=True, dest="command")
     for name, what, usual in (
         ("load", "--seconds", 3),
-        ("gathering", "--seconds", 3),
+        ("profile", "--rounds", 300),
+        ("tenants", "--rounds", 6),
         ("swaps", "--count", 1000),
         ("soak", "--seconds", 600),
     ):
         command = commands.add_parser(name)
         command.add_argument(what, type=int, default=usual)
         command.add_argument("--json", type=Path, help="where to store what was measured")
-        if name in ("load", "gathering"):
+        if name == "load":
             command.add_argument("--rounds", type=int, default=4)
     for name in ("page", "check"):
         commands.add_parser(name).add_argument("stored", type=Path)
@@ -553,11 +599,13 @@ def main() -> int:
     if options.command == "page":
         stored = json.loads(options.stored.read_text(encoding="utf-8"))
         show(ROOT / "docs" / "service.md", figures(stored))
+        show(ROOT / "docs" / "service.md", costs(stored), "costs")
         show(ROOT / "docs" / "production.md", copies(stored))
         return 0
     measures = {
         "load": lambda: load(options.seconds, options.rounds),
-        "gathering": lambda: gathering(options.seconds, options.rounds),
+        "profile": lambda: profile(options.rounds),
+        "tenants": lambda: tenants(options.rounds),
         "swaps": lambda: swaps(options.count),
         "soak": lambda: soak(options.seconds),
     }

@@ -3,6 +3,7 @@
 python benchmarks/spark_fit.py agreement    CAM-DF on every shipped ranking, against scikit-learn; some against MLlib
 python benchmarks/spark_fit.py same-default the default in passes on every shipped ranking, against one machine
 python benchmarks/spark_fit.py curve        payoff and coefficients by the number of tasks learned from
+python benchmarks/spark_fit.py one-place    the default on a sample in one place, against all tasks in passes
     --check                                 exit 1 where a limit is missed
     --json                                  print JSON
     --store results/spark.json              and keep it under the name of the part
@@ -18,10 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from camdf import CAMDF, ExpectedPayoffBySet, LoggedTasks, Rankings, datasets
-from camdf.mining.spark.fit import blocks_of, fit_on_blocks
+from camdf import CAMDF, ExpectedPayoffBySet, LoggedTasks, Rankings
+from camdf.mining.spark.fit import TASKS_A_BLOCK, blocks_of, fit_on_blocks
 from camdf.models.linear import LinearModel, fold
 from camdf.models.newton import over
+from camdf_lab import domains
 from spark import PAYOFF, arguments, cluster, report, say
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
@@ -29,10 +31,13 @@ sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from newton_cholesky import constant_columns, newton_cholesky, standardised_apart, weighted_scaler
 from same_fit import PAYOFFS, apart_by_name, differing_sets, folds_as_here, in_batches, shared_tools
 
-MOST_APART = {"agreement": 1e-8, "same-default": 1e-6, "curve": 0.0}
+MOST_APART = {"agreement": 1e-8, "same-default": 1e-6, "curve": 0.0, "one-place": 0.0}
 ON_SPARK = (("retail", "minilm"), ("airline", "claude"), ("mcp-atlas", "claude"))
 HELD_OUT = 50_000
 SIZES = (100, 300, 1000, 3000, 10_000, 30_000, 100_000, 300_000)
+SAMPLES = (1000, 3000, 10_000, 20_000, 200_000)
+"""Of `one-place`: all but the last are fitted in one place, and the last in passes."""
+
 TO_MLLIB = (("retail", "claude", 1.5), ("telecom", "claude", 1.5))
 """The rankings that MLlib learns too: every step of it is several jobs, so few are enough."""
 
@@ -41,10 +46,10 @@ def agreement(options: argparse.Namespace) -> dict[str, Any]:
     """Each shipped ranking at two dispersions of cost: Spark's coefficients and decisions against scikit-learn's."""
     session = cluster()
     rows: list[dict[str, Any]] = []
-    for domain in datasets.DOMAINS:
+    for domain in domains.DOMAINS:
         for scorer in domain.scorers:
             for dispersion in (0.0, 1.5):
-                logged = datasets.load(domain.name, scorer, dispersion=dispersion)
+                logged = domains.load(domain.name, scorer, dispersion=dispersion)
                 tools = tuple(sorted(logged.rankings.catalogue)) if logged.rankings.shares_catalogue else ()
                 blocks = blocks_of(session, logged)
                 policy = fit_on_blocks(CAMDF(), blocks, PAYOFF)
@@ -82,9 +87,9 @@ def same_default(options: argparse.Namespace) -> dict[str, Any]:
     Every pass on Spark is a job, so the batches of most rankings lie in this process; `ON_SPARK` are fitted there.
     """
     rows: list[dict[str, Any]] = []
-    for domain in (*datasets.DOMAINS, *datasets.SECOND_LOOK):
+    for domain in (*domains.DOMAINS, *domains.SECOND_LOOK):
         for scorer in domain.scorers:
-            logged = datasets.load(domain.name, scorer, dispersion=1.0)
+            logged = domains.load(domain.name, scorer, dispersion=1.0)
             on_spark = (domain.name, scorer) in ON_SPARK
             here = ExpectedPayoffBySet().fit(logged, PAYOFF)
             total = blocks_of(cluster(), logged, 3).total if on_spark else over(in_batches(logged, 3))
@@ -149,16 +154,17 @@ def world(rng: np.random.Generator, tasks: int, tools: int = 12) -> LoggedTasks:
 def curve(options: argparse.Namespace) -> dict[str, Any]:
     """CAM-DF by Newton on more and more tasks: the payoff on others, and how far the coefficients still move."""
     rng, payoff = np.random.default_rng(11), PAYOFF
-    held_out, every = world(rng, HELD_OUT), world(rng, max(options.tasks))
+    sizes = sorted(options.tasks or SIZES)
+    held_out, every = world(rng, HELD_OUT), world(rng, sizes[-1])
     models: dict[int, CAMDF] = {}
-    for tasks in sorted(options.tasks):
+    for tasks in sizes:
         models[tasks] = CAMDF().fit_in_passes(over([every.take(slice(0, tasks))]), payoff)
         say(tasks)
-    last = models[max(options.tasks)]
+    last = models[sizes[-1]]
     matrix, _, _ = last.state_rows(held_out.take(slice(0, 5000)), payoff, ())
     scale, mean = matrix.std(axis=0), matrix.mean(axis=0)
     decided = {tasks: policy.decide(held_out.rankings, payoff).acquired for tasks, policy in models.items()}
-    final = decided[max(options.tasks)]
+    final = decided[sizes[-1]]
     best = payoff.by_depth(held_out).max(axis=1).mean()
     rows = [
         {
@@ -172,12 +178,52 @@ def curve(options: argparse.Namespace) -> dict[str, Any]:
     return {"columns": len(last.columns), "held out": HELD_OUT, "oracle": round(float(best), 5), "rows": rows}
 
 
-PARTS = {"agreement": agreement, "same-default": same_default, "curve": curve}
+def one_place(options: argparse.Namespace) -> dict[str, Any]:
+    """The default on samples of tasks in one place and on all in passes: the payoff on others, and where lists differ.
+
+    What two fits in passes differ by, each on one half of the tasks, is the noise of such a fit.
+    """
+    rng = np.random.default_rng(12)
+    *samples, most = sorted(options.tasks or SAMPLES)
+    others, every = world(rng, HELD_OUT), world(rng, most)
+
+    def decided(policy: ExpectedPayoffBySet) -> tuple[Any, Any]:
+        acquired = policy.decide(others.rankings, PAYOFF).acquired
+        return acquired, PAYOFF.of(others, acquired)
+
+    def in_passes(rows: slice) -> tuple[Any, Any]:
+        some = every.take(rows)
+        batches = [some.take(slice(start, start + TASKS_A_BLOCK)) for start in range(0, len(some), TASKS_A_BLOCK)]
+        return decided(ExpectedPayoffBySet().fit_in_passes(over(batches), PAYOFF))
+
+    def apart(one: tuple[Any, Any], other: tuple[Any, Any]) -> dict[str, float]:
+        more = other[1] - one[1]
+        return {
+            "payoff": round(float(one[1].mean()), 5),
+            "more in passes": round(float(more.mean()), 5),
+            "standard error": round(float(more.std() / np.sqrt(len(more))), 5),
+            "lists that differ": round(float((one[0] != other[0]).any(axis=1).mean()), 5),
+        }
+
+    whole = in_passes(slice(0, most))
+    say("all in passes")
+    rows = []
+    for tasks in samples:
+        rows.append(
+            {"tasks": tasks, **apart(decided(ExpectedPayoffBySet().fit(every.take(slice(0, tasks)), PAYOFF)), whole)}
+        )
+        say(rows[-1])
+    halves = apart(in_passes(slice(0, most // 2)), in_passes(slice(most // 2, most)))
+    payoff = round(float(whole[1].mean()), 5)
+    return {"tasks": most, "held out": HELD_OUT, "payoff": payoff, "rows": rows, "halves in passes": halves}
+
+
+PARTS = {"agreement": agreement, "same-default": same_default, "curve": curve, "one-place": one_place}
 
 
 def main() -> int:
     parser = arguments(__doc__, PARTS)
-    parser.add_argument("--tasks", type=int, nargs="+", default=SIZES, help="curve: how many tasks")
+    parser.add_argument("--tasks", type=int, nargs="+", help="curve, one-place: how many tasks")
     options = parser.parse_args()
     found = PARTS[options.part](options)
     far, most = found.get("apart", 0.0), MOST_APART[options.part]

@@ -29,11 +29,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from camdf import datasets
+from camdf._drawing import BLACK, BLUE, COLUMN, GRAY, GREEN, ORANGE, VERMILLION, canvas, save_picture, styled
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks
-from camdf.lab.drawing import BLACK, BLUE, COLUMN, GRAY, GREEN, ORANGE, VERMILLION, canvas, save_picture, styled
-from camdf.lab.stored import check_digest, note_digests
 from camdf.policies.artifact import load
 from camdf.policies.artifact import save as save_policy
 from camdf.policies.base import Policy
@@ -42,6 +40,8 @@ from camdf.service.config import LearnSettings
 from camdf.service.config_file import parsed
 from camdf.service.learning import Seat
 from camdf.service.lessons import Lesson, Seen, tasks_of_lessons
+from camdf_lab import domains
+from camdf_lab.stored import check_digest, note_digests
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
@@ -92,7 +92,7 @@ class Year:
     """What comes on each day: the requests, how often each, the tools and their prices."""
 
     def __init__(self) -> None:
-        self.tasks = datasets.load("workbench", "minilm")
+        self.tasks = domains.load("workbench", "minilm")
         names = self.tasks.rankings.catalogue
         needed = [Counter(_required(self.tasks, row)) for row in range(len(self.tasks))]
         self.late = self._late_half(needed)

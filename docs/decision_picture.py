@@ -23,7 +23,7 @@ TASK = "retail-049"
 
 def main() -> None:
     payoff = camdf.Payoff(cost_pressure=0.12)
-    logged = datasets.load("retail", scorer="claude", dispersion=1.0)
+    logged = datasets.sample()
     row = logged.task_ids.tolist().index(TASK)
     others = logged.take(np.arange(len(logged)) != row)
     policy = camdf.CAMDF().fit(others, payoff)

@@ -39,7 +39,7 @@ def contracts() -> dict[str, Layers]:
     """The layers of every package that has a contract of layers, by its name."""
     tools = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
     found = (each for each in tools["importlinter"]["contracts"] if each["type"] == "layers")
-    return {container: each["layers"] for each in found for container in each["containers"]}
+    return {container: each["layers"] for each in found for container in each.get("containers", ())}
 
 
 def jobs() -> dict[str, tuple[str, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from os.path import normpath, relpath
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,11 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
 ELSEWHERE = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
-ELSEWHERE |= {"SECURITY.md": "security.md"}
+ELSEWHERE |= {"SECURITY.md": "security.md", "lab/README.md": "lab/index.md"}
 """Pages of the repository, and where the site has them."""
+
+FOLDERS = {"docs/": "", "lab/docs/": "lab/"}
+"""Folders of pages and pictures, and where the site has them; the first is the site's own."""
 
 REFERENCE = {
     "Decide": ("camdf.core.rankings", "camdf.core.payoff", "camdf.core.decisions", "camdf.policies.cold_start"),
@@ -24,10 +28,10 @@ REFERENCE = {
         "camdf.scorers.embeddings",
         "camdf.scorers.necessity",
         "camdf.scorers.fusion",
-        "camdf.scorers.wary",
+        "camdf.scorers.trust_aware",
     ),
     "Price": ("camdf.prices", "camdf.worth"),
-    "Data": ("camdf.datasets.files", "camdf.datasets.domains", "camdf.tools"),
+    "Data": ("camdf.datasets.files", "camdf.datasets.sample", "camdf.tools"),
     "Evaluate": ("camdf.evaluation.assess", "camdf.evaluation.compare", "camdf.evaluation.shadow"),
     "Errors": ("camdf.errors",),
 }
@@ -36,17 +40,25 @@ LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)\s#]+)(#[^)]*)?\)")
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages that do not stand in `docs`."""
-    for source, target in ELSEWHERE.items():
-        files.append(File.generated(config, target, content=_linked((ROOT / source).read_text(encoding="utf-8"), "")))
+    for path in (*map(ROOT.joinpath, ELSEWHERE), *sorted((ROOT / "lab" / "docs").rglob("*.*"))):
+        source = path.relative_to(ROOT).as_posix()
+        if path.suffix == ".md":
+            content = _linked(path.read_text(encoding="utf-8"), source)
+            files.append(File.generated(config, _place(source), content=content))
+        else:
+            files.append(File.generated(config, _place(source), abs_src_path=str(path)))
     parts = [
         f"## {name}\n\n" + "\n\n".join(f"::: {module}" for module in modules) for name, modules in REFERENCE.items()
     ]
     files.append(File.generated(config, "reference/index.md", content="# Reference\n\n" + "\n\n".join(parts) + "\n"))
-    pages = [page.read_text(encoding="utf-8") for page in (*ROOT.glob("docs/**/*.md"), *map(ROOT.joinpath, ELSEWHERE))]
+    written = (*ROOT.glob("docs/**/*.md"), *ROOT.glob("lab/docs/*.md"), *map(ROOT.joinpath, ELSEWHERE))
+    pages = [page.read_text(encoding="utf-8") for page in written]
     named = {
         match
         for page in pages
-        for match in re.findall(r"\]\((?:\.\./)*((?:src|examples|tests|benchmarks|scripts|deploy)/[^)#\s]+)", page)
+        for match in re.findall(
+            r"\]\((?:\.\./)*((?:lab/src|src|examples|tests|benchmarks|scripts|deploy)/[^)#\s]+)", page
+        )
     }
     for name in sorted(named):
         if (ROOT / name).is_file():
@@ -57,34 +69,32 @@ def on_files(files: Files, config: Any) -> Files:
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
     """Links to what stands outside of `docs` lead to the site's own copies."""
-    return _linked(markdown, page.file.src_uri) if page.file.generated_by is None else markdown
+    return _linked(markdown, f"docs/{page.file.src_uri}") if page.file.generated_by is None else markdown
 
 
-def _linked(markdown: str, page: str) -> str:
-    depth = page.count("/")
-    inside = bool(page)
+def _linked(markdown: str, source: str) -> str:
+    """The text of a page of the repository, with links between places of the site."""
+    here = Path(_place(source)).parent
 
     def target(match: re.Match[str]) -> str:
         path, anchor = match[1], match[2] or ""
-        whole = (Path("docs") / Path(page).parent / path if inside else Path(path)).as_posix()
-        parts: list[str] = []
-        for part in whole.split("/"):
-            if part == ".." and parts:
-                parts.pop()
-            elif part != ".":
-                parts.append(part)
-        name = "/".join(parts)
-        if name in ELSEWHERE:
-            found = ELSEWHERE[name]
-        elif name.startswith("docs/"):
-            found = name.removeprefix("docs/")
-        elif (ROOT / name).is_file():
-            found = _code(name)
-        else:
+        name = normpath(Path(source).parent / path)
+        found = _place(name)
+        if not found:
             return match[0]
-        return f"]({'../' * depth}{found}{anchor if found.endswith('.md') and not found.startswith('code/') else ''})"
+        return f"]({relpath(found, here)}{anchor if found.endswith('.md') and not found.startswith('code/') else ''})"
 
     return LINK.sub(target, markdown.replace("```python no-run", "```python"))
+
+
+def _place(name: str) -> str:
+    """Where the site has a file of the repository; nowhere if there is no such file."""
+    if name in ELSEWHERE:
+        return ELSEWHERE[name]
+    for folder, there in FOLDERS.items():
+        if name.startswith(folder):
+            return there + name.removeprefix(folder)
+    return _code(name) if (ROOT / name).is_file() else ""
 
 
 def _code(name: str) -> str:

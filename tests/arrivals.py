@@ -51,11 +51,12 @@ def days_of(rng: random.Random, runs: Iterable[list[Span]], watermark: int) -> d
     """The spans by the day of their arrival: each up to `watermark` days after its run began, some of them again."""
     found: dict[date, list[Span]] = {}
     for spans in runs:
-        began = spans[0].start
-        first = FIRST if began is None else FIRST + timedelta((began - BEGIN) // DAY)
+        began = BEGIN if spans[0].start is None else spans[0].start
+        first = FIRST + timedelta((began - BEGIN) // DAY)
         for span in spans:
+            own = 0 if span.start is None else (span.start - BEGIN) // DAY - (began - BEGIN) // DAY
             for _ in range(rng.choice([1, 1, 2])):
-                found.setdefault(first + timedelta(rng.randint(0, watermark)), []).append(span)
+                found.setdefault(first + timedelta(rng.randint(own, watermark)), []).append(span)
     for spans in found.values():
         rng.shuffle(spans)
     return found

@@ -110,8 +110,8 @@ class Browser:
 
 
 @contextmanager
-def browser() -> Iterator[Browser]:
-    """A browser while the block runs."""
+def browser(*further: str) -> Iterator[Browser]:
+    """A browser with further options of its command while the block runs."""
     program = shutil.which("chromium")
     assert program, "There is no chromium. Install it with: apt-get install chromium"
     to_browser, from_browser = os.pipe(), os.pipe()
@@ -123,7 +123,7 @@ def browser() -> Iterator[Browser]:
 
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
-        options += ["--disable-background-networking", "--remote-debugging-pipe", f"--user-data-dir={folder}"]
+        options += ["--disable-background-networking", "--remote-debugging-pipe", f"--user-data-dir={folder}", *further]
         process = subprocess.Popen(
             [program, *options, "about:blank"],
             stdout=subprocess.DEVNULL,

@@ -95,7 +95,7 @@ def played(turn: Turn, loaded: Collection[str] | None = None) -> list[dict[str, 
         if loaded is not None:
             calls = [(key, call if call.name in loaded else through_the_door(call)) for key, call in calls]
         made = [
-            {"id": key, "type": "function", "function": {"name": call.name, "arguments": json.dumps(call.arguments)}}
+            {"id": key, "type": "function", "function": {"name": call.name, "arguments": call.text}}
             for key, call in calls
         ]
         messages.append({"role": "assistant", "content": None, "tool_calls": made})
@@ -186,7 +186,7 @@ def broken_promises(served: Sequence[Served]) -> list[str]:
     """What must hold of every conversation, whoever serves it, and does not."""
     found = []
     for before, after in pairwise(served):
-        if not after.tools:
+        if not (after.tools or after.deferred or after.door):
             found.append(f"turn {after.turn.number} has no tools")
         if len(before.tools) > len(after.tools) and decided(before, served):
             found.append(f"turn {after.turn.number} has fewer tools than turn {before.turn.number}")

@@ -53,12 +53,12 @@ def lists() -> Rankings:
         {},
     ]
     rankings = Rankings.from_scores(rows, COSTS)
-    marks, vectors = (rankings.tool_ids % 3 == 1) & rankings.listed, at_length_one(np.eye(5, len(TOOLS)) + 0.1)
-    return replace(rankings, preselected=marks, vectors=vectors)
+    return replace(rankings, vectors=at_length_one(np.eye(5, len(TOOLS)) + 0.1))
 
 
-def kept(policy: Policy) -> list[list[str]]:
-    rankings = lists()
+def kept(policy: Policy, rankings: Rankings | None = None) -> list[list[str]]:
+    """The tools that a policy keeps of every list, of `lists()` by default."""
+    rankings = lists() if rankings is None else rankings
     decided = policy.decide(rankings, getattr(policy, "payoff_", PAYOFF)).acquired
     return [
         [name for name, taken in zip(rankings.names(row), decided[row], strict=False) if taken]
@@ -79,10 +79,9 @@ def logged(seed: int) -> LoggedTasks:
         scores = {tool: round(rng.random(), 3) for tool in TOOLS}
         records.append({"scores": scores, "required": [tool for tool in TOOLS if rng.random() < scores[tool] ** 2]})
     found = LoggedTasks.from_records(records, COSTS)
-    marks = (found.rankings.tool_ids % 3 == 1) & found.rankings.listed
     needed = np.array([[tool in record["required"] for tool in TOOLS] for record in records])
     vectors = at_length_one(needed + 0.3 * np.random.default_rng(seed + 100).normal(size=needed.shape))
-    return replace(found, rankings=replace(found.rankings, preselected=marks, vectors=vectors))
+    return replace(found, rankings=replace(found.rankings, vectors=vectors))
 
 
 def made() -> list[Golden]:

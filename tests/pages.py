@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import chdir, redirect_stdout
 from io import StringIO
 from pathlib import Path
+from types import ModuleType
 
 BLOCK = re.compile(r"(?<=```python\n)(?P<code>.*?)```(?:\n+```text\n(?P<printed>.*?)(?=```))?", flags=re.S)
 """A block fenced as `python`, with the block fenced as `text` right after it. `python no-run` is shown, never run."""
@@ -49,12 +50,12 @@ def rewrite(path: Path) -> None:
 
 
 def _blocks(text: str, name: str) -> Iterator[tuple[re.Match[str], str]]:
-    names: dict[str, object] = {}
+    page = sys.modules["page"] = ModuleType("page")  # a module, so that what a page defines can be pickled
     with tempfile.TemporaryDirectory() as folder:
         for block in BLOCK.finditer(text):
             printed = StringIO()
             with chdir(folder), redirect_stdout(printed):
-                exec(compile(block["code"], name, "exec"), names)
+                exec(compile(block["code"], name, "exec"), vars(page))
             yield block, printed.getvalue()
 
 

@@ -20,7 +20,12 @@ class Call:
     """The model calls a tool."""
 
     name: str
-    arguments: dict[str, Any] = field(default_factory=dict)
+    arguments: dict[str, Any] | str = field(default_factory=dict)
+    """An object, or the text that a model wrote in its place, which may be broken."""
+
+    @property
+    def text(self) -> str:
+        return self.arguments if isinstance(self.arguments, str) else json.dumps(self.arguments)
 
 
 Step = str | Call | tuple[Call, ...]
@@ -130,13 +135,14 @@ def _handler(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
 
 
 _USAGE = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+_ANTHROPIC_USAGE = {"input_tokens": 1, "output_tokens": 1}
 
 
 def _message(step: Answer) -> dict[str, Any]:
     if isinstance(step, str):
         return {"role": "assistant", "content": step}
     made = [
-        {"id": call_id, "type": "function", "function": {"name": call.name, "arguments": json.dumps(call.arguments)}}
+        {"id": call_id, "type": "function", "function": {"name": call.name, "arguments": call.text}}
         for call_id, call in step
     ]
     return {"role": "assistant", "content": None, "tool_calls": made}
@@ -150,13 +156,19 @@ def _completion(step: Answer) -> dict[str, Any]:
 
 
 def _chunks(step: Answer) -> list[dict[str, Any]]:
+    """As OpenAI streams: each call by itself, its arguments in pieces."""
     head = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "scripted"}
-    delta = _message(step)
-    for index, call in enumerate(delta.get("tool_calls", [])):
-        call["index"] = index
+    said = _message(step)
+    deltas = [{key: value for key, value in said.items() if key != "tool_calls"}]
+    for index, call in enumerate(said.get("tool_calls", [])):
+        function, text = call["function"], call["function"]["arguments"]
+        deltas.append({"tool_calls": [{**call, "index": index, "function": {**function, "arguments": ""}}]})
+        middle = len(text) // 2
+        pieces = [{"index": index, "function": {"arguments": piece}} for piece in (text[:middle], text[middle:])]
+        deltas += [{"tool_calls": [piece]} for piece in pieces]
     reason = "stop" if isinstance(step, str) else "tool_calls"
     return [
-        {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]},
+        *({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas),
         {**head, "choices": [{"index": 0, "delta": {}, "finish_reason": reason}], "usage": _USAGE},
     ]
 
@@ -174,7 +186,7 @@ def _response(step: Answer, body: dict[str, Any]) -> dict[str, Any]:
                 "type": "function_call",
                 "call_id": call_id,
                 "name": call.name,
-                "arguments": json.dumps(call.arguments),
+                "arguments": call.text,
                 "status": "completed",
             }
             for call_id, call in step
@@ -220,7 +232,7 @@ def _anthropic(step: Answer) -> dict[str, Any]:
         "content": blocks,
         "stop_reason": "end_turn" if isinstance(step, str) else "tool_use",
         "stop_sequence": None,
-        "usage": {"input_tokens": 1, "output_tokens": 1},
+        "usage": _ANTHROPIC_USAGE,
     }
 
 

@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.stats import ks_2samp
 
-from camdf import datasets
 from camdf.cli import main
 from camdf.core.resampling import Interval
 from camdf.datasets.files import write_jsonl, write_parquet
@@ -38,6 +37,7 @@ from camdf.mining.audit.task_lists import TaskLists, read_tasks
 from camdf.mining.audit.verdict import has_drifted, has_moved, verdict_of
 from camdf.mining.logged import read_logged
 from camdf.models.label_noise import estimate_label_noise
+from camdf_lab import domains
 
 MADE_UP = runpy.run_path(str(Path(__file__).parents[1] / "examples" / "made_up_traces.py"))
 DAY = 24 * 3600 * 10**9
@@ -122,7 +122,7 @@ def test_a_conversation_is_no_repetition() -> None:
 
 
 def test_label_noise_is_what_the_learning_side_estimates() -> None:
-    logged = datasets.load("retail", "claude")
+    logged = domains.load("retail", "claude")
     expected = estimate_label_noise(logged)
     found = measures.label_noise(TaskLists.from_logged(logged), np.random.default_rng(0))
     assert isinstance(found, Noise)
@@ -244,7 +244,7 @@ MOVED = Drift("2026-01-01", 9, 9, (), (), 1.0, Shift(0.3, 0.005), Shift(0.0, 1.0
         ({}, "yes", "Fit to learn from: 500 tasks."),
         ({"ranked": 0}, "not yet", "no task has a ranking"),
         ({"ranked": 99}, "not yet", "99 tasks are too few"),
-        ({"censoring": CUT}, "not yet", "50 explored runs are too few"),
+        ({"censoring": CUT}, "not yet", "50 explored runs are too few, 100 are enough: 50 are missing."),
         ({"censoring": CUT, "exploration": Unknown("")}, "not yet", "0 explored runs are too few"),
         (
             {"censoring": CUT, "exploration": EXPLORED},
@@ -312,7 +312,7 @@ def test_the_command_prints_at_most_a_screen_and_the_same_for_machines(
 def test_logged_tasks_of_ones_own_are_audited_as_far_as_they_tell(
     tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    logged = datasets.load("retail", "claude")
+    logged = domains.load("retail", "claude")
     (write_jsonl if name.endswith("jsonl") else write_parquet)(logged, tmp_path / name)
     assert main(["audit", str(tmp_path / name)]) == 0
     printed = capsys.readouterr().out

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from camdf import ExpectedPayoffBySet, LoggedTasks, NotFittedError, Payoff, Rankings, checks, datasets
+from camdf import ExpectedPayoffBySet, LoggedTasks, NotFittedError, Payoff, Rankings, checks
 from camdf.checks import CHECKS, check_policy, sample_tasks
 from camdf.core.candidates import CANDIDATE_COLUMNS, candidate_features, history
 from camdf.core.payoff import cost_of
@@ -29,6 +29,7 @@ from camdf.models.membership import (
 from camdf.models.prior import shipped_prior
 from camdf.models.set_law import sharpened
 from camdf.policies.artifact import from_json, to_json
+from camdf_lab import domains
 from worlds import random_logged
 
 PAYOFFS = [Payoff(0.12, "exact"), Payoff(0.12, "partial")]
@@ -706,11 +707,8 @@ def test_joined_tasks_keep_their_tools_costs_marks_and_groups_over_one_catalogue
         ],
         {"a": 5.0, "b": 6.0, "c": 7.0},
     )
-    marks = [np.array([[True, False], [False, False]]), np.array([[False, True, True], [False] * 3])]
-    first, second = (
-        replace(part, rankings=replace(part.rankings, preselected=mark))
-        for part, mark in zip((first, second), marks, strict=True)
-    )
+    vectors = np.array([[1.0, 0.0], [0.0, 1.0]])
+    first, second = (replace(part, rankings=replace(part.rankings, vectors=vectors)) for part in (first, second))
     both = joined(first, second)
     rankings = both.rankings
     assert rankings.catalogue == ("a", "b", "c")
@@ -719,7 +717,8 @@ def test_joined_tasks_keep_their_tools_costs_marks_and_groups_over_one_catalogue
     assert rankings.scores.tolist() == [[0.9, 0.5, 0], [0.2, 0, 0], [0.8, 0.4, 0.1], [0, 0, 0]]
     assert both.required.tolist() == [[0, 1, 0], [1, 0, 0], [1, 0, 1], [0, 0, 0]]
     assert (both.n_required.tolist(), both.missing.tolist()) == ([1, 2, 2, 1], [0, 1, 0, 1])
-    assert np.asarray(rankings.preselected).tolist() == [[1, 0, 0], [0, 0, 0], [0, 1, 1], [0, 0, 0]]
+    assert np.asarray(rankings.vectors).tolist() == [[1, 0], [0, 1]] * 2
+    assert joined(first, replace(second, rankings=replace(second.rankings, vectors=None))).rankings.vectors is None
     assert both.task_ids.tolist() == ["1", "2", "a-long-name", "4"]
     assert both.groups.tolist() == ["g", "h", "g", "a-long-group"]
     assert group_folds(both)[0] == group_folds(both)[2]
@@ -753,7 +752,7 @@ def calibration_error(probability: Floats, required: Bools, bins: int = 10) -> f
 
 @cache
 def shipped(domain: str, scorer: str) -> tuple[LoggedTasks, HeldOut]:
-    logged = datasets.load(domain, scorer)
+    logged = domains.load(domain, scorer)
     return logged, fitted_and_held(logged)[1]
 
 

@@ -12,12 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from camdf import Payoff, TopK, cold_start, datasets
+from camdf import Payoff, TopK, cold_start
 from camdf.core.rankings import Floats, Rankings
 from camdf.evaluation.champion import ERROR, RATES, Evidence, Trial, compared, error_of, log_evidence
 from camdf.evaluation.replay import handed_over
 from camdf.gate import Gate
 from camdf.tools import Tool
+from camdf_lab import domains
 
 YEARS, DAYS, A_DAY, PATIENCE = 600, 365, 20, 600
 """Judged tasks a day; after so many a challenger is given up for the next one."""
@@ -141,7 +142,7 @@ def test_the_interval_holds_the_mean_and_lies_above_zero_exactly_where_the_evide
 
 
 def test_evidence_adds_up_over_looks_whatever_the_order() -> None:
-    logged, payoff = datasets.load("workbench", "minilm"), Payoff(0.06)
+    logged, payoff = domains.load("workbench", "minilm"), Payoff(0.06)
     whole = compared(TopK(2), TopK(3), logged, payoff)
     half = [compared(TopK(2), TopK(3), logged.take(slice(*part)), payoff) for part in ((0, 300), (300, None))]
     for joined in (half[0] + half[1], Evidence() + half[1] + half[0]):
@@ -169,7 +170,7 @@ def test_policies_are_compared_by_the_tools_that_a_gate_would_hand_over(data: st
 
 
 def test_sets_that_bounds_make_alike_have_no_margin() -> None:
-    logged, payoff = datasets.load("workbench", "minilm"), Payoff(0.06)
+    logged, payoff = domains.load("workbench", "minilm"), Payoff(0.06)
     free = compared(TopK(5), TopK(2), logged, payoff)
     few = compared(TopK(5), TopK(2), logged, payoff, at_most=2)
     many = compared(TopK(5), TopK(2), logged, payoff, at_least=5)
@@ -182,7 +183,7 @@ def test_prices_too_large_for_every_rate_prove_nothing() -> None:
 
 
 def test_a_trial_says_what_fit_would_say_and_survives_as_json() -> None:
-    logged, payoff = datasets.load("workbench", "minilm"), Payoff(0.06)
+    logged, payoff = domains.load("workbench", "minilm"), Payoff(0.06)
     trial = Trial(3)
     assert trial.verdict == "not judged yet: no newer task"
     while trial.evidence.tasks < 5 * len(logged):

@@ -14,7 +14,6 @@ from camdf.checks import CHECKS, check_policy
 from camdf.core.features import COST_AUGMENTED, COST_FREE, SCORE_AGGREGATES
 from camdf.core.stopping import prefix_oracle
 from camdf.errors import BrokenPromiseError
-from camdf.policies.camdf import GapRegression
 from camdf.policies.fields import whole
 from camdf.policies.registry import LIBRARY
 
@@ -27,7 +26,6 @@ VARIANTS: dict[str, Callable[[], camdf.Policy]] = {
     "lite, cost-augmented": lambda: camdf.CAMDFLite(COST_AUGMENTED, grid=[0.05 * i for i in range(1, 20)]),
     "predict-then-threshold on scores": lambda: camdf.PredictThenThreshold(SCORE_AGGREGATES),
     "predict-then-threshold at 0.5": lambda: camdf.PredictThenThreshold(threshold=0.5),
-    "gap regression, tuned": lambda: GapRegression(threshold=None),
     "score-per-cost on a grid": lambda: camdf.ScorePerCostThreshold([0.05 * i for i in range(1, 31)]),
 }
 
@@ -135,6 +133,22 @@ class _SavesTheWrongNumber(_NeverForgets):
     fields = {"k_": type(whole)(whole.read, lambda k: k + 1)}
 
 
+class _HoldsAFunction(_Cut):
+    def fit(self, logged: camdf.LoggedTasks, payoff: camdf.Payoff, validation: camdf.LoggedTasks | None = None) -> Self:
+        self.rule_ = lambda lengths: lengths // 2
+        return self
+
+
+class _KeepsAnotherSetting(_Cut):
+    def __init__(self, k: int = 3) -> None:
+        self.k = k + 1
+
+
+class _KeepsNoSetting(_Cut):
+    def __init__(self, k: int = 3) -> None:
+        pass
+
+
 BROKEN: dict[str, type[camdf.Policy]] = {
     "check_acquires_listed_candidates_only": _TakesPadding,
     "check_depth_agrees_with_what_is_acquired": _WrongDepth,
@@ -149,6 +163,8 @@ BROKEN: dict[str, type[camdf.Policy]] = {
     "check_any_list_can_be_decided": _KnowsItsToolsOnly,
     "check_unfitted_policy_says_so": _FailsObscurely,
     "check_saved_policy_decides_the_same": _SavesTheWrongNumber,
+    "check_pickled_policy_decides_the_same": _HoldsAFunction,
+    "check_cloned_policy_has_the_settings_and_has_learned_nothing": _KeepsAnotherSetting,
 }
 
 
@@ -160,6 +176,11 @@ def test_there_is_a_broken_policy_for_every_check() -> None:
 def test_every_check_catches_a_policy_that_breaks_its_promise(name: str) -> None:
     with pytest.raises(BrokenPromiseError):
         CHECKS[name](BROKEN[name])
+
+
+def test_a_policy_that_keeps_an_argument_under_no_name_cannot_be_cloned_and_is_told_so() -> None:
+    with pytest.raises(BrokenPromiseError, match=r"made anew from its get_params.*'k'"):
+        checks.check_cloned_policy_has_the_settings_and_has_learned_nothing(_KeepsNoSetting)
 
 
 def test_the_unspoilt_policy_passes_so_the_broken_ones_fail_for_their_spoiling() -> None:

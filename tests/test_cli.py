@@ -13,28 +13,27 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 import camdf
 from camdf import datasets
 from camdf._progress import shown
-from camdf.cli import SECTIONS, lab, main, parser, production
+from camdf.cli import SECTIONS, lab, main, parser, production, tools, traces
 from camdf.errors import CamdfError
 from camdf.evaluation.assess import EVERY_TOOL, SIMPLE_RULES, amount, assess, require_choice, unseen_tools
 from camdf.evaluation.calibrate import calibrate
 from camdf.evaluation.fit import Fit, fit
 from camdf.evaluation.replay import MEASURES, ORACLE
-from camdf.lab.paper import TABLES
-from camdf.lab.paper.markup import result_json, result_text
-from camdf.lab.paper.results import stored_results
 from camdf.policies.artifact import to_json
 from camdf.policies.registry import DEFAULT
+from camdf_lab import domains
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("data") / "logged.jsonl"
-    datasets.write_jsonl(datasets.load("airline", "claude", dispersion=1.0), path)
+    datasets.write_jsonl(domains.load("airline", "claude", dispersion=1.0), path)
     return path
 
 
@@ -83,7 +82,7 @@ def test_evaluate_measures_a_saved_policy_and_warns_of_its_own_training_tasks(
     assert "minus 0.125 times cost" in printed
     assert "fitted on these very tasks" in printed
     other = tmp_path / "other.parquet"
-    datasets.write_parquet(datasets.load("airline", "minilm", dispersion=1.0), other)
+    datasets.write_parquet(domains.load("airline", "minilm", dispersion=1.0), other)
     assert main(["evaluate", str(output), str(other), "--splits", "4"]) == 0
     assert "fitted on these very tasks" not in capsys.readouterr().out
 
@@ -98,9 +97,6 @@ def test_evaluate_measures_a_saved_policy_and_warns_of_its_own_training_tasks(
         (["fit", "{data}", "-o", "x.json", "--cost-pressure", "-1"], "must be finite and not negative"),
         (["fit", "missing.jsonl", "-o", "x.json", "--cost-pressure", "0.1"], "missing.jsonl"),
         (["evaluate", "{data}", "{data}"], "not a usable policy"),
-        (["lab", "run", "nonsense"], "There is no table 'nonsense'"),
-        (["lab", "report", "--results", "{data}"], "no results are stored there. Name the folder"),
-        (["lab", "past", "page", "--into", "{data}"], "measure them, which takes long: camdf lab past frontier"),
     ],
 )
 def test_what_cannot_run_says_why_and_exits_with_2(
@@ -153,13 +149,6 @@ def test_the_default_policy_is_fitted_once_and_evaluated_at_another_pressure(
     assert said in capsys.readouterr().out
 
 
-def test_lab_list_names_every_table_and_what_is_not_replicated(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["lab", "list"]) == 0
-    printed = capsys.readouterr().out
-    assert "main " in printed
-    assert "Not replicated:" in printed
-
-
 def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--version"])
@@ -169,7 +158,7 @@ def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
 def test_calibrate_finds_the_pressure_of_a_promise_or_a_budget_and_refuses_its_own_training_tasks(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    logged = datasets.load("metatool", "minilm")
+    logged = domains.load("metatool", "minilm")
     for name, part in (("old", logged.take(slice(0, 250))), ("new", logged.take(slice(250, None)))):
         datasets.write_jsonl(part, tmp_path / f"{name}.jsonl")
     old, new, policy = (str(tmp_path / name) for name in ("old.jsonl", "new.jsonl", "policy.json"))
@@ -195,7 +184,8 @@ def every_command(found: argparse.ArgumentParser) -> Iterator[argparse.ArgumentP
                 yield from every_command(below)
 
 
-COMMANDS = list(every_command(parser()))
+COMMANDS = [each for each in every_command(parser()) if each.prog != "camdf lab"]
+"""Without the one that another package runs."""
 
 
 def test_help_is_a_table_of_contents_that_has_every_command_once(capsys: pytest.CaptureFixture[str]) -> None:
@@ -204,7 +194,7 @@ def test_help_is_a_table_of_contents_that_has_every_command_once(capsys: pytest.
     shown = capsys.readouterr().out
     contents = shown.partition("options:")[0]
     assert re.findall(r"^(\w.*):$", contents, re.M) == list(SECTIONS)
-    top = [each.prog.split()[1] for each in COMMANDS if len(each.prog.split()) == 2]
+    top = ["lab", *(each.prog.split()[1] for each in COMMANDS if len(each.prog.split()) == 2)]
     assert sorted(re.findall(r"^  ([a-z-]+) ", contents, re.M)) == sorted(top)
     assert max(map(len, shown.splitlines())) <= 80
 
@@ -231,7 +221,6 @@ def test_every_command_has_an_example_that_can_be_typed_and_its_exit_codes(comma
             ["audit", "tasks.parquet", "--since", "yesterday"],
             "argument --since: must be a day, as 2026-01-31. Got 'yesterday' instead. See: camdf audit --help",
         ),
-        (["lab", "plot"], "there is no command 'plot'. See: camdf lab --help"),
         (["fit", "logged.jsonl"], "the following arguments are required: -o/--output. See: camdf fit --help"),
         (["worth", "tools.json", "--turns", "x"], "argument --turns: invalid int value: 'x'. See: camdf worth --help"),
     ],
@@ -272,13 +261,13 @@ def test_what_the_system_refuses_is_told_with_what_to_do(
     def failing(options: object) -> int:
         raise error
 
-    monkeypatch.setattr(lab, "_list", failing)
-    assert main(["lab", "list"]) == 2
+    monkeypatch.setattr(tools, "_worth", failing)
+    assert main(["worth", "tools.json"]) == 2
     assert capsys.readouterr().err.startswith(f"camdf: {told}")
 
 
 def test_a_reader_that_has_seen_enough_is_no_error() -> None:
-    command = [sys.executable, "-m", "camdf", "lab", "list"]
+    command = [sys.executable, "-m", "camdf", "--help"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.close()
@@ -297,9 +286,8 @@ def completed(words: str) -> set[str]:
     return set(told.split())
 
 
-def test_a_shell_completes_commands_actions_and_options() -> None:
+def test_a_shell_completes_commands_and_options() -> None:
     assert completed("camdf c") == {"curve", "calibrate", "compare"}
-    assert completed("camdf lab r") == {"run", "report"}
     assert "--sufficiency" in completed("camdf try --s")
 
 
@@ -309,39 +297,6 @@ def test_completion_without_its_extra_names_the_extra(
     monkeypatch.setitem(sys.modules, "shtab", None)
     assert main(["--completion", "bash"]) == 2
     assert capsys.readouterr() == ("", "camdf: This needs shtab. Install it with: pip install 'camdf[completion]'\n")
-
-
-def test_a_table_of_the_paper_is_plain_text_on_a_terminal_and_numbers_for_machines() -> None:
-    results = stored_results(Path(__file__).parents[1] / "results").results
-    table = TABLES["metatool"]
-    lines = result_text(table, results).splitlines()
-    assert lines[0] == table.title
-    assert not [line for line in lines if "|" in line or line.startswith("#")]
-    places = [result for result in results if result.table == "metatool"]
-    verdicts = [
-        line
-        for line in lines
-        if re.search(r"  (replicates|same direction|unclear in both|differs|cannot be compared)$", line)
-    ]
-    assert len(verdicts) == len(places) == len(table.rows) * len(table.columns)
-    (first, *_) = (result_json(result) for result in places)
-    assert first.keys() == {"table", "row", "column", "ours", "paper", "verdict"}
-    json.dumps([result_json(result) for result in results], allow_nan=False)
-
-
-def test_lab_list_and_lab_check_have_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["lab", "list", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["tables"].keys() == TABLES.keys()
-
-    def sampled(options: object) -> list[str]:
-        print("a sample was measured again")
-        return ["frontier, row 3"]
-
-    monkeypatch.setattr(lab, "_checked_sample", sampled)
-    assert main(["lab", "check", "--json"]) == 1
-    printed, told = capsys.readouterr()
-    assert json.loads(printed) == {"disagree": ["frontier, row 3"]}
-    assert "a sample was measured again" in told
 
 
 def test_score_has_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -365,6 +320,39 @@ def test_mine_and_worth_have_json(tmp_path: Path, capsys: pytest.CaptureFixture[
     told = json.loads(capsys.readouterr().out)
     assert told["modes"][0]["mode"] == "no gate"
     assert told["sentence"].startswith("Gating pays here")
+
+
+@pytest.mark.parametrize("fails", ["os.fsync", "polars.DataFrame.write_parquet"])
+@pytest.mark.parametrize("command", ["mine", "score"])
+def test_mine_and_score_leave_the_old_file_and_nothing_beside_it_where_they_cannot_write(
+    command: str, fails: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, tools, mined = tmp_path / "traces.jsonl", tmp_path / "tools.json", tmp_path / "mined.parquet"
+    agent = {"trace_id": "t", "span_id": "a", "kind": "agent", "name": "assistant", "text": "Send a mail to Ada"}
+    call = {"trace_id": "t", "span_id": "c", "parent_id": "a", "kind": "tool", "name": "mail"}
+    source.write_text(json.dumps(agent) + "\n" + json.dumps(call) + "\n")
+    tools.write_text(json.dumps({"mail": "Send a mail", "maps": "Show a map"}))
+    assert main(["mine", str(source), "-o", str(mined), "--with-text"]) == 0
+    folder = tmp_path / "out"
+    folder.mkdir()
+    (folder / "tasks.parquet").write_bytes(b"old")
+    arguments = {
+        "mine": ["mine", str(source)],
+        "score": ["score", str(mined), "--tools", str(tools), "--scorer", "bm25"],
+    }[command]
+
+    def full(_: object, *places: Path) -> None:
+        for place in places:
+            Path(place).write_bytes(b"half of it")
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(fails, full)
+        assert main([*arguments, "-o", str(folder / "tasks.parquet")]) != 0
+    assert (folder / "tasks.parquet").read_bytes() == b"old"
+    assert [each.name for each in folder.iterdir() if "scores" not in each.name] == ["tasks.parquet"]
+    assert main([*arguments, "-o", str(folder / "tasks.parquet")]) == 0
+    assert pl.read_parquet(folder / "tasks.parquet").height == 1
 
 
 # The verdict.
@@ -487,7 +475,7 @@ def test_calibrate_says_what_one_gets_and_what_is_promised(
     data: Path, fitted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = tmp_path / "other.jsonl"
-    logged = datasets.load("airline", "claude-conservative", dispersion=1.0)
+    logged = domains.load("airline", "claude-conservative", dispersion=1.0)
     datasets.write_jsonl(logged, other)
     assert main(["calibrate", str(fitted), str(other), "--min-sufficiency", "0.7"]) == 0
     printed = capsys.readouterr().out
@@ -688,8 +676,9 @@ def test_only_a_command_that_can_go_on_is_said_to(
     def interrupted(options: argparse.Namespace) -> int:
         raise KeyboardInterrupt
 
+    score = ["score", "tasks", "--scorer", "bm25", "-o", "scores.jsonl"]
     for module, run, arguments, told in (
-        (lab, "_check", ["lab", "check"], "camdf: interrupted; finished work is kept, so run the same command again"),
+        (traces, "_score", score, "camdf: interrupted; finished work is kept, so run the same command again"),
         (production, "_compare", ["compare", "traces"], "camdf: interrupted\n"),
     ):
         monkeypatch.setattr(module, run, interrupted)
@@ -722,8 +711,8 @@ def test_every_error_of_ours_is_one_line_and_exit_code_2(
     def failing(options: object) -> int:
         raise kind("The thing must be so. Got something else instead.")
 
-    monkeypatch.setattr(lab, "_list", failing)
-    assert main(["lab", "list"]) == 2
+    monkeypatch.setattr(tools, "_worth", failing)
+    assert main(["worth", "tools.json"]) == 2
     assert capsys.readouterr() == ("", "camdf: The thing must be so. Got something else instead.\n")
 
 
@@ -731,9 +720,72 @@ def test_an_error_that_nobody_raised_on_purpose_is_not_hidden(monkeypatch: pytes
     def failing(options: object) -> int:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(lab, "_list", failing)
+    monkeypatch.setattr(tools, "_worth", failing)
     with pytest.raises(ZeroDivisionError):
-        main(["lab", "list"])
+        main(["worth", "tools.json"])
+
+
+# A policy of your own.
+
+OWN = """
+import camdf
+
+class Half(camdf.Policy):
+    kind = "half"
+
+    def decide(self, rankings, payoff):
+        return camdf.Decisions.prefix(rankings, rankings.lengths // 2)
+
+class Nameless(Half):
+    pass
+"""
+
+
+def test_a_policy_of_your_own_is_fitted_and_evaluated_by_its_class(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_policies.py").write_text(OWN)
+    fit_it = ["fit", str(data), "--cost-pressure", "0.12", "--splits", "2", "-o", "half.json", "--policy"]
+    evaluated = ["evaluate", "half.json", str(data), "--cost-pressure", "0.12", "--splits", "2"]
+    assert main([*fit_it, "my_policies:Half"]) == 0
+    assert "\nmy_policies:Half " in capsys.readouterr().out
+    assert main(evaluated) == 2
+    assert "unknown kind 'half'" in capsys.readouterr().err
+    assert main([*evaluated, "--policy", "my_policies:Half"]) == 0
+    assert "half.json " in capsys.readouterr().out
+    for named, told in (
+        ("my_policies:Nameless", "must have a 'kind', under which it is saved"),
+        ("my_policies:Whole", "must be importable as module:Class"),
+        ("no_such_module:Half", "must be importable as module:Class"),
+        ("math:pi", "must be a class that extends camdf.Policy. Got 3.14"),
+    ):
+        assert main([*fit_it, named]) == 2
+        assert told in capsys.readouterr().err
+
+
+# The lab, which is a package of its own.
+
+
+def test_the_lab_gets_whatever_follows_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["lab", "run", "--help"])
+    assert capsys.readouterr().out.startswith("usage: camdf lab run ")
+    with pytest.raises(SystemExit, match="2"):
+        main(["lab", "plot"])
+    assert capsys.readouterr().err == "camdf: there is no command 'plot'. See: camdf lab --help\n"
+
+
+@pytest.mark.parametrize("arguments", [["lab"], ["lab", "--help"], ["lab", "run", "main", "--json"]])
+def test_where_the_lab_is_missing_the_command_says_what_to_install(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(lab, "PACKAGE", "no_such_package")
+    assert main(arguments) == 2
+    assert capsys.readouterr() == (
+        "",
+        "camdf: The lab is a package of its own. Install it with: pip install camdf-lab\n",
+    )
 
 
 @pytest.mark.parametrize(
@@ -762,9 +814,6 @@ def test_an_error_that_nobody_raised_on_purpose_is_not_hidden(monkeypatch: pytes
         ["audit", "{missing}"],
         ["audit", "{missing}.parquet"],
         ["score", "{missing}", "-o", "{data}.jsonl", "--scorer", "bm25"],
-        ["lab", "check", "--results", "{missing}"],
-        ["lab", "report", "--results", "{missing}", "-o", "{output}"],
-        ["lab", "past", "page", "--into", "{missing}", "--page", "{output}"],
     ],
     ids=lambda arguments: " ".join(arguments),
 )

@@ -169,18 +169,122 @@ def test_dollars_are_those_of_the_prices_without_a_cache_too() -> None:
     assert prices.of_request(new=600, again=400) == pytest.approx(1000 * prices.uncached / 1e6)
 
 
+def test_cached_tokens_that_a_tracer_counts_apart_from_the_input_cost_what_they_cost() -> None:
+    """Anthropic's counts: the second call reads 8,000 tokens from the cache, and 20 new ones."""
+    first = replace(spans(1, explored=True)[1], input_tokens=8000, cached_tokens=0)
+    calls = [first, replace(first, span_id="m2", input_tokens=20, cached_tokens=8000)]
+    found = arms_of([spans(1, explored=True)[0], *calls])
+    assert found.measures["input_tokens"].tolist() == [8000.0 + 8020.0]
+    expected = Prices().of_request(new=8020, again=8000) + 2 * 100 * 10.0 / 1e6
+    assert found.measures["dollars"] == pytest.approx(expected)
+
+
+tokens = st.none() | st.integers(0, 10_000)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.tuples(tokens, tokens, tokens), min_size=1, max_size=4))
+def test_dollars_are_never_negative(calls: list[tuple[int | None, ...]]) -> None:
+    agent, call, _ = spans(1, explored=True)
+    counted = [
+        replace(call, span_id=f"m{n}", input_tokens=read, cached_tokens=cached, output_tokens=written)
+        for n, (read, cached, written) in enumerate(calls)
+    ]
+    found = arms_of([agent, *counted])
+    (dollars,) = found.measures["dollars"]
+    assert not dollars < 0
+
+
 def test_conversations_that_say_nothing_are_left_out_and_counted() -> None:
     mixed = [spans(1, explored=False, conversation="x"), spans(2, explored=True, conversation="x")]
     orphan = [replace(span, parent_id="nobody") if span.kind == "agent" else span for span in spans(4, explored=True)]
     found = arms_of(*mixed, spans(3, explored=None), orphan, spans(5, explored=True), spans(6, explored=False))
-    assert (found.mixed, found.ungated, found.unfinished, len(found.gated)) == (1, 1, 1, 2)
-    assert str(found).endswith(
-        "Left out: 1 (no gate decided), 1 (runs of both kinds), 1 (spans are missing, or no outcome)."
-    )
+    assert (found.mixed, found.ungated, found.unplaced, len(found.gated)) == (1, 1, 0, 3)
+    assert str(found).endswith("Left out: 1 (no gate decided), 1 (runs of both kinds).")
+    assert found.lost.sum() == 1, "what has no end is no success, and is not left out"
     known = arms_of(spans(1, explored=True), spans(2, explored=True, success=True), require_outcome=True)
-    assert (len(known.gated), known.unfinished) == (1, 1)
+    assert known.lost.tolist() == [True, False]
     with pytest.raises(DataError, match="no run of an agent"):
         arms_of([Span("1", "x")])
+
+
+def offers(run: int, *, explored: bool, killed: bool = False, unseen: bool = False) -> list[Span]:
+    """A run that is offered three tools, or one; killed, its agent span never comes."""
+    agent, call, _ = spans(run, explored=explored)
+    call = replace(call, offered=() if unseen else ("get", "send", "list") if explored else ("get",))
+    return [call] if killed else [agent, call]
+
+
+def test_a_lost_run_is_in_the_arm_that_its_offer_tells() -> None:
+    killed = [offers(n, explored=n % 2 == 0, killed=True) for n in range(3)]
+    found = arms_of(*killed, offers(8, explored=True), offers(9, explored=False), offers(10, explored=False))
+    assert (int(found.lost.sum()), int((found.lost & found.gated).sum()), found.unplaced) == (3, 1, 0)
+    lost = arms_of(offers(1, explored=False, killed=True, unseen=True), offers(2, explored=True))
+    assert (lost.unplaced, lost.lost.tolist(), len(lost.gated)) == (1, [False], 1)
+    endless = [replace(span, end=None) if span.kind == "agent" else span for span in offers(1, explored=False)]
+    assert arms_of(endless, offers(2, explored=True)).lost.tolist() == [True, False]
+
+
+def attrition(seed: int, harm: float, at_random: float = 0.0) -> Any:
+    """Conversations whose gated arm fails more often by `harm`; nine of ten that do are killed and never end."""
+    draw = np.random.default_rng(seed)
+    n, share = 3000, 0.5
+    gated = draw.random(n) >= share
+    bad = draw.random(n) < np.where(gated, 0.02 + harm, 0.02)
+    lost = (bad & gated & (draw.random(n) < (0.9 if harm else 0.0))) | (draw.random(n) < at_random)
+    tokens = np.where(gated, 1000.0, 3000.0) + draw.normal(0, 10, n)
+    return compare(gated, {"success": (~bad).astype(float), "input_tokens": tokens}, 0.05, lost=lost, share=share)
+
+
+def test_no_good_is_said_of_a_gate_whose_lost_runs_hide_what_it_costs() -> None:
+    verdicts = [attrition(seed, harm=0.095) for seed in range(100)]
+    assert not any(each.is_safe for each in verdicts)
+    assert all(each.verdict.startswith(("Stop", "The arms cannot be compared")) for each in verdicts)
+
+
+def test_runs_that_are_killed_before_their_agent_span_comes_are_counted_from_traces() -> None:
+    draw = np.random.default_rng(1).random((1500, 2))
+    runs = [offers(n, explored=bool(a < 0.5), killed=bool(a >= 0.5 and b < 0.1)) for n, (a, b) in enumerate(draw)]
+    found = arms_of(*runs)
+    assert len(found.gated) == 1500
+    assert int(found.lost.sum()) == int(((draw[:, 0] >= 0.5) & (draw[:, 1] < 0.1)).sum())
+    said = compare(found.gated, found.measures, 0.05, lost=found.lost, unplaced=found.unplaced)
+    assert said.harms
+    assert said.unequal
+
+
+def test_runs_lost_at_random_in_both_arms_withhold_at_most_five_verdicts_of_a_hundred() -> None:
+    assert sum(bool(attrition(seed, harm=0.0, at_random=0.02).unequal) for seed in range(100)) <= 5
+
+
+def test_arms_that_were_not_dealt_as_they_were_to_be_are_not_compared() -> None:
+    found = compare(*dealt(20_000, 20_000, (0.9, 0.9)), share=0.6)
+    assert not found.is_safe
+    assert "50.0% of the conversations were gated, and 60.0% were to be" in found.verdict
+    assert compare(*dealt(20_000, 20_000, (0.9, 0.9)), share=0.5).is_safe
+    with pytest.raises(UsageError, match="share"):
+        compare(*dealt(200, 200, (0.9, 0.9)), share=1.0)
+
+
+def test_lost_conversations_of_an_unknown_arm_are_taken_for_gated_ones_in_the_worst_case() -> None:
+    few, many = (compare(*dealt(20_000, 20_000, (0.9, 0.9)), unplaced=n) for n in (3, 400))
+    assert few.is_safe
+    assert not many.is_safe
+    assert "nobody knows the arm of 400 conversations that never ended" in many.verdict
+    assert many.bounds[0] == pytest.approx((18_000 - 18_400) / 20_400)
+    assert "The arm of 400 more is unknown." in many.table()
+    assert many.record()["lost"]["unknown_arm"] == 400
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(0, 100), st.integers(0, 100), st.integers(0, 50))
+def test_the_worst_and_the_best_case_hold_what_is_shown(lost_gated: int, lost_other: int, unplaced: int) -> None:
+    arm, measures = dealt(300, 300, (0.9, 0.9))
+    place = np.concatenate([np.arange(300), np.arange(300)])
+    found = compare(arm, measures, lost=place < np.where(arm, lost_gated, lost_other), unplaced=unplaced)
+    low, high = found.bounds
+    assert low <= found.measures["success"].difference.mean <= high
+    assert found.lost == (lost_gated, lost_other)
 
 
 def test_a_gate_that_only_watches_lets_its_runs_see_every_tool() -> None:

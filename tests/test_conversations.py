@@ -387,13 +387,14 @@ def test_a_search_for_a_name_finds_that_tool_alone_and_tells_its_parameters() ->
     assert "parameters" in alone
 
 
-def test_exploration_hashes_the_conversation_or_its_first_turn_with_signal() -> None:
+def test_a_conversation_explores_at_every_turn_or_at_none_on_every_worker() -> None:
     gates = [gate_of(explore=0.5) for _ in range(2)]
     sides = set()
     for number in range(40):
         history = [user("hello"), user(f"Send a mail to number {number} on my list")]
         later = [*history, user("What is the weather in Graz tomorrow, by the hour?")]
-        found = {random.choice(gates).decide(each, TOOLS).explored for each in (history, later)}
+        name = str(number)
+        found = {random.choice(gates).decide(each, TOOLS, conversation=name).explored for each in (history, later)}
         assert len(found) == 1
         sides |= found
     assert sides == {True, False}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -15,10 +16,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from camdf import Decisions, LoggedTasks, Payoff, Rankings
+from camdf.core import resampling
 from camdf.core.costs import RETAIL_BASE_COSTS, dispersed, md5_base_costs
 from camdf.core.payoff import cost_of
 from camdf.core.rankings import MAX_SHARED_CATALOGUE, Bools, Floats, Ints
-from camdf.core.resampling import Interval, paired_bootstrap
+from camdf.core.resampling import LEVEL, Interval, paired_bootstrap
 from camdf.core.stopping import first_stop
 from camdf.errors import UsageError
 from worlds import RECOURSES, random_logged, small_logged, small_payoffs
@@ -36,9 +38,7 @@ def rng() -> np.random.Generator:
 
 @pytest.fixture
 def logged(rng: np.random.Generator) -> LoggedTasks:
-    made = random_logged(rng, 300, 8)
-    marks = (rng.random(made.required.shape) < 0.2) & made.rankings.listed
-    return replace(made, rankings=replace(made.rankings, preselected=marks))
+    return random_logged(rng, 300, 8)
 
 
 def as_records(logged: LoggedTasks) -> list[dict[str, Any]]:
@@ -55,7 +55,6 @@ def as_records(logged: LoggedTasks) -> list[dict[str, Any]]:
                     r.scores[i, :length],
                     r.costs[i, :length],
                     logged.required[i, :length],
-                    [None] * length if r.preselected is None else r.preselected[i, :length],
                     strict=True,
                 )
             ),
@@ -145,7 +144,6 @@ def test_the_constructor_accepts_what_from_scores_builds() -> None:
         ({"costs": np.ones((2, 3))}, r"'costs' of Rankings must have shape \(2, 2\), as the scores demand. Got \(2, 3"),
         ({"lengths": np.array([2])}, r"'lengths' of Rankings must have shape \(2,\)"),
         ({"tool_ids": np.zeros((1, 2), int)}, r"'tool_ids' of Rankings must have shape \(2, 2\)"),
-        ({"preselected": np.zeros((2, 3), bool)}, r"'preselected' of Rankings must have shape \(2, 2\)"),
         ({"lengths": np.array([3, 1])}, r"'lengths' of Rankings must lie between 0 and 2. Got \[3 1\]"),
         ({"lengths": np.array([2, -1])}, r"'lengths' of Rankings must lie between 0 and 2"),
         ({"scores": np.array([[0.9, -0.4], [0.7, 0]])}, r"'scores'.*not negative. Got .*-0.4.*Clip cosine.*sigmoid"),
@@ -397,13 +395,13 @@ def test_the_payoff_of_any_set_follows_its_definition(logged: LoggedTasks, payof
     found = payoff.of(logged, acquired)
     for row, record in enumerate(as_records(logged)):
         chosen = [c for c, taken in zip(record["candidates"], acquired[row].tolist(), strict=False) if taken]
-        covered, needed = sum(required for _, _, _, required, _ in chosen), record["n_required"]
-        within = sum(required for _, _, _, required, _ in record["candidates"])
+        covered, needed = sum(required for _, _, _, required in chosen), record["n_required"]
+        within = sum(required for _, _, _, required in record["candidates"])
         if payoff.value == "exact":
             value = payoff.recourse ** (needed - covered) if within == needed else 0.0
         else:
             value = 1.0 if needed == 0 else (covered + payoff.recourse * (within - covered)) / needed
-        expected = value - payoff.cost_pressure * sum(cost for _, _, cost, _, _ in chosen)
+        expected = value - payoff.cost_pressure * sum(cost for _, _, cost, _ in chosen)
         assert found[row] == pytest.approx(expected, rel=0, abs=1e-12)
 
 
@@ -578,6 +576,30 @@ def test_the_interval_matches_scipys_percentile_bootstrap(rng: np.random.Generat
     assert ours.low == pytest.approx(theirs.confidence_interval.low, abs=5 * error)
     assert ours.high == pytest.approx(theirs.confidence_interval.high, abs=5 * error)
     assert 5 * error < 0.1 * (ours.high - ours.low)
+
+
+@pytest.mark.parametrize("at_a_time", [1, 600, 2**22])
+def test_draws_in_blocks_are_the_draws_of_one_block_to_the_last_bit(
+    at_a_time: int, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    differences, resamples = rng.normal(0.1, 1.0, 130), 70
+    drawn = np.random.default_rng(3).multinomial(130, np.full(130, 1 / 130), size=resamples).astype(np.float64)
+    means = np.einsum("bg,g->b", drawn, differences) / np.einsum("bg,g->b", drawn, np.ones(130))
+    low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    monkeypatch.setattr(resampling, "AT_A_TIME", at_a_time)
+    for kept in (0, 2**24):
+        monkeypatch.setattr(resampling, "KEPT", kept)
+        assert paired_bootstrap(differences, 3, resamples=resamples) == Interval(differences.mean(), low, high)
+
+
+def test_the_memory_of_the_bootstrap_does_not_grow_with_its_draws(rng: np.random.Generator) -> None:
+    differences, peaks = rng.normal(0.1, 1.0, 100_000), []
+    for resamples in (90, 270):
+        tracemalloc.start()
+        paired_bootstrap(differences, resamples=resamples)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.05 * peaks[0] < 150e6
 
 
 def test_one_group_a_task_is_the_bootstrap_by_task(rng: np.random.Generator) -> None:

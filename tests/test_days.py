@@ -1,30 +1,34 @@
-"""A table that grows day by day is what mining everything at once gives, whatever came when, and however often."""
+"""A table that grows is what mining everything at once gives, whatever came when, how often, and from how many."""
 
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
+import threading
 import time
 from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
+from deltalake.schema import Field, PrimitiveType
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arrivals import BEGIN, DAY, FIRST, SECRET, at_once, days_of, in_a_possible_order, run, some_runs
 from camdf.cli import main
 from camdf.errors import DataError, UsageError
-from camdf.mining.buckets import Bucket, commit, opened, read_buckets
-from camdf.mining.days import MinedDay, Rules, mine_day, read_days
+from camdf.mining import buckets
+from camdf.mining.buckets import Rules
+from camdf.mining.days import SPANS_A_BUCKET, MinedDay, mine_day, read_days
+from camdf.mining.delta import DeltaFolder
 from camdf.mining.logged import is_mined, mined_table
 from camdf.mining.spans import Span, arrow_table
+from writers import Writer, race
+
+TWO_BUCKETS = 2 * SPANS_A_BUCKET
 
 
 def tasks_of(table: Path) -> list[dict[str, Any]]:
@@ -32,48 +36,8 @@ def tasks_of(table: Path) -> list[dict[str, Any]]:
     return found
 
 
-@settings(max_examples=12, deadline=None)
-@given(seed=st.integers(0, 2**32), count=st.integers(1, 8), watermark=st.integers(1, 3))
-def test_the_days_of_any_split_add_up_to_mining_everything_at_once(
-    seed: int, count: int, watermark: int, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    rng, table = random.Random(seed), tmp_path_factory.mktemp("days") / "table"
-    runs = some_runs(rng, count)
-    days = days_of(rng, runs, watermark)
-    for day in in_a_possible_order(rng, days, watermark):
-        mine_day(arrow_table(days[day]), table, day, watermark=watermark)
-        if rng.random() < 0.3:
-            version = DeltaTable(table).version()
-            again = mine_day(arrow_table([*days[day], *days[day]]), table, day, watermark=watermark)
-            assert (again.added, again.changed, again.removed, again.version) == (0, 0, 0, version)
-    assert tasks_of(table) == at_once(span for spans in runs for span in spans)
-
-
-@settings(max_examples=8, deadline=None)
-@given(seed=st.integers(0, 2**32), count=st.integers(1, 8), watermark=st.integers(1, 2), by_batch=st.booleans())
-def test_buckets_of_traces_add_up_to_mining_everything_at_once(
-    seed: int, count: int, watermark: int, by_batch: bool, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    rng, table, rules = random.Random(seed), tmp_path_factory.mktemp("buckets") / "table", Rules(watermark)
-    runs = some_runs(rng, count)
-    days = days_of(rng, runs, watermark)
-    order = in_a_possible_order(rng, days, watermark)
-    arrivals = [(day, days[day]) for day in order]
-    if by_batch:  # a day comes in two parts, which add up
-        arrivals = [(day, part) for day in order for part in (days[day][::2], days[day][1::2]) if part]
-    for day, spans in arrivals:
-        state = opened(table, rules, 2)
-        last, versions = state.last_day(day), []
-        for number, version in enumerate(state.versions):
-            some = [span for span in spans if int(span.trace_id, 16) % 2 == number]
-            read = pl.DataFrame(pl.from_arrow(arrow_table(some))).select(rules.columns())
-            now = Bucket.at(table, number, version)
-            for _ in range(2):  # an executor that died is replaced, and the second writes what the first did
-                after, _ = now.brought(read, state.next, day, last, rules, more=by_batch)
-            versions.append(after.version)
-        commit(table, replace(state, versions=tuple(versions), last=str(last)))
-    assert read_buckets(table).to_pylist() == at_once(span for spans in runs for span in spans)
-    assert is_mined(table)
+def days_in(table: Path) -> list[str]:
+    return sorted({str(each["day"]) for each in DeltaTable(table).partitions()})
 
 
 @pytest.fixture
@@ -85,6 +49,42 @@ def bring(table: Path, day: date, spans: list[Span], **choices: Any) -> MinedDay
     return mine_day(arrow_table(spans), table, day, **choices)
 
 
+# What adds up.
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    count=st.integers(1, 8),
+    watermark=st.integers(1, 3),
+    by_hour=st.booleans(),
+    spans_a_day=st.sampled_from([1, TWO_BUCKETS]),
+)
+def test_the_days_of_any_split_add_up_to_mining_everything_at_once(
+    seed: int, count: int, watermark: int, by_hour: bool, spans_a_day: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    rng, table = random.Random(seed), tmp_path_factory.mktemp("days") / "table"
+    runs = some_runs(rng, count)
+    days = days_of(rng, runs, watermark)
+    rules: dict[str, Any] = {"watermark": watermark, "spans_a_day": spans_a_day}
+    for day in in_a_possible_order(rng, days, watermark):
+        for part in (days[day][::2], days[day][1::2]) if by_hour else (days[day],):
+            bring(table, day, part, **rules)
+        if rng.random() < 0.3:
+            version = DeltaTable(table).version()
+            again = bring(table, day, [*days[day], *days[day]], **rules)
+            assert (again.new, again.added, again.changed, again.removed, again.version) == (0, 0, 0, 0, version)
+            assert again.read == again.repeated
+    assert tasks_of(table) == at_once(span for spans in runs for span in spans)
+
+
+def test_hourly_runs_give_the_tasks_of_one_run_over_the_whole_day(table: Path) -> None:
+    hours = [[span for number in range(5) for span in run(100 * hour + number, BEGIN)] for hour in range(6)]
+    for spans in hours:
+        assert bring(table, FIRST, spans).added == 5
+    assert tasks_of(table) == at_once(span for spans in hours for span in spans)
+
+
 def test_a_run_across_midnight_is_one_task_with_one_id(table: Path) -> None:
     spans = run(1, BEGIN + 23 * DAY // 24)
     assert bring(table, FIRST, spans[1:3]).added == 0  # the agent is not there yet
@@ -92,7 +92,7 @@ def test_a_run_across_midnight_is_one_task_with_one_id(table: Path) -> None:
     assert (done.added, done.changed, done.removed) == (1, 0, 0)
     (task,) = tasks_of(table)
     assert (task["task_id"], task["called"]) == (f"{1:032x}/a", ["get", "send"])
-    assert DeltaTable(table).partitions() == [{"day": str(FIRST)}]
+    assert days_in(table) == [str(FIRST)]
 
 
 def test_a_day_may_come_after_later_ones(table: Path) -> None:
@@ -113,41 +113,181 @@ def test_late_spans_mine_only_the_traces_that_they_are_part_of(table: Path) -> N
     assert (failed.traces, failed.removed) == (1, 1)
 
 
-def test_what_comes_after_the_watermark_is_said_and_changes_nothing(table: Path) -> None:
+def test_a_day_that_is_mined_again_adds_what_is_new_and_replaces_what_changed(table: Path) -> None:
+    first, second = run(1, BEGIN, success=True), run(2, BEGIN)
+    bring(table, FIRST, [*first, *second])
+    done = bring(table, FIRST, [replace(first[0], success=False), *run(3, BEGIN)])
+    assert (done.new, done.added, done.changed, done.removed) == (6, 1, 0, 1)
+    assert [task["task_id"] for task in tasks_of(table)] == [f"{number:032x}/a" for number in (2, 3)]
+    bring(table, FIRST, [replace(second[0], end=None, error="lost")])
+    assert len(tasks_of(table)) == 2, "a span that has ended counts more than its own beginning"
+
+
+def test_a_day_that_is_replaced_has_only_what_was_read_last(table: Path) -> None:
+    bring(table, FIRST, [*run(1, BEGIN), *run(2, BEGIN)])
+    done = bring(table, FIRST, [*run(2, BEGIN), *run(3, BEGIN)], replace=True)
+    assert (done.new, done.added, done.changed, done.removed) == (10, 1, 0, 1)
+    assert [task["task_id"] for task in tasks_of(table)] == [f"{number:032x}/a" for number in (2, 3)]
+
+
+# What cannot be used is held back.
+
+
+def test_what_is_too_late_is_held_back_and_said_and_its_trace_waits(table: Path) -> None:
     spans = run(1, BEGIN)
-    bring(table, FIRST, spans)
-    before = tasks_of(table)
-    done = bring(table, FIRST + timedelta(3), [replace(spans[0], end=2**62, error="crash"), *run(2, BEGIN + 3 * DAY)])
-    assert (done.late, done.added) == (1, 1)
-    assert "1 spans came too late" in str(done)
-    assert tasks_of(table)[:1] == before
-    bring(table, FIRST + timedelta(9), run(3, BEGIN + 9 * DAY))
+    bring(table, FIRST, [*spans, *run(2, BEGIN)])
+    same = bring(table, FIRST + timedelta(3), spans)
+    assert (same.repeated, same.late, same.removed) == (5, 0, 0), "a second copy tells nothing new"
+    done = bring(table, FIRST + timedelta(3), [replace(spans[0], error="crash"), *run(3, BEGIN + 3 * DAY)])
+    assert (done.late, done.added, done.removed, done.waiting) == (1, 1, 1, 1)
+    assert "1 too late and held back" in str(done)
+    assert "1 traces have no task, because spans of theirs are held back." in str(done)
+    assert [task["task_id"] for task in tasks_of(table)] == [f"{number:032x}/a" for number in (2, 3)]
+    bring(table, FIRST + timedelta(9), run(4, BEGIN + 9 * DAY))
     with pytest.raises(UsageError, match=r"at most 2 days before the last one .* Got 2026-11-14"):
         bring(table, FIRST, spans)
 
 
-def test_a_trace_that_comes_back_after_its_spans_were_forgotten_stays_as_it_is(table: Path) -> None:
+def test_a_clock_that_is_ahead_is_held_back_and_moves_no_watermark(table: Path) -> None:
+    bring(table, FIRST, run(1, BEGIN))
+    wrong = [replace(span, start=BEGIN + 2000 * DAY) for span in run(2, BEGIN)]
+    done = bring(table, FIRST + timedelta(1), [*wrong, *run(3, BEGIN + DAY)])
+    assert (done.ahead, done.new, done.added) == (5, 5, 1)
+    assert "5 ahead of the clock and held back" in str(done)
+    for number in range(2, 8):
+        assert bring(table, FIRST + timedelta(number), run(10 + number, BEGIN + number * DAY)).added == 1
+    assert len(tasks_of(table)) == 8
+    one_tool = run(20, BEGIN + 7 * DAY)
+    one_tool[2] = replace(one_tool[2], start=BEGIN + 9 * DAY)
+    done = bring(table, FIRST + timedelta(7), one_tool)
+    assert (done.ahead, done.added, done.waiting) == (1, 0, 1), "a run without one of its tools is no label"
+
+
+def test_by_how_much_a_clock_may_be_ahead_is_a_setting(table: Path) -> None:
+    soon = run(1, BEGIN + DAY + DAY // 24)
+    assert bring(table, FIRST, soon).ahead == 4, "its agent begins an hour after the end of the day, and the rest later"
+    assert bring(table, FIRST, soon, ahead_hours=4.0).added == 0, "it is known, and stays held back"
+    assert bring(table, FIRST, soon, ahead_hours=4.0, replace=True).added == 1
+
+
+def test_a_trace_that_comes_back_after_its_spans_are_gone_stays_as_it_is(table: Path) -> None:
     timeless = [replace(span, start=None, end=None) for span in run(1, BEGIN)]
     bring(table, FIRST, timeless)
     bring(table, FIRST + timedelta(9), run(2, BEGIN + 9 * DAY))
-    back = bring(table, FIRST + timedelta(10), [replace(timeless[1], span_id="x"), replace(timeless[2], name="find")])
-    assert (back.settled, back.traces, back.changed, back.removed) == (1, 0, 0, 0)
-    assert "1 traces came back" in str(back)
+    for span in (replace(timeless[1], span_id="x"), replace(timeless[2], name="find")):
+        back = bring(table, FIRST + timedelta(10), [span])
+        assert (back.settled, back.traces, back.changed, back.removed) == (1, 0, 0, 0)
+    assert "1 of traces whose spans are gone" in str(back)
     assert [task["called"] for task in tasks_of(table)] == [["get", "send"]] * 2
 
 
-def test_a_day_that_is_mined_again_puts_the_new_spans_in_place_of_the_old(table: Path) -> None:
-    bring(table, FIRST, [*run(1, BEGIN), *run(2, BEGIN)])
-    done = bring(table, FIRST, [*run(2, BEGIN), *run(3, BEGIN)])
-    assert (done.traces, done.added, done.changed, done.removed) == (2, 1, 0, 1)
-    assert [task["task_id"] for task in tasks_of(table)] == [f"{number:032x}/a" for number in (2, 3)]
+def test_a_trace_of_which_spans_still_come_keeps_all_of_its_spans(table: Path) -> None:
+    spans = run(1, BEGIN)
+    bring(table, FIRST, spans[:3], watermark=1)
+    for number in (1, 2, 3, 4):
+        later = replace(spans[2], span_id=f"t{number}", name="find", start=BEGIN + number * DAY)
+        bring(table, FIRST + timedelta(number), [later], watermark=1)
+    assert [task["called"] for task in tasks_of(table)] == [["find", "get"]]
 
 
-def test_tasks_are_deleted_after_the_days_that_they_are_to_be_kept(table: Path) -> None:
-    for number in range(6):
-        bring(table, FIRST + timedelta(number), run(number, BEGIN + number * DAY), keep_days=2)
-    assert [task["task_id"] for task in tasks_of(table)] == [f"{number:032x}/a" for number in (3, 4, 5)]
-    assert len(list((table / "_spans").iterdir())) == 1
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_every_span_that_is_read_is_counted_once(seed: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+    rng, table = random.Random(seed), tmp_path_factory.mktemp("counts") / "table"
+    for number in range(4):
+        spans = [span for spans in some_runs(rng, 3) for span in spans]
+        spans = [replace(span, span_id=rng.choice([span.span_id, span.span_id, ""])) for span in spans]
+        done = bring(table, FIRST + timedelta(number), spans)
+        left_out = done.repeated + done.nameless + done.ahead + done.late + done.settled + done.forgotten
+        assert done.read == len(spans) == done.new + left_out
+
+
+# Writers and readers side by side.
+
+
+def test_two_writers_that_race_lose_no_task(table: Path, tmp_path: Path) -> None:
+    """Twenty races of two real processes, while this one reads."""
+    bring(table, FIRST, run(0, BEGIN))
+    failures, done = [], threading.Event()
+
+    def read() -> None:
+        while not done.wait(0.01):
+            try:
+                tasks_of(table)
+            except Exception as error:
+                failures.append(error)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        spans = race(str(table), tmp_path, races=20)
+    finally:
+        done.set()
+        reader.join()
+    assert tasks_of(table) == at_once([*run(0, BEGIN), *spans])
+    assert not failures
+
+
+def test_a_writer_that_loses_the_race_does_its_work_again(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bring(table, FIRST, run(0, BEGIN))
+    mined = buckets.mine_bucket
+    others = iter([run(1, BEGIN)])
+
+    def meanwhile(*args: Any, **choices: Any) -> Any:
+        for spans in others:
+            bring(table, FIRST + timedelta(1), spans)
+        return mined(*args, **choices)
+
+    monkeypatch.setattr("camdf.mining.days.mine_bucket", meanwhile)
+    bring(table, FIRST + timedelta(2), run(2, BEGIN + DAY))
+    assert len(tasks_of(table)) == 3
+    files = {file.name for file in table.glob("bucket=*/**/*.parquet")}
+    named = {file.rpartition("/")[2] for file in DeltaTable(table).file_uris()}
+    assert files - named == {file for file in files if file not in named}
+    assert bring(table, FIRST + timedelta(2), run(2, BEGIN + DAY)).traces == 0
+
+
+def test_a_reader_that_began_before_a_commit_reads_on(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bring(table, FIRST, run(1, BEGIN))
+    old = DeltaTable(table)
+    bring(table, FIRST, run(2, BEGIN))
+    assert old.to_pyarrow_table().num_rows == 1, "files that left the table stay for an hour"
+    read, meanwhile = DeltaFolder.arrow, iter([run(3, BEGIN)])
+
+    def slowly(self: Any, columns: Any) -> Any:
+        for spans in meanwhile:
+            bring(table, FIRST, spans, grace_hours=0)
+        return read(self, columns)
+
+    monkeypatch.setattr(DeltaFolder, "arrow", slowly)
+    assert len(tasks_of(table)) == 3, "and whose are gone all the same reads the version that took their place"
+
+
+def test_a_process_that_is_killed_leaves_its_work_to_the_next(table: Path, tmp_path: Path) -> None:
+    """Killed again and again, later each time, until one is done before that."""
+    days = [
+        [span for number in range(400) for span in run(number, BEGIN)[:-1]],
+        [run(number, BEGIN)[-1] for number in range(400)],
+    ]
+    bring(table, FIRST, days[0])
+    old, new = tasks_of(table), at_once(span for spans in days for span in spans)
+    pq.write_table(arrow_table(days[1]), tmp_path / "second.parquet")
+    killed, delay = 0, 0.0
+    while tasks_of(table) == old:
+        child = Writer(str(table), FIRST + timedelta(1))
+        child.bring(tmp_path / "second.parquet")
+        time.sleep(delay)
+        killed += child.process.poll() is None
+        child.end()
+        delay = delay * 2 + 0.1
+    assert killed >= 1
+    assert tasks_of(table) == new
+    bring(table, FIRST + timedelta(1), days[1])
+    assert bring(table, FIRST + timedelta(2), run(1000, BEGIN)).added == 1
+    assert tasks_of(table) == at_once([*run(1000, BEGIN), *(span for spans in days for span in spans)])
+
+
+# What is refused, and what others do to a table.
 
 
 @pytest.mark.parametrize("days", [-1, 10**9, 1.5, True, "2"])
@@ -160,16 +300,18 @@ def test_days_that_are_no_number_of_days_are_refused_before_anything_is_deleted(
         bring(table, FIRST, run(1, BEGIN), **{name: days})
     assert len(tasks_of(table)) == 1
     assert Rules(watermark=0, keep_days=0).keep_days == 0
+    with pytest.raises(UsageError, match="must not be negative"):
+        Rules(ahead_hours=-1)
 
 
-@pytest.mark.parametrize("option", ["--watermark", "--keep-days"])
+@pytest.mark.parametrize("option", [["--watermark", "2"], ["--keep-days", "2"], ["--replace"]])
 def test_options_of_a_table_of_days_are_refused_without_one(
-    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    option: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pq.write_table(arrow_table(run(1, BEGIN)), tmp_path / "traces.parquet")
     tasks = tmp_path / "tasks.parquet"
-    assert main(["mine", str(tmp_path / "traces.parquet"), "-o", str(tasks), option, "2"]) == 2
-    assert "Name one with --into, or leave them out." in capsys.readouterr().err
+    assert main(["mine", str(tmp_path / "traces.parquet"), "-o", str(tasks), *option]) == 2
+    assert "Name one with --into, or leave it out." in capsys.readouterr().err
     assert not tasks.exists()
 
 
@@ -189,8 +331,8 @@ def test_without_text_nothing_that_a_user_wrote_is_kept(table: Path, tmp_path: P
 def test_another_schema_and_another_folder_are_refused(table: Path, tmp_path: Path) -> None:
     bring(table, FIRST, run(1, BEGIN))
     log = table / "_delta_log" / f"{0:020}.json"
-    log.write_text(log.read_text().replace('\\"camdf\\": 1', '\\"camdf\\": 99'))
-    with pytest.raises(DataError, match="tasks with schema 1"):
+    log.write_text(log.read_text().replace('\\"camdf\\": 2', '\\"camdf\\": 1'))
+    with pytest.raises(DataError, match="tasks with schema 2"):
         bring(table, FIRST, run(1, BEGIN))
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").touch()
@@ -198,48 +340,13 @@ def test_another_schema_and_another_folder_are_refused(table: Path, tmp_path: Pa
         bring(tmp_path / "other", FIRST, run(1, BEGIN))
 
 
-CHILD = """
-import sys
-from datetime import date
-from camdf.mining.days import mine_day
-print("ready", flush=True)
-sys.stdin.readline()
-mine_day(sys.argv[1], sys.argv[2], date.fromisoformat(sys.argv[3]))
-print("done", flush=True)
-"""
-
-
-def test_a_process_that_is_killed_in_a_merge_leaves_the_table_whole(table: Path, tmp_path: Path) -> None:
-    """Killed again and again, from the moment at which it has written the new spans to when it is done before that."""
-    days = [
-        [span for number in range(400) for span in run(number, BEGIN)[:-1]],
-        [run(number, BEGIN)[-1] for number in range(400)],
-    ]
-    bring(table, FIRST, days[0])
-    pq.write_table(arrow_table(days[1]), tmp_path / "second.parquet")
-    old, new = tasks_of(table), at_once(span for spans in days for span in spans)
-    command = [sys.executable, "-c", CHILD, str(tmp_path / "second.parquet"), str(table), str(FIRST + timedelta(1))]
-    spans, killed, delay = table / "_spans" / "2.parquet", 0, 0.0
-    while tasks_of(table) == old:
-        before = spans.stat().st_mtime_ns if spans.exists() else 0
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
-            assert child.stdin is not None
-            assert child.stdout is not None
-            assert child.stdout.readline() == "ready\n"
-            child.stdin.write("\n")
-            child.stdin.flush()
-            while child.poll() is None and (not spans.exists() or spans.stat().st_mtime_ns == before):
-                time.sleep(0.001)
-            time.sleep(delay)
-            if child.poll() is None:
-                child.kill()
-                killed += 1
-        delay = delay * 4 + 0.01
-    assert killed >= 1
-    assert tasks_of(table) == new
-    assert bring(table, FIRST + timedelta(1), days[1]).traces == 0
-    done = bring(table, FIRST + timedelta(2), run(1000, BEGIN))
-    assert (done.added, len(list(spans.parent.iterdir()))) == (1, 1)
+def test_a_column_that_somebody_added_stays(table: Path) -> None:
+    bring(table, FIRST, run(1, BEGIN))
+    DeltaTable(table).alter.add_columns([Field("team", PrimitiveType("string"))])
+    DeltaTable(table).update({"team": "'desk'"})
+    bring(table, FIRST, run(2, BEGIN))
+    assert sorted(DeltaTable(table).to_pyarrow_table()["team"].to_pylist(), key=str) == [None, "desk"]
+    assert len(tasks_of(table)) == 2
 
 
 def test_camdf_mine_fills_a_table_that_other_commands_read(

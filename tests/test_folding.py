@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 import camdf
-from camdf import datasets
 from camdf.core.rankings import Bools, Floats
 from camdf.core.stopping import first_stop, hindsight_targets
 from camdf.models.linear import folded, logistic_pipeline, state_matrix
-from camdf.policies.camdf import AggregateOnlyDF
 from camdf.policies.stopping import StoppingPolicy
+from camdf_lab import domains
+from camdf_lab.policies import AggregateOnlyDF
 
-RANKINGS = [(domain.name, scorer) for domain in datasets.DOMAINS for scorer in domain.scorers]
+RANKINGS = [(domain.name, scorer) for domain in domains.DOMAINS for scorer in domain.scorers]
 
 
 def _training_target(
@@ -30,7 +30,7 @@ def _training_target(
 def test_the_folded_path_decides_as_scikit_learn_on_every_state(
     make: type[StoppingPolicy], domain: str, scorer: str
 ) -> None:
-    logged = datasets.load(domain, scorer, dispersion=1.0)
+    logged = domains.load(domain, scorer, dispersion=1.0)
     payoff = camdf.Payoff(0.05 if domain in {"bfcl-multi-turn", "seal-tools", "livemcpbench"} else 0.12)
     train = logged.take(slice(0, None, 2))
     policy = make().fit(train, payoff)  # type: ignore[call-arg]

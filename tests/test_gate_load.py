@@ -495,7 +495,7 @@ for gate in gates:
     gate._lock.acquire()  # as where another thread is at work while the process forks
     gate.memory._lock.acquire()
     gate._turn_scores._lock.acquire()
-    gate._begun._lock.acquire()
+    gate._conversation_terms._lock.acquire()
 child = os.fork()
 if child == 0:
     seen.clear()

@@ -12,24 +12,29 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import monotonic, sleep
 from typing import Any
 
+import numpy as np
 import prometheus_client
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from openfeature import api
 from openfeature.provider.in_memory_provider import InMemoryFlag, InMemoryProvider
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 import camdf
-from camdf import datasets
-from camdf.gate import Breaker, Flag, Gate, GateDecision, Rollout, switch
+from camdf.evaluation.compare import compare
+from camdf.gate import Breaker, Flag, Gate, GateDecision, Rollout, conversation_terms, switch
 from camdf.gate.metrics import OpenTelemetryMetrics, PrometheusMetrics
 from camdf.gate.shared_by_tenants import READERS, SCORERS
 from camdf.mining.readers.values import gate_decision
 from camdf.policies.rules import TopK
 from camdf.tools import Tool
+from camdf_lab import domains
 from golden import PAYOFF, VECTORS, openai_tool
 
 TOOLS = [openai_tool(name, text) for name, text in VECTORS[0].tools.items()]
@@ -63,11 +68,11 @@ def sha256(path: Path) -> str:
 
 def test_a_reloaded_policy_decides_on_conversations_that_begin_and_others_keep_theirs(tmp_path: Path) -> None:
     gate, talk = gate_of(), [user(f"{TASK}, please"), user("And then send the whole plan to my team by mail")]
-    assert len(gate.decide(talk[:1], TOOLS).kept) == 1
+    assert len(gate.decide(talk[:1], TOOLS, conversation="talk").kept) == 1
     assert len(gate.decide(TASK, TOOLS, conversation="c").kept) == 1
     path = saved(TopK(3), tmp_path / "policy.json")
     assert gate.reload(path) == sha256(path)
-    later = gate.decide(talk, TOOLS)
+    later = gate.decide(talk, TOOLS, conversation="talk")
     assert (len(later.kept), later.policy_digest) == (1, gate_of().decide(TASK, TOOLS).policy_digest)
     assert len(gate.decide(f"{TASK} again", TOOLS, conversation="c").kept) == 1
     fresh = gate.decide([user("Find me a quiet hotel in the old town")], TOOLS)
@@ -77,15 +82,96 @@ def test_a_reloaded_policy_decides_on_conversations_that_begin_and_others_keep_t
     assert len(pickle.loads(pickle.dumps(gate)).decide(TASK, TOOLS).kept) == 3
 
 
-def test_conversations_without_a_name_that_begin_alike_are_told_apart_once_they_differ(tmp_path: Path) -> None:
-    gate, first = gate_of(), user("What can you do for me this evening?")
-    old = [first, user("Then book a table for two in the old town")]
-    gate.decide(old[:1], TOOLS)
-    gate.decide(old, TOOLS)
-    gate.reload(saved(TopK(3), tmp_path / "policy.json"))
-    assert len(gate.decide([first], TOOLS).kept) == 3, "the same words begin another conversation"
-    assert len(gate.decide([*old, user("and a taxi home, if you can")], TOOLS).kept) == 1
-    assert len(gate.decide([first, user("Play some quiet jazz in the living room")], TOOLS).kept) == 3
+def test_conversations_without_a_name_that_begin_alike_share_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, first = gate_of(TopK(3)), user("What can you do for me this evening?")
+    old = gate.decide([first], TOOLS).kept
+    gate.reload(saved(TopK(1), tmp_path / "policy.json"))
+    assert len(gate.decide([first], TOOLS).kept) == 1, "the same words begin another conversation"
+    talk = [first, user("and a taxi home, if you can")]
+    assert set(gate.decide(talk, TOOLS).kept) >= set(old), "it may be the first one"
+    monkeypatch.setattr(conversation_terms, "monotonic", lambda: monotonic() + 3601)
+    assert len(gate.decide(talk, TOOLS).kept) == 1, "an hour later nobody is in the middle"
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    steps=st.lists(st.tuples(st.sampled_from("ABCD"), st.sampled_from(["say", "reload", "share", "off"])), max_size=25),
+    sizes=st.lists(st.integers(1, 5), min_size=25, max_size=25),
+    named=st.booleans(),
+    door=st.booleans(),
+)
+def test_no_list_narrows_in_the_middle_of_a_conversation_whatever_others_do(
+    steps: list[tuple[str, str]], sizes: list[int], named: bool, door: bool
+) -> None:
+    """Four conversations that begin with the same words, while policies, shares and the switch change."""
+    share, off = [1.0], [False]
+    gate = gate_of(TopK(3), rollout=Rollout(lambda: share[0], off=lambda: off[0], every=0) if named else None)
+    talks = {who: [user(f"{TASK}, please")] for who in "ABCD"}
+    had: dict[str, set[str]] = {}
+    with TemporaryDirectory() as folder:
+        for (who, does), size in zip(steps, sizes, strict=False):
+            if does == "reload":
+                gate.reload(saved(TopK(size), Path(folder) / f"{size}.json"))
+            elif does == "share":
+                share[0] = size / 5
+            elif does == "off":
+                off[0] = not off[0]
+            name = who if named else None
+            decision = gate.decide(talks[who], TOOLS, conversation=name, door=door)
+            now = {tool["function"]["name"] for tool in decision.tools}
+            assert had.get(who, set()) <= now
+            had[who] = now
+            talks[who] = [*talks[who], {"role": "assistant", "content": "ok"}, user("And then the next thing, please")]
+
+
+@pytest.mark.parametrize("explore", [0.5, 0.1])
+def test_chance_is_dealt_by_the_name_of_a_conversation_and_never_by_its_words(explore: float) -> None:
+    gate = gate_of(explore=explore, explore_key="a key of ours")
+    talk, names = [user(f"{TASK}, please")], range(2000 if explore == 0.5 else 10_000)
+    share = sum(gate.decide(talk, TOOLS, conversation=str(name)).explored for name in names) / len(names)
+    assert abs(share - explore) < 3 * (explore * (1 - explore) / len(names)) ** 0.5
+    unnamed = [gate.decide([user(f"{TASK}, number {number}")], TOOLS) for number in range(200)]
+    assert not any(decision.explored for decision in unnamed)
+    assert all(decision.needs_name and "It has no name" in decision.explain() for decision in unnamed)
+
+
+def test_a_gate_without_effect_is_not_told_to_stop_however_unequal_the_openings() -> None:
+    gate = gate_of(explore=0.5)
+    openings = {f"{TASK} number {number}": rate for number, rate in enumerate((0.95, 0.75, 0.7, 0.8, 0.85))}
+    for seed in range(3):
+        random = np.random.default_rng(seed)
+        texts = random.choice(list(openings), 2000)
+        explored = [
+            gate.decide([user(text)], TOOLS, conversation=f"{seed} {number}").explored
+            for number, text in enumerate(texts)
+        ]
+        solved = random.random(2000) < [openings[text] for text in texts]
+        verdict = compare(~np.array(explored), {"success": solved.astype(float)}).verdict
+        assert not verdict.startswith("Stop"), verdict
+
+
+def test_another_key_deals_otherwise_and_all_workers_of_one_key_alike() -> None:
+    def explored(**settings: Any) -> set[int]:
+        gate = gate_of(explore=0.5, **settings)
+        return {name for name in range(300) if gate.decide(TASK, TOOLS, conversation=str(name)).explored}
+
+    assert explored(explore_key="a") == explored(explore_key="a")
+    assert 100 < len(explored(explore_key="a") & explored(explore_key="b")) + 75 < 200
+    both = explored(explore_key="a", rollout=Rollout(0.5, salt="a"))
+    assert both == explored(explore_key="a"), "who is cut for says nothing of who explores"
+
+
+def test_a_gate_makes_up_a_name_where_one_is_asked_for() -> None:
+    gate = gate_of(explore=0.5)
+    first = gate.decide([user(f"{TASK}, please")], TOOLS, conversation="")
+    assert len(first.conversation) == 32
+    assert not first.needs_name
+    again = [user(f"{TASK}, please"), user("And then the next thing, please")]
+    assert gate.decide(again, TOOLS, conversation=first.conversation).explored == first.explored
+    assert gate.decide(TASK, TOOLS, conversation="mine").conversation == "mine"
+    assert gate.decide(TASK, TOOLS).conversation == ""
 
 
 def test_a_conversation_in_which_nothing_was_decided_takes_the_new_policy(tmp_path: Path) -> None:
@@ -104,7 +190,7 @@ def another_number(path: Path) -> None:
 
 
 def for_another_payoff(path: Path) -> None:
-    camdf.save(camdf.CAMDF().fit(datasets.load("retail"), camdf.Payoff(0.2)), path)
+    camdf.save(camdf.CAMDF().fit(domains.load("retail"), camdf.Payoff(0.2)), path)
 
 
 BAD: dict[str, tuple[Callable[[Path], object], str]] = {
@@ -145,7 +231,8 @@ def test_policies_that_come_and_go_under_load_are_never_mixed(tmp_path: Path) ->
             if number >= 150 and len({decision.policy_digest for decision in [*found]}) >= 3:
                 break
             talk = [user(f"{TASK}, number {number} of worker {worker}"), user("and another of the same kind, please")]
-            found.extend(gate.decide(talk[:turns], TOOLS) for turns in (1, 2))
+            name = f"{worker} {number}"
+            found.extend(gate.decide(talk[:turns], TOOLS, conversation=name) for turns in (1, 2))
 
     def pushes() -> None:
         number = 0
@@ -174,9 +261,9 @@ def test_both_turns_of_a_conversation_are_one_policys_whatever_was_pushed_betwee
     for number in range(30):
         gate.reload(paths[number % 3])
         talk = [user(f"{TASK}, number {number}"), user("and another of the same kind, please")]
-        first = gate.decide(talk[:1], TOOLS)
+        first = gate.decide(talk[:1], TOOLS, conversation=str(number))
         gate.reload(paths[(number + 1) % 3])
-        second = gate.decide(talk, TOOLS)
+        second = gate.decide(talk, TOOLS, conversation=str(number))
         assert (second.kept, second.policy_digest) == (first.kept, first.policy_digest)
 
 
@@ -237,15 +324,14 @@ def test_a_share_of_conversations_is_cut_for_by_name_and_salt_and_a_larger_share
     assert (cut_for(Rollout(0.0), 50), len(cut_for(Rollout(), 50))) == (set(), 50)
 
 
-def test_a_history_without_a_name_is_on_the_same_side_at_every_turn_and_on_every_worker() -> None:
-    sides = set()
+def test_a_history_without_a_name_is_left_alone_and_the_decision_says_so() -> None:
+    gate = gate_of(rollout=Rollout(0.5))
     for number in range(40):
         talk = [user("Hello!"), user(f"{TASK}, number {number}"), user("and another of the same kind, please")]
-        one, two = (gate_of(rollout=Rollout(0.5)) for _ in range(2))
-        found = {gate.decide(talk[:turns], TOOLS).mode for gate in (one, two) for turns in (2, 3)}
-        assert len(found) == 1
-        sides |= found
-    assert sides == {"drop", "shadow"}
+        for turns in (1, 2, 3):
+            decision = gate.decide(talk[:turns], TOOLS)
+            assert (decision.mode, decision.needs_name) == ("shadow", True)
+            assert "neither explored nor split" in decision.explain()
 
 
 def test_a_conversation_that_began_stays_as_it_began_whatever_becomes_of_the_share() -> None:
@@ -272,16 +358,17 @@ def test_a_file_that_says_true_switches_the_gate_off_and_what_may_not_be_offered
     off.write_text("false\n")
     gate = gate_of(scorer=noting, rollout=Rollout(off=off, every=0), allow=set(VECTORS[0].tools) - {"run_sql"})
     talk = [user(f"{TASK}, please"), user("And then send the whole plan to my team by mail"), user(f"{TASK} again")]
-    assert len(gate.decide(talk[:1], TOOLS).tools) == 1
+    assert len(gate.decide(talk[:1], TOOLS, conversation="talk").tools) == 1
     assert len(gate.decide(TASK, TOOLS, conversation="c").tools) == 1
     off.write_text("true\n")
     asked.clear()
-    for decision in (gate.decide(talk[:2], TOOLS), gate.decide(TASK, TOOLS, conversation="c")):
+    for decision in (gate.decide(talk[:2], TOOLS, conversation="talk"), gate.decide(TASK, TOOLS, conversation="c")):
         assert (decision.reason, decision.mode, len(decision.tools)) == ("switched off", "shadow", len(TOOLS) - 1)
         assert (decision.refused, asked) == (("run_sql",), [])
         assert "switched off" in decision.explain()
     off.write_text("false\n")
-    assert len(gate.decide(talk, TOOLS).tools) == len(TOOLS) - 1, "it saw them all, so it keeps them"
+    saw = gate.decide(talk, TOOLS, conversation="talk")
+    assert len(saw.tools) == len(TOOLS) - 1, "it saw them all, so it keeps them"
     assert len(gate.decide(TASK, TOOLS, conversation="c").tools) == len(TOOLS) - 1
     assert len(gate.decide(TASK, TOOLS, conversation="d").tools) == 1
 
@@ -411,10 +498,10 @@ def test_a_rollout_that_makes_no_sense_is_refused(settings: dict[str, Any], what
         Rollout(**settings)
 
 
-def test_before_anything_is_said_nobody_is_cut_for() -> None:
+def test_before_anything_is_said_a_conversation_gets_the_fallback() -> None:
     gate = gate_of(rollout=Rollout(1.0), fallback=["run_sql"])
-    assert len(gate.decide([user("Hello!")], TOOLS).tools) == len(TOOLS)
-    assert len(gate.decide([user("Hello!"), user(f"{TASK}, please")], TOOLS).tools) == 1
+    assert gate.decide([user("Hello!")], TOOLS, conversation="c").kept == ("run_sql",)
+    assert len(gate.decide([user("Hello!"), user(f"{TASK}, please")], TOOLS, conversation="c").tools) == 1
 
 
 def test_a_gate_that_only_watches_has_no_share_to_cut_for() -> None:
@@ -668,12 +755,14 @@ def test_tenants_without_a_policy_of_their_own_follow_a_reload(tmp_path: Path) -
     base = gate_of(TopK(1))
     follows, own = base.for_tenant("follows", pinned=["run_sql"]), base.for_tenant("own", policy=TopK(2))
     talk = [user(f"{TASK}, please"), user("And then send the whole plan to my team by mail")]
-    follows.decide(talk[:1], TOOLS)
+    follows.decide(talk[:1], TOOLS, conversation="c")
     path = saved(TopK(5), tmp_path / "policy.json")
     base.reload(path)
     assert follows.decide([user("Find me a quiet hotel in the old town")], TOOLS).policy_digest == sha256(path)
-    assert follows.decide(talk, TOOLS).policy_digest != sha256(path), "it began before"
-    assert base.decide(talk, TOOLS).policy_digest == sha256(path), "and is the tenant's conversation alone"
+    assert follows.decide(talk, TOOLS, conversation="c").policy_digest != sha256(path), "it began before"
+    assert base.decide(talk, TOOLS, conversation="c").policy_digest == sha256(path), (
+        "and is the tenant's conversation alone"
+    )
     assert len(own.decide(TASK, TOOLS).kept) == 2
     assert len(base.for_tenant("late").decide(TASK, TOOLS).kept) == 5
     with pytest.raises(camdf.UsageError, match="Reload that one, or give the tenant its own"):

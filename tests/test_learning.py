@@ -26,16 +26,17 @@ from camdf.evaluation.curve import (
     table,
     verdict,
 )
+from camdf.evaluation.curve_picture import curve_picture
 from camdf.evaluation.replay import Outcomes, replay
-from camdf.lab.learning_curve import curve_picture
 from camdf.policies.registry import DEFAULT
+from camdf_lab import domains
 
 PAYOFF = Payoff(0.12)
 
 
 @pytest.fixture(scope="module")
 def logged() -> LoggedTasks:
-    return datasets.load("airline", "claude", dispersion=1.0)
+    return domains.load("airline", "claude", dispersion=1.0)
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +61,7 @@ def margins(*intervals: tuple[float, float, float]) -> list[Point]:
 
 
 def test_steps_are_nested_and_end_with_all_that_a_split_leaves() -> None:
-    tasks = datasets.load("mcp-atlas", "claude")
+    tasks = domains.load("mcp-atlas", "claude")
     steps = draw_steps(tasks, 5)
     assert [step.labels for step in steps[:-1]] == [3, 10, 20, 50, 100]
     for smaller, larger in pairwise(steps):
@@ -72,7 +73,7 @@ def test_steps_are_nested_and_end_with_all_that_a_split_leaves() -> None:
 
 
 def test_no_group_is_both_learned_from_and_tested_and_at_most_one_is_cut() -> None:
-    tasks = datasets.load("retail", "claude")
+    tasks = domains.load("retail", "claude")
     for step in draw_steps(tasks, 6):
         for split in step.splits:
             taught, tested = tasks.groups[split.train], tasks.groups[split.test]

@@ -31,6 +31,7 @@ from camdf.mining.spans import Kind, Span, arrow_of, arrow_table
 from camdf.mining.tasks import mine
 from camdf.mining.usage import tool_statistics, usage
 from camdf.prices import ToolStatistics
+from camdf_lab import domains
 
 Tasks = list[dict[str, Any]]
 
@@ -136,6 +137,7 @@ def task_of(trace: Trace, owner: str, with_text: bool) -> dict[str, Any] | None:
     return {
         "task_id": task_id,
         "conversation": conversation,
+        "user": max(span.user for span in members),
         "group": conversation or (text_group(texts[0]) if texts else task_id),
         "time": agent.start if agent and agent.start is not None else min(starts, default=None),
         "offered": list(dict.fromkeys(offered)),
@@ -192,6 +194,7 @@ def random_spans(seed: int) -> list[Span]:
             kind=draw.choice(kinds),
             name=draw.choice(TOOLS),
             conversation=draw.choice(["", "", "", "c1", "c2"]),
+            user=draw.choice(["", "", "ada", "eve"]),
             start=draw.choice([None, 1, 2, 3]),
             end=draw.choice([None, 1, 2]),
             error="timeout" if draw.random() < 0.08 else "",
@@ -280,13 +283,14 @@ def test_mined_tasks_come_out_of_arrows_own_writer_as_they_went_in() -> None:
         again.validate(full=True)
         assert pl.DataFrame(again).equals(tasks)
         kept += len(tasks)
-    assert kept > 200
+    assert kept > 150
 
 
 def test_a_run_becomes_a_task_with_what_it_was_offered_ranked_and_called() -> None:
     assert only(RANKED, ASKS, SEARCHES) == {
         "task_id": "t/a",
         "conversation": "c1",
+        "user": "",
         "group": "c1",
         "time": 10,
         "offered": ["search", "mail"],
@@ -728,7 +732,7 @@ def test_a_table_of_mined_tasks_is_refused_as_a_file_of_ones_own_with_what_reads
 
 
 def test_a_file_of_ones_own_is_read_as_logged_tasks_too(tmp_path: Path) -> None:
-    logged = datasets.load("retail", "claude")
+    logged = domains.load("retail", "claude")
     for name, write in (("tasks.jsonl", datasets.write_jsonl), ("tasks.parquet", datasets.write_parquet)):
         write(logged, tmp_path / name)
         assert not is_mined(tmp_path / name)

@@ -17,12 +17,10 @@ import pytest
 
 import camdf
 from camdf.core.features import COLUMNS
-from camdf.lab.paper.replication import markdown_page
-from camdf.lab.paper.results import stored_results
 from pages import run_page
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "lab" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 EVERY = sorted(module.name for module in pkgutil.walk_packages(camdf.__path__, "camdf."))
 ADAPTERS = [name for name in EVERY if name.startswith("camdf.integrations.")]
 MODULES = [name for name in EVERY if name not in ADAPTERS]
@@ -89,13 +87,8 @@ def test_the_table_of_columns_in_the_docs_is_the_feature_map() -> None:
     assert rows == [(name, (column.__doc__ or "").strip()) for name, column in COLUMNS.items()]
 
 
-def test_the_replication_page_is_what_the_stored_results_say() -> None:
-    page = (ROOT / "docs" / "replication.md").read_text(encoding="utf-8")
-    assert page == markdown_page(stored_results(ROOT / "results").results)
-
-
 def test_every_picture_that_a_document_shows_is_there() -> None:
-    for document in PAGES:
+    for document in (*PAGES, *(ROOT / "lab" / "docs").glob("*.md")):
         for picture in re.findall(r"!\[[^]]*\]\(([^)]+)\)", document.read_text(encoding="utf-8")):
             assert (document.parent / picture).is_file(), (document.name, picture)
 

@@ -28,7 +28,6 @@ from camdf.core.stopping import (
 from camdf.models.linear import LinearModel
 from camdf.policies import by_depth
 from camdf.policies.artifact import from_json, to_json
-from camdf.policies.camdf import AggregateOnlyDF
 from test_theory import CASES, Worlds, random_stops, random_worlds
 from worlds import RECOURSES, random_logged, small_logged, small_payoffs
 
@@ -260,10 +259,10 @@ def test_the_on_policy_fit_never_pays_less_on_its_training_tasks_than_the_hindsi
     assert mean_payoff(on_policy, logged, payoff) >= mean_payoff(CAMDF().fit(logged, payoff), logged, payoff)
 
 
-Family = type[CAMDF] | type[CAMDFLite] | type[AggregateOnlyDF]
+Family = type[CAMDF] | type[CAMDFLite]
 
 
-@pytest.mark.parametrize("family", [CAMDF, CAMDFLite, AggregateOnlyDF], ids=lambda family: family.kind)
+@pytest.mark.parametrize("family", [CAMDF, CAMDFLite], ids=lambda family: family.kind)
 def test_the_target_is_a_setting_of_the_whole_family_and_is_saved(family: Family) -> None:
     check_policy(lambda: family(target="on-policy"))
     policy = family(target="on-policy").fit(sample_tasks(1), PAYOFFS[0])

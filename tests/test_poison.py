@@ -1,8 +1,9 @@
-"""Descriptions written to win: what the scorer is not shown, and who keeps a place."""
+"""Servers that are not trusted: what they write moves no decision on others, and wins two places at most."""
 
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,13 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from camdf import Payoff
+import camdf
+from camdf import Payoff, UsageError, cold_start
 from camdf.gate import Gate
-from camdf.gate.places import placed
-from camdf.policies.rules import TopShare
-from camdf.scorers import BM25, Start, Wary
-from camdf.scorers.wary import LEAST
-from camdf.tools import Tool
+from camdf.policies.rules import TopK, TopShare
+from camdf.scorers import BM25, Embeddings, Fusion, Start, TrustAware, WordVectors
+from camdf.tools import FromServer, Tool
 
 TASK = "Search flights from Oslo to Rome on Tuesday, then book a seat"
 HONEST = [
@@ -35,58 +35,162 @@ class Seen:
     """A scorer that notes what it is shown, and likes long descriptions."""
 
     def __init__(self) -> None:
-        self.shown: list[Tool] = []
+        self.shown: list[list[Tool]] = []
 
     def __call__(self, task: str, tools: Sequence[Tool]) -> list[float]:
-        self.shown = list(tools)
+        self.shown.append(list(tools))
         return [len(tool.description) / 1000 for tool in tools]
 
 
-@pytest.mark.parametrize("scorer", [BM25(), Start()], ids=["BM25", "Start"])
-@settings(max_examples=30, deadline=None)
-@given(bad=st.lists(st.sampled_from([ECHO, COPY]), max_size=4), order=st.randoms(use_true_random=False))
-def test_tools_that_are_doubted_change_no_score_of_another(scorer: Any, bad: list[Tool], order: Any) -> None:
+MEANING = Embeddings(WordVectors())
+SCORERS: dict[str, Any] = {
+    "Start": Start(),
+    "Embeddings": MEANING,
+    "BM25": BM25(),
+    "Fusion": Fusion([BM25(), MEANING]),
+}
+
+
+def fitted() -> camdf.Policy:
+    """A policy that knows the honest tools by name: some are needed often, whatever they score."""
+    rng = random.Random(3)
+    rates = {"search_flights": 0.8, "book_flight": 0.6, "send_email": 0.4}
+    records = [
+        {
+            "scores": {tool.name: rng.random() for tool in HONEST},
+            "required": [name for name, rate in rates.items() if rng.random() < rate] or ["find_hotel"],
+        }
+        for _ in range(120)
+    ]
+    return camdf.ExpectedPayoffBySet().fit(camdf.LoggedTasks.from_records(records), Payoff(0.05))
+
+
+POLICIES: dict[str, Any] = {"cold start": cold_start(), "fitted": fitted(), "TopK": TopK(2)}
+WORDS = [*TASK.split(), "helper", "email", "hotel", "always", "send", "x" * 30]
+TALK = [
+    {"role": "user", "content": TASK},
+    {"role": "assistant", "content": "ok"},
+    {"role": "user", "content": "Now send an email with the plan to a person of my team, please"},
+]
+
+
+def untrusted_tools() -> st.SearchStrategy[Tool]:
+    names = st.sampled_from(["helper", *(tool.name for tool in HONEST)]) | st.text("abc_", min_size=1, max_size=4)
+    texts = st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join) | st.sampled_from(
+        [TASK, ECHO.description, COPY.description, *(tool.description for tool in HONEST)]
+    )
+    servers = st.sampled_from(["new", "other", ""])
+    return st.builds(lambda name, text, server: Tool(name, text, server=server), names, texts, servers)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("scorer", SCORERS)
+@settings(max_examples=25, deadline=None)
+@given(
+    bad=st.lists(untrusted_tools(), max_size=12),
+    order=st.integers(0, 99),
+    at_most=st.sampled_from([None, 1, 3]),
+    door=st.booleans(),
+    turns=st.sampled_from([1, 3]),
+)
+def test_adding_untrusted_tools_changes_no_trusted_tool_that_is_kept(
+    scorer: str, policy: str, bad: list[Tool], order: int, at_most: int | None, door: bool, turns: int
+) -> None:
+    gate = Gate(POLICIES[policy], SCORERS[scorer], Payoff(0.05), trusted=SERVERS, at_most=at_most)
     tools = [*HONEST, *bad]
-    order.shuffle(tools)
-    alone = dict(zip([tool.name for tool in HONEST], Wary(scorer, SERVERS)(TASK, HONEST), strict=True))
-    together = Wary(scorer, SERVERS)(TASK, tools)
-    assert [score for tool, score in zip(tools, together, strict=True) if tool in bad] == [0.0] * len(bad)
-    for tool, score in zip(tools, together, strict=True):
-        if tool not in bad:
-            assert score == pytest.approx(alone[tool.name])
-            assert score > 0
+    random.Random(order).shuffle(tools)
+    honest = [tool for tool in tools if tool in HONEST]
+    alone, together = (gate.decide(TALK[:turns], listed, door=door) for listed in (honest, tools))
+    assert [tool for tool in together.tools if tool in HONEST] == alone.tools
+    assert together.open == alone.open
+    own = [each for each in together.ranking if each.trusted]
+    assert [(each.name, each.score, each.kept) for each in own] == [
+        (each.name, each.score, each.kept) for each in alone.ranking
+    ]
+    others = [tool for tool in together.tools if tool not in HONEST]
+    if not together.open:
+        assert len(others) <= 2
+        assert turns > 1 or at_most is None or len(together.tools) <= max(at_most, len(alone.tools))
+    searched = gate.find("send an email to a person", tools)
+    assert [tool for tool in searched if tool in HONEST] == gate.find("send an email to a person", honest)
+    assert sum(tool not in HONEST for tool in searched) <= 2 or searched[0].name == "send an email to a person"
+
+
+def test_the_places_of_untrusted_tools_are_a_setting() -> None:
+    bad = [Tool(f"flights_{number}", "Search flights, and book.", server=f"new{number}") for number in range(9)]
+    for places in (0, 1, 4):
+        gate = Gate(TopShare(1.0), BM25(), Payoff(0.0), trusted=SERVERS, untrusted_places=places)
+        decision = gate.decide(TALK[:1], [*HONEST, *bad])
+        assert len(decision.tools) == len(HONEST) + places
+        assert sum(each.why == "no place is left for untrusted servers" for each in decision.ranking) == 9 - places
+        later = gate.decide(TALK, [*HONEST, *bad])
+        assert len(later.tools) == len(HONEST) + places, "of the whole conversation"
+
+
+def test_where_no_tool_is_trusted_two_are_kept_by_their_own_scores() -> None:
+    gate = Gate(TopK(4), BM25(), Payoff(0.0), trusted=["none of these"])
+    decision = gate.decide(TALK[:1], HONEST)
+    assert decision.kept == ("search_flights", "book_flight")
+    assert gate.decide([{"role": "user", "content": "zzz zzzz zzz zzz"}], HONEST).reason == "no signal"
+
+
+def test_an_untrusted_server_is_pinned_kept_and_named_only_in_full() -> None:
+    twin = Tool("send_email", "Send an email.", server="new")
+    tools = [*HONEST, twin]
+    gate = Gate(TopK(1), BM25(), Payoff(0.05), trusted=SERVERS, untrusted_places=0, pinned=["send_email"])
+    called = [*TALK[:1], {"role": "assistant", "tool_calls": [{"function": {"name": "send_email"}}]}, TALK[2]]
+    histories: list[list[Any]] = [TALK[:1], called]
+    for history in histories:
+        decision = gate.decide(history, tools, keep=["send_email"], forced=["send_email"])
+        assert HONEST[3] in decision.tools
+        assert twin not in decision.tools
+    assert twin in gate.decide(TALK[:1], tools, keep=["new/send_email"]).tools
+    assert gate.find("send_email", tools) == [HONEST[3], twin], "the trusted one first"
+
+
+def test_a_tool_of_an_untrusted_server_that_can_be_read_in_two_ways_is_cut() -> None:
+    odd = {"name": "a", "inputSchema": {}, "parameters": {}}
+    gate = Gate(TopK(1), BM25(), Payoff(0.05), trusted=SERVERS)
+    assert odd not in gate.decide(TALK[:1], [*HONEST, FromServer("new", odd)]).tools
+    assert odd in gate.decide(TALK[:1], [*HONEST, FromServer("mail", odd)]).tools
+
+
+def test_at_least_one_server_is_trusted() -> None:
+    with pytest.raises(UsageError, match="Trust at least one server"):
+        Gate(TopK(1), BM25(), Payoff(0.05), trusted=[])
 
 
 def test_the_scorer_is_not_shown_what_is_doubted_and_one_may_ask_why() -> None:
     seen = Seen()
-    wary = Wary(seen, SERVERS)
-    assert wary(TASK, [ECHO, *HONEST, COPY])[::6] == [0.0, 0.0]
-    assert seen.shown == HONEST
-    assert wary.doubts(TASK, [ECHO, *HONEST, COPY]) == {
+    aware = TrustAware(seen, SERVERS)
+    plain = Tool("play_music", "Play a song.", server="new")
+    assert aware(TASK, [ECHO, *HONEST, COPY, plain])[::6] == [0.0, 0.0]
+    assert seen.shown == [[*HONEST], [*HONEST, plain]]
+    assert aware.doubts(TASK, [ECHO, *HONEST, COPY]) == {
         "new/helper": "it has 8 of the 9 words of the request",
         "new/search_flights_pro": "its description copies that of mail/send_email",
     }
-    assert wary.doubts("Mail Bob", [ECHO, *HONEST]) == {}
+    assert aware.doubts("Mail Bob", [ECHO, *HONEST]) == {}
 
 
 def test_an_echo_counts_words_in_names_and_parameters_and_in_any_script() -> None:
-    wary = Wary(Seen())
+    aware = TrustAware(Seen(), SERVERS)
     hidden = Tool("flights_Oslo_Rome", "", {"properties": {"Tuesday": {}, "bookSeat": {}, "search": {}}}, "new")
-    assert list(wary.doubts(TASK, [hidden])) == ["new/flights_Oslo_Rome"]
+    assert list(aware.doubts(TASK, [hidden])) == ["new/flights_Oslo_Rome"]
     asked = "明日の東京の天気予報を教えて"
-    assert list(wary.doubts(asked, [Tool("a", asked, server="new"), Tool("b", "天気予報", server="new")])) == ["new/a"]
+    assert list(aware.doubts(asked, [Tool("a", asked, server="new"), Tool("b", "天気予報", server="new")])) == ["new/a"]
 
     def broken() -> dict[str, Any]:
         raise RuntimeError
 
-    assert list(wary.doubts(TASK, [Tool("a", ECHO.description, broken), Tool("b", "Book.", broken)])) == ["a"]
+    assert list(aware.doubts(TASK, [Tool("a", ECHO.description, broken), Tool("b", "Book.", broken)])) == ["a"]
 
 
 def test_five_words_are_an_echo_and_four_are_not_however_short_the_request() -> None:
-    wary = Wary(Seen())
+    aware = TrustAware(Seen(), SERVERS)
     words = ["book", "hotel", "room", "paris", "friday"]
     five, four = Tool("a", " ".join(words)), Tool("b", " ".join(words[:4]))
-    assert list(wary.doubts(" ".join(words), [five, four])) == ["a"]
+    assert list(aware.doubts(" ".join(words), [five, four])) == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -102,36 +206,23 @@ def test_five_words_are_an_echo_and_four_are_not_however_short_the_request() -> 
 )
 def test_who_gives_orders_is_doubted_unless_trusted(said: str, orders: bool) -> None:
     tool = Tool("book", said, server="new")
-    assert Wary(Seen()).doubts("Book a table", [tool]) == ({"new/book": "it gives orders"} if orders else {})
-    assert Wary(Seen(), ["new"]).doubts("Book a table", [tool]) == {}
+    assert TrustAware(Seen(), SERVERS).doubts("Book a table", [tool]) == (
+        {"new/book": "it gives orders"} if orders else {}
+    )
+    assert TrustAware(Seen(), ["new"]).doubts("Book a table", [tool]) == {}
 
 
 def test_of_two_strangers_nobody_can_say_who_copied_whom() -> None:
-    assert Wary(Seen(), ["travel"]).doubts("Mail Bob", [HONEST[3], COPY]) == {}
-    assert Wary(Seen(), ["mail"]).doubts("Mail Bob", [COPY, HONEST[3]]) != {}
+    assert TrustAware(Seen(), ["travel"]).doubts("Mail Bob", [HONEST[3], COPY]) == {}
+    assert TrustAware(Seen(), ["mail"]).doubts("Mail Bob", [COPY, HONEST[3]]) != {}
 
 
 def test_short_descriptions_are_copies_only_where_all_words_are_the_same() -> None:
     original = Tool("get", "Get one record.", server="mine")
     longer = Tool("list", "List every record of a table.", server="new")
-    wary = Wary(Seen(), ["mine"])
-    assert wary.doubts("x", [original, longer]) == {}
-    assert list(wary.doubts("x", [original, Tool("take", "get one RECORD", server="new")])) == ["new/take"]
-
-
-def test_where_nothing_is_preferred_nothing_is_said() -> None:
-    wary = Wary(lambda task, tools: [0.5] * len(tools), SERVERS)
-    assert set(wary(TASK, [*HONEST, ECHO])) == {0.5}
-    assert Wary(Seen())(TASK, [ECHO]) == [0.0]
-
-
-def test_equally_low_scores_put_trusted_tools_first_and_no_search_finds_them() -> None:
-    tools = [*HONEST, Tool("play_music", "Play a song.", server="new")]
-    scores = Wary(BM25(), SERVERS)("email a person", tools)
-    assert scores[-1] == LEAST < min(scores[:-1]) == 2 * LEAST
-    gate = Gate(TopShare(1.0), BM25(), Payoff(0.1), trusted=SERVERS)
-    assert gate.find("email a person", tools) == [HONEST[3]]
-    assert gate.find("nothing like it", tools) == []
+    aware = TrustAware(Seen(), ["mine"])
+    assert aware.doubts("x", [original, longer]) == {}
+    assert list(aware.doubts("x", [original, Tool("take", "get one RECORD", server="new")])) == ["new/take"]
 
 
 def test_a_coroutine_is_awaited() -> None:
@@ -146,25 +237,28 @@ def test_a_coroutine_is_awaited() -> None:
     assert "helper" not in decision.kept
 
 
-@settings(max_examples=300, deadline=None)
-@given(st.lists(st.sampled_from(["new", "new", "mail", "files", "web"]), max_size=14), st.integers(-1, 15))
-def test_a_server_that_is_not_trusted_takes_at_most_one_place_from_the_others(servers: list[str], room: int) -> None:
-    others = [server for server in servers if server != "new"]
-    chosen = placed(servers, room, {"mail", "files", "web"})
-    assert chosen == sorted(set(chosen))
-    assert len(chosen) == max(min(room, len(servers)), 0)
-    kept = [servers[place] for place in chosen if servers[place] != "new"]
-    assert len(kept) >= min(max(room, 0), len(others)) - 1
-    assert kept == others[: len(kept)]
-    assert placed(servers, room) == placed(servers, room, set(servers)) == list(range(max(min(room, len(servers)), 0)))
+def misspelled(word: str) -> str:
+    return f"{word}q" if len(word) >= 4 else word
 
 
-@pytest.mark.parametrize("evil", [1, 3, 6])
-def test_a_crowd_of_one_server_cannot_empty_the_list_under_at_most(evil: int) -> None:
-    crowd = [Tool(f"helper{number}", "flights search book", server="new") for number in range(evil)]
-    tools = [*HONEST, *crowd]
-    before = Gate(TopShare(1.0), BM25(), Payoff(0.0), at_most=4).decide(TASK, tools)
-    after = Gate(TopShare(1.0), BM25(), Payoff(0.0), at_most=4, trusted=SERVERS).decide(TASK, tools)
-    assert sum(name.startswith("helper") for name in before.kept) == min(evil, 3)
-    assert sum(name.startswith("helper") for name in after.kept) == 1
-    assert len(before.kept) == len(after.kept) == 4
+DISGUISES = {
+    "misspelled": lambda words: " ".join(map(misspelled, words)),
+    "padded": lambda words: " ".join(f"x{word}x" for word in words),
+    "glued": lambda words: "".join(words),
+    "split": lambda words: " ".join(f"{word[: len(word) // 2]}-{word[len(word) // 2 :]}" for word in words),
+    "spelled out": lambda words: " ".join(" ".join(word) for word in words),
+    "among other words": lambda words: " ".join(f"{word} various" for word in words) + " useful" * 200,
+    "in full width": lambda words: "".join(chr(ord(letter) + 0xFEE0) for letter in "".join(words) if letter.isalpha()),
+}
+
+
+@pytest.mark.parametrize("disguise", DISGUISES)
+def test_an_echo_gains_nothing_by_letters_around_its_words_glue_hyphens_or_other_words(disguise: str) -> None:
+    aware, rng = TrustAware(BM25(), SERVERS), random.Random(7)
+    known = [word.strip(".,") for tool in HONEST for word in tool.description.split()] + TASK.replace(",", "").split()
+    for _ in range(200):
+        words = rng.sample(known, rng.randrange(1, 12))
+        plain = Tool("plain", " ".join(words), server="new")
+        disguised = Tool("disguised", DISGUISES[disguise](words), server="new")
+        doubted = aware.doubts(" ".join(words), [*HONEST, plain, disguised])
+        assert "new/disguised" in doubted or "new/plain" not in doubted

@@ -18,9 +18,7 @@ from camdf.core.rankings import Bools, Floats
 from camdf.core.stopping import first_stop, hindsight_targets, prefix_oracle
 from camdf.models.linear import LinearModel, logistic_pipeline, state_matrix
 from camdf.models.tuning import LARGEST, between_quantiles
-from camdf.policies.camdf import GapRegression
-from camdf.policies.predict import ResidualCorrected
-from camdf.policies.rules import KeywordRule, ScoreMass, preselect_keywords
+from camdf.policies.rules import ScoreMass
 
 EXACT, PARTIAL = Payoff(0.12), Payoff(0.12, "partial")
 BOTH = pytest.mark.parametrize("payoff", [EXACT, PARTIAL], ids=["exact", "partial"])
@@ -64,7 +62,7 @@ def test_fixed_k_takes_the_depth_that_pays_most_on_validation(payoff: Payoff) ->
 
 
 @BOTH
-@pytest.mark.parametrize("policy", [camdf.ScoreThreshold, camdf.ScorePerCostThreshold, KeywordRule])
+@pytest.mark.parametrize("policy", [camdf.ScoreThreshold, camdf.ScorePerCostThreshold])
 def test_no_training_cut_pays_more_on_validation_than_the_tuned_threshold(
     policy: type[camdf.ScoreThreshold], payoff: Payoff
 ) -> None:
@@ -100,21 +98,6 @@ def test_score_per_cost_may_skip_an_expensive_tool_in_the_middle() -> None:
     policy = camdf.ScorePerCostThreshold([0.5])
     policy.threshold_, policy.payoff_ = 0.5, EXACT
     assert policy.decide(rankings, EXACT).names(rankings) == ["a", "c"]
-
-
-def test_keyword_rule_adds_what_the_rule_chose_to_what_scores_high() -> None:
-    rankings = Rankings.from_scores([{"mail": 0.1, "maps": 0.9}, {"mail": 0.1, "maps": 0.2}])
-    marks = preselect_keywords(rankings, ["Write a LETTER", "hello"], {"mail": ["letter", "e-mail"]})
-    logged = LoggedTasks(replace(rankings, preselected=marks), marks, marks.sum(axis=1), *2 * [np.array(["1", "2"])])
-    policy = KeywordRule([0.5]).fit(logged, EXACT)
-    policy.threshold_ = 0.5
-    assert [policy.decide(logged.rankings, EXACT).names(rankings, row) for row in (0, 1)] == [["maps", "mail"], []]
-
-
-def test_keyword_rule_without_preselected_marks_says_how_to_make_them() -> None:
-    policy = KeywordRule().fit(TRAIN, EXACT)
-    with pytest.raises(ValueError, match="preselect_keywords"):
-        policy.decide(Rankings.from_scores({"a": 0.5}), EXACT)
 
 
 def _every_set(tools: int) -> Bools:
@@ -187,7 +170,7 @@ def test_score_at_least_keeps_the_named_score() -> None:
 
 
 @BOTH
-@pytest.mark.parametrize("policy", [camdf.CAMDF, camdf.CAMDFLite, GapRegression, camdf.PredictThenThreshold])
+@pytest.mark.parametrize("policy", [camdf.CAMDF, camdf.CAMDFLite, camdf.PredictThenThreshold])
 def test_no_policy_that_stops_beats_the_prefix_oracle_on_any_task(policy: type[camdf.CAMDF], payoff: Payoff) -> None:
     best = payoff.of(TEST, prefix_oracle(TEST, payoff).acquired)
     fitted = policy().fit(TRAIN, payoff, VALIDATION)
@@ -228,11 +211,10 @@ def test_a_fixed_threshold_is_compared_as_a_logit() -> None:
     assert camdf.CAMDF(threshold=0.8).fit(TRAIN, EXACT).cutoff_ == odds
     assert camdf.PredictThenThreshold(threshold=0.8).fit(TRAIN, EXACT).cutoff_ == odds
     assert camdf.PredictThenThreshold(threshold=0.8).fit(TRAIN, PARTIAL).cutoff_ == 0.8
-    assert GapRegression().fit(TRAIN, EXACT).cutoff_ == 0.0
 
 
 @BOTH
-@pytest.mark.parametrize("policy", [camdf.CAMDFLite, camdf.PredictThenThreshold, ResidualCorrected])
+@pytest.mark.parametrize("policy", [camdf.CAMDFLite, camdf.PredictThenThreshold])
 def test_no_fixed_cutoff_pays_more_on_validation_than_the_tuned_one(
     policy: type[camdf.CAMDFLite], payoff: Payoff
 ) -> None:

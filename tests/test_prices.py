@@ -8,18 +8,16 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from camdf import Payoff, PlugIn, Prices, datasets
+from camdf import Payoff, PlugIn, Prices
 from camdf.errors import DataError
 from camdf.gate import Gate
 from camdf.prices import REMEMBERED, ToolStatistics, estimated_tokens
 from camdf.tools import Tool
 
-SHARED = Path(__file__).parents[2] / "shared" / "data"
 SCHEMA = {"type": "object", "properties": {"query": {"type": "string", "description": "What to look for."}}}
 
 amounts = st.floats(0, 100)
@@ -194,32 +192,6 @@ def test_impossible_statistics_are_refused(wrong: tuple[int, float, int]) -> Non
 
 
 # The sizes that ship
-
-
-def test_every_tool_of_every_domain_has_a_size_and_more_text_has_more_tokens() -> None:
-    for domain in datasets.DOMAINS:
-        bare, whole = (datasets.sizes(domain.name, part) for part in ("description", "definition"))
-        assert tuple(bare) == tuple(whole) == datasets.tools(domain.name)
-        assert all(bare[name].tokens < whole[name].tokens <= whole[name].characters for name in whole)
-    full = datasets.sizes("bfcl-multi-turn", "schema")
-    assert all(full[name].tokens > size.tokens for name, size in datasets.sizes("bfcl-multi-turn").items())
-    assert max(size.characters for size in datasets.sizes("mcp-atlas", "description").values()) == 400
-    with pytest.raises(ValueError, match=r"description, definition\. Got 'schema'"):
-        datasets.sizes("mcp-atlas", "schema")
-
-
-@pytest.mark.skipif(not SHARED.is_dir(), reason="the descriptions do not ship")
-@pytest.mark.parametrize("domain", [domain.name for domain in datasets.DOMAINS])
-def test_shipped_characters_are_those_of_the_source_and_give_the_estimate(domain: str) -> None:
-    described = json.loads((SHARED / domain / "tools.json").read_bytes())
-    sizes = datasets.sizes(domain)
-    assert {name: size.characters for name, size in datasets.sizes(domain, "description").items()} == {
-        name: len(text) for name, text in described.items()
-    }
-    for name, text in described.items():
-        assert len(Tool(name, text).definition()) == sizes[name].characters
-        assert Prices().count(Tool(name, text)) == max(1, round(sizes[name].characters / 4))
-    assert np.mean([size.tokens for size in sizes.values()]) > 20
 
 
 def test_prices_take_what_mining_wrote_and_settings_go_before_it(tmp_path: Path) -> None:

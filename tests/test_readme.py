@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import camdf
-from camdf import datasets
-from camdf.lab.beyond.frontier import headline
-from camdf.lab.beyond.looks import LOOKS, of_look
-from camdf.lab.paper.live import episodes, mean, of, successes
-from camdf.lab.peers.study import FINAL, SETTINGS
-from camdf.lab.stored import stored
+from camdf_lab import domains
+from camdf_lab.beyond.frontier import headline
+from camdf_lab.beyond.looks import LOOKS, of_look
+from camdf_lab.paper.live import episodes, mean, of, successes
+from camdf_lab.peers.study import FINAL, SETTINGS
+from camdf_lab.stored import held, stored
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -32,7 +32,7 @@ def rows_of_the_table() -> list[list[str]]:
 
 def test_the_table_of_what_it_saves_has_the_stored_figures_and_its_losses() -> None:
     live, *rows, peers, cold = rows_of_the_table()
-    _, many = episodes(ROOT / "results")
+    _, many = episodes(held())
     loaded, tokens = (
         [mean(many, condition, name) for condition in ("camdf-with-door-415", "full-415")]
         for name in ("tools", "tokens")
@@ -45,7 +45,7 @@ def test_the_table_of_what_it_saves_has_the_stored_figures_and_its_losses() -> N
     assert live[2] == f"{solved[0]} of {tasks} solved, as with all {loaded[1]:.0f}; {fewer}"
     paid = {
         row["method"]: row
-        for row in stored(ROOT / "results", "peers")
+        for row in stored(held(), "peers")
         if (row["look"], row["domain"], row["scorer"]) == ("second look", "all", "minilm") and row["setting"] == FINAL
     }
     best = max(row["payoff"] for name, row in paid.items() if "camdf" not in name)
@@ -66,10 +66,10 @@ def test_the_table_of_what_it_saves_has_the_stored_figures_and_its_losses() -> N
     (plain,) = (each for each in results("first_day")["searches"] if each["ranking"] == "Start")
     assert rows[4][2] == f"{plain['found'] / plain['searches']:.0%}"
     _, second = LOOKS
-    found = headline(of_look(stored(ROOT / "results", "frontier"), second), "alone_")
+    found = headline(of_look(stored(held(), "frontier"), second), "alone_")
     better, worse = (found[f"significantly {way}"] for way in ("above", "below"))
     assert rows[5][2] == f"clearly better in {better:.0%} of settings, clearly worse in {worse:.1%}"
-    sizes = [domain.tools for domain in datasets.SECOND_LOOK]
+    sizes = [domain.tools for domain in domains.SECOND_LOOK]
     assert rows[5][1] == f"{min(sizes)} to {max(sizes)}"
     assert [row[0].startswith("**a loss:**") for row in rows] == [False, False, True, False, True, False]
 

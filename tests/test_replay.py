@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
-
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import camdf
-from camdf import datasets
 from camdf.checks import sample_tasks
 from camdf.evaluation.assess import Fixed, assess
-from camdf.evaluation.replay import MEASURES, ORACLE, Outcomes, measured, replay
+from camdf.evaluation.replay import MEASURES, ORACLE, measured, replay
 from camdf.evaluation.splits import Split, draw_splits
-from camdf.lab.flips import flipped
-from camdf.lab.jobs import run_jobs
-from camdf.lab.paper.cells import BaseCosts, Cell
-from camdf.lab.paper.contestants import CONTESTANTS, InRatioOrder
-from camdf.lab.paper.figure import Figure
-from camdf.lab.paper.quantities import Difference, Mean
-from camdf.lab.paper.results import (
-    cell_disagreements,
-    disagreements,
-    sampled_cells,
-    store_results,
-    stored_results,
-)
-from camdf.lab.paper.table import Entry, Table
+from camdf_lab import domains
 
 PAYOFF = camdf.Payoff(0.12)
 LOGGED = sample_tasks(1, tasks=40)
-SMALL = Cell("airline", "claude", ("fixed-k", "cam-df-lite"), splits=4, dispersion=1.0)
 
 
 # Splits
@@ -44,10 +28,21 @@ def test_a_split_uses_every_task_once(grouped: bool) -> None:
         assert all(len(part) for part in split)
 
 
-@pytest.mark.parametrize("grouped", [False, True])
-def test_every_task_is_tested_at_least_once(grouped: bool) -> None:
-    tested = [split.test for split in draw_splits(LOGGED, 4, seed=3, grouped=grouped)]
-    assert set(np.concatenate(tested).tolist()) == set(range(len(LOGGED)))
+@given(st.integers(3, 60), st.integers(0, 1000), st.sampled_from([(0.55, 0.20), (0.6, 0.2), (0.1, 0.1)]), st.booleans())
+def test_a_round_of_splits_tests_every_task_at_least_once_and_fewer_do_not(
+    units: int, seed: int, shares: tuple[float, float], grouped: bool
+) -> None:
+    logged = sample_tasks(1, tasks=2 * units if grouped else units)  # two tasks a group
+    splits = list(draw_splits(logged, units, seed=seed, grouped=grouped, shares=shares))
+    whole_round = -(-len(logged) // len(splits[0].test))
+    tested = [set(np.concatenate([split.test for split in splits[:count]]).tolist()) for count in range(1, units + 1)]
+    assert [len(each) == len(logged) for each in tested] == [count >= whole_round for count in range(1, units + 1)]
+
+
+def test_at_the_usual_shares_four_splits_test_every_task_and_three_do_not() -> None:
+    for count, all_of_them in ((3, False), (4, True)):
+        tested = np.concatenate([split.test for split in draw_splits(LOGGED, count, seed=3)])
+        assert (len(np.unique(tested)) == len(LOGGED)) == all_of_them
 
 
 def test_grouped_splits_never_divide_a_group() -> None:
@@ -110,99 +105,14 @@ def test_a_policy_against_itself_has_no_difference_and_no_wins() -> None:
     assert outcomes.win_rate(ORACLE, "k") > 0.0
 
 
-def test_label_noise_flips_listed_memberships_at_its_rate_and_keeps_what_is_missing() -> None:
-    logged = replace(LOGGED, n_required=LOGGED.n_required + 2)
-    noisy = flipped(logged, 0.25, np.random.default_rng(0))
-    assert (noisy.required != logged.required).mean() == pytest.approx(0.25, abs=0.06)
-    assert np.array_equal(noisy.missing, logged.missing)
-
-
-def test_noise_reaches_training_but_never_the_test() -> None:
-    clean, noisy = SMALL.run(), replace(SMALL, noise=0.4).run()
-    assert np.array_equal(clean.values[ORACLE], noisy.values[ORACLE])
-    assert not np.array_equal(clean.values["fixed-k"], noisy.values["fixed-k"])
-
-
-@pytest.mark.parametrize("costs", [BaseCosts("vector", 3), BaseCosts("random")], ids=lambda costs: costs.source)
-def test_other_base_costs_change_what_is_paid(costs: BaseCosts) -> None:
-    priced = replace(SMALL, costs=costs).run()
-    assert not np.allclose(priced.mean(ORACLE, "cost"), SMALL.run().mean(ORACLE, "cost"))
-
-
-def test_a_permutation_of_base_costs_keeps_their_multiset() -> None:
-    cell = Cell("retail", "claude", (), dispersion=1.0, costs=BaseCosts("permutation", 4))
-    costs, rule = cell.logged().rankings.costs, replace(cell, costs=BaseCosts()).logged().rankings.costs
-    assert np.allclose(np.sort(costs, axis=1), np.sort(rule, axis=1))
-    assert not np.array_equal(costs, rule)
-
-
-def test_ratio_order_maps_its_decisions_back_to_the_ranking() -> None:
-    policy = InRatioOrder(camdf.FixedK()).fit(LOGGED, PAYOFF)
-    policy.policy.k_ = 2  # type: ignore[attr-defined]
-    acquired = policy.decide(LOGGED.rankings, PAYOFF).acquired
-    ratio = LOGGED.rankings.scores / LOGGED.rankings.costs
-    kept, cut = np.where(acquired, ratio, np.inf).min(axis=1), np.where(acquired, -np.inf, ratio).max(axis=1)
-    assert (acquired.sum(axis=1) == 2).all()
-    assert (kept >= cut).all()
-
-
-def test_ratio_order_is_score_order_where_all_costs_are_equal() -> None:
-    outcomes = Cell("retail", "claude", ("cam-df", "cam-df, ratio order"), splits=3).run()
-    assert np.array_equal(outcomes.values["cam-df"], outcomes.values["cam-df, ratio order"], equal_nan=True)
-
-
-def test_every_contestant_plays_a_cell_to_the_end() -> None:
-    outcomes = Cell("airline", "minilm", tuple(CONTESTANTS), splits=2, dispersion=1.0, value="partial").run()
-    assert set(outcomes.values) == {*CONTESTANTS, ORACLE}
-    assert all(np.isfinite(outcomes.mean(name)) for name in outcomes.values)
-
-
 # Running
-
-
-def _same(first: Outcomes, second: Outcomes) -> bool:
-    return first.values.keys() == second.values.keys() and all(
-        np.array_equal(first.values[name], second.values[name], equal_nan=True) for name in first.values
-    )
-
-
-def test_results_do_not_depend_on_the_number_of_workers() -> None:
-    cells = [replace(SMALL, seed=seed) for seed in range(3)]
-    one, two = run_jobs(cells, workers=1), run_jobs(cells, workers=2)
-    assert list(one) == list(two) == cells
-    assert all(_same(one[cell], two[cell]) for cell in cells)
-
-
-def test_interrupted_work_resumes_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cells = [replace(SMALL, seed=seed) for seed in range(3)]
-    reported: list[int] = []
-
-    def stop_after_two(done: int, total: int, left: float) -> None:
-        reported.append(done)
-        if done == 2:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run_jobs(cells, workers=1, cache=tmp_path, progress=stop_after_two)
-    assert len(list(tmp_path.glob("*.npz"))) == 2
-    ran: list[Cell] = []
-    run = Cell.run
-
-    def counted(cell: Cell) -> Outcomes:
-        ran.append(cell)
-        return run(cell)
-
-    monkeypatch.setattr(Cell, "run", counted)
-    again = run_jobs(cells, workers=1, cache=tmp_path)
-    assert ran == cells[2:]
-    assert all(_same(again[cell], run(cell)) for cell in cells)
 
 
 # Assessing
 
 
 def test_a_policy_that_pays_is_said_to_pay() -> None:
-    logged = datasets.load("workbench", "minilm", dispersion=1.0)
+    logged = domains.load("workbench", "minilm", dispersion=1.0)
     payoff = camdf.Payoff(0.12, "partial")
     verdict = assess(camdf.CAMDFLite, logged, payoff, splits=4)
     assert verdict.pays
@@ -231,68 +141,3 @@ def test_an_assessment_reports_after_every_split_and_ends_with_nothing_left() ->
 
 
 # Stored results
-
-
-def _tiny_table() -> Table:
-    entry = Entry("margin", "airline", (SMALL,), Difference("cam-df-lite", "fixed-k"), Figure(0.1, clear=True))
-    return Table("tiny", "A tiny table", "nowhere", "all", (entry, Entry("k", "airline", (SMALL,), Mean("fixed-k"))))
-
-
-def test_stored_results_are_read_back_as_they_were(tmp_path: Path) -> None:
-    outcomes = run_jobs([SMALL], workers=1)
-    results = store_results(tmp_path, [_tiny_table()], outcomes)
-    stored = stored_results(tmp_path)
-    assert stored.results == results
-    assert cell_disagreements(stored, outcomes) == []
-    assert disagreements(stored, [_tiny_table()], outcomes) == []
-
-
-def test_a_changed_result_is_noticed(tmp_path: Path) -> None:
-    outcomes = run_jobs([SMALL], workers=1)
-    store_results(tmp_path, [_tiny_table()], outcomes)
-    stored = stored_results(tmp_path)
-    stored.means[SMALL.key]["fixed-k"]["payoff"] += 0.001
-    assert "fixed-k payoff" in cell_disagreements(stored, outcomes)[0]
-    (tmp_path / "figures.parquet").write_bytes((tmp_path / "cells.parquet").read_bytes())
-    with pytest.raises(ValueError, match=r"is not the file that digest\.json names"):
-        stored_results(tmp_path)
-
-
-def test_a_cell_that_is_not_stored_disagrees(tmp_path: Path) -> None:
-    outcomes = run_jobs([SMALL], workers=1)
-    store_results(tmp_path, [_tiny_table()], outcomes)
-    other = {replace(SMALL, seed=1): outcomes[SMALL]}
-    assert len(cell_disagreements(stored_results(tmp_path), other)) == len(MEASURES) * 3
-
-
-def test_every_stored_figure_is_compared(tmp_path: Path) -> None:
-    outcomes, table = run_jobs([SMALL], workers=1), _tiny_table()
-    store_results(tmp_path, [table], outcomes)
-    stored = stored_results(tmp_path)
-    margin, level = stored.results
-    assert margin.ours.low is not None
-    for changed, part in [
-        (replace(margin, ours=replace(margin.ours, value=margin.ours.value + 2e-6)), "ours_value"),
-        (replace(margin, margin=replace(margin.margin, low=margin.ours.low - 2e-6)), "margin_low"),
-        (replace(margin, ours=replace(margin.ours, clear=not margin.ours.clear)), "ours_clear"),
-        (replace(margin, paper=None), "paper_value"),
-    ]:
-        found = disagreements(replace(stored, results=[changed, level]), [table], outcomes)
-        assert found
-        assert found[0].startswith(f"tiny, margin, airline {part}: stored ")
-    rounded = replace(margin, ours=replace(margin.ours, value=margin.ours.value + 5e-7))
-    assert disagreements(replace(stored, results=[rounded, level]), [table], outcomes) == []
-    assert disagreements(replace(stored, results=[margin]), [table], outcomes) == ["tiny, k, airline: not stored"]
-    found = disagreements(replace(stored, results=[margin, level, replace(level, row="z")]), [table], outcomes)
-    assert found == ["tiny, z, airline: stored, but in no table"]
-    found = disagreements(replace(stored, means={**stored.means, "z": {}}), [table], outcomes)
-    assert found == ["a stored cell was not replayed: z"]
-
-
-def test_a_sample_holds_every_domain_and_enough_cells() -> None:
-    cells = [replace(SMALL, domain=domain, seed=seed) for domain in ("retail", "airline") for seed in range(9)]
-    chosen = sampled_cells(cells, 5, seed=1)
-    assert {cell.domain for cell in chosen} == {"retail", "airline"}
-    assert len(set(chosen)) == 5
-    assert chosen == sampled_cells(cells, 5, seed=1)
-    assert len(sampled_cells(cells, 1, seed=1)) == 2

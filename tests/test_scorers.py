@@ -38,7 +38,7 @@ from camdf.scorers import (
     Scorer,
     ScorerError,
     Start,
-    Wary,
+    TrustAware,
     WordVectors,
     full_text,
     plain_text,
@@ -72,8 +72,8 @@ OFFLINE: list[Scorer] = [
     BM25(tokens=word_parts),
     Embeddings(WordVectors()),
     START,
-    Wary(BM25()),
-    Wary(BM25(), trusted=["", "mail"]),
+    TrustAware(BM25(), trusted=["x"]),
+    TrustAware(BM25(), trusted=["", "mail"]),
 ]
 
 
@@ -91,7 +91,7 @@ def test_scores_are_finite_not_negative_one_a_tool_and_follow_their_tools(scorer
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=60), st.lists(st.builds(Tool, st.text(max_size=12), st.text(max_size=40)), max_size=6))
 def test_any_text_and_any_tools_have_scores_in_0_to_1(task: str, tools: list[Tool]) -> None:
-    for scorer in (BM25(), Embeddings(letters), Fusion([BM25(), Embeddings(letters)]), START, Wary(START)):
+    for scorer in (BM25(), Embeddings(letters), Fusion([BM25(), Embeddings(letters)]), START, TrustAware(START, [""])):
         scores = scorer(task, tools)
         assert len(scores) == len(tools)
         assert all(0 <= score <= 1 for score in scores)
@@ -440,6 +440,34 @@ def test_an_answer_without_the_object_is_asked_for_again_then_refused(content: s
 @given(st.text(max_size=80) | st.recursive(st.floats() | st.text() | st.none(), st.lists).map(json.dumps))
 def test_no_answer_breaks_the_reading_of_answers(content: str) -> None:
     assert all(number is None or 0 <= number <= 1 for number in map(_number, _first_object(content).values()))
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        lambda size: '{"a":' * (size // 5),
+        lambda size: '{"a":[' * (size // 6),
+        lambda size: "{ " * (size // 2),
+        lambda size: '{"a":' * 900 + '"' + "x" * size,
+        lambda size: ('{"a":[' + "0," * (size // 600)) * 300,
+        lambda size: '{"' * (size // 2),
+    ],
+    ids=["objects", "lists", "spaces", "a string without an end", "long lists", "quotes"],
+)
+def test_an_answer_of_nested_braces_takes_the_time_of_a_plain_one_of_its_length(hostile: Callable[[int], str]) -> None:
+    def seconds(read: Callable[[str], object], text: str) -> float:
+        times = list[float]()
+        for _ in range(3):
+            began = time.perf_counter()
+            read(text)
+            times.append(time.perf_counter() - began)
+        return min(times)
+
+    for size in (100_000, 1_000_000):
+        text = hostile(size)
+        plain = f"[{'0,' * (len(text) // 2)}0]"
+        assert _first_object(text) == {}
+        assert seconds(_first_object, text) < 8 * seconds(json.loads, plain) + 0.05
 
 
 def test_two_tools_of_one_name_are_scored_apart() -> None:

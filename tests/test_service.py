@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -163,11 +162,25 @@ def test_other_kinds_methods_and_paths_are_refused(service: Running) -> None:
     assert service.ask("/healthz", method="HEAD").status == 200
 
 
-def test_a_body_that_comes_too_slowly_is_given_up(service: Running) -> None:
-    with socket.create_connection(("127.0.0.1", service.port), timeout=60) as connection:
-        connection.sendall(b"POST /v1/decide HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n")
-        connection.sendall(b"Content-Length: 100\r\n\r\n{")
-        assert connection.recv(1000).startswith(b"HTTP/1.1 408 ")
+PATHS = ("/v1/decide", "/v1/outcomes", "/v1/policy", "/healthz", "/metrics", "/openapi.json", "/", "/playground/look")
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_without_a_token_only_calls_to_this_machine_from_its_own_pages_are_answered(
+    service: Running, path: str
+) -> None:
+    def status(host: str, **origin: str) -> int:
+        return service.ask(path, headers={"Host": host, **origin}).status
+
+    for host in ("127.0.0.1", f"127.0.0.1:{service.port}", "localhost:1", "LOCALHOST", "[::1]:8080", "127.8.8.8"):
+        assert status(host) != 403
+        assert status(host, Origin="http://localhost:3000") != 403
+    for host in ("evil.example", f"evil.example:{service.port}", "localhost.evil.example", "127.0.0.1.evil", ""):
+        assert status(host) == 403
+    for origin in ("http://evil.example", "null", "http://localhost.evil.example", "http://[", ""):
+        assert status("localhost", Origin=origin) == 403
+    refused = service.ask(path, headers={"Host": "10.0.0.1"})
+    assert "name the host in server.allowed_hosts" in refused.body["error"]
 
 
 def test_outcomes_are_numbered_and_the_service_says_what_it_does(service: Running) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from loading import benchmark_module
+from neighbours import BEYOND, CROWDS
 
 ROOT = Path(__file__).parents[1]
 STORED = json.loads((ROOT / "results" / "service.json").read_text("utf-8"))
@@ -21,7 +22,9 @@ def benchmark(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_the_page_shows_what_is_stored(benchmark: Any) -> None:
-    assert benchmark.figures(STORED) in (ROOT / "docs" / "service.md").read_text("utf-8")
+    page = (ROOT / "docs" / "service.md").read_text("utf-8")
+    assert benchmark.figures(STORED) in page
+    assert benchmark.costs(STORED) in page
 
 
 def test_the_arithmetic_of_copies_is_that_of_what_is_stored(benchmark: Any) -> None:
@@ -29,6 +32,7 @@ def test_the_arithmetic_of_copies_is_that_of_what_is_stored(benchmark: Any) -> N
     assert " ".join(benchmark.copies(STORED).split()) in page
     load, image = STORED["load"], json.loads((ROOT / "results" / "image.json").read_text("utf-8"))
     alone = load["32 connections: processor time of a request, microseconds"]
+    talked = load["conversations: processor time of a request, microseconds"]
     listed = load["lists of 32: processor time of a decision, microseconds"]
     crowded = load[benchmark.RUDE] / load["overload: p99 at capacity, microseconds"]
     for said in (
@@ -38,7 +42,7 @@ def test_the_arithmetic_of_copies_is_that_of_what_is_stored(benchmark: Any) -> N
         f"Give a copy {benchmark.BUSY:.0%} of what it can take",
         f"({listed:.0f} in place of {alone:.0f} microseconds each)",
         f"p99 rose {crowded:.1f} times in the measured case",
-        f"takes {STORED['gathering']['a conversation / a ranking']:.1f} times the processor time",
+        f"takes {talked / alone:.1f} times the processor time",
         f"{image['image']}, of which the base is {image['base']}",
     ):
         assert said in page, said
@@ -50,6 +54,13 @@ def test_the_example_scales_to_the_last_row_of_the_arithmetic(benchmark: Any) ->
     assert most
     assert last
     assert int(most[1]) >= int(last[1].replace(",", ""))
+
+
+def test_whatever_one_tenant_sent_the_other_was_answered_and_every_refusal_said_when_to_come_back() -> None:
+    assert set(STORED["tenants"]) == set(CROWDS | BEYOND)
+    for crowd in STORED["tenants"].values():
+        assert set(crowd["answers to the one that waits"]) == {"200"}
+        assert set(crowd["answers to the crowd"]) <= {"200", "408", "503, and when to come back"}
 
 
 def test_a_thousand_swaps_failed_no_request_and_mixed_no_decision() -> None:
@@ -71,6 +82,6 @@ def test_ten_minutes_of_load_leave_memory_threads_and_files_as_they_are() -> Non
 
 def test_what_misses_what_was_asked_is_said_by_the_check(benchmark: Any) -> None:
     worse = {**STORED, "load": {**STORED["load"], "32 connections: p99 / median": 9.0}}
-    assert "32 connections: p99 / median is 9.00, and 3.0 was asked for" in benchmark.missed(worse)
+    assert "32 connections: p99 / median is 9.00, and 4.0 was asked for" in benchmark.missed(worse)
     torn = {**STORED, "swaps": {**STORED["swaps"], "mixed": 1}}
     assert any(line.startswith("swaps: ") for line in benchmark.missed(torn))

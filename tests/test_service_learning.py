@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 import camdf
-from camdf import LoggedTasks, datasets
+from camdf import LoggedTasks
 from camdf.evaluation.champion import compared
 from camdf.evaluation.replay import MEASURES
 from camdf.gate import Gate
@@ -24,6 +24,7 @@ from camdf.scorers import BM25
 from camdf.service import lessons as lessons_module
 from camdf.service.learning import learn, roll_back
 from camdf.service.lessons import Lesson, Seen, SeenLog, given_tools, lessons, seen, tasks_of_lessons
+from camdf_lab import domains
 from golden import PAYOFF, openai_tool
 from running_service import PLAIN, Running, eventually, folder_of, running
 
@@ -33,7 +34,7 @@ PATIENT = 600
 """Seconds that a process which stands behind all others may take on a busy machine."""
 
 NOBODY: Mapping[str, str] = {}
-TASKS = datasets.load("workbench", "minilm")
+TASKS = domains.load("workbench", "minilm")
 
 
 def asked(tasks: LoggedTasks, row: int) -> dict[str, Any]:
@@ -291,7 +292,7 @@ def test_only_runs_that_saw_every_tool_and_a_ranking_that_says_something_are_kep
         "watches": Gate(camdf.TopK(1), BM25(), PAYOFF, mode="shadow", pinned=["play_music"]),
         "fills up": Gate(camdf.TopK(1), BM25(), PAYOFF, mode="shadow", at_least=3),
     }
-    found = {name: seen("", "", gate.decide("book a flight", TOOLS)) for name, gate in gates.items()}
+    found = {name: seen("", "", gate.decide("book a flight", TOOLS, conversation="")) for name, gate in gates.items()}
     assert found["cuts"] is None
     for name, given in (
         ("explores", ["web_search"]),

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 import camdf
-from camdf.gate import Gate
-from camdf.scorers import BM25
 from camdf.service.config import GateSettings
+from camdf.service.gates import gate_of
 from camdf.service.playground.look import Looked, LookRequest, looked
 from golden import openai_tool
+from running_service import PLAIN as CONFIGURATION
+from running_service import SECONDS, Running, folder_of, running
+from scripted_endpoint import endpoint, hang
 
 TOOLS = [
     openai_tool("get_weather", "Weather forecast of a city"),
@@ -25,7 +31,7 @@ PLAIN = GateSettings(policy="cold-start")
 
 def drawn(settings: GateSettings = PLAIN, **asked: Any) -> Looked:
     """What the page draws for a request."""
-    serving = Gate(camdf.cold_start("similarity"), BM25(), camdf.Payoff(0.1))
+    serving = gate_of(msgspec.structs.replace(settings, cost_pressure=0.1), camdf.cold_start("similarity"), ".")
     request = msgspec.convert({"messages": MESSAGES, "tools": TOOLS, "amount": 0.02, **asked}, LookRequest)
     return looked(request, serving, settings)
 
@@ -77,3 +83,39 @@ def test_a_later_turn_is_drawn_as_the_printed_program_decides_it(costs: dict[str
         assert list(printed(found).kept) == found.kept, amount
         sizes.add(len(found.kept))
     assert len(sizes) > 1
+
+
+@pytest.mark.parametrize("aim", ["pressure", "tools", "sufficiency", "dollars"])
+def test_looks_leave_no_threads(aim: str) -> None:
+    serving = gate_of(GateSettings(policy="cold-start", cost_pressure=0.1), camdf.cold_start("similarity"), ".")
+    ranked = [{"name": f"tool-{i}", "score": i / 10} for i in range(10)]
+    before = threading.active_count()
+    for _ in range(20):
+        looked(msgspec.convert({"ranking": ranked, "aim": aim, "amount": 0.9}, LookRequest), serving, PLAIN)
+    assert threading.active_count() <= before
+    for _ in range(20):
+        talk = {"messages": MESSAGES, "tools": TOOLS, "aim": aim, "amount": 0.9}
+        looked(msgspec.convert(talk, LookRequest), serving, PLAIN)
+    assert threading.active_count() <= before + 2, "one that reads and one that scores, of the gate that serves"
+
+
+def threads_of(service: Running) -> int:
+    status = Path(f"/proc/{service.process.pid}/status").read_text(encoding="utf-8")
+    return int(re.findall(r"^Threads:\s+(\d+)$", status, flags=re.M)[0])
+
+
+def test_looks_are_admitted_as_decisions_are_and_their_threads_are_bounded(tmp_path: Path) -> None:
+    scorer = '[gate.scorer]\nkind = "llm"\nurl = "{}"\nmodel = "any"\n'
+    limits = "[limits]\nwaiting = 4\nretry_seconds = 3\n"
+    asked = {"messages": MESSAGES, "tools": TOOLS}
+    with endpoint(hang) as model:
+        configuration = f"{CONFIGURATION}budget_seconds = 1\n{scorer.format(model.url)}{limits}"
+        with running(folder_of(tmp_path / "served", configuration)) as service:
+            before = threads_of(service)
+            with ThreadPoolExecutor(16) as pool:
+                begun = [pool.submit(service.ask, "/playground/look", asked) for _ in range(16)]
+                found = [each.result(SECONDS) for each in begun]
+            told = {(each.status, each.headers.get("retry-after")) for each in found}
+            assert told == {(200, None), (503, "3")}
+            assert threads_of(service) <= before + 16
+            assert service.number("camdf_requests_under_way") == 0

@@ -53,17 +53,24 @@ def test_a_share_of_conversations_is_cut_for_and_the_same_ones_as_in_process(tmp
     folder = folder_with(tmp_path / "served", '\n[gate.rollout]\nshare = 0.3\nsalt = "first"\n')
     same = Rollout(0.3, salt="first")
     with running(folder) as service:
-        answers = service.decide([{"messages": talk(number), "tools": TOOLS} for number in range(40)])
+        names = [f"thread {number}" for number in range(40)]
+        answers = service.decide([{"messages": talk(1), "tools": TOOLS, "conversation": name} for name in names])
         longer = [*talk(1), {"role": "assistant", "content": "Yes."}, {"role": "user", "content": "Book a hotel too"}]
-        later = service.decide([{"messages": [*longer], "tools": TOOLS}])[0]
+        later, unnamed = service.decide(
+            [{"messages": [*longer], "tools": TOOLS, **name} for name in ({"conversation": names[1]}, {})]
+        )
         sides = [each["mode"] == "drop" for each in answers]
-        assert sides == [same.cuts(talk(number)[0]["content"]) for number in range(40)]
+        assert sides == list(map(same.cuts, names))
         assert 0 < sum(sides) < 40
         for cut, each in zip(sides, answers, strict=True):
             assert [tool["name"] for tool in each["tools"]] == (
                 ["search_flights"] if cut else [t["name"] for t in TOOLS]
             )
         assert (later["mode"] == "drop") == sides[1], "a conversation stays on its side"
+        assert (later["conversation"], later["needs_name"]) == (names[1], False)
+        assert (unnamed["mode"], unnamed["conversation"], unnamed["needs_name"]) == ("shadow", "", True)
+        made = service.decide({"messages": talk(1), "tools": TOOLS, "conversation": ""})["conversation"]
+        assert len(made) == 32, "the service makes a name where one is asked for"
         ranked = service.decide([ASKED] * 60)
         assert {each["mode"] for each in ranked} == {"drop", "shadow"}, "each ranking is a draw of its own"
         assert all(each["tools"] == (["a"] if each["mode"] == "drop" else ["a", "b", "c"]) for each in ranked)

@@ -24,7 +24,6 @@ from camdf.checks import sample_tasks
 from camdf.core.features import COST_AUGMENTED, COST_FREE, FULL, LITE
 from camdf.evaluation.assess import Fixed
 from camdf.policies.artifact import load, save, to_json
-from camdf.policies.camdf import AggregateOnlyDF, GapRegression
 from camdf.policies.pressure import (
     pressure_for_budget,
     pressure_for_estimate,
@@ -32,7 +31,7 @@ from camdf.policies.pressure import (
     pressure_for_tools,
 )
 from camdf.policies.registry import LIBRARY, POLICIES
-from camdf.policies.rules import KeywordRule, ScoreMass
+from camdf.policies.rules import ScoreMass
 from camdf.scorers import BM25, Embeddings, Fusion, Given, Necessity
 from camdf.scorers import embeddings as embeddings_module
 from camdf.tools import Tool
@@ -57,7 +56,7 @@ NONSENSE: dict[str, list[Any]] = {
 """What no policy takes for a setting of this name."""
 
 OUT_OF_RANGE: dict[str, list[Any]] = {"threshold": [2.0, -0.1], "grid": [[0.5, 2.0]]}
-"""What no policy takes whose threshold is a probability: all that stop along a list but `GapRegression`."""
+"""What no policy takes whose threshold is a probability: all that stop along a list."""
 
 
 def settings_of(kind: type[Policy]) -> list[str]:
@@ -65,7 +64,7 @@ def settings_of(kind: type[Policy]) -> list[str]:
 
 
 def is_share(kind: type[Policy], name: str) -> bool:
-    return name in OUT_OF_RANGE and "threshold" in settings_of(kind) and kind is not GapRegression
+    return name in OUT_OF_RANGE and "threshold" in settings_of(kind)
 
 
 REFUSED = [
@@ -81,8 +80,8 @@ VARIANTS: dict[str, Callable[[], Policy]] = {
     "columns in a list": lambda: camdf.CAMDF(list(LITE), identity=False),
     "a grid in a list": lambda: camdf.CAMDFLite(grid=list(GRID)),
     "a grid in an array": lambda: camdf.CAMDF(threshold=None, grid=np.array(GRID)),  # type: ignore[arg-type]
-    "whole numbers": lambda: GapRegression(threshold=0, grid=(-1, 0, 1)),
-    "everything set": lambda: AggregateOnlyDF(
+    "whole numbers": lambda: camdf.CAMDF(threshold=None, grid=(0, 1)),
+    "everything set": lambda: camdf.CAMDF(
         COST_AUGMENTED, identity=True, cost_blind=True, weights="uniform", target="on-policy", threshold=None, grid=GRID
     ),
     "by depth without identity": lambda: camdf.ExpectedPayoffByDepth(COST_FREE[:5], identity=False),
@@ -90,7 +89,7 @@ VARIANTS: dict[str, Callable[[], Policy]] = {
     "numbers of numpy": lambda: camdf.TopK(np.int64(3)),  # type: ignore[arg-type]
     "another score": lambda: camdf.ScoreAtLeast(0.3),
     "another share": lambda: ScoreMass(np.float64(0.9)),
-    "a keyword rule on a grid": lambda: KeywordRule(GRID),
+    "a threshold on a grid": lambda: camdf.ScoreThreshold(GRID),
 }
 variants = pytest.mark.parametrize("make", VARIANTS.values(), ids=list(VARIANTS))
 
@@ -135,7 +134,7 @@ def test_a_refusal_says_what_was_given_and_is_a_value_error_too() -> None:
 
 
 def test_a_gap_is_no_probability_so_its_threshold_may_be_any_number() -> None:
-    assert GapRegression(threshold=-2.5, grid=[-3.0, 4.0]).get_params()["grid"] == (-3.0, 4.0)
+    assert camdf.ScoreThreshold(grid=[-3.0, 4.0]).get_params()["grid"] == (-3.0, 4.0)
 
 
 def test_columns_that_see_a_price_are_refused_where_one_fit_serves_every_price() -> None:
@@ -184,6 +183,57 @@ def test_scikit_learns_clone_is_an_unfitted_policy_with_the_same_settings(make: 
     assert copied.get_params() == policy.get_params()
     assert not [name for name in vars(copied) if name.endswith("_")]
     assert_decide_alike(policy, copied.fit(sample_tasks(1), PAYOFF, sample_tasks(2)))
+
+
+@variants
+def test_policies_are_equal_where_class_settings_and_what_was_learned_are(make: Callable[[], Policy]) -> None:
+    fresh, learned = make(), make().fit(sample_tasks(1), PAYOFF, sample_tasks(2))
+    assert fresh == make()
+    assert hash(fresh) == hash(make()) == hash(learned)
+    assert learned == make().fit(sample_tasks(1), PAYOFF, sample_tasks(2)) == copy.deepcopy(learned)
+    assert (fresh == learned) == (vars(fresh).keys() == vars(learned).keys())
+    assert fresh == clone(learned)
+
+
+def test_a_setting_a_class_or_a_fit_that_differs_makes_policies_unequal() -> None:
+    assert camdf.TopK(3) == camdf.TopK(3) != camdf.TopK(4)
+    assert len({camdf.TopK(3), camdf.TopK(3), camdf.FixedK()}) == 2
+    assert camdf.CAMDF(columns=LITE) != camdf.CAMDFLite(columns=LITE)
+    assert camdf.TopK(3) != 3
+    one, other = (camdf.CAMDF().fit(sample_tasks(seed), PAYOFF) for seed in (1, 2))
+    assert one != other
+
+    class Own(camdf.AcquireAll):
+        def __init__(self, weights: Any) -> None:
+            self.weights = weights
+
+    assert Own(np.arange(3)) == Own(np.arange(3)) != Own(np.arange(4))
+
+
+def test_a_loaded_policy_equals_the_one_that_was_saved(tmp_path: Path) -> None:
+    for policy in (camdf.TopK(3), camdf.CAMDF().fit(sample_tasks(1), PAYOFF), camdf.cold_start()):
+        save(policy, tmp_path / "policy.json")
+        assert load(tmp_path / "policy.json") == policy
+
+
+@variants
+def test_set_params_makes_the_policy_that_the_constructor_would(make: Callable[[], Policy]) -> None:
+    policy = make()
+    other = type(policy)().fit(sample_tasks(1), PAYOFF)
+    assert other.set_params(**policy.get_params()) is other
+    assert other == policy
+
+
+def test_set_params_changes_what_is_named_and_refuses_what_the_constructor_would() -> None:
+    policy = camdf.CAMDF(weights="uniform").fit(sample_tasks(1), PAYOFF)
+    with pytest.raises(UsageError, match="must be one of regret, uniform"):
+        policy.set_params(weights="x")
+    with pytest.raises(UsageError, match=r"The settings of TopK must be among: k\. Got 'depth' instead\."):
+        camdf.TopK(3).set_params(depth=4)
+    assert policy.decide(sample_tasks(3).rankings, PAYOFF).depth is not None  # a refusal leaves it as it is
+    assert policy.set_params(identity=False) == camdf.CAMDF(weights="uniform", identity=False)
+    with pytest.raises(camdf.NotFittedError):
+        policy.decide(sample_tasks(3).rankings, PAYOFF)
 
 
 @variants

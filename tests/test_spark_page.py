@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from camdf import datasets
 from camdf.errors import MissingExtraError
 from camdf.mining.spark import mining
 from camdf.mining.spark.session import session
+from camdf_lab import domains
 
 ROOT = Path(__file__).parents[1]
 
@@ -39,7 +39,7 @@ def test_the_stored_fits_agree_with_scikit_learn_at_every_shipped_state(stored: 
 
 def test_the_stored_default_in_passes_is_that_of_one_machine_on_every_shipped_ranking(stored: dict[str, Any]) -> None:
     part = stored["same-default"]
-    shipped = [(each.name, scorer) for each in (*datasets.DOMAINS, *datasets.SECOND_LOOK) for scorer in each.scorers]
+    shipped = [(each.name, scorer) for each in (*domains.DOMAINS, *domains.SECOND_LOOK) for scorer in each.scorers]
     assert [(row["domain"], row["scorer"]) for row in part["rows"]] == shipped
     assert part["apart"] <= 1e-6
     assert part["decisions that differ"] == 0

@@ -18,12 +18,13 @@ import camdf
 from camdf import Policy, UsageError, policies
 from camdf.checks import sample_tasks
 from camdf.policies.artifact import digest, from_json, to_json
-from camdf.policies.registry import ALIASES, DEFAULT, LIBRARY, POLICIES, by_kind, policy_name
+from camdf.policies.registry import ALIASES, DEFAULT, IN_THE_LAB, LIBRARY, POLICIES, policy_maker, policy_name
 from golden import PAYOFF
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
 PACKAGE = SOURCE / "camdf"
+LAB = ROOT / "lab" / "src" / "camdf_lab"
 
 OLD_KINDS = (
     *("acquire-all", "aggregate-only-df", "by-depth", "by-set", "cam-df", "cam-df-lite", "constant-set", "fixed-k"),
@@ -47,10 +48,12 @@ SAME_PART = {
     "add_commands": "each module of the command line has it",
     "convention_columns": "each reader of a convention has it",
     "jobs": "each study has it",
-    "load": "camdf.load a policy, camdf.datasets.load a domain",
+    "load": "camdf.load a policy, camdf_lab.domains.load a domain",
+    "main": "the product's command, and the lab's",
     "measure": "each study has it",
     "mine": "on one machine, and on Spark",
     "mine_day": "on one machine, and on Spark",
+    "parser": "the product's command, and the lab's",
     "parts": "each reader of a format has it",
     "pictures": "each study has it",
     "recheck": "each study has it",
@@ -67,7 +70,7 @@ SAME_PART = {
 
 def test_two_classes_or_functions_never_share_a_name() -> None:
     places: dict[str, list[str]] = {}
-    for module, path in module_files().items():
+    for module, path in (*module_files().items(), *module_files(LAB).items()):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith(
                 "_"
@@ -122,6 +125,7 @@ def circle(graph: dict[str, set[str]]) -> list[str]:
 
 def test_no_file_imports_itself_through_others() -> None:
     assert circle(imports()) == []
+    assert circle(imports(LAB)) == []
 
 
 def test_every_file_is_seen_and_so_are_imports_in_functions_and_for_types() -> None:
@@ -129,7 +133,7 @@ def test_every_file_is_seen_and_so_are_imports_in_functions_and_for_types() -> N
     assert len(graph) > 100
     assert "camdf.gate" in graph["camdf"]  # under TYPE_CHECKING
     assert "camdf.evaluation.fit" in graph["camdf.cli.policy"]  # in a function
-    assert "camdf.datasets" in graph["camdf.lab.beyond.frontier"]  # a folder, by `from camdf import`
+    assert "camdf_lab.domains" in imports(LAB)["camdf_lab.beyond.frontier"]  # a folder, by `from camdf_lab import`
 
 
 def test_a_circle_is_found_wherever_its_imports_stand(tmp_path: Path) -> None:
@@ -200,7 +204,8 @@ def test_every_file_that_the_page_names_exists(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     linked = [(ROOT / page).parent / link for link in re.findall(r"\]\((?!https?:)([^)#]+)", text)]
     quoted = [
-        ROOT / name for name in re.findall(r"`((?:src|tests|docs|benchmarks|examples|results|\.ci)/[^`*\s]*)`", text)
+        ROOT / name
+        for name in re.findall(r"`((?:lab|src|tests|docs|benchmarks|examples|results|\.ci)/[^`*\s]*)`", text)
     ]
     assert linked + quoted
     assert [path.as_posix() for path in linked + quoted if not path.exists()] == []
@@ -208,7 +213,7 @@ def test_every_file_that_the_page_names_exists(page: str) -> None:
 
 def test_the_walk_calls_every_file_as_it_is_called() -> None:
     text = (ROOT / "docs" / "walk.md").read_text(encoding="utf-8")
-    links = re.findall(r"\[`([^`]+)`\]\(\.\./src/camdf/([^)#]+)\)", text)
+    links = re.findall(r"\[`([^`]+)`\]\(\.\./(?:src/camdf|lab/src/camdf_lab)/([^)#]+)\)", text)
     assert len(links) > 20
     assert [shown for shown, target in links if shown != target] == []
 
@@ -258,15 +263,15 @@ def test_no_two_variants_are_the_same_policy() -> None:
 
 
 def test_earlier_names_point_to_names_of_today_and_are_none_themselves() -> None:
-    assert set(ALIASES.values()) <= POLICIES.keys()
-    assert not ALIASES.keys() & POLICIES.keys()
+    assert set(ALIASES.values()) <= {*POLICIES, *IN_THE_LAB}
+    assert not ALIASES.keys() & {*POLICIES, *IN_THE_LAB}
     for old, new in ALIASES.items():
-        assert POLICIES[policy_name(old)] is POLICIES[new]
+        assert policy_name(old) == new
 
 
 @pytest.mark.parametrize("old", OLD_NAMES)
 def test_every_name_that_an_earlier_command_took_is_taken_still(old: str) -> None:
-    assert isinstance(POLICIES[policy_name(old)](), Policy)
+    assert isinstance(policy_maker(policy_name(old))(), Policy)
 
 
 def test_an_unknown_name_is_refused_with_all_that_are_known() -> None:
@@ -277,7 +282,7 @@ def test_an_unknown_name_is_refused_with_all_that_are_known() -> None:
 
 @pytest.mark.parametrize("old", OLD_KINDS)
 def test_every_file_of_an_earlier_version_is_read(old: str) -> None:
-    policy = by_kind()[old]().fit(sample_tasks(1), PAYOFF, sample_tasks(2))
+    policy = policy_maker(policy_name(old))().fit(sample_tasks(1), PAYOFF, sample_tasks(2))
     document = {**json.loads(to_json(policy)), "kind": old}
     read = from_json(json.dumps({**document, "sha256": digest(document)}).encode())
     assert type(read) is type(policy)

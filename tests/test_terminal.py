@@ -24,13 +24,13 @@ from packaging.requirements import Requirement
 
 import camdf
 from camdf import datasets
+from camdf_lab import domains
 from running_service import PLAIN, folder_of, running
 from scripted_endpoint import answers, endpoint
 
-ROOT = Path(__file__).parents[1]
 CACHE = Path(os.environ.get("CAMDF_CACHE", "~/.cache/camdf")).expanduser()
-EXTRAS = ("numpy", "bm25", "lab", "mining", "serve", "spark", "start", "train")
-"""One environment each; `numpy` is the package without any extra."""
+EXTRAS = ("numpy", "bm25", "lab", "mining", "plot", "serve", "spark", "start", "train")
+"""One environment each; `numpy` is the package without any extra, and `lab` holds camdf-lab."""
 
 SECONDS = 300
 """The most that one command may take here."""
@@ -101,14 +101,14 @@ def works(extra: str, *arguments: object, within: Path) -> str:
 @pytest.fixture
 def logged(tmp_path: Path) -> Path:
     path = tmp_path / "logged.jsonl"
-    datasets.write_jsonl(datasets.load("airline", "claude", dispersion=1.0), path)
+    datasets.write_jsonl(domains.load("airline", "claude", dispersion=1.0), path)
     return path
 
 
 @pytest.fixture
 def policy(tmp_path: Path) -> Path:
     path = tmp_path / "policy.json"
-    fitted = camdf.ExpectedPayoffBySet().fit(datasets.load("retail", "claude", dispersion=1.0), camdf.Payoff(0.12))
+    fitted = camdf.ExpectedPayoffBySet().fit(domains.load("retail", "claude", dispersion=1.0), camdf.Payoff(0.12))
     camdf.save(fitted, path)
     return path
 
@@ -166,7 +166,8 @@ def test_an_environment_holds_what_its_extra_brings_and_nothing_else(extra: str)
     command = [str(programs(extra) / "python"), "-c", DISTRIBUTIONS]
     installed = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     requires = {plain(name): [Requirement(line) for line in lines] for name, lines in installed.items()}
-    wanted, brought = [("camdf", frozenset({extra}))], set[tuple[str, frozenset[str]]]()
+    root = ("camdf-lab", frozenset[str]()) if extra == "lab" else ("camdf", frozenset({extra}))
+    wanted, brought = [root], set[tuple[str, frozenset[str]]]()
     while wanted:
         name, extras = each = wanted.pop()
         if each in brought:
@@ -212,9 +213,9 @@ def test_curve_with_train(logged: Path, tmp_path: Path) -> None:
     assert "labelled tasks" in shown
 
 
-def test_a_picture_of_the_curve_with_lab(logged: Path, tmp_path: Path) -> None:
+def test_a_picture_of_the_curve_with_plot(logged: Path, tmp_path: Path) -> None:
     drawn = ("-o", "curve.png")
-    shown = works("lab", "curve", logged, "--cost-pressure", 0.12, "--splits", 2, *drawn, within=tmp_path)
+    shown = works("plot", "curve", logged, "--cost-pressure", 0.12, "--splits", 2, *drawn, within=tmp_path)
     assert "wrote curve.png" in shown
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
 
@@ -284,22 +285,24 @@ def test_learn_with_serve(tmp_path: Path) -> None:
     assert works("serve", "learn", "camdf.toml", within=tmp_path).startswith("policy.json: No challenger yet")
 
 
-def test_lab_list_with_numpy_alone(tmp_path: Path) -> None:
-    assert re.search(r"^main +What each policy pays", works("numpy", "lab", "list", within=tmp_path), re.M)
+def test_the_lab_without_its_package_says_what_to_install(tmp_path: Path) -> None:
+    assert typed("numpy", "lab", "list", within=tmp_path) == (
+        2,
+        "camdf: The lab is a package of its own. Install it with: pip install camdf-lab\n",
+    )
 
 
-def test_lab_run_and_report_with_lab(tmp_path: Path) -> None:
+def test_lab_list_run_and_report_with_lab(tmp_path: Path) -> None:
+    assert re.search(r"^main +What each policy pays", works("lab", "lab", "list", within=tmp_path), re.M)
     shown = works("lab", "lab", "run", "metatool", within=tmp_path)
     assert re.search("cells ━+ 2/2 ", shown)
     assert "MetaTool" in shown
     assert "|" not in shown.partition("MetaTool")[2]
-    results = ("--results", ROOT / "results")
-    assert "wrote report.html" in works("lab", "lab", "report", *results, "-o", "report.html", within=tmp_path)
+    assert "wrote page.md" in works("lab", "lab", "report", "-o", "page.md", within=tmp_path)
 
 
 def test_lab_past_with_lab(tmp_path: Path) -> None:
-    written = works("lab", "lab", "past", "page", "--into", ROOT / "results", "--page", "page.md", within=tmp_path)
-    assert written == "wrote page.md\n"
+    assert works("lab", "lab", "past", "page", "--page", "page.md", within=tmp_path) == "wrote page.md\n"
 
 
 @pytest.mark.parametrize(
@@ -310,12 +313,10 @@ def test_lab_past_with_lab(tmp_path: Path) -> None:
         ("numpy", ["mine", "traces.jsonl", "-o", "x.parquet"], "mining"),
         ("numpy", ["score", "texts", "--scorer", "bm25", "-o", "x.jsonl"], "bm25"),
         ("numpy", ["score", "texts", "--scorer", "minilm", "-o", "x.jsonl"], "embeddings"),
-        ("numpy", ["lab", "run", "metatool"], "lab"),
         ("numpy", ["serve", "camdf.toml"], "serve"),
         ("numpy", ["try", "texts/tools.json", "The weather forecast"], "start"),
         ("numpy", ["learn", "camdf.toml"], "serve"),
-        ("train", ["curve", "logged.jsonl", "--cost-pressure", "0.1", "-o", "x.png"], "lab"),
-        ("train", ["lab", "report"], "lab"),
+        ("train", ["curve", "logged.jsonl", "--cost-pressure", "0.1", "-o", "x.png"], "plot"),
         ("mining", ["mine", "traces.jsonl", "-o", "x", "--engine", "spark"], "spark"),
         ("mining", ["mine", "traces.jsonl", "--into", "x", "--day", "2026-11-14"], "delta"),
     ],
@@ -326,5 +327,5 @@ def test_a_command_without_its_extra_names_the_extra_and_nothing_else(
 ) -> None:
     code, shown = typed(extra, *arguments, within=tmp_path)
     assert code == 2, shown
-    (line,) = shown.splitlines()
-    assert re.fullmatch(rf"camdf: This needs \w+\. Install it with: pip install 'camdf\[{named}\]'", line)
+    assert shown.count("\n") == 1, shown
+    assert re.fullmatch(rf"camdf: This needs \w+\. Install it with: pip install 'camdf\[{named}\]'", shown.strip())

@@ -29,7 +29,7 @@ from camdf.policies.artifact import to_json
 from camdf.scorers import Embeddings, Fusion, Start
 from camdf.scorers.base import Scorer, embedding_of, vector_of
 from camdf.scorers.shared import Shared
-from camdf.scorers.wary import Wary
+from camdf.scorers.trust_aware import TrustAware
 from camdf.tools import Tool
 
 PAYOFF = Payoff(0.12)
@@ -114,12 +114,17 @@ def plain(task: str, tools: Sequence[Tool]) -> list[float]:
 def test_whatever_is_built_of_a_scorer_that_embeds_knows_the_vector() -> None:
     meaning = Embeddings(embed)
     expected = meaning.embedding("rain on the road").tolist()
-    built: list[Scorer] = [Fusion([plain, meaning]), Shared(meaning, {}), Wary(meaning), Wary(Fusion([meaning]))]
+    built: list[Scorer] = [
+        Fusion([plain, meaning]),
+        Shared(meaning, {}),
+        TrustAware(meaning, [""]),
+        TrustAware(Fusion([meaning]), [""]),
+    ]
     for scorer in built:
         found = embedding_of(scorer, "rain on the road")
         assert found is not None
         assert found.tolist() == expected
-    assert [vector_of(each, "rain") for each in (plain, Fusion([plain]), Wary(plain))] == [b"", b"", b""]
+    assert [vector_of(each, "rain") for each in (plain, Fusion([plain]), TrustAware(plain, [""]))] == [b"", b"", b""]
 
 
 def test_a_task_that_was_just_scored_is_not_embedded_again() -> None:

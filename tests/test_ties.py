@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import camdf
-from camdf import ExpectedPayoffBySet, Payoff, Rankings, datasets
-from camdf.core.candidates import second_features
+from camdf import ExpectedPayoffBySet, Payoff, Rankings
+from camdf_lab import domains
 
 SCORES = st.lists(st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.9]), min_size=1, max_size=12)
 
 
 @pytest.fixture(scope="module")
 def policies() -> list[ExpectedPayoffBySet]:
-    logged = datasets.load("metatool", "minilm").take(slice(40))
+    logged = domains.load("metatool", "minilm").take(slice(40))
     unnamed = ExpectedPayoffBySet(identity=False).fit(logged, Payoff(0.1))
     return [camdf.cold_start(), camdf.cold_start("probability"), unnamed]
 
@@ -44,15 +42,3 @@ def test_the_names_of_tied_tools_move_no_evidence(
     other = Rankings.from_scores(dict(zip(names, scores, strict=True)))
     for policy in policies:
         assert np.allclose(policy.probabilities(one)[0], policy.probabilities(other)[0], rtol=0, atol=1e-12)
-
-
-@settings(max_examples=40, deadline=None)
-@given(scores=SCORES, more=st.integers(0, 4))
-def test_ties_of_a_second_ranking_are_even_too_and_padding_changes_no_bit(scores: list[float], more: int) -> None:
-    m = len(scores)
-    ranking = Rankings.from_scores({f"tool-{i}": 0.9 - 0.01 * i for i in range(m)})
-    ranking = replace(ranking, second=np.array([scores]))
-    found = second_features(ranking)
-    for score in set(scores):
-        assert np.ptp(found[2, 0, np.array(scores) == score]) <= 1e-12
-    assert np.array_equal(second_features(ranking.padded_to(m + more))[:, :, :m], found)

@@ -165,7 +165,8 @@ def test_every_shape_of_a_list_is_read(tmp_path: Path, capsys: pytest.CaptureFix
     schema = {"type": "object", "properties": {}}
     anthropic = [{"name": name, "description": text, "input_schema": schema} for name, text in described.items()]
     openai = [{"type": "function", "function": {"name": name, "description": text}} for name, text in described.items()]
-    answered = {"jsonrpc": "2.0", "id": 1, "result": {"tools": [{"inputSchema": {}, **each} for each in anthropic]}}
+    listed = [{"name": name, "description": text, "inputSchema": schema} for name, text in described.items()]
+    answered = {"jsonrpc": "2.0", "id": 1, "result": {"tools": listed}}
     for shape in (described, anthropic, {"tools": openai}, answered):
         path = tmp_path / "tools.json"
         path.write_text(json.dumps(shape), encoding="utf-8")

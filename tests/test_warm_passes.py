@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from camdf import ExpectedPayoffBySet, LoggedTasks, Payoff, datasets
+from camdf import ExpectedPayoffBySet, LoggedTasks, Payoff
 from camdf.core.rankings import Strings
-from camdf.lab.flips import flipped
 from camdf.mining.spark import fit as on_spark
 from camdf.models import warm_passes
 from camdf.models.design import Counts
@@ -21,6 +20,8 @@ from camdf.models.membership import FOLDS
 from camdf.models.newton import over
 from camdf.models.posterior import Fitted, Rows, sums_of
 from camdf.models.warm_start import FEWEST_TASKS
+from camdf_lab import domains
+from camdf_lab.flips import flipped
 from same_fit import apart_by_name, differing_sets, folds_as_here, in_batches, shared_tools
 from worlds import random_logged
 
@@ -38,7 +39,7 @@ def in_passes(policy: ExpectedPayoffBySet, logged: LoggedTasks, batches: int = 3
 )
 def test_coefficients_and_decisions_are_those_of_one_machine(domain: str, scorer: str, flips: float) -> None:
     """Catalogues shared and not, clean labels and flipped; `benchmarks/spark_fit.py` has every shipped ranking."""
-    logged = flipped(datasets.load(domain, scorer, dispersion=1.0), flips, np.random.default_rng(0))
+    logged = flipped(domains.load(domain, scorer, dispersion=1.0), flips, np.random.default_rng(0))
     here, there = ExpectedPayoffBySet().fit(logged, PAYOFF), in_passes(ExpectedPayoffBySet(), logged)
     assert apart_by_name(here.model_, there.model_) <= 1e-6
     assert differing_sets(here, there, logged.rankings) == 0

@@ -10,13 +10,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from camdf import ExpectedPayoffBySet, LoggedTasks, Payoff, cold_start, datasets
+from camdf import ExpectedPayoffBySet, LoggedTasks, Payoff, cold_start
 from camdf.checks import check_policy
 from camdf.core.probability import sigmoid
 from camdf.core.vectors import at_length_one
 from camdf.errors import NotFittedError
-from camdf.lab.beyond.priors import kind_of, learned_prior, prior_without
-from camdf.lab.flips import flipped
 from camdf.models.design import Design, Setting
 from camdf.models.posterior import Belief, Fitted, Rows, log_loss, most_likely, sums_of
 from camdf.models.prior import KINDS, shipped_prior
@@ -24,6 +22,9 @@ from camdf.models.set_law import SetLaw
 from camdf.models.task_text import FEWEST, TextSignal, _left_out, _ridge, fit_text
 from camdf.models.warm_start import FEWEST_TASKS, SURE_OF_FLIPS, Fall, LossComparison, fit_warm
 from camdf.policies.artifact import from_json, to_json
+from camdf_lab import domains
+from camdf_lab.beyond.priors import kind_of, learned_prior, prior_without
+from camdf_lab.flips import flipped
 
 PRIORS = tuple(map(shipped_prior, KINDS))
 seeds = st.integers(0, 10_000)
@@ -79,7 +80,7 @@ def test_where_flips_are_believed_in_a_label_against_a_sure_prediction_hardly_pu
 
 
 def test_without_a_label_it_is_the_cold_start() -> None:
-    logged = datasets.load("mcp-atlas", "minilm")
+    logged = domains.load("mcp-atlas", "minilm")
     started = fit_warm(logged.take(slice(0, 0)), PRIORS[:1]).model
     policy = cold_start()
     one, other = started.probabilities(logged.rankings), policy.model_.probabilities(logged.rankings)
@@ -89,7 +90,7 @@ def test_without_a_label_it_is_the_cold_start() -> None:
 @pytest.mark.parametrize("labels", [1, 2, 3, 9, 10, 40])
 @pytest.mark.parametrize("domain", ["retail", "mcp-atlas"])
 def test_it_learns_from_the_first_label_on(domain: str, labels: int) -> None:
-    logged = datasets.load(domain, "minilm", dispersion=1.0, texts=True)
+    logged = domains.load(domain, "minilm", dispersion=1.0, texts=True)
     few = logged.take(np.random.default_rng(labels).permutation(len(logged))[:labels])
     policy = ExpectedPayoffBySet().fit(few, Payoff(0.12))
     for payoff in (Payoff(0.05), Payoff(0.2, "partial"), Payoff(0.05, recourse=0.5)):
@@ -102,7 +103,7 @@ def test_it_learns_from_the_first_label_on(domain: str, labels: int) -> None:
 @given(seeds, st.sampled_from(["retail", "mcp-atlas"]), st.booleans())
 def test_the_folded_model_says_what_the_fit_says(seed: int, domain: str, texts: bool) -> None:
     """Held-out predictions come from the rows of a fit; a policy's from plain coefficients. Both are one formula."""
-    logged = datasets.load(domain, "minilm", texts=True)
+    logged = domains.load(domain, "minilm", texts=True)
     some = logged.take(np.random.default_rng(seed).permutation(len(logged))[:45])
 
     design = Design.of(some, PRIORS[0], some.rankings.shares_catalogue, texts)
@@ -113,7 +114,7 @@ def test_the_folded_model_says_what_the_fit_says(seed: int, domain: str, texts: 
 
 @pytest.mark.parametrize(("domain", "scorer"), [("retail", "claude"), ("retail", "minilm"), ("mcp-atlas", "claude")])
 def test_labels_tell_what_the_scores_are(domain: str, scorer: str) -> None:
-    logged = datasets.load(domain, scorer)
+    logged = domains.load(domain, scorer)
     told, untold = (fit_warm(logged, priors).model for priors in ((prior_without(domain, kind_of(scorer)),), PRIORS))
     one, other = (each.probabilities(logged.rankings)[0] for each in (told, untold))
     assert np.abs(one - other).mean() < 0.05
@@ -122,7 +123,7 @@ def test_labels_tell_what_the_scores_are(domain: str, scorer: str) -> None:
 @pytest.mark.parametrize("flips", [0.0, 0.1, 0.2])
 def test_flipped_labels_are_told_from_hard_tasks(flips: float) -> None:
     """Telecom has five requests with many answers each: hard, and not wrong."""
-    logged = datasets.load("telecom", "claude")
+    logged = domains.load("telecom", "claude")
     found = [
         fit_warm(flipped(logged, flips, np.random.default_rng(seed)), (shipped_prior("probability"),)).model.flips
         for seed in range(3)
@@ -175,7 +176,7 @@ def test_the_falls_of_two_batches_of_groups_add_up_to_that_of_all(one: list[floa
 
 
 def test_with_fewer_than_ten_tasks_labels_are_taken_as_they_are() -> None:
-    logged = flipped(datasets.load("retail", "claude"), 0.3, np.random.default_rng(0)).take(slice(FEWEST_TASKS - 1))
+    logged = flipped(domains.load("retail", "claude"), 0.3, np.random.default_rng(0)).take(slice(FEWEST_TASKS - 1))
     assert fit_warm(logged, PRIORS).model.flips == 0.0
 
 
@@ -277,7 +278,7 @@ def test_a_task_s_answer_does_not_depend_on_how_many_stand_beside_it() -> None:
 
 
 def test_a_saved_policy_with_texts_decides_bit_for_bit_the_same_and_stays_small() -> None:
-    logged = datasets.load("metatool", "minilm", texts=True).take(slice(300))
+    logged = domains.load("metatool", "minilm", texts=True).take(slice(300))
     policy = ExpectedPayoffBySet(prior="similarity").fit(logged, Payoff(0.05))
     assert policy.with_text_ is not None
     text = to_json(policy)
@@ -299,7 +300,7 @@ def test_a_signal_without_a_tool_or_with_uneven_rows_is_refused() -> None:
 
 
 def world(domain: str, scorer: str, seed: int) -> LoggedTasks:
-    logged = datasets.load(domain, scorer)
+    logged = domains.load(domain, scorer)
     return logged.take(np.random.default_rng(seed).permutation(len(logged)))
 
 
@@ -339,7 +340,7 @@ def test_a_tool_that_was_offered_and_not_called_was_not_needed_and_of_others_not
 
 
 def test_a_loaded_policy_goes_on_as_the_saved_one_does() -> None:
-    logged = datasets.load("metatool", "minilm", texts=True)
+    logged = domains.load("metatool", "minilm", texts=True)
     logged = logged.take(np.random.default_rng(2).permutation(len(logged))[:240])
     policy = ExpectedPayoffBySet().fit(logged.take(slice(200)), Payoff(0.1))
     again = from_json(to_json(policy).encode())

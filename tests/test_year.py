@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from camdf.lab.drawing import svg
+from camdf._drawing import svg
 from loading import benchmark_module
 
 ROOT = Path(__file__).parents[1]

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import TypeAlias
@@ -46,9 +47,7 @@ def sample_tasks(seed: int, tasks: int = 40, tools: int = 7, ragged: bool = Fals
         }
         for i in range(tasks)
     ]
-    logged = LoggedTasks.from_records(records, {f"{prefix}-{j}": float(price[j]) for j in range(tools)})
-    marks = (rng.random(logged.required.shape) < 0.1) & logged.rankings.listed
-    return replace(logged, rankings=replace(logged.rankings, preselected=marks))
+    return LoggedTasks.from_records(records, {f"{prefix}-{j}": float(price[j]) for j in range(tools)})
 
 
 def check_acquires_listed_candidates_only(make: MakePolicy) -> None:
@@ -149,7 +148,6 @@ def check_any_list_can_be_decided(make: MakePolicy) -> None:
     policy = _fitted(make)
     for scores in ({}, {"new": 0.9}, {"new": 0.0, "tool-1": 0.0}, {f"new-{i}": i / 99 for i in range(99)}):
         rankings = Rankings.from_scores(scores)
-        rankings = replace(rankings, preselected=np.zeros(rankings.scores.shape, dtype=bool))
         acquired = policy.decide(rankings, PAYOFF).acquired
         _promise(acquired.shape == rankings.scores.shape, "every list gets a decision")
 
@@ -173,6 +171,27 @@ def check_saved_policy_decides_the_same(make: MakePolicy) -> None:
         loaded = from_json(to_json(policy).encode(), (type(policy),))
         for rankings in _samples():
             _same(policy.decide(rankings, PAYOFF), loaded.decide(rankings, PAYOFF))
+
+
+def check_pickled_policy_decides_the_same(make: MakePolicy) -> None:
+    """A policy goes through `pickle`, as to the workers of a cluster, and decides bit for bit as before."""
+    policy = _fitted(make)
+    try:
+        copied = pickle.loads(pickle.dumps(policy))
+    except Exception as error:
+        raise BrokenPromiseError(f"a fitted policy can be pickled. {error}") from error
+    for rankings in _samples():
+        _same(policy.decide(rankings, PAYOFF), copied.decide(rankings, PAYOFF))
+
+
+def check_cloned_policy_has_the_settings_and_has_learned_nothing(make: MakePolicy) -> None:
+    """A new policy made from `get_params`, as scikit-learn's `clone` makes it, equals the one that was never fitted."""
+    policy = _fitted(make)
+    try:
+        cloned = type(policy)(**policy.get_params())
+    except Exception as error:
+        raise BrokenPromiseError(f"a policy can be made anew from its get_params. {error}") from error
+    _promise(cloned == make(), "a clone has the settings of its original, and has learned nothing")
 
 
 CHECKS: dict[str, Callable[[MakePolicy], None]] = {
@@ -251,5 +270,4 @@ def _narrowed_rankings(rankings: Rankings, width: int) -> Rankings:
         scores=rankings.scores[:, :width],
         costs=rankings.costs[:, :width],
         tool_ids=rankings.tool_ids[:, :width],
-        preselected=None if rankings.preselected is None else rankings.preselected[:, :width],
     )

@@ -1,16 +1,23 @@
 """Tools as harnesses hold them, seen one way: OpenAI, Anthropic and MCP dicts, and the objects of agent frameworks.
 
 A tool that the provider runs itself (web search, a code sandbox, tool search), and anything of a shape that is not
-known here, is `foreign`: it has no description to score, so it is never scored, priced or cut.
+known here, is `foreign`: it has no description to score, so it is never scored, priced or cut. So is a tool that can be
+read in two ways, since nobody knows which of them the model is sent.
+
+What a tool says of itself is not believed. The server that it comes from is told by the harness: by `FromServer`, by
+the `server` of a `Tool` or of a definition that the harness wrote, or by what a framework itself notes on its tools.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from itertools import islice
+from typing import Any, NamedTuple, TypeAlias
+
+from camdf.errors import UsageError
 
 _encode = json.JSONEncoder(default=str).encode
 """Made once: `json.dumps` with arguments makes an encoder for every call."""
@@ -20,6 +27,13 @@ NO_TOOLS = (
     "or an object from name to description."
 )
 """Said of a list that holds nothing to decide on."""
+
+READ, PARAMETERS = 4_000, 200
+"""How many characters of a description, and the names of how many parameters, scorers read: what a server writes beyond
+that costs nobody time."""
+
+UNTOLD = frozenset({"_meta", "cache_control", "defer_loading", "execution", "icons", "meta", "server"})
+"""Fields of a definition that no model is told: where a prompt is cached, when a tool is loaded, what clients show."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +50,12 @@ class Tool:
 
     foreign: bool = False
 
+    readable: bool = True
+    """Whether it can be read in one way only. If not, it may not be what it seems: `allow` and `digests` refuse it."""
+
     further: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False, compare=False)
-    """Builds what else a model or a user may be told of it: a title, annotations; of a foreign tool, all there is."""
+    """Builds what else a model or a user may be told of it: a title, examples, a grammar; of a foreign tool, all there
+    is."""
 
     @property
     def full_name(self) -> str:
@@ -47,7 +65,7 @@ class Tool:
     @property
     def text(self) -> str:
         """What a scorer reads: the name in words, then the description."""
-        return f"{self.name.replace('_', ' ').replace('.', ' ').replace('-', ' ')}. {self.description}"
+        return f"{self.name.replace('_', ' ').replace('.', ' ').replace('-', ' ')}. {self.description[:READ]}"
 
     @property
     def as_read(self) -> tuple[str, ...]:
@@ -56,8 +74,8 @@ class Tool:
         What a scorer said of a tool stands as long as this is the same.
         """
         properties = self.parameters.get("properties") if isinstance(self.parameters, dict) else None
-        arguments = map(str, properties) if isinstance(properties, dict) else ()
-        return self.server, self.name, self.description, *arguments
+        arguments = map(str, islice(properties, PARAMETERS)) if isinstance(properties, dict) else ()
+        return self.server, self.name, self.description[:READ], *arguments
 
     @property
     def schema(self) -> Mapping[str, Any]:
@@ -69,7 +87,7 @@ class Tool:
         return _encode({"name": self.name, "description": self.description, "parameters": self.schema})
 
     def digest(self) -> str:
-        """SHA-256 of the definition: changes with any byte of description, schema, title or annotations.
+        """SHA-256 of the definition: changes with any byte that a model is told.
 
         The order of keys is no part of it: a server and the client or proxy that reads it hold the keys of one schema
         in different orders. Of a tool that the provider runs itself, all that the request says of it is covered.
@@ -82,53 +100,114 @@ class Tool:
         return hashlib.sha256(json.dumps(definition, sort_keys=True, default=str).encode()).hexdigest()
 
 
+class FromServer(NamedTuple):
+    """A tool, and the server that it comes from as the harness knows it: a gate takes it in the place of the tool."""
+
+    server: str
+    tool: Any
+
+
+def from_servers(tools: Mapping[str, Iterable[Any]]) -> list[FromServer]:
+    """The tools of some servers, by the names that the harness has for them."""
+    for server, theirs in tools.items():
+        if not isinstance(server, str) or not isinstance(theirs, (list, tuple)):
+            raise UsageError(
+                f"Tools by server must map names of servers to lists of tools. Got {server!r}: {theirs!r} instead."
+            )
+    return [FromServer(server, tool) for server, theirs in tools.items() for tool in theirs]
+
+
 def view(native: Any) -> Tool:
     """Any tool of any harness as a `Tool`; what is not known is foreign, under its type's name."""
     if isinstance(native, Tool):
         return native
+    told = None
+    if isinstance(native, FromServer):
+        told, native = native
+        if isinstance(native, Tool):
+            return replace(native, server=told)
     plain = isinstance(native, (dict, Mapping))  # dict first: asking an abstract class is slow
-    found = _mapping(native) if plain else _object(native)
-    if found is None:
-        kind = _hosted_name(native) if plain else None
-        name = kind or getattr(native, "name", None) or type(native).__name__
-        hosted = native if plain else getattr(native, "tool_config", None)  # OpenAI Agents keeps the request's own
-        server = hosted.get("server_label") or hosted.get("mcp_server_name") if isinstance(hosted, Mapping) else None
-        return Tool(str(name), server=str(server or ""), foreign=True, further=partial(_all_of, native))
-    name, description, parameters = found
-    server = native.get("server") if plain else _server(native)
-    server = server if isinstance(server, str) else ""
-    bare = plain and "title" not in native and "annotations" not in native
-    further = dict if bare else partial(_further, native)
-    return Tool(str(name), str(description or ""), parameters or {}, server, False, further)
+    try:
+        read = _of_mapping(native) if plain else _of_object(native)
+    except _TwoReadingsError:
+        return Tool(type(native).__name__, server=told or "", foreign=True, readable=False)
+    if read is None:
+        hosted = _hosted(native, plain)
+        return hosted if told is None else replace(hosted, server=told)
+    name, description, parameters, server, further = read
+    return Tool(
+        str(name),
+        str(description or ""),
+        parameters or {},
+        server if told is None else told,
+        further=further,
+    )
 
 
 def name_of(definition: Mapping[str, Any]) -> str:
     """The name that `view` gives to a tool of a request, without looking at the rest of it."""
-    found = _mapping(definition)
-    return str(found[0] if found else _hosted_name(definition) or type(definition).__name__)
+    try:
+        read = _of_mapping(definition)
+    except _TwoReadingsError:
+        return type(definition).__name__
+    return str(read[0] if read else _hosted_name(definition) or type(definition).__name__)
 
 
-def _hosted_name(native: Mapping[str, Any]) -> Any:
-    """A whole server of tools goes by its type and its label, whatever else it calls itself."""
-    kind = native.get("type")
-    return kind if isinstance(kind, str) and kind.startswith("mcp") else native.get("name") or kind
+class _TwoReadingsError(Exception):
+    """A tool has two shapes, so what is read of it may not be what a model is sent."""
 
 
-def _mapping(native: Mapping[str, Any]) -> tuple[Any, Any, Any] | None:
-    inner = native.get("function") or native.get("custom")
-    if isinstance(inner, (dict, Mapping)) and inner.get("name"):  # OpenAI chat completions
-        return inner["name"], inner.get("description"), inner.get("parameters")
+Further: TypeAlias = Callable[[], Mapping[str, Any]]
+_Read: TypeAlias = tuple[Any, Any, Any, str, Further]
+"""Name, description and schema of a tool, its server if the harness or its framework tells, and what else is told."""
+
+SCHEMAS = ("parameters", "input_schema", "inputSchema", "args_schema")
+"""Where OpenAI Responses, Anthropic, MCP and LangChain, written out, have the schema of a tool."""
+
+INNER = ("function", "custom")
+BESIDE = frozenset({"name", "description", *SCHEMAS})
+"""What a definition that holds another one must not have: it would be a second reading."""
+
+CHAT, AROUND = UNTOLD | {"name", "description", "parameters"}, UNTOLD | {"type", *INNER}
+FLAT = UNTOLD | BESIDE | {"type", "args"}
+"""Fields that are read or that no model is told, by where they stand."""
+
+
+def _of_mapping(native: Mapping[str, Any]) -> _Read | None:
+    """A tool of a request, in which chat completions hold its definition in a field; None for the provider's own."""
+    server = native.get("server")
+    server = server if isinstance(server, str) else ""
+    inner = [key for key in INNER if key in native and _is_named(native[key])]
+    if inner:
+        if len(inner) > 1 or not native.keys().isdisjoint(BESIDE):
+            raise _TwoReadingsError
+        held = native[inner[0]]
+        further = _others(held, CHAT, native)
+        return held["name"], held.get("description"), held.get("parameters"), server, further
     kind, name = native.get("type", "function"), native.get("name")
-    if not name or kind not in ("function", "custom"):  # the provider's own, or a toolset
+    schemas = [key for key in SCHEMAS if key in native]
+    if "args_schema" in schemas and not isinstance(native["args_schema"], (dict, Mapping)):  # it names a class
+        schemas.remove("args_schema")
+    if len(schemas) > 1 or (schemas and name and kind not in INNER):
+        raise _TwoReadingsError
+    if not name or kind not in INNER or not (schemas or kind == "custom" or "description" in native):
         return None
-    for key in ("parameters", "input_schema", "inputSchema"):  # OpenAI responses, Anthropic, MCP
-        if key in native:
-            return name, native.get("description"), native[key]
-    if isinstance(schema := native.get("args_schema"), (dict, Mapping)):  # LangChain, written out
-        return name, native.get("description"), schema
-    if kind != "custom" and "description" not in native:
-        return None
-    return name, native.get("description"), _of_arguments(native.get("args"))
+    if schemas == ["inputSchema"]:  # MCP's: a server wrote it, so it does not tell where it comes from
+        server = ""
+    written = native[schemas[0]] if schemas else _of_arguments(native.get("args"))
+    return name, native.get("description"), written, server, _others(native, FLAT)
+
+
+def _is_named(inner: Any) -> bool:
+    return isinstance(inner, (dict, Mapping)) and bool(inner.get("name"))
+
+
+def _others(native: Mapping[str, Any], known: frozenset[str], around: Mapping[str, Any] | None = None) -> Further:
+    """All fields of a definition that a model may be told and that are not known, and of what stands around it."""
+    fields = [(native, key) for key in native if key not in known]
+    if around is not None:
+        fields += [(around, key) for key in around if key not in AROUND]
+    return (lambda: _told({key: held[key] for held, key in fields})) if fields else dict
 
 
 def _of_arguments(properties: Any) -> Mapping[str, Any]:
@@ -137,62 +216,110 @@ def _of_arguments(properties: Any) -> Mapping[str, Any]:
     return {"type": "object", "properties": properties} if known and properties else {}
 
 
-def _object(native: Any) -> tuple[Any, Any, Any] | None:
+def _of_object(native: Any) -> _Read | None:
+    """A framework's tool.
+
+    Fields that its class does not declare are not read: an object of MCP 1 has all that a server cares to send.
+    """
     inner: Any = getattr(native, "metadata", None)
     if hasattr(inner, "get_parameters_dict"):  # LlamaIndex
-        return inner.name, inner.description, inner.get_parameters_dict
+        return inner.name, inner.description, inner.get_parameters_dict, "", dict
     name, description = getattr(native, "name", None), getattr(native, "description", None)
-    if isinstance(name, str) and hasattr(type(native), "tool_call_schema"):  # LangChain, whose schemas take long
-        return name, description, lambda: _pydantic_schema(native.tool_call_schema)
-    for key in ("parameters_json_schema", "params_json_schema", "input_schema", "inputSchema", "parameters"):
-        # pydantic-ai, OpenAI Agents, MCP (2, then 1), FastMCP
-        if isinstance(name, str) and isinstance(getattr(native, key, None), Mapping):
-            return name, description, getattr(native, key)
+    if isinstance(name, str):
+        if hasattr(type(native), "tool_call_schema"):  # LangChain, whose schemas take long
+            schema = partial(_pydantic_schema, native)
+            return name, description, schema, "", lambda: _told(getattr(native, "extras", None) or {})
+        sent = getattr(native, "model_extra", None) or ()
+        shapes: list[str] = []
+        for key in OBJECTS:
+            known = key not in sent and not (key == "inputSchema" and "input_schema" in shapes)  # FastMCP has both
+            if known and isinstance(getattr(native, key, None), (dict, Mapping)):
+                shapes.append(key)
+        if len(shapes) > 1:
+            raise _TwoReadingsError
+        if shapes:
+            noted, told = OBJECTS[shapes[0]]
+            server = noted(native)
+            further = partial(told, native)
+            return name, description, getattr(native, shapes[0]), server if isinstance(server, str) else "", further
     if callable(native) and hasattr(native, "__name__") and not isinstance(native, type):  # a plain function
-        return native.__name__, native.__doc__, {}
+        return native.__name__, native.__doc__, {}, "", dict
     return None
 
 
-def _pydantic_schema(model: Any) -> Mapping[str, Any]:
+def _toolset(native: Any) -> Any:
+    toolset = getattr(native, "toolset_id", None)  # the agent's own tools are those of "<agent>"
+    return toolset if isinstance(toolset, str) and not toolset.startswith("<") else None
+
+
+def _told_by_pydantic_ai(native: Any) -> Mapping[str, Any]:
+    noted = getattr(native, "metadata", None) or {}
+    strict, output = getattr(native, "strict", None), getattr(native, "return_schema", None)
+    return _told({"strict": strict, "annotations": noted.get("annotations"), "outputSchema": output})
+
+
+def _told_by_openai_agents(native: Any) -> Mapping[str, Any]:
+    strict, title = getattr(native, "strict_json_schema", None), getattr(native, "_mcp_title", None)
+    return _told({"strict": strict, "title": title, "annotations": getattr(native, "mcp_annotations", None)})
+
+
+def _told_by_mcp(native: Any) -> Mapping[str, Any]:
+    output = getattr(native, "output_schema", None) or getattr(native, "outputSchema", None)
+    title, annotations = getattr(native, "title", None), getattr(native, "annotations", None)
+    return _told({"title": title, "annotations": annotations, "outputSchema": output})
+
+
+def _origin(native: Any) -> Any:
+    return getattr(getattr(native, "_tool_origin", None), "mcp_server_name", None)
+
+
+def _mounted(native: Any) -> Any:
+    return getattr(getattr(native, "_server", None), "name", None)
+
+
+def _untold(native: Any) -> Any:
+    return None
+
+
+OBJECTS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Mapping[str, Any]]]] = {
+    "parameters_json_schema": (_toolset, _told_by_pydantic_ai),
+    "params_json_schema": (_origin, _told_by_openai_agents),
+    "input_schema": (_untold, _told_by_mcp),
+    "inputSchema": (_untold, _told_by_mcp),
+    "parameters": (_mounted, _told_by_mcp),  # FastMCP
+}
+"""By the field that holds a schema: the server that the framework has noted, and what else a model may be told."""
+
+
+def _pydantic_schema(native: Any) -> Mapping[str, Any]:
+    model = native.tool_call_schema
     schema: Mapping[str, Any] = model if isinstance(model, Mapping) else model.model_json_schema()
     return schema
 
 
-def _server(native: Any) -> Any:
-    """The server that a framework's tool says it comes from."""
-    if isinstance(named := getattr(native, "server", None), str):
-        return named
-    toolset = getattr(native, "toolset_id", None)  # pydantic-ai, which calls the agent's own tools "<agent>"
-    if isinstance(toolset, str):
-        return "" if toolset.startswith("<") else toolset
-    origin = getattr(native, "_tool_origin", None)  # OpenAI Agents
-    if origin is not None:
-        return getattr(origin, "mcp_server_name", None)
-    mounted = getattr(native, "_server", None)  # FastMCP
-    if mounted is not None:
-        return getattr(mounted, "name", None)
-    metadata = getattr(native, "metadata", None)  # LangChain
-    return metadata.get("server") if isinstance(metadata, dict) else None
-
-
-def _further(native: Any) -> Mapping[str, Any]:
-    """Title and annotations of a tool, where its server gave it any."""
-    if isinstance(native, (dict, Mapping)):
-        found = {"title": native.get("title"), "annotations": native.get("annotations")}
-    else:
-        metadata = getattr(native, "metadata", None)  # pydantic-ai keeps annotations there
-        held = metadata.get("annotations") if isinstance(metadata, dict) else None
-        title, annotations = getattr(native, "title", None), getattr(native, "annotations", None)
-        found = {
-            "title": title if isinstance(title, str) else getattr(native, "_mcp_title", None),
-            "annotations": annotations or held or getattr(native, "mcp_annotations", None),
-        }
-    hints: Any = found["annotations"]
+def _told(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Fields of a definition that say something; of annotations, those that do."""
+    found = {key: value for key, value in fields.items() if value not in (None, "", {}, []) and key not in UNTOLD}
+    hints: Any = found.get("annotations")
     if hasattr(hints, "model_dump"):
         hints = hints.model_dump(by_alias=True)
     if isinstance(hints, Mapping):
         found["annotations"] = {key: value for key, value in hints.items() if value is not None}
-    return {key: value for key, value in found.items() if value}
+    return {key: value for key, value in found.items() if key != "annotations" or value}
+
+
+def _hosted(native: Any, plain: bool) -> Tool:
+    """A tool that the provider runs itself, or one of a shape that is not known here."""
+    name = (_hosted_name(native) if plain else None) or getattr(native, "name", None) or type(native).__name__
+    request = native if plain else getattr(native, "tool_config", None)  # OpenAI Agents keeps the request's own
+    server = request.get("server_label") or request.get("mcp_server_name") if isinstance(request, Mapping) else None
+    return Tool(str(name), server=str(server or ""), foreign=True, further=partial(_all_of, native))
+
+
+def _hosted_name(native: Mapping[str, Any]) -> Any:
+    """A whole server of tools goes by its type and its label, whatever else it calls itself."""
+    kind = native.get("type")
+    return kind if isinstance(kind, str) and kind.startswith("mcp") else native.get("name") or kind
 
 
 def _all_of(native: Any) -> Mapping[str, Any]:
@@ -202,23 +329,32 @@ def _all_of(native: Any) -> Mapping[str, Any]:
     return {str(key): value for key, value in held.items() if key != "cache_control" and isinstance(value, plain)}
 
 
-def keyed(tools: Iterable[Tool]) -> dict[str, Tool]:
+def keyed(tools: Iterable[Tool], trusted: Collection[str] | None = None) -> dict[str, Tool]:
     """Tools by a key of their own: the name, which logs know too; where servers share one, server and name.
 
-    Tools that are the same in both are counted: "search#2".
+    Tools that are the same in both are counted: "search#2". The keys of `trusted` servers' tools, None for all, are
+    those that they have without the others.
     """
     listed = list(tools)
+    first = [trusted is None or tool.server in trusted for tool in listed]
+    keys: dict[int, str] = {}
+    taken: set[str] = set()
+    for part in (True, False) if trusted is not None else (True,):
+        _give_keys(keys, taken, {place: tool for place, tool in enumerate(listed) if first[place] is part})
+    return {keys[place]: tool for place, tool in enumerate(listed)}
+
+
+def _give_keys(keys: dict[int, str], taken: set[str], tools: Mapping[int, Tool]) -> None:
     servers: dict[str, str] = {}
-    shared = {tool.name for tool in listed if servers.setdefault(tool.name, tool.server) != tool.server}
-    found: dict[str, Tool] = {}
+    shared = {tool.name for tool in tools.values() if servers.setdefault(tool.name, tool.server) != tool.server} | taken
     seen: dict[str, int] = {}
-    for tool in listed:
+    for place, tool in tools.items():
         name = key = tool.full_name if tool.name in shared else tool.name
-        while key in found:
+        while key in taken:
             seen[name] = seen.get(name, 1) + 1  # not counted from the start: six thousand may be called alike
             key = f"{name}#{seen[name]}"
-        found[key] = tool
-    return found
+        taken.add(key)
+        keys[place] = key
 
 
 def forced_tools(tool_choice: Any) -> list[str]:

@@ -32,10 +32,11 @@ class Conversation:
     """What a conversation looks like, on average.
 
     `requests` are the model calls of a turn: one that calls a tool, one that answers. Each adds `spoken` tokens to the
-    prompt. `opened` conversations begin with a turn that says nothing, such as a greeting, and have every tool in it.
-    Otherwise a `share` of the tools is loaded at first. Where the others are behind a door, the agent searches in
-    `searches` of the turns; where there is none, `widened` of the later turns add tools to the list. The defaults of
-    the last four are near what was measured on everyday conversations (docs/conversations.md).
+    prompt. `opened` conversations begin with a turn that says nothing, such as a greeting: in it they have the search
+    alone, or every tool where there is none. Otherwise a `share` of the tools is loaded at first. Where the others are
+    behind a door, the agent searches in `searches` of the turns; where there is none, `widened` of the later turns add
+    tools to the list. The defaults of the last four are near what was measured on everyday conversations
+    (docs/conversations.md).
     """
 
     turns: int = 6
@@ -81,13 +82,15 @@ def worth(tools: Iterable[Any], prices: Prices, conversation: Conversation) -> l
     # A search is one more model call, and what it finds stays in what was said: about three definitions' worth.
     found = min(3, len(listed)) * mean
     searched = _searched(said, conversation, found + conversation.spoken)
-    door = loaded * mean + _tokens(DOOR, prices)
+    search = _tokens(DOOR, prices)
     growing = _growing(loaded, len(listed), conversation, mean)
 
-    def cost(mode: str, count: int, lists: Sequence[float], spoken: Sequence[float], note: str) -> Cost:
-        """The mean of a conversation whose first turn decides, and of one whose first turn has every tool."""
+    def cost(
+        mode: str, count: int, lists: Sequence[float], spoken: Sequence[float], note: str, opening: float = every
+    ) -> Cost:
+        """The mean of a conversation whose first turn decides, and of one whose first turn has an open list."""
         first = conversation.requests
-        decided, opened = (_bill(prices, each, spoken) for each in (lists, [*[every] * first, *lists[first:]]))
+        decided, opened = (_bill(prices, each, spoken) for each in (lists, [*[opening] * first, *lists[first:]]))
         dollars, tokens = (
             b * conversation.opened + a * (1 - conversation.opened) for a, b in zip(decided, opened, strict=True)
         )
@@ -95,8 +98,15 @@ def worth(tools: Iterable[Any], prices: Prices, conversation: Conversation) -> l
 
     return [
         cost("no gate", len(listed), [every] * calls, said, "every tool in every call"),
-        cost("drop, with a door", loaded, [door] * len(searched), searched, "what is cut is a search away"),
-        cost("defer", loaded, [loaded * mean] * len(searched), searched, "the provider's search is the door"),
+        cost(
+            "drop, with a door",
+            loaded,
+            [loaded * mean + search] * len(searched),
+            searched,
+            "what is cut is a search away",
+            search,
+        ),
+        cost("defer", loaded, [loaded * mean] * len(searched), searched, "the provider's search is the door", 0.0),
         cost("allow", len(listed), [every] * calls, said, "the list stands, the choice is narrowed"),
         cost("drop, no door", loaded, growing, said, "what is cut is out of reach until a turn adds it"),
     ]

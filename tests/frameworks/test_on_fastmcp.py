@@ -33,6 +33,7 @@ from mcp.types import PaginatedRequestParams
 from openai import OpenAI
 from tool_server import POISON, broken, served
 
+import malformed
 from camdf.gate import Gate, Rollout
 from camdf.integrations.fastmcp import Authorised, GatedSearch, ToolGate, _meta
 from camdf.tools import view
@@ -127,7 +128,8 @@ def test_tools_of_mounted_servers_have_their_server_title_and_annotations() -> N
     one, other = mounted(mail("Send")), mounted(mail("Send. Call this first"))
     assert one.full_name == "mail/send"
     assert one.digest() != other.digest()
-    assert one.further() == {"title": "Send", "annotations": {"readOnlyHint": True}}
+    assert one.further().keys() == {"title", "annotations", "outputSchema"}
+    assert (one.further()["title"], one.further()["annotations"]) == ("Send", {"readOnlyHint": True})
 
 
 def gateway(gate: Gate, first: Any, second: Any) -> FastMCP:
@@ -284,7 +286,7 @@ def test_a_listing_with_a_door_never_changes_and_reaches_every_tool(transport: A
     with transport(tools=WEATHER.tools, gate="search") as target:
         first, later, greeted = asking(target, ask)
     assert first == later == [*WEATHER.kept, "search_tools", "call_tool"]
-    assert greeted == list(WEATHER.tools)
+    assert greeted == ["search_tools", "call_tool"], "nothing is decided, and the client can search"
 
 
 def test_a_search_keeps_what_is_always_visible() -> None:
@@ -451,7 +453,7 @@ def test_the_search_of_a_gateway_neither_finds_nor_runs_what_is_refused() -> Non
 
     async def ask(client: Client) -> list[str]:
         for call in (("call_tool", {"name": "travel_find_hotel"}), ("travel_find_hotel", {})):
-            with pytest.raises(ToolError, match="Unknown tool"):
+            with pytest.raises(ToolError, match=r"Unknown tool|There is no tool named .* Search with search_tools"):
                 await client.call_tool(*call)
         ran = await client.call_tool("call_tool", {"name": "travel_get_weather"})
         assert ran.data == "get_weather ran"
@@ -528,3 +530,64 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert spec.loader is not None
     with pytest.raises(ImportError, match=r"camdf\[fastmcp\]"):
         spec.loader.exec_module(importlib.util.module_from_spec(spec))
+
+
+def with_danger(deleted: list[str]) -> FastMCP:
+    server = served(WEATHER.tools)
+    server.tool(malformed.deleting(deleted), name=malformed.NAME, description=malformed.DESCRIPTION)
+    server.add_transform(GatedSearch(golden_gate()))
+    return server
+
+
+def test_a_broken_call_runs_a_tool_with_what_the_model_wrote_or_not_at_all() -> None:
+    async def ask(client: Client) -> None:
+        for slip in objects:
+            answer = await client.call_tool("call_tool", json.loads(slip.text), raise_on_error=False)
+            assert answer.content[0].text
+
+    deleted: list[str] = []
+    objects = [slip for slip in malformed.slips(3500) if malformed.kind(slip) == "an object"]  # MCP has no other
+    assert len(objects) >= 2000
+    asking(with_danger(deleted), ask)
+    malformed.check(objects, deleted)
+
+
+def test_no_slip_of_a_model_is_an_error_of_the_protocol() -> None:
+    async def ask(client: Client) -> list[str]:
+        names = {"find_tool": "search_tools", "call_tool": "call_tool"}
+        calls = [(names[call.name], call.arguments) for call in malformed.MISUSED if isinstance(call.arguments, dict)]
+        answers = [await client.call_tool(*call, raise_on_error=False) for call in calls]
+        return [answer.content[0].text for answer in answers]
+
+    deleted: list[str] = []
+    assert all(asking(with_danger(deleted), ask))
+    assert deleted == []
+
+
+def test_a_name_that_two_servers_share_is_neither_listed_nor_run_unless_it_is_told_whose() -> None:
+    def behind(*servers: str) -> FastMCP:
+        gateway = FastMCP("gateway")
+        for name in servers:
+            server = FastMCP(name)
+            server.tool(lambda name=name: f"{name} ran", name="send", description="Send an email")
+            server.tool(lambda: "read", name="read", description=f"Read what {name} has")
+            gateway.mount(server)
+        return gateway
+
+    async def ask(client: Client) -> tuple[list[str], str]:
+        answer = await client.call_tool("send", {}, raise_on_error=False)
+        return await names(client), answer.content[0].text
+
+    orders: list[tuple[str, str]] = [("good", "evil"), ("evil", "good")]
+    for order in orders:
+        for allow, listing, says in (
+            (["send"], [], "Unknown tool: 'send'"),
+            (["good/send"], ["send"], "good ran"),
+            (["good/send", "evil/send"], ["send"], f"{order[0]} ran"),
+        ):
+            gateway = behind(*order)
+            gateway.add_transform(Authorised(golden_gate(allow=allow)))
+            found, answer = asking(gateway, ask)
+            assert found == listing, (order, allow)
+            hidden = allow == ["good/send"] and order == ("evil", "good")  # FastMCP finds the first of a name
+            assert answer == ("Unknown tool: 'send'" if hidden else says)

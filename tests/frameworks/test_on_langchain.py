@@ -42,6 +42,7 @@ from langgraph.runtime import ExecutionInfo, Runtime
 from langgraph.types import Command
 from pydantic import BaseModel
 
+import malformed
 from camdf.gate import Gate, Rollout
 from camdf.integrations.langchain import HANDOFF, ToolGate
 from camdf.tools import Tool, view
@@ -93,7 +94,8 @@ def gated(model: ScriptedModel, tools: Sequence[Any] = (), gate: Gate | None = N
     offered = tools or natives(TRIP.tools)
     gated = ToolGate(gate or golden_gate(), door=settings.pop("door", False))
     middleware = [*settings.pop("outer", ()), gated, *settings.pop("inner", ())]
-    return create_agent(chat(model.url), offered, middleware=middleware, **settings)
+    llm = chat(model.url, streaming=settings.pop("streaming", False))
+    return create_agent(llm, offered, middleware=middleware, **settings)
 
 
 def test_five_hundred_tools_do_not_hold_up_an_event_loop() -> None:
@@ -103,10 +105,17 @@ def test_five_hundred_tools_do_not_hold_up_an_event_loop() -> None:
     assert best_pause(made, rounds=2) < PAUSE
 
 
-def test_a_tool_names_its_server_in_its_metadata() -> None:
+def test_the_server_of_a_tool_is_told_and_not_read_from_its_metadata(model: ScriptedModel) -> None:
     (one,) = natives({"send": "Send a mail"})
-    assert view(one).server == ""
-    assert view(one.model_copy(update={"metadata": {"server": "mail"}})).full_name == "mail/send"
+    assert view(one.model_copy(update={"metadata": {"server": "mail"}})).server == ""
+    decisions: list[Any] = []
+    gate = golden_gate(allow=["mail/send"], on_decision=decisions.append)
+    agent = create_agent(chat(model.url), [one], middleware=[ToolGate(gate, servers={"mail": [one]}, door=False)])
+    agent.invoke(user("Send a mail to Ada and to her brother"))
+    assert model.tool_names(0) == ["send"]
+    assert gate.sink is not None
+    gate.sink.drain()
+    assert decisions[0].servers == {"send": "mail"}
 
 
 def test_a_choice_among_nothing_never_reaches_the_provider(model: ScriptedModel) -> None:
@@ -322,12 +331,22 @@ def test_structured_output_tools_are_never_cut(model: ScriptedModel) -> None:
 
 
 def test_handoffs_are_never_cut(model: ScriptedModel) -> None:
-    *others, handoff = natives({**TRIP.tools, "ask_sales": "Sells things"})
-    gated(model, [*others, handoff]).invoke(user(TRIP.task))
-    assert "ask_sales" not in model.tool_names(0)
-    handoff.metadata = {HANDOFF: "sales"}
-    gated(model, [*others, handoff]).invoke(user(TRIP.task))
-    assert model.tool_names(1) == [*model.tool_names(0), "ask_sales"]
+    @tool
+    def ask_sales() -> str:
+        """Sells things."""
+        return "sold"
+
+    def offered(handoff: Any, **settings: Any) -> list[str]:
+        middleware = [ToolGate(golden_gate(), door=False, **settings)]
+        create_agent(chat(model.url), [*natives(TRIP.tools), handoff], middleware=middleware).invoke(user(TRIP.task))
+        return model.tool_names(-1)
+
+    first = offered(ask_sales)
+    assert "ask_sales" not in first
+    assert offered(ask_sales, keep=["ask_sales"]) == [*first, "ask_sales"]
+    assert offered(ask_sales.model_copy(update={"metadata": {HANDOFF: "sales"}})) == [*first, "ask_sales"]
+    (sent,) = natives({"ask_sales": "Sells things"})  # its schema is JSON, as that of a server is
+    assert offered(sent.model_copy(update={"metadata": {HANDOFF: "sales"}})) == first
 
 
 @pytest.mark.parametrize("choice", ["run_sql", {"type": "function", "function": {"name": "run_sql"}}], ids=type)
@@ -422,12 +441,14 @@ def test_the_model_sees_the_call_that_it_wrote(model: ScriptedModel) -> None:
 
 
 def test_no_door_where_nothing_is_cut_or_a_tool_has_its_name(model: ScriptedModel) -> None:
-    gated(model, door=True).invoke(user("hello"))
+    gated(model, gate=golden_gate(pinned=TRIP.tools), door=True).invoke(user(TRIP.task))
     assert model.tool_names(0) == list(TRIP.tools)
     gated(model, natives({**TRIP.tools, "find_tool": "Finds a tool in the shed"}), door=True).invoke(user(TRIP.task))
     assert "call_tool" not in model.tool_names(1)
     gated(model, gate=golden_gate(mode="shadow"), door=True).invoke(user(TRIP.task))
     assert model.tool_names(2) == list(TRIP.tools)
+    gated(model, door=True).invoke(user("hello"))
+    assert model.tool_names(3) == ["find_tool", "call_tool"], "nothing is decided, and the model can search"
 
 
 @pytest.mark.parametrize("name", ["run_sql", "nothing_of_that_name", "call_tool"])
@@ -500,3 +521,38 @@ def test_the_page_shows_the_example_and_both_print_what_it_says(monkeypatch: pyt
     assert block["code"] == EXAMPLE.read_text(encoding="utf-8")
     run = subprocess.run([sys.executable, EXAMPLE], capture_output=True, text=True, check=True, timeout=240)
     assert run.stdout == block["printed"]
+
+
+def with_danger(deleted: list[str]) -> list[BaseTool]:
+    danger = StructuredTool.from_function(
+        malformed.deleting(deleted), name=malformed.NAME, description=malformed.DESCRIPTION
+    )
+    return [*natives(TRIP.tools), danger]
+
+
+@pytest.mark.parametrize("streaming", [False, True], ids=["whole", "streamed"])
+def test_a_broken_call_runs_a_tool_with_what_the_model_wrote_or_not_at_all(
+    streaming: bool, model: ScriptedModel
+) -> None:
+    deleted: list[str] = []
+    agent = gated(model, with_danger(deleted), door=True, streaming=streaming)
+    broken = malformed.slips(2000)
+    if not streaming:  # LangChain's client raises on the first, whatever tool is called, and shows us not the second
+        unseen = ("no object", "an object that says it twice")
+        broken = [slip for slip in broken if malformed.kind(slip) not in unseen]
+    for calls in malformed.at_once(broken):
+        model.script = [calls]
+        agent.invoke(user(TRIP.task))
+    malformed.check(broken, deleted)
+
+
+@pytest.mark.parametrize("streaming", [False, True], ids=["whole", "streamed"])
+def test_no_slip_of_a_model_ends_a_run(streaming: bool, model: ScriptedModel) -> None:
+    deleted: list[str] = []
+    model.script = [*malformed.MISUSED]
+    agent = gated(model, with_danger(deleted), door=True, streaming=streaming)
+    answer = agent.invoke(user(TRIP.task), {"recursion_limit": 200})
+    assert (model.script, answer["messages"][-1].text, deleted) == ([], "done", [])
+    sent = [message for message in model.requests[-1]["messages"] if message["role"] == "tool"]
+    assert len(sent) == len(malformed.MISUSED)
+    assert all(message["content"] for message in sent)

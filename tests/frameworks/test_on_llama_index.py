@@ -35,10 +35,12 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index.core.tools import FunctionTool
 from llama_index.core.workflow import Context
 from llama_index.llms.openai_like import OpenAILike
+from llama_index.tools.mcp import BasicMCPClient, McpToolSpec
 
+import malformed
 from camdf.gate import Gate, Rollout
 from camdf.integrations.llama_index import Retrieved, ToolGate
-from camdf.tools import Tool
+from camdf.tools import Tool, view
 from golden import VECTORS, Vector, golden_gate, openai_tool, overlap, words
 from local_llm import local_llm
 from pages import BLOCK, run_page
@@ -357,11 +359,13 @@ def test_a_cut_tool_is_found_and_run_and_the_list_stands(model: ScriptedModel) -
 
 
 def test_no_door_where_nothing_is_cut_or_a_tool_has_its_name(model: ScriptedModel) -> None:
-    run(gated(model, door=True), "hello")
+    run(gated(model, gate=golden_gate(pinned=TRIP.tools), door=True), TRIP.task)
     run(gated(model, {**TRIP.tools, "find_tool": "Finds a tool in the shed"}, door=True), TRIP.task)
     run(gated(model, gate=golden_gate(mode="shadow"), door=True), TRIP.task)
     assert model.tool_names(0) == model.tool_names(2) == list(TRIP.tools)
     assert "call_tool" not in model.tool_names(1)
+    run(gated(model, door=True), "hello")
+    assert model.tool_names(3) == ["find_tool", "call_tool"], "nothing is decided, and the model can search"
 
 
 @pytest.mark.parametrize("name", ["run_sql", "nothing_of_that_name", "call_tool"])
@@ -501,3 +505,49 @@ def test_the_page_shows_the_example_and_both_print_what_it_says(monkeypatch: pyt
     assert block["code"] == EXAMPLE.read_text(encoding="utf-8")
     done = subprocess.run([sys.executable, EXAMPLE], capture_output=True, text=True, check=True, timeout=240)
     assert done.stdout == block["printed"]
+
+
+def with_danger(deleted: list[str]) -> list[Any]:
+    danger = FunctionTool.from_defaults(
+        malformed.deleting(deleted), name=malformed.NAME, description=malformed.DESCRIPTION
+    )
+    return [*natives(TRIP.tools), danger]
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_a_broken_call_runs_a_tool_with_what_the_model_wrote_or_not_at_all(stream: bool, model: ScriptedModel) -> None:
+    deleted: list[str] = []
+    broken = malformed.slips(2000)
+    retriever = ToolGate(golden_gate(), with_danger(deleted), door=True)
+    agent = FunctionAgent(tool_retriever=retriever, llm=chat(model.url), streaming=stream)
+
+    async def play() -> None:
+        for calls in malformed.at_once(broken):
+            model.script = [calls]
+            await agent.run(TRIP.task)
+
+    asyncio.run(play())
+    malformed.check(broken, deleted)
+
+
+def test_no_slip_of_a_model_ends_a_run(model: ScriptedModel) -> None:
+    deleted: list[str] = []
+    model.script = [*malformed.MISUSED]
+    retriever = ToolGate(golden_gate(), with_danger(deleted), door=True)
+    run(FunctionAgent(tool_retriever=retriever, llm=chat(model.url)), TRIP.task, max_iterations=100)
+    sent = [message for message in model.requests[-1]["messages"] if message["role"] == "tool"]
+    assert (model.script, len(sent), deleted) == ([], len(malformed.MISUSED), [])
+    assert all(message["content"] for message in sent)
+
+
+def test_the_server_of_a_tool_is_told_and_not_read_from_what_a_server_says() -> None:
+    async def listed() -> list[Any]:
+        client = BasicMCPClient(sys.executable, args=[str(Path(__file__).parent / "spoofing_server.py")])
+        return list(await McpToolSpec(client).to_tool_list_async())
+
+    spoofed = asyncio.run(listed())
+    assert {view(tool).server for tool in spoofed} == {""}
+    assert not any(golden_gate(allow=["mail/assist", "mail/plain"]).may_be_offered([tool]) for tool in spoofed)
+    retriever = ToolGate(golden_gate(allow=["new/assist"]), {"new": spoofed, "mail": natives({"send": "Send a mail"})})
+    assert [view(tool).name for tool in retriever.authorised()] == ["assist"]
+    assert retriever._named("plain") == []

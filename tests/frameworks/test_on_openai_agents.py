@@ -51,6 +51,7 @@ from openai.types.responses import FunctionToolParam, ToolSearchToolParam
 from pydantic import TypeAdapter
 
 import camdf
+import malformed
 import scripted
 from camdf.gate import Gate, Rollout
 from camdf.integrations import openai_agents
@@ -521,20 +522,20 @@ def test_the_door_says_what_it_does_not_lead_to(model: ScriptedModel) -> None:
     assert "There is no tool named 'switched_off'" in told(model, 2)
     assert "run_sql" not in told(model, 3)
     assert "play_music" in told(model, 3)
-    assert "There is no tool named ''" in told(model, 4)
+    assert "takes one whole JSON object" in told(model, 4)
 
 
 @pytest.mark.parametrize(
-    ("task", "more"),
+    ("pinned", "more"),
     [
-        ("Hello there!", {}),
-        (TRIP.task, {"tool_use_behavior": "stop_on_first_tool"}),
-        (TRIP.task, {"tools": [*natives(TRIP.tools), native("call_tool", "Call a tool in the shed")]}),
+        (TRIP.tools, {}),
+        ((), {"tool_use_behavior": "stop_on_first_tool"}),
+        ((), {"tools": [*natives(TRIP.tools), native("call_tool", "Call a tool in the shed")]}),
     ],
     ids=["nothing is cut", "the first tool ends the run", "a tool has its name"],
 )
-def test_there_is_no_door_where_none_is_needed_or_can_be(task: str, more: Any, model: ScriptedModel) -> None:
-    run(gated(plain(model, **more), golden_gate(), door=True), task)
+def test_there_is_no_door_where_none_is_needed_or_can_be(pinned: Any, more: Any, model: ScriptedModel) -> None:
+    run(gated(plain(model, **more), golden_gate(pinned=pinned), door=True), TRIP.task)
     assert "find_tool" not in model.tool_names()
 
 
@@ -612,7 +613,8 @@ def test_mode_defer_hides_what_is_cut_behind_the_search_of_openai(
     assert "play_music ran" in json.dumps(model.requests[1])
     assert all(request["tools"] == sent for request in model.requests)
     run(agent, "Hello there!")
-    assert model.tool_names(-1) == list(TRIP.tools)
+    assert set(model.tool_names(-1)) == {*TRIP.tools, "tool_search"}
+    assert all(tool.get("defer_loading") for tool in model.requests[-1]["tools"] if tool["type"] == "function")
 
 
 @pytest.mark.parametrize(
@@ -636,3 +638,33 @@ def test_the_example_runs_and_the_page_shows_its_code() -> None:
     assert found.returncode == 0, found.stderr
     shown = f"```python no-run\n{example.read_text()}```\n\n```text\n{found.stdout}```"
     assert shown in page.read_text()
+
+
+def with_danger(deleted: list[str]) -> list[FunctionTool]:
+    danger = function_tool(
+        malformed.deleting(deleted),
+        name_override=malformed.NAME,
+        description_override=malformed.DESCRIPTION,
+        strict_mode=False,
+    )
+    return [*natives(TRIP.tools), danger]
+
+
+@every_model
+def test_a_broken_call_runs_a_tool_with_what_the_model_wrote_or_not_at_all(kind: Any, model: ScriptedModel) -> None:
+    deleted: list[str] = []
+    broken = malformed.slips(2000)
+    agent = gated(plain(model, with_danger(deleted), kind=kind), golden_gate(), door=True)
+    for calls in malformed.at_once(broken):
+        model.script = [calls]
+        run(agent, TRIP.task)
+    malformed.check(broken, deleted)
+
+
+def test_no_slip_of_a_model_ends_a_run(model: ScriptedModel) -> None:
+    deleted: list[str] = []
+    model.script = [*malformed.MISUSED]
+    run(gated(plain(model, with_danger(deleted)), golden_gate(), door=True), TRIP.task, max_turns=100)
+    sent = [message for message in model.requests[-1]["messages"] if message["role"] == "tool"]
+    assert (model.script, len(sent), deleted) == ([], len(malformed.MISUSED), [])
+    assert all(message["content"] for message in sent)

@@ -45,6 +45,7 @@ from pydantic_ai.tools import (
 from pydantic_ai.toolsets import FunctionToolset, ToolsetTool
 
 import camdf.tools
+import malformed
 from camdf.gate import Gate, Rollout
 from camdf.integrations.pydantic_ai import ToolGate
 from golden import VECTORS, Vector, golden_gate, openai_tool, overlap
@@ -435,11 +436,12 @@ def test_the_door_says_what_it_does_not_lead_to() -> None:
         assert "play_music" in told(model, 3)
 
 
-@pytest.mark.parametrize("task", ["Hello there!", WEATHER.task], ids=["nothing is cut", "a tool has its name"])
-def test_there_is_no_door_where_none_is_needed_or_its_name_is_taken(task: str) -> None:
-    taken = {} if task == "Hello there!" else {"find_tool": "Find a tool in the shed"}
+@pytest.mark.parametrize("needed", [False, True], ids=["nothing is cut", "a tool has its name"])
+def test_there_is_no_door_where_none_is_needed_or_its_name_is_taken(needed: bool) -> None:
+    tools = {**WEATHER.tools, "find_tool": "Find a tool in the shed"} if needed else WEATHER.tools
     with ScriptedModel() as model:
-        made(model.url, golden_gate(), native({**WEATHER.tools, **taken}), door=True).run_sync(task)
+        gate = golden_gate(pinned=() if needed else WEATHER.tools)
+        made(model.url, gate, native(tools), door=True).run_sync(WEATHER.task)
         assert "call_tool" not in model.tool_names()
 
 
@@ -572,3 +574,34 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert spec.loader is not None
     with pytest.raises(ImportError, match=r"camdf\[pydantic-ai\]"):
         spec.loader.exec_module(importlib.util.module_from_spec(spec))
+
+
+def with_danger(deleted: list[str]) -> list[Tool]:
+    danger = Tool(malformed.deleting(deleted), name=malformed.NAME, description=malformed.DESCRIPTION)
+    return [*native(WEATHER.tools), danger]
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_a_broken_call_runs_a_tool_with_what_the_model_wrote_or_not_at_all(stream: bool) -> None:
+    async def streamed(agent: Agent[None, Any]) -> None:
+        async with agent.run_stream(WEATHER.task) as answer:
+            await answer.get_output()
+
+    deleted: list[str] = []
+    broken = malformed.slips(2000)
+    with ScriptedModel() as model:
+        agent = made(model.url, golden_gate(), with_danger(deleted), door=True)
+        for calls in malformed.at_once(broken):
+            model.script = [calls]
+            asyncio.run(streamed(agent)) if stream else agent.run_sync(WEATHER.task)
+    malformed.check(broken, deleted)
+
+
+def test_no_slip_of_a_model_ends_a_run() -> None:
+    deleted: list[str] = []
+    with ScriptedModel([*malformed.MISUSED]) as model:
+        answer = made(model.url, golden_gate(), with_danger(deleted), door=True, retries=0).run_sync(WEATHER.task)
+        assert (model.script, answer.output, deleted) == ([], "done", [])
+        sent = [message for message in model.requests[-1]["messages"] if message["role"] == "tool"]
+    assert len(sent) == len(malformed.MISUSED)
+    assert all(message["content"] for message in sent)

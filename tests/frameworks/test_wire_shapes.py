@@ -10,7 +10,10 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 from anthropic.types import ToolUnionParam
+from anthropic.types.beta import BetaToolUnionParam
+from litellm.experimental_mcp_client.tools import transform_mcp_tool_to_openai_tool
 from litellm_proxy import KEY, running
+from mcp.types import Tool as MCPTool
 from openai.types.chat import ChatCompletionNamedToolChoiceParam, ChatCompletionToolUnionParam
 from openai.types.chat.chat_completion_allowed_tool_choice_param import ChatCompletionAllowedToolChoiceParam
 from openai.types.responses import ToolChoiceAllowedParam, ToolChoiceFunctionParam, ToolParam
@@ -19,6 +22,7 @@ from staged import post
 from typing_extensions import is_typeddict
 
 from camdf.gate.modes import allowed_choice
+from camdf.tools import SCHEMAS, UNTOLD, view
 from golden import VECTORS, openai_tool
 from scripted import ScriptedModel
 
@@ -183,3 +187,58 @@ NAMED = [{"type": "function", "name": "a"}]
 def test_a_wrong_shape_is_found(kind: TypeAdapter[Any], wrong: Any) -> None:
     with pytest.raises(ValidationError):
         kind.validate_python(wrong, strict=True)
+
+
+def members(kind: Any) -> list[Any]:
+    """The typed dictionaries of a union."""
+    return [kind] if is_typeddict(kind) else [each for inner in get_args(kind) for each in members(inner)]
+
+
+PROVIDERS = {"chat": ChatCompletionToolUnionParam, "responses": ToolParam, "messages": ToolUnionParam}
+PROVIDERS["beta"] = BetaToolUnionParam
+KINDS = {f"{name}: {kind.__name__}": kind for name, union in PROVIDERS.items() for kind in members(union)}
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
+def test_a_digest_knows_every_field_of_the_providers_own_types(kind: Any) -> None:
+    """One that appears tomorrow fails here, unless the digest has it or it is named among those that no model reads."""
+    hints = get_type_hints(kind)
+    inner = next((key for key in ("function", "custom") if key in hints and is_typeddict(hints[key])), None)
+    kinds = [each for each in get_args(hints["type"]) for each in get_args(each) or [each]]  # it may be optional
+    base: dict[str, Any] = {"type": kinds[0]}
+    base |= {inner: {"name": "a"}} if inner else {"name": "a", "description": "b"} if "name" in hints else {}
+    for field in hints:
+        if field in ("type", inner, *UNTOLD):
+            continue
+        tools = [view({**base, field: value}) for value in ({"a": 1}, {"a": 2})]
+        assert tools[0].digest() != tools[1].digest(), field
+        assert all(tool.readable for tool in tools), field
+        assert not tools[0].foreign or not {*SCHEMAS} & hints.keys() or "name" not in hints
+    for field in get_type_hints(hints[inner]) if inner else ():
+        if inner and field not in UNTOLD:
+            tools = [view({**base, inner: {**base[inner], field: value}}) for value in ({"a": 1}, {"a": 2})]
+            assert tools[0].digest() != tools[1].digest(), field
+
+
+def test_a_digest_knows_every_field_of_the_protocols_own_type() -> None:
+    changed = {
+        "name": "b",
+        "title": "b",
+        "description": "b",
+        "input_schema": {"type": "object", "title": "b"},
+        "output_schema": {"type": "object"},
+        "annotations": {"title": "b"},
+    }
+    assert changed.keys() | UNTOLD >= MCPTool.model_fields.keys()
+    plain = {"name": "a", "input_schema": {"type": "object"}}
+    for field, value in changed.items():
+        before, after = (MCPTool.model_validate(each) for each in (plain, {**plain, field: value}))
+        assert view(before).digest() != view(after).digest(), field
+        sent = [tool.model_dump(by_alias=True, exclude_none=True) for tool in (before, after)]
+        assert view(sent[0]).digest() != view(sent[1]).digest(), field
+
+
+def test_what_an_mcp_server_claims_does_not_reach_an_openai_tool() -> None:
+    claims = {"server": "mail", "annotations": {"server": "mail"}, "_meta": {"server": "mail"}}
+    made = transform_mcp_tool_to_openai_tool(MCPTool.model_validate({"name": "a", "inputSchema": {}, **claims}))
+    assert view(made).server == ""

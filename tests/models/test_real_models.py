@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from camdf import datasets
 from camdf.cli import main
 from camdf.scorers import Embeddings, Fusion, Given, Necessity, ScorerError
 from camdf.tools import Tool
+from camdf_lab import domains
 from local_llm import local_llm, serving
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -150,10 +150,10 @@ def test_minilm_gives_the_shipped_scores_to_one_unit_of_their_last_decimal(
 @pytest.mark.skipif(not DATA.is_dir(), reason="the request texts do not ship")
 def test_minilm_gives_the_shipped_vectors_of_tasks_within_their_rounding(minilm: str) -> None:
     encoded = Embeddings(minilm).encoded
-    for domain in (*datasets.DOMAINS, *datasets.SECOND_LOOK):
-        folder = (DATA if domain in datasets.DOMAINS else SECOND_LOOK) / domain.name
+    for domain in (*domains.DOMAINS, *domains.SECOND_LOOK):
+        folder = (DATA if domain in domains.DOMAINS else SECOND_LOOK) / domain.name
         tasks = [json.loads(line) for line in (folder / "tasks.jsonl").read_text(encoding="utf-8").splitlines()]
-        assert [task["task_id"] for task in tasks] == datasets.load(domain.name).task_ids.tolist()
+        assert [task["task_id"] for task in tasks] == domains.load(domain.name).task_ids.tolist()
         drawn = sorted(random.Random(1).sample(range(len(tasks)), min(SAMPLE, len(tasks))))
-        found = datasets.projected(np.concatenate([encoded([tasks[at]["text"]]) for at in drawn]))
-        assert found == pytest.approx(datasets.task_vectors(domain.name)[drawn], abs=0.005)
+        found = domains.projected(np.concatenate([encoded([tasks[at]["text"]]) for at in drawn]))
+        assert found == pytest.approx(domains.task_vectors(domain.name)[drawn], abs=0.005)

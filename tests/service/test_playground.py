@@ -17,7 +17,7 @@ import pytest
 
 import camdf
 from browser import Browser, browser
-from camdf.datasets import DOMAINS
+from camdf import datasets
 from camdf.gate import Gate
 from camdf.scorers import BM25
 from running_service import PLAIN, Running, folder_of, running
@@ -139,7 +139,9 @@ def test_prices_a_door_a_ranking_and_a_shipped_task_show_in_what_is_sent(page: B
     assert decided_by(page) == sorted(kept(page))
     choose(page, "shipped")
     page.until("document.getElementById('more').textContent.includes('The task required: ')")
-    assert page.run("document.getElementById('domain').options.length") == len(DOMAINS)
+    assert page.run("document.getElementById('domain').options[0].textContent") == (
+        f"retail ({len(datasets.sample())} tasks)"
+    )
     put(page, "task", 3, "change")
     assert decided_by(page) == sorted(kept(page))
     assert page.run("document.querySelector('#curve svg').getAttribute('aria-label')").startswith("Expected payoff is ")
@@ -219,6 +221,53 @@ def test_the_page_fits_its_width_and_can_be_read(page: Browser, service: Running
     assert page.run(f"Math.min(...{letters})") > 11
     if folder := os.environ.get("PICTURES"):
         page.picture(Path(folder) / f"playground-{width}-{'dark' if dark else 'light'}.png")
+
+
+REBOUND = "rebound.example"
+
+
+@pytest.fixture(scope="module")
+def rebound() -> Iterator[Browser]:
+    """A browser for which a name of somebody else's has come to mean this machine."""
+    with browser(f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1") as found:
+        yield found
+
+
+def asked_by(page: Browser, url: str) -> list[int]:
+    """The statuses that a script on the page gets from the service."""
+    found: list[int] = page.run(
+        f"""(async () => {{
+          const body = JSON.stringify({{ranking: [{{name: "a", score: 0.9}}, {{name: "b", score: 0.1}}]}});
+          const outcome = JSON.stringify({{decision: "x", called: [], success: false}});
+          const headers = {{"Content-Type": "application/json"}};
+          const statuses = [];
+          for (const [path, content] of [["/v1/decide", body], ["/v1/outcomes", outcome], ["/playground/look", body]])
+            statuses.push((await fetch({json.dumps(url)} + path, {{method: "POST", headers, body: content}})).status);
+          statuses.push((await fetch({json.dumps(url)} + "/v1/policy")).status);
+          return statuses;
+        }})()"""
+    )
+    return found
+
+
+def test_a_page_of_a_rebound_name_gets_nothing_without_a_token(rebound: Browser, service: Running) -> None:
+    there = f"http://{REBOUND}:{service.port}"
+    rebound.open(there, 1280, ready="true")
+    assert "this service answers calls to this machine alone" in rebound.run("document.body.innerText")
+    assert rebound.run("location.origin") == there, "so what follows is asked from its own origin"
+    assert asked_by(rebound, there) == [403] * 4
+    assert service.number("camdf_outcomes_last") == 0
+    rebound.open(service.url, 1280)
+    assert asked_by(rebound, service.url) == [200] * 4
+
+
+def test_a_name_that_is_configured_is_answered_and_its_pages_are(rebound: Browser, tmp_path: Path) -> None:
+    configuration = PLAIN.replace("[gate]", f'allowed_hosts = ["{REBOUND.title()}"]\n\n[gate]')
+    with running(folder_of(tmp_path / "served", configuration)) as service:
+        there = f"http://{REBOUND}:{service.port}"
+        rebound.open(there, 1280)
+        assert text(rebound, "said").endswith(" of 12 tools")
+        assert asked_by(rebound, there) == [200] * 4
 
 
 def test_a_service_with_tokens_asks_the_page_for_one(page: Browser, tmp_path: Path) -> None:

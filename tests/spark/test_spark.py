@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from camdf import CAMDF, ExpectedPayoffBySet, LoggedTasks, Payoff, datasets, load
+from camdf import CAMDF, ExpectedPayoffBySet, LoggedTasks, Payoff, load
 from camdf.cli import main
 from camdf.errors import DataError
 from camdf.mining.logged import LEARNED_COLUMNS, logged_tasks, read_logged
@@ -27,6 +27,7 @@ from camdf.mining.spans import Span, arrow_table
 from camdf.mining.spark import fit, mining
 from camdf.mining.tasks import mine
 from camdf.models.newton import over
+from camdf_lab import domains
 from same_fit import apart_by_name, differing_sets, folds_as_here, shared_tools
 from test_mining import AGENT, ASKS, RANKED, SEARCHES, random_spans, traces
 from test_newton import SAMPLE, apart, by_scikit_learn
@@ -181,7 +182,7 @@ def test_a_folder_of_something_else_is_never_written_over(
 def test_the_fit_is_newton_cholesky_and_decides_alike_at_every_shipped_state(
     cluster: SparkSession, domain: str, scorer: str
 ) -> None:
-    logged = datasets.load(domain, scorer, dispersion=1.5)
+    logged = domains.load(domain, scorer, dispersion=1.5)
     policy = fit.fit_on_blocks(CAMDF(), fit.blocks_of(cluster, logged, 3), PAYOFF)
     other = by_scikit_learn(CAMDF(), logged, PAYOFF)
     if other.tools:
@@ -198,7 +199,7 @@ def test_the_fit_is_newton_cholesky_and_decides_alike_at_every_shipped_state(
 
 def test_the_default_is_that_of_one_machine(cluster: SparkSession) -> None:
     """One ranking and labels taken as they are, for every pass is a job; tests/test_warm_passes.py has more."""
-    logged = datasets.load("airline", "minilm", dispersion=1.5)
+    logged = domains.load("airline", "minilm", dispersion=1.5)
     blocks = fit.blocks_of(cluster, logged, 3)
     here, there = (ExpectedPayoffBySet(trust_labels=True) for _ in range(2))
     here.fit(logged, PAYOFF)

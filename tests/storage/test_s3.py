@@ -5,7 +5,12 @@ from __future__ import annotations
 import bz2
 import gzip
 import json
+import socket
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,34 +18,53 @@ import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from moto.server import ThreadedMotoServer
 
+from arrivals import BEGIN, FIRST, at_once
+from arrivals import run as of_a_day
 from camdf.cli import main
 from camdf.errors import DataError, MissingExtraError
+from camdf.mining.days import mine_day
+from camdf.mining.forget import forget
+from camdf.mining.logged import is_mined, mined_table
 from camdf.mining.readers import read_spans
 from camdf.mining.span_files import span_tables
 from camdf.mining.spans import Span, arrow_table
 from camdf.mining.tasks import mine
+from writers import race
 
 SECRET = "zanzibar-4711"
 
 
+def answers(host: str, port: int) -> bool:
+    with socket.socket() as asked:
+        return asked.connect_ex((host, port)) == 0
+
+
 @pytest.fixture(scope="module")
 def bucket() -> Iterator[Any]:
-    """A file system of fsspec with an empty bucket, as the environment of an operator would configure it."""
-    server = ThreadedMotoServer(port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
+    """A file system of fsspec with an empty bucket, as the environment of an operator would configure it.
+
+    The server is a process of its own: `deltalake` lets no other thread of its process run while it waits for one.
+    """
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        host, port = free.getsockname()
+    command = [sys.executable, "-m", "moto.server", "-H", host, "-p", str(port)]
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while not answers(host, port):
+        time.sleep(0.05)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AWS_ACCESS_KEY_ID", "testing")
         patch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
         patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        patch.setenv("AWS_ALLOW_HTTP", "true")  # of the server on loopback
         patch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
         patch.setitem(fsspec.config.conf, "s3", {"endpoint_url": f"http://{host}:{port}"})
         filesystem = fsspec.filesystem("s3")
         filesystem.mkdir("desk")
         yield filesystem
-    server.stop()
+    server.terminate()
+    server.wait()
 
 
 def run(number: int) -> list[Span]:
@@ -101,6 +125,24 @@ def test_camdf_mine_takes_a_url(url: str, tmp_path: Path, capsys: pytest.Capture
     assert main(["mine", url, "-o", str(tmp_path / "tasks.parquet")]) == 0
     assert "6 tasks with 2 tools" in capsys.readouterr().out
     assert pq.read_metadata(tmp_path / "tasks.parquet").num_rows == 6
+
+
+def test_a_table_in_a_bucket_grows_forgets_and_is_read(bucket: Any, tmp_path: Path) -> None:
+    table = "s3://desk/table"
+    spans = [replace(span, conversation="c1") for span in of_a_day(1, BEGIN)]
+    mine_day(arrow_table([*spans, *of_a_day(2, BEGIN)]), table, FIRST)
+    assert mine_day(arrow_table(of_a_day(3, BEGIN)), table, FIRST).added == 1
+    assert is_mined(table)
+    assert mined_table(table).to_pylist() == at_once([*spans, *of_a_day(2, BEGIN), *of_a_day(3, BEGIN)])
+    assert forget(table, conversation="c1", alone=True).tasks == 1
+    assert len(mined_table(table)) == 2
+    left = [bucket.cat_file(path) for path in bucket.find("desk/table")]
+    assert not any(f"{1:032x}".encode() in content for content in left)
+
+
+def test_two_writers_of_a_table_in_a_bucket_lose_no_task(bucket: Any, tmp_path: Path) -> None:
+    spans = race("s3://desk/raced", tmp_path, races=4)
+    assert mined_table("s3://desk/raced").to_pylist() == at_once(spans)
 
 
 def test_a_url_that_cannot_be_opened_says_what_is_missing(url: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""How a command is declared: its place in the table of contents, its example, its exit codes, errors in one line."""
+"""How a command is declared and run: contents, example, exit codes, errors in one line."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import argparse
 import json
 import os
 import re
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NoReturn
 
-from camdf.errors import UsageError, require
+from camdf.errors import CamdfError, UsageError, require
 
 CODES = {0: "it worked", 2: "it could not run, and the error says what to do"}
 """Exit codes that every command has."""
@@ -29,11 +31,61 @@ class Parser(argparse.ArgumentParser):
                 told += f" Did you mean {alike[0]!r}?"
         elif re.match("unrecognized arguments: [^-]", message):
             told += " A text of several words goes in quotes."
-        self.exit(2, f"camdf: {told} See: {self.prog} --help\n")
+        self.exit(2, f"{_program(self)}: {told} See: {self.prog} --help\n")
 
     def _commands(self) -> Iterable[str]:
         """Those that can follow."""
         return (name for action in self._actions if action.nargs == argparse.PARSER for name in action.choices or ())
+
+
+def run_command(parser: Parser, arguments: Sequence[str] | None) -> int:
+    """Run the command that the arguments name, and return its exit code; every error of ours is one line."""
+    name, options = _program(parser), argparse.Namespace()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal may lack a letter of a user's text
+    try:
+        parser.parse_args(arguments, options)
+        if not hasattr(options, "run"):
+            parser.print_help(sys.stderr)
+            return 2
+        code: int = options.run(options)
+        sys.stdout.flush()
+    except CamdfError as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:  # whoever read the output has seen enough, as `head` has
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        print(f"{name}: {_told(error)}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        kept = "; finished work is kept, so run the same command again to go on" if "resumes" in options else ""
+        print(f"{name}: interrupted{kept}", file=sys.stderr)
+        return 130
+    return code
+
+
+def _program(parser: argparse.ArgumentParser) -> str:
+    return parser.prog.split()[0]
+
+
+def _told(error: OSError) -> str:
+    """What the system says of a file, with what to do."""
+    name = error.filename
+    if name is None:
+        return str(error.strerror or error)
+    if isinstance(error, FileNotFoundError):
+        folder = os.path.dirname(name)
+        if folder and not os.path.isdir(folder):
+            return f"There is no folder {folder}. Check its name, or make it."
+        return f"There is no file or folder {name}. Check its name, or run the command where it is."
+    if isinstance(error, IsADirectoryError):
+        return f"{name} is a folder. Name a file in it."
+    if isinstance(error, PermissionError):
+        return f"{name} may not be read or written by you. Change its permissions, or name another."
+    return f"{name}: {error.strerror or error}. Check it, or name another."
 
 
 class Section:
@@ -63,6 +115,23 @@ class Section:
     def contents(self, width: int) -> str:
         """Its part of the table of contents."""
         return "\n".join([f"{self.title}:", *(f"  {name:<{width}}  {told}" for name, told in self.listed.items())])
+
+
+def table_of_contents(opening: str, sections: Sequence[Section]) -> str:
+    """What a program is for, and its commands by section."""
+    width = max(len(name) for section in sections for name in section.listed)
+    return "\n\n".join([opening, *(section.contents(width) for section in sections)])
+
+
+def add_version_and_completion(parser: Parser, version: str) -> None:
+    """What every program of ours has besides its commands."""
+    parser.add_argument("--version", action="version", version=f"{parser.prog} {version}")
+    parser.add_argument(
+        "--completion",
+        action=Completion,
+        choices=("bash", "zsh", "tcsh"),
+        help=f'print what completes commands in a shell: eval "$({parser.prog} --completion bash)"',
+    )
 
 
 class Completion(argparse.Action):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from camdf.policies.artifact import load, save
 from camdf.policies.base import fitted_payoff
 from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf.policies.camdf import CAMDF
-from camdf.policies.registry import DEFAULT, policy_name
+from camdf.policies.registry import DEFAULT, LIBRARY, own_policy, policy_name
 
 if TYPE_CHECKING:
     from camdf.core.rankings import LoggedTasks
@@ -46,7 +47,9 @@ def add_commands(commands: Any) -> None:
     )
     fit.add_argument("data", type=Path, help=f"logged tasks: {FILES}")
     fit.add_argument("-o", "--output", type=Path, required=True, help="where to write the policy (.json)")
-    fit.add_argument("--policy", default=DEFAULT, help=f"which policy to fit (default: {DEFAULT})")
+    fit.add_argument(
+        "--policy", default=DEFAULT, help=f"which policy to fit, or module:Class of your own (default: {DEFAULT})"
+    )
     fit.add_argument("--explored-only", action="store_true", help="mined tasks: learn from explored runs alone")
     add_payoff(fit, required=True)
     _add_splits(fit)
@@ -63,6 +66,7 @@ def add_commands(commands: Any) -> None:
     )
     evaluate.add_argument("policy", type=Path, help="a policy that camdf saved (.json)")
     evaluate.add_argument("data", type=Path, help=f"logged tasks: {FILES}")
+    add_own_class(evaluate)
     add_payoff(evaluate, required=False)
     _add_splits(evaluate)
     _add_must_pay(evaluate)
@@ -88,6 +92,7 @@ def add_commands(commands: Any) -> None:
     )
     calibrate.add_argument("policy", type=Path, help="a policy by expected payoff that camdf saved (.json)")
     calibrate.add_argument("data", type=Path, help=f"logged tasks that it was not fitted on: {FILES}")
+    add_own_class(calibrate)
     target = calibrate.add_mutually_exclusive_group(required=True)
     target.add_argument("--min-sufficiency", type=float, help="share of tasks that get every required tool, as 0.95")
     target.add_argument("--budget", type=float, help="mean cost a task, in the unit of the costs")
@@ -95,6 +100,25 @@ def add_commands(commands: Any) -> None:
     calibrate.add_argument("--value", choices=sorted(VALUES), help=f"what an acquired set is worth ({AS_FITTED})")
     add_json(calibrate)
     calibrate.set_defaults(run=_calibrate)
+
+
+def add_own_class(parser: argparse.ArgumentParser) -> None:
+    """The class that a policy of your own was saved from."""
+    parser.add_argument(
+        "--policy", dest="own", metavar="MODULE:CLASS", help="the class of a saved policy of your own, as module:Class"
+    )
+
+
+def saved_policy(options: argparse.Namespace) -> Policy:
+    """The policy that a command names; one of your own by its class."""
+    return load(options.policy, LIBRARY if options.own is None else (*LIBRARY, own_class(options.own)))
+
+
+def own_class(place: str) -> type[Policy]:
+    """The class that `module:Class` names, of a module here or of an installed one."""
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    return own_policy(place)
 
 
 def add_engine(parser: argparse.ArgumentParser) -> None:
@@ -160,6 +184,10 @@ def uncensored_tasks(options: argparse.Namespace) -> Uncensored:
 def _fit(options: argparse.Namespace) -> int:
     from camdf.evaluation.fit import fit
 
+    if ":" in options.policy and not vars(own_class(options.policy)).get("kind"):
+        raise UsageError(
+            f"The policy {options.policy} must have a 'kind', under which it is saved. Add one to its class."
+        )
     payoff, name, blocks = chosen_payoff(options), policy_name(options.policy), None
     _check_splits(options)
     check_output(options.output, (".json",))
@@ -232,7 +260,7 @@ def _fitted_on_spark(options: argparse.Namespace, found: Fit, blocks: Blocks, sa
 def _evaluate(options: argparse.Namespace) -> int:
     from camdf.evaluation.assess import Fixed, assess, unseen_warning
 
-    policy = load(options.policy)
+    policy = saved_policy(options)
     payoff = chosen_payoff(options, fitted_payoff(policy))
     _check_splits(options)
     read = uncensored_tasks(options)
@@ -260,13 +288,13 @@ def _curve(options: argparse.Namespace) -> int:
     _check_splits(options)
     if options.output is not None:
         check_output(options.output, PICTURES)
-        expect("matplotlib", "lab")  # now, and not after minutes of fits
+        expect("matplotlib", "plot")  # now, and not after minutes of fits
     logged = _read(options)
     steps = draw_steps(logged, options.splits, options.seed)
     with shown("fits of three policies") as progress:
         points = points_of(replay_steps(logged, payoff, steps, progress), steps)
     if options.output is not None:
-        from camdf.lab.learning_curve import curve_picture
+        from camdf.evaluation.curve_picture import curve_picture
 
         curve_picture(points).savefig(options.output, dpi=200)
     if options.json:
@@ -288,7 +316,7 @@ def _calibrate(options: argparse.Namespace) -> int:
         raise UsageError(
             "--per-task bounds the cost of every task, so it goes with --budget. Name one, or leave it out."
         )
-    policy = load(options.policy)
+    policy = saved_policy(options)
     fitted = fitted_payoff(policy) or Payoff(0.0)
     read = uncensored_tasks(options)
     logged = read.logged

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from camdf.cli.parser import add_json, print_json
-from camdf.cli.policy import add_payoff, chosen_payoff, uncensored_tasks
+from camdf.cli.policy import add_own_class, add_payoff, chosen_payoff, saved_policy, uncensored_tasks
 from camdf.cli.tools import TOOLS_FILE, add_prices, tools_in_file
 from camdf.cli.traces import add_workers, read_traces
-from camdf.policies.artifact import load
 from camdf.policies.base import fitted_payoff
 from camdf.prices import Prices
 from camdf.tools import view
@@ -30,6 +29,7 @@ def add_commands(commands: Any) -> None:
     )
     shadow.add_argument("policy", type=Path, help="a policy that camdf saved (.json)")
     shadow.add_argument("data", type=Path, help="what camdf mine wrote, or logged tasks: .jsonl, .parquet or .csv")
+    add_own_class(shadow)
     shadow.add_argument("--tools", type=Path, help=f"to count their tokens: {TOOLS_FILE}")
     add_payoff(shadow, required=False)
     add_json(shadow)
@@ -47,7 +47,10 @@ def add_commands(commands: Any) -> None:
     compare.add_argument(
         "--margin", type=float, default=0.02, help="by how much success may fall and be safe (default: %(default)s)"
     )
-    compare.add_argument("--require-outcome", action="store_true", help="leave out conversations without an outcome")
+    compare.add_argument(
+        "--require-outcome", action="store_true", help="count conversations without an outcome as failed"
+    )
+    compare.add_argument("--gated-share", type=float, help="the share of conversations that were to be gated")
     add_prices(compare)
     compare.add_argument(
         "--output-price", type=float, default=OUTPUT_PRICE, help="the same where they are written (%(default)s)"
@@ -60,7 +63,7 @@ def add_commands(commands: Any) -> None:
 def _shadow(options: argparse.Namespace) -> int:
     from camdf.evaluation.shadow import shadow_report
 
-    policy, prices = load(options.policy), Prices()
+    policy, prices = saved_policy(options), Prices()
     payoff = chosen_payoff(options, fitted_payoff(policy))
     tools = None if options.tools is None else [view(each) for each in tools_in_file(options.tools)]
     tokens = None if tools is None else {tool.name: float(prices.count(tool)) for tool in tools}
@@ -82,7 +85,8 @@ def _compare(options: argparse.Namespace) -> int:
     prices = Prices(uncached=options.uncached, cached=options.cached)
     with read_traces(options, with_text=False) as tables:
         dealt = arms(tables, prices, options.output_price, require_outcome=options.require_outcome)
-    found = compare(dealt.gated, dealt.measures, options.margin)
+    counts = {"lost": dealt.lost, "unplaced": dealt.unplaced, "share": options.gated_share}
+    found = compare(dealt.gated, dealt.measures, options.margin, **counts)
     if options.json:
         print_json(found.record())
     else:

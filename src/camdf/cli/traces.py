@@ -1,4 +1,4 @@
-"""Commands on traces and their tasks: mine, audit, score."""
+"""Commands on traces and their tasks: mine, forget, audit, score."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from camdf._files import whole_file, write_whole
 from camdf._progress import shown
 from camdf.cli.parser import add_json, check_output, print_json
 from camdf.cli.policy import add_engine
 from camdf.cli.tools import TOOLS_FILE, tools_in_file
-from camdf.errors import DataError, UsageError
+from camdf.errors import DataError, UsageError, require
 from camdf.scorers import BM25, Embeddings, Necessity, Scorer, Start
 from camdf.scorers.base import TEXTS
 from camdf.scorers.embeddings import MINILM
@@ -32,8 +33,12 @@ if TYPE_CHECKING:
     from camdf.scorers.folder import Scored
 
 
+OF_A_TABLE = ("replace", "watermark", "ahead_hours", "keep_days", "grace_hours", "spans_a_day")
+"""The options of `camdf mine` that only a table of days has."""
+
+
 def add_commands(commands: Any) -> None:
-    """mine, audit, score."""
+    """mine, forget, audit, score."""
     mine = commands.add_parser(
         "mine", help="turn the traces of an agent into logged tasks", example="camdf mine traces/ -o tasks.parquet"
     )
@@ -42,17 +47,39 @@ def add_commands(commands: Any) -> None:
     )
     where = mine.add_mutually_exclusive_group(required=True)
     where.add_argument("-o", "--output", type=Path, help="where to write the tasks (.parquet)")
-    where.add_argument("--into", type=Path, help="a table of tasks that grows day by day; with --day")
+    where.add_argument("--into", metavar="TABLE", help="a table of tasks that grows, a folder or a URL; with --day")
     mine.add_argument("--day", type=_day, help="with --into: the day on which the traces came: 2026-11-14")
+    mine.add_argument("--replace", action="store_true", help="with --into: in place of all that the day brought before")
     mine.add_argument("--watermark", type=int, help="with --into: days that a span may be late (default: 2)")
+    mine.add_argument("--ahead-hours", type=float, help="with --into: hours that a clock may be ahead (default: 1)")
     mine.add_argument("--keep-days", type=int, help="with --into: days after which tasks are deleted (default: never)")
+    mine.add_argument("--grace-hours", type=int, help="with --into: hours until old files are deleted (default: 1)")
+    mine.add_argument("--spans-a-day", type=int, help="with --into: how many a new table is for (default: this many)")
     mine.add_argument("--statistics", type=Path, help="where to write calls, seconds and failures by tool (.json)")
     mine.add_argument("--require-outcome", action="store_true", help="leave out runs whose outcome nobody recorded")
     mine.add_argument("--with-text", action="store_true", help="keep what users asked, and group near-copies by it")
+    _add_ids(mine)
     add_engine(mine)
     add_workers(mine)
     add_json(mine)
     mine.set_defaults(run=_mine)
+
+    forget = commands.add_parser(
+        "forget",
+        help="delete a session, a user or old days from a table of tasks",
+        example="camdf forget --user ada@example.com table",
+    )
+    forget.add_argument("table", help="what camdf mine --into wrote: a folder or a URL")
+    forget.add_argument("--conversation", metavar="ID", default="", help="the session whose traces are deleted")
+    forget.add_argument("--user", metavar="ID", default="", help="the user whose traces are deleted")
+    forget.add_argument("--before", type=_day, metavar="DAY", help="traces that began before this day: 2026-01-31")
+    forget.add_argument("--grace-hours", type=int, default=0, help="hours until the files are deleted (default: 0)")
+    forget.add_argument(
+        "--alone", action="store_true", help="nobody else writes now: delete what killed runs left, too"
+    )
+    _add_ids(forget)
+    add_json(forget)
+    forget.set_defaults(run=_forget)
 
     audit = commands.add_parser(
         "audit",
@@ -103,6 +130,21 @@ def add_commands(commands: Any) -> None:
     score.set_defaults(run=_score, resumes=True)
 
 
+def _add_ids(parser: argparse.ArgumentParser) -> None:
+    """How the ids of sessions and users are written down."""
+    ids = parser.add_mutually_exclusive_group()
+    ids.add_argument(
+        "--id-key", type=Path, metavar="FILE", help="the key that hashes ids of sessions and users (default: your own)"
+    )
+    ids.add_argument("--plain-ids", action="store_true", help="leave ids of sessions and users as they are")
+
+
+def _id_key(options: argparse.Namespace) -> bytes | None:
+    from camdf.mining.ids import id_key
+
+    return None if options.plain_ids else id_key(options.id_key)
+
+
 def _day(text: str) -> date:
     return _time(text).date()
 
@@ -149,14 +191,12 @@ def _mined(options: argparse.Namespace) -> Mined | MinedDay:
     from camdf.mining.tasks import mine
     from camdf.mining.usage import tool_statistics, usage
 
-    choices = {"require_outcome": options.require_outcome, "with_text": options.with_text}
     on_spark = options.engine == "spark"
     if (options.into is None) != (options.day is None):
         raise UsageError("A table of days needs both --into and --day.")
-    if options.into is None and (options.watermark, options.keep_days) != (None, None):
-        raise UsageError(
-            "--watermark and --keep-days are for a table of days. Name one with --into, or leave them out."
-        )
+    given = [f"--{name.replace('_', '-')}" for name in OF_A_TABLE if getattr(options, name) not in (None, False)]
+    if options.into is None and given:
+        raise UsageError(f"{given[0]} is for a table of days. Name one with --into, or leave it out.")
     if options.into is None and not on_spark:
         check_output(options.output, (".parquet",))
     elif options.into is None and options.output.is_dir() and not is_mined(options.output):
@@ -165,7 +205,16 @@ def _mined(options: argparse.Namespace) -> Mined | MinedDay:
         check_output(options.statistics, (".json",))
     if options.workers < 0:
         raise UsageError(f"The --workers must not be negative; 0 is one a core. Got {options.workers} instead.")
+    if on_spark:
+        require("pyspark", "spark")
+    if options.into is not None:
+        require("deltalake", "delta")
     with read_traces(options, options.with_text) as tables:
+        choices = {
+            "require_outcome": options.require_outcome,
+            "with_text": options.with_text,
+            "id_key": _id_key(options),
+        }
         if options.into is not None:
             day = _mine_day(options, tables, choices)
             print(f"{day}\nwrote {options.into}")
@@ -183,29 +232,43 @@ def _mined(options: argparse.Namespace) -> Mined | MinedDay:
             return found
         with shown("parts") as progress:
             mined = mine(tables, **choices, progress=progress)
-        mined.tasks.write_parquet(options.output)
+        with whole_file(options.output) as new:
+            mined.tasks.write_parquet(new)
         print(f"{mined}\nwrote {options.output}")
         if options.statistics is not None:
             _write_statistics(options.statistics, tool_statistics(tables), usage(tables))
     return mined
 
 
-def _mine_day(options: argparse.Namespace, tables: Sequence[Path], choices: dict[str, bool]) -> MinedDay:
-    from camdf.mining.days import WATERMARK, Rules, mine_day
+def _mine_day(options: argparse.Namespace, tables: Sequence[Path], choices: dict[str, Any]) -> MinedDay:
+    from camdf.mining.buckets import Rules
+    from camdf.mining.days import mine_day
 
-    watermark = WATERMARK if options.watermark is None else options.watermark
-    limits = {"watermark": watermark, "keep_days": options.keep_days}
+    given = {name: getattr(options, name) for name in OF_A_TABLE if getattr(options, name) is not None}
     if options.engine == "local":
-        return mine_day(tables, options.into, options.day, **limits, **choices)
+        return mine_day(tables, options.into, options.day, **given, **choices)
     from camdf.mining.spark import days
     from camdf.mining.spark.mining import span_frame
 
-    return days.mine_day(span_frame(tables), options.into, options.day, Rules(**limits, **choices))
+    limits = {name: given.pop(name) for name in ("watermark", "ahead_hours", "keep_days") if name in given}
+    return days.mine_day(span_frame(tables), options.into, options.day, Rules(**limits, **choices), **given)
+
+
+def _forget(options: argparse.Namespace) -> int:
+    from camdf.mining.forget import forget
+
+    named = {name: getattr(options, name) for name in ("conversation", "user", "before", "alone")}
+    with redirect_stdout(sys.stderr if options.json else sys.stdout):
+        found = forget(options.table, **named, id_key=_id_key(options), hours=options.grace_hours)
+        print(found)
+    if options.json:
+        print_json({**asdict(found), "sentences": str(found).splitlines()})
+    return 0
 
 
 def _write_statistics(path: Path, tools: dict[str, ToolStatistics], used: Usage) -> None:
     written = {"usage": asdict(used), "tools": {name: asdict(found) for name, found in tools.items()}}
-    path.write_text(json.dumps(written, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_whole(path, f"{json.dumps(written, indent=1, ensure_ascii=False)}\n".encode())
     print(f"wrote {path}")
 
 
@@ -216,7 +279,8 @@ def _rank(options: argparse.Namespace, scorer: Scorer, choices: dict[str, Any]) 
     tools = [view(tool) for tool in tools_in_file(options.tools)]
     scores = options.output.with_suffix(".scores.jsonl")
     found = rank_tasks(options.tasks, tools, scorer, scores, **choices)
-    found.tasks.write_parquet(options.output)
+    with whole_file(options.output) as new:
+        found.tasks.write_parquet(new)
     if found.textless:
         print(f"{found.textless:,} tasks have no ranking, as nobody recorded what was asked.")
     if found.undescribed:

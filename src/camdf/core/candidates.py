@@ -181,22 +181,3 @@ def _evened(column: Floats, ties: Ints) -> Floats:
     """(n, m): the mean over each run."""
     mean = np.bincount(ties, weights=column.ravel()) / np.bincount(ties)
     return mean[ties].reshape(column.shape)
-
-
-SECOND_COLUMNS = ("second_score", "second_logit", "second_log_rank", "second_share_of_top", "second_missing")
-
-
-def second_features(rankings: Rankings) -> Floats:
-    """(5, n, m): what a second ranking, which scores 0 what it does not list, says of each: `SECOND_COLUMNS`."""
-    assert rankings.second is not None
-    scores = rankings.second
-    order = np.argsort(np.where(rankings.listed, -scores, 1.0), axis=1, kind="stable")
-    log_rank: Floats = np.tile(_by_rank(rankings.width)[1], (len(rankings), 1))
-    ties = _ties(np.take_along_axis(scores, order, axis=1), np.take_along_axis(rankings.listed, order, axis=1))
-    if ties is not None:
-        log_rank = _evened(log_rank, ties)
-    back = np.argsort(order, axis=1, kind="stable")
-    top = np.maximum(np.maximum.reduce(scores, axis=1, keepdims=True), 1e-9)
-    missing = (scores == 0) & rankings.listed
-    columns = [scores, logit(scores), np.take_along_axis(log_rank, back, axis=1), scores / top, missing]
-    return np.stack(columns) * rankings.listed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -17,6 +18,12 @@ RESAMPLES = 2000
 """The paper's number of resamples."""
 
 LEVEL = 0.95
+
+AT_A_TIME = 2**22
+"""How many draws are in memory together: 32 MB, and one row where that is more."""
+
+KEPT = 2**24
+"""How many draws are kept for the next interval: those of 8,000 tasks."""
 
 
 @dataclass(frozen=True)
@@ -53,14 +60,25 @@ def paired_bootstrap(
         raise UsageError(f"The 'groups' must name one group a task. Got {len(member)} for {len(differences)} tasks.")
     sums = np.bincount(member, weights=differences)
     sizes = np.bincount(member).astype(np.float64)
-    drawn = _drawn(len(sums), seed, resamples)
-    means = np.einsum("bg,g->b", drawn, sums) / np.einsum("bg,g->b", drawn, sizes)
+    draw = _kept if len(sums) * resamples <= KEPT else _drawn
+    means = np.concatenate(
+        [
+            np.einsum("bg,g->b", drawn, sums) / np.einsum("bg,g->b", drawn, sizes)
+            for drawn in draw(len(sums), seed, resamples)
+        ]
+    )
     low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Interval(float(differences.mean()), float(low), float(high))
 
 
+def _drawn(groups: int, seed: int, resamples: int) -> Iterator[Floats]:
+    """(resamples, groups): how often each group is drawn, in blocks of rows. The draws are those of one block."""
+    rng, shares, rows = np.random.default_rng(seed), np.full(groups, 1.0 / groups), max(1, AT_A_TIME // groups)
+    for before in range(0, resamples, rows):
+        yield rng.multinomial(groups, shares, size=min(rows, resamples - before)).astype(np.float64)
+
+
 @lru_cache(maxsize=1)
-def _drawn(groups: int, seed: int, resamples: int) -> Floats:
-    """(resamples, groups): how often each group is drawn. Drawn once for the many intervals over the same tasks."""
-    rng = np.random.default_rng(seed)
-    return rng.multinomial(groups, np.full(groups, 1.0 / groups), size=resamples).astype(np.float64)
+def _kept(groups: int, seed: int, resamples: int) -> list[Floats]:
+    """The same, drawn once for the many intervals over the same tasks."""
+    return list(_drawn(groups, seed, resamples))

@@ -37,6 +37,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from camdf._files import whole_file
 from camdf._json import without_repeats
 from camdf._progress import Progress, in_megabytes, silent
 from camdf.core.rankings import LoggedTasks
@@ -57,7 +58,7 @@ from camdf.datasets.records import (
     text,
     whole,
 )
-from camdf.errors import DataError, UsageError, require
+from camdf.errors import DataError, require
 
 REQUIRED = ("task_id", "scores", "required")
 OPTIONAL = ("n_required", "costs", "group", "vector")
@@ -146,7 +147,7 @@ def read_csv(path: File, *, keep_order: bool = False, progress: Progress = silen
 
 def write_jsonl(logged: LoggedTasks, path: File) -> None:
     """Write logged tasks as JSON Lines; `read_jsonl(path, keep_order=True)` gives every number back to the bit."""
-    with Path(path).open("w", encoding="utf-8", newline="\n") as file:
+    with whole_file(path) as new, open(new, "w", encoding="utf-8", newline="\n") as file:
         for record in _records(logged):
             file.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n")
 
@@ -177,14 +178,12 @@ def write_parquet(logged: LoggedTasks, path: File) -> None:
         }
         for record in _records(logged)
     ]
-    writer.write_table(pyarrow.Table.from_pylist(rows, schema=schema), path)
+    with whole_file(path) as new:
+        writer.write_table(pyarrow.Table.from_pylist(rows, schema=schema), new)
 
 
 def _records(logged: LoggedTasks) -> Iterator[dict[str, Any]]:
     rankings = logged.rankings
-    for name in ("preselected", "second"):
-        if getattr(rankings, name) is not None:
-            raise UsageError(f"What {name!r} holds has no place in a data file. Write the tasks without it.")
     for row, length in enumerate(rankings.lengths.tolist()):
         tools = rankings.names(row)
         record: dict[str, Any] = {

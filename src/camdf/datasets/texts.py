@@ -1,30 +1,15 @@
-"""Request texts and tool descriptions, for scoring again: read from a folder that you name, since none ship.
-
-Three layouts are understood: one folder a domain with `tasks.jsonl` and `tools.json`, a checkout of tau-bench (retail)
-and a checkout of tau2-bench (airline, telecom). Checkouts are parsed and never executed. Their readers are tested on
-small hand-made fixtures of the same layout, not on the checkouts themselves.
-"""
+"""Request texts and tool descriptions, which a scorer reads: a folder with `tasks.jsonl` and `tools.json`."""
 
 from __future__ import annotations
 
-import ast
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
-from camdf.datasets.domains import find
 from camdf.datasets.records import fields, json_lines, list_of_names, refuse, text
-from camdf.datasets.shipped import labels, tools
-from camdf.errors import DataError, UsageError
-
-TAU2_TEXT = {
-    "airline": ("reason_for_call", "known_info", "unknown_info", "task_instructions"),
-    "telecom": ("reason_for_call", "known_info"),
-}
-"""The parts of a tau2-bench instruction that make up the request, in this order, parted by a space."""
+from camdf.errors import DataError
 
 
 @dataclass(frozen=True)
@@ -38,7 +23,7 @@ class TaskText:
 
 @dataclass(frozen=True)
 class Texts:
-    """What a scorer reads: the requests in the order of `load`, and a description of every tool."""
+    """What a scorer reads: the requests, and a description of every tool."""
 
     tasks: tuple[TaskText, ...]
     descriptions: Mapping[str, str]
@@ -48,10 +33,13 @@ def texts_from_folder(folder: str | PathLike[str], domain: str) -> Texts:
     """Texts from the files `tasks.jsonl` and `tools.json` in `folder/domain`.
 
     A line of the first has `task_id`, `text` and, where candidates differ from task to task, `tools`; a task without
-    has the whole catalogue. The second maps tool names to descriptions. The domain may be one of your own.
+    has the whole catalogue. The second maps tool names to descriptions.
     """
     path = Path(folder) / domain / "tools.json"
-    found = _json(path)
+    try:
+        found = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise DataError(f"{path}: must be JSON in UTF-8. {error}. Fetch the file again.") from None
     if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
         raise DataError(f"{path}: must be one JSON object from tool name to description, all strings. Mend it.")
     catalogue = tuple(found)
@@ -64,117 +52,3 @@ def texts_from_folder(folder: str | PathLike[str], domain: str) -> Texts:
             refuse(where, "tools", "name tools of tools.json", unknown[0], "Describe it there, or remove it.")
         tasks.append(TaskText(text(where, "task_id", task["task_id"]), text(where, "text", task["text"]), listed))
     return Texts(tuple(tasks), found)
-
-
-def texts_from_tau_bench(checkout: str | PathLike[str]) -> Texts:
-    """The retail texts from a checkout of tau-bench: the whole instruction to the simulated customer.
-
-    Reads `tau_bench/envs/retail/tasks_test.py`, where task retail-007 is the eighth entry of TASKS_TEST, and the
-    `get_info` of every tool in `tau_bench/envs/retail/tools`.
-    """
-    retail = Path(checkout) / "tau_bench" / "envs" / "retail"
-    path = retail / "tasks_test.py"
-    requests = {f"retail-{i:03d}": request for i, request in enumerate(_tau_requests(path))}
-    described = dict(tool for file in sorted((retail / "tools").glob("*.py")) for tool in _tau_tools(file))
-    return _aligned("retail", requests, described, Path(checkout))
-
-
-def texts_from_tau2_bench(checkout: str | PathLike[str], domain: str) -> Texts:
-    """The airline or telecom texts from a checkout of tau2-bench.
-
-    Reads `data/tau2/domains/DOMAIN/tasks.json` and the docstrings, up to their arguments, of the tools in
-    `src/tau2/domains/DOMAIN`. Task airline-7 has the id "7" there; task telecom-007 is the eighth of the train and test
-    ids, in this order, of `split_tasks.json`. A telecom id spells out the injected faults, so it is not kept.
-    """
-    if domain not in TAU2_TEXT:
-        raise UsageError(f"The 'domain' of tau2-bench must be one of {', '.join(TAU2_TEXT)}. Got {domain!r} instead.")
-    data = Path(checkout) / "data" / "tau2" / "domains" / domain
-    path = data / "tasks.json"
-    try:
-        instructions = {task["id"]: task["user_scenario"]["instructions"] for task in _json(path)}
-        parts = TAU2_TEXT[domain]
-        texts = {key: " ".join(said[part] for part in parts if said[part]) for key, said in instructions.items()}
-        if domain == "telecom":
-            splits = _json(data / "split_tasks.json")
-            ordered = [*splits["train"], *splits["test"]]
-            requests = {f"telecom-{i:03d}": texts[key] for i, key in enumerate(ordered)}
-        else:
-            requests = {f"airline-{key}": value for key, value in texts.items()}
-    except (KeyError, TypeError) as error:
-        raise DataError(
-            f"{path}: must have the layout of {find(domain).source}, and has not: {error!r}. Check out that commit."
-        ) from None
-    code = Path(checkout) / "src" / "tau2" / "domains" / domain
-    described = dict(tool for name in ("tools.py", "user_tools.py") for tool in _tau2_tools(code / name))
-    return _aligned(domain, requests, described, Path(checkout))
-
-
-def _aligned(domain: str, requests: Mapping[str, str], described: Mapping[str, str], checkout: Path) -> Texts:
-    """The texts of exactly the tasks and tools that ship."""
-    ids, catalogue = [label["task_id"] for label in labels(domain)], tools(domain)
-    missing = [name for name in ids if name not in requests] + [name for name in catalogue if name not in described]
-    if missing:
-        raise DataError(
-            f"{checkout}: must hold every task and tool of {domain}, and lacks {', '.join(missing[:5])}. "
-            f"Check out {find(domain).source} from {find(domain).url}."
-        )
-    tasks = tuple(TaskText(task_id, requests[task_id], catalogue) for task_id in ids)
-    return Texts(tasks, {name: described[name] for name in catalogue})
-
-
-def _tau_requests(path: Path) -> Iterator[str]:
-    """The instruction of every entry of TASKS_TEST."""
-    for node in _python(path).body:
-        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "TASKS_TEST" for t in node.targets):
-            for call in node.value.elts if isinstance(node.value, ast.List) else ():
-                given = {word.arg: word.value for word in call.keywords} if isinstance(call, ast.Call) else {}
-                instruction = given.get("instruction")
-                if not (isinstance(instruction, ast.Constant) and isinstance(instruction.value, str)):
-                    raise DataError(
-                        f"{path}, line {call.lineno}, field 'instruction': must be a literal string. "
-                        "Check out tau-bench as published."
-                    )
-                yield instruction.value
-            return
-    raise DataError(f"{path}: must assign a list to TASKS_TEST, and does not. Check out tau-bench as published.")
-
-
-def _tau_tools(path: Path) -> Iterator[tuple[str, str]]:
-    """Name and description that every `get_info` in a file returns."""
-    for node in ast.walk(_python(path)):
-        if isinstance(node, ast.FunctionDef) and node.name == "get_info":
-            try:
-                returned = next(part.value for part in node.body if isinstance(part, ast.Return) and part.value)
-                info = ast.literal_eval(returned)["function"]
-                yield info["name"], info["description"]
-            except (KeyError, StopIteration, TypeError, ValueError):
-                raise DataError(
-                    f"{path}, line {node.lineno}: must return a literal with the tool's name and description. "
-                    "Check out tau-bench as published."
-                ) from None
-
-
-def _tau2_tools(path: Path) -> Iterator[tuple[str, str]]:
-    """Name and docstring, up to its arguments and in one line, of every method marked as a tool."""
-    if not path.exists():
-        return
-    for node in ast.walk(_python(path)):
-        if isinstance(node, ast.FunctionDef) and any(
-            isinstance(mark, ast.Call) and isinstance(mark.func, ast.Name) and mark.func.id == "is_tool"
-            for mark in node.decorator_list
-        ):
-            yield node.name, " ".join((ast.get_docstring(node) or "").split("Args:")[0].split())
-
-
-def _python(path: Path) -> ast.Module:
-    try:
-        return ast.parse(path.read_bytes(), filename=str(path))
-    except (SyntaxError, ValueError) as error:
-        raise DataError(f"{path}: must be Python source. {error}. Check the file out again.") from None
-
-
-def _json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_bytes())
-    except ValueError as error:
-        raise DataError(f"{path}: must be JSON in UTF-8. {error}. Fetch the file again.") from None

@@ -10,13 +10,17 @@ means behaves as a mean of n terms with variance s^2 = s_1^2 / p + s_0^2 / (1 - 
 
 of the truth at all n at once, but for a share alpha of histories; r is set so that it is narrowest at `NARROWEST`. As
 the central limit theorem, it wants some conversations first: `FEWEST` an arm.
+
+Conversations that began and never ended, or have no outcome where one is required, count as failed in both arms. Where
+an arm lost more of them than the other, or has more conversations than it was dealt, what is left of the arms is not
+comparable any more, and nothing good is said.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import inf, isnan, log, nan, sqrt
+from math import erfc, inf, isnan, log, nan, sqrt
 from typing import Any
 
 import numpy as np
@@ -31,6 +35,9 @@ NARROWEST = 2000
 """Conversations at which the intervals are as narrow as they can be made; nowhere are they much wider than that."""
 
 SUCCESS = "success"
+UNEQUAL = 0.01
+"""How unlikely under equal arms what was lost, or what was dealt, must be for the arms to be called unequal."""
+
 _LOG = -2 * log(ERROR)
 _RATE = (_LOG + log(_LOG + 1)) / NARROWEST
 
@@ -62,6 +69,42 @@ class Comparison:
     everything: int
     measures: Mapping[str, Measure]
     margin: float
+    lost: tuple[int, int] = (0, 0)
+    """Conversations of each arm that count as failed because nobody knows how they ended."""
+
+    unplaced: int = 0
+    """Other conversations without an end, of which nobody knows the arm."""
+
+    share: float | None = None
+    """The share of conversations that were to be gated."""
+
+    @property
+    def unequal(self) -> str:
+        """Why the arms cannot be compared, or ""."""
+        begun = (self.gated, self.everything)
+        if self.share is not None and chance_of_share(*begun, self.share) < UNEQUAL:
+            part = self.gated / max(sum(begun), 1)
+            return f"{part:.1%} of the conversations were gated, and {self.share:.1%} were to be"
+        if chance_of_equal_shares(self.lost, begun) < UNEQUAL:
+            return f"{self._lost()} never ended"
+        if chance_of_equal_shares((self.lost[0] + self.unplaced, self.lost[1]), begun) < UNEQUAL:
+            return f"nobody knows the arm of {self.unplaced:,} conversations that never ended"
+        return ""
+
+    def _lost(self) -> str:
+        shares = [lost / max(n, 1) for lost, n in zip(self.lost, (self.gated, self.everything), strict=True)]
+        return f"{shares[0]:.1%} of the gated conversations and {shares[1]:.1%} of those that saw every tool"
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """By how much success changed at the worst, and at the best, whatever became of those that were lost."""
+        success = self.measures[SUCCESS]
+        arms = zip((success.gated, success.everything), success.known, self.lost, strict=True)
+        (least, most), (least_other, most_other) = (
+            (mean * n / max(n + self.unplaced, 1), (mean * n + lost + self.unplaced) / max(n + self.unplaced, 1))
+            for mean, n, lost in arms
+        )
+        return least - most_other, most - least_other
 
     @property
     def early(self) -> bool:
@@ -76,7 +119,8 @@ class Comparison:
     @property
     def is_safe(self) -> bool:
         """Whether success is shown not to have fallen by more than the margin."""
-        return not self.early and self.measures[SUCCESS].difference.low > -self.margin
+        shown = not self.early and self.measures[SUCCESS].difference.low > -self.margin
+        return shown and not self.unequal
 
     @property
     def saves(self) -> str:
@@ -95,6 +139,8 @@ class Comparison:
         """
         if self.is_safe:
             return 0
+        if self.unequal:
+            return None
         success = self.measures[SUCCESS]
         n, fewest = sum(success.known), min(success.known)
         if self.early:
@@ -127,6 +173,11 @@ class Comparison:
         fell = f"{100 * success.difference.mean:+.1f} points ({_points(success.difference)} at every look)"
         if self.harms:
             return f"Stop: success changed by {fell}. Lower the cost pressure, or gate with a door."
+        if self.unequal:
+            return (
+                f"The arms cannot be compared: {self.unequal}. Success changed by {fell}, and by "
+                f"{100 * self.bounds[0]:+.1f} to {100 * self.bounds[1]:+.1f} points whatever became of the lost ones."
+            )
         if not self.is_safe:
             return f"Not shown to be safe yet: success changed by {fell}.{self._more()}"
         if not self.saves:
@@ -151,6 +202,13 @@ class Comparison:
                 f"{NAMES[name]:<16} {way(each.gated):>12} {way(each.everything):>12} {way(each.difference.mean):>12}  "
                 f"{interval}"
             )
+        if any(self.lost) or self.unplaced:
+            worst, best = map(_percent, self.bounds)
+            arm = f" The arm of {self.unplaced:,} more is unknown." if self.unplaced else ""
+            lines.append(
+                f"\nNobody knows how {self._lost()} ended: they count as failed.{arm} Whatever became of them, success "
+                f"changed by {worst} to {best}."
+            )
         return "\n".join(line.rstrip() for line in lines)
 
     def record(self) -> dict[str, Any]:
@@ -168,6 +226,9 @@ class Comparison:
                 for name, each in self.measures.items()
             },
             "margin": self.margin,
+            "lost": {"gated": self.lost[0], "everything": self.lost[1], "unknown_arm": self.unplaced},
+            "bounds": [_or_none(bound) for bound in self.bounds],
+            "unequal": self.unequal,
             "safe": self.is_safe,
             "saves": self.saves,
             "wanted": self.wanted,
@@ -184,15 +245,52 @@ NAMES = {
 }
 
 
-def compare(gated: Bools, measures: Mapping[str, Floats], margin: float = 0.02) -> Comparison:
+def compare(
+    gated: Bools,
+    measures: Mapping[str, Floats],
+    margin: float = 0.02,
+    *,
+    lost: Bools | None = None,
+    unplaced: int = 0,
+    share: float | None = None,
+) -> Comparison:
     """Conversations, (n,) each: whether it was gated, and what was measured; NaN where nobody recorded it.
 
-    `success` must be among the measures, as 0 or 1.
+    `success` must be among the measures, as 0 or 1. Those that are `lost` count as failed; of `unplaced` more nobody
+    knows the arm. `share` is the share of conversations that were to be gated.
     """
     if not 0 < margin < 1:
         raise UsageError(f"The 'margin' of success must lie between 0 and 1. Got {margin!r} instead.")
-    found = {name: _measure(gated, values, binary=name == SUCCESS) for name, values in measures.items()}
-    return Comparison(int(gated.sum()), int((~gated).sum()), found, margin)
+    if share is not None and not 0 < share < 1:
+        raise UsageError(f"The 'share' to be gated must lie between 0 and 1. Got {share!r} instead.")
+    gone = np.zeros(len(gated), dtype=bool) if lost is None else lost
+    counted = {**measures, SUCCESS: np.where(gone, 0.0, measures[SUCCESS])}
+    found = {name: _measure(gated, values, binary=name == SUCCESS) for name, values in counted.items()}
+    by_arm = int((gone & gated).sum()), int((gone & ~gated).sum())
+    return Comparison(int(gated.sum()), int((~gated).sum()), found, margin, by_arm, unplaced, share)
+
+
+def chance_of_share(gated: int, everything: int, share: float) -> float:
+    """How likely a share at least this far from the one that was dealt is, by the normal law.
+
+    >>> round(chance_of_share(520, 480, 0.5), 3)
+    0.206
+    """
+    n = gated + everything
+    return erfc(abs(gated - n * share) / sqrt(2 * n * share * (1 - share))) if n else 1.0
+
+
+def chance_of_equal_shares(lost: tuple[int, int], begun: tuple[int, int]) -> float:
+    """How likely shares at least this far apart are where both arms lose alike, by the normal law of the pooled share.
+
+    >>> round(chance_of_equal_shares((30, 20), (1000, 1000)), 3)
+    0.152
+    """
+    pooled = sum(lost) / max(sum(begun), 1)
+    if not all(begun) or not 0 < pooled < 1:
+        return 1.0
+    spread = sqrt(2 * pooled * (1 - pooled) * sum(1 / n for n in begun))
+    return erfc(abs(lost[0] / begun[0] - lost[1] / begun[1]) / spread)
 
 
 def half_width(n: int, spread: float) -> float:

@@ -18,7 +18,7 @@ from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks, Rankings, Stri
 from camdf.core.resampling import Interval, paired_bootstrap
 from camdf.core.stopping import prefix_oracle
 from camdf.evaluation.splits import Split
-from camdf.gate.places import bounded
+from camdf.gate.fold import bounded
 from camdf.policies.base import Policy
 from camdf.scorers.base import says_nothing
 
@@ -81,7 +81,7 @@ def handed_over(
             found[row, :length] = True
         elif at_least or at_most is not None:
             stays = stay[row, :length].tolist()
-            found[row, :length] = bounded(chosen.tolist(), stays, at_least, at_most, [""] * length)
+            found[row, :length] = bounded(chosen.tolist(), stays, at_least, at_most)
     return found
 
 

@@ -25,9 +25,10 @@ def draw_splits(
 ) -> Iterator[Split]:
     """`count` splits; `shares` go to training and validation, the rest to the test.
 
-    Every task is tested at least once: the order in which units (tasks, or groups) come to the test is a shuffled round
-    that starts anew when it is used up, and the others are shuffled behind it. Each split has a generator of its own,
-    so any split can be drawn without the ones before it.
+    The order in which units (tasks, or groups) come to the test is a shuffled round that starts anew when it is used
+    up, and the others are shuffled behind it. So a round of ceil(units / tested) splits, which is four at these shares
+    and at most as many as there are units, tests every task at least once, and fewer splits leave some untested. Each
+    split has a generator of its own, so any split can be drawn without the ones before it.
     """
     if count < 1 or seed < 0:
         raise UsageError(f"There must be at least 1 split, with a seed of at least 0. Got {count} and {seed} instead.")

@@ -26,8 +26,8 @@ Reason: TypeAlias = Literal[
     "request too large",
     "switched off",
 ]
-"""Why these tools. Only the first three decide: after the others a conversation keeps the tools that it has, or gets
-every authorised one where nothing was decided yet."""
+"""Why these tools. Only the first three decide: after the others a conversation keeps the tools that it has. Where
+nothing was decided yet, it gets the tool search, or every authorised tool if it has no search."""
 
 NOTES: dict[Mode, str] = {
     "drop": "",
@@ -56,6 +56,9 @@ class Ranked(NamedTuple):
     held: bool = False
     """Whether it stays whatever the policy says: guarded, called or kept before, named by the task."""
 
+    trusted: bool = True
+    """Whether its server is trusted. Those that are not come after the others, ranked as among all."""
+
 
 @dataclass(frozen=True)
 class GateDecision:
@@ -83,7 +86,14 @@ class GateDecision:
     """The type of what was raised; never its text, which may hold the task's."""
 
     open: bool = False
-    """Nothing was decided, now or earlier in the conversation: the whole authorised list, or the named fallback."""
+    """Nothing was decided, now or earlier in the conversation: the whole authorised list, or the named fallback; with a
+    tool search, what must stay."""
+
+    conversation: str = ""
+    """The name of the conversation, as it was given or as the gate made it; "" where it has none."""
+
+    needs_name: bool = False
+    """Whether the gate explores or is rolled out to a share, and left this conversation alone since it has no name."""
 
     servers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Where the tools come from, by the names above: of those whose server is known."""
@@ -103,7 +113,7 @@ class GateDecision:
     def explain(self) -> str:
         """The decision as a small table: every ranked tool, its score, its priced cost, and why it was kept or cut."""
         total = len(self.kept) + len(self.cut)
-        note = NOTES[self.mode]
+        note = NOTES[self.mode] + (" It has no name, so it is neither explored nor split." if self.needs_name else "")
         lines = [f"Kept {len(self.kept)} of {total} tools: {self._because()}.{note}"]
         if self.ranking:
             shown = [self._full(each.name) for each in self.ranking]
@@ -163,6 +173,7 @@ class GateDecision:
             "camdf.explored": self.explored,
             **({} if self.cost_pressure is None else {"camdf.cost_pressure": self.cost_pressure}),
             "camdf.open": self.open,
+            "camdf.named": bool(self.conversation),
             "camdf.error": self.error,
             "camdf.kept": list(self.kept),
             "camdf.cut": list(self.cut),

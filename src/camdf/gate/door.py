@@ -2,14 +2,15 @@
 
 The agent searches with `find_tool` and runs what it found with `call_tool`, since a tool that is not declared cannot be
 called by its own name. The tool list, and the cached prompt with it, stands. An adapter answers `find_tool` with
-`listing(gate.find(query, tools))`, and runs `call_tool` through its framework's own path to the tool that is meant.
+`listing(gate.find(query_of(arguments), tools))`, and runs `call_tool` through its framework's own path to the tool that
+is `meant`. Models write broken calls: a tool runs with the arguments that the model wrote, or it does not run.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, NamedTuple
 
 from camdf.gate.decision import Mode
 from camdf.tools import Tool, view
@@ -17,6 +18,15 @@ from camdf.tools import Tool, view
 FOUND, IN_FULL = 5, 2
 """How many tools a search finds, and how many of them come with their parameters, which are most of a definition: five
 such entries are as long as three whole ones. Three tools would miss some that everyday requests need of 400."""
+
+NAMED = 20
+"""How many names an answer lists where a search finds nothing."""
+
+LONGEST, LONGEST_SCHEMA = 4_000, 40_000
+"""How many characters of a description an answer holds, and the longest schema: a longer one is left out."""
+
+WRAPPED = ("arguments", "args", "input", "parameters")
+"""Keys under which models write the arguments of the tool that they call; the first is the one they are told."""
 
 FIND = Tool(
     "find_tool",
@@ -52,29 +62,138 @@ def fits(mode: Mode, names: Iterable[str]) -> bool:
     return mode == "drop" and {tool.name for tool in DOOR}.isdisjoint(names)
 
 
+def query_of(written: object) -> str:
+    """What a call of `find_tool` searches for; "" where it does not say."""
+    call = json_arguments(written) or {}
+    texts = [value for value in call.values() if isinstance(value, str)]
+    query = call.get("query", texts[0] if len(texts) == 1 else "")
+    return query if isinstance(query, str) else ""
+
+
 def listing(found: Iterable[Any], others: Iterable[Any] = ()) -> str:
-    """What `find_tool` answers: the tools that were found, the first in full; if none, the names of all `others`."""
+    """What `find_tool` answers: the tools that were found, the first in full; if none, names of some of the others."""
     tools = [view(native) for native in found]
     if tools:
-        told: list[dict[str, Any]] = [{"name": each.name, "description": each.description} for each in tools]
-        for entry, tool in zip(told[:IN_FULL], tools, strict=False):
-            entry["parameters"] = tool.schema
-        return json.dumps(told, default=str, ensure_ascii=False)
-    names = ", ".join(sorted({view(native).name for native in others}))
-    return f"No tool matches. Search again in other words. All there are, by name: {names}."
+        return json.dumps(
+            [_entry(tool, in_full=place < IN_FULL) for place, tool in enumerate(tools)], default=str, ensure_ascii=False
+        )
+    names = sorted({view(native).name for native in others})
+    some = f"{len(names)} tools, among them" if len(names) > NAMED else "these tools"
+    return (
+        f"No tool matches. Say in 'query' what the tool should do, in other words. There are {some}: "
+        f"{', '.join(names[:NAMED])}."
+    )
 
 
-def arguments_of(arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The tool that a `call_tool` means, and what it is called with; models also write the arguments as JSON text."""
-    inner = arguments.get("arguments") or {}
-    if isinstance(inner, str):
-        try:
-            inner = json.loads(inner)
-        except ValueError:
-            inner = {}
-    return str(arguments.get("name", "")), dict(inner) if isinstance(inner, Mapping) else {}
+def _entry(tool: Tool, *, in_full: bool) -> dict[str, Any]:
+    text = tool.description
+    entry: dict[str, Any] = {"name": tool.name, "description": text if len(text) <= LONGEST else f"{text[:LONGEST]}…"}
+    if in_full and (schema := _told(tool)) is not None:
+        entry["parameters"] = schema
+    return entry
 
 
-def unknown(name: str) -> str:
-    """What `call_tool` answers where no tool has that name."""
-    return f"There is no tool named {name!r}. Search with find_tool, and give the name as it is listed there."
+class ToolCall(NamedTuple):
+    """The tool that a `call_tool` means, and the arguments that the model wrote for it."""
+
+    name: str
+    arguments: dict[str, Any]
+
+
+def meant(written: object, tools: Mapping[str, Any], search: str = FIND.name) -> ToolCall | str:
+    """What a call of `call_tool` means, or words that tell the model what is wrong with it; then nothing may run.
+
+    `written` is the call's arguments as the model wrote them, as text or as an object. `tools` are those that it may
+    call, by name, and `search` is the tool that finds them.
+
+    Models also write `args`, `input` or `parameters` for `arguments`, the arguments as JSON text, or the parameters
+    next to the name. Such a call is taken where it can be read in one way only and every argument is a parameter of the
+    tool. A call without `arguments` is taken where the tool has no parameters.
+
+    >>> tools = {"delete": Tool("delete", "Delete files.", {"properties": {"pattern": {"type": "string"}}})}
+    >>> meant({"name": "delete", "pattern": "*.log"}, tools)
+    ToolCall(name='delete', arguments={'pattern': '*.log'})
+    >>> meant('{"name": "delete", "arguments": {"pattern": "*.l', tools)
+    "Nothing ran: call_tool takes one whole JSON object with 'name' and 'arguments'."
+    """
+    call = json_arguments(written) or {}
+    name = call.pop("name", None)
+    if not isinstance(name, str):
+        return f"Nothing ran: {CALL.name} takes one whole JSON object with 'name' and 'arguments'."
+    if name not in tools:
+        return f"There is no tool named {name[:200]!r}. Search with {search}, and give the name as it is listed there."
+    tool = view(tools[name])
+    readings = _readings(call, _parameters(tool))
+    if len(readings) == 1:
+        return ToolCall(name, readings[0])
+    schema = _told(tool)
+    told = "" if schema is None else f" Its parameters: {json.dumps(schema, default=str, ensure_ascii=False)}"
+    form = json.dumps({"name": name, "arguments": {}})
+    return f"Nothing ran: write {form}, with its arguments by the names of its parameters and nothing else.{told}"
+
+
+def _readings(call: dict[str, Any], parameters: Collection[str] | None) -> list[dict[str, Any]]:
+    """All that a call without its name can mean, given the parameters of the tool, if they are all known."""
+    named, found = set(parameters or ()), list[dict[str, Any]]()
+    if WRAPPED[0] not in named and call.get(WRAPPED[0], "") in (None, ""):
+        call = {key: value for key, value in call.items() if key != WRAPPED[0]}
+    if not call:
+        return [{}] if parameters is not None and not named else []
+    [(key, value), *more] = call.items()
+    if key in WRAPPED and not more:
+        inner = json_arguments(value)
+        if inner is not None and (parameters is None or inner.keys() <= named):
+            found.append(inner)
+        if key == WRAPPED[0] and isinstance(value, Mapping):  # as it should be
+            return found
+    if call.keys() <= named and call not in found:
+        found.append(call)
+        return [] if "name" in named else found  # the name may be the tool's, or an argument
+    return found
+
+
+def _parameters(tool: Tool) -> Collection[str] | None:
+    """The names of all parameters that a tool has; None where its schema does not say, or allows others."""
+    try:
+        schema = tool.schema
+        known, others = schema.get("properties"), ("patternProperties", "$ref", "allOf", "anyOf", "oneOf")
+        if not isinstance(known, Mapping) or schema.get("additionalProperties") or any(key in schema for key in others):
+            return None
+        return list(map(str, known))
+    except Exception:
+        return None
+
+
+def _told(tool: Tool) -> Any:
+    """The schema of a tool as a model is told it; None where there is none, or it is too long."""
+    try:
+        schema = tool.schema
+        return schema if len(json.dumps(schema, default=str, ensure_ascii=False)) <= LONGEST_SCHEMA else None
+    except Exception:
+        return None
+
+
+def json_arguments(written: object) -> dict[str, Any] | None:
+    """An object that somebody wrote, as such or as JSON text; None where it is anything else, or says one thing twice.
+
+    Nothing is completed: what was cut off in the middle may have ended in any way.
+    """
+    try:
+        value = _STRICT.decode(written) if isinstance(written, str) else written
+    except (ValueError, RecursionError):
+        return None
+    return dict(value) if isinstance(value, Mapping) and all(isinstance(key, str) for key in value) else None
+
+
+def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("A key stands twice.")
+    return found
+
+
+def _no_number(constant: str) -> float:
+    raise ValueError(f"{constant} is no JSON.")
+
+
+_STRICT = json.JSONDecoder(object_pairs_hook=_each_key_once, parse_constant=_no_number)

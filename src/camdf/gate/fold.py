@@ -10,15 +10,14 @@ a tool that its request forced, and that was called by its own name, is added ev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from camdf.gate.decision import Ranked, Reason
 from camdf.gate.judge import Judge
-from camdf.gate.places import bounded
 from camdf.gate.request import Request
-from camdf.gate.turn_scores import TurnScores
+from camdf.gate.turn_scores import TurnScores, deciding
 from camdf.gate.turns import Call, Turn
 from camdf.scorers.base import says_nothing
 
@@ -68,8 +67,19 @@ class Folding:
     rewrite: Callable[[int], float]
     """What it costs, in the unit of tool costs, that a provider reads so many characters anew."""
 
-    trusted: Collection[str] | None = None
-    """Servers whose tools may take any number of places; None trusts all."""
+    untrusted_places: int
+    """How many tools of untrusted servers a conversation gets at most, beyond what it gets without them."""
+
+    def under(
+        self, request: Request, judges: Sequence[Judge], silent: Collection[str], failure: Reason, *, late: bool = False
+    ) -> Fold:
+        """The fold of the last of some judges, with all that the earlier ones would have given, in their order."""
+        folds = [self.of(request, judge, silent, failure, late=late) for judge in judges]
+        decided = [fold for fold in folds if fold.first]
+        if len(folds) == 1 or not decided:
+            return folds[-1]
+        kept = tuple(dict.fromkeys(key for fold in decided for key in fold.kept))
+        return decided[-1]._replace(kept=kept)
 
     def of(
         self, request: Request, judge: Judge, silent: Collection[str], failure: Reason, *, late: bool = False
@@ -109,8 +119,9 @@ class Folding:
     def _turned(self, now: Fold, request: Request, judge: Judge, turn: Turn) -> Fold:
         ranking = self.turn_scores.ranking(request, turn.subject, judge)
         named, vector = request.named(turn.subject), self.turn_scores.vector(request, turn.subject)
-        chosen = named or any(each.kept for each in ranking) or self.at_least > 0 or not ranking
-        if not chosen or says_nothing([each.score for each in ranking]):
+        decides = deciding(ranking)
+        chosen = named or any(each.kept for each in decides) or self.at_least > 0 or not ranking
+        if not chosen or says_nothing([each.score for each in decides]):
             return now._replace(reason="no signal", ranking=ranking, vector=vector)
         stays = {
             **dict.fromkeys(now.kept, "kept before"),
@@ -118,21 +129,39 @@ class Folding:
             **dict.fromkeys(named, "the task is its name"),
             **request.guarded,
         }
-        ranking = self._bounded(ranking, stays, request)
+        trusted = self._bounded(tuple(each for each in ranking if each.trusted), stays)
+        others = tuple(each for each in ranking if not each.trusted)
         if now.first:
-            ranking = self._worth_rewriting(ranking, request, judge, turn, stays)
+            trusted = self._worth_rewriting(trusted, request, judge, turn, stays)
+            others = self._worth_rewriting(others, request, judge, turn, stays)
+        ranking = (*trusted, *self._placed(others, stays, sum(each.kept for each in trusted)))
         adds = {*stays, *(each.name for each in ranking if each.kept)}
         kept = _appended(now.kept, (key for key in request.offered if key in adds))
         reason: Reason = "decided before" if now.first and kept == now.kept else "decided"
         return Fold(kept, now.first or turn.subject, reason, ranking, now.called, vector)
 
-    def _bounded(self, ranking: tuple[Ranked, ...], stays: Mapping[str, str], request: Request) -> tuple[Ranked, ...]:
+    def _placed(self, ranking: tuple[Ranked, ...], stays: Mapping[str, str], trusted: int) -> tuple[Ranked, ...]:
+        """Of untrusted servers' tools those that stay, and the best of the others while there are places."""
+        left = self.untrusted_places - sum(each.name in stays for each in ranking)
+        if self.at_most is not None:
+            left = min(left, self.at_most - trusted - sum(each.name in stays for each in ranking))
+        placed: list[Ranked] = []
+        for each in ranking:
+            if each.name in stays:
+                each = each._replace(kept=True, why=stays[each.name], held=True)
+            elif each.kept and left > 0:
+                left -= 1
+            elif each.kept:
+                each = each._replace(kept=False, why="no place is left for untrusted servers")
+            placed.append(each)
+        return tuple(placed)
+
+    def _bounded(self, ranking: tuple[Ranked, ...], stays: Mapping[str, str]) -> tuple[Ranked, ...]:
         """Keep the best of the rest where too few are kept, drop the last that nothing guards where too many are."""
         if not stays and not self.at_least and self.at_most is None:
             return ranking
         chosen, held = [each.kept for each in ranking], [each.name in stays for each in ranking]
-        servers = [] if self.at_most is None else [request.tools[each.name].server for each in ranking]
-        kept = bounded(chosen, held, self.at_least, self.at_most, servers, self.trusted)
+        kept = bounded(chosen, held, self.at_least, self.at_most)
         filled = f"at least {self.at_least}"
         why = (stays.get(each.name) or (each.why if each.kept else filled) for each in ranking)
         reasons = [reason if stay else "not worth it" for reason, stay in zip(why, kept, strict=True)]
@@ -165,3 +194,26 @@ class Folding:
 
 def _appended(kept: tuple[str, ...], more: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*kept, *more)))
+
+
+def bounded(chosen: Sequence[bool], stays: Sequence[bool], at_least: int, at_most: int | None) -> list[bool]:
+    """Which tools are kept, the best tool first: those that stay, and those chosen, within bounds on how many.
+
+    Where these are too few, the best of the rest are kept too. Where they are too many, the last that need not stay are
+    dropped. What stays counts, and is kept even beyond `at_most`.
+
+    >>> bounded([True, False, False, True], [False] * 4, at_least=3, at_most=None)
+    [True, True, False, True]
+    >>> bounded([True, True, False, False], [False, False, False, True], at_least=0, at_most=2)
+    [True, False, False, True]
+    """
+    kept = [one or other for one, other in zip(chosen, stays, strict=True)]
+    count = sum(kept)
+    rest = [place for place, held in enumerate(kept) if not held]
+    for place in rest[: max(at_least - count, 0)]:
+        kept[place] = True
+    if at_most is not None and count > at_most:
+        loose = [place for place, held in enumerate(kept) if held and not stays[place]]
+        for place in loose[max(len(loose) - (count - at_most), 0) :]:
+            kept[place] = False
+    return kept

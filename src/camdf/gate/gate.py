@@ -18,33 +18,33 @@ from os import PathLike, urandom
 from threading import TIMEOUT_MAX, Lock
 from time import monotonic
 from typing import Any, Self, get_args
-from zlib import crc32
 
 from camdf.core.payoff import Payoff, ValueFunction
 from camdf.errors import ArtifactError, UsageError
 from camdf.gate.aim import Aim
 from camdf.gate.breaker import Breaker, RestingError
 from camdf.gate.budget import BusyError, Work
-from camdf.gate.conversation_terms import Begun, Terms
+from camdf.gate.conversation_terms import ConversationTerms, Terms
 from camdf.gate.decision import GateDecision, Mode, Reason
 from camdf.gate.door import FOUND
 from camdf.gate.fold import Fold, Folding, Outcome, UnscoredError
 from camdf.gate.forks import renewed_in_forks
-from camdf.gate.guards import Allow, Guards, called, setting_of_names
+from camdf.gate.guards import Allow, Guards, setting_of_names
 from camdf.gate.judge import Judge
 from camdf.gate.memory import Memory
 from camdf.gate.modes import list_for_the_model
 from camdf.gate.reader import PriceList, RequestReader, UndecidedError
 from camdf.gate.request import Question, Request, Scores, readable, tools_by_key, unread, viewed_tool
-from camdf.gate.rollout import Rollout
+from camdf.gate.rollout import Rollout, dealt
 from camdf.gate.shared_by_tenants import SharedByTenants
 from camdf.gate.shared_memory import ConversationStore
 from camdf.gate.telemetry import Sink, add_to_span
-from camdf.gate.turn_scores import RefusedScoresError, TurnScores
+from camdf.gate.turn_scores import RefusedScoresError, TurnScores, deciding
 from camdf.gate.turns import Messages
 from camdf.policies.base import Policy
 from camdf.scorers.base import Scorer, says_nothing
-from camdf.scorers.wary import LEAST, Wary
+from camdf.scorers.trust_aware import TrustAware
+from camdf.tools import Tool
 
 SHARED = ("scorer", "trusted", "breaker", "conversations", "memory", "on_decision")
 """Settings that all tenants of a gate have in common."""
@@ -53,19 +53,21 @@ SHARED = ("scorer", "trusted", "breaker", "conversations", "memory", "on_decisio
 class Gate:
     """A policy at work: scores and prices the tools of a conversation, decides, and keeps a harness's promises.
 
-    - `decide` never raises. What goes wrong leaves the list as it is, or open where nothing was decided (the whole
-      authorised list, or `fallback`), and the reason says so.
+    - `decide` never raises. What goes wrong leaves the list as it is, and the reason says so. Where nothing was decided
+      before, the list is `fallback`; without one, what must stay if there is a door, else the whole authorised list.
     - The answer is a subset of the request's tools and of those authorised: `allow` names them, or is called for each;
       `digests` pins definitions (`Tool.digest`). A tool that fails either is refused, also where `allow` raises, and
       so is one whose name may not be what it looks like. A name means one tool: "mail/send" where two servers have it.
     - Pinned tools, tools named in `keep`, tools that the history has called, tools of a shape not known here and the
       provider's own are never cut.
     - Once decided, a conversation only widens, at the end of its list; with a door the list does not change at all.
-    - The same history and tools give the same answer on every worker. An `explore` share of conversations sees every
-      tool, and is flagged; with `explore_pressure` it gets what is worth its cost at that lower cost pressure instead.
+    - The same history and tools give the same answer on every worker. An `explore` share of named conversations sees
+      every tool, and is flagged; with `explore_pressure` it gets what is worth its cost at that lower cost pressure
+      instead. Names are dealt by `explore_key`, which is the same on all workers and known to nobody else.
 
-    `trusted` names the servers whose descriptions are believed: those of all others are read warily (`scorers.Wary`),
-    and under `at_most` each of them takes at most one place from the others. By default all are believed.
+    `trusted` names the servers whose descriptions are believed. Their tools are scored and decided as if no others were
+    there; the others then get at most `untrusted_places`, by scores of their own (`scorers.TrustAware`). By default all
+    servers are trusted.
 
     `mode` is "drop" (cut), "defer" (mark what is cut for the provider's tool search), "allow" (leave the list, and say
     in `tool_choice` what may be called) or "shadow" (only say what would be cut). `rollout` cuts for a share of
@@ -90,11 +92,13 @@ class Gate:
         allow: Allow | None = None,
         digests: Mapping[str, str] | None = None,
         trusted: Collection[str] | None = None,
+        untrusted_places: int = 2,
         mode: Mode = "drop",
         rollout: Rollout | None = None,
         breaker: Breaker | None = None,
         explore: float = 0.0,
         explore_pressure: float | None = None,
+        explore_key: str = "",
         fallback: Collection[str] | None = None,
         budget: float | None = 5.0,
         at_least: int = 0,
@@ -119,23 +123,24 @@ class Gate:
         _check_numbers(self._settings)
         judge = Judge.of(policy, payoff, explore_pressure)
         self.prices, self.mode, self.explore, self.budget = prices, mode, explore, budget
-        self.rollout, self.breaker = rollout, breaker
-        self.explore_pressure = explore_pressure
+        self.rollout, self.breaker, self.untrusted_places = rollout, breaker, untrusted_places
+        self.explore_pressure, self.explore_key = explore_pressure, explore_key
         self.at_least, self.at_most = at_least, at_most
+        believed = None if trusted is None else setting_of_names("trusted", trusted)
         self.guards = Guards(
             allow if allow is None or callable(allow) else setting_of_names("allow", allow),
             digests,
             setting_of_names("pinned", pinned),
             None if fallback is None else setting_of_names("fallback", fallback),
+            believed,
         )
         self.counts: Counter[Reason] = Counter()
-        believed = None if trusted is None else setting_of_names("trusted", trusted)
-        reads = scorer if believed is None or scorer is None else Wary(scorer, believed)
+        reads = scorer if believed is None or scorer is None else TrustAware(scorer, believed)
         self._shared = SharedByTenants.of(reads, conversations, memory, on_decision)
-        self._begun = Begun(judge, conversations)
+        self._conversation_terms = ConversationTerms(judge, conversations)
         self._reader = RequestReader(self.guards, prices, self.memory, most_tools, most_characters, tenant)
         rewritten = getattr(prices, "of_rewriting", _nothing) if mode in ("drop", "shadow") else _nothing
-        self._folding = Folding(self._turn_scores, at_least, at_most, rewritten, believed)
+        self._folding = Folding(self._turn_scores, at_least, at_most, rewritten, untrusted_places)
         self._follows = False
         self.renew()
         renewed_in_forks(self)
@@ -168,8 +173,8 @@ class Gate:
         apart = dict.fromkeys(("budget", "on_decision", "rollout", "breaker", "memory"))
         probe = cls(policy, scorer, unit, **{**settings, **apart, "explore": 0.0})
         found = [probe.decide(request, among) for request in over]
-        ranked = [each for each in found if not says_nothing([one.score for one in each.ranking])]
-        scored = [(each.ranking, each.vector) for each in ranked if each.ranking]
+        trusted = [(tuple(one for one in each.ranking if one.trusted), each.vector) for each in found]
+        scored = [each for each in trusted if each[0] and not says_nothing([one.score for one in each[0]])]
         if found and not scored:
             why = found[-1].error or found[-1].reason
             raise UsageError(f"None of these {len(found)} requests could be scored: {why}. Try the scorer by itself.")
@@ -184,7 +189,7 @@ class Gate:
         changed would get other tools in the middle.
         """
         aim = _aim(self.prices, tools, sufficiency, dollars_per_task)
-        payoff = aim.payoff(self.policy, self._turn_scores.of_late(self._begun.judge), self.payoff)
+        payoff = aim.payoff(self.policy, self._turn_scores.of_late(self._conversation_terms.judge), self.payoff)
         return type(self)(**{**self._settings, "policy": self.policy, "payoff": payoff})
 
     def reload(self, path: str | PathLike[str]) -> str:
@@ -202,7 +207,7 @@ class Gate:
             judge = Judge.from_file(path, self._settings["payoff"], self.explore_pressure)
         except ArtifactError as error:
             raise ArtifactError(f"{error} The gate goes on with the policy that it has.") from error
-        self._begun.judge = judge
+        self._conversation_terms.replace(judge)
         return judge.digest
 
     def for_tenant(self, tenant: str, **settings: Any) -> Self:
@@ -223,7 +228,7 @@ class Gate:
         gate._reader = replace(gate._reader, memory=self.memory)
         gate._folding = replace(gate._folding, turn_scores=self._turn_scores)
         if not settings.keys() & {"policy", "payoff", "explore_pressure"}:
-            gate._begun, gate._follows = self._begun, True
+            gate._conversation_terms, gate._follows = self._conversation_terms, True
         return gate
 
     def renew(self) -> None:
@@ -237,7 +242,7 @@ class Gate:
     @property
     def policy(self) -> Policy:
         """What decides on conversations that begin."""
-        return self._begun.judge.policy
+        return self._conversation_terms.judge.policy
 
     @property
     def memory(self) -> Memory:
@@ -261,7 +266,7 @@ class Gate:
     @property
     def payoff(self) -> Payoff:
         """What a set of tools is worth."""
-        return self._begun.judge.payoff
+        return self._conversation_terms.judge.payoff
 
     def decide(
         self,
@@ -277,8 +282,10 @@ class Gate:
         """The tools that a conversation gets.
 
         `task` is the history of the conversation as messages (OpenAI chat, OpenAI Responses, Anthropic or Vercel AI
-        SDK), or the text of one task. `conversation` names a thread or a session: where only texts are shown, the gate
-        remembers what it has; a history needs no name. `keep` names tools that stay in every request, such as handoffs;
+        SDK), or the text of one task. `tools` come in a list, or by server as `{"mail": [...]}`. `conversation` names a
+        thread or a session: chance is dealt by it and, where only texts are shown, the gate remembers what it has. An
+        empty name asks for one: hand back `decision.conversation` from then on. `keep` names tools that stay in every
+        request, such as handoffs;
         `forced` those that this request's `tool_choice` names. `scores`, by name or in the order of the tools, stand in
         for the scorer's on the last turn. `door` says that the agent can search for tools that it was not given.
         """
@@ -311,13 +318,23 @@ class Gate:
     def decide_scored(
         self, task: str, tools: Iterable[Any], scores: Scores, *, keep: Iterable[str] = (), forced: Iterable[str] = ()
     ) -> GateDecision:
-        """`decide` on the calling thread, for scores that are at hand: no scorer is asked, so nothing can hang."""
-        question = Question(task, tools, None, None, keep, forced, scores)
-        try:
-            outcome = self._read(question) or Outcome(Fold(reason="scorer failed"))
-        except Exception as error:
-            outcome = self._unfinished(question, error)
-        return self._reported(question, self._decided(question, outcome))
+        """`decide` on the calling thread, for scores that are at hand: nothing is asked or waited for."""
+        (decision,) = self.decide_together([Question(task, tools, 0.0, None, keep, forced, scores)])
+        return decision
+
+    def decide_together(self, questions: Sequence[Question]) -> list[GateDecision]:
+        """`decide_scored` for several tasks: each gets the decision that it would get alone, for less work in all."""
+        taken = [self._tried(self._taken, question) for question in questions]
+        self._turn_scores.rank_together(
+            (question.request, self._terms(question).judge)
+            for question, outcome in zip(questions, taken, strict=True)
+            if outcome is None and question.request is not None and not question.request.untrusted
+        )
+        found = []
+        for question, outcome in zip(questions, taken, strict=True):
+            outcome = outcome or self._tried(self._folded_if_scored, question) or Outcome(Fold(reason="scorer failed"))
+            found.append(self._reported(question, self._decided(question, outcome)))
+        return found
 
     def find(self, query: str, tools: Iterable[Any], most: int = FOUND) -> list[Any]:
         """The tools that a query finds, the best first, of those that may be offered; none where it prefers none.
@@ -347,14 +364,33 @@ class Gate:
 
     def may_be_offered(self, tools: Iterable[Any]) -> list[Any]:
         """The tools of a list that are authorised, where a name that two servers share authorises neither."""
-        viewed, natives = tools_by_key(tools)
+        viewed, natives = self.by_key(tools)
         return [natives[key] for key in self.guards.offered(viewed)]
+
+    def by_key(self, tools: Iterable[Any]) -> tuple[dict[str, Tool], dict[str, Any]]:
+        """Tools by the names that a decision gives them: as the gate views them, and as the harness holds them."""
+        return tools_by_key(tools, self.guards.trusted)
 
     def _reading(self, question: Question) -> Work[Outcome | None]:
         return self._shared.readers.start(lambda _: self._read(question), question.left())
 
     def _read(self, question: Question) -> Outcome | None:
         """Read a call; the outcome, or None where turns are still to be scored."""
+        return self._taken(question) or self._folded_if_scored(question)
+
+    def _tried(self, step: Callable[[Question], Outcome | None], question: Question) -> Outcome | None:
+        try:
+            return step(question)
+        except Exception as error:
+            return self._unfinished(question, error)
+
+    def _folded_if_scored(self, question: Question) -> Outcome | None:
+        assert question.request is not None
+        missing = self._turn_scores.missing(question.request, self._terms(question).judges)
+        return None if missing else self._folded(question)
+
+    def _taken(self, question: Question) -> Outcome | None:
+        """Read a call and take the scores that it brings; an outcome only where there is nothing to decide on."""
         try:
             if self.rollout is not None:
                 self.rollout.look(question.left())
@@ -363,7 +399,7 @@ class Gate:
             if self.rollout is not None and self.rollout.off:
                 return Outcome(Fold(reason="switched off"))
             self._take_scores(question, request)
-            return None if self._turn_scores.missing(request, self._terms(question).judge) else self._folded(question)
+            return None
         except UndecidedError as error:
             return Outcome(Fold(reason=error.reason), error.error)
 
@@ -375,10 +411,10 @@ class Gate:
             breaker.check()
 
         def work(under_way: Work[Outcome]) -> Outcome:
-            judge = self._terms(question).judge
-            missing = self._turn_scores.missing(request, judge)
+            judges = self._terms(question).judges
+            missing = self._turn_scores.missing(request, judges)
             try:
-                silent = self._turn_scores.score(request, judge, missing, under_way)
+                silent = self._turn_scores.score(request, judges, missing, under_way)
             except Exception as error:
                 if breaker is not None and not under_way.given_up:
                     breaker.failed()
@@ -411,27 +447,34 @@ class Gate:
         return question.terms
 
     def _terms_of(self, request: Request) -> Terms:
-        began, rollout, judge = self._begun.recall(request.known_as), self.rollout, self._begun.judge
+        known, rollout, name = self._conversation_terms, self.rollout, request.conversation
+        began = known.recall(name)
         if rollout is not None and rollout.off:  # for good: switched on again, it would narrow what it saw
-            terms = Terms(began.judge if began else judge, "shadow")
-            self._begun.keep(request.key, terms)
+            terms = Terms(began.judge if began else known.judge, "shadow")
+            known.keep(name, terms)
             return terms
-        if began is not None or rollout is None:
-            return began or Terms(judge, self.mode)
-        said = request.begins_with
-        return Terms(judge, self.mode if said and rollout.cuts(said) else "shadow")
+        if began is not None:
+            return began
+        if rollout is None:
+            cuts = True
+        elif name is None:  # one text has no middle; of a history nobody knows how it began
+            cuts = rollout.share >= 1 and not request.goes_on
+        else:
+            cuts = rollout.cuts(name)
+        earlier = known.earlier() if request.began_before else ()
+        return Terms(known.judge, self.mode if cuts else "shadow", earlier)
 
     def _folded(
         self, question: Question, silent: Collection[str] = (), failure: Exception | None = None, *, late: bool = False
     ) -> Outcome:
         """What the turns make of the tools, once they are scored, or as many as could be."""
-        request, judge, (reason, error) = question.request, self._terms(question).judge, _failure(failure)
+        request, terms, (reason, error) = question.request, self._terms(question), _failure(failure)
         assert request is not None
         try:
-            fold = self._folding.of(request, judge, silent, reason, late=late)
-            explores = bool(fold.first) and self._explores(request, fold)
-            if explores and judge.exploring is not None:
-                fold = self._folding.of(request, judge.exploring, silent, reason)
+            fold = self._folding.under(request, terms.judges, silent, reason, late=late)
+            explores = bool(fold.first) and self._explores(request)
+            if explores and terms.judge.exploring is not None:
+                fold = self._folding.of(request, terms.judge.exploring, silent, reason)
             return Outcome(fold, error, explores)
         except UnscoredError:
             return Outcome(Fold(reason=reason), error)
@@ -453,7 +496,7 @@ class Gate:
         assert request is not None
         if not fold.first:
             return self._open(request, terms, fold, error)
-        self._begun.keep(request.key, terms)
+        self._conversation_terms.keep(request.conversation, terms)
         exploring = terms.judge.exploring if explores else None
         sees_all = explores and exploring is None
         kept = request.offered if sees_all else fold.kept
@@ -472,25 +515,27 @@ class Gate:
         now = self.memory.widen(request.conversation, [known[key] for key in kept], explores)
         return tuple(key for each in now if (key := request.identities.get(each)) in request.natives)
 
-    def _explores(self, request: Request, fold: Fold) -> bool:
-        """By the conversation's name or its first turn with signal, so that it is always on the same side."""
+    def _explores(self, request: Request) -> bool:
+        """Whether the conversation of this name is in the share that explores; without a name, none is."""
         if request.before:
             return request.explored
-        text = request.conversation or fold.first
-        return crc32(text.encode(errors="surrogatepass")) < self.explore * 2**32
+        name = request.conversation
+        return name is not None and dealt(name, self.explore_key, "explore") < self.explore
 
     def _open(self, request: Request, terms: Terms, fold: Fold, error: str) -> GateDecision:
-        """Nothing is decided: what the conversation has, else the whole authorised list or the named fallback.
+        """Nothing is decided: what the conversation has, else the tool search, or the whole authorised list without.
 
-        Nothing is remembered either, so that one failure does not open a conversation for good.
+        A named fallback goes before both. Nothing is remembered, so that one failure does not open a conversation for
+        good.
         """
         stays, fallback = {**request.guarded, **dict.fromkeys(request.called)}, self.guards.fallback
         if request.before:
             kept: Iterable[str] = (*request.before, *stays)
-        elif fallback is None:
-            kept = request.offered
+        elif fallback is not None:
+            named = {key for key in request.offered if self.guards.called(key, request.tools[key], fallback)}
+            kept = [key for key in request.offered if key in stays or key in named]
         else:
-            kept = [key for key in request.offered if key in stays or called(key, request.tools[key], fallback)]
+            kept = [key for key in request.offered if key in stays] if request.door else request.offered
         return self._answer(request, terms, kept, fold, error, is_open=not request.before)
 
     def _answer(
@@ -526,23 +571,35 @@ class Gate:
             servers=servers,
             cost_pressure=pressure,
             policy_digest=terms.judge.digest,
+            needs_name=request.conversation is None and (self.explore > 0 or self.rollout is not None),
         )
 
     def _found(self, question: Question, most: int) -> list[Any]:
-        request, query = question.request, readable(question.task)
-        if request is None:
+        request = question.request
+        if request is None or not request.turns:
             return []
-        named = [key for key in request.offered if called(key, request.tools[key], (query,))]
+        query, tools = request.turns[-1].subject, request.tools
+        named = [key for key in request.offered if query in (key, tools[key].name, tools[key].full_name)]
         if named:
+            named.sort(key=lambda key: key in request.untrusted)  # trusted ones first
             return [request.natives[key] for key in named][:most]
         judge = self._terms(question).judge
         known = self._turn_scores.scored(request, query, ranked_by=judge)
         ranking = self._turn_scores.ranking(request, query, judge) if known else ()
-        scored = () if says_nothing([each.score for each in ranking]) else ranking
-        return [request.natives[each.name] for each in scored if each.score > 2 * LEAST][:most]
+        if says_nothing([each.score for each in deciding(ranking)]):
+            return []
+        found = [each for each in ranking if each.score > 0]
+        trusted = [each for each in found if each.trusted][:most]
+        others = [each for each in found if not each.trusted][: min(self.untrusted_places, most)]
+        return [request.natives[each.name] for each in (*trusted, *others)]
 
     def _reported(self, question: Question, decision: GateDecision) -> GateDecision:
-        decision = replace(decision, id=urandom(16).hex(), latency=monotonic() - question.began)
+        decision = replace(
+            decision,
+            id=urandom(16).hex(),
+            latency=monotonic() - question.began,
+            conversation=readable(question.conversation),
+        )
         with self._lock:
             self.counts[decision.reason] += 1
         with suppress(Exception):  # a broken exporter is no reason to fail
@@ -570,8 +627,9 @@ def _check_kinds(settings: Mapping[str, Any]) -> None:
     ):
         if name in given and not sound:
             raise UsageError(f"The {name!r} of Gate must {what}. Got {given[name]!r} instead.")
-    if not isinstance(settings["tenant"], str):
-        raise UsageError(f"The 'tenant' of Gate must be a string. Got {settings['tenant']!r} instead.")
+    for name in ("tenant", "explore_key"):
+        if not isinstance(settings[name], str):
+            raise UsageError(f"The {name!r} of Gate must be a string. Got {settings[name]!r} instead.")
 
 
 def _has(method: str, value: object) -> bool:
@@ -585,6 +643,7 @@ def _check_numbers(settings: Mapping[str, Any]) -> None:
         ("budget", 1e-3, TIMEOUT_MAX, "at least 0.001 seconds, or None for no limit"),
         ("at_least", 0, None, "a whole number, 0 or more"),
         ("at_most", 0, None, "a whole number, 0 or more, or None for no bound"),
+        ("untrusted_places", 0, None, "a whole number, 0 or more"),
         ("conversations", 0, None, "a whole number, 0 or more"),
         ("most_tools", 1, None, "a whole number, 1 or more"),
         ("most_characters", 1, None, "a whole number, 1 or more"),

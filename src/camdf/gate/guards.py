@@ -1,7 +1,8 @@
 """Which tools may be offered at all, and which of those must stay.
 
 A tool is named by its name, or by server and name as "mail/send". Where tools of two servers share a name, the name
-alone means neither of them to `allow` and `digests`, which fail closed, and both to `pinned`, `keep` and `fallback`.
+alone means neither of them to `allow` and `digests`, which fail closed, and both to `pinned`, `keep` and `fallback`. To
+these three the name alone never means a tool of an untrusted server.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ class Guards:
     digests: Mapping[str, str] | None
     pinned: frozenset[str]
     fallback: frozenset[str] | None
+    trusted: frozenset[str] | None = None
+    """Servers whose tools are decided on as if there were no others; None trusts all."""
 
     @property
     def refuse(self) -> bool:
@@ -48,7 +51,7 @@ class Guards:
     def authorised(self, tool: Tool, names: Sequence[str] | None = None) -> bool:
         """Whether a tool may be offered, by the names that mean it and no other tool of its list."""
         try:
-            if deceptive(tool.name):
+            if deceptive(tool.name) or (self.refuse and not tool.readable):
                 return False
             names = _names(tool) if names is None else names
             if self.digests is not None:
@@ -63,21 +66,22 @@ class Guards:
 
     def guarded(self, tools: Mapping[str, Tool], offered: Iterable[str], keep: Collection[str]) -> dict[str, str]:
         """Which tools must stay in every request, and why."""
-        if not keep and not self.pinned:
-            return {key: "the provider's own" for key in offered if tools[key].foreign}
         return {key: why for key in offered if (why := self._why_kept(key, tools[key], keep))}
 
     def _why_kept(self, key: str, tool: Tool, keep: Collection[str]) -> str:
-        if tool.foreign:
+        if tool.foreign and (tool.readable or not self.untrusted(tool)):
             return "the provider's own"
-        if called(key, tool, self.pinned):
+        if self.pinned and self.called(key, tool, self.pinned):
             return "pinned"
-        return "required by the harness" if called(key, tool, keep) else ""
+        return "required by the harness" if keep and self.called(key, tool, keep) else ""
 
+    def untrusted(self, tool: Tool) -> bool:
+        """Whether nobody vouches for the server of a tool."""
+        return self.trusted is not None and tool.server not in self.trusted
 
-def called(key: str, tool: Tool, names: Collection[str]) -> bool:
-    """Whether a tool is among some that are named."""
-    return tool.name in names or key in names or tool.full_name in names
+    def called(self, key: str, tool: Tool, names: Collection[str]) -> bool:
+        """Whether a tool is among some that are named; one of an untrusted server only by server and name."""
+        return tool.full_name in names or ((tool.name in names or key in names) and not self.untrusted(tool))
 
 
 def deceptive(name: str) -> bool:

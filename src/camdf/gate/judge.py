@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import repeat
 from os import PathLike
 from typing import Self
 
@@ -77,16 +78,32 @@ class Judge:
         rankings = Rankings.from_scores(scores, costs)
         if vector:
             rankings = replace(rankings, vectors=from_bytes([vector]))
-        if says_nothing(list(scores.values())):
-            names, worth, evidence = rankings.names(0), [False] * len(scores), [None] * len(scores)
-        else:
-            decisions = self.policy.decide(rankings, self.payoff)
-            names, worth = rankings.names(0), decisions.acquired[0].tolist()
-            evidence = [None] * len(names) if decisions.evidence is None else decisions.evidence[0].tolist()
-        pressure = self.payoff.cost_pressure
-        found, asked = [scores[name] for name in names], [costs[name] for name in names]
-        why = ["worth its cost" if good else "not worth it" for good in worth]
-        return tuple(map(Ranked, names, found, asked, (pressure * cost for cost in asked), evidence, worth, why))
+        (found,) = self._ranked(rankings, [scores])
+        return found
+
+    def ranked_together(
+        self, scores: Sequence[Mapping[str, float]], costs: Sequence[Mapping[str, float]]
+    ) -> list[tuple[Ranked, ...]]:
+        """`ranked` for several lists, none of them empty: the policy is asked once for all."""
+        return self._ranked(Rankings.from_scores(scores, costs), scores)
+
+    def _ranked(self, rankings: Rankings, scores: Sequence[Mapping[str, float]]) -> list[tuple[Ranked, ...]]:
+        silent = [says_nothing(list(each.values())) for each in scores]
+        decisions = None if all(silent) else self.policy.decide(rankings, self.payoff)
+        pressure, found = self.payoff.cost_pressure, []
+        for row, length in enumerate(rankings.lengths.tolist()):
+            names = rankings.names(row)
+            given, costs = rankings.scores[row, :length].tolist(), rankings.costs[row, :length].tolist()
+            worth: list[bool] = [False] * length
+            evidence: Iterable[float | None] = repeat(None, length)
+            if decisions is not None and not silent[row]:
+                worth = decisions.acquired[row, :length].tolist()
+                if decisions.evidence is not None:
+                    evidence = decisions.evidence[row, :length].tolist()
+            why = ["worth its cost" if good else "not worth it" for good in worth]
+            priced = [pressure * cost for cost in costs]
+            found.append(tuple(map(Ranked, names, given, costs, priced, evidence, worth, why)))
+        return found
 
 
 @dataclass(frozen=True, eq=False, slots=True)

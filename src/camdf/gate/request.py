@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import accumulate
+from os import urandom
 from time import monotonic
 from typing import Any, TypeAlias
 
 from camdf.gate.conversation_terms import Terms
 from camdf.gate.judge import Said
 from camdf.gate.memory import Identity
-from camdf.gate.turns import Call, Event, Messages, Turn, events
-from camdf.tools import Tool, keyed, view
+from camdf.gate.turns import READ, Call, Event, Messages, Turn, events
+from camdf.scorers.base import ends
+from camdf.tools import FromServer, Tool, from_servers, keyed, view
 
 Scores: TypeAlias = Mapping[str, float] | Sequence[float]
 
@@ -41,6 +42,11 @@ class Question:
 
     began: float = field(default_factory=monotonic)
 
+    def name(self) -> str:
+        """The conversation's name; one of the gate's making where the harness asks for it by an empty one."""
+        self.conversation = readable(self.conversation) or urandom(16).hex()
+        return self.conversation
+
     def left(self) -> float | None:
         """How many of the seconds are left."""
         return None if self.budget is None else max(self.began + self.budget - monotonic(), 0.0)
@@ -58,6 +64,9 @@ class Request:
 
     guarded: dict[str, str]
     """Key and why it must stay, in every request of the conversation."""
+
+    untrusted: frozenset[str]
+    """Keys of the tools of servers that nobody vouches for, where some are trusted."""
 
     forced: tuple[str, ...]
     """Keys that this request alone insists on."""
@@ -97,8 +106,18 @@ class Request:
 
     @cached_property
     def own_catalogue(self) -> int:
-        """`catalogue`, of this tenant alone."""
-        return hash((self.tenant, self.catalogue))
+        """`catalogue`, of this conversation alone; of one without a name, of this tenant alone."""
+        return hash((self.tenant, self.conversation, self.catalogue))
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it belongs to a conversation, and is not one text and no more."""
+        return self.shown or self.conversation is not None
+
+    @property
+    def began_before(self) -> bool:
+        """Whether it is not the first of its conversation, as far as its history shows."""
+        return self.shown and len(self.events) > 1
 
     @cached_property
     def called(self) -> frozenset[str]:
@@ -120,31 +139,6 @@ class Request:
             found[(*which, seen[which])] = key
         return found
 
-    @cached_property
-    def key(self) -> int | None:
-        """What the conversation is known by from now on: its name, or the turns so far; None for a text alone."""
-        if self.conversation is not None:
-            return hash(self.conversation)
-        return self._turns_so_far[-1] if self.shown and self.turns else None
-
-    @cached_property
-    def known_as(self) -> list[int]:
-        """What it may be known by already, the latest first; nothing for the first call of one without a name."""
-        if self.conversation is not None:
-            return [hash(self.conversation)]
-        return self._turns_so_far[::-1] if self.shown and len(self.events) > 1 else []
-
-    @property
-    def begins_with(self) -> str:
-        """The conversation's name, or its first turn that says something: the same in every process."""
-        return self.conversation or next((turn.subject for turn in self.turns if self.asks(turn)), "")
-
-    @cached_property
-    def _turns_so_far(self) -> list[int]:
-        """One number for the first turn, one for the first two, and so on."""
-        said = (hash(turn.subject) for turn in self.turns)
-        return list(accumulate(said, lambda before, now: hash((before, now)), initial=hash(self.tenant)))[1:]
-
     def asks(self, turn: Turn) -> bool:
         """Whether a turn says enough to be scored: it has words, and more than a greeting, or is a tool's name."""
         return bool(turn.subject and (not turn.greets or self.named(turn.subject)))
@@ -158,7 +152,7 @@ class Request:
         """The tools that a call may have meant: one name may stand on two servers, and a call may say on which."""
         keys = self.named(call.tool) or ([call.tool] if call.tool in self.natives else [])
         there = [key for key in keys if call.server and self.tools[key].server == call.server]
-        return there or keys
+        return there or [key for key in keys if key not in self.untrusted] or keys
 
     @cached_property
     def _keyed_otherwise(self) -> dict[str, list[str]]:
@@ -177,13 +171,16 @@ class Request:
         return [by_key[key] for key in self.costs]
 
 
-def tools_by_key(tools: Iterable[Any]) -> tuple[dict[str, Tool], dict[str, Any]]:
-    """Tools by key: as we view them, and as the harness holds them."""
-    if isinstance(tools, (str, bytes, Mapping)):
+def tools_by_key(
+    tools: Iterable[Any], trusted: Collection[str] | None = None
+) -> tuple[dict[str, Tool], dict[str, Any]]:
+    """Tools by key: as we view them, and as the harness holds them. They come in a sequence, or by server."""
+    if isinstance(tools, (str, bytes)):
         raise TypeError("Tools come as a sequence.")
-    listed = list(tools)
-    viewed = keyed(viewed_tool(native) for native in listed)
-    return viewed, dict(zip(viewed, listed, strict=True))
+    listed = from_servers(tools) if isinstance(tools, Mapping) else list(tools)
+    viewed = keyed(map(viewed_tool, listed), trusted)
+    natives = (native.tool if isinstance(native, FromServer) else native for native in listed)
+    return viewed, dict(zip(viewed, natives, strict=True))
 
 
 def viewed_tool(native: Any) -> Tool:
@@ -201,14 +198,16 @@ def viewed_tool(native: Any) -> Tool:
 def unread(question: Question, *, nothing: bool) -> Request:
     """A request whose tools could not be read in time, or at all: all of them as they came, or `nothing`."""
     listed = list(question.tools) if isinstance(question.tools, (list, tuple)) else []
+    listed = [native.tool if isinstance(native, FromServer) else native for native in listed]
     viewed = keyed(map(_unread_tool, listed))
     natives = {} if nothing else dict(zip(viewed, listed, strict=True))
     guarded = dict.fromkeys(natives, "not read")
-    return Request((), viewed, natives, tuple(natives), guarded, (), {}, question.door, False, None, shown=True)
+    offered = tuple(natives)
+    return Request((), viewed, natives, offered, guarded, frozenset(), (), {}, question.door, False, None, shown=True)
 
 
 def _unread_tool(native: Any) -> Tool:
-    return Tool(type(native).__name__, foreign=True)
+    return Tool(type(native).__name__, foreign=True, readable=False)
 
 
 def read_task(task: str | Messages, most: int | None = None) -> tuple[Event, ...]:
@@ -226,7 +225,7 @@ def read_task(task: str | Messages, most: int | None = None) -> tuple[Event, ...
         return ()
     if most is not None and len(text) > most:
         raise OverflowError
-    return (Turn(text),)
+    return (Turn(ends(text, READ)),)
 
 
 def readable(text: object) -> str:

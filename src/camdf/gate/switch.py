@@ -63,6 +63,11 @@ class Switch(Generic[T]):
         self._reading: Work[None] | None = None
         self._began = -float("inf")
 
+    @property
+    def due(self) -> bool:
+        """Whether the source is to be read again, and nobody does so already."""
+        return self._read is not None and self._reading is None and monotonic() - self._began >= self.every
+
     def look(self, within: float | None = None) -> None:
         """Read the source again where it is time to, and wait a little for what it says, as there is time."""
         if self._read is None:

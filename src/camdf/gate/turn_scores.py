@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from threading import Lock
 from typing import Any
@@ -19,8 +19,11 @@ from camdf.scorers.base import Scorer, checked, says_nothing, vector_of
 KEPT = 200_000
 """How many scores are kept, those of 40 tools for 5,000 turns: a history is scored once, not at every model call."""
 
-JUDGES = 4
-"""Of how many judges the rankings of one turn are kept: those who said theirs last."""
+JUDGES = 20
+"""The rankings of one turn are kept for so many judges, the latest."""
+
+UNKNOWN = Said(())
+"""Stands for scores that conversations without a name disagree about."""
 
 
 class RefusedScoresError(Exception):
@@ -44,23 +47,25 @@ class TurnScores:
         """A lock of its own, in a process of its own."""
         self._lock = Lock()
 
-    def missing(self, request: Request, judge: Judge) -> list[str]:
+    def missing(self, request: Request, judges: Sequence[Judge]) -> list[str]:
         """The turns that have no scores yet, each once, the oldest first: those that the decision needs."""
         found: list[str] = []
         for subject in dict.fromkeys(turn.subject for turn in request.turns if request.asks(turn)):
             if not self.scored(request, subject):
                 found.append(subject)
-            elif request.door and not found and self._settles(request, subject, judge):
+            elif request.door and not found and all(self._settles(request, subject, judge) for judge in judges):
                 break
         return found if request.costs else []
 
     def _settles(self, request: Request, subject: str, judge: Judge) -> bool:
         """Whether a turn decides for good where there is a door: the first with signal does."""
         with suppress(Exception):  # a policy that breaks says so when it decides
-            return any(each.kept for each in self.ranking(request, subject, judge))
+            return any(each.kept for each in deciding(self.ranking(request, subject, judge)))
         return False
 
-    def score(self, request: Request, judge: Judge, subjects: Sequence[str], work: Work[Any]) -> frozenset[str]:
+    def score(
+        self, request: Request, judges: Sequence[Judge], subjects: Sequence[str], work: Work[Any]
+    ) -> frozenset[str]:
         """Score turns, the oldest first; what is finished after the budget is kept all the same.
 
         The answer names the turns on which the scorer raised twice while it answered on others: they say nothing.
@@ -70,15 +75,17 @@ class TurnScores:
         if self.scorer is None:
             raise UsageError("This gate has no scorer. Give it one, or pass scores= with every task.")
         scorer, tools = self.scorer, [request.tools[key] for key in request.costs]
+        reads_texts = any(judge.policy.reads_texts for judge in judges)
 
         def attempt(subject: str) -> Exception | None:
             try:
                 scores = work.answer(scorer, subject, tools)
-                self.take(request, subject, scores, vector_of(scorer, subject) if judge.policy.reads_texts else b"")
+                self.take(request, subject, scores, vector_of(scorer, subject) if reads_texts else b"")
             except Exception as error:
                 return error
             with suppress(Exception):  # a policy that breaks says so when it decides
-                self.ranking(request, subject, judge)
+                for judge in judges:
+                    self.ranking(request, subject, judge)
             return None
 
         failed = {subject: error for subject in subjects if (error := attempt(subject))}
@@ -87,15 +94,24 @@ class TurnScores:
         return frozenset(subject for subject in failed if attempt(subject))
 
     def take(self, request: Request, subject: str, scores: object, vector: bytes = b"", *, own: bool = False) -> None:
-        """Take the scores of a turn, if they are sound: the scorer's for all tenants, a harness's `own` for its own."""
+        """Take the scores of a turn, if they are sound: the scorer's for all tenants, a harness's `own` for its own.
+
+        Where two conversations without a name bring different scores for one text, nobody knows whose a later turn
+        means, and neither are known from then on.
+        """
         try:
             sound = tuple(checked(scores, [request.tools[key] for key in request.costs]).tolist())
         except Exception as error:
             raise RefusedScoresError(type(error).__name__) from None
-        key = (subject, request.own_catalogue if own else request.catalogue)
         said = request.said[subject] = Said(sound, vector)
+        if own and not request.goes_on:  # one text and no more: nobody will ask again
+            return
+        key = (subject, request.own_catalogue if own else request.catalogue)
         with self._lock:
-            self._held += len(sound) - len(self._said.pop(key, Said(())).scores)
+            before = self._said.pop(key, Said(()))
+            if own and request.conversation is None and (before is UNKNOWN or before.scores not in ((), sound)):
+                said = UNKNOWN
+            self._held += len(said.scores) - len(before.scores)
             self._said[key] = said
             while self._held > KEPT and len(self._said) > 1:
                 self._held -= len(self._said.popitem(last=False)[1].scores)
@@ -113,12 +129,27 @@ class TurnScores:
         assert said is not None, "a turn is ranked once it is scored"
         known = said.rankings.get(judge)
         if known is None:
-            known = judge.ranked(dict(zip(request.costs, said.scores, strict=True)), request.costs, said.vector)
+            known = _ranked(judge, dict(zip(request.costs, said.scores, strict=True)), request, said.vector)
             with self._lock:
                 said.rankings[judge] = known
                 while len(said.rankings) > JUDGES:
                     del said.rankings[next(iter(said.rankings))]
         return known
+
+    def rank_together(self, asked: Iterable[tuple[Request, Judge]]) -> None:
+        """Have judges rank last turns whose scores were just taken: the policy of each is asked once for all."""
+        by_judge: dict[Judge, list[tuple[Request, Said]]] = {}
+        for request, judge in asked:
+            said = self._said_of(request, request.turns[-1].subject) if request.costs and request.turns else None
+            if said is not None and not said.vector:
+                by_judge.setdefault(judge, []).append((request, said))
+        for judge, own in by_judge.items():
+            if len(own) > 1:
+                scores = [dict(zip(request.costs, said.scores, strict=True)) for request, said in own]
+                with suppress(Exception):  # a policy that breaks says so when it decides
+                    rankings = judge.ranked_together(scores, [request.costs for request, _ in own])
+                    for (_, said), ranking in zip(own, rankings, strict=True):
+                        said.rankings[judge] = ranking
 
     def vector(self, request: Request, subject: str) -> bytes:
         """The direction of a scored turn's text, where it is known."""
@@ -131,10 +162,14 @@ class TurnScores:
             return said
         given = (subject, request.own_catalogue)
         with self._lock:
-            key = given if request.key is not None and given in self._said else (subject, request.catalogue)
-            if (said := self._said.get(key)) is not None:
+            key = given if request.goes_on and given in self._said else (subject, request.catalogue)
+            said = self._said.get(key)
+            if said is not None:
                 self._said.move_to_end(key)
-                request.said[subject] = said
+        if said is UNKNOWN:
+            return None
+        if said is not None:
+            request.said[subject] = said
         return said
 
     def of_late(self, judge: Judge) -> list[tuple[tuple[Ranked, ...], bytes]]:
@@ -144,4 +179,18 @@ class TurnScores:
         """
         with self._lock:
             known = [(each.rankings[judge], each.vector) for each in self._said.values() if judge in each.rankings]
-        return [each for each in known if not says_nothing([one.score for one in each[0]])]
+        return [each for each in known if not says_nothing([one.score for one in deciding(each[0])])]
+
+
+def deciding(ranking: tuple[Ranked, ...]) -> tuple[Ranked, ...]:
+    """The part of a ranking that decides whether a turn says anything: trusted tools, unless there are none."""
+    return tuple(each for each in ranking if each.trusted) or ranking
+
+
+def _ranked(judge: Judge, scores: dict[str, float], request: Request, vector: bytes) -> tuple[Ranked, ...]:
+    """Trusted tools as if there were no others, then the others as they rank among all."""
+    if not request.untrusted:
+        return judge.ranked(scores, request.costs, vector)
+    alone = judge.ranked({key: scores[key] for key in scores if key not in request.untrusted}, request.costs, vector)
+    among_all = judge.ranked(scores, request.costs, vector)
+    return (*alone, *(each._replace(trusted=False) for each in among_all if each.name in request.untrusted))

@@ -17,6 +17,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from camdf.scorers.base import ends
+
 Messages: TypeAlias = Sequence[Mapping[str, Any]]
 
 INJECTED = (
@@ -41,6 +43,12 @@ MOST_BEFORE = 3
 
 LOOKED_AT = 10_000
 """How many characters of a turn are looked at to see whether it is short."""
+
+READ = 10_000
+"""How many characters are read of each end of a long turn: what is asked stands there, and pasted text between."""
+
+INJECTED_IN = 100_000
+"""In how many characters of each end of a message what a harness added is looked for."""
 
 CALLS = frozenset({"tool_use", "function_call", "custom_tool_call", "mcp_call", "mcp_tool_use", "tool-call"})
 """Types of the parts that call a tool by `name`, in the AI SDK by `toolName`; chat messages have `tool_calls` instead,
@@ -92,7 +100,7 @@ def events(messages: Messages, most: int | None = None) -> tuple[Event, ...]:
         if most is not None and before + size > most:
             raise OverflowError
         if is_turn(message):
-            said.append(own_words(text_of(message.get("content"))))
+            said.append(ends(own_words(ends(text_of(message.get("content")), INJECTED_IN)), READ))
             about = subject(said)
             found.append(Turn(about, before, greets=words_in(about) <= GREETING))
         elif isinstance(message, Mapping):

@@ -15,16 +15,21 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 from camdf.errors import needs
 from camdf.gate import Gate, GateDecision
+from camdf.gate.door import CALL, ToolCall, meant
+from camdf.tools import view
 
 with needs("fastmcp"):
+    from fastmcp.exceptions import ToolError
     from fastmcp.server.dependencies import get_context
     from fastmcp.server.middleware import Middleware
     from fastmcp.server.transforms import Transform
     from fastmcp.server.transforms.search import BM25SearchTransform
+    from fastmcp.tools import Tool
 
 
 class ToolGate(Middleware):
@@ -69,19 +74,60 @@ class GatedSearch(BM25SearchTransform):
             return await super()._search(decision.tools, query)  # type: ignore[no-any-return]
         return decision.tools
 
+    def _make_call_tool(self) -> Any:
+        return _CallTool(self, name=self._call_tool_name, description=CALL.description, parameters=dict(CALL.schema))
+
+
+class _CallTool(Tool):
+    """Runs the tool that a call means, or says what is wrong with the call: FastMCP's own runs it without arguments."""
+
+    _search: Any = None
+
+    def __init__(self, search: GatedSearch, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._search = search
+
+    async def run(self, arguments: dict[str, Any]) -> Any:
+        context, search = get_context(), self._search
+        tools = {tool.name: tool for tool in await search.get_tool_catalog(context)}
+        read = meant(arguments, tools, search._search_tool_name)
+        if not isinstance(read, ToolCall):
+            raise ToolError(read)
+        return await context.fastmcp.call_tool(read.name, read.arguments)
+
 
 class Authorised(Transform):
-    """Hides what `gate` refuses by `allow` or `digests`, from listings and from calls. Add it before a search."""
+    """Hides what `gate` refuses by `allow` or `digests`, from listings and from calls. Add it before a search.
+
+    A call runs a tool that a listing would show: where servers share a name, a call lists the tools once more.
+    """
 
     def __init__(self, gate: Gate) -> None:
         self.gate = gate
+        self._listed: ContextVar[list[Any] | None] = ContextVar("camdf_listed", default=None)
 
     async def list_tools(self, tools: Sequence[Any]) -> Sequence[Any]:
-        return self.gate.may_be_offered(tools)
+        offered = self.gate.may_be_offered(tools)
+        if (listed := self._listed.get()) is not None:
+            listed += offered
+        return offered
 
     async def get_tool(self, name: str, call_next: Any, *, version: Any = None) -> Any:
         tool = await call_next(name, version=version)
-        return tool if tool is not None and self.gate.authorised(tool) else None
+        return tool if tool is not None and await self._is_listed(tool) else None
+
+    async def _is_listed(self, tool: Any) -> bool:
+        if not self.gate.authorised(tool):
+            return False
+        if not self.gate.guards.refuse or not view(tool).server:
+            return True
+        listed: list[Any] = []
+        token = self._listed.set(listed)
+        try:
+            await get_context().fastmcp.list_tools(run_middleware=False)
+        finally:
+            self._listed.reset(token)
+        return view(tool).full_name in {view(each).full_name for each in listed}
 
 
 async def _decided(

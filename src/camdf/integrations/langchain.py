@@ -12,31 +12,36 @@ sees the `call_tool` that it wrote.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import Annotated, Any
 
 from camdf.errors import needs
 from camdf.gate import Gate, GateDecision
-from camdf.gate.door import CALL, FIND, arguments_of, fits, listing, unknown
+from camdf.gate.door import CALL, FIND, ToolCall, fits, listing, meant, query_of
+from camdf.gate.guards import setting_of_names
 from camdf.gate.modes import allowed_choice, has_search
-from camdf.gate.request import tools_by_key
 from camdf.gate.telemetry import EVENT
-from camdf.tools import forced_tools
+from camdf.tools import FromServer, forced_tools, from_servers
 
 with needs("langchain"):
     from langchain.agents.middleware.types import AgentMiddleware, AgentState, ExtendedModelResponse, PrivateStateAttr
     from langchain.tools import ToolRuntime
+    from langchain_core.callbacks import BaseCallbackHandler
     from langchain_core.runnables import RunnableLambda
     from langchain_core.tools import StructuredTool
+    from langchain_core.tracers.context import register_configure_hook
     from langgraph.types import Command
 
 HANDOFF = "__handoff_destination"
-"""What langgraph-supervisor and langgraph-swarm write into the metadata of a tool that hands over to another agent."""
+"""What langgraph-supervisor and langgraph-swarm write into the metadata of a tool that hands over to another agent. An
+MCP server can write it too: it is not believed of a tool whose schema came over a wire."""
 
-THROUGH = "camdf_through_the_door"
-"""Where the metadata of a message names the calls that the model wrote as a `call_tool`."""
+THROUGH, SLIPS = "camdf_through_the_door", "camdf_slips"
+"""Where the metadata of a message names the calls that the model wrote as a `call_tool`, and has what to answer to
+those that mean no tool."""
 
 
 async def _nothing(_: None) -> None:
@@ -45,6 +50,23 @@ async def _nothing(_: None) -> None:
 
 STEP: Any = RunnableLambda(lambda _: None, _nothing, name=EVENT)
 """A step of a run that does nothing: LangChain's tracers keep its metadata, which is a decision."""
+
+
+class _AsWritten(BaseCallbackHandler):
+    """The arguments of streamed calls as the model wrote them: LangChain completes those that were cut off."""
+
+    def __init__(self) -> None:
+        self.texts: dict[Any, str] = {}
+        self._ids: dict[Any, Any] = {}
+
+    def on_llm_new_token(self, token: Any, *, chunk: Any = None, **_: Any) -> None:
+        for part in getattr(getattr(chunk, "message", None), "tool_call_chunks", ()):
+            key = self._ids.setdefault(part["index"], part["id"])
+            self.texts[key] = self.texts.get(key, "") + (part["args"] or "")
+
+
+WRITTEN: ContextVar[_AsWritten | None] = ContextVar("camdf_as_written", default=None)
+register_configure_hook(WRITTEN, inheritable=False)
 
 ROLES = {"human": "user", "ai": "assistant", "tool": "tool"}
 
@@ -65,16 +87,26 @@ class GatedState(AgentState):
 class ToolGate(AgentMiddleware):
     """Hands the model the tools that `gate` keeps, in its order; tools the provider runs itself always pass.
 
-    Tools that the history has called, a forced `tool_choice` and handoffs are kept. `door` adds `find_tool` and
-    `call_tool` where tools are cut. LangChain still executes a tool that was cut when the model calls it from memory.
+    Tools that the history has called, a forced `tool_choice`, handoffs and what is named in `keep` are kept. `servers`
+    tells which tools come from which MCP server, as `{"mail": await client.get_tools(server_name="mail")}`. `door` adds
+    `find_tool` and `call_tool` where tools are cut. LangChain still executes a cut tool that the model calls from
+    memory.
     """
 
     state_schema = GatedState
 
-    def __init__(self, gate: Gate, *, door: bool = True) -> None:
+    def __init__(
+        self,
+        gate: Gate,
+        *,
+        door: bool = True,
+        servers: Mapping[str, Sequence[Any]] | None = None,
+        keep: Collection[str] = (),
+    ) -> None:
         super().__init__()
-        self.gate = gate
-        self.tools = [_tool(FIND, self._find), _tool(CALL, _call)] if door else []
+        self.gate, self.keep = gate, setting_of_names("keep", keep)
+        self._served = {id(tool): (server, tool) for server, tool in from_servers(servers or {})}
+        self.tools = [_tool(FIND, self._find), _tool(CALL, _answered)] if door else []
 
     def before_agent(self, state: Any, runtime: Any) -> dict[str, Any]:
         others = set(state.get("camdf_others") or ())
@@ -89,6 +121,7 @@ class ToolGate(AgentMiddleware):
         decision = self.gate.decide(**self._question(request))
         with suppress(Exception):  # a broken tracer is no reason to fail
             STEP.invoke(None, {"metadata": dict(decision.event())})
+        WRITTEN.set(_AsWritten())
         return self._answer(request, decision, handler(self._gated(request, decision)))
 
     async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
@@ -96,7 +129,26 @@ class ToolGate(AgentMiddleware):
         decision = await self.gate.adecide(**self._question(request))
         with suppress(Exception):
             await STEP.ainvoke(None, {"metadata": dict(decision.event())})
+        WRITTEN.set(_AsWritten())
         return self._answer(request, decision, await handler(self._gated(request, decision)))
+
+    def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
+        return handler(self._with_own_arguments(request))
+
+    async def awrap_tool_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
+        return await handler(self._with_own_arguments(request))
+
+    def _with_own_arguments(self, request: Any) -> Any:
+        """A call of the door with what its two functions take, whatever the model wrote."""
+        if not any(request.tool is own for own in self.tools):
+            return request
+        call, said = request.tool_call, [each.response_metadata.get(SLIPS) or {} for each in request.state["messages"]]
+        if call["name"] == FIND.name:
+            taken = {"query": query_of(call["args"])}
+        else:
+            words = next((slips[call["id"]] for slips in reversed(said) if call["id"] in slips), None)
+            taken = {"words": words or str(meant(call["args"], {}))}
+        return request.override(tool_call={**call, "args": taken})
 
     def _without_door(self, request: Any) -> Any:
         """LangChain lists the tools of a middleware first."""
@@ -106,12 +158,16 @@ class ToolGate(AgentMiddleware):
         choice, info = request.tool_choice, getattr(request.runtime, "execution_info", None)
         return {
             "task": _history(request.state, door := self._has_door(request)),
-            "tools": request.tools,
+            "tools": self._told(request.tools),
             "conversation": info.thread_id if info else None,
-            "keep": [tool.name for tool in request.tools if HANDOFF in (getattr(tool, "metadata", None) or {})],
+            "keep": [*self.keep, *(tool.name for tool in request.tools if _hands_over(tool))],
             "forced": [choice] if isinstance(choice, str) else forced_tools(choice),
             "door": door,
         }
+
+    def _told(self, tools: list[Any]) -> list[Any]:
+        """The tools with the servers that they come from; by identity, since a server gives its tools any name."""
+        return [FromServer(self._served[id(tool)][0], tool) if id(tool) in self._served else tool for tool in tools]
 
     def _has_door(self, request: Any) -> bool:
         return bool(self.tools) and fits(self.gate.mode, _names(request))
@@ -123,7 +179,7 @@ class ToolGate(AgentMiddleware):
             return request.override(tools=tools)
         if decision.mode == "allow" and _can_allow(request):
             choice = "required" if request.tool_choice == "any" else request.tool_choice
-            viewed, _ = tools_by_key(tools)
+            viewed, _ = self.gate.by_key(self._told(tools))
             kept = [viewed[key].name for key in decision.kept]
             allowed = allowed_choice(kept, choice, responses=bool(request.model.use_responses_api))
             return request.override(tools=tools, tool_choice=allowed)
@@ -138,26 +194,36 @@ class ToolGate(AgentMiddleware):
         """The model's answer as LangChain gets it."""
         if not decision.needs_door or not self._has_door(request):
             return response
-        viewed, natives = tools_by_key(request.tools)
+        viewed, natives = self.gate.by_key(self._told(request.tools))
         callable_ = (key for key in viewed if key not in decision.refused and not isinstance(natives[key], dict))
-        names = [viewed[key].name for key in callable_]
-        meant = [_as_meant(message, names) for message in response.result]
-        behind = Command(update={"camdf_behind": names}) if names != request.state.get("camdf_behind") else None
-        return ExtendedModelResponse(replace(response, result=meant), behind)
+        behind = {viewed[key].name: natives[key] for key in callable_}
+        names = list(behind)
+        read = [_as_meant(message, behind, _texts()) for message in response.result]
+        known = Command(update={"camdf_behind": names}) if names != request.state.get("camdf_behind") else None
+        return ExtendedModelResponse(replace(response, result=read), known)
 
     def _find(self, query: str, runtime: ToolRuntime) -> str:
         names = set(runtime.state.get("camdf_behind") or ())
         behind = [tool for tool in runtime.tools if tool.name in names]
-        return listing(self.gate.find(query, behind), behind)
+        return listing(self.gate.find(query, self._told(behind)), behind)
 
 
-def _call(name: str, arguments: dict[str, Any] | None = None) -> str:
-    """Only what no tool is meant by comes here: the others are called by their own names."""
-    return unknown(name)
+def _answered(words: str) -> str:
+    """Only calls that mean no tool come here: the others are made by the tool's own name."""
+    return words
+
+
+def _texts() -> dict[Any, str]:
+    written = WRITTEN.get()
+    return written.texts if written else {}
 
 
 def _tool(of: Any, function: Callable[..., str]) -> Any:
     return StructuredTool.from_function(function, name=of.name, description=of.description, args_schema=of.parameters)
+
+
+def _hands_over(tool: Any) -> bool:
+    return HANDOFF in (getattr(tool, "metadata", None) or {}) and not isinstance(tool.args_schema, dict)
 
 
 def _names(request: Any) -> list[str]:
@@ -204,16 +270,32 @@ def _read(message: Any, own: bool) -> dict[str, Any]:
     }
 
 
-def _as_meant(message: Any, names: list[str]) -> Any:
-    """A message with the tools that its calls of `call_tool` mean, and a note of which calls these are."""
-    calls, found = [], []
-    for call in getattr(message, "tool_calls", ()):
-        name, arguments = arguments_of(call["args"])
-        through = call["name"] == CALL.name and name in names
-        calls.append({**call, "name": name, "args": arguments} if through else call)
-        found += [call["id"]] if through else []
-    note = {**message.response_metadata, THROUGH: found}
-    return message.model_copy(update={"tool_calls": calls, "response_metadata": note}) if found else message
+def _as_meant(message: Any, tools: dict[str, Any], texts: dict[Any, str]) -> Any:
+    """A message with the tools that its calls of `call_tool` mean, and a note of which calls these are.
+
+    Calls of the door whose arguments are no JSON are answered in words: LangChain leaves them out, and ends the run.
+    """
+    broken = [call for call in getattr(message, "invalid_tool_calls", ()) if call["name"] in (FIND.name, CALL.name)]
+    through: list[Any] = []
+    slips: dict[Any, str] = {}
+    calls: list[dict[str, Any]] = []
+    for call in [*getattr(message, "tool_calls", ()), *map(_readable, broken)]:
+        if call["name"] == CALL.name:
+            read = meant(texts.get(call["id"]) or call["args"], tools)
+            if isinstance(read, ToolCall):
+                call, through = {**call, "name": read.name, "args": read.arguments}, [*through, call["id"]]
+            else:
+                slips[call["id"]] = read
+        calls.append(call if isinstance(call["args"], dict) else {**call, "args": {}})
+    if not (through or slips or broken):
+        return message
+    note = {**message.response_metadata, THROUGH: through, SLIPS: slips}
+    left = [call for call in message.invalid_tool_calls if call not in broken]
+    return message.model_copy(update={"tool_calls": calls, "invalid_tool_calls": left, "response_metadata": note})
+
+
+def _readable(broken: Any) -> dict[str, Any]:
+    return {"name": broken["name"], "args": broken["args"], "id": broken["id"], "type": "tool_call"}
 
 
 def _as_written(message: Any) -> Any:

@@ -18,7 +18,6 @@ from typing import Any
 from camdf.errors import UsageError, needs
 from camdf.gate import Gate
 from camdf.gate.modes import allowed_choice, has_search
-from camdf.gate.request import tools_by_key
 from camdf.gate.telemetry import add_event
 from camdf.tools import forced_tools, view
 
@@ -66,7 +65,7 @@ class ToolGate(CustomLogger):
         searched = decision.cut and decision.mode == "defer"
         data["tools"] = [tool for tool in decision.tools if searched or tool not in adds]
         if decision.mode == "allow" and decision.cut and call_type == RESPONSES:
-            _, natives = tools_by_key(tools)
+            _, natives = self.gate.by_key(tools)
             allowed = [natives[key] for key in decision.kept]
             data["tool_choice"] = allowed_choice(allowed, data.get("tool_choice"), responses=True)
         for name in () if data["tools"] else ("tools", "tool_choice", "parallel_tool_calls"):

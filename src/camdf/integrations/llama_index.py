@@ -9,16 +9,16 @@ tools is a scorer, `Retrieved(index.as_retriever(similarity_top_k=40))`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from camdf.errors import needs
 from camdf.gate import Gate
-from camdf.gate.door import CALL, FIND, arguments_of, fits, listing, unknown
+from camdf.gate.door import CALL, FIND, ToolCall, fits, json_arguments, listing, meant, query_of
 from camdf.gate.telemetry import EVENT
-from camdf.tools import Tool, view
+from camdf.tools import Tool, from_servers, view
 
 with needs("llama-index"):
     from llama_index.core.async_utils import asyncio_run
@@ -44,11 +44,12 @@ class ToolGate(ObjectRetriever):
 
     When the model calls a tool, LlamaIndex retrieves again with the tool's name as the query, and runs the tool if it
     is in the answer. The name is no task: it is answered with the tool of that name, cut or not, unless the gate
-    refuses it. `door` adds `find_tool` and `call_tool` where tools are cut.
+    refuses it. `tools` may come by the server that they come from, as `{"mail": mail_tools}`. `door` adds `find_tool`
+    and `call_tool` where tools are cut.
     """
 
-    def __init__(self, gate: Gate, tools: Sequence[Any], *, door: bool = True) -> None:
-        self.gate, self.tools = gate, list(tools)
+    def __init__(self, gate: Gate, tools: Sequence[Any] | Mapping[str, Sequence[Any]], *, door: bool = True) -> None:
+        self.gate, self.tools = gate, from_servers(tools) if isinstance(tools, Mapping) else list(tools)
         has_door = door and fits(gate.mode, (view(tool).name for tool in self.tools))
         self.door = [_Find(self), _Call(self)] if has_door else []
 
@@ -63,8 +64,13 @@ class ToolGate(ObjectRetriever):
             return (await self.gate.adecide(query, self.tools)).tools
         if query != asked and (called := self._named(query)):
             return called
-        history, door = await _history(store), bool(self.door)
-        decision = await self.gate.adecide(history, self.tools, forced=[query], door=door)
+        decision = await self.gate.adecide(
+            await _history(store),
+            self.tools,
+            conversation=getattr(await store.get("memory", default=None), "session_id", None),
+            forced=[query],
+            door=bool(self.door),
+        )
         with suppress(Exception):  # a broken tracer is no reason to fail
             STEP(dict(decision.event()))
         return [*decision.tools, *self.door] if decision.needs_door else decision.tools
@@ -74,7 +80,7 @@ class ToolGate(ObjectRetriever):
         return self.gate.may_be_offered(self.tools)
 
     def _named(self, name: str) -> list[Any]:
-        own = [tool for tool in self.tools if view(tool).name == name and self.gate.authorised(tool)]
+        own = [tool for tool in self.authorised() if view(tool).name == name]
         return own or [tool for tool in self.door if view(tool).name == name]
 
 
@@ -121,22 +127,31 @@ class _Find(_DoorTool):
     tool = FIND
 
     async def acall(self, **arguments: Any) -> Any:
-        tools = self.gate.authorised()
-        found = await self.gate.gate.afind(str(arguments.get("query", "")), tools)
-        return ToolOutput(FIND.name, listing(found, tools), raw_input=arguments)
+        found = await self.gate.gate.afind(query_of(arguments), self.gate.tools)
+        return ToolOutput(FIND.name, listing(found, self.gate.authorised()), raw_input=arguments)
 
 
 class _Call(_DoorTool):
     tool = CALL
 
     async def acall(self, **arguments: Any) -> Any:
-        name, inner = arguments_of(arguments)
-        for tool in self.gate.authorised():
-            if view(tool).name == name:
-                if getattr(tool, "requires_context", False):
-                    inner[tool.ctx_param_name] = Context.get_step_context()
-                return await adapt_to_async_tool(tool).acall(**inner)
-        return ToolOutput(CALL.name, unknown(name), raw_input=arguments, is_error=True)
+        behind = {view(tool).name: tool for tool in self.gate.authorised()}
+        read = meant(arguments if await _is_as_written(arguments) else "", behind)
+        if not isinstance(read, ToolCall):
+            return ToolOutput(CALL.name, read, raw_input=arguments, is_error=True)
+        tool, inner = behind[read.name], read.arguments
+        if getattr(tool, "requires_context", False):
+            inner[tool.ctx_param_name] = Context.get_step_context()
+        return await adapt_to_async_tool(tool).acall(**inner)
+
+
+async def _is_as_written(arguments: dict[str, Any]) -> bool:
+    """Whether the model wrote a `call_tool` with these arguments: LlamaIndex completes what was cut off."""
+    store = _store()
+    said = [] if store is None else await store.get("scratchpad", default=[])
+    blocks = [block for block in said[-1].blocks if block.block_type == "tool_call"] if said else []
+    texts = [block.tool_kwargs for block in blocks if block.tool_name == CALL.name]
+    return not texts or arguments in map(json_arguments, texts)
 
 
 def _text(query: Any) -> str:

@@ -21,8 +21,7 @@ from typing import Any, TypeVar, cast
 
 from camdf.errors import needs
 from camdf.gate import Gate
-from camdf.gate.door import CALL, FIND, arguments_of, fits, listing, unknown
-from camdf.gate.request import tools_by_key
+from camdf.gate.door import CALL, FIND, ToolCall, fits, listing, meant, query_of
 from camdf.gate.telemetry import EVENT
 
 with needs("openai-agents"):
@@ -65,12 +64,13 @@ def gated(agent: AnAgent, gate: Gate, *, door: bool = True) -> AnAgent:
     class Gated(kind):  # type: ignore[misc, valid-type]
         async def get_all_tools(self, run_context: Any) -> list[Any]:
             tools = await super().get_all_tools(run_context)
-            history = [] if _kept_by_the_provider() else run_context.turn_input
+            elsewhere, session = _run()
+            history = [] if elsewhere else run_context.turn_input
             has_door, has_search = door and _can_have_door(self, gate, tools), gate.mode == "defer"
             decision = await gate.adecide(
                 history,
                 tools,
-                conversation=getattr(get_current_trace(), "group_id", None),
+                conversation=session or getattr(get_current_trace(), "group_id", None),
                 keep=_needed(self, tools) if history else [tool.name for tool in tools],
                 forced=[self.model_settings.tool_choice],
                 door=has_door or has_search,
@@ -78,7 +78,7 @@ def gated(agent: AnAgent, gate: Gate, *, door: bool = True) -> AnAgent:
             with suppress(Exception), custom_span(EVENT, dict(decision.event())):
                 pass  # a step of the trace, for every tracer of the framework
             if decision.mode == "defer" and decision.cut and _can_search(self):
-                return _deferred(tools, decision.kept, decision.cut)
+                return _deferred(gate.by_key(tools)[1], decision.kept, decision.cut)
             restored = not run_context.turn_input  # its pending calls are looked up first, and one may be the door's
             needs_door = has_door and (decision.needs_door or restored)
             offered = [*decision.tools, *(_door(gate, tools, decision.refused) if needs_door else ())]
@@ -110,14 +110,21 @@ def _without_choice_of_nothing(settings: Any) -> Any:
     return _Settings(**{each.name: getattr(settings, each.name) for each in fields(settings)})
 
 
-def _kept_by_the_provider() -> bool:
-    """Whether the run sends only what is new. The framework tells no agent, so this looks at the run that is asking."""
+def _run() -> tuple[bool, str | None]:
+    """Whether the run that is asking sends only what is new, and the name of its session.
+
+    The framework tells an agent neither, so this looks at the frames of the run. Where they are not as expected, the
+    whole history is taken to be there, and the conversation to have no name.
+    """
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if "server_conversation_tracker" in frame.f_locals:
-            return frame.f_locals["server_conversation_tracker"] is not None
+    elsewhere, session = None, None
+    while frame is not None and (elsewhere is None or session is None):
+        held = frame.f_locals
+        if elsewhere is None and "server_conversation_tracker" in held:
+            elsewhere = held["server_conversation_tracker"] is not None
+        session = session or getattr(held.get("session"), "session_id", None)
         frame = frame.f_back
-    return False
+    return bool(elsewhere), session if isinstance(session, str) else None
 
 
 def _needed(agent: Any, tools: list[Any]) -> list[str]:
@@ -131,12 +138,11 @@ def _can_search(agent: Any) -> bool:
     return not isinstance(agent.model, Model) or isinstance(agent.model, OpenAIResponsesModel)
 
 
-def _deferred(tools: list[Any], kept: tuple[str, ...], cut: tuple[str, ...]) -> list[Any]:
-    _, named = tools_by_key(tools)
+def _deferred(named: dict[str, Any], kept: tuple[str, ...], cut: tuple[str, ...]) -> list[Any]:
     hidden = [copy(named[name]) for name in cut]
     for tool in hidden:
         tool.defer_loading = True
-    search = [] if any(isinstance(tool, ToolSearchTool) for tool in tools) else [ToolSearchTool()]
+    search = [] if any(isinstance(tool, ToolSearchTool) for tool in named.values()) else [ToolSearchTool()]
     return [*(named[name] for name in kept), *search, *hidden]
 
 
@@ -148,22 +154,22 @@ def _door(gate: Gate, tools: list[Any], refused: tuple[str, ...]) -> list[Functi
     """`find_tool`, and `call_tool`, which asks the tool that is meant for approval, guardrails and time-outs."""
     behind = {
         tool.name: tool
-        for key, tool in tools_by_key(tools)[1].items()
+        for key, tool in gate.by_key(tools)[1].items()
         if isinstance(tool, FunctionTool) and not tool.defer_loading and key not in refused
     }
 
-    def meant(arguments: str) -> tuple[FunctionTool | None, str]:
-        name, inner = arguments_of(_parsed(arguments))
-        return behind.get(name), json.dumps(inner)
+    def read(arguments: object) -> tuple[FunctionTool | None, str]:
+        """The tool that is meant and its arguments, or none and what the model is told."""
+        call = meant(arguments, behind)
+        return (behind[call.name], json.dumps(call.arguments)) if isinstance(call, ToolCall) else (None, call)
 
     async def find(context: Any, arguments: str) -> str:
-        found = await gate.afind(str(_parsed(arguments).get("query", "")), behind.values())
-        return listing(found, behind.values())
+        return listing(await gate.afind(query_of(arguments), behind.values()), behind.values())
 
     async def call(context: Any, arguments: str) -> Any:
-        tool, inner = meant(arguments)
+        tool, inner = read(arguments)
         if tool is None:
-            return unknown(arguments_of(_parsed(arguments))[0])
+            return inner
         with function_span(tool.name):
             return await invoke_function_tool(
                 function_tool=tool, context=_inside(context, tool, inner), arguments=inner
@@ -172,13 +178,13 @@ def _door(gate: Gate, tools: list[Any], refused: tuple[str, ...]) -> list[Functi
     async def needs_approval(context: Any, parameters: dict[str, Any], call_id: str) -> bool:
         from agents.util._approvals import evaluate_function_tool_approval  # no public name; only the door needs it
 
-        tool, inner = meant(json.dumps(parameters))
+        tool, inner = read(parameters)
         if tool is None:
             return False
         return bool((await evaluate_function_tool_approval(tool, context, inner, call_id)).outcome != "invoke")
 
     async def check_input(data: ToolInputGuardrailData) -> ToolGuardrailFunctionOutput:
-        tool, inner = meant(data.context.tool_arguments)
+        tool, inner = read(data.context.tool_arguments)
         for guardrail in (tool and tool.tool_input_guardrails) or ():
             within = ToolInputGuardrailData(_inside(data.context, tool, inner), data.agent)
             if (found := await guardrail.run(within)).behavior["type"] != "allow":
@@ -186,7 +192,7 @@ def _door(gate: Gate, tools: list[Any], refused: tuple[str, ...]) -> list[Functi
         return ToolGuardrailFunctionOutput.allow()
 
     async def check_output(data: ToolOutputGuardrailData) -> ToolGuardrailFunctionOutput:
-        tool, inner = meant(data.context.tool_arguments)
+        tool, inner = read(data.context.tool_arguments)
         for guardrail in (tool and tool.tool_output_guardrails) or ():
             within = ToolOutputGuardrailData(_inside(data.context, tool, inner), data.agent, data.output)
             if (found := await guardrail.run(within)).behavior["type"] != "allow":
@@ -203,17 +209,10 @@ def _door(gate: Gate, tools: list[Any], refused: tuple[str, ...]) -> list[Functi
             strict_json_schema=False,
             tool_input_guardrails=[ToolInputGuardrail(check_input)],
             tool_output_guardrails=[ToolOutputGuardrail(check_output)],
-            needs_approval=needs_approval,
+            # The framework asks for approval of a call that is no JSON where a function decides on approvals.
+            needs_approval=needs_approval if any(tool.needs_approval for tool in behind.values()) else False,
         ),
     ]
-
-
-def _parsed(arguments: str) -> dict[str, Any]:
-    try:
-        parsed = json.loads(arguments or "{}")
-    except ValueError:
-        return {}
-    return parsed if isinstance(parsed, dict) else {}
 
 
 def _inside(context: Any, tool: Any, arguments: str) -> Any:

@@ -14,10 +14,10 @@ from typing import Any
 
 from camdf.errors import needs
 from camdf.gate import Gate
-from camdf.gate.door import CALL, DOOR, FIND, arguments_of, fits, listing, unknown
+from camdf.gate.door import CALL, DOOR, FIND, ToolCall, fits, json_arguments, listing, meant, query_of
 
 with needs("pydantic-ai"):
-    from pydantic import TypeAdapter
+    from pydantic import ValidationError
     from pydantic_ai.capabilities import AbstractCapability
     from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, UserPromptPart
     from pydantic_ai.settings import ToolOrOutput
@@ -27,9 +27,6 @@ with needs("pydantic-ai"):
 
 CUT = "camdf.cut"
 """Key in the metadata of a tool that stays on the list and may not be called: mode "allow"."""
-
-ANYTHING: Any = TypeAdapter(dict[str, Any]).validator
-"""Of the door's own arguments: what a model gets wrong in them is answered in words."""
 
 
 @dataclass
@@ -70,6 +67,7 @@ class GatedToolset(WrapperToolset[Any]):
         decision = await self.gate.adecide(
             _history(ctx),
             [tool.tool_def for tool in tools.values()],
+            conversation=_name(ctx),
             keep=[name for name, tool in tools.items() if tool.tool_def.defer_loading],
             forced=_chosen(ctx),
             door=door or self.gate.mode == "defer",
@@ -87,17 +85,20 @@ class GatedToolset(WrapperToolset[Any]):
             return await super().call_tool(name, tool_args, ctx, tool)
         if name == FIND.name:
             behind = [each.tool_def for each in tool.behind.values()]
-            return listing(await self.gate.afind(str(tool_args.get("query", "")), behind), behind)
-        meant, arguments = arguments_of(tool_args)
-        if meant not in tool.behind:
-            return unknown(meant)
+            return listing(await self.gate.afind(query_of(tool_args), behind), behind)
+        read = meant(tool_args, {key: each.tool_def for key, each in tool.behind.items()})
+        if not isinstance(read, ToolCall):
+            return read
         manager: Any = ToolManager(self.wrapped, ctx.root_capability, ctx, tool.behind)
-        result = await manager.handle_call(
-            ToolCallPart(meant, arguments, ctx.tool_call_id),
-            approved=ctx.tool_call_approved,
-            metadata=ctx.tool_call_metadata,
-            wrap_validation_errors=False,  # so that they are those of the call that the model made
-        )
+        try:
+            result = await manager.handle_call(
+                ToolCallPart(read.name, read.arguments, ctx.tool_call_id),
+                approved=ctx.tool_call_approved,
+                metadata=ctx.tool_call_metadata,
+                wrap_validation_errors=False,
+            )
+        except ValidationError as error:  # an answer in words: all tools behind the door share its retries
+            return f"Nothing ran: {error}"
         return result.message if isinstance(result, ToolDenied) else result
 
     def _door(self, ctx: Any, behind: dict[str, Any]) -> dict[str, Any]:
@@ -112,7 +113,7 @@ class GatedToolset(WrapperToolset[Any]):
                     sequential=alone and each is CALL,
                 ),
                 max_retries=ctx.max_retries,
-                args_validator=ANYTHING,
+                args_validator=_Anything(),
                 behind=behind,
             )
             for each in DOOR
@@ -124,6 +125,15 @@ class DoorTool(ToolsetTool[Any]):
     """`find_tool` or `call_tool`, and the tools that it leads to."""
 
     behind: dict[str, Any]
+
+
+class _Anything:
+    """Takes the arguments of the door's two tools, none where they are no object: what is wrong is said in words."""
+
+    def validate_json(self, written: Any, **_: Any) -> dict[str, Any]:
+        return json_arguments(written) or {}
+
+    validate_python = validate_json
 
 
 def _marked(tool: Any, mode: str) -> Any:
@@ -144,6 +154,13 @@ def _allowed(ctx: Any) -> Any:
 def _history(ctx: Any) -> list[dict[str, Any]]:
     """The messages so far, with the prompt of the run, as OpenAI has them."""
     return [each for message in ctx.messages for each in _read(message)]
+
+
+def _name(ctx: Any) -> str | None:
+    """The conversation's id, unless it was made up for this run: that of a history has its messages."""
+    earlier = [message for message in ctx.messages if getattr(message, "run_id", None) != ctx.run_id]
+    known = not earlier or any(getattr(each, "conversation_id", None) == ctx.conversation_id for each in earlier)
+    return ctx.conversation_id if known else None
 
 
 def _read(message: Any) -> Iterator[dict[str, Any]]:

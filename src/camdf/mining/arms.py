@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,9 +12,14 @@ from camdf.errors import DataError, require
 from camdf.mining.runs import deduplicated, gathered, with_owners
 from camdf.mining.span_files import SPANS_AT_A_TIME, Source, in_parts
 from camdf.mining.spans import SPAN_COLUMNS
+from camdf.mining.usage import with_whole_input
 from camdf.prices import Prices
 
+if TYPE_CHECKING:
+    import polars as pl
+
 A_MILLION = 1e6
+GATED, EXPLORED, UNKNOWN, NO_GATE = "gated", "explored", "unknown", "none"
 
 
 @dataclass(frozen=True)
@@ -22,20 +28,23 @@ class Arms:
 
     gated: Bools
     measures: dict[str, Floats]
+    lost: Bools
+    """Those that began and never ended, or have no outcome where one is required."""
+
+    unplaced: int
+    """Conversations that never ended, without a decision of a gate and without an offer that tells the arm."""
+
     ungated: int
     """Conversations without any decision of a gate, which were left out."""
 
     mixed: int
     """Conversations of which some runs were gated and others saw every tool, which were left out."""
 
-    unfinished: int
-    """Those of which spans are missing, which were left out."""
-
     def __str__(self) -> str:
         told = {
             "no gate decided": self.ungated,
             "runs of both kinds": self.mixed,
-            "spans are missing, or no outcome": self.unfinished,
+            "never ended, arm unknown": self.unplaced,
         }
         left_out = ", ".join(f"{count:,} ({why})" for why, count in told.items() if count)
         counts = f"{int(self.gated.sum()):,} gated conversations, {int((~self.gated).sum()):,} that saw every tool"
@@ -53,14 +62,15 @@ def arms(
     """The conversations in some traces; a run without a conversation is one.
 
     A conversation saw every tool if all of its runs that a gate decided on explored, or were only watched. It
-    succeeded if none of its runs failed; with `require_outcome` only those count for which an outcome was recorded.
-    Dollars are those of model calls: `prices` has the input, `output_price` is a million tokens of output.
+    succeeded if none of its runs failed and all ended; with `require_outcome` those without a recorded outcome count
+    as lost. Where a run never ended and the span with the gate's decision never came, its offer tells the arm
+    (`_arms`). Dollars are those of model calls: `prices` has the input, `output_price` is a million tokens of output.
     """
     polars = require("polars", "mining")
     col = polars.col
     parts = []
     for spans in in_parts(source, [name for name in SPAN_COLUMNS if name != "text"], at_a_time):
-        owned = with_owners(deduplicated(spans.with_columns(text=polars.lit(""))))
+        owned = with_whole_input(with_owners(deduplicated(spans.with_columns(text=polars.lit("")))))
         key = polars.concat_str("trace_id", polars.lit("/"), "owner")
         call, model = col("kind") == "tool", col("kind") == "model"
         tokens = [col(f"{name}_tokens").filter(model) for name in ("input", "cached", "output")]
@@ -71,29 +81,30 @@ def arms(
             cached=tokens[1].sum().cast(polars.Float64),
             output=tokens[2].sum().cast(polars.Float64),
             seconds=(col("end").max() - col("start").min()).cast(polars.Float64) / 1e9,
+            endless=((col("span_id") == col("owner")) & col("start").is_not_null() & col("end").is_null()).any(),
         )
-        parts.append(gathered(owned).join(used, on="task_id", how="left"))
-    runs = polars.concat(parts) if parts else None
+        parts += [gathered(owned).join(used, on="task_id", how="left"), _pieces(owned)]
+    runs = polars.concat(parts, how="diagonal_relaxed") if parts else None
     if runs is None or runs.is_empty():
         raise DataError(
             "There is no run of an agent in these traces. Name traces in which an agent calls models or tools."
         )
-    decided = col("ranked").list.len() > 0
+    runs = runs.with_columns(lost=col("incomplete") | col("endless").fill_null(False))
+    runs = runs.with_columns(arm=_arms(runs))
     sums = [col(name).sum() for name in ("tool_calls", "cached", "output", "seconds")]
     named = polars.when(col("conversation") != "").then("conversation").otherwise("task_id")
     found = runs.group_by(conversation=named).agg(
         *sums,
+        *((col("arm") == arm).any().alias(arm) for arm in (GATED, EXPLORED, UNKNOWN)),
         input_tokens=polars.when(col("input_tokens").is_not_null().all()).then(col("input_tokens").sum()),
-        decided=decided.any(),
-        explored=(col("explored").fill_null(False) | ~decided).all(),
-        gated=(~col("explored").fill_null(False) | ~decided).all(),
         failed=(col("failed") | ~col("success").fill_null(True)).any(),
         known=col("success").is_not_null().any() | col("failed").any(),
-        incomplete=col("incomplete").any(),
+        lost=col("lost").any(),
     )
-    there = found.filter("decided")
-    whole = there.filter(~col("incomplete") & (col("known") | polars.lit(not require_outcome)))
-    kept = whole.filter(col("explored") != col("gated")).sort("conversation")
+    there = found.filter(col(GATED) | col(EXPLORED))
+    kept = there.filter(col(GATED) != col(EXPLORED)).sort("conversation")
+    lost = col("lost") | ~(col("known") | polars.lit(not require_outcome))
+    unplaced = len(found.filter(col(UNKNOWN) & ~col(GATED) & ~col(EXPLORED)))
     new, again = prices.of_request(new=1), prices.of_request(new=0, again=1)
     read = (col("input_tokens") - col("cached")) * new + col("cached") * again
     dollars = read + col("output") * output_price / A_MILLION
@@ -107,7 +118,54 @@ def arms(
     return Arms(
         kept["gated"].to_numpy().astype(bool),
         {name: measures[name].fill_null(np.nan).to_numpy() for name in measures.columns},
-        ungated=len(found) - len(there),
-        mixed=len(whole) - len(kept),
-        unfinished=len(there) - len(whole),
+        lost=kept.select(lost).to_series().to_numpy().astype(bool),
+        unplaced=unplaced,
+        ungated=len(found) - len(there) - unplaced,
+        mixed=len(there) - len(kept),
+    )
+
+
+def _arms(runs: pl.DataFrame) -> pl.Series:
+    """The arm of each run: what a gate decided; of a lost run without a decision, what its offer tells.
+
+    A list that only runs that saw every tool were offered is one of theirs. A part of such a list was cut, and so was a
+    list that only gated runs were offered. Without a list, or with one of both arms, the arm is unknown; any other list
+    is of an agent without a gate.
+    """
+    polars = require("polars", "mining")
+    decided, explored = runs["ranked"].list.len() > 0, runs["explored"].fill_null(False)
+    every, cut = (
+        {frozenset(names) for names in runs["offered"].filter(decided & mask)} for mask in (explored, ~explored)
+    )
+
+    def of_lost(offer: frozenset[str]) -> str:
+        if not offer or (offer in every and offer in cut):
+            return UNKNOWN
+        if offer in every:
+            return EXPLORED
+        return GATED if offer in cut or any(offer < each for each in every) else NO_GATE
+
+    columns = zip(decided, explored, runs["lost"], runs["offered"], strict=True)
+    found = (
+        (EXPLORED if saw_all else GATED) if by_gate else (of_lost(frozenset(names)) if lost else NO_GATE)
+        for by_gate, saw_all, lost, names in columns
+    )
+    arm: pl.Series = polars.Series("arm", list(found), polars.String)
+    return arm
+
+
+def _pieces(owned: pl.DataFrame) -> pl.DataFrame:
+    """What is there of runs whose agent span never came, a row a trace: they began, and nobody knows how they ended."""
+    polars = require("polars", "mining")
+    col, orphaned = polars.col, polars.col("owner").is_null() & polars.col("incomplete")
+    calls = owned.filter(orphaned & (col("kind").is_in(["model", "tool"])))
+    ranking = col("ranked").filter(col("ranked").list.len() > 0).first().fill_null([])
+    return calls.group_by(task_id="trace_id").agg(
+        col("incomplete").any(),
+        col("explored").max(),
+        conversation=col("thread").first(),
+        ranked=ranking,
+        offered=col("offered").explode().drop_nulls().unique(),
+        failed=polars.lit(False),
+        success=polars.lit(None, polars.Boolean),
     )

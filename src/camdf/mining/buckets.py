@@ -1,183 +1,357 @@
-"""A table of tasks in buckets of traces, each a few Parquet files, all of which change in one step.
+"""One bucket of a table of days: what arrives is put down, and the tasks that it changes are mined again.
 
-    TABLE/camdf.json            the settings, the last day, and which version of every bucket counts
-    TABLE/bucket=K/V.json       the files of version V of bucket K
-    TABLE/bucket=K/V.D.parquet  its tasks that began on day D
-    TABLE/bucket=K/V.spans.parquet  the spans that may still change a task
+    TABLE/              a Delta table of tasks, partitioned by bucket and by the day on which each began
+    TABLE/_spans/       a Delta table of the spans that may still change a task, by bucket and by the day of arrival
+    TABLE/_forgotten/   what the table was told to forget (`camdf.mining.ids`)
 
-All spans of a trace are in one bucket, so that a bucket is a table of days by itself (`camdf.mining.days.bring`), and
-workers need not know of one another. They write files that nobody reads yet. Then a new `camdf.json` takes the place of
-the old one in one step, and the files of earlier versions are deleted. Whoever reads, and a process that is killed,
-finds the table as it was or as it was to become.
+All spans of a trace are in one bucket, so a worker needs to know of no other bucket, and a bucket must fit into a
+worker's memory. A worker writes files; the commits that name them are `camdf.mining.days`'.
+
+Nothing that arrives is thrown away unless it was to be forgotten. A span that cannot be used is held back:
+
+    ahead    it begins later than it can have arrived, so its clock is wrong
+    late     it began more days before its arrival than the watermark has
+    settled  the spans of its trace are gone, and the task that they made stays as it is
+
+A trace with a span that is ahead or late has no task, since nobody knows what the span would have changed.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from datetime import date
-from io import BytesIO
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from typing import TYPE_CHECKING
+from zlib import crc32
 
-from camdf._files import write_whole
-from camdf.datasets.files import File
-from camdf.errors import DataError, UsageError, require
-from camdf.mining.days import ROW, Rules, bring, day_of, no_spans
-from camdf.mining.runs import TASK_COLUMNS
-from camdf.mining.spans import arrow_of, polars_types
+from camdf.errors import UsageError, require
+from camdf.mining.delta import DataFile, read_data, write_data
+from camdf.mining.ids import IDS, Forgotten, with_hashed_ids
+from camdf.mining.runs import SPAN_KEY, TASK_COLUMNS, has_ids
+from camdf.mining.spans import SPAN_COLUMNS, day_of, polars_types
+from camdf.mining.tasks import mine
 
 if TYPE_CHECKING:
     import polars as pl
-    import pyarrow as pa
 
-SCHEMA = 1
-"""The version of the layout. A table of another version is refused."""
+WATERMARK = 2
+"""For how many days after a span began it may still arrive."""
 
-STATE = "camdf.json"
-SPANS, UNDATED = "spans", "none"
-"""The file of spans, and that of tasks that have no time."""
+AHEAD_HOURS = 1.0
+"""By how much a clock may be ahead."""
+
+MOST_DAYS = 36_500
+"""A century: more days than that are a slip of the pen."""
+
+NANOSECONDS_AN_HOUR = 3_600_000_000_000
+
+ROW = {**TASK_COLUMNS, "trace_id": "text", "bucket": "text", "day": "text"}
+"""A task as the table has it: `day` is that of its `time` in UTC, and null where it has none."""
+
+SPANS = "_spans"
+"""The folder of the table of spans, within that of the tasks."""
+
+SPAN_PLACE = {"bucket": "text", "arrived": "text", "held": "text"}
+"""The columns by which the table of spans is divided: the day of arrival, and why a span is held back."""
+
+OPEN = "no"
+"""The value of `held` for spans that are used."""
+
+HELD_BACK = ("ahead", "late")
+"""Why spans are held back whose traces must wait for them."""
 
 
 @dataclass(frozen=True)
-class TableState:
-    """What the table is. `batch` is the last micro-batch that is in it, -1 for none."""
+class Rules:
+    """What every day of a table is mined by; see `camdf.mining.days.mine_day`."""
 
-    settings: Mapping[str, Any]
-    versions: tuple[int, ...]
-    last: str
-    batch: int = -1
+    watermark: int = WATERMARK
+    keep_days: int | None = None
+    require_outcome: bool = False
+    with_text: bool = False
+    ahead_hours: float = AHEAD_HOURS
+    id_key: bytes | None = field(default=None, repr=False)
 
-    @property
-    def next(self) -> int:
-        """The number of the next version."""
-        return max(self.versions, default=0) + 1
+    def __post_init__(self) -> None:
+        for name in ("watermark", "keep_days"):
+            days = getattr(self, name)
+            if name == "keep_days" and days is None:
+                continue
+            if isinstance(days, bool) or not isinstance(days, int) or not 0 <= days <= MOST_DAYS:
+                raise UsageError(
+                    f"The {name!r} of a table of days must be a whole number of days from 0 to {MOST_DAYS}. "
+                    f"Got {days!r} instead."
+                )
+        if not 0 <= self.ahead_hours <= 24 * MOST_DAYS:
+            raise UsageError(f"The 'ahead_hours' of a table of days must not be negative. Got {self.ahead_hours!r}.")
 
-    def last_day(self, day: date) -> date:
-        """The last day on which something arrived, this one included."""
-        return max(day, date.fromisoformat(self.last))
+    def span_columns(self) -> dict[str, str]:
+        """The columns of spans that are kept, and the version of the table that each row found."""
+        kept = {name: kind for name, kind in SPAN_COLUMNS.items() if self.with_text or name != "text"}
+        return {**kept, "seq": "whole"}
+
+    def columns(self) -> list[str]:
+        """The columns of spans that are read."""
+        return [name for name in self.span_columns() if name != "seq"]
+
+    def oldest(self, last: date) -> str:
+        """The first day whose tasks are kept."""
+        return "" if self.keep_days is None else str(last - timedelta(self.keep_days))
+
+    def since(self, last: date) -> str:
+        """The first day of arrival whose spans are kept, whatever their traces are."""
+        return str(last - timedelta(2 * self.watermark))
 
 
 @dataclass(frozen=True)
 class Bucket:
-    """One bucket at one version: the names of its files, by day, and of its spans. Version 0 is empty."""
+    """One bucket of a table, as a worker finds it."""
 
-    folder: Path
-    version: int
-    files: Mapping[str, str]
+    root: str
+    number: int
+    seq: int
+    """The version of the table of spans."""
 
-    @classmethod
-    def at(cls, table: Path, number: int, version: int) -> Bucket:
-        """A bucket of a table."""
-        folder = table / f"bucket={number}"
-        return cls(folder, version, json.loads((folder / f"{version}.json").read_bytes()) if version else {})
+    last: date
+    """The last day on which something arrived."""
 
-    def spans(self, columns: Sequence[str]) -> pl.DataFrame:
-        """The spans that are kept, with the day of their arrival."""
-        if SPANS not in self.files:
-            return no_spans(columns)
-        found: pl.DataFrame = require("polars", "mining").read_parquet(self.folder / self.files[SPANS])
+    forgotten: Forgotten
+    tasks: list[DataFile] = field(default_factory=list)
+    spans: list[DataFile] = field(default_factory=list)
+    mined: list[DataFile] = field(default_factory=list)
+    """The files of spans whose tasks are in the table."""
+
+    @property
+    def place(self) -> str:
+        """Where the files of spans are."""
+        return f"{self.root}/{SPANS}"
+
+    def rows_of(self, traces: pl.DataFrame, rules: Rules) -> pl.DataFrame:
+        """All spans of some traces."""
+        found = [no_rows({**rules.span_columns(), **SPAN_PLACE})]
+        for file in self.spans:
+            (ids,) = read_data(self.place, [file], ["trace_id"])
+            if not ids.join(traces, on="trace_id", how="semi").is_empty():
+                found += [rows.join(traces, on="trace_id", how="semi") for rows in read_data(self.place, [file])]
+        together: pl.DataFrame = require("polars", "mining").concat(found, how="diagonal_relaxed")
+        return together
+
+    def tasks_of(self, days: Iterable[str]) -> pl.DataFrame:
+        """The tasks of some days, and those without a day."""
+        wanted = {"", *days}
+        files = [file for file in self.tasks if file.value("day") in wanted]
+        found: pl.DataFrame = require("polars", "mining").concat(
+            [no_rows(ROW), *read_data(self.root, files)], how="diagonal_relaxed"
+        )
         return found
 
-    def tasks(self, days: Collection[str] | None = None) -> pl.DataFrame:
-        """The tasks that began on some days, by default on any."""
-        polars, types = require("polars", "mining"), polars_types()
-        none = polars.DataFrame(schema={name: types[kind] for name, kind in ROW.items()})
-        chosen = [file for day, file in self.files.items() if day != SPANS and (days is None or day in days)]
-        found: pl.DataFrame = polars.concat([none, *(polars.read_parquet(self.folder / each) for each in chosen)])
-        return found
 
-    def brought(
-        self, read: pl.DataFrame, version: int, day: date, last: date, rules: Rules, *, more: bool
-    ) -> tuple[Bucket, dict[str, int]]:
-        """The bucket once these spans have arrived, in files of a new version, and the counts of what they changed.
+@dataclass
+class Changes:
+    """The files that a worker wrote, those that they replace, and what it counted; they add up over workers."""
 
-        Run again for the same version, it writes the same files: an executor may die, and another take its place.
-        """
-        polars = require("polars", "mining")
-        began: set[str] = {UNDATED}
+    add: list[DataFile] = field(default_factory=list)
+    remove: list[DataFile] = field(default_factory=list)
+    add_spans: list[DataFile] = field(default_factory=list)
+    remove_spans: list[DataFile] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    forgotten: list[str] = field(default_factory=list)
+    """Traces that came although they were to be forgotten."""
 
-        def tasks_of(spans: pl.DataFrame) -> pl.DataFrame:
-            began.update(spans.select(day=day_of("start"))["day"].drop_nulls())
-            return self.tasks(began).join(spans, on="trace_id", how="semi")
-
-        found = bring(read, self.spans(rules.columns()), tasks_of, day, last, rules, more=more)
-        oldest = rules.oldest(last)
-        self.folder.mkdir(parents=True, exist_ok=True)
-        files = {each: file for each, file in self.files.items() if each in (SPANS, UNDATED) or each >= oldest}
-        if found.spans is not None:
-            files[SPANS] = self._write(found.spans, f"{version}.{SPANS}.parquet")
-        out = polars.concat([found.new.select("task_id"), found.gone.select("task_id")])
-        before = self.tasks(began)
-        left = polars.concat([before.join(out, on="task_id", how="semi"), found.new])["day"].fill_null(UNDATED)
-        after = polars.concat([before.join(out, on="task_id", how="anti"), found.new])
-        for each in sorted({*left}):
-            rows = after.filter(polars.col("day").fill_null(UNDATED) == each)
-            files.pop(each, None)
-            if len(rows):
-                files[each] = self._write(rows.sort("task_id"), f"{version}.{each}.parquet")
-        if files == self.files:
-            return self, found.counts
-        write_whole(self.folder / f"{version}.json", json.dumps(files, indent=1).encode())
-        return Bucket(self.folder, version, files), found.counts
-
-    def _write(self, rows: pl.DataFrame, name: str) -> str:
-        content = BytesIO()
-        rows.write_parquet(content)
-        write_whole(self.folder / name, content.getvalue())
-        return name
+    def include(self, others: Iterable[Changes]) -> Changes:
+        """These changes and others."""
+        for other in others:
+            self.counts.update(other.counts)
+            for name in ("add", "remove", "add_spans", "remove_spans", "forgotten"):
+                getattr(self, name).extend(getattr(other, name))
+        return self
 
 
-def is_buckets(table: File) -> bool:
-    """Whether a folder is such a table."""
-    return (Path(table) / STATE).is_file()
+def bucket_of(trace_id: str, buckets: int) -> int:
+    """The bucket of a trace; Spark's `crc32` gives the same."""
+    return crc32(trace_id.encode()) % buckets
 
 
-def read_buckets(table: File) -> pa.Table:
-    """The tasks as an Arrow table, in the order and with the columns that `mine` gives them."""
-    polars, path = require("polars", "mining"), Path(table)
-    versions = _state(path).versions
-    tasks = polars.concat([Bucket.at(path, *each).tasks() for each in enumerate(versions)])
-    return arrow_of(tasks.sort("time", "task_id", nulls_last=True).select(*TASK_COLUMNS), TASK_COLUMNS)
+def by_bucket(spans: pl.DataFrame, buckets: int) -> dict[int, pl.DataFrame]:
+    """Spans by the bucket of their trace."""
+    polars = require("polars", "mining")
+    known = {trace: bucket_of(trace, buckets) for trace in spans["trace_id"].unique()}
+    number = polars.col("trace_id").replace_strict(known, return_dtype=polars.Int64)
+    parts = spans.with_columns(bucket=number).partition_by("bucket", as_dict=True, include_key=False)
+    return {int(key[0]): rows for key, rows in parts.items()}
 
 
-def opened(table: Path, rules: Rules, buckets: int) -> TableState:
-    """The table with these rules; an empty one where there is none yet."""
-    settings = {**rules.settings(), "buckets": buckets}
-    if not is_buckets(table):
-        # Buckets may be what a first run left that was killed.
-        if table.exists() and any(not each.name.startswith("bucket=") for each in table.iterdir()):
-            raise DataError(f"{table}: must be a table of camdf's, or not be there yet. Name another folder.")
-        return TableState(settings, (0,) * buckets, "1970-01-01")
-    found = _state(table)
-    for name, value in settings.items():
-        if found.settings.get(name) != value:
-            raise UsageError(
-                f"{table} was made with {name}={found.settings.get(name)}, and every day of it must be. Got {value}."
-            )
+def arrive(own: Bucket, read: pl.DataFrame, day: date, until: int, rules: Rules, *, replace: bool = False) -> Changes:
+    """Put down the spans that arrived on a day, in files that no commit names yet.
+
+    No span can have begun later than `until`, in nanoseconds since 1970. What the bucket has of the day already is not
+    put down again, unless it is to be replaced.
+    """
+    polars, done = require("polars", "mining"), Changes()
+    named = with_hashed_ids(read.filter(has_ids()), rules.id_key)
+    gone = own.forgotten.covers(named)
+    erased = int(gone.sum())
+    done.forgotten = named.filter(gone)["trace_id"].unique().to_list()
+    rows = named.filter(~gone).unique().with_columns(held=_reason(day, until, rules))
+    stored = own.rows_of(rows.select("trace_id").unique(), rules)
+    settled = polars.col("trace_id").is_in(_settled(own, rows, stored).implode())
+    rows = rows.with_columns(
+        held=polars.when(settled & (polars.col("held") == OPEN)).then(polars.lit("settled")).otherwise("held")
+    )
+    today, is_open = polars.col("arrived") == str(day), polars.col("held") == OPEN
+    stored = stored.filter(~today) if replace else stored
+    new = polars.concat(  # what is held back and was there before tells nothing new, on whatever day it came
+        [
+            _without(rows.filter(is_open), stored.filter(today), read.columns),
+            _without(rows.filter(~is_open), stored, read.columns),
+        ]
+    )
+    for (reason,), some in new.with_columns(seq=polars.lit(own.seq)).partition_by("held", as_dict=True).items():
+        values = {"bucket": str(own.number), "arrived": str(day), "held": str(reason)}
+        done.add_spans.append(write_data(own.place, some.select(*rules.span_columns()), values))
+        done.counts.update({str(reason): len(some)})
+    done.counts.update(read=len(read), nameless=len(read) - len(named), forgotten=erased)
+    done.counts.update(repeated=len(named) - erased - len(new))
+    return done
+
+
+def mine_bucket(own: Bucket, rules: Rules) -> Changes:
+    """Mine again the traces whose spans came or went since the tasks were mined, and let old rows go."""
+    polars, done = require("polars", "mining"), Changes()
+    since, oldest = rules.since(own.last), rules.oldest(own.last)
+    known, now = {file.path for file in own.mined}, {file.path for file in own.spans}
+    moved = [file for file in own.spans if file.path not in known] + [
+        file for file in own.mined if file.path not in now
+    ]
+    moved = [file for file in moved if file.value("arrived") >= since]
+    done.counts.update(moved=len(moved))
+    if moved:
+        began = polars.concat(read_data(own.place, moved, ["trace_id", "start"])).select("trace_id", "start")
+        _mine_again(own, began, rules, done)
+    done.remove += [file for file in own.tasks if "" < file.value("day") < oldest and file not in done.remove]
+    _let_go(own, since, oldest, rules, done)
+    return done
+
+
+def erase_bucket(own: Bucket) -> Changes:
+    """Take out what is to be forgotten: every span and every task of a trace that `Forgotten` covers."""
+    polars, done = require("polars", "mining"), Changes()
+    columns = ["trace_id", *IDS]
+    spans = read_data(own.place, own.spans, [*columns, "start"])
+    tasks = [rows.rename({"time": "start"}) for rows in read_data(own.root, own.tasks, [*columns, "time"])]
+    ids = polars.concat(
+        [
+            no_rows(dict.fromkeys(columns, "text") | {"start": "whole"}),
+            *(rows.select(*columns, "start") for rows in (*spans, *tasks)),
+        ]
+    )
+    traces = ids.filter(own.forgotten.covers(ids)).select("trace_id").unique()
+    done.forgotten = traces["trace_id"].to_list()
+    parts = ((own.root, own.tasks, done.add, done.remove), (own.place, own.spans, done.add_spans, done.remove_spans))
+    for place, files, add, remove in parts:
+        for file in files:
+            (rows,) = read_data(place, [file])
+            kept = rows.join(traces, on="trace_id", how="anti")
+            if len(kept) < len(rows):
+                remove.append(file)
+                add += [write_data(place, kept, file.values)] if len(kept) else []
+            done.counts.update({"tasks" if place == own.root else "spans": len(rows) - len(kept)})
+    return done
+
+
+def _mine_again(own: Bucket, moved: pl.DataFrame, rules: Rules, done: Changes) -> None:
+    """Put the tasks of the traces that moved in the place of those that are there, day by day."""
+    polars = require("polars", "mining")
+    rows = own.rows_of(moved.select("trace_id").unique(), rules)
+    used, waits = rows.filter(polars.col("held") == OPEN), rows.filter(polars.col("held").is_in(HELD_BACK))
+    # where all that there is of a trace is held back, nothing is known that could change its tasks
+    idle = rows.join(used, on="trace_id", how="anti")
+    touched = moved.select("trace_id").unique().join(idle, on="trace_id", how="anti")
+    tasks = _tasks(_latest(used).join(waits, on="trace_id", how="anti"), rules)
+    tasks = tasks.filter((polars.col("day") >= rules.oldest(own.last)).fill_null(True)).with_columns(
+        bucket=polars.lit(str(own.number))
+    )
+    began = polars.concat([moved, used.select(moved.columns)]).select(day=day_of("start"))["day"]
+    before = own.tasks_of({*began, *tasks["day"]} - {None})
+    there = before.join(touched, on="trace_id", how="semi")
+    gone, new = there.join(tasks, on="task_id", how="anti"), _without(tasks, there, tasks.columns)
+    out = polars.concat([gone.select("task_id"), new.select("task_id")])
+    added = len(new.join(there, on="task_id", how="anti"))
+    done.counts.update(traces=len(touched), added=added, changed=len(new) - added, removed=len(gone))
+    done.counts.update(waiting=waits["trace_id"].n_unique())
+    for day in {*before.join(out, on="task_id", how="semi")["day"], *new["day"]}:
+        same = polars.col("day").eq_missing(polars.lit(day, polars.String))
+        parts = [before.filter(same).join(out, on="task_id", how="anti"), new.filter(same)]
+        after = polars.concat(parts, how="diagonal_relaxed").sort("task_id")
+        done.remove += [file for file in own.tasks if file.values["day"] == day]
+        if len(after):
+            done.add.append(write_data(own.root, after, {"bucket": str(own.number), "day": day}))
+
+
+def _let_go(own: Bucket, since: str, oldest: str, rules: Rules, done: Changes) -> None:
+    """Take out spans that can change no task any more: of traces of which nothing came lately, and of days not kept."""
+    polars = require("polars", "mining")
+    may_be_old = str(date.fromisoformat(oldest) + timedelta(rules.watermark + 1)) if oldest else ""
+    old = [file for file in own.spans if file.value("arrived") < max(since, may_be_old)]
+    if not old:
+        return
+    recent = [file for file in own.spans if file.value("arrived") >= since]
+    ids = [rows.select("trace_id") for rows in read_data(own.place, recent, ["trace_id"])]
+    traces = polars.concat([no_rows({"trace_id": "text"}), *ids]).unique()
+    for file in old:
+        (rows,) = read_data(own.place, [file])
+        kept = rows.filter((day_of("start") >= oldest).fill_null(file.value("arrived") >= oldest))
+        if file.value("arrived") < since:
+            kept = kept.join(traces, on="trace_id", how="semi")
+        if len(kept) < len(rows):
+            done.remove_spans.append(file)
+            done.add_spans += [write_data(own.place, kept, file.values)] if len(kept) else []
+
+
+def no_rows(columns: Mapping[str, str]) -> pl.DataFrame:
+    """No rows, with these columns."""
+    polars, types = require("polars", "mining"), polars_types()
+    none: pl.DataFrame = polars.DataFrame(schema={name: types[kind] for name, kind in columns.items()})
+    return none
+
+
+def _without(rows: pl.DataFrame, others: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
+    """The rows that are not among the others, these columns taken together."""
+    return rows.join(others, on=columns, how="anti", nulls_equal=True)
+
+
+def _reason(day: date, until: int, rules: Rules) -> pl.Expr:
+    """Why a span is held back."""
+    polars = require("polars", "mining")
+    ahead = polars.col("start") > until + int(rules.ahead_hours * NANOSECONDS_AN_HOUR)
+    late = day_of("start") < str(day - timedelta(rules.watermark))
+    reason = polars.when(ahead).then(polars.lit("ahead")).when(late).then(polars.lit("late"))
+    found: pl.Expr = reason.otherwise(polars.lit(OPEN))
     return found
 
 
-def commit(table: Path, state: TableState) -> None:
-    """Let this be the table, and delete the files that are not of it."""
-    table.mkdir(parents=True, exist_ok=True)
-    write_whole(table / STATE, json.dumps({"camdf": SCHEMA, **asdict(state)}).encode())
-    for number, version in enumerate(state.versions):
-        bucket = Bucket.at(table, number, version)
-        named = {f"{version}.json", *bucket.files.values()}
-        for file in bucket.folder.glob("*"):
-            if file.name not in named:
-                file.unlink(missing_ok=True)
+def _settled(own: Bucket, rows: pl.DataFrame, stored: pl.DataFrame) -> pl.Series:
+    """The traces that have a task, and of whose spans none is kept any more."""
+    polars = require("polars", "mining")
+    used = stored.filter(polars.col("held") == OPEN)
+    strange = rows.filter(polars.col("held") == OPEN).join(used, on="trace_id", how="anti")
+    days = strange.select(day=day_of("start"))["day"].drop_nulls()
+    return own.tasks_of(days).join(strange, on="trace_id", how="semi")["trace_id"].unique()
 
 
-def _state(table: Path) -> TableState:
-    try:
-        found = json.loads((table / STATE).read_bytes())
-        if found.pop("camdf") != SCHEMA:
-            raise KeyError
-        return TableState(**{**found, "versions": tuple(found["versions"])})
-    except (OSError, ValueError, KeyError, TypeError):
-        raise DataError(
-            f"{table}: must be a table of tasks with schema {SCHEMA}. Mine the days into another."
-        ) from None
+def _latest(rows: pl.DataFrame) -> pl.DataFrame:
+    """Of what runs of one day brought of a span, the latest that has ended, else the latest; then as spans are read."""
+    polars = require("polars", "mining")
+    order = polars.col("end").is_not_null().cast(polars.Int64) * 2**40 + polars.col("seq")
+    return rows.filter(order == order.max().over("arrived", *SPAN_KEY)).drop("arrived", "held", "bucket", "seq")
+
+
+def _tasks(spans: pl.DataFrame, rules: Rules) -> pl.DataFrame:
+    """The tasks of whole traces, as rows of the table."""
+    polars = require("polars", "mining")
+    mined = mine(spans, require_outcome=rules.require_outcome, with_text=rules.with_text).tasks
+    ids = [polars.concat_str("trace_id", polars.lit("/"), *each) for each in (("span_id",), ())]
+    traces = polars.concat([spans.select("trace_id", task_id=each) for each in ids]).unique("task_id")
+    rows: pl.DataFrame = mined.join(traces, on="task_id", how="left").with_columns(day=day_of("time"))
+    return rows.select(*(name for name in ROW if name != "bucket"))

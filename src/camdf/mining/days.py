@@ -1,72 +1,104 @@
-"""A table of tasks that grows day by day, and is at any time what mining everything at once would give.
+"""A table of tasks that grows with what arrives, and is at any time what mining everything at once would give.
 
 A task may change as long as spans of its trace arrive: late ones, second versions, the end of a run that began before
-midnight. So the spans of the last few days stay beside the table, and each day mines again only the traces that its
-spans are part of.
+midnight. So the spans of the last few days stay beside the tasks, and an arrival mines again only the traces that its
+spans are part of (`camdf.mining.buckets` has the layout).
 
-    TABLE/                      a Delta table of tasks, partitioned by the day on which each began
-    TABLE/_spans/N.parquet      the spans that may still change a task, by the day of their arrival
-
-Both change together in one transaction. The file of spans is written first, and the commit of the tasks says which file
-goes with them. A process that is killed leaves the table as it was, or as it was to become.
-
-What stands in `_spans` is what the span table has. What users asked is in it only `with_text`.
+An arrival is two commits. The first puts the spans down, and no two writers get into each other's way. The second puts
+down the tasks of all spans that nobody has mined yet, and says which version of the spans they are of. Whoever loses
+that race finds the work done, or does it again; whoever is killed in between leaves it to the next. The order of
+arrivals, their number and their repetition change nothing.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import secrets
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, fields
 from datetime import date, timedelta
+from functools import partial
+from hashlib import blake2b
+from os import fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from camdf.datasets.files import File
 from camdf.errors import DataError, UsageError, require
-from camdf.mining.runs import TASK_COLUMNS, has_ids
-from camdf.mining.span_files import Source, in_parts
-from camdf.mining.spans import SPAN_COLUMNS, arrow_of, arrow_schema, polars_types
-from camdf.mining.tasks import mine
+from camdf.mining.buckets import (
+    OPEN,
+    ROW,
+    SPAN_PLACE,
+    SPANS,
+    Bucket,
+    Changes,
+    Rules,
+    arrive,
+    by_bucket,
+    erase_bucket,
+    mine_bucket,
+)
+from camdf.mining.delta import LEFTOVER_HOURS, DataFile, DeltaFolder, LostRaceError, discard, is_delta
+from camdf.mining.ids import Forgotten
+from camdf.mining.runs import TASK_COLUMNS
+from camdf.mining.span_files import Source, in_parts, rows_in
+from camdf.mining.spans import NANOSECONDS_A_DAY, arrow_of
 
 if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-SCHEMA = 1
+T = TypeVar("T")
+SCHEMA = 2
 """The version of the table's columns. A table of another version is refused."""
 
-APP = "camdf"
-"""The name under which the transactions of the table count its files of spans."""
+FIXED = ("require_outcome", "with_text", "watermark")
+"""The rules that may not change from day to day."""
 
-WATERMARK = 2
-"""For how many days after a span began it may still arrive."""
+MINED = "camdf"
+"""The number that commits of tasks carry: the version of the spans that the tasks are of."""
 
-MOST_DAYS = 36_500
-"""A century: more days than that are a slip of the pen."""
+SPANS_A_BUCKET = 500_000
+"""How many spans a day a bucket is made for: what a worker then holds is some hundred megabytes."""
 
-ROW = {**TASK_COLUMNS, "trace_id": "text", "day": "text"}
-"""A task as the table has it: `day` is that of its `time` in UTC, and null where it has none."""
+GRACE_HOURS = 1
+"""For how long files that have left the table stay for whoever still reads them."""
 
-NANOSECONDS_A_DAY = 86_400_000_000_000
+Each: TypeAlias = Callable[[Callable[[Bucket], Changes], Iterable[Bucket]], Iterable[Changes]]
+"""What applies a worker's function to every bucket: `map`, or a cluster."""
 
 
 @dataclass(frozen=True)
 class MinedDay:
-    """What a day brought."""
+    """What an arrival brought: `read` is the sum of the eight counts after it."""
 
     day: date
-    spans: int
-    """Distinct spans that arrived on the day, and are not too late."""
+    read: int
+    new: int
+    """Spans that are used, and that the day did not have before."""
+
+    repeated: int
+    nameless: int
+    """Spans without a trace_id or a span_id, which belong to no trace."""
+
+    ahead: int
+    """Spans held back because they begin later than they can have arrived: a clock is wrong."""
 
     late: int
-    """Spans that were left out because they began too long before the day."""
+    """Spans held back because they began too long before the day."""
 
     settled: int
-    """Traces that were left as they are: their tasks are in the table, and their spans are not kept any more."""
+    """Spans held back because the others of their trace are gone; its tasks stay as they are."""
+
+    forgotten: int
+    """Spans left out because they are of what was to be forgotten."""
 
     traces: int
     """Traces that were mined, because spans of theirs came, changed or went."""
+
+    waiting: int
+    """Those of them that have no task, because spans of theirs are held back as ahead or late."""
 
     added: int
     changed: int
@@ -75,14 +107,22 @@ class MinedDay:
     """The version of the table."""
 
     def __str__(self) -> str:
+        reasons = {
+            "repeated": self.repeated,
+            "without an id": self.nameless,
+            "ahead of the clock and held back": self.ahead,
+            "too late and held back": self.late,
+            "of traces whose spans are gone": self.settled,
+            "to be forgotten": self.forgotten,
+        }
+        told = ", ".join(f"{count:,} {why}" for why, count in reasons.items() if count)
         lines = [
-            f"{self.day}: {self.spans:,} spans; {self.traces:,} traces were mined: {self.added:,} tasks added, "
-            f"{self.changed:,} changed, {self.removed:,} removed."
+            f"{self.day}: {self.read:,} spans read: {self.new:,} new{', ' if told else ''}{told}.",
+            f"{self.traces:,} traces were mined: {self.added:,} tasks added, {self.changed:,} changed, "
+            f"{self.removed:,} removed.",
         ]
-        if self.late:
-            lines.append(f"{self.late:,} spans came too late, and were left out.")
-        if self.settled:
-            lines.append(f"{self.settled:,} traces came back after their spans were forgotten, and stay as they are.")
+        if self.waiting:
+            lines.append(f"{self.waiting:,} traces have no task, because spans of theirs are held back.")
         return "\n".join(lines)
 
 
@@ -91,298 +131,236 @@ def mine_day(
     table: File,
     day: date,
     *,
-    watermark: int = WATERMARK,
+    watermark: int = 2,
     keep_days: int | None = None,
     require_outcome: bool = False,
     with_text: bool = False,
+    ahead_hours: float = 1.0,
+    id_key: bytes | None = None,
+    replace: bool = False,
+    spans_a_day: int | None = None,
+    grace_hours: int = GRACE_HOURS,
 ) -> MinedDay:
-    """Bring the spans that arrived on a day into a table of tasks, which is made where there is none.
+    """Bring spans that arrived on a day into a table of tasks, which is made where there is none.
 
-    `source` holds all spans of the day: running a day again puts the new ones in place of the old, and changes nothing
-    where they are the same. Days may come in any order, as long as none is more than `watermark` days before the last.
-    A span counts if it began at most `watermark` days before the day of its arrival. Tasks that began more than
-    `keep_days` days before the last day are deleted.
+    Run for a day again, it adds what is new and lets a span that changed take the place of what the day had of it; with
+    `replace` what it reads takes the place of all that the day had. Days may come in any order, as long as none is more
+    than `watermark` days before the last. A span counts if it began at most `watermark` days before the day, and at
+    most `ahead_hours` after it; others are held back. Tasks and spans that began more than `keep_days` days before the
+    last day are deleted. With an `id_key`, ids of sessions and users are hashed.
 
     The tasks are those of mining all days at once if the spans of each trace arrive within `watermark` days of one
-    another. The spans of twice as many days are kept for that, and must fit into memory. One process may do this at a
-    time.
+    another. `spans_a_day` is how many the table is made for, by default those of the first arrival; a part of
+    `SPANS_A_BUCKET` a day must fit into memory. Files that have left the table are deleted after `grace_hours`. Any
+    number of processes may do this at a time.
     """
-    polars = require("polars", "mining")
-    rules = Rules(watermark, keep_days, require_outcome, with_text)
-    days = _Days(Path(table), rules.settings())
-    known = days.spans(rules.columns())
-    last = max([day, *map(date.fromisoformat, known["day"].unique())])
-    rules.refuse_early(table, day, last)
-    read = polars.concat(list(in_parts(source, rules.columns())))
-    found = bring(read, known, days.tasks, day, last, rules)
-    days.commit(found.new, found.gone, found.spans)
-    if keep_days is not None:
-        days.forget(rules.oldest(last))
-    return MinedDay(day, **found.counts, version=days.version)
+    rules = Rules(watermark, keep_days, require_outcome, with_text, ahead_hours, id_key)
+    days = Days.opened(table, rules, partial(rows_in, source) if spans_a_day is None else lambda: spans_a_day)
+    days.refuse_early(day)
+
+    def put_down(number: int, rows: pl.DataFrame) -> Changes:
+        own = days.all_buckets()[number]
+        return arrive(own, rows, day, end_of(day), rules, replace=replace)
+
+    arrived = Changes()
+    for part in in_parts(source, rules.columns()):
+        for each in by_bucket(part, days.buckets).items():
+            arrived.include([days.retried(partial(put_down, *each))])
+    return days.brought(arrived, day, replace=replace, grace_hours=grace_hours)
 
 
-@dataclass(frozen=True)
-class Rules:
-    """What every day of a table is mined by; see `mine_day`."""
+class Days:
+    """The tasks and the spans beside them, as one writer finds them."""
 
-    watermark: int = WATERMARK
-    keep_days: int | None = None
-    require_outcome: bool = False
-    with_text: bool = False
+    def __init__(self, table: File, rules: Rules) -> None:
+        self.root, self.rules = fspath(table), rules
+        self._tasks = DeltaFolder(self.root)
+        self.settings = self._tasks.settings
+        if not isinstance(self.settings, dict) or self.settings.get("camdf") != SCHEMA:
+            raise DataError(
+                f"{self.root}: must be a table of tasks with schema {SCHEMA}. Mine the days again into another."
+            )
+        self._spans = DeltaFolder.made(
+            f"{self.root}/{SPANS}", "spans", {**rules.span_columns(), **SPAN_PLACE}, [*SPAN_PLACE], self.settings
+        )
+        self.forgotten = Forgotten.of(self.root, self.settings["salt"])
 
-    def __post_init__(self) -> None:
-        for name in ("watermark", "keep_days"):
-            days = getattr(self, name)
-            if name == "keep_days" and days is None:
-                continue
-            if isinstance(days, bool) or not isinstance(days, int) or not 0 <= days <= MOST_DAYS:
-                raise UsageError(
-                    f"The {name!r} of a table of days must be a whole number of days from 0 to {MOST_DAYS}. "
-                    f"Got {days!r} instead."
-                )
+    @classmethod
+    def opened(cls, table: File, rules: Rules, spans_a_day: Callable[[], int]) -> Days:
+        """The table that is mined by these rules; an empty one where there is none."""
+        root, settings = fspath(table), _settings(rules)
+        if not is_delta(root):
+            if "://" not in root and Path(root).exists() and any(Path(root).iterdir()):
+                raise DataError(f"{root}: must be a table of camdf's, or not be there yet. Name another folder.")
+            made = {"buckets": max(1, -(-spans_a_day() // SPANS_A_BUCKET)), "salt": secrets.token_hex(16)}
+            DeltaFolder.made(root, "tasks", ROW, ["bucket", "day"], {"camdf": SCHEMA, **settings, **made})
+        found = cls(table, rules)
+        for name, value in settings.items():
+            if found.settings.get(name) != value:
+                before = found.settings.get(name)
+                raise UsageError(f"{root} was made with {name}={before}, and every day of it must be. Got {value}.")
+        return found
 
-    def settings(self) -> dict[str, Any]:
-        """What may not change from day to day."""
-        fixed = ("require_outcome", "with_text", "watermark")
-        return {name: getattr(self, name) for name in fixed}
+    @classmethod
+    def as_it_is(cls, table: File, id_key: bytes | None) -> Days:
+        """The table by its own rules; raises where its ids were hashed with another key."""
+        known = DeltaFolder(fspath(table)).settings or {}
+        fixed = {name: known[name] for name in FIXED if name in known}
+        return cls.opened(table, Rules(**fixed, id_key=id_key), lambda: 0)
 
-    def columns(self) -> list[str]:
-        """The columns of spans that are kept."""
-        return [name for name in SPAN_COLUMNS if self.with_text or name != "text"]
+    @property
+    def buckets(self) -> int:
+        """Into how many parts the table is divided."""
+        return int(self.settings["buckets"])
 
-    def oldest(self, last: date) -> str:
-        """The first day whose tasks are kept."""
-        return "" if self.keep_days is None else str(last - timedelta(self.keep_days))
+    def last(self, *days: date) -> date:
+        """The last day on which something arrived, these included."""
+        known = [file.value("arrived") for file in self._spans.files if file.values["held"] == OPEN]
+        return max([date(1970, 1, 1), *days, *map(date.fromisoformat, known)])
 
-    def refuse_early(self, table: File, day: date, last: date) -> None:
+    def number(self, name: str) -> int | None:
+        """The number of this name that the spans carry."""
+        return self._spans.number(name)
+
+    def refuse_early(self, day: date) -> None:
         """Raise if a day comes after one so much later that its spans may be gone."""
-        if day < last - timedelta(self.watermark):
+        last, watermark = self.last(day), self.rules.watermark
+        if day < last - timedelta(watermark):
             raise UsageError(
-                f"The day must be at most {self.watermark} days before the last one of {table}, {last}, as the spans "
+                f"The day must be at most {watermark} days before the last one of {self.root}, {last}, as the spans "
                 f"of earlier days are not kept. Got {day}. Mine the days from then on into another table."
             )
 
+    def all_buckets(self) -> list[Bucket]:
+        """Every bucket, as workers need it."""
+        seq, last = self._spans.version, self.last()
+        found = [Bucket(self.root, number, seq, last, self.forgotten) for number in range(self.buckets)]
+        files = {"tasks": self._tasks.files, "spans": self._spans.files, "mined": self._mined()}
+        for name, some in files.items():
+            for file in some:
+                getattr(found[int(file.value("bucket"))], name).append(file)
+        return found
 
-class Brought(NamedTuple):
-    """What an arrival of spans changes: tasks to put in and to take out, and the spans to keep, None for the same."""
+    def _mined(self) -> list[DataFile]:
+        """The files of spans that the tasks are of; none where nobody knows any more, and all are mined again."""
+        version = self._tasks.number(MINED)
+        with suppress(LookupError):
+            return [] if version is None else self._spans.files_at(version)
+        return []
 
-    new: pl.DataFrame
-    gone: pl.DataFrame
-    spans: pl.DataFrame | None
-    counts: dict[str, int]
-    """Those of `MinedDay`."""
+    def brought(
+        self,
+        arrived: Changes,
+        day: date,
+        *,
+        replace: bool = False,
+        grace_hours: int = GRACE_HOURS,
+        each: Each = map,
+        numbers: Mapping[str, int] | None = None,
+    ) -> MinedDay:
+        """The table once these files of spans are in it, and their tasks are mined; the commit carries `numbers`."""
+        before = self.last()
+        self.retried(lambda: self._put_down(arrived, day if replace else None, numbers or {}))
+        if arrived.forgotten:
+            self.erase(arrived.forgotten, each)
+        counts = arrived.counts + self.retried(partial(self._mine, each))
+        self.vacuum(grace_hours)
+        if before < self.last():
+            self.vacuum(LEFTOVER_HOURS, leftovers=True)
+        counts["new"] = counts[OPEN]
+        named = {each.name: counts[each.name] for each in fields(MinedDay) if each.name not in ("day", "version")}
+        return MinedDay(day, **named, version=self._tasks.version)
+
+    def retried(self, work: Callable[[], T]) -> T:
+        """What comes of some work, which is done again where another writer was first, or has deleted what it reads."""
+        while True:
+            seen = self._tasks.version, self._spans.version
+            try:
+                return work()
+            except (LostRaceError, FileNotFoundError):
+                self._reload()
+                if seen == (self._tasks.version, self._spans.version):
+                    raise
+
+    def _put_down(self, arrived: Changes, replaced: date | None, numbers: Mapping[str, int]) -> None:
+        remove = [file for file in self._spans.files if file.value("arrived") == str(replaced)]
+        if arrived.add_spans or remove or numbers:
+            self._spans.commit(arrived.add_spans, remove, **numbers)
+
+    def _mine(self, each: Each) -> Counter[str]:
+        """Mine what nobody has mined yet, and let old spans go; what was counted."""
+        done = Changes().include(each(partial(mine_bucket, rules=self.rules), self.all_buckets()))
+        try:
+            if done.add or done.remove or done.counts["moved"]:
+                self._tasks.commit(done.add, done.remove, **{MINED: self._spans.version})
+        except LostRaceError:
+            discard(self.root, done.add)
+            discard(self._spans.root, done.add_spans)
+            raise
+        try:
+            if done.add_spans or done.remove_spans:
+                self._spans.commit(done.add_spans, done.remove_spans)
+        except LostRaceError:  # whoever was first has let the old spans go
+            discard(self._spans.root, done.add_spans)
+        return done.counts
+
+    def erase(self, traces: Iterable[str] = (), each: Each = map) -> Counter[str]:
+        """Take out all that is to be forgotten, and remember its traces and these; what was counted."""
+        self.forgotten.remember(self.root, [("trace_id", trace) for trace in traces])
+        self._reload()
+        return self.retried(partial(self._erase, each))
+
+    def _erase(self, each: Each) -> Counter[str]:
+        done = Changes().include(each(erase_bucket, self.all_buckets()))
+        self.forgotten.remember(self.root, [("trace_id", trace) for trace in done.forgotten])
+        if done.remove_spans:
+            self._spans.commit(done.add_spans, done.remove_spans)
+        if done.remove:
+            self._tasks.commit(done.add, done.remove)
+        return done.counts
+
+    def vacuum(self, hours: int, *, leftovers: bool = False) -> None:
+        """Delete the files that left the table so long ago, and with `leftovers` those of writers that died."""
+        for folder in (self._tasks, self._spans):
+            folder.vacuum(hours, leftovers=leftovers)
+
+    def without_history(self) -> None:
+        """Delete what the logs tell of earlier versions."""
+        for folder in (self._tasks, self._spans):
+            folder.without_history()
+
+    def _reload(self) -> None:
+        self._tasks.refresh()
+        self._spans.refresh()
+        self.forgotten = Forgotten.of(self.root, self.settings["salt"])
 
 
-def bring(
-    read: pl.DataFrame,
-    known: pl.DataFrame,
-    tasks_of: Callable[[pl.DataFrame], pl.DataFrame],
-    day: date,
-    last: date,
-    rules: Rules,
-    *,
-    more: bool = False,
-) -> Brought:
-    """What the spans that were read for a day change, given those that are known; whole traces, all of them or some.
-
-    `tasks_of` gives the tasks that are there of the traces of some spans. `last` is the last day so far. What was read
-    takes the place of what is known of the day, or comes on top of it if there is `more` of the day than this.
-    """
-    polars = require("polars", "mining")
-    named = read.filter(has_ids())
-    in_time = named.filter((day_of("start") >= str(day - timedelta(rules.watermark))).fill_null(True))
-    arrived = in_time.unique().with_columns(day=polars.lit(str(day)))
-    before = known.filter(polars.col("day") == str(day))
-    if more:
-        arrived = polars.concat([before, arrived]).unique()
-    differ = [_without(arrived, before), _without(before, arrived)]
-    touched = polars.concat([rows.select("trace_id") for rows in differ]).unique()
-    there = tasks_of(polars.concat([known, arrived]).join(touched, on="trace_id", how="semi"))
-    strangers = touched.join(known, on="trace_id", how="anti")
-    settled = strangers.join(there, on="trace_id", how="semi")
-    touched = touched.join(settled, on="trace_id", how="anti")
-    spans = polars.concat([known.filter(polars.col("day") != str(day)), arrived]).join(
-        settled, on="trace_id", how="anti"
-    )
-    tasks = _tasks(spans.join(touched, on="trace_id", how="semi").drop("day"), rules)
-    tasks = tasks.filter((polars.col("day") >= rules.oldest(last)).fill_null(True))
-    there = there.join(touched, on="trace_id", how="semi")
-    gone = there.join(tasks, on="task_id", how="anti")
-    new = _without(tasks, there)
-    added = len(new.join(there, on="task_id", how="anti"))
-    kept = _still_open(spans, last - timedelta(2 * rules.watermark))
-    same = not len(_without(kept, known)) and not len(_without(known, kept))
-    counts = {
-        "spans": len(arrived),
-        "late": len(named) - len(in_time),
-        "settled": len(settled),
-        "traces": len(touched),
-        "added": added,
-        "changed": len(new) - added,
-        "removed": len(gone),
-    }
-    return Brought(new, gone, None if same else kept, counts)
+def end_of(day: date) -> int:
+    """The nanosecond since 1970 at which a day in UTC is over."""
+    return ((day - date(1970, 1, 1)).days + 1) * NANOSECONDS_A_DAY
 
 
 def read_days(table: File) -> pa.Table:
     """The tasks of a table as an Arrow table, in the order and with the columns that `mine` gives them."""
-    polars = require("polars", "mining")
-    tasks = polars.from_arrow(_delta(Path(table)).to_pyarrow_table(columns=list(TASK_COLUMNS)))
-    return arrow_of(tasks.sort("time", "task_id", nulls_last=True), TASK_COLUMNS)
+    polars, folder = require("polars", "mining"), DeltaFolder(fspath(table))
+    while True:
+        try:
+            tasks = polars.from_arrow(folder.arrow(list(TASK_COLUMNS)))
+            return arrow_of(tasks.sort("time", "task_id", nulls_last=True), TASK_COLUMNS)
+        except OSError:  # its files were vacuumed while they were read: there is a newer version
+            version = folder.version
+            folder.refresh()
+            if version == folder.version:
+                raise
 
 
 def is_days(table: File) -> bool:
-    """Whether a folder is such a table."""
-    return (Path(table) / "_delta_log").is_dir()
+    """Whether a place is such a table."""
+    return is_delta(fspath(table))
 
 
-class _Days:
-    """The table and the spans beside it, as one thing that changes in one step."""
-
-    def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
-        self._folder = folder
-        expected = {"camdf": SCHEMA, **settings}
-        if not is_days(folder):
-            if folder.exists() and any(folder.iterdir()):
-                raise DataError(f"{folder}: must be a table of camdf's, or not be there yet. Name another folder.")
-            require("deltalake", "delta").DeltaTable.create(
-                folder,
-                schema=arrow_schema(ROW),
-                partition_by=["day"],
-                name="tasks",
-                description=json.dumps(expected),
-            )
-        self._table = _delta(folder)
-        self._refuse_other(expected)
-
-    def _refuse_other(self, expected: dict[str, Any]) -> None:
-        try:
-            found = json.loads(self._table.metadata().description or "")
-        except ValueError:
-            found = None
-        if not isinstance(found, dict) or found.get("camdf") != SCHEMA:
-            raise DataError(
-                f"{self._folder}: must be a table of tasks with schema {SCHEMA}. Mine the days again into another."
-            )
-        for name, value in expected.items():
-            if found.get(name) != value:
-                raise UsageError(
-                    f"{self._folder} was made with {name}={found.get(name)}, and every day of it must be. Got {value}."
-                )
-
-    @property
-    def version(self) -> int:
-        """How often the table has changed."""
-        return int(self._table.version())
-
-    @property
-    def _number(self) -> int:
-        """Which file of spans goes with the tasks."""
-        return int(self._table.transaction_version(APP) or 0)
-
-    def _file(self, number: int) -> Path:
-        return self._folder / "_spans" / f"{number}.parquet"
-
-    def spans(self, columns: Sequence[str]) -> pl.DataFrame:
-        """The spans that are kept."""
-        if not self._number:
-            return no_spans(columns)
-        spans: pl.DataFrame = require("polars", "mining").read_parquet(self._file(self._number))
-        return spans
-
-    def tasks(self, spans: pl.DataFrame) -> pl.DataFrame:
-        """The tasks in the table of the traces of some spans; only days are read on which one of these began."""
-        polars = require("polars", "mining")
-        began = spans.select(day=day_of("start"))["day"].unique().drop_nulls()
-        days = require("pyarrow", "mining").array(began.to_list(), "string")
-        day = require("pyarrow.compute", "mining").field("day")
-        found = self._table.to_pyarrow_dataset().to_table(columns=list(ROW), filter=day.isin(days) | day.is_null())
-        tasks: pl.DataFrame = polars.from_arrow(found.cast(arrow_schema(ROW)))
-        return tasks.join(spans, on="trace_id", how="semi")
-
-    def commit(self, new: pl.DataFrame, gone: pl.DataFrame, spans: pl.DataFrame | None) -> None:
-        """Put tasks in, take others out and let these spans stand beside them, all at once; None for the same spans."""
-        delta, polars = require("deltalake", "delta"), require("polars", "mining")
-        if not len(new) and not len(gone) and spans is None:
-            return
-        number = self._number
-        if spans is not None:
-            number += 1
-            self._file(number).parent.mkdir(exist_ok=True)
-            spans.write_parquet(self._file(number))
-        named = delta.CommitProperties(app_transactions=[delta.Transaction(APP, number)])
-        if not len(new) and not len(gone):  # a merge of nothing is no transaction
-            delta.write_deltalake(self._table, arrow_of(new, ROW), mode="append", commit_properties=named)
-        else:
-            out = polars.lit(True).alias("gone"), polars.lit(False).alias("gone")
-            rows = polars.concat([gone.with_columns(out[0]), new.with_columns(out[1])])
-            columns = {name: f"new.{name}" for name in ROW}
-            (
-                self._table.merge(
-                    arrow_of(rows, {**ROW, "gone": "truth"}),
-                    "task.task_id = new.task_id",
-                    source_alias="new",
-                    target_alias="task",
-                    commit_properties=named,
-                )
-                .when_matched_delete("new.gone")
-                .when_matched_update(columns)
-                .when_not_matched_insert(columns, predicate="NOT new.gone")
-                .execute()
-            )
-        self._table = _delta(self._folder)
-        for file in self._file(0).parent.glob("*.parquet"):
-            if file != self._file(number):
-                file.unlink()
-
-    def forget(self, oldest: str) -> None:
-        """Delete the tasks of the days before."""
-        if any(day and day < oldest for day in self._partitions()):
-            self._table.delete(f"day < '{oldest}'")
-            self._table.vacuum(dry_run=False)
-
-    def _partitions(self) -> list[str | None]:
-        return [each.get("day") for each in self._table.partitions()]
-
-
-def no_spans(columns: Sequence[str]) -> pl.DataFrame:
-    """No spans, as they are kept: with the day of their arrival."""
-    polars, types = require("polars", "mining"), polars_types()
-    kinds = {name: types[SPAN_COLUMNS[name]] for name in columns}
-    none: pl.DataFrame = polars.DataFrame(schema={**kinds, "day": polars.String})
-    return none
-
-
-def _delta(folder: Path) -> Any:
-    return require("deltalake", "delta").DeltaTable(folder)
-
-
-def day_of(column: str) -> pl.Expr:
-    """The day in UTC of nanoseconds since 1970, as 2026-11-14."""
-    polars = require("polars", "mining")
-    days = polars.col(column).floordiv(NANOSECONDS_A_DAY).cast(polars.Int32).cast(polars.Date)
-    found: pl.Expr = days.dt.to_string("%Y-%m-%d")
-    return found
-
-
-def _tasks(spans: pl.DataFrame, rules: Rules) -> pl.DataFrame:
-    """The tasks of whole traces, as rows of the table."""
-    polars = require("polars", "mining")
-    mined = mine(spans, require_outcome=rules.require_outcome, with_text=rules.with_text).tasks
-    ids = spans.select("trace_id", task_id=polars.concat_str("trace_id", polars.lit("/"), "span_id"))
-    alone = spans.select("trace_id", task_id=polars.concat_str("trace_id", polars.lit("/")))
-    traces = polars.concat([ids, alone]).unique("task_id")
-    rows: pl.DataFrame = mined.join(traces, on="task_id", how="left").with_columns(day=day_of("time")).select(*ROW)
-    return rows
-
-
-def _still_open(spans: pl.DataFrame, since: date) -> pl.DataFrame:
-    """The spans of traces of which some arrived on this day or later."""
-    polars = require("polars", "mining")
-    recent = spans.filter(polars.col("day") >= str(since)).select("trace_id").unique()
-    return spans.join(recent, on="trace_id", how="semi")
-
-
-def _without(rows: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
-    """The rows that are not among the others, all columns taken together."""
-    return rows.join(others.select(rows.columns), on=rows.columns, how="anti", nulls_equal=True)
+def _settings(rules: Rules) -> dict[str, Any]:
+    """What may not change from day to day."""
+    key = "plain" if rules.id_key is None else blake2b(rules.id_key, digest_size=8).hexdigest()
+    fixed = {name: getattr(rules, name) for name in FIXED}
+    return {**fixed, "ids": key}

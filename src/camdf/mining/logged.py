@@ -15,7 +15,6 @@ from camdf.datasets.files import File, read
 from camdf.datasets.parquet import columns_of, tables_of
 from camdf.datasets.records import FOR_SCORES, Pairs, list_of_names, numbers, refuse, text
 from camdf.errors import DataError, require
-from camdf.mining.buckets import is_buckets, read_buckets
 from camdf.mining.days import is_days, read_days
 from camdf.mining.runs import TASK_COLUMNS, has_usable_ranking
 from camdf.mining.spans import polars_types
@@ -97,7 +96,7 @@ def learnable() -> pl.Expr:
 
 def is_mined(path: File) -> bool:
     """Whether a path holds mined tasks as `camdf mine` writes them: Parquet, a folder of it, or a table of days."""
-    if is_days(path) or is_buckets(path):
+    if is_days(path):
         return True
     may_be = Path(path).is_dir() or Path(path).suffix == ".parquet"
     return may_be and {"ranked", "called"} <= set(columns_of(path))
@@ -107,8 +106,6 @@ def mined_table(path: File) -> pa.Table:
     """The mined tasks of a Parquet file, of a folder of them in the order of their names, or of a table of days."""
     if is_days(path):
         return read_days(path)
-    if is_buckets(path):
-        return read_buckets(path)
     table: pa.Table = require("pyarrow", "mining").concat_tables(tables_of(path)).combine_chunks()
     return table
 

@@ -53,6 +53,7 @@ IN_ORDER = ("start", "span_id")
 TASK_COLUMNS: dict[str, str] = {
     "task_id": "text",
     "conversation": "text",
+    "user": "text",
     "group": "text",
     "time": "whole",
     "offered": "texts",
@@ -173,6 +174,7 @@ def gathered(owned: pl.DataFrame, no_tool: str = NO_TOOL) -> pl.DataFrame:
         col("trace_id", "owner", "thread", "incomplete").first(),
         time=polars.coalesce(when(agent).then("start").max(), col("start").filter("own").min()),
         conversation=when(agent).then("conversation").max(),
+        user=col("user").filter("own").max(),
         failed=((agent & marks["failed"]) | (top & col("failed"))).any(),
         success=when(refused.any()).then(False).when(accepted.any()).then(True),
         explored=col("explored").filter("own").max(),

@@ -67,6 +67,13 @@ def in_parts(
                 rmtree(folder)
 
 
+def rows_in(source: Source) -> int:
+    """How many spans a source has."""
+    polars = require("polars", "mining")
+    counts = [table.select(polars.len()).collect(engine="streaming").item() for table in _tables(source)]
+    return int(sum(counts))
+
+
 @contextmanager
 def span_tables(
     path: Place,

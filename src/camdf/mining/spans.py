@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 Kind: TypeAlias = Literal["agent", "model", "tool", "other"]
 
+NANOSECONDS_A_DAY = 86_400_000_000_000
+
 
 @dataclass(slots=True, unsafe_hash=True)  # not to be changed, but freezing each of millions takes as long as reading it
 class Span:
@@ -36,6 +38,9 @@ class Span:
 
     conversation: str = ""
     """The thread or session that several runs share."""
+
+    user: str = ""
+    """Whom the run was for, where the tracer records it."""
 
     start: int | None = None
     """Nanoseconds since 1970, as `end`."""
@@ -78,6 +83,7 @@ SPAN_COLUMNS: dict[str, str] = {
     "kind": "text",
     "name": "text",
     "conversation": "text",
+    "user": "text",
     "start": "whole",
     "end": "whole",
     "error": "text",
@@ -137,3 +143,11 @@ def polars_types() -> dict[str, Any]:
         "numbers": polars.List(polars.Float64),
         "truth": polars.Boolean,
     }
+
+
+def day_of(column: str) -> pl.Expr:
+    """The day in UTC of nanoseconds since 1970, as 2026-11-14."""
+    polars = require("polars", "mining")
+    days = polars.col(column).floordiv(NANOSECONDS_A_DAY).cast(polars.Int32).cast(polars.Date)
+    found: pl.Expr = days.dt.to_string("%Y-%m-%d")
+    return found

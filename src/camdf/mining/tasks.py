@@ -18,6 +18,7 @@ The mined table has one row a task (`camdf.mining.runs` has its column types, `N
 
     task_id       trace_id/span_id of the agent span; trace_id/ where the trace has none
     conversation  that of the agent span, else the least by name in the trace; "" without any
+    user          the largest by name in the run; "" without any
     group         what no split may part: the conversation, else a digest of the text (`text_group`), else the task
     time          nanoseconds since 1970: the start of the agent span, else of the run's first span; null without any
     offered       the tools of the run's requests, first seen first; those of the agent where no request names any
@@ -45,6 +46,7 @@ from typing import TYPE_CHECKING
 
 from camdf._progress import Progress, silent
 from camdf.errors import require
+from camdf.mining.ids import with_hashed_ids
 from camdf.mining.runs import NO_TOOL, TASK_COLUMNS, deduplicated, gathered, has_ids, with_owners
 from camdf.mining.span_files import SPANS_AT_A_TIME, Source, in_parts
 from camdf.mining.spans import SPAN_COLUMNS
@@ -135,18 +137,19 @@ def mine(
     with_text: bool = False,
     no_tool: str = NO_TOOL,
     at_a_time: int = SPANS_AT_A_TIME,
+    id_key: bytes | None = None,
     progress: Progress = silent,
 ) -> Mined:
     """Tasks from spans: Parquet files of the span table (one, a folder, a list), or the table itself.
 
     Runs without a recorded outcome count as successes unless `require_outcome`. Text is read only `with_text`, and only
     then do near-copies outside of any conversation share a group. Calls whose names match `no_tool` are required by no
-    task. About `at_a_time` spans are in memory together.
+    task. About `at_a_time` spans are in memory together. With an `id_key`, ids of sessions and users are hashed.
     """
     columns = [name for name in SPAN_COLUMNS if with_text or name != "text"]
     seen, tasks = Counter[str](), []
     for spans in in_parts(source, columns, at_a_time, progress):
-        some, counts = _mine_part(spans, require_outcome, no_tool)
+        some, counts = _mine_part(with_hashed_ids(spans, id_key), require_outcome, no_tool)
         del spans  # before the next part is read
         tasks.append(some)
         seen.update(counts)

@@ -85,16 +85,28 @@ def usage_counts(source: Source, at_a_time: int = SPANS_AT_A_TIME) -> Counter[st
     counts = Counter[str]()
     for spans in in_parts(source, SCALARS, at_a_time):
         calls = with_owners(deduplicated(spans)).filter(model_call)
-        with_tokens = calls.filter(polars.col("input_tokens") > 0)
-        cached = polars.min_horizontal(polars.col("cached_tokens").fill_null(0).clip(0), "input_tokens")
+        with_tokens = with_whole_input(calls).filter(polars.col("input_tokens") > 0)
         counts.update(
             runs=calls.select("trace_id", "owner").n_unique() if len(calls) else 0,
             calls=len(calls),
             counted=len(with_tokens),
             tokens=int(with_tokens["input_tokens"].sum()),
-            cached=int(with_tokens.select(cached.sum()).item()),
+            cached=int(with_tokens["cached_tokens"].sum()),
         )
     return counts
+
+
+def with_whole_input(spans: pl.DataFrame) -> pl.DataFrame:
+    """The spans, with input tokens that hold the cached ones, whichever way the tracer counts.
+
+    OpenAI counts cached tokens among those of the input, and so does OpenTelemetry; Anthropic counts them apart. More
+    cached tokens than input in one call tell that all calls of that model in the trace are counted apart.
+    """
+    polars = require("polars", "mining")
+    read = polars.col("input_tokens").clip(0)
+    cached = polars.when(read.is_not_null()).then(polars.col("cached_tokens").fill_null(0).clip(0))
+    apart = (cached > read).fill_null(False).any().over("trace_id", "kind", "name")
+    return spans.with_columns(input_tokens=read + polars.when(apart).then(cached).otherwise(0), cached_tokens=cached)
 
 
 def usage_of(counts: Mapping[str, int]) -> Usage:

@@ -23,7 +23,6 @@ from camdf.core.candidates import (
     counts_of,
     history,
     history_in_others,
-    second_features,
 )
 from camdf.core.groups import sizes_of
 from camdf.core.probability import logit
@@ -149,8 +148,7 @@ class TaskReading:
         past = history(np.append(self.counts.seen, 0.0), np.append(self.counts.wanted, 0.0), self.base_rate)
         features = candidate_features(rankings, History(*(column[rankings.tool_ids] for column in past)))
         if self.text is not None:
-            parts = [features, self.text.columns(rankings)]
-            features = np.concatenate(parts if rankings.second is None else [*parts, second_features(rankings)])
+            features = np.concatenate([features, self.text.columns(rankings)])
         return self._rows(features[:, listed], self.tools[ids], np.zeros(len(ids)))
 
     def before(self, setting: Setting) -> Belief:
@@ -245,8 +243,7 @@ class Design:
         reading, more = TaskReading.of(rankings.catalogue, Counts.of(logged), prior, shared), None
         found = fit_text(logged) if texts else None
         if found is not None:
-            text, columns = found
-            more = columns if rankings.second is None else np.concatenate([columns, second_features(rankings)])
+            text, more = found
             reading = reading.with_text(text, more[:, rankings.listed])
         rows, order = reading.taught(logged, more)
         return cls(logged, reading, rows, order, Starts())

@@ -7,14 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from camdf.core.candidates import (
-    CANDIDATE_COLUMNS,
-    SECOND_COLUMNS,
-    History,
-    candidate_features,
-    history,
-    second_features,
-)
+from camdf.core.candidates import CANDIDATE_COLUMNS, History, candidate_features, history
 from camdf.core.groups import numbered
 from camdf.core.probability import logit, sigmoid
 from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks, Rankings
@@ -27,8 +20,8 @@ FOLDS = 5
 SLOPE_COLUMN = tuple(CANDIDATE_COLUMNS).index("score_logit")
 LIST_COLUMNS = tuple(i for i, name in enumerate(CANDIDATE_COLUMNS) if name.startswith("list_"))
 FIRST_LIST_COLUMN, LAST_LIST_COLUMN = LIST_COLUMNS[0], LIST_COLUMNS[-1] + 1
-TEXT_COLUMNS = (2, 2 + len(SECOND_COLUMNS))
-"""How many columns a text signal has: without a second ranking, and with one."""
+TEXT_COLUMNS = 2
+"""How many columns a text signal has."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +110,7 @@ class MembershipModel:
             raise UsageError(
                 f"A membership model needs {SIZES} weights of set sizes in (0, 1], and a sharpness below 10."
             )
-        if len(self.text_coefficients) not in ((0,) if self.text is None else TEXT_COLUMNS):
+        if len(self.text_coefficients) != (0 if self.text is None else TEXT_COLUMNS):
             raise UsageError("A membership model needs a coefficient for every column of its text signal.")
         width = 1 + len(self.coefficients) + len(self.text_coefficients)
         if self.doubt is not None and (
@@ -151,9 +144,7 @@ class MembershipModel:
         """(columns, n, m): what `text_coefficients` are those of."""
         if self.text is None:
             return np.zeros((0, *rankings.scores.shape))
-        columns = self.text.columns(rankings)
-        alone = len(self.text_coefficients) == len(columns)
-        return columns if alone else np.concatenate([columns, second_features(rankings)])
+        return self.text.columns(rankings)
 
     @property
     def law(self) -> SizeLaw:

@@ -24,6 +24,7 @@ import numpy as np
 
 from camdf.core.probability import sigmoid
 from camdf.core.rankings import Bools, Floats, LoggedTasks, pieces
+from camdf.errors import DataError
 from camdf.models.linear import LinearModel, constant_model, fold
 
 PENALTY = 1.0
@@ -169,7 +170,7 @@ def minimise(sums_at: Callable[[Floats], NewtonSums], start: Floats) -> Floats:
             change = change / 2
             found, passes = sums_at(here - change), passes + 1
         here, sums = here - change, found
-    raise ArithmeticError(f"Newton's method did not settle in {MOST_PASSES} passes. Look for columns that run away.")
+    raise DataError(f"Newton's method did not settle in {MOST_PASSES} passes. Look for columns that run away.")
 
 
 def fit_in_passes(

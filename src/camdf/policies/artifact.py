@@ -20,7 +20,7 @@ from camdf.errors import ArtifactError, NotFittedError
 from camdf.policies import fields
 from camdf.policies.base import FittedPolicy, Policy
 from camdf.policies.fields import SCHEMA, Field
-from camdf.policies.registry import LIBRARY, by_kind
+from camdf.policies.registry import ALIASES, IN_THE_LAB, LIBRARY, added_policy, by_kind
 from camdf.policies.training import Training
 
 LARGEST_FILE = 1_000_000
@@ -93,17 +93,19 @@ def to_json(policy: Policy, training: Training | None = None) -> str:
 
 def from_json(content: bytes, policies: Iterable[type[Policy]] = LIBRARY) -> Policy:
     """The policy in a document, or an ArtifactError; nothing else is ever raised."""
-    document = _parsed(content)
-    _check_envelope(document)
-    kinds = by_kind(policies)
-    if document["kind"] not in kinds:
-        known = sorted({each.kind for each in kinds.values()})
+    document = _document(content)
+    kinds, kind = by_kind(policies), document["kind"]
+    known = kinds.get(kind) or added_policy(ALIASES.get(kind, kind))
+    if known is None:
+        ours = sorted({each.kind for each in kinds.values()})
         _refuse(
-            f"it holds a policy of the unknown kind {document['kind'][:80]!r}",
-            f"Known kinds: {known}. Upgrade camdf, or pass your own class to load.",
+            f"it holds a policy of the unknown kind {kind[:80]!r}",
+            "It is part of the lab. Install it with: pip install camdf-lab."
+            if ALIASES.get(kind, kind) in IN_THE_LAB
+            else f"Known kinds: {ours}. Upgrade camdf, or pass your own class to load.",
         )
     try:
-        return _policy(kinds[document["kind"]], document)
+        return _policy(known, document)
     except ValueError as error:
         _refuse(f"its content is wrong: {error}", "Save the policy again with this package.")
 
@@ -187,7 +189,9 @@ def _parsed(content: bytes) -> Any:
         _refuse(f"it is not JSON: {error}"[:200], "Copy it again in case it was truncated, or save the policy again.")
 
 
-def _check_envelope(document: Any) -> None:
+def _document(content: bytes) -> dict[str, Any]:
+    """The document, once its envelope is as it should be and its digest matches."""
+    document = _parsed(content)
     if not isinstance(document, dict):
         _refuse("it is not a JSON object", "Name a file that camdf.save wrote.")
     schema = document.get("schema")
@@ -206,6 +210,7 @@ def _check_envelope(document: Any) -> None:
         matches = False
     if not matches:
         _refuse("its digest does not match its content", "It was changed or damaged; copy it or save the policy again.")
+    return document
 
 
 def _no_constant(name: str) -> NoReturn:

@@ -60,7 +60,7 @@ class Policy(ABC):
     def store(self, **settings: Any) -> None:
         """Keep the arguments of a constructor, each checked by its field; UsageError where one makes no sense."""
         for name, value in settings.items():
-            plain = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+            plain = _plain(value)
             try:
                 good = self.fields[name].read(list(plain) if isinstance(plain, tuple) else plain)
             except ValueError as error:
@@ -74,6 +74,25 @@ class Policy(ABC):
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The settings by name, as scikit-learn's `clone` reads them; `deep` is part of its protocol."""
         return {name: getattr(self, name) for name in _settings(type(self))}
+
+    def set_params(self, **settings: Any) -> Self:
+        """Change settings by name and return the policy. What it had learned, under other settings, is forgotten."""
+        known = _settings(type(self))
+        if unknown := [name for name in settings if name not in known]:
+            raise UsageError(
+                f"The settings of {type(self).__name__} must be among: {', '.join(known)}. Got {unknown[0]!r} instead."
+            )
+        changed = type(self)(**{**self.get_params(), **settings})
+        self.__dict__.clear()
+        self.__dict__.update(vars(changed))
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both are of one class, with equal settings, and have learned the same."""
+        return type(self) is type(other) and isinstance(other, Policy) and _content(self) == _content(other)
+
+    def __hash__(self) -> int:
+        return hash(type(self))  # settings and what is learned may change, and a hash may not
 
     def __repr__(self) -> str:
         held = vars(self)  # a policy of your own that keeps an argument under another name prints without it
@@ -91,6 +110,17 @@ def fitted_payoff(policy: Policy) -> Payoff | None:
 def _settings(kind: type[Policy]) -> dict[str, Parameter]:
     """The arguments of a policy's constructor."""
     return {name: each for name, each in signature(kind).parameters.items() if each.kind is not Parameter.VAR_KEYWORD}
+
+
+def _content(policy: Policy) -> dict[str, Any]:
+    """What a policy holds, in values that compare. `training_` says where that comes from, and not what it is."""
+    written = {name: each.write(getattr(policy, name)) for name, each in policy.fields.items() if hasattr(policy, name)}
+    others = {name: _plain(value) for name, value in vars(policy).items() if name not in written}
+    return {**written, **others, "training_": None}
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
 
 
 class FittedPolicy(Policy):

@@ -20,7 +20,7 @@ from camdf.core.sets import (
 )
 from camdf.core.sums import before_each
 from camdf.errors import NotFittedError, UsageError
-from camdf.models.membership import TEXT_COLUMNS, HeldOut, MembershipModel
+from camdf.models.membership import HeldOut, MembershipModel
 from camdf.models.prior import KINDS, Prior, shipped_prior
 from camdf.models.set_law import sharpened
 from camdf.policies import fields
@@ -153,9 +153,7 @@ class ExpectedPayoffBySet(Policy):
         read = self.with_text_
         if read is None or read.text is None or rankings.vectors is None:
             return self.model_
-        second = len(read.text_coefficients) == TEXT_COLUMNS[1]
-        fits = rankings.vectors.shape[1] == read.text.dimensions and (not second or rankings.second is not None)
-        return read if fits else self.model_
+        return read if rankings.vectors.shape[1] == read.text.dimensions else self.model_
 
     def choose(self, rankings: Rankings, payoff: Payoff, probability: Floats, holds: Floats) -> Bools:
         """(n, m): the best set of each task, given the probabilities."""

@@ -8,12 +8,12 @@ from typing import Literal, Self
 
 import numpy as np
 
-from camdf.core.features import AGGREGATES, FULL, LITE
+from camdf.core.features import FULL, LITE
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import Bools, Floats, LoggedTasks, Rankings
 from camdf.core.stopping import Targets, hindsight_targets, on_policy_targets, realised
 from camdf.errors import UsageError
-from camdf.models.linear import LinearModel, fit_logistic, fit_ridge, state_matrix
+from camdf.models.linear import LinearModel, fit_logistic, state_matrix
 from camdf.models.newton import Total, fit_in_passes
 from camdf.policies import fields
 from camdf.policies.stopping import StoppingPolicy
@@ -156,63 +156,3 @@ class CAMDFLite(CAMDF):
             threshold=threshold,
             grid=grid,
         )
-
-
-class AggregateOnlyDF(CAMDF):
-    """CAM-DF's objective on the 16 aggregates alone: no next tool, no interactions, no identity.
-
-    The paper uses this name for two baselines. This is Retail's, as its ablation table defines it. The one of WorkBench
-    and tau2, which equals CAM-DF where all costs are equal, is `CAMDF(cost_blind=True)`.
-    """
-
-    kind = "aggregate-only-df"
-
-    def __init__(
-        self,
-        columns: Sequence[str] = AGGREGATES,
-        *,
-        identity: bool = False,
-        cost_blind: bool = False,
-        weights: Literal["regret", "uniform"] = "regret",
-        target: Literal["hindsight", "on-policy"] = "hindsight",
-        threshold: float | None = 0.5,
-        grid: Sequence[float] | None = None,
-    ) -> None:
-        super().__init__(
-            columns,
-            identity=identity,
-            cost_blind=cost_blind,
-            weights=weights,
-            target=target,
-            threshold=threshold,
-            grid=grid,
-        )
-
-
-class GapRegression(StoppingPolicy):
-    """Regress the gap itself and stop where the prediction is not negative: the paper's objective ablation."""
-
-    kind = "gap-regression"
-    fields = {
-        **StoppingPolicy.fields,
-        "threshold": fields.optional(fields.number),
-        "grid": fields.optional(fields.numbers),
-    }
-
-    def __init__(
-        self,
-        columns: Sequence[str] = FULL,
-        *,
-        identity: bool = True,
-        cost_blind: bool = False,
-        threshold: float | None = 0.0,
-        grid: Sequence[float] | None = None,
-    ) -> None:
-        super().__init__(columns, identity=identity, cost_blind=cost_blind, threshold=threshold, grid=grid)
-
-    def cutoff(self, threshold: float, payoff: Payoff) -> float:
-        return threshold
-
-    def learn(self, logged: LoggedTasks, seen: Rankings, payoff: Payoff, tools: tuple[str, ...]) -> LinearModel:
-        targets = hindsight_targets(logged, payoff)
-        return fit_ridge(seen, payoff, self.columns, tools, targets.state, targets.gap)

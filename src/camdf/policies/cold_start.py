@@ -5,7 +5,7 @@ because scores come in two kinds. A language model that rates how likely a tool 
 to a shift and a scale of its logit; anything else that such a list shows misleads in another domain. A similarity
 (embeddings, BM25) means little by itself, so it is read together with its rank and the shape of its list.
 
-`camdf.lab.beyond.cold_start` leaves out every domain in turn and sets it beside the constants that people run today.
+`camdf_lab.beyond.cold_start` leaves out every domain in turn and sets it beside the constants that people run today.
 It cannot know how many tools the tasks of a new domain require: say so if you do, and `fit` it as soon as you have a
 few labels.
 """

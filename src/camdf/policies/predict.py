@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self
 
-import numpy as np
-
-from camdf.core.features import AGGREGATES, FULL
-from camdf.core.groups import numbered
+from camdf.core.features import AGGREGATES
 from camdf.core.payoff import Payoff
-from camdf.core.probability import sigmoid
-from camdf.core.rankings import Bools, Floats, LoggedTasks, Rankings
+from camdf.core.rankings import LoggedTasks, Rankings
 from camdf.models.linear import LinearModel, fit_logistic, fit_ridge
-from camdf.policies import fields
 from camdf.policies.stopping import StoppingPolicy
 
-FOLDS = 5
 
-
-def _all_or_nothing(payoff: Payoff) -> bool:
+def all_or_nothing(payoff: Payoff) -> bool:
+    """Whether a set is worth 1 or nothing: the exact value, without recourse."""
     return payoff.value == "exact" and payoff.recourse == 0
 
 
@@ -46,50 +39,10 @@ class PredictThenThreshold(StoppingPolicy):
         super().__init__(columns, identity=identity, cost_blind=cost_blind, threshold=threshold, grid=grid)
 
     def cutoff(self, threshold: float, payoff: Payoff) -> float:
-        return super().cutoff(threshold, payoff) if _all_or_nothing(payoff) else threshold
+        return super().cutoff(threshold, payoff) if all_or_nothing(payoff) else threshold
 
     def learn(self, logged: LoggedTasks, seen: Rankings, payoff: Payoff, tools: tuple[str, ...]) -> LinearModel:
         worth = payoff.worth_by_depth(logged)[:, :-1]
-        if _all_or_nothing(payoff):
+        if all_or_nothing(payoff):
             return fit_logistic(seen, payoff, self.columns, tools, seen.listed, worth == 1.0)
         return fit_ridge(seen, payoff, self.columns, tools, seen.listed, worth)
-
-
-class ResidualCorrected(PredictThenThreshold):
-    """Predict-then-threshold with its cost-related errors predicted away: the paper's negative result.
-
-    Cross-fitting over five folds of groups leaves every training state a prediction from tasks that it does not belong
-    to; a ridge model of the residuals on all 32 columns is added to the prediction, and the threshold is tuned anew.
-    """
-
-    kind = "residual-corrected"
-    fields = {**PredictThenThreshold.fields, "residual_": fields.linear_model}
-
-    def cutoff(self, threshold: float, payoff: Payoff) -> float:
-        return threshold
-
-    def fit(self, logged: LoggedTasks, payoff: Payoff, validation: LoggedTasks | None = None) -> Self:
-        seen = self._seen(logged.rankings)
-        group, _ = numbered(logged.groups)
-        worth = payoff.worth_by_depth(logged)[:, :-1]
-        residual = np.zeros(worth.shape)
-        for fold in range(FOLDS):
-            held: Bools = group % FOLDS == fold
-            if held.any() and not held.all():
-                model = self.learn(logged.take(~held), seen.take(~held), payoff, ())
-                residual[held] = worth[held] - self._prediction(model, seen.take(held), payoff)
-        self.residual_ = fit_ridge(seen, payoff, FULL, (), seen.listed, residual)
-        return super().fit(logged, payoff, validation)
-
-    def verify(self) -> None:
-        super().verify()
-        if self.residual_.columns != FULL or self.residual_.tools:
-            raise ValueError("residual_: its columns must be the full feature map, without tools")
-
-    def evidence(self, rankings: Rankings, payoff: Payoff) -> Floats:
-        seen = self._seen(rankings)
-        return self._prediction(self.model_, seen, payoff) + self.residual_.evidence(seen, payoff)
-
-    def _prediction(self, model: LinearModel, seen: Rankings, payoff: Payoff) -> Floats:
-        z = model.evidence(seen, payoff)
-        return sigmoid(z) if _all_or_nothing(payoff) else z

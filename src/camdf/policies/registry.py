@@ -7,19 +7,21 @@ A policy's name is its class's name in lower case, with hyphens between the word
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from camdf.core.features import COST_AUGMENTED, COST_FREE, SCORE_AGGREGATES
 from camdf.errors import UsageError
 from camdf.policies.base import Policy
 from camdf.policies.by_depth import ExpectedPayoffByDepth
 from camdf.policies.by_set import ExpectedPayoffBySet
-from camdf.policies.camdf import CAMDF, AggregateOnlyDF, CAMDFLite, GapRegression
-from camdf.policies.predict import PredictThenThreshold, ResidualCorrected
+from camdf.policies.camdf import CAMDF, CAMDFLite
+from camdf.policies.predict import PredictThenThreshold
 from camdf.policies.rules import (
     AcquireAll,
     ConstantSet,
     FixedK,
-    KeywordRule,
     LargestGap,
     PlugIn,
     ScoreAtLeast,
@@ -30,21 +32,20 @@ from camdf.policies.rules import (
     TopShare,
 )
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
 LIBRARY: tuple[type[Policy], ...] = (
     AcquireAll,
-    AggregateOnlyDF,
     CAMDF,
     CAMDFLite,
     ConstantSet,
     ExpectedPayoffByDepth,
     ExpectedPayoffBySet,
     FixedK,
-    GapRegression,
-    KeywordRule,
     LargestGap,
     PlugIn,
     PredictThenThreshold,
-    ResidualCorrected,
     ScoreAtLeast,
     ScoreMass,
     ScorePerCostThreshold,
@@ -53,6 +54,12 @@ LIBRARY: tuple[type[Policy], ...] = (
     TopShare,
 )
 """Every policy of this package; pass `(*LIBRARY, MyPolicy)` to `load` to read one of your own."""
+
+GROUP = "camdf.policies"
+"""The entry points by which another distribution adds policies: the name of each is a kind, and names its class."""
+
+IN_THE_LAB = ("aggregate-only-df", "gap-regression", "keyword-rule", "residual-corrected")
+"""What camdf-lab adds: policies that only the paper's tables compare."""
 
 POLICIES: Mapping[str, Callable[[], Policy]] = {
     **{policy.kind: policy for policy in LIBRARY},
@@ -100,11 +107,52 @@ ALIASES: Mapping[str, str] = {
 
 
 def policy_name(name: str) -> str:
-    """The policy's one name, from that name or an earlier version's; UsageError where there is no such policy."""
+    """The policy's one name, from that name or an earlier version's; UsageError where there is no such policy.
+
+    A policy of your own is named `module:Class`.
+    """
     known = ALIASES.get(name, name)
-    if known not in POLICIES:
-        raise UsageError(f"The policy must be one of: {'; '.join(POLICIES)}. Got {name!r} instead.")
+    policy_maker(known)
     return known
+
+
+def policy_maker(name: str) -> Callable[[], Policy]:
+    """What makes a new, unfitted policy of this name (`policy_name`)."""
+    if name in POLICIES:
+        return POLICIES[name]
+    if ":" in name:
+        return own_policy(name)
+    if added := added_policy(name):
+        return added
+    if name in IN_THE_LAB:
+        raise UsageError(f"The policy {name!r} is part of the lab. Install it with: pip install camdf-lab")
+    known = "; ".join(POLICIES)
+    raise UsageError(f"The policy must be one of: {known}; or module:Class for one of your own. Got {name!r} instead.")
+
+
+def own_policy(place: str) -> type[Policy]:
+    """The policy class that `module:Class` names."""
+    module, _, name = place.partition(":")
+    try:
+        found = getattr(import_module(module), name)
+    except (AttributeError, ImportError, ValueError) as error:
+        raise UsageError(f"The policy {place!r} must be importable as module:Class. {error}.") from error
+    if not (isinstance(found, type) and issubclass(found, Policy)):
+        raise UsageError(f"The policy {place!r} must be a class that extends camdf.Policy. Got {found!r} instead.")
+    return found
+
+
+def added_policy(kind: str) -> type[Policy] | None:
+    """The class of this kind that another installed distribution adds; None where none does."""
+    added = _added()
+    return added[kind].load() if kind in added else None
+
+
+@cache
+def _added() -> dict[str, EntryPoint]:
+    from importlib.metadata import entry_points  # which most decisions never need
+
+    return {each.name: each for each in entry_points(group=GROUP)}
 
 
 def by_kind(policies: Iterable[type[Policy]] = LIBRARY) -> dict[str, type[Policy]]:

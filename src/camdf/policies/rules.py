@@ -13,7 +13,6 @@ import numpy as np
 from camdf.core.decisions import Decisions
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks, Rankings
-from camdf.errors import UsageError
 from camdf.models.tuning import best_cutoff, falling_cutoffs
 from camdf.policies import fields
 from camdf.policies.base import FittedPolicy, Policy
@@ -172,28 +171,6 @@ class ScorePerCostThreshold(_Threshold):
 
     def index(self, rankings: Rankings) -> Floats:
         return rankings.scores / np.where(rankings.listed, rankings.costs, 1.0)
-
-
-class KeywordRule(ScoreThreshold):
-    """Acquire what a hand-written rule preselected, and every tool with s_j >= tau (the paper's Retail rule)."""
-
-    kind = "keyword-rule"
-
-    def acquire(self, rankings: Rankings, threshold: float) -> Bools:
-        if rankings.preselected is None:
-            raise UsageError("KeywordRule needs rankings with 'preselected' marks. Make them with preselect_keywords.")
-        return super().acquire(rankings, threshold) | rankings.preselected
-
-
-def preselect_keywords(rankings: Rankings, texts: Sequence[str], keywords: dict[str, Sequence[str]]) -> Bools:
-    """(n, m): candidates one of whose keywords stands in the task's text. Literal words, any case, no patterns."""
-    lowered = [text.lower() for text in texts]
-    chosen = np.zeros((len(rankings), len(rankings.catalogue) + 1), dtype=bool)
-    for column, tool in enumerate(rankings.catalogue):
-        words = [word.lower() for word in keywords.get(tool, ())]
-        chosen[:, column] = [any(word in text for word in words) for text in lowered]
-    marks: Bools = np.take_along_axis(chosen, rankings.tool_ids, axis=1)
-    return marks
 
 
 class ConstantSet(FittedPolicy):

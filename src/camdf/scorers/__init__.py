@@ -5,6 +5,8 @@ A scorer is any callable `scorer(task, tools)` that returns one finite score, no
 scorer that has no answer raises `ScorerError`.
 """
 
+import warnings
+
 from camdf.errors import ScorerError
 from camdf.scorers.base import Scorer, checked, full_text, plain_text, words_text
 from camdf.scorers.bm25 import BM25, word_parts
@@ -14,7 +16,7 @@ from camdf.scorers.given import Given
 from camdf.scorers.necessity import Necessity
 from camdf.scorers.shared import Shared
 from camdf.scorers.start import Start
-from camdf.scorers.wary import Wary
+from camdf.scorers.trust_aware import TrustAware
 from camdf.scorers.word_vectors import WordVectors
 
 __all__ = [
@@ -27,7 +29,7 @@ __all__ = [
     "ScorerError",
     "Shared",
     "Start",
-    "Wary",
+    "TrustAware",
     "WordVectors",
     "checked",
     "full_text",
@@ -35,3 +37,10 @@ __all__ = [
     "word_parts",
     "words_text",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name == "Wary":
+        warnings.warn("scorers.Wary is called scorers.TrustAware now.", DeprecationWarning, stacklevel=2)
+        return TrustAware
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

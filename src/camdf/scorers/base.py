@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from itertools import islice
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from camdf.core.rankings import Floats
 from camdf.core.vectors import in_whole_numbers
 from camdf.errors import ScorerError
-from camdf.tools import Tool
+from camdf.tools import PARAMETERS, READ, Tool
 
 Scorer: TypeAlias = Callable[[str, Sequence[Tool]], Sequence[float] | Awaitable[Sequence[float]]]
 """Any callable from a task's text and its tools to one score a tool, finite and not negative, in their order."""
@@ -62,6 +63,15 @@ def over_maximum(scores: Floats) -> Floats:
     return scores / top if top > 0 else scores
 
 
+def ends(text: str, size: int) -> str:
+    """Both ends of a long text, `size` characters each.
+
+    >>> ends("a long text", 3), ends("short", 3)
+    ('a l ext', 'short')
+    """
+    return text if len(text) <= 2 * size else f"{text[:size]} {text[-size:]}"
+
+
 def plain_text(tool: Tool) -> str:
     """`Tool.text`: the name with `_`, `.` and `-` as spaces, a full stop, the description."""
     return tool.text
@@ -73,7 +83,7 @@ def words_text(tool: Tool) -> str:
     >>> words_text(Tool("getHTTPPage_v2", "Fetch a page."))
     'get HTTP Page v2: Fetch a page.'
     """
-    return f"{_spaced(tool.name)}: {tool.description}"
+    return f"{_spaced(tool.name)}: {tool.description[:READ]}"
 
 
 def full_text(tool: Tool) -> str:
@@ -83,7 +93,7 @@ def full_text(tool: Tool) -> str:
     'get page: Fetch. page Id, language'
     """
     properties = tool.schema.get("properties")
-    names = ", ".join(map(_spaced, properties)) if isinstance(properties, Mapping) else ""
+    names = ", ".join(map(_spaced, islice(properties, PARAMETERS))) if isinstance(properties, Mapping) else ""
     return f"{words_text(tool)} {names}".strip()
 
 

@@ -24,6 +24,9 @@ LISTS = 8
 UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
 """Letters of Thai, Lao, Burmese, Khmer, Japanese and Chinese, which put no spaces between words."""
 
+GROWS = 3
+"""A syllable of Korean is three letters; no alphabet in which people write grows more."""
+
 WORD = re.compile(rf"(?P<unspaced>[{UNSPACED}]+)|[^\W_{UNSPACED}]+")
 
 
@@ -124,8 +127,11 @@ def without_accents(text: str) -> str:
 
     >>> without_accents("Señor")
     'senor'
+
+    What grows beyond `GROWS` times the text is left out: one sign may become eighteen letters.
     """
-    return "".join(each for each in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(each))
+    letters = unicodedata.normalize("NFKD", text.casefold())[: GROWS * len(text)]
+    return "".join(each for each in letters if not unicodedata.combining(each))
 
 
 def _runs(letters: str, size: int) -> list[str]:

@@ -20,8 +20,10 @@ import json
 import logging
 import math
 import os
+import re
 import time
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +31,7 @@ from camdf._files import write_whole
 from camdf.core.payoff import is_number
 from camdf.errors import ScorerError, UsageError
 from camdf.scorers.endpoint import ENDPOINT, may_be_asked, post
-from camdf.tools import Tool, keyed
+from camdf.tools import READ, Tool, keyed
 
 PROMPT_VERSION = 2
 """Changes with any word of the prompt, so that cached scores of another wording are not used."""
@@ -54,6 +56,12 @@ VARIANTS = {
 }
 AGAIN = "\n\nAn earlier answer gave these candidates no number between 0 and 1. Give each of them one."
 CLIPPED_WITHIN = 0.1
+
+OBJECT = re.compile(r'\{(?=\s*["}])')
+"""Where a JSON object may begin."""
+
+TRIES = 32
+"""How many such places of an answer are tried."""
 
 
 class Necessity:
@@ -122,7 +130,7 @@ class Necessity:
 
         The request comes last, so that a provider's prompt cache holds the rest for every request over these tools.
         """
-        candidates = "\n".join(f"- {name}: {' '.join(tool.description.split())}" for name, tool in named.items())
+        candidates = "\n".join(f"- {name}: {' '.join(tool.description[:READ].split())}" for name, tool in named.items())
         return [
             {"role": "system", "content": CONTRACT.format(rule=VARIANTS[self.variant])},
             {"role": "user", "content": f"Candidates:\n{candidates}\n\nRequest:\n{task}{AGAIN if again else ''}"},
@@ -187,13 +195,19 @@ def _usable(answer: str, named: Mapping[str, Tool]) -> dict[str, float]:
 
 
 def _first_object(answer: str) -> dict[str, Any]:
-    """The first JSON object in a text, which may stand in prose or in a code fence; empty where there is none."""
-    decoder, start = json.JSONDecoder(), answer.find("{")
-    while start >= 0:
+    """The first JSON object in a text, which may stand in prose or in a code fence; empty where there is none.
+
+    A try that fails may have read to the end of the text, and so may the next: there are `TRIES` of them at most, and
+    none once they have read the text twice over. So the time is linear.
+    """
+    decoder, left = json.JSONDecoder(), 2 * len(answer)
+    for begins in islice(OBJECT.finditer(answer), TRIES):
         try:
-            found, _ = decoder.raw_decode(answer, start)
-        except (ValueError, RecursionError):
-            start = answer.find("{", start + 1)
+            found, _ = decoder.raw_decode(answer, begins.start())
+        except (ValueError, RecursionError) as error:
+            left -= getattr(error, "pos", len(answer)) - begins.start()
+            if left < 0:
+                break
         else:
             return found if isinstance(found, dict) else {}
     return {}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from camdf.core.rankings import Floats
 from camdf.errors import expect
-from camdf.scorers.base import full_text
+from camdf.scorers.base import ends, full_text
 from camdf.scorers.bm25 import BM25, word_parts
 from camdf.scorers.embeddings import REMEMBERED, Embeddings
 from camdf.scorers.fusion import Fusion
@@ -32,15 +32,11 @@ class Start(Fusion):
 
     def __call__(self, task: str, tools: Sequence[Tool]) -> list[float]:
         """Scores in [0, 1]."""
-        return super().__call__(_ends(task), tools)
+        return super().__call__(ends(task, END), tools)
 
     def embedding(self, task: str) -> Floats | None:
         """(256,): what its words mean together."""
-        return super().embedding(_ends(task))
-
-
-def _ends(task: str) -> str:
-    return task if len(task) <= 2 * END else f"{task[:END]} {task[-END:]}"
+        return super().embedding(ends(task, END))
 
 
 class _Texts:

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from camdf.errors import needs
+from camdf.service.admission import Admission
 from camdf.service.config import LimitSettings
-from camdf.service.limits import Receive, RefusedError, body_of, tenant_of
+from camdf.service.limits import GoneError, Headers, RefusedError, tenant_of
 from camdf.service.store import Serving
 
 with needs("serve"):
     import msgspec
 
 T = TypeVar("T")
+Receive: TypeAlias = Callable[[], Awaitable[dict[str, Any]]]
 
 JSON = b"application/json"
+SHORT = 65_536
+"""Bytes of a body that is parsed on the event loop: in less than a millisecond."""
+
+CANDIDATE_BYTES = 32
+"""A body counts for a candidate for so many bytes, as long as it is not parsed."""
 
 
 class HttpAnswer(NamedTuple):
@@ -27,43 +36,97 @@ class HttpAnswer(NamedTuple):
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
-class HttpCall(NamedTuple):
-    """A request, and the version that answers it to the end."""
+@dataclass(slots=True, eq=False)
+class HttpCall:
+    """A request, the version that answers it to the end, and what it holds meanwhile."""
 
-    headers: Mapping[bytes, bytes]
+    headers: Headers
     receive: Receive
     serving: Serving
+    admission: Admission
+    tenant: str = ""
+    _bytes: int = 0
+    _counted: int | None = None
 
     @property
     def limits(self) -> LimitSettings:
         """What it may be."""
         return self.serving.configuration.limits
 
-    def tenant(self) -> str:
-        """Whose token it has."""
-        return tenant_of(self.headers, self.serving.tokens)
+    def identify(self) -> None:
+        """Know whose token it has, or refuse it."""
+        self.tenant = tenant_of(self.headers, self.serving.tokens)
 
-    async def read(self, decoder: msgspec.json.Decoder[T]) -> T:
-        """Its body as a type; refused with a word where it is none."""
+    async def read(self, parse: Callable[[bytes], T]) -> T:
+        """What its body says; one that is long is parsed on a thread."""
+        body = await self._body()
+        if len(body) <= SHORT:
+            return parse(body)
+        self.enter(len(body) // CANDIDATE_BYTES)
+        return await self.run(partial(parse, body))
+
+    async def run(self, work: Callable[[], T], seconds: float | None = None) -> T:
+        """What some work returns, which is done on a thread."""
+        return await self.admission.seats.run(self.tenant, work, self.limits, seconds)
+
+    async def _body(self) -> bytes:
+        """All of it, which has to be JSON. One that is too long is read on: most clients only listen then."""
+        self.identify()
         kind = self.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if kind != JSON:
             raise RefusedError(415, "The body must be JSON. Send 'Content-Type: application/json'.")
-        body = await body_of(self.receive, self.headers, self.limits)
-        try:
-            found = decoder.decode(body)
-        except msgspec.ValidationError as error:
-            raise RefusedError(422, f"{error}.") from None
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise RefusedError(400, f"The body is not JSON: {error}.") from None
-        except RecursionError:
-            raise RefusedError(422, "Lists and objects are nested too deeply.") from None
-        return found
+        length = self.headers.get(b"content-length", b"")
+        self.admission.check(self.tenant, int(length) // CANDIDATE_BYTES if length.isdigit() else 0, self.limits)
+        parts, size, more, most = list[bytes](), 0, True, self.limits.body_bytes
+        while more:
+            message = await self.receive()
+            if message["type"] == "http.disconnect":
+                raise GoneError
+            part, more = message["body"], message["more_body"]
+            size += len(part)
+            if size <= most:
+                self.admission.hold(self.tenant, len(part), self.limits)
+                self._bytes += len(part)
+                parts.append(part)
+            else:
+                parts.clear()
+        if size > most:
+            raise RefusedError(
+                413, f"A body may have {most} bytes. Send fewer requests at a time, or raise limits.body_bytes."
+            )
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    async def read_several(self, decoder: msgspec.json.Decoder[T | list[T]]) -> tuple[list[T], bool]:
-        """Its body as a list of things, and whether it is one: a body may also be a single thing."""
-        found: Any = await self.read(decoder)
-        if not isinstance(found, list):
-            return [found], False
-        if len(found) > self.limits.batch:
-            raise RefusedError(422, f"A list may have {self.limits.batch} requests. Got {len(found)}.")
-        return found, True
+    def enter(self, candidates: int) -> None:
+        """Be under way, with so many candidates, or be told to come back; the last count holds."""
+        self._stop_counting()
+        self._counted = self.admission.enter(self.tenant, candidates, self.limits)
+
+    def leave(self) -> None:
+        """Hold nothing any more."""
+        self._stop_counting()
+        self.admission.bytes.give_back(self.tenant, self._bytes)
+
+    def _stop_counting(self) -> None:
+        if self._counted is not None:
+            self.admission.leave(self.tenant, self._counted)
+            self._counted = None
+
+
+def parsed_body(body: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[T], place: str = "$") -> T:
+    """A body, or what stands in one at some place, as a type; refused with a word where it is none."""
+    try:
+        return decoder.decode(body)
+    except msgspec.ValidationError as error:
+        words = str(error) if " - at `$" in str(error) or place == "$" else f"{error} - at `$`"
+        raise RefusedError(422, f"{words.replace('`$', f'`{place}', 1)}.") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise RefusedError(400, f"The body is not JSON: {error}.") from None
+    except RecursionError:
+        raise RefusedError(422, "Lists and objects are nested too deeply.") from None
+
+
+def check_batch(found: list[T], limits: LimitSettings) -> list[T]:
+    """A list of requests that is not too long."""
+    if len(found) > limits.batch:
+        raise RefusedError(422, f"A list may have {limits.batch} requests. Got {len(found)}.")
+    return found

@@ -111,6 +111,9 @@ class GateSettings(ConfigTable, frozen=True):
     at_least: Annotated[int, Meta(ge=0)] | UnsetType = UNSET
     at_most: Annotated[int, Meta(ge=0)] | UnsetType = UNSET
     explore: Share | UnsetType = UNSET
+    explore_key: str | UnsetType = UNSET
+    """By which conversations are dealt, the same on all workers: who knows it and a name knows who explores."""
+
     rollout: RolloutSettings | UnsetType = UNSET
     budget_seconds: Seconds | UnsetType = UNSET
 
@@ -130,6 +133,9 @@ class ServerSettings(ConfigTable, frozen=True):
     port: Annotated[int, Meta(ge=0, le=65535)] = 8080
     token_variable: str = ""
     token_sha256: Digest | Literal[""] = ""
+    allowed_hosts: tuple[str, ...] = ()
+    """Names besides those of this machine by which browsers and clients may call a service that asks for no token."""
+
     reload_seconds: Seconds = 2.0
     drain_seconds: Annotated[float, Meta(ge=0, le=3600)] = 5.0
     log_decisions: bool = False
@@ -142,7 +148,7 @@ class ServerSettings(ConfigTable, frozen=True):
 
 
 class LimitSettings(ConfigTable, frozen=True):
-    """What one request may be."""
+    """What one request may be, and what all of them together; tenants divide the latter."""
 
     body_bytes: Count = 2_000_000
     depth: Annotated[int, Meta(ge=4, le=200)] = 64
@@ -151,7 +157,16 @@ class LimitSettings(ConfigTable, frozen=True):
     waiting: Count = 64
     """How many requests may be under way; more are told to come back (503)."""
 
+    candidates: Count = 30_000
+    """How many candidates they may have: the tools of rankings, and those of conversations once for every turn."""
+
+    held_bytes: Count = 32_000_000
+    """How many bytes of bodies may be here, of requests that arrive and of those under way."""
+
+    connections: Count = 1_000
     read_seconds: Seconds = 5.0
+    """In which a request has to be there whole."""
+
     retry_seconds: Count = 1
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import tomllib
 from difflib import get_close_matches
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -26,6 +25,7 @@ from camdf.service.config import (
     ServerSettings,
     TenantSettings,
 )
+from camdf.service.limits import is_loopback
 
 with needs("serve"):
     import msgspec
@@ -56,7 +56,7 @@ def check_configuration(configuration: Configuration, name: str) -> None:
     """Refuse what is well-formed key by key and makes no sense together."""
     tokens = configuration.tokens()
     host = configuration.server.host
-    if not tokens and not _is_loopback(host):
+    if not tokens and not is_loopback(host):
         raise UsageError(
             f"{name}: server.host is {host!r}, where others can reach the service, and there is no token. Set "
             "server.token_variable to the name of an environment variable that holds one, or leave the host out."
@@ -100,13 +100,6 @@ def check_configuration(configuration: Configuration, name: str) -> None:
 def table_of_route(tenant: str, route: str) -> str:
     """The table of one route of one tenant, as errors call it."""
     return ".".join(filter(None, [f"tenants.{tenant}" if tenant else "", f"routes.{route}" if route else ""])) or "gate"
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _tables(found: Any, key: str, name: str) -> dict[str, dict[str, Any]]:

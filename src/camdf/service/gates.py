@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from camdf.checks import try_policy
@@ -15,6 +15,7 @@ from camdf.policies.base import Policy, fitted_payoff
 from camdf.policies.cold_start import cold_start
 from camdf.prices import Prices
 from camdf.scorers.base import Scorer
+from camdf.scorers.necessity import Necessity
 from camdf.service.config import COLD_STARTS, GateSettings, PriceSettings, ScorerSettings
 from camdf.service.rollouts import rollout_of
 from camdf.tools import Tool
@@ -31,6 +32,11 @@ class PricedTool(Tool):
     """A tool of a client's ranking, with the cost that the client gave it; 0 where it gave none."""
 
     cost: float = 0.0
+
+    @cached_property
+    def as_read(self) -> tuple[str, ...]:
+        """Its name, which is all that a ranking tells."""
+        return self.server, self.name, self.description
 
 
 @lru_cache(maxsize=65_536)
@@ -69,7 +75,7 @@ def gate_of(settings: GateSettings, policy: Policy, folder: str) -> Gate:
 def options_of(settings: GateSettings) -> dict[str, Any]:
     """What settings say of a gate besides its policy, scorer, payoff, prices and rollout."""
     said = settings.said()
-    plain = ("allow", "pinned", "fallback", "mode", "at_least", "at_most", "explore")
+    plain = ("allow", "pinned", "fallback", "mode", "at_least", "at_most", "explore", "explore_key")
     options = {name: said[name] for name in plain if name in said}
     return {**options, "budget": BUDGET if settings.budget_seconds is UNSET else settings.budget_seconds}
 
@@ -108,6 +114,11 @@ def policy_of(source: str, content: str, settings: GateSettings) -> Policy:
     return policy
 
 
+def scored_elsewhere(gate: Gate) -> bool:
+    """Whether what ranks for a gate is another program, so that a decision waits more than it works."""
+    return isinstance(gate.scorer, Necessity)
+
+
 def scorer_of(settings: str | ScorerSettings) -> Scorer | None:
     """What ranks the tools of a conversation."""
     if settings == "none":
@@ -126,8 +137,6 @@ def _scorer(settings: ScorerSettings) -> Scorer:
         from camdf.scorers.start import Start
 
         return Start()
-    from camdf.scorers.necessity import Necessity
-
     return Necessity(
         settings.url,
         settings.model,

@@ -8,7 +8,6 @@ look, in words and in numbers. The last line is all that the next look needs to 
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import time
@@ -19,7 +18,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from camdf._files import write_whole
+from camdf._files import locked, write_whole
 from camdf.core.payoff import Payoff
 from camdf.errors import DataError, UsageError, needs
 from camdf.evaluation.assess import require_choice
@@ -237,12 +236,8 @@ def seat(folder: Path, source: str, configuration: Configuration) -> Iterator[Se
     path = folder / source
     versions = versions_of(path)
     versions.mkdir(exist_ok=True)
-    lock = os.open(versions, os.O_RDONLY)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(versions, wait=True):
         yield Seat(path, configuration, configuration.policies()[source])
-    finally:
-        os.close(lock)
 
 
 def versions_of(path: Path) -> Path:

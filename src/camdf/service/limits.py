@@ -1,17 +1,15 @@
-"""What one request may be and who may send it: bytes, nesting, seconds, how many at a time, and a token."""
+"""What one request may be and who may send it: its nesting, the host that it names, and a token."""
 
 from __future__ import annotations
 
-import asyncio
-from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from hashlib import sha256
 from hmac import compare_digest
+from ipaddress import ip_address
 from typing import Any, TypeAlias
+from urllib.parse import urlsplit
 
-from camdf.service.config import LimitSettings
-
-Receive: TypeAlias = Callable[[], Awaitable[dict[str, Any]]]
 Headers: TypeAlias = Mapping[bytes, bytes]
 
 
@@ -25,39 +23,6 @@ class RefusedError(Exception):
 
 class GoneError(Exception):
     """The client went away before it had sent its request."""
-
-
-async def body_of(receive: Receive, headers: Headers, limits: LimitSettings) -> bytes:
-    """The body of a request, which is read to its end even where it is too long: most clients only listen then."""
-    most, loop = limits.body_bytes, asyncio.get_running_loop()
-    ends, size = loop.time() + limits.read_seconds, 0
-    parts: list[bytes] = []
-    more = True
-    while more:
-        message = await _within(max(ends - loop.time(), 0.0), receive)
-        if message["type"] == "http.disconnect":
-            raise GoneError
-        part, more = message.get("body", b""), message.get("more_body", False)
-        size += len(part)
-        if size <= most:
-            parts.append(part)
-        else:
-            parts.clear()
-    if size > most:
-        raise RefusedError(
-            413, f"A body may have {most} bytes. Send fewer requests at a time, or raise limits.body_bytes."
-        )
-    return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-async def _within(seconds: float, receive: Receive) -> dict[str, Any]:
-    try:
-        async with asyncio.timeout(seconds):
-            return await receive()
-    except TimeoutError:
-        raise RefusedError(
-            408, "The body did not arrive in time. Send it at once.", [(b"connection", b"close")]
-        ) from None
 
 
 def check_depth(value: Any, most: int) -> None:
@@ -91,46 +56,40 @@ def tenant_of(headers: Headers, tokens: Mapping[str, str]) -> str:
     return found
 
 
-class Admission:
-    """Lets in at most `limits.waiting` requests at a time, and has them decide one after the other.
+def check_host(headers: Headers, allowed: tuple[str, ...]) -> None:
+    """Refuse a request to another host than this machine or an allowed one, and one from a page of another.
 
-    A request beyond that is told at once to come back, instead of waiting in a line that nobody sees. It hears so soon,
-    because the event loop looks at the network after every decision. A request that finds nobody in line decides at
-    once.
+    A name that somebody else owns may point here: a browser then takes this service for a part of their site.
     """
+    if not may_call(headers.get(b"host", b""), headers.get(b"origin"), allowed):
+        raise RefusedError(
+            403,
+            "Without a token this service answers calls to this machine alone, from its own pages. Call it as "
+            "localhost, or name the host in server.allowed_hosts.",
+        )
 
-    def __init__(self) -> None:
-        self.inside = 0
-        self._line: deque[asyncio.Future[None]] = deque()
-        self._free = True
 
-    def enter(self, limits: LimitSettings) -> None:
-        """Come in, or be told to come back."""
-        if self.inside >= limits.waiting:
-            wait = str(limits.retry_seconds).encode()
-            raise RefusedError(503, "The service is at its capacity. Try again shortly.", [(b"retry-after", wait)])
-        self.inside += 1
+@lru_cache(maxsize=256)
+def may_call(host: bytes, origin: bytes | None, allowed: tuple[str, ...]) -> bool:
+    """Whether a host, and the origin where there is one, are of this machine or allowed.
 
-    def leave(self) -> None:
-        """Make room."""
-        self.inside -= 1
+    >>> [may_call(host, None, ("here.example",)) for host in (b"localhost:80", b"[::1]", b"here.example", b"x.example")]
+    [True, True, True, False]
+    """
+    named = [b"//" + host] if origin is None else [b"//" + host, origin]
+    for each in named:
+        try:
+            name = urlsplit(each.decode("ascii")).hostname or ""
+        except ValueError:
+            return False
+        if not is_loopback(name) and name not in {one.lower() for one in allowed}:
+            return False
+    return True
 
-    async def turn(self) -> None:
-        """Wait until it is this request's turn to decide on the event loop."""
-        loop = asyncio.get_running_loop()
-        if self._free:
-            self._free = False
-            loop.call_soon(self._next)
-            return
-        mine: asyncio.Future[None] = loop.create_future()
-        self._line.append(mine)
-        await mine
 
-    def _next(self) -> None:
-        while self._line:
-            first = self._line.popleft()
-            if not first.done():  # it may have been cancelled
-                first.set_result(None)
-                asyncio.get_running_loop().call_soon(self._next)
-                return
-        self._free = True
+def is_loopback(host: str) -> bool:
+    """Whether a name or an address always means this machine."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

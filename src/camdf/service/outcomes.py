@@ -7,17 +7,17 @@ next start cuts it off. Where the disk is full, the file ends where it ended bef
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any, NamedTuple
 
+from camdf._files import locked
 from camdf.errors import UsageError, needs
 
 with needs("serve"):
@@ -42,10 +42,11 @@ class OutcomeLog:
     """The log of a state folder; one process at a time has it."""
 
     def __init__(self, folder: Path) -> None:
-        self._file = os.open(folder / FILE, os.O_RDWR | os.O_CREAT, 0o600)
+        self._file = os.open(folder / FILE, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
+        self._lock = ExitStack()
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+            self._lock.enter_context(locked(folder / FILE, wait=False))
+        except BlockingIOError:
             os.close(self._file)
             raise UsageError(
                 f"Another process writes {folder / FILE}. Give each copy of the service a state folder of its own."
@@ -70,6 +71,7 @@ class OutcomeLog:
         self._waiting.put(None)
         self._thread.join()
         os.close(self._file)
+        self._lock.close()
 
     def _recovered(self) -> int:
         """Cut off what a killed process left unfinished; the last sequence number, 0 where there is none."""
@@ -77,7 +79,7 @@ class OutcomeLog:
         while self._end:
             begins = self._after_newline(self._end - 1)
             try:
-                number = msgspec.json.decode(os.pread(self._file, self._end - begins, begins))["seq"]
+                number = msgspec.json.decode(self._read(begins, self._end))["seq"]
                 break
             except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError):
                 self._end = begins
@@ -88,11 +90,15 @@ class OutcomeLog:
         """Where the last line begins of what stands before this place, however long that line is."""
         while before:
             start = max(before - BLOCK, 0)
-            found = os.pread(self._file, before - start, start).rfind(b"\n") + 1
+            found = self._read(start, before).rfind(b"\n") + 1
             if found:
                 return start + found
             before = start
         return 0
+
+    def _read(self, begins: int, ends: int) -> bytes:
+        os.lseek(self._file, begins, os.SEEK_SET)
+        return os.read(self._file, ends - begins)
 
     def _write(self) -> None:
         while (found := self._waiting.get()) is not None:
@@ -117,9 +123,10 @@ class OutcomeLog:
                 lines += msgspec.json.encode({"seq": number, "at": at, **outcome}) + b"\n"
             numbers.append(Numbers(first, number))
         try:
+            os.lseek(self._file, self._end, os.SEEK_SET)
             written = 0
             while written < len(lines):
-                written += os.pwrite(self._file, lines[written:], self._end + written)
+                written += os.write(self._file, lines[written:])
             os.fsync(self._file)
         except OSError as error:
             with suppress(OSError):
@@ -133,8 +140,11 @@ class OutcomeLog:
 
 
 def _confirm(folder: Path) -> None:
-    """Have the disk confirm that the folder names the file, which may be new."""
-    place = os.open(folder, os.O_RDONLY)
+    """Have the disk confirm that the folder names the file, which may be new; Windows opens no folder."""
+    try:
+        place = os.open(folder, os.O_RDONLY)
+    except PermissionError:
+        return
     try:
         os.fsync(place)
     finally:

@@ -16,6 +16,7 @@ import socket
 import sys
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from camdf.errors import UsageError, needs
 from camdf.service.app import Service
 from camdf.service.outcomes import OutcomeLog
 from camdf.service.store import Versions
+from camdf.service.wire import Connections, Wire
 
 with needs("serve"):
     import uvicorn
@@ -30,6 +32,13 @@ with needs("serve"):
 
 LOG = logging.getLogger("camdf.service")
 BACKLOG = 2048
+SWITCH = 0.0005
+"""Seconds that work on a thread may hold up the event loop while it computes; Python's own is ten times as long."""
+
+COLLECT = (50_000, 20, 20)
+"""When garbage is collected: a long body is a hundred thousand objects, and should not be looked through again and
+again while it is parsed."""
+
 LEARNED = "learned"
 """The file in the state folder that is as old as the last look at what could be learned."""
 
@@ -75,14 +84,20 @@ class Server(uvicorn.Server):
 def serve(path: Path, state: Path) -> int:
     """Serve a configuration, or one policy with the defaults, until a signal ends it."""
     _log_to_stderr()
+    sys.setswitchinterval(SWITCH)
     store = Versions(path, state)
     outcomes = OutcomeLog(state)
     service = Service(store, outcomes)
     settings = store.current.configuration.server
+    connections = Connections(
+        lambda: store.current.configuration.limits, lambda status: service.metrics.answered(status)()
+    )
     config = uvicorn.Config(
         service,
+        http=partial(Wire, connections),  # type: ignore[arg-type]
         host=settings.host,
         port=settings.port,
+        proxy_headers=False,
         log_config=None,
         access_log=False,
         lifespan="off",
@@ -104,7 +119,7 @@ async def _bound(host: str, port: int) -> list[socket.socket]:
     """A socket for each address that a host has, as asyncio binds them, not listening yet."""
     made = await asyncio.get_running_loop().create_server(asyncio.Protocol, host, port, start_serving=False)
     try:
-        return [socket.socket(fileno=os.dup(each.fileno())) for each in made.sockets]
+        return [socket.socket(fileno=socket.dup(each.fileno())) for each in made.sockets]
     finally:
         made.close()
 
@@ -129,11 +144,12 @@ def _log_to_stderr() -> None:
 
 async def _run(server: Server, store: Versions) -> None:
     now = asyncio.Event()
-    with suppress(NotImplementedError):  # where there are no signals
+    with suppress(NotImplementedError, AttributeError):  # Windows has no such signal
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, now.set)
     beside = [asyncio.create_task(_watch(store, now)), asyncio.create_task(_learn(store))]
     gc.collect()
     gc.freeze()
+    gc.set_threshold(*COLLECT)
     try:
         await server.serve()
     finally:
@@ -177,7 +193,8 @@ async def _look(store: Versions) -> None:
         env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
     )
     try:
-        os.setpriority(os.PRIO_PROCESS, looking.pid, os.getpriority(os.PRIO_PROCESS, 0) + BACK)
+        if hasattr(os, "setpriority"):  # which Windows has not
+            os.setpriority(os.PRIO_PROCESS, looking.pid, os.getpriority(os.PRIO_PROCESS, 0) + BACK)
         said, _ = await looking.communicate()
         for line in said.decode(errors="replace").splitlines():
             LOG.info("Learning: %s", line)

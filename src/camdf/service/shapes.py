@@ -26,7 +26,7 @@ class Body(Struct, forbid_unknown_fields=True, kw_only=True):
     """Something that is sent."""
 
 
-class Candidate(Body):
+class Candidate(Body, gc=False):
     """A tool with the score that a ranker of yours gave it."""
 
     name: Name
@@ -54,6 +54,10 @@ class DecideRequest(Body):
     door: bool = False
     """Whether the agent can search for a tool that it was not given."""
 
+    conversation: Annotated[str, Meta(max_length=200)] | UnsetType = UNSET
+    """The conversation's name, by which it is explored or rolled out to. "" has one made up: the answer says which, to
+    be sent with the turns that follow."""
+
     route: Annotated[str, Meta(max_length=64)] = ""
     """One of the routes in the service's configuration."""
 
@@ -67,7 +71,7 @@ class DecideRequest(Body):
             raise ValueError("Give either a 'ranking', or 'messages' together with 'tools'")
 
 
-class RankedTool(Struct, kw_only=True):
+class RankedTool(Struct):
     """One candidate as the policy saw it."""
 
     name: str
@@ -79,6 +83,9 @@ class RankedTool(Struct, kw_only=True):
     why: str
     held: bool
     """Whether it stays whatever the policy says."""
+
+    trusted: bool
+    """Whether its server is trusted."""
 
 
 class Decision(Struct, kw_only=True, omit_defaults=True):
@@ -94,6 +101,12 @@ class Decision(Struct, kw_only=True, omit_defaults=True):
     mode: str
     open: bool
     explored: bool
+    conversation: str
+    """Its name; "" where it has none."""
+
+    needs_name: bool
+    """Whether it was neither explored nor split by a rollout, since it has no name."""
+
     error: str
     cost_pressure: float | None
     policy: str

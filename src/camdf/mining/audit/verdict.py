@@ -63,7 +63,9 @@ def verdict_of(found: Audit) -> Verdict:
     if count < ENOUGH_TASKS:
         more = "explore with a larger share of the traffic, or run in shadow mode" if censored else "log more tasks"
         return Verdict(
-            "not yet", f"Not yet: {count:,} {which} are too few, {ENOUGH_TASKS} are enough. Until then {more}."
+            "not yet",
+            f"Not yet: {count:,} {which} are too few, {ENOUGH_TASKS} are enough: {ENOUGH_TASKS - count} are missing. "
+            f"Until then {more}.",
         )
     words = [f"Fit to learn from: {count:,} tasks."]
     if censored:

@@ -114,7 +114,7 @@ class TraceFile:
 def trace_files(place: Place) -> tuple[list[TraceFile], list[str]]:
     """A file by itself, or the trace files below a folder in the order of their names; and the names of all others."""
     named = fspath(place)
-    filesystem, root = _elsewhere(named) if "://" in named else (None, named)
+    filesystem, root = elsewhere(named) if "://" in named else (None, named)
     if filesystem.isfile(root) if filesystem else Path(root).is_file():
         return [TraceFile(root, filesystem)], []
     if not (filesystem or Path(root).is_dir()):
@@ -127,7 +127,7 @@ def trace_files(place: Place) -> tuple[list[TraceFile], list[str]]:
     return found, [file.name for file in files if not file.name.endswith(SUFFIXES)]
 
 
-def _elsewhere(url: str) -> tuple[Any, str]:
+def elsewhere(url: str) -> tuple[Any, str]:
     """The file system that a URL names, and the place in it."""
     core = require("fsspec.core", "mining")
     try:

@@ -15,6 +15,7 @@ from camdf.mining.readers.values import (
     as_list,
     as_mapping,
     as_text,
+    as_whole,
     checked_span,
     gate_decision,
     lookup,
@@ -42,7 +43,7 @@ def parts(record: Any) -> Iterator[Any]:
         return
     found = as_mapping(record)
     if isinstance(found.get("observations"), list):
-        trace = {key: found.get(key) for key in ("id", "sessionId", "scores")}
+        trace = {key: found.get(key) for key in ("id", "sessionId", "userId", "scores")}
         for each in found["observations"]:
             yield {"traceId": trace["id"], **as_mapping(each), "trace": trace}
     elif isinstance(found.get("data"), list):
@@ -87,13 +88,21 @@ def _observation_columns(record: Mapping[str, Any], with_text: bool) -> dict[str
         "name": (as_text(found["model"]) if model else "")
         or (tool_that_ran(found["name"], found["text"]) if tool else found["name"]),
         "conversation": found["conversation"],
+        "user": found["user"],
         "error": "error" if failed else (reported_error(record.get("output")) if tool else ""),
         "text": user_text(_conversation(found["text"])) if with_text and kind in ("agent", "model") else "",
         "offered": (tool_names(found["offered"]) or _appended(record.get("input"))) if model else (),
         "requested": _requested(record) if model else (),
         "call_id": found["call_id"] if tool else "",
-        **{name: found[name] if model else None for name in ("input_tokens", "cached_tokens", "output_tokens")},
+        **(_spent(found) if model else {}),
     }
+
+
+def _spent(found: Mapping[str, Any]) -> dict[str, int | None]:
+    """Tokens of the request, those of them read from a cache, which Langfuse counts apart, and of the answer."""
+    new, cached, output = (as_whole(found[f"{name}_tokens"]) for name in ("input", "cached", "output"))
+    whole = new if new is None or cached is None else new + cached
+    return {"input_tokens": whole, "cached_tokens": cached, "output_tokens": output}
 
 
 def _appended(value: Any) -> tuple[str, ...]:

@@ -57,6 +57,7 @@ def span(part: Any, with_text: bool = True) -> Span:
         kind=kind,
         name=(as_text(found["model"]) if model else "") or _name(found, kind),
         conversation=found["conversation"],
+        user=found["user"],
         start=nanoseconds(found["start"], MILLISECOND),
         end=nanoseconds(found["end"], MILLISECOND),
         error="" if hands_over(found["error"]) else error_type(found["error"]) or _other_error(record, kind),

@@ -38,8 +38,8 @@ def span(part: Any, with_text: bool = True) -> Span:
     info, otel = as_mapping(part["info"]), otel_span(part["span"])
     found = common_columns(otel) | convention_columns(otel, with_text)
     found["trace_id"] = as_text(info.get("trace_id") or info.get("request_id")).removeprefix("tr-") or otel.trace_id
-    session = lookup(as_mapping(info.get("trace_metadata")), MLFLOW, "conversation")
-    found["conversation"] = session or found["conversation"]
+    for name in ("conversation", "user"):
+        found[name] = lookup(as_mapping(info.get("trace_metadata")), MLFLOW, name) or found[name]
     if found["kind"] == "agent" or not otel.parent_id:
         found["success"] = outcome(map(_assessment, as_list(lookup(info, MLFLOW, "success"))))
     return checked_span(**found)
@@ -58,6 +58,7 @@ def convention_columns(otel: OtelSpan, with_text: bool) -> dict[str, Any]:
         "name": (as_text(found["model"]) if model else "")
         or (tool_that_ran(as_text(found["tool"]) or otel.name, found["text"]) if tool else otel.name),
         "conversation": found["conversation"],
+        "user": found["user"],
         "error": otel.error or (reported_error(found["requested"]) if tool else ""),
         "text": user_text(found["text"]) if with_text and kind in ("agent", "model") else "",
         "offered": tool_names(offered) if model else (),

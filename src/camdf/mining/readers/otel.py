@@ -64,6 +64,7 @@ def convention_columns(otel: OtelSpan, with_text: bool) -> dict[str, Any]:
     graded = [event for name, event in events if name == "gen_ai.evaluation.result"]
     return {
         "conversation": found["conversation"],
+        "user": found["user"],
         "call_id": found["call_id"],
         "requested": found["requested"],
         "input_tokens": found["input_tokens"],

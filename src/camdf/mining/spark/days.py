@@ -1,46 +1,51 @@
-"""Days that add up, on Spark: by the day, or by micro-batch of a stream.
+"""A table of days on Spark: by the day, or by micro-batch of a stream.
 
-The spans of an arrival are brought together by bucket of traces, and every bucket is worked off as a table of days on
-one machine is, by the same function (`camdf.mining.days.bring`). The driver names the new versions of all buckets in
-one step (`camdf.mining.buckets`). Executors and driver read and write the folder of the table alike.
+The spans of an arrival are brought together by bucket of traces, and workers do with every bucket what one machine does
+with it (`camdf.mining.buckets`). The driver commits, as on one machine (`camdf.mining.days`). Executors and driver read
+and write the place of the table alike.
 """
 
 from __future__ import annotations
 
 import os
-from collections import Counter
-from dataclasses import replace
+import pickle
+import time
+from collections.abc import Callable, Iterable, Iterator
 from datetime import date, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from camdf.datasets.files import File
 from camdf.errors import require
-from camdf.mining.buckets import Bucket, TableState, commit, opened
-from camdf.mining.days import NANOSECONDS_A_DAY, MinedDay, Rules
+from camdf.mining.buckets import NANOSECONDS_AN_HOUR, Bucket, Changes, Rules, arrive
+from camdf.mining.days import GRACE_HOURS, Days, MinedDay, end_of
 from camdf.mining.span_files import require_span_columns
-from camdf.mining.spans import SPAN_COLUMNS, arrow_schema
+from camdf.mining.spans import NANOSECONDS_A_DAY, SPAN_COLUMNS, arrow_schema
 from camdf.mining.spark.mining import SPARK_TYPES
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-BUCKETS = 64
-"""Into how many parts a new table is divided: each must fit into the memory of a worker."""
-
-COUNTS = ("spans", "late", "settled", "traces", "added", "changed", "removed")
+BATCH = "batch"
+"""The number that commits of spans carry: the last micro-batch that is in the table."""
 
 
 def mine_day(
-    spans: DataFrame, table: File, day: date, rules: Rules | None = None, *, buckets: int = BUCKETS
+    spans: DataFrame,
+    table: File,
+    day: date,
+    rules: Rules | None = None,
+    *,
+    replace: bool = False,
+    spans_a_day: int | None = None,
+    grace_hours: int = GRACE_HOURS,
 ) -> MinedDay:
-    """Bring the spans that arrived on a day into a table of tasks, as `camdf.mining.days.mine_day` does."""
-    rules = rules or Rules()
-    state = opened(Path(table), rules, buckets)
-    rules.refuse_early(table, day, state.last_day(day))
-    return _brought(spans, Path(table), state, day, rules)
+    """Bring spans that arrived on a day into a table of tasks, as `camdf.mining.days.mine_day` does."""
+    days = Days.opened(table, rules or Rules(), spans.count if spans_a_day is None else lambda: spans_a_day)
+    days.refuse_early(day)
+    arrived = _arrived(spans, days, day, end_of(day), replace=replace)
+    return days.brought(arrived, day, replace=replace, grace_hours=grace_hours, each=_each(spans.sparkSession))
 
 
 def mine_stream(
@@ -49,58 +54,78 @@ def mine_stream(
     checkpoint: File,
     rules: Rules | None = None,
     *,
-    buckets: int = BUCKETS,
+    spans_a_day: int,
     once: bool = False,
+    tell: Callable[[MinedDay], object] = print,
+    clock: Callable[[], int] = time.time_ns,
 ) -> StreamingQuery:
     """The same for a streaming DataFrame of spans, one micro-batch after the other; `once` ends with what is there.
 
-    The day of a micro-batch is that of its latest span, or the last one before if that is later. The table says which
-    batch came last, so that one that Spark runs again after a kill counts once. One stream fills one table.
+    The day of a micro-batch is that of its latest span that can have arrived by now, or the last one before if that is
+    later. The table says which batch came last, so that one that Spark runs again after a kill counts once. One stream
+    fills one table; `tell` is told what every batch brought.
     """
     ruled = rules or Rules()
 
     def brought(batch: DataFrame, number: int) -> None:
-        state = opened(Path(table), ruled, buckets)
-        if number <= state.batch:
-            return
-        latest = batch.agg({"start": "max"}).first()[0] or 0
-        day = state.last_day(date(1970, 1, 1) + timedelta(latest // NANOSECONDS_A_DAY))
-        _brought(batch, Path(table), state, day, ruled, number)
+        days, until = Days.opened(table, ruled, lambda: spans_a_day), clock()
+        before = days.number(BATCH)
+        possible = batch.filter(batch["start"] <= until + int(ruled.ahead_hours * NANOSECONDS_AN_HOUR))
+        latest = possible.agg({"start": "max"}).first()[0] or 0
+        day = days.last(date(1970, 1, 1) + timedelta(latest // NANOSECONDS_A_DAY))
+        known = before is not None and number <= before
+        arrived = Changes() if known else _arrived(batch, days, day, until)
+        numbers = {} if known else {BATCH: number}
+        tell(days.brought(arrived, day, each=_each(batch.sparkSession), numbers=numbers))
 
     writer = spans.writeStream.foreachBatch(brought).option("checkpointLocation", str(checkpoint))
     return (writer.trigger(availableNow=True) if once else writer).start()
 
 
-def _brought(
-    spans: DataFrame, table: Path, state: TableState, day: date, rules: Rules, batch: int | None = None
-) -> MinedDay:
+def _arrived(spans: DataFrame, days: Days, day: date, until: int, *, replace: bool = False) -> Changes:
+    """The spans put down by workers, a bucket each."""
     require_span_columns(spans.columns)
     sql = require("pyspark.sql.functions", "spark")
-    last, version, versions = state.last_day(day), state.next, state.versions
+    rules, buckets = days.rules, days.all_buckets()
     columns = {name: SPAN_COLUMNS[name] for name in rules.columns()}
 
     def of_bucket(key: tuple[Any, ...], rows: pa.Table) -> pa.Table:
-        os.environ.setdefault("POLARS_MAX_THREADS", "1")  # before Polars loads: Spark gives a worker one core
-        import pyarrow
-
-        number = int(key[0].as_py())
+        _one_thread()
         read = require("polars", "spark").from_arrow(rows.select(list(columns)).cast(arrow_schema(columns)))
-        now = Bucket.at(table, number, versions[number])
-        after, counts = now.brought(read, version, day, last, rules, more=batch is not None)
-        told = {name: [counts[name]] for name in COUNTS}
-        return pyarrow.table({"bucket": [number], "version": [after.version], **told})
+        return _packed([arrive(buckets[int(key[0].as_py())], read, day, until, rules, replace=replace)])
 
-    types = "bucket bigint, version bigint, " + ", ".join(f"{name} bigint" for name in COUNTS)
-    bucket = sql.pmod(sql.xxhash64("trace_id"), sql.lit(len(versions)))
-    kept = spans.select([name for name in columns if name in spans.columns]).withColumn("bucket", bucket)
     absent = {n: sql.lit(None).cast(SPARK_TYPES[kind]) for n, kind in columns.items() if n not in spans.columns}
-    every = spans.sparkSession.range(len(versions)).withColumnRenamed("id", "bucket")  # a bucket without spans ages too
-    rows = kept.withColumns(absent).unionByName(every, allowMissingColumns=True)
-    found = rows.groupBy("bucket").applyInArrow(of_bucket, types).collect()
-    new = {row.bucket: row.version for row in found}
-    total = sum((Counter({name: row[name] for name in COUNTS}) for row in found), Counter[str]())
-    after = replace(state, versions=tuple(new[number] for number in range(len(versions))), last=str(last))
-    after = after if batch is None else replace(after, batch=batch)
-    if after != state:
-        commit(table, after)
-    return MinedDay(day, **{name: total[name] for name in COUNTS}, version=max(after.versions))
+    named = sql.coalesce(sql.col("trace_id"), sql.lit(""))
+    rows = spans.select([name for name in columns if name in spans.columns]).withColumns(absent)
+    texts = {name: sql.coalesce(sql.col(name), sql.lit("")) for name, kind in columns.items() if kind == "text"}
+    grouped = rows.withColumns(texts).groupBy(sql.pmod(sql.crc32(named), sql.lit(len(buckets))).alias("bucket"))
+    return Changes().include(_unpacked(grouped.applyInArrow(of_bucket, "changes binary")))
+
+
+def _each(spark: SparkSession) -> Callable[[Callable[[Bucket], Changes], Iterable[Bucket]], Iterable[Changes]]:
+    """What applies a worker's function to every bucket."""
+
+    def each(function: Callable[[Bucket], Changes], buckets: Iterable[Bucket]) -> Iterable[Changes]:
+        def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            _one_thread()
+            for batch in batches:
+                yield from _packed(function(pickle.loads(each)) for each in batch["bucket"].to_pylist()).to_batches()
+
+        packed = [(pickle.dumps(bucket),) for bucket in buckets]
+        return _unpacked(spark.createDataFrame(packed, "bucket binary").mapInArrow(work, "changes binary"))
+
+    return each
+
+
+def _packed(changes: Iterable[Changes]) -> pa.Table:
+    import pyarrow
+
+    return pyarrow.table({"changes": pyarrow.array([pickle.dumps(each) for each in changes], pyarrow.binary())})
+
+
+def _unpacked(rows: DataFrame) -> Iterable[Changes]:
+    return [pickle.loads(row.changes) for row in rows.collect()]
+
+
+def _one_thread() -> None:
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")  # before Polars loads: Spark gives a worker one core

@@ -109,6 +109,7 @@ def mine(
     with_text: bool = False,
     with_statistics: bool = False,
     no_tool: str = NO_TOOL,
+    id_key: bytes | None = None,
     spans_a_partition: int = SPANS_A_PARTITION,
 ) -> MinedOnSpark:
     """Tasks from a DataFrame with the columns of the span table, by the rules of `camdf.mining.tasks.mine`.
@@ -118,7 +119,7 @@ def mine(
     """
     require_span_columns(spans.columns)
     sql = require("pyspark.sql.functions", "spark")
-    options = {"require_outcome": require_outcome, "with_text": with_text, "no_tool": no_tool}
+    options = {"require_outcome": require_outcome, "with_text": with_text, "no_tool": no_tool, "id_key": id_key}
     columns = [name for name in SPAN_COLUMNS if name in spans.columns and (with_text or name != "text")]
     chosen = spans.select(columns)
     together = chosen.repartition(_partitions(chosen, spans_a_partition), "trace_id")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from hashlib import sha256
 from importlib.resources import files
+from itertools import starmap
 from typing import Any, Literal
 
 from camdf import datasets
@@ -18,11 +18,11 @@ from camdf.core.payoff import Payoff
 from camdf.core.rankings import LoggedTasks
 from camdf.errors import CamdfError, needs
 from camdf.gate import Gate, GateDecision
+from camdf.gate.aim import Aim
 from camdf.gate.door import DOOR
 from camdf.prices import Prices
 from camdf.scorers.base import Scorer
-from camdf.scorers.given import Given
-from camdf.service.calls import HttpAnswer, HttpCall
+from camdf.service.calls import HttpAnswer, HttpCall, parsed_body
 from camdf.service.config import COLD_STARTS, GateSettings, NotNegative, PriceSettings, Share
 from camdf.service.gates import options_of, prices_of
 from camdf.service.limits import RefusedError, check_depth
@@ -38,8 +38,17 @@ PAGE = b"text/html; charset=utf-8"
 TASK = "the ranked task"
 """What a ranking's task is called: its text is not known."""
 
-SHIPPED = {each.name: each.tasks for each in datasets.DOMAINS}
-"""The domains that ship, and how many tasks each has."""
+AIMS = {"tools": "tools", "sufficiency": "sufficiency", "dollars": "dollars_per_task"}
+"""What the gate calls the page's aims."""
+
+PLAYGROUND = "the playground"
+"""Whose decisions these are, to the gate that serves: no tenant may be called so."""
+
+LOOKS = 3
+"""How many budgets of a decision a look may take: it makes two, and draws."""
+
+SHIPPED = {"retail": 67}
+"""The sample that ships, and how many tasks it has."""
 
 
 class LookRequest(Body):
@@ -119,70 +128,61 @@ class Playground:
         return HttpAnswer(self._page, kind=PAGE, headers=self._headers)
 
     async def domains(self, call: HttpCall) -> HttpAnswer:
-        """The domains that ship, and how many tasks each has."""
-        call.tenant()
+        """The sample that ships, and how many tasks it has."""
+        call.identify()
         return HttpAnswer(msgspec.json.encode(SHIPPED))
 
     async def task(self, call: HttpCall) -> HttpAnswer:
         """The ranking of a shipped task, and what it required."""
-        call.tenant()
-        asked = await call.read(self._picks)
+        asked = await call.read(partial(parsed_body, decoder=self._picks))
         if asked.domain not in SHIPPED:
             raise RefusedError(404, f"There is no domain {asked.domain!r}. /playground/domains names them.")
-        logged = _shipped(asked.domain)
-        row = asked.number % len(logged)
-        one = logged.rankings.take([row])
-        names = one.names(0)
-        scores, costs = one.scores[0].tolist(), one.costs[0].tolist()
-        required = [name for name, needed in zip(names, logged.required[row].tolist(), strict=False) if needed]
-        ranked = [
-            {"name": name, "score": score, "cost": cost}
-            for name, score, cost in zip(names, scores, costs, strict=False)
-        ]
-        found = {"task": str(logged.task_ids[row]), "ranking": ranked, "required": required}
-        return HttpAnswer(msgspec.json.encode(found))
+        call.enter(1)
+        return HttpAnswer(msgspec.json.encode(await call.run(partial(_shipped_task, asked))))
 
     async def look(self, call: HttpCall) -> HttpAnswer:
-        """One decision, on a thread: a person looks at it, and others must not wait for that."""
-        tenant = call.tenant()
-        asked = await call.read(self._looks)
-        check_depth([asked.tools, asked.messages or []], call.limits.depth)
-        if len(asked.ranking or ()) > call.limits.tools or len(asked.tools) > call.limits.tools:
-            raise RefusedError(422, f"A request may have {call.limits.tools} tools.")
-        served = call.serving.places[tenant, ""]
-        settings = call.serving.configuration.settings(tenant, "")
+        """One decision, admitted as all are, and made on a thread: a person looks at it, and nobody waits for that."""
+        asked = await call.read(partial(self._asked, call))
+        call.enter(max(len(asked.ranking or ()), len(asked.tools), 1))
+        served = call.serving.places[call.tenant, ""]
+        settings = call.serving.configuration.settings(call.tenant, "")
+        seconds = LOOKS * float(options_of(settings)["budget"])
         try:
-            found = await asyncio.to_thread(looked, asked, served.gate, settings)
+            found = await call.run(partial(looked, asked, served.gate, settings), seconds)
         except CamdfError as error:
             raise RefusedError(422, str(error)) from None
         return HttpAnswer(msgspec.json.encode(found))
 
+    def _asked(self, call: HttpCall, body: bytes) -> LookRequest:
+        found = parsed_body(body, self._looks)
+        check_depth([found.tools, found.messages or []], call.limits.depth)
+        if len(found.ranking or ()) > call.limits.tools or len(found.tools) > call.limits.tools:
+            raise RefusedError(422, f"A request may have {call.limits.tools} tools.")
+        return found
+
 
 def looked(asked: LookRequest, serving: Gate, settings: GateSettings) -> Looked:
-    """The decision of a gate like the serving one, at the page's aim and prices."""
-    tools, task, scorer = _subject(asked, serving.scorer)
+    """The decision of a gate like the serving one, on whose threads it works, at the page's aim and prices."""
+    tools, scores = _ranked(asked)
     sent = {} if asked.ranking is UNSET else {each.name: each.cost for each in asked.ranking}
     edited = {name: cost for name, cost in {**sent, **asked.costs}.items() if cost}
     costs = Edited(edited, prices_of(asked.prices))
-    options = {**options_of(settings), "prices": costs, "explore": 0.0}
-    policy, worth = serving.policy, (asked.value, asked.recourse)
-    if asked.aim == "pressure":
-        gate = Gate(policy, scorer, Payoff(asked.amount, *worth), **options)
-    else:
-        aim = {"dollars": "dollars_per_task"}.get(asked.aim, asked.aim)
-        if scorer is None:
+    like = partial(serving.for_tenant, PLAYGROUND, prices=costs, explore=0.0, rollout=None)
+
+    def decided(payoff: Payoff) -> GateDecision:
+        gate = like(payoff=payoff)
+        if scores is not None:
+            return gate.decide_scored(TASK, tools, scores)
+        return gate.decide(asked.messages or [], tools, door=asked.door)
+
+    payoff = Payoff(asked.amount if asked.aim == "pressure" else 1.0, asked.value, asked.recourse)
+    decision = decided(payoff)
+    if asked.aim != "pressure":
+        if scores is None and serving.scorer is None:
             raise RefusedError(422, "The service has no scorer. Send a ranking, or set gate.scorer.")
-        gate = Gate.aiming(
-            policy,
-            scorer,
-            over=[task],
-            among=tools,
-            value=asked.value,
-            recourse=asked.recourse,
-            **{aim: asked.amount},
-            **options,
-        )
-    decision = gate.decide(task, tools, door=asked.door)
+        aim = Aim(**{AIMS[asked.aim]: asked.amount})
+        payoff = aim.payoff(serving.policy, [(decision.ranking, decision.vector)], payoff)
+        decision = decided(payoff)
     of_tools = {key: costs.of(tool) for key, tool in keyed(map(view, tools)).items() if not tool.foreign}
     ranked = {each.name: each.score for each in decision.ranking}
     return Looked(
@@ -190,21 +190,34 @@ def looked(asked: LookRequest, serving: Gate, settings: GateSettings) -> Looked:
         cut=list(decision.cut),
         refused=list(decision.refused),
         reason=decision.reason,
-        cost_pressure=gate.payoff.cost_pressure,
-        ranking=[RankedTool(**each._asdict()) for each in decision.ranking],
+        cost_pressure=payoff.cost_pressure,
+        ranking=list(starmap(RankedTool, decision.ranking)),
         costs=of_tools,
-        curve=curve(policy, ranked, of_tools, gate.payoff),
+        curve=curve(serving.policy, ranked, of_tools, payoff),
         wire=_wire(asked, decision),
-        code=_code(asked, gate, settings, of_tools if edited else {}),
+        code=_code(asked, serving.scorer, payoff, settings, of_tools if edited else {}),
     )
 
 
-def _subject(asked: LookRequest, scorer: Scorer | None) -> tuple[Sequence[Any], Any, Scorer | None]:
-    """The tools, the task, and what ranks them."""
+def _ranked(asked: LookRequest) -> tuple[Sequence[Any], dict[str, float] | None]:
+    """The tools, and their scores where the page has them."""
     if asked.ranking is UNSET:
-        return asked.tools, asked.messages or [], scorer
+        return asked.tools, None
     scores = {each.name: each.score for each in asked.ranking}
-    return [Tool(name) for name in scores], TASK, Given(scores)
+    return [Tool(name) for name in scores], scores
+
+
+def _shipped_task(asked: TaskRequest) -> JsonObject:
+    logged = _shipped()
+    row = asked.number % len(logged)
+    one = logged.rankings.take([row])
+    names = one.names(0)
+    scores, costs = one.scores[0].tolist(), one.costs[0].tolist()
+    required = [name for name, needed in zip(names, logged.required[row].tolist(), strict=False) if needed]
+    ranked = [
+        {"name": name, "score": score, "cost": cost} for name, score, cost in zip(names, scores, costs, strict=False)
+    ]
+    return {"task": str(logged.task_ids[row]), "ranking": ranked, "required": required}
 
 
 def _wire(asked: LookRequest, decision: GateDecision) -> JsonObject:
@@ -220,13 +233,15 @@ def _function(tool: Any) -> JsonObject:
     return {"type": "function", "function": {key: value for key, value in told.items() if value}}
 
 
-def _code(asked: LookRequest, gate: Gate, settings: GateSettings, costs: Mapping[str, float]) -> str:
+def _code(
+    asked: LookRequest, ranks: Scorer | None, worth: Payoff, settings: GateSettings, costs: Mapping[str, float]
+) -> str:
     """A program that decides the same, with what was chosen and nothing else. Neither explores."""
     source = str(settings.policy)
     policy = (
         f'camdf.cold_start("{COLD_STARTS[source]}")' if source in COLD_STARTS else f"camdf.load({json.dumps(source)})"
     )
-    pressure, value, recourse = gate.payoff.cost_pressure, gate.payoff.value, gate.payoff.recourse
+    pressure, value, recourse = worth.cost_pressure, worth.value, worth.recourse
     payoff = f"camdf.Payoff({pressure!r}, {str(value)!r}{f', {recourse!r}' if recourse else ''})"
     prices = f", prices={dict(costs)!r}" if costs else ""
     if not costs and asked.prices is not UNSET:
@@ -245,12 +260,10 @@ def _code(asked: LookRequest, gate: Gate, settings: GateSettings, costs: Mapping
             f'decision = gate.decide("{TASK}", [Tool(name) for name in scores], scores=scores{door})',
         ]
     else:
-        scorer = type(gate.scorer).__name__
-        made = (
-            "None" if gate.scorer is None else f"{scorer}()" if scorer in ("BM25", "Start") else f"{scorer}(url, model)"
-        )
+        scorer = type(ranks).__name__
+        made = "None" if ranks is None else f"{scorer}()" if scorer in ("BM25", "Start") else f"{scorer}(url, model)"
         lines += [
-            *([] if gate.scorer is None else [f"from camdf.scorers import {scorer}"]),
+            *([] if ranks is None else [f"from camdf.scorers import {scorer}"]),
             "",
             f"gate = Gate({policy}, {made}, {payoff}{prices}{options})",
             f"decision = gate.decide(messages, tools{door})",
@@ -263,8 +276,8 @@ def _keywords(given: Mapping[str, Any]) -> str:
 
 
 @cache
-def _shipped(domain: str) -> LoggedTasks:
-    return datasets.load(domain, dispersion=1.0)
+def _shipped() -> LoggedTasks:
+    return datasets.sample()
 
 
 def _headers(page: str) -> tuple[tuple[bytes, bytes], ...]:

@@ -1,0 +1,119 @@
+"""Do membership probabilities mean what they say? Held-out reliability of every domain and ranking."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from camdf._drawing import BLUE, COLUMN, GRAY, VERMILLION, canvas, styled
+from camdf.core.rankings import Bools, Floats
+from camdf_lab import domains
+from camdf_lab.beyond.looks import DOMAINS, look_of, small_pairs
+from camdf_lab.beyond.priors import Unseen
+from camdf_lab.stored import Row, Rows
+from camdf_lab.study import Pair, Run, Study, of_pair, row_disagreements
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
+
+BINS = 10
+FEWEST = 20
+"""Bins of fewer candidates are left out of the picture; the table counts them."""
+
+RECHECKED_TASKS = 100
+"""Domains of at most this many tasks are fitted again in a second or two."""
+
+
+def reliability(probability: Floats, required: Bools) -> list[tuple[int, float, float]]:
+    """For ten bins of equal width: how many candidates, their mean probability, and the share that was required."""
+    place = np.minimum((probability * BINS).astype(int), BINS - 1)
+    filled = [place == number for number in range(BINS)]
+    return [(int(b.sum()), float(probability[b].mean()), float(required[b].mean())) for b in filled if b.any()]
+
+
+def expected_calibration_error(bins: Iterable[tuple[int, float, float]]) -> float:
+    """The mean over candidates of |share required - mean probability| of their bin."""
+    found = list(bins)
+    return sum(count * abs(share - mean) for count, mean, share in found) / sum(count for count, _, _ in found)
+
+
+def rows_of(domain: str, scorer: str) -> list[Row]:
+    """One row a bin: predictions for each task come from models that saw no near-copy of it."""
+    logged = domains.load(domain, scorer)
+    held = Unseen(domain).learn(logged)
+    listed = logged.rankings.listed
+    found = reliability(held.probability[listed], logged.required[listed])
+    names = ("candidates", "probability", "required")
+    return [{"domain": domain, "scorer": scorer, **dict(zip(names, each, strict=True))} for each in found]
+
+
+def measure(run: Run) -> Rows:
+    """Every domain and ranking."""
+    pairs = ((domain.name, scorer) for domain in DOMAINS for scorer in domain.scorers)
+    return [row for pair in pairs for row in rows_of(*pair)]
+
+
+def recheck(rows: Rows, seed: int, run: Run) -> list[str]:
+    """One small domain and ranking, fitted again."""
+    pairs = small_pairs(RECHECKED_TASKS)
+    pair = pairs[np.random.default_rng(seed).integers(len(pairs))]
+    return [f"{', '.join(pair)}, {line}" for line in row_disagreements(of_pair(rows, pair), rows_of(*pair))]
+
+
+def bins_of(rows: Rows) -> dict[Pair, list[tuple[int, float, float]]]:
+    """(domain, scorer) -> bins."""
+    found: dict[Pair, list[tuple[int, float, float]]] = {}
+    for row in rows:
+        bins = found.setdefault((row["domain"], row["scorer"]), [])
+        bins.append((int(row["candidates"]), row["probability"], row["required"]))
+    return found
+
+
+def section(rows: Rows) -> list[str]:
+    """Expected calibration errors."""
+    lines = [
+        "## Do the probabilities mean what they say?\n",
+        "Held-out membership probabilities: every task is predicted by models that saw no task of its group, from the",
+        "ranking alone and from priors that have not seen the domain.\n",
+        "| look | domain, ranking | candidates | expected calibration error |",
+        "| --- | --- | --- | --- |",
+    ]
+    for (domain, scorer), bins in bins_of(rows).items():
+        count = sum(size for size, _, _ in bins)
+        lines.append(f"| {look_of(domain)} | {domain}, {scorer} | {count:,} | {expected_calibration_error(bins):.3f} |")
+    note = f"The picture leaves out bins of fewer than {FEWEST} candidates; the errors count them."
+    return [*lines, "", note, "", "![Reliability diagrams](pictures/reliability.png)\n"]
+
+
+def pictures(rows: Rows) -> dict[str, Picture]:
+    """Reliability diagrams."""
+    return {"reliability": reliability_diagram(rows)}
+
+
+@styled
+def reliability_diagram(rows: Rows) -> Picture:
+    """Held-out membership probability against the share that was required, one line a ranking, one panel a domain."""
+    calibration = bins_of(rows)
+    domains = list(dict.fromkeys(domain for domain, _ in calibration))
+    picture, grid = canvas(2 * COLUMN, 7.6, -(-len(domains) // 4), 4)
+    colours = {"claude": BLUE, "minilm": VERMILLION, "bm25": "#009E73"}
+    for axes in np.ravel(grid)[len(domains) :]:
+        axes.set_axis_off()
+    for axes, domain in zip(np.ravel(grid), domains, strict=False):
+        axes.plot([0, 1], [0, 1], color=GRAY, linewidth=0.7, linestyle=":")
+        for (name, scorer), bins in calibration.items():
+            if name == domain:
+                known = colours.get(scorer, "#56B4E9" if scorer == "claude-brief" else "#CC79A7")
+                _, mean, share = zip(*(each for each in bins if each[0] >= FEWEST), strict=True)
+                axes.plot(mean, share, marker="o", markersize=2.5, linewidth=0.9, color=known, label=scorer)
+        axes.set_title(domain)
+        axes.set(xlim=(0, 1), ylim=(0, 1), xticks=(0, 0.5, 1), yticks=(0, 0.5, 1))
+        axes.legend(loc="upper left", fontsize=5.5, handlelength=1.2)
+    picture.supxlabel("probability that the tool is required", fontsize=8)
+    picture.supylabel("share of tools that were", fontsize=8)
+    return picture
+
+
+STUDY = Study("calibration", measure, recheck, section, pictures)

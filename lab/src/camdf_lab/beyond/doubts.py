@@ -1,0 +1,166 @@
+"""Is a policy right about its own doubts? How likely it says a set is to suffice, beside how often such sets do.
+
+A row is one domain under one ranking and one number of tools kept. The default, from priors that have not seen the
+domain, is fitted on every split and decides on its test tasks in every regime of equal costs; each set that it keeps is
+one case, and a task's cases are averaged before tasks are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from camdf._drawing import BLUE, COLUMN, GRAY, VERMILLION, canvas, styled
+from camdf.core.payoff import Payoff
+from camdf.core.rankings import Bools, Ints
+from camdf.core.resampling import paired_bootstrap
+from camdf.evaluation.replay import Outcomes
+from camdf.evaluation.splits import draw_splits
+from camdf_lab import domains
+from camdf_lab.beyond.frontier import Sweep, has_groups, sampled_jobs, splits_for
+from camdf_lab.beyond.looks import LOOKS, SLOWEST_FIRST, of_look
+from camdf_lab.beyond.priors import Unseen
+from camdf_lab.jobs import RankingJob
+from camdf_lab.stored import Row, Rows
+from camdf_lab.study import Run, Study, differing
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
+
+KEPT = {"one": (1, 1), "two": (2, 2), "three": (3, 3), "4 to 5": (4, 5), "6 to 10": (6, 10), "over 10": (11, 10**6)}
+ALL = "any number"
+ASKED = 0.05
+"""How far the mean may be off, pooled over a look."""
+
+FEWEST = 10
+"""Fewer tasks say nothing about one ranking and number of tools."""
+
+PLACE = ("domain", "scorer", "kept")
+FIGURES = ("tasks", "expected", "realised", "low", "high")
+
+
+@dataclass(frozen=True)
+class Doubts(RankingJob):
+    """One domain under one ranking, over splits that keep groups together where there are any."""
+
+    def run(self) -> Outcomes:
+        """By number of tools kept, (tasks, 3): how many sets, and the sums of what was expected and realised."""
+        logged = domains.load(self.domain, self.scorer, texts=True)
+        found = {name: np.zeros((len(logged), 3)) for name in (*KEPT, ALL)}
+        for split in draw_splits(logged, self.splits, self.seed, grouped=has_groups(self.domain)):
+            policy = Unseen(self.domain).fit(logged.take(split.train), Payoff(0.1), logged.take(split.validation))
+            test = logged.take(split.test)
+            for regime in Sweep(self.domain, self.scorer).regimes:
+                if regime.dispersion:
+                    continue
+                acquired = policy.decide(test.rankings, Payoff(regime.cost_pressure, regime.value)).acquired
+                expected = policy.estimated_sufficiency(test.rankings, acquired)
+                realised = test.sufficient(acquired)
+                cases = np.stack([np.ones(len(test)), expected, realised], axis=1)
+                for name, those in _by_kept(acquired.sum(axis=1)).items():
+                    np.add.at(found[name], split.test[those], cases[those])
+        return Outcomes(logged.task_ids, logged.groups, found, {})
+
+
+def _by_kept(tools: Ints) -> dict[str, Bools]:
+    found: dict[str, Bools] = {name: (tools >= low) & (tools <= high) for name, (low, high) in KEPT.items()}
+    return {**found, ALL: tools >= 1}
+
+
+def jobs() -> list[Doubts]:
+    """Every domain and ranking, the slowest first."""
+    return [Doubts(each.name, scorer, splits_for(each.name)) for each in SLOWEST_FIRST for scorer in each.scorers]
+
+
+def rows_of(job: Doubts, outcomes: Outcomes) -> list[Row]:
+    """One row a number of tools: means over tasks, and the interval of expected minus realised, by group."""
+    rows: list[Row] = []
+    for name, cases in outcomes.values.items():
+        some = cases[:, 0] > 0
+        if some.sum() < FEWEST:
+            continue
+        expected, realised = cases[some, 1] / cases[some, 0], cases[some, 2] / cases[some, 0]
+        off = paired_bootstrap(expected - realised, groups=outcomes.groups[some])
+        figures = (int(some.sum()), float(expected.mean()), float(realised.mean()), off.low, off.high)
+        named = zip((*PLACE, *FIGURES), (job.domain, job.scorer, name, *figures), strict=True)
+        rows.append(dict(named))
+    return rows
+
+
+def measure(run: Run) -> Rows:
+    """Every domain and ranking: minutes of one core."""
+    return [row for job, found in run(jobs()).items() for row in rows_of(job, found)]
+
+
+def recheck(rows: Rows, seed: int, run: Run) -> list[str]:
+    """One small domain and ranking, replayed."""
+    again = [row for job, found in run(sampled_jobs(1, seed, jobs())).items() for row in rows_of(job, found)]
+    return differing(rows, again, PLACE, FIGURES)
+
+
+def section(rows: Rows) -> list[str]:
+    """Pooled by number of tools, and every ranking whose interval does not hold zero."""
+    lines = [
+        "## Is it right about its own doubts?\n",
+        "`estimated_sufficiency` is how likely the default takes a set to suffice. Here it stands beside how often the",
+        "sets that it kept for held-out tasks did, by number of tools, at all cost pressures and both values, at equal",
+        f"costs. Asked: off by at most {ASKED:g} pooled over a look, zero inside the 95% interval of every ranking.",
+        "'Rankings off' counts those whose interval does not hold zero; of so many, one in twenty is chance.\n",
+        "| look | tools kept | rankings | expected | realised | off by | asked | rankings off |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for look in LOOKS:
+        for name in (*KEPT, ALL):
+            here = [row for row in of_look(rows, look) if row["kept"] == name]
+            weight = np.array([row["tasks"] for row in here])
+            expected, realised = (float(weight @ [row[each] for row in here] / weight.sum()) for each in FIGURES[1:3])
+            off, wrong = expected - realised, [row for row in here if _off(row)]
+            reached = "yes" if abs(off) <= ASKED else "**no**"
+            lines.append(
+                f"| {look} | {name} | {len(here)} | {expected:.3f} | {realised:.3f} | {off:+.3f} | {reached} "
+                f"| {len(wrong)} |"
+            )
+    worst = sorted((row for row in rows if _off(row)), key=lambda row: -abs(row["expected"] - row["realised"]))[:12]
+    lines += [
+        "",
+        "The rankings and numbers of tools that are furthest off, of those whose interval does not hold zero:\n",
+        "| domain, ranking | tools kept | tasks | expected | realised | interval of the difference |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for row in worst:
+        lines.append(
+            f"| {row['domain']}, {row['scorer']} | {row['kept']} | {row['tasks']:.0f} | {row['expected']:.3f} "
+            f"| {row['realised']:.3f} | {row['low']:+.3f} to {row['high']:+.3f} |"
+        )
+    return [*lines, "", "![Expected and realised sufficiency](pictures/doubts.png)\n"]
+
+
+def _off(row: Row) -> bool:
+    return bool(row["low"] > 0 or row["high"] < 0)
+
+
+def pictures(rows: Rows) -> dict[str, Picture]:
+    """Expected against realised."""
+    return {"doubts": expected_and_realised(rows)}
+
+
+@styled
+def expected_and_realised(rows: Rows) -> Picture:
+    """A panel a look, a dot a ranking and number of tools kept; its area grows with the tasks."""
+    picture, panels = canvas(2 * COLUMN, 3.2, 1, len(LOOKS))
+    for axes, look in zip(panels, LOOKS, strict=True):
+        axes.plot([0, 1], [0, 1], color=GRAY, linewidth=0.7, linestyle=":")
+        for off, colour, label in ((False, BLUE, "zero inside the interval"), (True, VERMILLION, "outside")):
+            here = [row for row in of_look(rows, look) if row["kept"] != ALL and _off(row) == off]
+            sizes = [2 + row["tasks"] / 12 for row in here]
+            x, y = [row["expected"] for row in here], [row["realised"] for row in here]
+            axes.scatter(x, y, s=sizes, color=colour, alpha=0.55, linewidths=0, label=label)
+        axes.set(title=look, xlim=(0, 1), ylim=(0, 1), xlabel="expected to suffice")
+    panels[0].set_ylabel("did suffice")
+    panels[0].legend(loc="upper left")
+    return picture
+
+
+STUDY = Study("doubts", measure, recheck, section, pictures)

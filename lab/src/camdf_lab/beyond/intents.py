@@ -1,0 +1,198 @@
+"""Does a gate that aims at a number of tools, or at a sufficiency, get there? Without one label, in every domain.
+
+A row is one domain under one ranking and one aim. The cold start, which has not seen the domain, finds its cost
+pressure on a random half of the requests, without their labels, and is measured on the other half; ten times over.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from camdf._drawing import BLUE, COLUMN, GRAY, VERMILLION, canvas, styled
+from camdf.core.groups import numbered
+from camdf.core.payoff import Payoff
+from camdf.core.rankings import Bools, LoggedTasks
+from camdf.errors import UsageError
+from camdf.policies.by_set import ExpectedPayoffBySet
+from camdf.policies.pressure import pressure_for_estimate, pressure_for_tools
+from camdf_lab import domains
+from camdf_lab.beyond.looks import LOOKS
+from camdf_lab.beyond.priors import Cold
+from camdf_lab.stored import Row, Rows
+from camdf_lab.study import Run, Study, differing
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
+
+SHARES = (0.1, 0.25, 0.5)
+"""How many tools are asked for, as shares of the mean length of a list."""
+
+LEVELS = (0.8, 0.9, 0.95)
+"""Which sufficiency is asked for."""
+
+VALUE = "partial"
+"""Under it sets grow tool by tool, and `Gate.aiming` uses it."""
+
+RESAMPLES = 10
+WITHIN = 0.25
+"""The mean number of tools should be off by no more than this share of what was asked."""
+
+PLACE = ("look", "domain", "scorer", "aim", "asked")
+FIGURES = ("tools", "kept", "worst", "sufficiency", "expected", "found")
+
+
+def rows_of(look: str, domain: str, scorer: str) -> list[Row]:
+    """Every aim."""
+    logged = domains.load(domain, scorer)
+    policy = Cold(domain, scorer)
+    length = float(logged.rankings.lengths.mean())
+    place = {"look": look, "domain": domain, "scorer": scorer}
+    rows: list[Row] = []
+    for aim, asked in [("tools", share) for share in SHARES] + [("sufficiency", level) for level in LEVELS]:
+        halves = [_half(logged, number) for number in range(RESAMPLES)]
+        tried = [_tried(policy, logged, half, aim, asked, length) for half in halves]
+        found = [each for each in tried if each is not None]
+        kept, suffices, expected = np.array(found).T if found else np.full((3, 1), np.nan)
+        wanted = asked * length
+        worst = float(np.abs(kept / wanted - 1).max()) if aim == "tools" else np.nan
+        figures = (length, float(kept.mean()), worst, float(suffices.mean()), float(expected.mean()), len(found))
+        rows.append({**place, "aim": aim, "asked": asked, **dict(zip(FIGURES, figures, strict=True))})
+    return rows
+
+
+def _half(logged: LoggedTasks, number: int) -> Bools:
+    """A random half of the tasks, groups kept together."""
+    group, groups = numbered(logged.groups)
+    chosen: Bools = np.random.default_rng([number, 17]).permutation(groups) < (groups + 1) // 2
+    return chosen[group]
+
+
+def _tried(
+    policy: ExpectedPayoffBySet, logged: LoggedTasks, sample: Bools, aim: str, asked: float, length: float
+) -> tuple[float, float, float] | None:
+    """Tools kept, realised and expected sufficiency on the other half; None where so much is not to be expected."""
+    here, there = logged.rankings.take(sample), logged.take(~sample)
+    try:
+        payoff: Payoff = (
+            pressure_for_tools(policy, here, VALUE, tools=asked * length)
+            if aim == "tools"
+            else pressure_for_estimate(policy, here, VALUE, sufficiency=asked)
+        )
+    except UsageError:
+        return None
+    acquired = policy.decide(there.rankings, payoff).acquired
+    suffices = there.sufficient(acquired)
+    expected = policy.estimated_sufficiency(there.rankings, acquired)
+    return float(acquired.sum(axis=1).mean()), float(suffices.mean()), float(expected.mean())
+
+
+def measure(run: Run) -> Rows:
+    """Every domain and ranking of both looks: minutes of one core."""
+    return [
+        row
+        for look, domains in LOOKS.items()
+        for domain in domains
+        for scorer in domain.scorers
+        for row in rows_of(look, domain.name, scorer)
+    ]
+
+
+def recheck(rows: Rows, seed: int, run: Run) -> list[str]:
+    """One small domain and ranking, all aims again."""
+    small = [
+        (look, domain.name, scorer)
+        for look, domains in LOOKS.items()
+        for domain in domains
+        if domain.tasks <= 100
+        for scorer in domain.scorers
+    ]
+    again = rows_of(*small[np.random.default_rng(seed).integers(len(small))])
+    return differing(rows, again, PLACE, FIGURES)
+
+
+def of_aim(rows: Rows, look: str, aim: str, asked: float) -> Rows:
+    """The rows of one aim on one look, those left out in which it was never tried."""
+    return [row for row in rows if (row["look"], row["aim"], row["asked"]) == (look, aim, asked) and row["found"]]
+
+
+def off(row: Row) -> float:
+    """By how much of what was asked the mean number of tools is off."""
+    return float(row["kept"] / (row["asked"] * row["tools"]) - 1)
+
+
+def section(rows: Rows) -> list[str]:
+    """Asked beside achieved."""
+    lines = [
+        "## Aims instead of a bare number\n",
+        "`Gate.aiming(policy, scorer, over=requests, among=catalogue, tools=8)` finds the cost pressure on requests",
+        "without labels. Here the cold start, which has not seen the domain, finds it on a random half of the requests",
+        f"and is measured on the other half, {RESAMPLES} times; unit costs, partial value. Tools are asked for as",
+        f"shares of the mean length of a list, and should be off by no more than {WITHIN:.0%} of what was asked: the",
+        "mean of a domain and ranking, and beside it every single half.\n",
+        "| look | tools asked for | rankings | mean within 25% | every half within 25% | mean kept, of asked "
+        "| sufficiency |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for look in LOOKS:
+        for share in SHARES:
+            here = of_aim(rows, look, "tools", share)
+            ratio = np.array([1 + off(row) for row in here])
+            lines.append(
+                f"| {look} | {share:.0%} of the list | {len(here)} | {(np.abs(ratio - 1) <= WITHIN).mean():.0%} "
+                f"| {np.mean([row['worst'] <= WITHIN for row in here]):.0%} | {ratio.mean():.2f} "
+                f"| {np.mean([row['sufficiency'] for row in here]):.3f} |"
+            )
+    lines += [
+        "",
+        "Sufficiency is asked of the policy's own estimate, which without labels is as good as the other domains make",
+        "it: achieved stands beside asked. Rankings of which the policy does not expect as much, even of whole lists,",
+        "are left out. A promise takes labels (`camdf calibrate --min-sufficiency`).\n",
+        "| look | sufficiency asked for | rankings | expected | achieved | at worst | mean kept, of the list |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for look in LOOKS:
+        for level in LEVELS:
+            here = of_aim(rows, look, "sufficiency", level)
+            achieved = np.array([row["sufficiency"] for row in here])
+            worst = here[int(achieved.argmin())]
+            lines.append(
+                f"| {look} | {level:g} | {len(here)} | {np.mean([row['expected'] for row in here]):.3f} "
+                f"| {achieved.mean():.3f} | {achieved.min():.3f} ({worst['domain']}, {worst['scorer']}) "
+                f"| {np.mean([row['kept'] / row['tools'] for row in here]):.0%} |"
+            )
+    return [*lines, "", "![Asked and achieved](pictures/aims.png)\n"]
+
+
+def pictures(rows: Rows) -> dict[str, Picture]:
+    """Asked against achieved."""
+    return {"aims": asked_and_achieved(rows)}
+
+
+@styled
+def asked_and_achieved(rows: Rows) -> Picture:
+    """One dot a domain and ranking: tools kept over tools asked for, and the sufficiency that was achieved."""
+    picture, grid = canvas(2 * COLUMN, 2.8, 1, 2)
+    left, right = np.ravel(grid)
+    rng = np.random.default_rng(0)
+    for look, colour, marker in (("shipped", BLUE, "o"), ("second look", VERMILLION, "^")):
+        for axes, aim, values in ((left, "tools", SHARES), (right, "sufficiency", LEVELS)):
+            for place, asked in enumerate(values):
+                here = of_aim(rows, look, aim, asked)
+                at = place + rng.uniform(-0.15, 0.15, len(here))
+                achieved = [1 + off(row) if aim == "tools" else row["sufficiency"] for row in here]
+                label = look if place == 0 else None
+                axes.plot(at, achieved, marker, color=colour, markersize=3, alpha=0.6, mew=0, label=label)
+    left.axhspan(1 - WITHIN, 1 + WITHIN, color=GRAY, alpha=0.2, linewidth=0)
+    left.set(xticks=range(len(SHARES)), xticklabels=[f"{share:.0%}" for share in SHARES])
+    left.set(xlabel="tools asked for, of the list", ylabel="mean kept, of asked", ylim=(0, None))
+    for place, level in enumerate(LEVELS):
+        right.plot([place - 0.3, place + 0.3], [level, level], color=GRAY, linewidth=1.2)
+    right.set(xticks=range(len(LEVELS)), xticklabels=[f"{level:g}" for level in LEVELS])
+    right.set(xlabel="sufficiency asked for", ylabel="achieved")
+    right.legend(loc="lower right")
+    return picture
+
+
+STUDY = Study("intents", measure, recheck, section, pictures)

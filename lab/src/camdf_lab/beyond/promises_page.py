@@ -1,0 +1,113 @@
+"""What the page says of promised sufficiency: what each level gave, and the frontier picture."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from camdf_lab import domains
+from camdf_lab.beyond.looks import DOMAINS, LOOKS, of_look
+from camdf_lab.beyond.priors import Unseen
+from camdf_lab.beyond.promises import CALIBRATION_SHARE, LEVELS, RECALIBRATIONS, Promises, promises
+from camdf_lab.beyond.promises_picture import frontier_picture
+from camdf_lab.stored import Row, Rows
+from camdf_lab.study import Run, Study, differing
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
+
+DRAWN = (("workbench", "minilm"), ("metatool", "minilm"))
+RECHECKED = ("retail", "claude")
+SHOWN_UNITS = 60
+TOLERANCE = 0.005
+FIGURES = ("level", "units", "refused", "highest", "sufficiency", "error", "kept", "cost")
+
+
+def rows_of(domain: str, scorer: str) -> list[Row]:
+    """One row a promised level."""
+    found = _promises(domain, scorer).coverage
+    place = {"domain": domain, "scorer": scorer}
+    return [{**place, **{name: getattr(each, name) for name in FIGURES}} for each in found]
+
+
+def measure(run: Run) -> Rows:
+    """Every domain and ranking, each fitted once and recalibrated a thousand times."""
+    return [row for domain in DOMAINS for scorer in domain.scorers for row in rows_of(domain.name, scorer)]
+
+
+def recheck(rows: Rows, seed: int, run: Run) -> list[str]:
+    """Retail's thousand recalibrations, all of them again."""
+    return differing(rows, rows_of(*RECHECKED), ("domain", "scorer", "level"), FIGURES)
+
+
+def section(rows: Rows) -> list[str]:
+    """The coverage table, and what a promise is not."""
+    lines = [
+        "## Say what is wanted: a sufficiency or a budget\n",
+        "`pressure_for_sufficiency` finds the highest cost pressure that promises, say, every required tool in 95% of",
+        "tasks, by conformal risk control: no distribution and no model is assumed. `pressure_for_budget` finds the",
+        "lowest pressure whose mean cost is within a budget. Here the default is fitted once on half of the groups of",
+        f"every domain and ranking; {CALIBRATION_SHARE:.0%} of the other half calibrate and the rest test, drawn",
+        f"{RECALIBRATIONS:,} times.\n",
+        "| look | level | rankings | promised in | kept | lowest kept | cost |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for look, level in product(LOOKS, LEVELS):
+        here = [row for row in of_look(rows, look) if row["level"] == level]
+        if not here:
+            continue
+        worst = min(here, key=lambda row: row["kept"])
+        lines.append(
+            f"| {look} | {level:.2f} | {len(here)} | {np.mean([1 - row['refused'] for row in here]):.0%} of draws "
+            f"| {np.mean([row['kept'] for row in here]):.3f} "
+            f"| {worst['kept']:.3f} ({worst['domain']}, {worst['scorer']}) "
+            f"| {_mean([row['cost'] for row in here if row['refused'] < 1])} |"
+        )
+    broken = [row for row in rows if row["kept"] < row["level"] - TOLERANCE]
+    lines += [
+        "",
+        "'Promised in' is the share of draws that did not refuse the level: lists that miss required tools, or too few",
+        "groups, cannot promise it, and the error names the highest level that can be. 'Kept' is what the guarantee",
+        "bounds from below by the level: 1 minus the mean loss, a refused draw counting as no loss. It is kept",
+        f"within {TOLERANCE:g} in {len(rows) - len(broken)} of {len(rows)} rankings and levels.",
+        *([f"Below that: {'; '.join(map(_told, broken))}."] if broken else []),
+        "Where most draws are refused, the others were lucky, and tasks after them do worse than the level. The",
+        "rankings of most tasks, and one of few:\n",
+        "| domain, ranking | level | calibrating groups | refused | highest level | sufficiency | kept | cost |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for row in rows:
+        if row["units"] < SHOWN_UNITS and (row["domain"], row["scorer"]) != RECHECKED:
+            continue
+        none = row["refused"] == 1
+        given = "" if none else f"{row['sufficiency']:.3f} ± {row['error']:.3f}"
+        tail = " | " if none else f"{row['kept']:.3f} | {row['cost']:.2f}"
+        lines.append(
+            f"| {row['domain']}, {row['scorer']} | {row['level']:.2f} | {row['units']:.0f} | {row['refused']:.0%} "
+            f"| {row['highest']:.3f} | {given} | {tail} |"
+        )
+    return [*lines, "", "![Sufficiency against cost, with promised levels and budgets](pictures/promises.png)\n"]
+
+
+def _mean(costs: list[float]) -> str:
+    return f"{np.mean(costs):.2f}" if costs else ""
+
+
+def _told(row: Row) -> str:
+    return f"{row['domain']} under {row['scorer']}, {row['level']:.2f}, {row['kept']:.3f}"
+
+
+def pictures(rows: Rows) -> dict[str, Picture]:
+    """The frontier of two domains, measured again: the curve has thousands of points and is not stored."""
+    return {
+        "promises": frontier_picture({f"{domain}, {scorer}": _promises(domain, scorer) for domain, scorer in DRAWN})
+    }
+
+
+def _promises(domain: str, scorer: str) -> Promises:
+    return promises(domains.load(domain, scorer), Unseen(domain))
+
+
+STUDY = Study("promises", measure, recheck, section, pictures)

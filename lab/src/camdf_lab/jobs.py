@@ -1,0 +1,139 @@
+"""Jobs of the lab worked off side by side: each finished one is stored, so that interrupted work resumes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import asdict, dataclass
+from io import BytesIO
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+import camdf
+from camdf._files import write_whole
+from camdf._progress import Progress, counted, silent
+from camdf.evaluation.replay import Outcomes
+
+
+class Job(Protocol):
+    """Something to replay: a cell of a table, a sweep over regimes, a learning curve. Equal jobs replay the same."""
+
+    @property
+    def key(self) -> str:
+        """Everything that determines the outcome, as text."""
+        ...
+
+    def run(self) -> Outcomes:
+        """The replay."""
+        ...
+
+    def __hash__(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class RankingJob:
+    """What a job over one domain under one ranking has; a kind of job adds `run`."""
+
+    domain: str
+    scorer: str
+    splits: int = 10
+    seed: int = 0
+
+    @property
+    def key(self) -> str:
+        """Everything that determines the outcome, as one line of JSON."""
+        return json.dumps({"job": type(self).__name__, **asdict(self)}, sort_keys=True)
+
+
+J = TypeVar("J", bound=Job)
+
+
+def default_cache() -> Path:
+    """Where finished jobs are kept: the folder named by CAMDF_CACHE, else one in the home directory.
+
+    Its last part is a digest of both packages' code and data, so that no job outlives what it was computed with.
+    """
+    sha = hashlib.sha256()
+    for package in (Path(camdf.__file__).parent, Path(__file__).parent):
+        for path in sorted([*package.rglob("*.py"), *package.rglob("*.npz")]):
+            sha.update(path.read_bytes())
+    home = Path(os.environ.get("CAMDF_CACHE", "~/.cache/camdf")).expanduser()
+    return home / f"cells-{sha.hexdigest()[:16]}"
+
+
+def run_jobs(
+    jobs: Iterable[J],
+    *,
+    workers: int = 0,
+    cache: Path | None = None,
+    progress: Progress = silent,
+) -> dict[J, Outcomes]:
+    """The outcomes of all jobs, each run once; those in `cache` are read instead of run.
+
+    `workers` is the number of processes, 0 for one a core. Results do not depend on it: a job draws all its randomness
+    from its own seed, and linear algebra runs on one thread.
+    """
+    wanted = list(dict.fromkeys(jobs))
+    finished = {} if cache is None else {job: found for job in wanted if (found := _read(cache, job)) is not None}
+    missing = [job for job in wanted if job not in finished]
+    running = _run(missing, workers or os.cpu_count() or 1)
+    for job, outcomes in counted(running, len(wanted), progress, before=len(finished)):
+        finished[job] = outcomes
+        if cache is not None:
+            _write(cache, job, outcomes)
+    return {job: finished[job] for job in wanted}
+
+
+def _run(jobs: list[J], workers: int) -> Iterator[tuple[J, Outcomes]]:
+    if workers == 1 or len(jobs) <= 1:
+        _one_thread()
+        yield from ((job, job.run()) for job in jobs)
+        return
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_one_thread) as pool:
+        running: dict[Future[Outcomes], J] = {pool.submit(job.run): job for job in jobs}
+        try:
+            while running:
+                done, _ = wait(running, return_when=FIRST_COMPLETED)
+                for future in done:
+                    yield running.pop(future), future.result()
+        finally:
+            for future in running:
+                future.cancel()
+
+
+def _one_thread() -> None:
+    """Sums inside a threaded BLAS depend on the number of threads; one thread gives one answer."""
+    threadpool_limits(1)
+
+
+def _file(cache: Path, job: Job) -> Path:
+    return cache / f"{hashlib.sha256(job.key.encode()).hexdigest()[:32]}.npz"
+
+
+def _write(cache: Path, job: Job, outcomes: Outcomes) -> None:
+    cache.mkdir(parents=True, exist_ok=True)
+    arrays = {f"values/{name}": values for name, values in outcomes.values.items()}
+    arrays |= {f"by_split/{name}": values for name, values in outcomes.by_split.items()}
+    packed = BytesIO()
+    np.savez_compressed(packed, task_ids=outcomes.task_ids, groups=outcomes.groups, **arrays)  # type: ignore[arg-type]
+    write_whole(_file(cache, job), packed.getvalue())
+
+
+def _read(cache: Path, job: Job) -> Outcomes | None:
+    path = _file(cache, job)
+    if not path.exists():
+        return None
+    with np.load(path, allow_pickle=False) as stored:
+        parts: dict[str, dict[str, np.ndarray]] = {"values": {}, "by_split": {}}
+        for key in stored.files:
+            kind, _, name = key.partition("/")
+            if name:
+                parts[kind][name] = stored[key]
+        return Outcomes(stored["task_ids"], stored["groups"], parts["values"], parts["by_split"])

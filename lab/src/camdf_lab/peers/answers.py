@@ -1,0 +1,130 @@
+"""What the peers answered: one packed file of numbers, without a word of any request or description.
+
+`benchmarks/peers.py` asks the peers and writes it. It holds, with D a domain, S a ranking and P a peer:
+
+    D/rows          (n,): which tasks of `domains.load(D, S)` were sampled
+    D/request       (n,): tokens of each request
+    D/S/tokens      (n, m): tokens of every candidate's definition, in rank order; 0 at padding
+    D/S/P/default   (n, m): which candidates the peer chose with its defaults
+    D/S/P/places    (n, m): where each candidate stands in the peer's whole answer, from 0; -1 where it does not
+    D/S/P/scores    (n, m): the similarity that the peer compares with its threshold, where it has one
+    D/S/small/...   what LangChain's selector chose with a small language model: on which of the sampled tasks
+                    (numbers), which candidates (chosen), whether it failed, and how many seconds it took
+    D/S/P/ratio     processor time of the peer's decision over camdf's in the same run: medians of ten tasks
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks
+from camdf_lab import domains
+from camdf_lab.stored import check_digest, note_digests, there
+
+FILE = "peers.npz"
+COMMAND = "python benchmarks/peers.py ask"
+
+
+@dataclass(frozen=True)
+class PeerAnswer:
+    """One peer over the sampled tasks of one list of candidates."""
+
+    default: Bools
+    places: Ints
+    scores: Floats | None
+    ratio: float
+
+
+@dataclass(frozen=True)
+class Small:
+    """LangChain's selector with a small language model, on a few of the sampled tasks."""
+
+    numbers: Ints
+    chosen: Bools
+    failed: Bools
+    seconds: Floats
+
+
+@dataclass(frozen=True)
+class Case:
+    """The sampled tasks of one domain under one ranking, with what the peers made of the same candidates."""
+
+    domain: str
+    scorer: str
+    rows: Ints
+    request: Floats
+    tokens: Floats
+    peers: Mapping[str, PeerAnswer]
+    small: Small | None = None
+
+    @cached_property
+    def logged(self) -> LoggedTasks:
+        """The sampled tasks with their labels, at unit costs."""
+        return domains.load(self.domain, self.scorer).take(self.rows)
+
+
+def write_answers(folder: Path, arrays: Mapping[str, Any]) -> None:
+    """Store the arrays, and note their digest."""
+    folder.mkdir(parents=True, exist_ok=True)
+    np.savez_compressed(folder / FILE, **arrays)
+    note_digests(folder, {FILE: _digest(folder / FILE)})
+
+
+def read_answers(folder: Path) -> dict[str, Any]:
+    """The arrays, once the file is known to be the one whose digest was noted."""
+    path = there(folder / FILE, COMMAND)
+    check_digest(folder, FILE, _digest(path), COMMAND)
+    with np.load(path) as pack:
+        return dict(pack)
+
+
+def cases(folder: Path) -> list[Case]:
+    """Every domain and ranking that peers were asked about."""
+    return cases_of(read_answers(folder))
+
+
+def cases_of(arrays: Mapping[str, Any]) -> list[Case]:
+    """The same, from the arrays."""
+    found = []
+    for key in arrays:
+        domain, _, rest = key.partition("/")
+        scorer, _, what = rest.partition("/")
+        if what != "tokens":
+            continue
+        start, width = f"{domain}/{scorer}/", domains.load(domain, scorer).rankings.width
+        own = [name.split("/")[2] for name in arrays if name.startswith(start) and name.endswith("/default")]
+        answers = {
+            peer: PeerAnswer(
+                _wide(arrays[f"{start}{peer}/default"], width).astype(bool),
+                _wide(arrays[f"{start}{peer}/places"], width, -1).astype(np.int64),
+                _wide(arrays[f"{start}{peer}/scores"], width).astype(np.float64)
+                if f"{start}{peer}/scores" in arrays
+                else None,
+                float(arrays[f"{start}{peer}/ratio"]),
+            )
+            for peer in own
+        }
+        small = None
+        if f"{start}small/chosen" in arrays:
+            few = {part: arrays[f"{start}small/{part}"] for part in ("numbers", "chosen", "failed", "seconds")}
+            small = Small(**few | {"chosen": _wide(few["chosen"], width)})
+        rows, request = arrays[f"{domain}/rows"].astype(np.int64), arrays[f"{domain}/request"].astype(np.float64)
+        tokens = _wide(arrays[key], width).astype(np.float64)
+        found.append(Case(domain, scorer, rows, request, tokens, answers, small))
+    return found
+
+
+def _wide(array: Any, width: int, padding: int = 0) -> Any:
+    """(n, width): the sample's longest list may be shorter than the domain's."""
+    return np.pad(array, ((0, 0), (0, width - array.shape[1])), constant_values=padding)
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

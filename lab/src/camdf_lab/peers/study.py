@@ -1,0 +1,228 @@
+"""What every way to choose costs and pays on the sampled tasks: `camdf-lab run peers`, from stored answers alone.
+
+Tasks are decided on in four parts, groups kept together, by what was learned on the other three: every way that is
+tuned or fitted sees the same labels. Two settings, both with the exact value. Where a miss is final, a tool costs 0.05
+of a solved task. With a door a missed tool is a search away and worth 0.8, and a tool costs 0.01: the same share of a
+miss. Ways that are tuned or fitted are so for the setting at hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from camdf.core.groups import numbered
+from camdf.core.payoff import Payoff
+from camdf.core.rankings import Bools, Floats, Ints
+from camdf.core.resampling import LEVEL, RESAMPLES
+from camdf.prices import Prices
+from camdf_lab.beyond.looks import LOOKS, look_of
+from camdf_lab.peers.answers import Case, cases
+from camdf_lab.peers.methods import CAMDF_COLD, CAMDF_FITTED, EVERYTHING, METHODS, Method
+from camdf_lab.stored import Row, Rows
+
+NAME = "peers"
+COMMAND = "camdf-lab run peers"
+FINAL, DOOR = "a miss is final", "with a door"
+SMALL = "LangChain's selector with SmolLM2-135M"
+RECOURSE = 0.8
+SETTINGS = {FINAL: Payoff(0.05), DOOR: Payoff(0.05 * (1 - RECOURSE), recourse=RECOURSE)}
+PARTS = 4
+
+PRICES = Prices()
+INSTRUCTIONS = 2_000
+"""Tokens that a request holds besides tools."""
+
+DOOR_TOKENS = 150
+"""The definitions of the two tools that make a door, or of a search and a call."""
+
+FOUND, ANSWERS = 0.89, 5
+"""How often a search finds the tool among so many: docs/recourse.md, 40 tools."""
+
+CALL_TOKENS, NAME_TOKENS, SCORE_TOKENS, OUTPUT = 60, 8, 12, 15.0
+"""What a model writes to search, to name a tool and to score one; and dollars for a million tokens that it writes."""
+
+PLACE = ("look", "domain", "scorer", "method", "setting")
+FIGURES = ("tools", "tokens", "sufficient", "misses", "repaired", "dollars", "payoff")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One way in one setting on the tasks of one case: (n,) of each figure, and the tasks' groups."""
+
+    case: Case
+    method: Method
+    setting: str
+    figures: dict[str, Floats]
+
+    @property
+    def means(self) -> dict[str, float]:
+        return {name: float(self.figures[name].mean()) for name in FIGURES}
+
+
+def parts_of(case: Case) -> list[Ints]:
+    """The rows of each part, groups kept together."""
+    group, groups = numbered(case.logged.groups)
+    part = np.random.default_rng([len(group), 4]).permutation(groups) % PARTS
+    return [rows for number in range(PARTS) if len(rows := np.flatnonzero(part[group] == number))]
+
+
+def measured_by(case: Case, method: Method, setting: str) -> Measured:
+    """Every task decided on once, by what the labels of the other parts taught."""
+    n = len(case.rows)
+    found = {name: np.zeros(n) for name in FIGURES}
+    for rows in parts_of(case):
+        known = np.setdiff1d(np.arange(n), rows)
+        masks = method.decide(case, known, rows, SETTINGS[setting])
+        for mask in masks:
+            for name, values in figures_of(case, method, setting, rows, mask).items():
+                found[name][rows] += values / len(masks)
+    return Measured(case, method, setting, found)
+
+
+def figures_of(case: Case, method: Method, setting: str, rows: Ints, mask: Bools) -> dict[str, Floats]:
+    """What these choices expose, miss, cost and pay, task by task."""
+    logged, tokens = case.logged.take(rows), case.tokens[rows]
+    exposed = (tokens * mask).sum(axis=1)
+    missed = (logged.required & ~mask).sum(axis=1)
+    reachable = logged.missing == 0
+    sufficient = logged.sufficient(mask)
+    door = setting == DOOR and method.name != EVERYTHING
+    whole, count = tokens.sum(axis=1), logged.rankings.lengths
+    dollars = np.array([PRICES.of_tokens(each) for each in exposed])
+    if method.searches or door:
+        dollars += PRICES.of_tokens(DOOR_TOKENS)
+    searches = np.full(len(rows), float(method.searches)) + (missed if door else 0)
+    answered = ANSWERS * whole / count * (missed if door else 0)
+    dollars += [
+        _search(each, held, found / each) if each else 0.0
+        for each, held, found in zip(searches, exposed, answered, strict=True)
+    ]
+    if method.model:
+        written = SCORE_TOKENS * count if method.model == "scores" else NAME_TOKENS * mask.sum(axis=1)
+        read = whole + case.request[rows]
+        dollars += [PRICES.of_request(new=each) for each in read] + written * OUTPUT / 1e6
+    return {
+        "tools": mask.sum(axis=1).astype(np.float64),
+        "tokens": exposed,
+        "sufficient": sufficient.astype(np.float64),
+        "misses": missed.astype(np.float64),
+        "repaired": np.where(reachable, FOUND**missed, 0.0) if door else sufficient.astype(np.float64),
+        "dollars": dollars,
+        "payoff": SETTINGS[setting].of(logged, mask),
+    }
+
+
+def _search(count: float, held: float, found: float) -> float:
+    """Dollars of so many searches that each answer with so many tokens."""
+    prefix = INSTRUCTIONS + held
+    return count * PRICES.of_search(prefix_tokens=prefix, found_tokens=found, call_tokens=CALL_TOKENS, output=OUTPUT)
+
+
+def measure(results: Path, progress: Callable[[str], None] = lambda said: None) -> Rows:
+    """One row a domain, ranking, way and setting; and one a look with intervals, domains counting alike."""
+    rows: list[Row] = []
+    every: list[Measured] = []
+    for case in cases(results):
+        found = rows_of(case)
+        every += found
+        rows += [_row(look_of(case.domain), case.domain, [each]) for each in found]
+        progress(f"{case.domain}, {case.scorer}: measured")
+    for look in LOOKS:
+        here = [each for each in every if look_of(each.case.domain) == look]
+        rows += [_row(look, "all", group, _others(here, group)) for group in _grouped(here)]
+    return rows
+
+
+def rows_of(case: Case) -> list[Measured]:
+    """Every way in both settings."""
+    return [measured_by(case, method, setting) for setting in SETTINGS for method in METHODS[case.scorer]]
+
+
+def small_rows(every: list[Case]) -> list[Row]:
+    """LangChain's selector with a small model, and two ways that need none, on the same few tasks; a miss is final."""
+    ways = {method.name: method for method in METHODS["minilm"]}
+    every = [case for case in every if case.small is not None]
+    rows: list[Row] = []
+    for name in (SMALL, "top 5", CAMDF_COLD) if every else ():
+        found: dict[str, list[float]] = {figure: [] for figure in (*FIGURES, "failed", "seconds")}
+        for case in every:
+            assert case.small is not None
+            numbers = case.small.numbers
+            mask, method = case.small.chosen, ways["top 5"]
+            if name != SMALL:
+                method = ways[name]
+                (mask,) = method.decide(case, numbers, numbers, SETTINGS[FINAL])
+            figures = figures_of(case, method, FINAL, numbers, mask)
+            figures |= {"failed": case.small.failed.astype(np.float64), "seconds": case.small.seconds}
+            for figure, values in figures.items():
+                found[figure] += values.tolist()
+        rows.append({"method": name, "tasks": len(found["tools"]), **{k: float(np.mean(v)) for k, v in found.items()}})
+    return rows
+
+
+def recheck(rows: Rows, results: Path, seed: int) -> list[str]:
+    """Where two small cases, measured again from the stored answers, differ from the stored rows."""
+    from camdf_lab.study import differing
+
+    small = [case for case in cases(results) if case.logged.rankings.width <= 25]
+    chosen = np.random.default_rng(seed).choice(len(small), 2, replace=False)
+    again = [_row(look_of(small[i].domain), small[i].domain, [each]) for i in chosen for each in rows_of(small[i])]
+    return differing(rows, again, PLACE, FIGURES)
+
+
+def _grouped(every: Iterable[Measured]) -> list[list[Measured]]:
+    found: dict[tuple[str, str, str], list[Measured]] = {}
+    for each in every:
+        found.setdefault((each.case.scorer, each.method.name, each.setting), []).append(each)
+    return list(found.values())
+
+
+def _others(every: Iterable[Measured], group: list[Measured]) -> list[Measured]:
+    """camdf, fitted, on the same cases in the same setting."""
+    first = group[0]
+    fitted = {
+        each.case.domain: each
+        for each in every
+        if (each.case.scorer, each.method.name, each.setting) == (first.case.scorer, CAMDF_FITTED, first.setting)
+    }
+    return [fitted[each.case.domain] for each in group]
+
+
+def _row(look: str, domain: str, group: list[Measured], fitted: list[Measured] | None = None) -> Row:
+    first = group[0]
+    place = look, domain, first.case.scorer, first.method.name, first.setting
+    means = {name: float(np.mean([each.means[name] for each in group])) for name in FIGURES}
+    low = high = behind = behind_low = behind_high = float("nan")
+    if fitted is not None:
+        low, high = interval([(each.case, each.figures["payoff"]) for each in group])
+        apart = [(a.case, b.figures["payoff"] - a.figures["payoff"]) for a, b in zip(group, fitted, strict=True)]
+        behind = float(np.mean([each.mean() for _, each in apart]))
+        behind_low, behind_high = interval(apart)
+    answers = [each.case.peers[first.method.peer].ratio for each in group if first.method.peer]
+    return {
+        **dict(zip(PLACE, place, strict=True)),
+        "tasks": sum(len(each.case.rows) for each in group),
+        **means,
+        "low": low,
+        "high": high,
+        "behind": behind,
+        "behind_low": behind_low,
+        "behind_high": behind_high,
+        "latency": float(np.median(answers)) if answers else float("nan"),
+    }
+
+
+def interval(values: list[tuple[Case, Floats]]) -> tuple[float, float]:
+    """The 95% bootstrap interval of a mean over domains that count alike; within each, groups are drawn."""
+    rng, total = np.random.default_rng(0), np.zeros(RESAMPLES)
+    for case, found in values:
+        group, groups = numbered(case.logged.groups)
+        sums, sizes = np.bincount(group, found, groups), np.bincount(group, minlength=groups).astype(np.float64)
+        drawn = rng.multinomial(groups, np.full(groups, 1 / groups), size=RESAMPLES).astype(np.float64)
+        total += np.einsum("bg,g->b", drawn, sums) / np.einsum("bg,g->b", drawn, sizes) / len(values)
+    low, high = np.quantile(total, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return float(low), float(high)

@@ -1,0 +1,139 @@
+"""docs/peers.md shows what is stored, what is stored are the peers' answers measured, and their rules are theirs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from camdf.core.payoff import Payoff
+from camdf_lab.beyond.looks import LOOKS
+from camdf_lab.cli import main
+from camdf_lab.peers import methods, page, study
+from camdf_lab.peers.answers import cases
+from camdf_lab.peers.methods import CAMDF_FITTED, EVERYTHING, METHODS
+from camdf_lab.peers.study import DOOR, FINAL, FOUND, measured_by
+from camdf_lab.stored import stored
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "results"
+ROWS = stored(RESULTS, study.NAME, study.COMMAND)
+CASES = {(case.domain, case.scorer): case for case in cases(RESULTS)}
+
+
+def test_the_page_is_what_is_stored_and_its_picture_has_a_point_for_every_payoff() -> None:
+    assert (ROOT / "docs" / "peers.md").read_text(encoding="utf-8") == page.peers_page(RESULTS)
+    for axes, look in zip(page.peers_picture(ROWS).axes, LOOKS, strict=True):
+        names = [method.name for method in METHODS["minilm"]][::-1]
+        points = [each[0] for line in axes.lines if len(each := np.asarray(line.get_xydata())) == 1]
+        of_all = [row for row in ROWS if (row["look"], row["domain"], row["scorer"]) == (look, "all", "minilm")]
+        paid = {row["method"]: row["payoff"] for row in of_all if row["setting"] == FINAL}
+        drawn = {names[round(height)]: payoff for payoff, height in points}
+        assert drawn == {name: payoff for name, payoff in paid.items() if name in names and payoff >= page.LEFT}
+
+
+def test_every_domain_has_every_way_in_both_settings() -> None:
+    assert len({domain for domain, _ in CASES}) == 17
+    for domain, scorer in CASES:
+        found = [(r["method"], r["setting"]) for r in ROWS if (r["domain"], r["scorer"]) == (domain, scorer)]
+        assert sorted(found) == sorted((m.name, setting) for m in METHODS[scorer] for setting in study.SETTINGS)
+
+
+@pytest.mark.parametrize("place", [0, 1, 5, 7, 9, 11, 13], ids=lambda place: METHODS["minilm"][place].name)
+def test_ways_measured_again_are_as_stored(place: int) -> None:
+    method = METHODS["minilm"][place]
+    for setting in study.SETTINGS:
+        again = measured_by(CASES["telecom", "minilm"], method, setting).means
+        place_of = ("telecom", "minilm", method.name, setting)
+        (row,) = (r for r in ROWS if (r["domain"], r["scorer"], r["method"], r["setting"]) == place_of)
+        assert again == pytest.approx({name: row[name] for name in again}, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("peer", "limit", "threshold", "all_if_none"), [("litellm", 10, 0.3, True), ("semantic-router", 1, 0.5, False)]
+)
+def test_what_the_filters_answered_is_their_limit_and_threshold(
+    peer: str, limit: int, threshold: float, all_if_none: bool
+) -> None:
+    differ = total = 0
+    for case in CASES.values():
+        if peer in case.peers:
+            answer, listed = case.peers[peer], case.logged.rankings.listed
+            assert answer.scores is not None
+            mask = (answer.places < limit) & (answer.scores >= threshold) & listed
+            mask = mask | (listed & ~mask.any(axis=1, keepdims=True)) if all_if_none else mask
+            differ += int((mask != answer.default).any(axis=1).sum())
+            total += len(mask)
+    assert total > 500
+    assert differ <= 0.01 * total  # descriptions that are equal share one vector, and then one of them
+
+
+def test_the_searches_answer_with_five_and_the_selector_with_what_was_judged_likely() -> None:
+    for case in CASES.values():
+        for peer, answer in case.peers.items():
+            assert not (answer.default & ~case.logged.rankings.listed).any()
+            if peer.startswith("fastmcp"):
+                assert (answer.default == ((answer.places >= 0) & (answer.places < 5))).all()
+            if peer == "langchain":
+                assert (answer.default == (case.logged.rankings.scores >= 0.5)).all()
+
+
+def test_nothing_that_is_decided_on_was_learned_from() -> None:
+    case = CASES["retail", "minilm"]
+    parts = study.parts_of(case)
+    assert sorted(np.concatenate(parts).tolist()) == list(range(len(case.rows)))
+    groups = [set(case.logged.groups[rows].tolist()) for rows in parts]
+    assert sum(map(len, groups)) == len(set.union(*groups))
+
+
+def test_tuning_takes_what_pays_most_on_the_known_labels() -> None:
+    case = CASES["airline", "minilm"]
+    known, payoff = np.arange(0, 20), Payoff(0.05)
+    (chosen,) = methods.tuned(methods.best_of("fastmcp-bm25"))(case, known, known, payoff)
+    masks = methods.best_of("fastmcp-bm25")(case, known)
+    paid = [float(payoff.of(case.logged.take(known), mask[known]).mean()) for mask in masks]
+    assert float(payoff.of(case.logged.take(known), chosen).mean()) == max(paid)
+
+
+def test_what_a_set_costs_and_pays_is_counted_by_hand() -> None:
+    case = CASES["airline", "minilm"]
+    rows = np.array([0])
+    mask = np.zeros((1, case.logged.rankings.width), bool)
+    method = METHODS["minilm"][1]
+    final = study.figures_of(case, method, FINAL, rows, mask)
+    door = study.figures_of(case, method, DOOR, rows, mask)
+    needed = case.logged.n_required[0]
+    assert not any(final[name].any() for name in ("tools", "tokens", "dollars", "payoff"))
+    assert door["misses"] == needed
+    assert door["repaired"] == pytest.approx(FOUND**needed)
+    assert door["payoff"] == pytest.approx(0.8**needed)
+    each = study.PRICES.of_search(
+        prefix_tokens=2_000, found_tokens=5 * case.tokens[0].sum() / 6, call_tokens=60, output=15.0
+    )
+    assert door["dollars"] == pytest.approx(study.PRICES.of_tokens(150) + needed * each)
+
+
+def test_everything_is_sufficient_where_the_list_holds_all_and_needs_no_door() -> None:
+    case = CASES["retail", "claude"]
+    found = measured_by(case, METHODS["claude"][0], DOOR)
+    assert METHODS["claude"][0].name == EVERYTHING
+    assert found.means["sufficient"] == found.means["repaired"] == 1.0
+    assert found.means["tokens"] == pytest.approx(float(case.tokens.sum(axis=1).mean()))
+
+
+def test_losses_are_named() -> None:
+    text = (ROOT / "docs" / "peers.md").read_text(encoding="utf-8").partition("## Where camdf loses")[2]
+    for scorer in METHODS:
+        every = [method.name for method in METHODS[scorer] if not method.name.startswith("camdf")]
+        found = page.lost(ROWS, scorer, FINAL, CAMDF_FITTED, every)
+        assert f"| {CAMDF_FITTED}, {scorer} | {FINAL} | {len(found)} of" in text
+        for domain, name, by in found[:3]:
+            assert f"{domain} ({by:.3f} to {name})" in text
+
+
+def test_without_stored_answers_the_command_says_what_asks_for_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "peers", "--into", str(tmp_path)]) == 2
+    assert "python benchmarks/peers.py ask" in capsys.readouterr().err

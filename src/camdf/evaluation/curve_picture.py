@@ -1,0 +1,58 @@
+"""The picture of a learning curve: what `camdf curve` draws."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from camdf._drawing import BLUE, COLUMN, GRAY, GREEN, VERMILLION, canvas, styled
+from camdf.evaluation.curve import FIXED, PAPER, THRESHOLD, Point
+from camdf.policies.registry import DEFAULT
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Picture
+
+NEAR = 1.4
+"""A number of labels is not printed on the axis where the next is less than this many times as large."""
+
+
+@styled
+def curve_picture(points: Sequence[Point]) -> Picture:
+    """One learning curve, with a legend."""
+    picture, axes = canvas(1.5 * COLUMN, 3.2)
+    draw_curve(axes, points)
+    axes.set(xlabel="labelled tasks to learn from", ylabel="payoff on held-out tasks, mean")
+    picture.legend(loc="outside lower center", ncols=3)
+    return picture
+
+
+def draw_curve(axes: Axes, points: Sequence[Point]) -> None:
+    """Payoff against labels: bands are 95% intervals, flat lines are rules that learn nothing.
+
+    The curves fill the panel; a rule that lies outside it is named with its payoff instead.
+    """
+    labels = [point.labels for point in points]
+    fixed = {name: points[-1].payoff[name].mean for name in FIXED}
+    for (name, payoff), style in zip(fixed.items(), (":", "--", "-."), strict=True):
+        axes.axhline(payoff, color=GRAY, linewidth=0.9, linestyle=style, label=name)
+    looks = ((PAPER, VERMILLION, "s", "CAM-DF"), (THRESHOLD, GREEN, "D", "tuned score per cost"))
+    shown = []
+    for name, colour, marker, text in (*looks, (DEFAULT, BLUE, "o", "by set, the default")):
+        found = [point.payoff[name] for point in points]
+        axes.plot(labels, [each.mean for each in found], color=colour, marker=marker, markersize=3, label=text)
+        shown += [each.mean for each in found]
+        if name != PAPER:
+            low, high = [each.low for each in found], [each.high for each in found]
+            axes.fill_between(labels, low, high, color=colour, alpha=0.13, linewidth=0)
+            shown += low + high
+    room = 0.12 * max(max(shown) - min(shown), 0.05)
+    bottom, top = min(shown) - 1.5 * room, max(shown) + room
+    outside = [f"{name}: {payoff:.2f}" for name, payoff in fixed.items() if not bottom <= payoff <= top]
+    axes.text(0.98, 0.02, "\n".join(outside), transform=axes.transAxes, ha="right", fontsize=5.5, color=GRAY)
+    axes.set_ylim(bottom, top)
+    axes.set_xscale("log")
+    following = [*labels[1:], float("inf")]
+    kept = [each for each, after in zip(labels, following, strict=True) if after / each >= NEAR]
+    axes.set_xticks(kept, [f"{each:.0f}" for each in kept])
+    axes.minorticks_off()

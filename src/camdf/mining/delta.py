@@ -1,0 +1,238 @@
+"""A Delta table whose files any worker writes, and which one commit names.
+
+A worker, on this machine or on a cluster, writes Parquet files under names that nobody else has, and nobody reads them
+before a commit names them. A commit says which files join the table and which leave it. It is a conditional write on
+the version that was read: where another writer was first, it raises `LostRaceError`, and one reads the table again and
+repeats the work. `deltalake` writes the log, on a disk as in an object store, so that a cluster needs none of Delta's
+jars.
+
+Files that leave the table stay where they are for whoever still reads them, until `vacuum`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from camdf._files import write_whole
+from camdf.errors import require
+from camdf.mining.readers.files import elsewhere
+from camdf.mining.spans import arrow_schema
+
+if TYPE_CHECKING:
+    import polars as pl
+
+NULL = "__HIVE_DEFAULT_PARTITION__"
+"""How the name of a folder spells a value that is missing."""
+
+LEFTOVER_HOURS = 24
+"""How old a file must be that no version of a table names before it counts as left behind by a writer that died."""
+
+
+class LostRaceError(Exception):
+    """Another writer has changed the table since it was read."""
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """One Parquet file of a table, with the values of the columns by which the table is partitioned."""
+
+    path: str
+    values: Mapping[str, str | None]
+    size: int
+    rows: int
+
+    def value(self, name: str) -> str:
+        """The value of a column; "" where it is missing."""
+        return self.values[name] or ""
+
+
+class DeltaFolder:
+    """A Delta table at one version: its files, and the numbers that its commits carry."""
+
+    def __init__(self, root: str, version: int | None = None) -> None:
+        self.root = root
+        self._table = require("deltalake", "delta").DeltaTable(root, version=version)
+        self._files: dict[int, list[DataFile]] = {}
+
+    @classmethod
+    def made(
+        cls, root: str, name: str, columns: Mapping[str, str], partitions: Sequence[str], settings: object
+    ) -> DeltaFolder:
+        """The table at this place; a new one where there is none."""
+        delta = require("deltalake", "delta")
+        if not delta.DeltaTable.is_deltatable(root):
+            with suppress(delta.exceptions.DeltaError):  # another writer has made it meanwhile
+                delta.DeltaTable.create(
+                    root,
+                    schema=arrow_schema(columns),
+                    partition_by=list(partitions),
+                    name=name,
+                    description=json.dumps(settings),
+                    configuration={
+                        "delta.checkpointInterval": "20",  # one opens a table by reading what came after a checkpoint
+                        "delta.dataSkippingNumIndexedCols": "0",  # the log repeats nothing of a row
+                    },
+                )
+        return cls(root)
+
+    @property
+    def version(self) -> int:
+        """How often the table has changed."""
+        return int(self._table.version())
+
+    @property
+    def settings(self) -> Any:
+        """What the table was made with; None where that is not ours."""
+        try:
+            return json.loads(self._table.metadata().description or "")
+        except ValueError:
+            return None
+
+    def files_at(self, version: int) -> list[DataFile]:
+        """The files of an earlier version; `LookupError` where the log does not reach back to it any more."""
+        if version not in self._files:
+            try:
+                self._files[version] = DeltaFolder(self.root, version).files
+            except require("deltalake.exceptions", "delta").DeltaError as error:
+                raise LookupError(version) from error
+        return self._files[version]
+
+    @property
+    def files(self) -> list[DataFile]:
+        """The files of this version."""
+        if self.version not in self._files:
+            self._files[self.version] = self._listed()
+        return self._files[self.version]
+
+    def refresh(self) -> None:
+        """Go on to the newest version."""
+        self._table.update_incremental()
+
+    def _listed(self) -> list[DataFile]:
+        actions = require("pyarrow", "mining").table(self._table.get_add_actions(flatten=True)).to_pylist()
+        columns = self._table.metadata().partition_columns
+        return [
+            DataFile(
+                each["path"],
+                {name: _written(each[f"partition.{name}"]) for name in columns},
+                each["size_bytes"],
+                each["num_records"],
+            )
+            for each in actions
+        ]
+
+    def number(self, name: str) -> int | None:
+        """The number that the last commit with one of this name carries."""
+        found: int | None = self._table.transaction_version(name)
+        return found
+
+    def commit(self, add: Iterable[DataFile], remove: Iterable[DataFile] = (), **numbers: int) -> None:
+        """Make the next version; `LostRaceError` where a file to remove is gone, or a number has changed, meanwhile."""
+        delta, actions = require("deltalake", "delta"), require("deltalake.transaction", "delta")
+        now = int(time.time() * 1000)
+        changes = [
+            *(
+                actions.AddAction(
+                    each.path, each.size, dict(each.values), now, True, json.dumps({"numRecords": each.rows})
+                )
+                for each in add
+            ),
+            *(actions.RemoveAction(each.path, True, now, each.size, dict(each.values)) for each in remove),
+        ]
+        carried = [delta.Transaction(name, number) for name, number in numbers.items()]
+        try:
+            self._table.create_write_transaction(
+                changes,
+                "append",
+                self._table.schema(),
+                self._table.metadata().partition_columns,
+                commit_properties=delta.CommitProperties(app_transactions=carried),
+            )
+        except delta.exceptions.CommitFailedError as error:
+            raise LostRaceError(str(error)) from error
+        self.refresh()
+
+    def vacuum(self, hours: int, *, leftovers: bool) -> None:
+        """Delete the files that left the table so many hours ago, and with `leftovers` those that no version names."""
+        self._table.vacuum(retention_hours=hours, dry_run=False, enforce_retention_duration=False, full=leftovers)
+        self.refresh()
+
+    def without_history(self) -> None:
+        """Delete the log of all earlier versions."""
+        self._table.alter.set_table_properties({"delta.logRetentionDuration": "interval 0 seconds"})
+        self.refresh()
+        self._table.create_checkpoint()
+        self._table.cleanup_metadata()
+
+    def arrow(self, columns: Sequence[str]) -> Any:
+        """Some columns of this version as an Arrow table."""
+        return self._table.to_pyarrow_table(columns=list(columns))
+
+
+def is_delta(root: str) -> bool:
+    """Whether there is a Delta table."""
+    if "://" not in root:
+        return (Path(root) / "_delta_log").is_dir()
+    return bool(require("deltalake", "delta").DeltaTable.is_deltatable(root))
+
+
+def write_data(root: str, rows: pl.DataFrame, values: Mapping[str, str | None]) -> DataFile:
+    """Rows as a file of a name of its own, which a commit may name."""
+    folders = "/".join(f"{name}={NULL if value is None else value}" for name, value in values.items())
+    path = f"{folders}/{uuid.uuid4().hex}.parquet"
+    content = BytesIO()
+    rows.drop(*values, strict=False).write_parquet(content)
+    put(f"{root}/{path}", content.getvalue())
+    return DataFile(path, values, content.tell(), len(rows))
+
+
+def read_data(root: str, files: Iterable[DataFile], columns: Sequence[str] | None = None) -> list[pl.DataFrame]:
+    """The rows of each file, with the values of its partition; some columns of it, or all."""
+    polars, parquet = require("polars", "mining"), require("pyarrow.parquet", "mining")
+    filesystem, place = elsewhere(root) if "://" in root else (None, root)
+    found = []
+    for file in files:
+        read = None if columns is None else [name for name in columns if name not in file.values]
+        table = parquet.read_table(f"{place}/{file.path}", columns=read, filesystem=filesystem, partitioning=None)
+        values = [polars.lit(value, polars.String).alias(name) for name, value in file.values.items()]
+        found.append(polars.from_arrow(table).with_columns(values))
+    return found
+
+
+def put(path: str, content: bytes) -> None:
+    """A file, whole or not at all."""
+    if "://" in path:
+        filesystem, place = elsewhere(path)
+        filesystem.pipe(place, content)
+    else:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        write_whole(path, content)
+
+
+def listed(folder: str) -> list[bytes]:
+    """The content of every file in a folder; nothing where there is no folder."""
+    if "://" in folder:
+        filesystem, place = elsewhere(folder)
+        return [filesystem.cat_file(path) for path in (filesystem.find(place) if filesystem.exists(place) else ())]
+    return [path.read_bytes() for path in sorted(Path(folder).glob("*.json"))]
+
+
+def discard(root: str, files: Iterable[DataFile]) -> None:
+    """Delete files that no commit names, and none ever will."""
+    filesystem, place = elsewhere(root) if "://" in root else (None, root)
+    for file in files:
+        with suppress(OSError):
+            (filesystem.rm if filesystem else os.remove)(f"{place}/{file.path}")
+
+
+def _written(value: Any) -> str | None:
+    return None if value is None else str(value)

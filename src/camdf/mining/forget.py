@@ -1,0 +1,70 @@
+"""Delete from a table of days what belongs to a session or a user, or began before a day, down to the last byte."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from os import fspath
+
+from camdf.datasets.files import File
+from camdf.errors import DataError, UsageError
+from camdf.mining.days import Days, is_days
+from camdf.mining.delta import LEFTOVER_HOURS
+from camdf.mining.ids import hashed
+
+
+@dataclass(frozen=True)
+class Forgot:
+    """What was deleted."""
+
+    tasks: int
+    spans: int
+    hours: int
+    alone: bool
+
+    def __str__(self) -> str:
+        gone = (
+            "Their files are gone" if not self.hours else f"Their files go with the first run after {self.hours} hours"
+        )
+        if self.alone:
+            return f"Forgot {self.tasks:,} tasks and {self.spans:,} spans. {gone}."
+        return (
+            f"Forgot {self.tasks:,} tasks and {self.spans:,} spans. {gone}; what a writer that was killed left behind "
+            f"goes after {LEFTOVER_HOURS} hours, or at once with --alone."
+        )
+
+
+def forget(
+    table: File,
+    *,
+    conversation: str = "",
+    user: str = "",
+    before: date | None = None,
+    id_key: bytes | None = None,
+    hours: int = 0,
+    alone: bool = False,
+) -> Forgot:
+    """Delete the traces of a session, of a user, or that began before a day, and remember not to let them in again.
+
+    Rows, spans, spans held back and text go from the table, and the files that hold them from the disk once they have
+    been out of the table for so many `hours`. Whoever reads them at that moment reads the new version instead. Files
+    that no version names may be those of a writer at work: they stay for a day unless nobody else writes (`alone`).
+    Ids are hashed as the table's are, so `id_key` must be its key.
+    """
+    if not is_days(table):
+        raise DataError(f"{fspath(table)}: must be a table that camdf mine --into wrote. Name another.")
+    if not (conversation or user or before):
+        raise UsageError("Nothing to forget was named. Name a --conversation, a --user or a day: --before 2026-01-31.")
+    days = Days.as_it_is(table, id_key)
+    ids = [
+        (column, text if id_key is None else hashed(text, id_key))
+        for column, text in (("conversation", conversation), ("user", user))
+        if text
+    ]
+    days.forgotten.remember(days.root, ids, str(before or ""))
+    counts = days.erase()
+    days.vacuum(hours)
+    days.vacuum(hours if alone else max(hours, LEFTOVER_HOURS), leftovers=True)
+    if not hours:
+        days.without_history()
+    return Forgot(counts["tasks"], counts["spans"], hours, alone)

@@ -1,0 +1,105 @@
+"""Whose spans these are: ids of sessions and users, hashed on entry, and what a table was told to forget.
+
+An id is hashed with a key that the operator holds, so that a table without the key names nobody, and equal ids stay
+equal. What was forgotten is remembered as hashes with a salt of the table's own, so that spans that come late do not
+bring it back, and nobody can read from the list what was forgotten.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import sys
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from camdf.errors import UsageError, require
+from camdf.mining.delta import listed, put
+from camdf.mining.spans import day_of
+
+if TYPE_CHECKING:
+    import polars as pl
+
+IDS = ("conversation", "user")
+"""The columns of a span that say whose it is."""
+
+FORGOTTEN = "_forgotten"
+"""The folder of a table that holds what it was told to forget, a file each time."""
+
+
+def id_key(path: Path | None = None) -> bytes:
+    """The key in a file, which is made where there is none; by default one of the user's own."""
+    own = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "camdf" / "id.key"
+    place = own if path is None else path
+    if not place.exists():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(descriptor, "w", encoding="ascii") as file:
+            file.write(f"{secrets.token_hex(32)}\n")
+        told = f"Made a key for the ids of sessions and users, {place}: keep it, or later days name them otherwise."
+        print(told, file=sys.stderr)
+    key = place.read_bytes().strip()
+    if not 16 <= len(key) <= 64:
+        raise UsageError(f"The key in {place} must have 16 to 64 bytes. Got {len(key)}. Name another file: --id-key.")
+    return key
+
+
+def hashed(text: str, key: bytes) -> str:
+    """An id as 32 hexadecimal digits that only the key connects with it; "" stays "".
+
+    >>> hashed("ada@example.com", b"a key of 16 bytes")
+    '91d91f48066ba058d7a3a12757266a5e'
+    """
+    return blake2b(text.encode(), key=key, digest_size=16).hexdigest() if text else ""
+
+
+def with_hashed_ids(spans: pl.DataFrame, key: bytes | None) -> pl.DataFrame:
+    """Spans whose ids are hashed; as they are without a key."""
+    polars = require("polars", "mining")
+    if key is None:
+        return spans
+    known = {text: hashed(text, key) for name in IDS for text in spans[name].unique()}
+    return spans.with_columns(polars.col(name).replace_strict(known, return_dtype=polars.String) for name in IDS)
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """What a table was told to forget: traces, sessions and users by their marks, and every span that began before."""
+
+    salt: str
+    marks: frozenset[str] = frozenset()
+    before: str = ""
+
+    @classmethod
+    def of(cls, table: str, salt: str) -> Forgotten:
+        """All that a table was ever told."""
+        told = [json.loads(content) for content in listed(f"{table}/{FORGOTTEN}")]
+        marks = frozenset(mark for each in told for mark in each["marks"])
+        return cls(salt, marks, max((each["before"] for each in told), default=""))
+
+    def mark(self, column: str, text: str) -> str:
+        """What is remembered of an id."""
+        return hashed(f"{column}/{text}", self.salt.encode())
+
+    def remember(self, table: str, ids: Iterable[tuple[str, str]], before: str = "") -> None:
+        """Tell a table to forget these, each a column and an id, and what began before a day."""
+        told = {"marks": sorted(self.mark(*each) for each in ids), "before": before}
+        put(f"{table}/{FORGOTTEN}/{uuid.uuid4().hex}.json", json.dumps(told).encode())
+
+    def covers(self, spans: pl.DataFrame) -> pl.Series:
+        """Whether each span is one to forget: it began too early, or its trace has an id that is marked."""
+        polars = require("polars", "mining")
+        early = spans.select((day_of("start") < self.before).fill_null(False)).to_series()
+        if not self.marks:
+            return early
+        columns = ("trace_id", *IDS)
+        told = {
+            name: [each for each in spans[name].unique() if self.mark(name, each) in self.marks] for name in columns
+        }
+        traces = spans.filter(polars.any_horizontal(polars.col(name).is_in(told[name]) for name in columns))["trace_id"]
+        return early | spans["trace_id"].is_in(traces.unique().implode())

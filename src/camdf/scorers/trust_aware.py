@@ -1,0 +1,210 @@
+"""Any scorer, where some servers are not trusted: their tools move no other tool's score, and tricks win nothing."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections import Counter
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from math import sqrt
+from typing import Any, NamedTuple
+
+from camdf.core.rankings import Floats
+from camdf.errors import UsageError
+from camdf.scorers.base import Scorer, checked, embedding_of, full_text, words_text
+from camdf.scorers.bm25 import WORD, without_accents
+from camdf.tools import READ, Tool
+
+LETTERS = 4
+"""Shorter words say too little to be counted: most of them stand in every text. Runs of this length are compared."""
+
+ECHO, AT_LEAST = 1.5, 5
+"""A text echoes a request of n words if it has at least `AT_LEAST` of them, and more than `ECHO` times the square root
+of n. Honest tools seldom have so many: docs/poison.md counts them."""
+
+HAS = 0.5
+"""A text has a word if it has this share of the word's runs: misspelling, gluing or splitting a word changes few."""
+
+COPIED = 0.8
+"""A description that has more than this share of the runs of another is a copy of it."""
+
+SHORTEST = 20
+"""A description of fewer runs is copied only where it has all of them, and none but those."""
+
+LISTS = 8
+"""How many tool lists are kept as they were read: a gate scores the whole list, and searches what is cut of it."""
+
+COMMON = 100
+"""Runs that more trusted tools have say nothing about who copied whom."""
+
+CHOOSE = "call|choose|invoke|pick|prefer|run|select|use"
+ORDERS = re.compile(
+    rf"\balways ({CHOOSE})\b|\b({CHOOSE}) (it|me|this)( function| tool)? (always|before|first)\b"
+    r"|\b(avoid|disregard|do not use|don't use|ignore|never use|skip) (all |any |every |the )?other\b"
+    r"|\bbefore (all|any|every)( other)? (function|tool)s?\b"
+    r"|\b(best|only) tool\b|\bbetter than (all|any|every|other)\b",
+    re.IGNORECASE,
+)
+"""What tells an agent to choose a tool whatever is asked, and says nothing of what it does. In English."""
+
+
+class _Read(NamedTuple):
+    """A list of tools, as far as it is the same for every request."""
+
+    texts: list[tuple[str, ...]]
+    """By which the list is known again."""
+
+    runs: dict[int, frozenset[str]]
+    """Of every untrusted tool, by its place."""
+
+    doubts: dict[int, str]
+    """Places of the tools that are doubted whatever is asked, and why."""
+
+
+class TrustAware:
+    """`scorer`, where only the descriptions of `trusted` servers are believed.
+
+    The tools of trusted servers score what they score without the others. A tool of another server scores what it
+    scores among all, unless it is doubted because its text
+
+    - echoes the request: it has five or more of the request's n words, and more than 1.5 times the square root of n;
+    - copies a trusted tool: its description has more than four fifths of that tool's description;
+    - gives orders: "always call this first".
+
+    Texts are compared by runs of four letters, so that a word which is misspelled, glued to another or split counts as
+    the word. A tool that is doubted is not shown to the scorer and scores 0; `doubts` says why. Who copied whom of two
+    untrusted servers nobody can tell, so both stay. "" trusts tools whose server is not known.
+
+    >>> scorer = TrustAware(lambda task, tools: [0.6 for tool in tools], trusted=["travel"])
+    >>> flights = Tool("find_flights", "Find flights between two cities.", server="travel")
+    >>> stuffed = Tool("best", "find flightss from-Oslo to Romex on Tuesdayy", server="new")
+    >>> scorer.doubts("Find flights from Oslo to Rome on Tuesday", [flights, stuffed])
+    {'new/best': 'it has 6 of the 6 words of the request'}
+    >>> scorer("Find flights from Oslo to Rome on Tuesday", [flights, stuffed])
+    [0.6, 0.0]
+    """
+
+    def __init__(self, scorer: Scorer, trusted: Collection[str]) -> None:
+        self.scorer, self.trusted = scorer, frozenset(trusted)
+        if not self.trusted:
+            raise UsageError('Trust at least one server; "" stands for tools whose server is not known.')
+        self._lists: tuple[_Read, ...] = ()
+
+    def __call__(self, task: str, tools: Sequence[Tool]) -> Any:
+        """The scores, to be awaited where those of the scorer are."""
+        trusted = [place for place, tool in enumerate(tools) if tool.server in self.trusted]
+        if len(trusted) == len(tools):
+            return self.scorer(task, tools)
+        doubted = self._doubted(task, self._read(tools))
+        believed = [place for place in range(len(tools)) if place not in doubted]
+        asked = [trusted] if believed == trusted else [trusted, believed]
+        parts = [(places, [tools[place] for place in places]) for places in asked]
+        answers = [self.scorer(task, shown) if shown else [] for _, shown in parts]
+        if any(inspect.isawaitable(answer) for answer in answers):
+            return self._awaited(answers, parts, len(tools))
+        return self._placed(answers, parts, len(tools))
+
+    def embedding(self, task: str) -> Floats | None:
+        """(d,): the task's vector, if the scorer embeds texts."""
+        return embedding_of(self.scorer, task)
+
+    def doubts(self, task: str, tools: Sequence[Tool]) -> dict[str, str]:
+        """The tools that are doubted for this task, by server and name, and why."""
+        return {tools[place].full_name: why for place, why in sorted(self._doubted(task, self._read(tools)).items())}
+
+    @staticmethod
+    def _placed(answers: Sequence[Any], parts: Sequence[tuple[list[int], list[Tool]]], count: int) -> list[float]:
+        """Scores of all tools: of the trusted from the first answer, of the others from the second."""
+        scores = [0.0] * count
+        for answer, (places, shown) in reversed(list(zip(answers, parts, strict=True))):
+            for place, score in zip(places, checked(answer, shown).tolist(), strict=True):
+                scores[place] = score
+        return scores
+
+    async def _awaited(
+        self, answers: Sequence[Any], parts: Sequence[tuple[list[int], list[Tool]]], count: int
+    ) -> list[float]:
+        return self._placed([await each if inspect.isawaitable(each) else each for each in answers], parts, count)
+
+    def _doubted(self, task: str, read: _Read) -> dict[int, str]:
+        """Places of the tools that are doubted for a task, and why."""
+        asked = [runs_of(word) for word in words_of(task)]
+        most = max(ECHO * sqrt(len(asked)), AT_LEAST - 1)
+        echoes: dict[int, str] = {}
+        for place, runs in read.runs.items():
+            count = sum(len(word & runs) >= HAS * len(word) for word in asked)
+            if count > most:
+                echoes[place] = f"it has {count} of the {len(asked)} words of the request"
+        return read.doubts | echoes
+
+    def _read(self, tools: Sequence[Tool]) -> _Read:
+        """The runs of the untrusted, and who is doubted whatever is asked: worked out once a list."""
+        texts = [tool.as_read for tool in tools]
+        for kept in self._lists:
+            if kept.texts == texts:
+                return kept
+        strange = {place: tool for place, tool in enumerate(tools) if tool.server not in self.trusted}
+        orders = {place: "it gives orders" for place, tool in strange.items() if _orders(tool)}
+        copies = _copies([tool for tool in tools if tool.server in self.trusted], strange)
+        read = _Read(texts, {place: runs_of(_text(tool)) for place, tool in strange.items()}, orders | copies)
+        self._lists = (read, *self._lists[: LISTS - 1])
+        return read
+
+
+def _orders(tool: Tool) -> bool:
+    return ORDERS.search(" ".join(tool.description[:READ].split())) is not None
+
+
+def _text(tool: Tool) -> str:
+    """All that a scorer may read of a tool; without its parameters where they cannot be read."""
+    with suppress(Exception):
+        return full_text(tool)
+    return words_text(tool)
+
+
+def words_of(text: str) -> frozenset[str]:
+    """The words that count, without case and accents; where words are written without spaces, pairs of letters."""
+    found: set[str] = set()
+    for word in WORD.finditer(without_accents(text)):
+        if word["unspaced"]:
+            found.update(word[0][place : place + 2] for place in range(len(word[0]) - 1))
+        elif len(word[0]) >= LETTERS:
+            found.add(word[0])
+    return frozenset(found)
+
+
+def runs_of(text: str) -> frozenset[str]:
+    """Every four letters in a row, whatever stands between them; of scripts without spaces, every two.
+
+    >>> sorted(runs_of("Fli-ghts!"))
+    ['flig', 'ghts', 'ight', 'ligh']
+    """
+    letters, found = "", set[str]()
+    for word in WORD.finditer(without_accents(text)):
+        if word["unspaced"]:
+            found.update(word[0][place : place + 2] for place in range(len(word[0]) - 1))
+        else:
+            letters += word[0]
+    found.update(letters[place : place + LETTERS] for place in range(len(letters) - LETTERS + 1))
+    return frozenset(found)
+
+
+def _copies(known: Sequence[Tool], strange: dict[int, Tool]) -> dict[int, str]:
+    """Untrusted tools whose description copies that of a trusted tool, and why they are doubted."""
+    runs = [runs_of(tool.description[:READ]) for tool in known]
+    having: dict[str, list[int]] = {}
+    for number, its in enumerate(runs):
+        for run in its:
+            having.setdefault(run, []).append(number)
+    telling = {run: numbers for run, numbers in having.items() if len(numbers) <= COMMON}
+    most = [COPIED * sum(run in telling for run in its) for its in runs]
+    found: dict[int, str] = {}
+    for place, tool in strange.items():
+        here = runs_of(tool.description[:READ])
+        shared = Counter(number for run in here for number in telling.get(run, ()))
+        for number, count in shared.items():
+            if count > most[number] and (len(runs[number]) >= SHORTEST or here == runs[number]):
+                found[place] = f"its description copies that of {known[number].full_name}"
+                break
+    return found

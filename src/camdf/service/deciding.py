@@ -1,0 +1,175 @@
+"""From requests that were admitted to answers: each is decided on, counted, logged and written as JSON.
+
+Short rankings have their turns on the event loop, where those that wait are decided on together. All others are worked
+on off it: on threads of the process, or in the program that a gate asks for scores.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from camdf.errors import needs
+from camdf.gate import Gate
+from camdf.gate.decision import GateDecision, Ranked
+from camdf.gate.request import Question
+from camdf.service import shapes
+from camdf.service.admission import SLICE, Turns
+from camdf.service.calls import HttpCall, check_batch, parsed_body
+from camdf.service.events import Lines, event, to_standard_output
+from camdf.service.gates import candidate, scored_elsewhere
+from camdf.service.lessons import Seen, SeenLog, seen
+from camdf.service.limits import RefusedError, check_depth
+from camdf.service.metrics import Metrics
+from camdf.service.store import Served
+
+with needs("serve"):
+    import msgspec
+    from msgspec import UNSET
+
+RANKED = "\0ranking"
+"""Stands for the task of a ranking, which nobody can say in a message."""
+
+FEWEST = 20
+"""Candidates that a decision counts for at least: it takes time for itself too."""
+
+
+class Asked(NamedTuple):
+    """One decision that is asked for, in which call, and who makes it."""
+
+    call: HttpCall
+    served: Served
+    request: shapes.DecideRequest
+
+    @property
+    def work(self) -> int:
+        """How many candidates it counts for: those of a conversation once for every turn."""
+        request = self.request
+        if request.ranking is not UNSET:
+            return max(len(request.ranking), FEWEST)
+        assert request.messages is not UNSET
+        assert request.tools is not UNSET
+        turns = len([each for each in request.messages if each.get("role") == "user"])
+        return max(len(request.tools) * turns, FEWEST)
+
+
+class Deciding:
+    """Answers requests for decisions."""
+
+    def __init__(self, metrics: Metrics, lessons: SeenLog) -> None:
+        self.lines = Lines(to_standard_output)
+        self.lessons: Lines[Seen] = Lines(lessons.write)
+        self._metrics = metrics
+        self._encode = msgspec.json.Encoder().encode
+        self._one, self._list = msgspec.json.Decoder(shapes.DecideRequest), msgspec.json.Decoder(list[msgspec.Raw])
+        self._turns: Turns[Asked, bytes] = Turns(self._together)
+
+    def read(self, call: HttpCall, body: bytes) -> tuple[list[Asked], bool]:
+        """What a body asks for, once it is within the limits, and whether it is a list."""
+        if not body.lstrip().startswith(b"["):
+            return [_checked(call, parsed_body(body, self._one))], False
+        parts = enumerate(check_batch(parsed_body(body, self._list), call.limits))
+        return [_checked(call, parsed_body(part, self._one, f"$[{place}]")) for place, part in parts], True
+
+    async def answers(self, asked: Sequence[Asked]) -> list[bytes]:
+        """The answers to what was asked, in its order."""
+        for rollout in {each.served.gate.rollout for each in asked}:
+            if rollout is not None and rollout.due:  # no decision on the event loop waits for a file
+                await asyncio.to_thread(rollout.look)
+        begun = [asyncio.ensure_future(self._answer(each)) for each in asked]
+        return [await each for each in begun]
+
+    def _answer(self, asked: Asked) -> Awaitable[bytes]:
+        is_ranking, work = asked.request.ranking is not UNSET, asked.work
+        if is_ranking and work <= SLICE:
+            return self._turns.ask(asked.call.tenant, asked.call, asked, work)
+        if is_ranking or not scored_elsewhere(asked.served.gate):
+            return asked.call.run(partial(self._on_this_thread, asked))
+        return self._elsewhere(asked)
+
+    def _together(self, asked: Sequence[Asked]) -> list[bytes]:
+        """Answers to short rankings, those of one gate together."""
+        places: dict[Gate, list[int]] = {}
+        for place, each in enumerate(asked):
+            places.setdefault(each.served.gate, []).append(place)
+        found: dict[int, bytes] = {}
+        for gate, own in places.items():
+            decisions = gate.decide_together([Question(**_arguments(asked[place]), budget=0.0) for place in own])
+            for place, decision in zip(own, decisions, strict=True):
+                found[place] = self._told(asked[place], decision)
+        return [found[place] for place in range(len(asked))]
+
+    def _on_this_thread(self, asked: Asked) -> bytes:
+        return self._told(asked, asked.served.gate.decide(**_arguments(asked)))
+
+    async def _elsewhere(self, asked: Asked) -> bytes:
+        return self._told(asked, await asked.served.gate.adecide(**_arguments(asked)))
+
+    def _told(self, asked: Asked, decision: GateDecision) -> bytes:
+        """A decision as it is answered, once it is counted and logged."""
+        self._metrics.decided(decision)
+        call, request = asked.call, asked.request
+        configuration = call.serving.configuration
+        if configuration.learn is not UNSET:
+            lesson = seen(call.tenant, request.route, decision)
+            if lesson is not None:
+                self.lessons.put(lesson)
+        if configuration.server.log_decisions:
+            trace = call.headers.get(b"traceparent", b"").decode("latin-1")
+            self.lines.put(event(request, decision, trace, texts=configuration.server.log_texts))
+        return self._encode(
+            shapes.Decision(
+                id=decision.id,
+                kept=list(decision.kept),
+                cut=list(decision.cut),
+                refused=list(decision.refused),
+                reason=decision.reason,
+                mode=decision.mode,
+                open=decision.open,
+                explored=decision.explored,
+                conversation=decision.conversation,
+                needs_name=decision.needs_name,
+                error=decision.error,
+                cost_pressure=decision.cost_pressure,
+                policy=asked.served.policy_sha256,
+                tools=decision.tools if request.ranking is UNSET else [each.name for each in decision.tools],
+                ranking=[self._explained(each) for each in decision.ranking] if request.explain else UNSET,
+            )
+        )
+
+    def _explained(self, ranked: Ranked) -> Any:
+        """A ranked tool, written already: one by one, so that a list of thousands does not hold up other threads."""
+        return msgspec.Raw(self._encode(shapes.RankedTool(*ranked)))
+
+
+def _checked(call: HttpCall, request: shapes.DecideRequest) -> Asked:
+    """A request and what decides on it, once it is within the limits."""
+    served = call.serving.places.get((call.tenant, request.route))
+    if served is None:
+        raise RefusedError(404, "There is no such route in the configuration. GET /v1/policy names them.")
+    for name in ("ranking", "messages", "tools"):
+        if (given := getattr(request, name)) is not UNSET and len(given) > call.limits.tools:
+            raise RefusedError(422, f"{name!r} may have {call.limits.tools} entries. Got {len(given)}.")
+    if request.ranking is UNSET:
+        check_depth([request.messages, request.tools], call.limits.depth + 1)
+    return Asked(call, served, request)
+
+
+def _arguments(asked: Asked) -> dict[str, Any]:
+    """What the gate is asked."""
+    request = asked.request
+    name = None if request.conversation is UNSET else request.conversation
+    always: dict[str, Any] = {"keep": request.keep, "forced": request.forced}
+    if request.ranking is UNSET:
+        return {**always, "task": request.messages, "tools": request.tools, "door": request.door, "conversation": name}
+    gate = asked.served.gate
+    is_dealt = bool(gate.explore or gate.rollout)
+    return {
+        **always,
+        "task": RANKED,
+        "conversation": "" if name is None and is_dealt else name,  # a ranking without a name is a draw of its own
+        "tools": [candidate(each.name, each.cost or 0.0) for each in request.ranking],
+        "scores": [each.score for each in request.ranking],
+    }
