@@ -34,13 +34,15 @@ SLACK = 1.25
 """A limit is missed only beyond this factor: shared machines are noisy."""
 
 LIMITS = {
-    **{f"{policy}, m={m}: decision / scikit-learn": 0.2 if m < 300 else 0.5 for policy in POLICIES for m in SIZES},
+    **{f"{policy}, m={m}: decision / scikit-learn": 0.25 if m < 300 else 0.5 for policy in POLICIES for m in SIZES},
     **{f"expected-payoff-by-set, m={m}, {value}: decision / cam-df-lite": 6.0 for m in SIZES for value in VALUES},
     **{f"{policy}: one decision / batch, per state": 50.0 for policy in POLICIES},
     **{f"{policy}: time per state, 10^7 / 10^4": 1.25 for policy in POLICIES},
     "import camdf / import numpy": 1.3,
 }
-"""What each ratio should be at most; the 'one decision / batch' ratios: at least."""
+"""What each ratio should be at most; the 'one decision / batch' ratios: at least.
+
+Beside scikit-learn it was 0.2 before 1.9, whose call takes less time than those before."""
 
 
 def side_by_side(functions: list[Callable[[], object]], rounds: int = 60, repeats: int = 20) -> list[float]:

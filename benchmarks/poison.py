@@ -35,7 +35,8 @@ from camdf.gate import Gate
 from camdf.policies.base import Policy
 from camdf.policies.rules import TopK
 from camdf.scorers import BM25, Embeddings, Start, TrustAware, WordVectors, full_text, word_parts
-from camdf.scorers.trust_aware import AT_LEAST, ECHO, runs_of, words_of
+from camdf.scorers.echoes import runs_of, words_of
+from camdf.scorers.trust_aware import AT_LEAST, ECHO
 from camdf.tools import READ, Tool, view
 from camdf_lab.domains.shipped import labels
 
@@ -115,6 +116,12 @@ def halves(joint: str, lost: int = 0) -> Callable[[str], str]:
     return lambda word: f"{word[: len(word) // 2]}{joint}{word[len(word) // 2 + lost :]}" if len(word) > 3 else word
 
 
+def swapped(word: str) -> str:
+    """Words of four letters or more with the two letters around their middle swapped."""
+    half = len(word) // 2
+    return f"{word[: half - 1]}{word[half]}{word[half - 1]}{word[half + 1 :]}" if len(word) > 3 else word
+
+
 def unnoticed(domain: str, task: Task, rng: random.Random, number: int) -> str:
     """As many words of the request as pass the check."""
     said = sorted(words_of(task.text))
@@ -183,7 +190,10 @@ DISGUISED = {
     "words with a letter more at the end": echo(lambda word: f"{word}q"),
     "words with letters around them": echo(lambda word: f"x{word}x"),
     "words without their middle letter": echo(halves("", 1)),
+    "words with two letters swapped": echo(swapped),
+    "words without vowels": echo(lambda word: word[0] + re.sub("[aeiou]", "", word[1:])),
     "words cut to three letters": echo(lambda word: word[:3]),
+    "words cut at both ends": echo(lambda word: word[1:-1] if len(word) > 4 else word),
     "words split by a hyphen": echo(halves("-")),
     "words split by another word": echo(halves(" of ")),
     "words glued together": echo(str, ""),

@@ -12,7 +12,6 @@
 from __future__ import annotations
 
 import json
-import marshal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -96,7 +95,7 @@ class Prices:
     prior_calls: float = 20.0
     privacy: Mapping[str, float] = field(default_factory=dict, repr=False)
     tokens: Callable[[str], int] = field(default=estimated_tokens, repr=False)
-    _counted: dict[bytes, int] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _counted: dict[tuple[str, str, bytes], int] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name in ("cached", "misuse", "seconds", "dollars_per_second", "failure_rate", "dollars_per_failure"):
@@ -177,11 +176,9 @@ class Prices:
 
     def count(self, tool: Tool) -> int:
         """Tokens of the tool's definition, at least 1, counted once while the definition stays the same."""
-        try:
-            content: Any = (tool.name, tool.description, tool.schema)
-            key = marshal.dumps(content, 2)  # ten times as fast as writing JSON
-        except ValueError:  # a schema of other than plain values
+        if tool.packed is None:
             return max(1, self.tokens(tool.definition()))
+        key = tool.name, tool.description, tool.packed
         found = self._counted.get(key)
         if found is None:
             if len(self._counted) >= REMEMBERED:

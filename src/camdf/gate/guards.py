@@ -66,6 +66,8 @@ class Guards:
 
     def guarded(self, tools: Mapping[str, Tool], offered: Iterable[str], keep: Collection[str]) -> dict[str, str]:
         """Which tools must stay in every request, and why."""
+        if not keep and not self.pinned:  # most often
+            offered = [key for key in offered if tools[key].foreign]
         return {key: why for key in offered if (why := self._why_kept(key, tools[key], keep))}
 
     def _why_kept(self, key: str, tool: Tool, keep: Collection[str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import marshal
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from contextlib import suppress
@@ -166,12 +165,11 @@ def _is_too_large(tool: Tool) -> bool:
         return True
     if not isinstance(tool.parameters, dict):  # it is built when it is priced
         return False
-    try:
-        return len(marshal.dumps(tool.parameters, 2)) > TOOL_CHARACTERS
-    except ValueError:  # a schema of other than plain values: where it cannot be written at all, it has no price
-        with suppress(Exception):
-            return len(tool.definition()) > TOOL_CHARACTERS
-        return False
+    if tool.packed is not None:
+        return len(tool.packed) > TOOL_CHARACTERS
+    with suppress(Exception):  # a schema that cannot be written at all has no price
+        return len(tool.definition()) > TOOL_CHARACTERS
+    return False
 
 
 def _cost_function(prices: PriceList | None) -> Callable[[str, Tool], float]:

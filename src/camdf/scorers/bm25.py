@@ -116,9 +116,9 @@ def word_parts(text: str) -> list[str]:
     found: list[str] = []
     for word in WORD.finditer(without_accents(text)):
         if word["unspaced"]:
-            found += _runs(word[0], 2) or [word[0]]
+            found += letter_runs(word[0], 2) or [word[0]]
         elif word[0] not in stop:
-            found += (run for size in (3, 4, 5) for run in _runs(f"<{word[0]}>", size))
+            found += (run for size in (3, 4, 5) for run in letter_runs(f"<{word[0]}>", size))
     return found
 
 
@@ -134,5 +134,6 @@ def without_accents(text: str) -> str:
     return "".join(each for each in letters if not unicodedata.combining(each))
 
 
-def _runs(letters: str, size: int) -> list[str]:
+def letter_runs(letters: str, size: int) -> list[str]:
+    """Every so many letters in a row."""
     return [letters[start : start + size] for start in range(len(letters) - size + 1)]

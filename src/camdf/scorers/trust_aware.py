@@ -12,19 +12,16 @@ from typing import Any, NamedTuple
 
 from camdf.core.rankings import Floats
 from camdf.errors import UsageError
-from camdf.scorers.base import Scorer, checked, embedding_of, full_text, words_text
-from camdf.scorers.bm25 import WORD, without_accents
+from camdf.scorers.base import Scorer, checked, embedding_of, ends, full_text, words_text
+from camdf.scorers.echoes import WordsOfTexts, runs_of, words_of
 from camdf.tools import READ, Tool
 
-LETTERS = 4
-"""Shorter words say too little to be counted: most of them stand in every text. Runs of this length are compared."""
-
-ECHO, AT_LEAST = 1.5, 5
+ECHO, AT_LEAST = 2.0, 5
 """A text echoes a request of n words if it has at least `AT_LEAST` of them, and more than `ECHO` times the square root
 of n. Honest tools seldom have so many: docs/poison.md counts them."""
 
-HAS = 0.5
-"""A text has a word if it has this share of the word's runs: misspelling, gluing or splitting a word changes few."""
+END = 5_000
+"""How many characters of each end of a long task are compared, as `Start` does."""
 
 COPIED = 0.8
 """A description that has more than this share of the runs of another is a copy of it."""
@@ -55,8 +52,8 @@ class _Read(NamedTuple):
     texts: list[tuple[str, ...]]
     """By which the list is known again."""
 
-    runs: dict[int, frozenset[str]]
-    """Of every untrusted tool, by its place."""
+    untrusted: WordsOfTexts
+    """Of the untrusted tools, by their places."""
 
     doubts: dict[int, str]
     """Places of the tools that are doubted whatever is asked, and why."""
@@ -68,13 +65,13 @@ class TrustAware:
     The tools of trusted servers score what they score without the others. A tool of another server scores what it
     scores among all, unless it is doubted because its text
 
-    - echoes the request: it has five or more of the request's n words, and more than 1.5 times the square root of n;
+    - echoes the request: it has five or more of the request's n words, and more than twice the square root of n;
     - copies a trusted tool: its description has more than four fifths of that tool's description;
     - gives orders: "always call this first".
 
-    Texts are compared by runs of four letters, so that a word which is misspelled, glued to another or split counts as
-    the word. A tool that is doubted is not shown to the scorer and scores 0; `doubts` says why. Who copied whom of two
-    untrusted servers nobody can tell, so both stay. "" trusts tools whose server is not known.
+    A word that is misspelled, cut, split, glued to another or written in look-alike letters counts as the word. A tool
+    that is doubted is not shown to the scorer and scores 0; `doubts` says why. Who copied whom of two untrusted servers
+    nobody can tell, so both stay. "" trusts tools whose server is not known.
 
     >>> scorer = TrustAware(lambda task, tools: [0.6 for tool in tools], trusted=["travel"])
     >>> flights = Tool("find_flights", "Find flights between two cities.", server="travel")
@@ -129,17 +126,18 @@ class TrustAware:
 
     def _doubted(self, task: str, read: _Read) -> dict[int, str]:
         """Places of the tools that are doubted for a task, and why."""
-        asked = [runs_of(word) for word in words_of(task)]
-        most = max(ECHO * sqrt(len(asked)), AT_LEAST - 1)
-        echoes: dict[int, str] = {}
-        for place, runs in read.runs.items():
-            count = sum(len(word & runs) >= HAS * len(word) for word in asked)
-            if count > most:
-                echoes[place] = f"it has {count} of the {len(asked)} words of the request"
+        words = words_of(ends(task, END))
+        counts = Counter(place for word in words for place in read.untrusted.having(word))
+        most = max(ECHO * sqrt(len(words)), AT_LEAST - 1)
+        echoes = {
+            place: f"it has {count} of the {len(words)} words of the request"
+            for place, count in counts.items()
+            if count > most
+        }
         return read.doubts | echoes
 
     def _read(self, tools: Sequence[Tool]) -> _Read:
-        """The runs of the untrusted, and who is doubted whatever is asked: worked out once a list."""
+        """The words of the untrusted, and who is doubted whatever is asked: worked out once a list."""
         texts = [tool.as_read for tool in tools]
         for kept in self._lists:
             if kept.texts == texts:
@@ -147,7 +145,7 @@ class TrustAware:
         strange = {place: tool for place, tool in enumerate(tools) if tool.server not in self.trusted}
         orders = {place: "it gives orders" for place, tool in strange.items() if _orders(tool)}
         copies = _copies([tool for tool in tools if tool.server in self.trusted], strange)
-        read = _Read(texts, {place: runs_of(_text(tool)) for place, tool in strange.items()}, orders | copies)
+        read = _Read(texts, WordsOfTexts({place: _text(tool) for place, tool in strange.items()}), orders | copies)
         self._lists = (read, *self._lists[: LISTS - 1])
         return read
 
@@ -161,33 +159,6 @@ def _text(tool: Tool) -> str:
     with suppress(Exception):
         return full_text(tool)
     return words_text(tool)
-
-
-def words_of(text: str) -> frozenset[str]:
-    """The words that count, without case and accents; where words are written without spaces, pairs of letters."""
-    found: set[str] = set()
-    for word in WORD.finditer(without_accents(text)):
-        if word["unspaced"]:
-            found.update(word[0][place : place + 2] for place in range(len(word[0]) - 1))
-        elif len(word[0]) >= LETTERS:
-            found.add(word[0])
-    return frozenset(found)
-
-
-def runs_of(text: str) -> frozenset[str]:
-    """Every four letters in a row, whatever stands between them; of scripts without spaces, every two.
-
-    >>> sorted(runs_of("Fli-ghts!"))
-    ['flig', 'ghts', 'ight', 'ligh']
-    """
-    letters, found = "", set[str]()
-    for word in WORD.finditer(without_accents(text)):
-        if word["unspaced"]:
-            found.update(word[0][place : place + 2] for place in range(len(word[0]) - 1))
-        else:
-            letters += word[0]
-    found.update(letters[place : place + LETTERS] for place in range(len(letters) - LETTERS + 1))
-    return frozenset(found)
 
 
 def _copies(known: Sequence[Tool], strange: dict[int, Tool]) -> dict[int, str]:
