@@ -27,7 +27,7 @@ from conversations import minilm
 
 import camdf
 from camdf.gate import Gate
-from camdf.gate.door import DOOR, FIND, listing
+from camdf.gate.tool_search import FIND, TOOL_SEARCH, listing
 from camdf.mining.readers.steps import tool_that_ran
 from camdf.policies.rules import TopShare
 from camdf.scorers.base import Scorer
@@ -43,9 +43,9 @@ PRICES = {"0.1": (0.1, 1.25), "0.25": (0.25, 1.0)}
 """By what a cached token costs: that, and what a token costs that is written."""
 
 SCORED = 0.02 / 3
-MODES = ("no gate", "drop, with a door", "defer", "allow", "drop, no door")
+MODES = ("no gate", "drop, with a tool search", "defer", "allow", "drop, no tool search")
 SEARCH = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
-RECOMMENDED, FROM = "drop, with a door", 40
+RECOMMENDED, FROM = "drop, with a tool search", 40
 """The mode that the pages recommend, and the length of list from which on they do; shorter lists are left alone."""
 
 BELOW, NOISE = 0.80, 0.02
@@ -85,9 +85,9 @@ def size(piece: str) -> int:
 
 
 def play(mode: str, tools: list[Any], turns: Sequence[Turn], system: str, scorer: Scorer) -> Played:
-    """A whole conversation: the model calls what the script calls, after a search where a tool is behind a door."""
-    door, gated = mode in ("drop, with a door", "defer"), mode not in ("no gate", "allow")
-    gate = Gate(TopShare(0.375 if door else 0.5), scorer, camdf.Payoff(0.0), budget=None)
+    """A whole conversation: the model calls what the script calls, after a search where a tool was cut."""
+    tool_search, gated = mode in ("drop, with a tool search", "defer"), mode not in ("no gate", "allow")
+    gate = Gate(TopShare(0.375 if tool_search else 0.5), scorer, camdf.Payoff(0.0), budget=None)
     history: list[dict[str, Any]] = [{"role": "system", "content": system}]
     said = [_line(history[0])]
     prompts, scored, lacking = [], 0.0, 0
@@ -99,26 +99,26 @@ def play(mode: str, tools: list[Any], turns: Sequence[Turn], system: str, scorer
 
     for turn in turns:
         say({"role": "user", "content": turn.content})
-        decision = gate.decide(history, tools, door=door) if gated else None
+        decision = gate.decide(history, tools, tool_search=tool_search) if gated else None
         sent = tools if decision is None else decision.tools
         loaded, names = list(map(_line, sent)), {view(tool).name for tool in sent}
-        if decision is not None and decision.cut and door:
-            loaded += [_line(SEARCH)] if mode == "defer" else map(Tool.definition, DOOR)
+        if decision is not None and decision.cut and tool_search:
+            loaded += [_line(SEARCH)] if mode == "defer" else map(Tool.definition, TOOL_SEARCH)
         scored += size(_line(turn.content)) if gated else 0
         hidden: set[str] = set()
-        answers = iter(played(turn, names if door else None)[1:])
+        answers = iter(played(turn, names if tool_search else None)[1:])
         for message in answers:
             prompts.append([*loaded, *said])
             wanted = set(map(called, message.get("tool_calls", ()))) - names
             hidden |= wanted
-            if door and wanted - found:  # searched for side by side
+            if tool_search and wanted - found:  # searched for side by side
                 queries = [name.replace("_", " ") for name in sorted(wanted - found)]
                 say({"role": "assistant", "content": "; ".join(f"{FIND.name}({query!r})" for query in queries)})
                 say(*({"role": "tool", "content": listing(gate.find(query, tools))} for query in queries))
                 prompts.append([*loaded, *said])
                 found |= wanted
             say(message, *(next(answers) for _ in message.get("tool_calls", ())))
-        lacking += bool(hidden and not door)
+        lacking += bool(hidden and not tool_search)
     return Played(prompts, scored, lacking)
 
 
@@ -157,7 +157,7 @@ def rows(scorer: Scorer, sizes: Sequence[int]) -> list[dict[str, Any]]:
         for length in TURNS:
             cases = [(tools_for(turns, tools), turns, system) for turns, system in beginnings(length)]
             whole = {mode: [play(mode, *case, scorer) for case in cases] for mode in MODES}
-            lacking = sum(each.lacking for each in whole["drop, no door"]) / (len(cases) * length)
+            lacking = sum(each.lacking for each in whole["drop, no tool search"]) / (len(cases) * length)
             for price, (read, write) in PRICES.items():
                 billed = {mode: sum(bill(each, read, write) for each in whole[mode]) for mode in MODES}
                 ratios = {mode: round(billed[mode] / billed["no gate"], 4) for mode in MODES[1:]}
@@ -169,7 +169,7 @@ def rows(scorer: Scorer, sizes: Sequence[int]) -> list[dict[str, Any]]:
 def table(found: Sequence[dict[str, Any]]) -> str:
     """Markdown: the worst and the best over conversation lengths and prices, by size."""
     lines = [
-        f"| tools | {' | '.join(MODES[1:])} | turns that lack a tool without a door |",
+        f"| tools | {' | '.join(MODES[1:])} | turns that lack a tool without a tool search |",
         "|" + " --- |" * (len(MODES) + 1),
     ]
     for size in dict.fromkeys(each["tools"] for each in found):

@@ -67,12 +67,12 @@ def policies() -> Iterator[tuple[str, Policy, float]]:
         yield f"the best {share:.1%} of the list", TopShare(share), 0.0
 
 
-def measured(gate: Gate, door: bool) -> dict[str, Any]:
+def measured(gate: Gate, tool_search: bool) -> dict[str, Any]:
     """All conversations through one gate: turns with signal, how many have what they need, how much of the list."""
     turns = needed = 0
     shares: list[float] = []
     for conversation in conversations():
-        for turn, kept in decided(gate, conversation, door):
+        for turn, kept in decided(gate, conversation, tool_search):
             if turn.signal:
                 turns += 1
                 needed += turn.needed <= kept
@@ -80,7 +80,7 @@ def measured(gate: Gate, door: bool) -> dict[str, Any]:
     return {"turns": turns, "needed tools loaded": needed, "mean share": round(sum(shares) / turns, 4)}
 
 
-def decided(gate: Gate, conversation: Conversation, door: bool) -> Iterator[tuple[Any, frozenset[str]]]:
+def decided(gate: Gate, conversation: Conversation, tool_search: bool) -> Iterator[tuple[Any, frozenset[str]]]:
     """Each turn, and the tools that it has."""
     history = conversation.before(0)
     for turn in conversation.turns:
@@ -88,31 +88,36 @@ def decided(gate: Gate, conversation: Conversation, door: bool) -> Iterator[tupl
             history = conversation.before(turn.number)
         forced = [turn.tool_choice] if turn.tool_choice else []
         messages = [*history, {"role": "user", "content": turn.content}]
-        decision = gate.decide(messages, conversation.tools, forced=forced, door=door)
+        decision = gate.decide(messages, conversation.tools, forced=forced, tool_search=tool_search)
         yield turn, frozenset(decision.kept)
-        history += played(turn, decision.kept if door else None)
+        history += played(turn, decision.kept if tool_search else None)
 
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
     """Markdown."""
-    lines = ["| ranking | kept | with a door: loaded | of the list | without: kept | of the list |", "|" + " --- |" * 6]
-    for with_door, without in zip(rows[::2], rows[1::2], strict=True):
+    lines = [
+        "| ranking | kept | with a tool search: loaded | of the list | without: kept | of the list |",
+        "|" + " --- |" * 6,
+    ]
+    for with_tool_search, without in zip(rows[::2], rows[1::2], strict=True):
         found = [
             f"{each['needed tools loaded'] / each['turns']:.0%} | {each['mean share']:.0%}"
-            for each in (with_door, without)
+            for each in (with_tool_search, without)
         ]
-        lines.append(f"| {with_door['ranking']} | {with_door['policy']} | {found[0]} | {found[1]} |")
+        lines.append(f"| {with_tool_search['ranking']} | {with_tool_search['policy']} | {found[0]} | {found[1]} |")
     return "\n".join(lines)
 
 
 def rows(model: str | None) -> list[dict[str, Any]]:
-    """Every ranking and policy, with a door and without."""
+    """Every ranking and policy, with a tool search and without."""
     found = []
     for ranking, scorer in (("BM25", once(BM25())), ("MiniLM", minilm(model))):
         for name, policy, pressure in policies():
-            for door in (True, False):
+            for tool_search in (True, False):
                 gate = Gate(policy, scorer, camdf.Payoff(pressure), budget=None)
-                found.append({"ranking": ranking, "policy": name, "door": door, **measured(gate, door)})
+                found.append(
+                    {"ranking": ranking, "policy": name, "tool_search": tool_search, **measured(gate, tool_search)}
+                )
     return found
 
 

@@ -28,7 +28,7 @@ from conversations import minilm, once
 import camdf
 from camdf.gate import Gate
 from camdf.gate.decision import GateDecision
-from camdf.gate.door import IN_FULL
+from camdf.gate.tool_search import IN_FULL
 from camdf.policies.base import Policy
 from camdf.policies.rules import TopK
 from camdf.scorers import BM25, Embeddings, Fusion, Start, WordVectors, full_text, word_parts
@@ -55,12 +55,12 @@ class Way(NamedTuple):
     ranking: str
     kept: str
     gate: Gate
-    door: bool
+    tool_search: bool
     sizes: tuple[str, ...] = SIZES
 
 
 def ways(model: str | None) -> Iterator[Way]:
-    """With a door, nothing is loaded where nothing is known; without one, everything is."""
+    """With a tool search, nothing is loaded where nothing is known; without one, everything is."""
     meaning = minilm(model)
     scorers: dict[str, Scorer | None] = {
         JUDGED: None,
@@ -77,9 +77,9 @@ def ways(model: str | None) -> Iterator[Way]:
         best: tuple[str, Policy, float] = f"the best {WORKING_SET}", TopK(WORKING_SET), 0.0
         name, policy, pressure = best if scorer else cold(scorer, PRESSURES[-1])
         sizes = SIZES if scorer else SIZES[:1]  # no language model has scored the long list
-        yield Way(ranking, name, Gate(policy, said, camdf.Payoff(pressure), fallback=(), budget=None), True, sizes)
+        yield Way(ranking, name, Gate(policy, said, camdf.Payoff(pressure), budget=None), True, sizes)
         if ranking == "Start":
-            yield from (aimed(ranking, Start(), size) for size in SIZES)
+            yield from (targeted(ranking, Start(), size) for size in SIZES)
     for ranking in (JUDGED, "MiniLM", "Start", "BM25"):
         scorer = scorers[ranking]
         for pressure in PRESSURES:
@@ -88,19 +88,18 @@ def ways(model: str | None) -> Iterator[Way]:
             yield Way(ranking, name, gate, False, SIZES if scorer else SIZES[:1])
 
 
-def aimed(ranking: str, scorer: Scorer, size: str) -> Way:
-    """The policy without labels, aimed at as many tools on average over all requests of a list."""
+def targeted(ranking: str, scorer: Scorer, size: str) -> Way:
+    """The policy without labels, with a target of as many tools on average over all requests of a list."""
     asked = [each for each in requests() if each.size == size]
-    gate = Gate.aiming(
+    gate = Gate.for_target(
         camdf.cold_start(),
         once(scorer),
-        over=[each.text for each in asked],
-        among=asked[0].tools,
-        tools=WORKING_SET,
-        fallback=(),
+        requests=[each.text for each in asked],
+        tools=asked[0].tools,
+        mean_tools=WORKING_SET,
         budget=None,
     )
-    return Way(ranking, f"cold start, aimed at {WORKING_SET}", gate, True, (size,))
+    return Way(ranking, f"cold start, target {WORKING_SET}", gate, True, (size,))
 
 
 def stems() -> Callable[[str], list[str]]:
@@ -140,14 +139,16 @@ def measured(way: Way, asked: Sequence[Asked]) -> dict[str, Any]:
         "needed loaded": places.count(0),
         "in full": sum(place is not None and place <= IN_FULL for place in places),
         "found": sum(place is not None for place in places),
-        "estimate": None if way.door else round(estimate / len(needing), 4),
+        "estimate": None if way.tool_search else round(estimate / len(needing), 4),
     }
 
 
 def decided(way: Way, request: Asked) -> GateDecision:
     """What the gate makes of a conversation that begins with this request."""
     scores = request.scores if way.ranking == JUDGED else None
-    return way.gate.decide([{"role": "user", "content": request.text}], request.tools, door=way.door, scores=scores)
+    return way.gate.decide(
+        [{"role": "user", "content": request.text}], request.tools, tool_search=way.tool_search, scores=scores
+    )
 
 
 def worst_place(way: Way, request: Asked, decision: GateDecision) -> int | None:
@@ -159,7 +160,7 @@ def worst_place(way: Way, request: Asked, decision: GateDecision) -> int | None:
     for needed, query in zip(request.needed, request.queries, strict=True):
         if needed & set(decision.kept):
             continue
-        found = [view(tool).name for tool in way.gate.find(query, request.tools)] if way.door else []
+        found = [view(tool).name for tool in way.gate.find(query, request.tools)] if way.tool_search else []
         places = [place for place, name in enumerate(found, start=1) if name in needed]
         if not places:
             return None
@@ -176,7 +177,13 @@ def suffices(decision: GateDecision) -> float:
 def rows(chosen: Sequence[Way]) -> list[dict[str, Any]]:
     """The requests, by way, list and language."""
     return [
-        {"ranking": way.ranking, "kept": way.kept, "door": way.door, "tools": int(size), "language": language}
+        {
+            "ranking": way.ranking,
+            "kept": way.kept,
+            "tool_search": way.tool_search,
+            "tools": int(size),
+            "language": language,
+        }
         | measured(way, [each for each in requests() if (each.size, each.language) == (size, language)])
         for way in chosen
         for size in way.sizes
@@ -198,10 +205,10 @@ def plain(way: Way) -> dict[str, Any]:
     }
 
 
-def table(found: Sequence[dict[str, Any]], door: bool) -> str:
+def table(found: Sequence[dict[str, Any]], tool_search: bool) -> str:
     """Markdown: by language the mean number of tools loaded, and below it the shares of the requests that need any."""
     lines = [f"| ranking | kept | tools | {' | '.join(LANGUAGES)} |", "|" + " --- |" * (3 + len(LANGUAGES))]
-    of = [row for row in found if row["door"] is door]
+    of = [row for row in found if row["tool_search"] is tool_search]
     for (ranking, kept, tools), group in groupby(of, key=lambda row: (row["ranking"], row["kept"], row["tools"])):
         lines.append(f"| {ranking} | {kept} | {tools} | {' | '.join(map(cell, group))} |")
     return "\n".join(lines)
@@ -216,8 +223,8 @@ def plain_table(found: Sequence[dict[str, Any]]) -> str:
 
 
 def cell(row: dict[str, Any]) -> str:
-    """With a door: loaded, needed tools loaded, or found. Without: loaded, needed tools kept, estimate of that."""
-    second = row["found"] / row["needing"] if row["door"] else row["estimate"]
+    """With a tool search: loaded, needed tools loaded, or found. Without: loaded, needed tools kept, its estimate."""
+    second = row["found"] / row["needing"] if row["tool_search"] else row["estimate"]
     return f"{row['loaded']:.1f}: {row['needed loaded'] / row['needing']:.0%}, {second:.0%}"
 
 
@@ -244,8 +251,11 @@ def main() -> int:
     chosen = options.parse_args()
     everyday.DATA = chosen.data
     every = list(ways(chosen.model))
-    found = {"requests": rows(every), "searches": [plain(way) for way in every if way.door and way.sizes == SIZES]}
-    print(table(found["requests"], door=True), table(found["requests"], door=False), sep="\n\n")
+    found = {
+        "requests": rows(every),
+        "searches": [plain(way) for way in every if way.tool_search and way.sizes == SIZES],
+    }
+    print(table(found["requests"], tool_search=True), table(found["requests"], tool_search=False), sep="\n\n")
     print(f"\n{plain_table(found['searches'])}")
     if chosen.json:
         chosen.json.write_text(json.dumps(found, indent=1) + "\n")

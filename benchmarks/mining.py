@@ -166,7 +166,7 @@ def with_duckdb(folder: Path, output: Path) -> dict[str, Any]:
     """The same steps in SQL over all spans at once; what does not fit in memory goes to files beside the output.
 
     Rules for what these spans do not hold are left out, which is less work for it: traces without agents, agents that
-    call nothing, the door of a gate, tools under several names, requests that nothing shows to have run.
+    call nothing, the tool search of a gate, tools under several names, requests that nothing shows to have run.
     """
     database = import_module("duckdb").connect()
     database.execute(f"SET memory_limit = '{DUCKDB_GIB} GiB'; SET preserve_insertion_order = false")

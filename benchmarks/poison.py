@@ -290,12 +290,14 @@ def gates(domain: str, scorer: Scorer, name: str) -> dict[str, Gate]:
     policy = camdf.cold_start() if name == "cold start" else fitted(asked, scorer) if name == "fitted" else TopK(TOOLS)
     found = {}
     for way in WAYS:
-        settings: dict[str, Any] = {"trusted": trusted if way == "trusted" else None, "fallback": (), "budget": None}
+        settings: dict[str, Any] = {"trusted": trusted if way == "trusted" else None, "budget": None}
         if name == "TopK":
             found[way] = Gate(policy, scorer, camdf.Payoff(0.0), **settings)
         else:
             over = [task.text for task in asked]
-            found[way] = Gate.aiming(policy, scorer, over=over, among=asked[0].tools, tools=TOOLS, **settings)
+            found[way] = Gate.for_target(
+                policy, scorer, requests=over, tools=asked[0].tools, mean_tools=TOOLS, **settings
+            )
     return found
 
 
@@ -318,7 +320,10 @@ def row(domain: str, attack: str, part: int, by_way: Mapping[str, Gate]) -> dict
         task, bad = tasks(domain)[number], written(domain, attack, number)
         history, listed = [{"role": "user", "content": task.text}], (*task.tools, *bad)
         for way, gate in by_way.items():
-            alone, together = gate.decide(history, task.tools, door=True), gate.decide(history, listed, door=True)
+            alone, together = (
+                gate.decide(history, task.tools, tool_search=True),
+                gate.decide(history, listed, tool_search=True),
+            )
             honest = [tool for tool in together.tools if tool in task.tools]
             won = len(together.tools) - len(honest)
             sums[way].update(requests=won > 0, untrusted=won, changed=honest != alone.tools, honest=len(honest))

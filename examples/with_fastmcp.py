@@ -1,4 +1,4 @@
-"""An MCP gateway in front of two servers: a client gets about four tools of both, and a door to the others."""
+"""An MCP gateway in front of two servers: a client gets about four tools of both, and a tool search for the others."""
 
 from __future__ import annotations
 
@@ -26,13 +26,12 @@ async def main() -> None:
     for name in ("travel", "office"):
         gateway.mount(create_proxy(StdioTransport(sys.executable, [SERVERS, name])), namespace=name)
     tools = await gateway.list_tools()
-    gate = camdf.Gate.aiming(
+    gate = camdf.Gate.for_target(
         camdf.cold_start(),
         Start(),
-        over=REQUESTS,
-        among=tools,
-        tools=4,
-        fallback=(),
+        requests=REQUESTS,
+        tools=tools,
+        mean_tools=4,
         allow={tool.name for tool in tools} - {"office_run_sql"},
         digests={tool.name: view(tool).digest() for tool in tools},  # kept in a file, reviewed when a server changes
     )

@@ -1,4 +1,4 @@
-"""A LangChain agent with a dozen tools: its model is sent about four of them, and a door to the others. No labels."""
+"""A LangChain agent with a dozen tools: its model is sent about four, and a tool search for the others. No labels."""
 
 from langchain.agents import create_agent
 from langchain_core.tools import StructuredTool
@@ -14,7 +14,7 @@ tools = [
     StructuredTool.from_function(lambda: "ok", name=name, description=text, args_schema={})
     for name, text in CATALOGUE.items()
 ]
-gate = camdf.Gate.aiming(camdf.cold_start(), Start(), over=REQUESTS, among=tools, tools=4, fallback=())
+gate = camdf.Gate.for_target(camdf.cold_start(), Start(), requests=REQUESTS, tools=tools, mean_tools=4)
 
 model = OfflineModel()
 llm = ChatOpenAI(base_url=model.url, api_key="none", model="offline")

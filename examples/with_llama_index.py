@@ -1,4 +1,4 @@
-"""A LlamaIndex agent with a dozen tools: its model is sent about four of them, and a door to the others. No labels."""
+"""A LlamaIndex agent with a dozen tools: its model is sent about four, and a tool search for the others. No labels."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ from camdf.integrations.llama_index import ToolGate
 from camdf.scorers import Start
 
 tools = [FunctionTool.from_defaults(fn=lambda: "ok", name=name, description=text) for name, text in CATALOGUE.items()]
-gate = camdf.Gate.aiming(camdf.cold_start(), Start(), over=REQUESTS, among=tools, tools=4, fallback=())
+gate = camdf.Gate.for_target(camdf.cold_start(), Start(), requests=REQUESTS, tools=tools, mean_tools=4)
 
 model = OfflineModel()
 llm = OpenAILike(

@@ -1,4 +1,4 @@
-"""An OpenAI Agents agent with a dozen tools: its model is sent about four, and a door to the others. No labels."""
+"""An OpenAI Agents agent with a dozen tools: its model is sent about four, and a search for the others. No labels."""
 
 from agents import Agent, FunctionTool, OpenAIChatCompletionsModel, Runner, set_trace_processors
 from offline_model import OfflineModel
@@ -15,7 +15,7 @@ async def ok(context, arguments):
 
 
 tools = [FunctionTool(name, text, {"type": "object", "properties": {}}, ok) for name, text in CATALOGUE.items()]
-gate = camdf.Gate.aiming(camdf.cold_start(), Start(), over=REQUESTS, among=tools, tools=4, fallback=())
+gate = camdf.Gate.for_target(camdf.cold_start(), Start(), requests=REQUESTS, tools=tools, mean_tools=4)
 
 set_trace_processors([])  # traces stay in this process
 model = OfflineModel()

@@ -1,4 +1,4 @@
-"""A pydantic-ai agent with a dozen tools: its model is sent about four of them, and a door to the others. No labels."""
+"""A pydantic-ai agent with a dozen tools: its model is sent about four, and a tool search for the others. No labels."""
 
 from offline_model import OfflineModel
 from pydantic_ai import Agent
@@ -18,7 +18,7 @@ def run() -> str:
 
 
 described = [camdf.tools.Tool(name, text) for name, text in CATALOGUE.items()]
-gate = camdf.Gate.aiming(camdf.cold_start(), Start(), over=REQUESTS, among=described, tools=4, fallback=())
+gate = camdf.Gate.for_target(camdf.cold_start(), Start(), requests=REQUESTS, tools=described, mean_tools=4)
 
 model = OfflineModel()
 agent = Agent(

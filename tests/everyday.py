@@ -1,7 +1,7 @@
 """Thirty everyday conversations, played to whoever serves them, and what must hold of every request.
 
-`Played` is the model of one conversation on loopback: it calls what the script calls, through the door where a tool is
-not on the list that it was sent. A test of an adapter sends the user's turns in its framework's own way:
+`Played` is the model of one conversation on loopback: it calls what the script calls, through the tool search where a
+tool is not on the list that it was sent. A test of an adapter sends the user's turns in its framework's own way:
 
     with Played(conversation) as model:
         for turn in conversation.turns:
@@ -80,7 +80,7 @@ class Conversation:
 def played(turn: Turn, loaded: Collection[str] | None = None) -> list[dict[str, Any]]:
     """A whole turn as chat messages: what the user said, the assistant did and the tools answered.
 
-    Where it is said which tools were `loaded`, the others were called through the door.
+    Where it is said which tools were `loaded`, the others were called through the tool search.
     """
     messages: list[dict[str, Any]] = [{"role": "user", "content": turn.content}]
     results = iter(turn.results)
@@ -93,7 +93,7 @@ def played(turn: Turn, loaded: Collection[str] | None = None) -> list[dict[str, 
             for index, call in enumerate((step,) if isinstance(step, Call) else step)
         ]
         if loaded is not None:
-            calls = [(key, call if call.name in loaded else through_the_door(call)) for key, call in calls]
+            calls = [(key, call if call.name in loaded else through_the_search(call)) for key, call in calls]
         made = [
             {"id": key, "type": "function", "function": {"name": call.name, "arguments": call.text}}
             for key, call in calls
@@ -103,7 +103,7 @@ def played(turn: Turn, loaded: Collection[str] | None = None) -> list[dict[str, 
     return messages
 
 
-def through_the_door(call: Call) -> Call:
+def through_the_search(call: Call) -> Call:
     """The call of a tool that is not on the list."""
     return Call(CALL, {"name": call.name, "arguments": call.arguments})
 
@@ -113,12 +113,12 @@ class Served(NamedTuple):
 
     turn: Turn
     tools: tuple[str, ...]
-    """Names of the tools that are loaded, in order, without the door's."""
+    """Names of the tools that are loaded, in order, without the tool search's."""
 
     deferred: frozenset[str]
     """Names that the provider's own search reaches."""
 
-    door: bool
+    tool_search: bool
     bytes: str
     """The list of tools as it came."""
 
@@ -130,7 +130,7 @@ class Played(ScriptedModel):
     conversation: Conversation
     served: list[Served] = field(default_factory=list)
     out_of_reach: list[tuple[int, str]] = field(default_factory=list)
-    """Turn and tool, where the script calls one that is neither on the list nor behind a door."""
+    """Turn and tool, where the script calls one that is neither on the list nor behind a tool search."""
 
     def __post_init__(self) -> None:
         super().__init__()
@@ -157,11 +157,11 @@ class Played(ScriptedModel):
             names = [(tool.get("function", tool).get("name") or tool.get("type", ""), tool) for tool in sent]
             loaded = tuple(name for name, tool in names if not tool.get("defer_loading") and name not in (FIND, CALL))
             deferred = frozenset(name for name, tool in names if tool.get("defer_loading"))
-            door = CALL in dict(names)
-            self.served.append(Served(self.turn, loaded, deferred, door, json.dumps(sent, sort_keys=True)))
-            return self._next({*loaded, *deferred}, door)
+            tool_search = CALL in dict(names)
+            self.served.append(Served(self.turn, loaded, deferred, tool_search, json.dumps(sent, sort_keys=True)))
+            return self._next({*loaded, *deferred}, tool_search)
 
-    def _next(self, known: set[str], door: bool) -> Step:
+    def _next(self, known: set[str], tool_search: bool) -> Step:
         while self._left:
             step = self._left.pop(0)
             if isinstance(step, str):
@@ -169,10 +169,10 @@ class Played(ScriptedModel):
             calls = (step,) if isinstance(step, Call) else step
             if all(call.name in known or call.name in (FIND, CALL) for call in calls):
                 return step
-            if door:
+            if tool_search:
                 hidden = [call for call in calls if call.name not in known]
                 direct = [call for call in calls if call.name in known]
-                called = tuple(map(through_the_door, hidden))
+                called = tuple(map(through_the_search, hidden))
                 self._left.insert(0, (*direct, *called))
                 return tuple(Call(FIND, {"query": call.name.replace("_", " ")}) for call in hidden)
             self.out_of_reach += [(self.turn.number, call.name) for call in calls if call.name not in known]
@@ -186,7 +186,7 @@ def broken_promises(served: Sequence[Served]) -> list[str]:
     """What must hold of every conversation, whoever serves it, and does not."""
     found = []
     for before, after in pairwise(served):
-        if not (after.tools or after.deferred or after.door):
+        if not (after.tools or after.deferred or after.tool_search):
             found.append(f"turn {after.turn.number} has no tools")
         if len(before.tools) > len(after.tools) and decided(before, served):
             found.append(f"turn {after.turn.number} has fewer tools than turn {before.turn.number}")
@@ -202,15 +202,15 @@ def promises_broken_by(model: Played) -> list[str]:
 
 
 def check_every_way(model: Played, serve: Callable[[int, bool], object]) -> None:
-    """Play a conversation in every way, without a door and with one: `serve(workers, door)` sends the user's turns."""
-    for door in (False, True):
+    """Play a conversation in every way, without a search and with it: `serve(workers, tool_search)` sends turns."""
+    for tool_search in (False, True):
         sent = []
         for workers in WAYS.values():
             model.served, model.out_of_reach = [], []
-            serve(workers, door)
+            serve(workers, tool_search)
             sent.append([each.bytes for each in model.served])
             assert promises_broken_by(model) == []
-            assert not door or model.out_of_reach == []
+            assert not tool_search or model.out_of_reach == []
         assert sent[0] == sent[1] == sent[2]
 
 

@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from camdf.gate.door import ToolCall, json_arguments, meant
+from camdf.gate.tool_search import ToolCall, json_arguments, meant
 from camdf.tools import Tool
 from scripted import Call
 

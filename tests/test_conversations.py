@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from camdf.core.payoff import Payoff
 from camdf.gate import Gate
-from camdf.gate.door import listing
 from camdf.gate.request import read_task
+from camdf.gate.tool_search import listing
 from camdf.gate.turns import GREETING, SHORT, Call, Turn, events, is_turn, text_of, words_in
 from camdf.policies.rules import PlugIn, ScoreAtLeast, TopK
 from camdf.prices import Prices
@@ -227,19 +227,19 @@ def test_a_forced_tool_is_there_for_its_request_and_does_not_change_the_order() 
     assert gate.decide(history, TOOLS).kept == ("send_email",)
 
 
-def test_with_a_door_the_first_decision_stands() -> None:
+def test_with_a_tool_search_the_first_decision_stands() -> None:
     gate = gate_of()
     history = [user("hello"), calls("run_sql"), user("Send a mail to Anna")]
-    first = gate.decide(history, TOOLS, door=True)
+    first = gate.decide(history, TOOLS, tool_search=True)
     assert first.kept == ("send_email", "run_sql")
     history += [calls("call_tool"), user("What is the weather in Graz tomorrow?")]
-    later = gate.decide(history, TOOLS, door=True)
+    later = gate.decide(history, TOOLS, tool_search=True)
     assert (later.kept, later.reason) == (first.kept, "decided before")
-    forced = gate.decide(history, TOOLS, door=True, forced=["get_weather"])
-    assert gate.decide([*history, calls("get_weather")], TOOLS, door=True).kept == forced.kept
+    forced = gate.decide(history, TOOLS, tool_search=True, forced=["get_weather"])
+    assert gate.decide([*history, calls("get_weather")], TOOLS, tool_search=True).kept == forced.kept
 
 
-def test_with_a_door_only_the_turns_up_to_the_first_with_signal_are_scored() -> None:
+def test_with_a_tool_search_only_the_turns_up_to_the_first_with_signal_are_scored() -> None:
     asked: list[str] = []
 
     def counting(task: str, tools: Sequence[Tool]) -> list[float]:
@@ -247,8 +247,8 @@ def test_with_a_door_only_the_turns_up_to_the_first_with_signal_are_scored() -> 
         return wants(mail="send_email")(task, tools)
 
     gate = gate_of(counting)
-    gate.decide([user("Send a mail to Anna")], TOOLS, door=True)
-    gate.decide([user("Send a mail to Anna"), user("And what is the weather in Graz?")], TOOLS, door=True)
+    gate.decide([user("Send a mail to Anna")], TOOLS, tool_search=True)
+    gate.decide([user("Send a mail to Anna"), user("And what is the weather in Graz?")], TOOLS, tool_search=True)
     assert asked == ["Send a mail to Anna"]
 
 

@@ -25,19 +25,22 @@ def test_the_page_has_the_stored_table(name: str, monkeypatch: pytest.MonkeyPatc
 
 def test_the_figures_in_the_text_are_the_stored_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = json.loads((ROOT / "results" / "conversations.json").read_text())
-    found = {(row["ranking"], row["policy"], row["door"]): row for row in rows}
-    door, without = (
+    found = {(row["ranking"], row["policy"], row["tool_search"]): row for row in rows}
+    tool_search, without = (
         found["MiniLM", "the best 37.5% of the list", True],
         found["MiniLM", "the best 50.0% of the list", False],
     )
-    assert f"has {door['needed tools loaded'] / door['turns']:.0%} at {door['mean share']:.0%}: close" in PAGE
-    assert door["mean share"] <= 0.40
+    assert (
+        f"has {tool_search['needed tools loaded'] / tool_search['turns']:.0%} at {tool_search['mean share']:.0%}: close"
+        in PAGE
+    )
+    assert tool_search["mean share"] <= 0.40
     assert without["needed tools loaded"] / without["turns"] >= 0.95
     assert f"{without['mean share']:.0%} on average" in PAGE
     cache = json.loads((ROOT / "results" / "cache.json").read_text())
     recommended = {row["tools"]: [] for row in cache}  # type: dict[int, list[float]]
     for row in cache:
-        recommended[row["tools"]] += [row["drop, with a door"], row["defer"]]
+        recommended[row["tools"]] += [row["drop, with a tool search"], row["defer"]]
     assert max(max(ratios) for tools, ratios in recommended.items() if tools >= 24) < 1
     assert max(max(ratios) for tools, ratios in recommended.items() if tools >= 40) <= 0.80
 
@@ -55,7 +58,7 @@ def test_the_estimate_is_near_what_was_measured() -> None:
         if row["tools"] == 40:
             read, write = {"0.1": (0.1, 1.25), "0.25": (0.25, 1.0)}[row["cached"]]
             costs = worth(tools, Prices(uncached=3 * write, cached=3 * read), Conversation(turns=row["turns"]))
-            assert costs[1].dollars / costs[0].dollars == pytest.approx(row["drop, with a door"], abs=0.1)
+            assert costs[1].dollars / costs[0].dollars == pytest.approx(row["drop, with a tool search"], abs=0.1)
 
 
 def test_the_command_prints_what_the_page_shows(capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,7 +23,7 @@ ROWS: list[dict[str, Any]] = STORED["requests"]
 ASKED = {40: (8, 0.98), 400: (12, 0.95)}
 """By the length of the list: at most so many tools loaded, and at least this share found."""
 
-AIMED = "cold start, aimed at 8"
+TARGETED = "cold start, target 8"
 
 
 @pytest.fixture
@@ -31,18 +31,22 @@ def benchmark(monkeypatch: pytest.MonkeyPatch) -> Any:
     return benchmark_module("first_day", monkeypatch)
 
 
-def of(ranking: str, door: bool = True, tools: tuple[int, ...] = (40, 400), kept: str = "") -> list[dict[str, Any]]:
+def of(
+    ranking: str, tool_search: bool = True, tools: tuple[int, ...] = (40, 400), kept: str = ""
+) -> list[dict[str, Any]]:
     """Rows of one ranking; of a working set, those of the best few where `kept` names no other."""
-    kept = kept or ("the best" if door and ranking != "a language model" else "")
+    kept = kept or ("the best" if tool_search and ranking != "a language model" else "")
     return [
         row
         for row in ROWS
-        if (row["ranking"], row["door"]) == (ranking, door) and row["tools"] in tools and kept in row["kept"]
+        if (row["ranking"], row["tool_search"]) == (ranking, tool_search)
+        and row["tools"] in tools
+        and kept in row["kept"]
     ]
 
 
 def missed(ranking: str) -> list[tuple[int, str]]:
-    """Where a way to start with a door does not reach what was asked for."""
+    """Where a way to start with a tool search does not reach what was asked for."""
     return [
         (row["tools"], row["language"])
         for row in of(ranking)
@@ -51,8 +55,8 @@ def missed(ranking: str) -> list[tuple[int, str]]:
 
 
 def test_the_page_has_the_stored_tables(benchmark: Any) -> None:
-    assert benchmark.table(ROWS, door=True) in PAGE
-    assert benchmark.table(ROWS, door=False) in PAGE
+    assert benchmark.table(ROWS, tool_search=True) in PAGE
+    assert benchmark.table(ROWS, tool_search=False) in PAGE
     assert benchmark.plain_table(STORED["searches"]) in PAGE
 
 
@@ -63,9 +67,9 @@ def test_what_start_does_today_is_what_is_stored(benchmark: Any) -> None:
     for row in of("Start"):
         asked = [each for each in requests() if (each.size, each.language) == (str(row["tools"]), row["language"])]
         assert not benchmark.differ(row, benchmark.measured(way, asked) | {"tools": row["tools"]})
-    for row in of("Start", kept=AIMED):
+    for row in of("Start", kept=TARGETED):
         asked = [each for each in requests() if (each.size, each.language) == (str(row["tools"]), row["language"])]
-        again = benchmark.measured(benchmark.aimed("Start", Start(), str(row["tools"])), asked)
+        again = benchmark.measured(benchmark.targeted("Start", Start(), str(row["tools"])), asked)
         assert not benchmark.differ(row, again | {"tools": row["tools"]})
     (stored,) = (row for row in STORED["searches"] if row["ranking"] == "Start")
     assert not benchmark.differ_in_searches(stored, benchmark.plain(way))
@@ -77,7 +81,7 @@ def test_the_plain_searches_are_for_tools_that_no_request_needs() -> None:
     assert not needed & plain_searches().keys()
 
 
-def test_the_ways_that_the_page_offers_reach_what_was_asked_for_with_a_door() -> None:
+def test_the_ways_that_the_page_offers_reach_what_was_asked_for_with_a_tool_search() -> None:
     assert missed("Start") == missed("Start and MiniLM") == missed("a language model") == []
     assert missed("MiniLM") == [(40, "es"), (400, "en")]
     assert [len(missed(f"{kind} of words alone")) for kind in ("parts", "stems")] == [3, 3]
@@ -85,16 +89,18 @@ def test_the_ways_that_the_page_offers_reach_what_was_asked_for_with_a_door() ->
     assert missed("word vectors alone") == []
 
 
-def test_the_policy_that_is_aimed_finds_as_much_as_the_best_eight_and_loads_what_the_page_says() -> None:
+def test_the_policy_that_is_targeted_finds_as_much_as_the_best_eight_and_loads_what_the_page_says() -> None:
     for size, asked in ((40, "8"), (400, "12")):
-        best, aimed = (of("Start", tools=(size,), kept=kept) for kept in ("the best", AIMED))
-        assert [row["found"] for row in aimed] == [row["found"] for row in best] == [row["needing"] for row in best]
-        mean = sum(row["loaded"] * row["requests"] for row in aimed) / sum(row["requests"] for row in aimed)
+        best, targeted = (of("Start", tools=(size,), kept=kept) for kept in ("the best", TARGETED))
+        assert [row["found"] for row in targeted] == [row["found"] for row in best] == [row["needing"] for row in best]
+        mean = sum(row["loaded"] * row["requests"] for row in targeted) / sum(row["requests"] for row in targeted)
         assert round(mean, 1) <= 8
-        least, most = (f"{pick(row['loaded'] for row in aimed):.1f}" for pick in (min, max))
+        least, most = (f"{pick(row['loaded'] for row in targeted):.1f}" for pick in (min, max))
         assert f"{least} to {most} of {size} by language, where {asked} were asked for" in TEXT
-    loaded = {kept: sum(row["needed loaded"] for row in of("Start", kept=kept)) for kept in ("the best", AIMED)}
-    assert f"the needed tools are loaded in {loaded[AIMED]} of the 108 requests instead of {loaded['the best']}" in TEXT
+    loaded = {kept: sum(row["needed loaded"] for row in of("Start", kept=kept)) for kept in ("the best", TARGETED)}
+    assert (
+        f"the needed tools are loaded in {loaded[TARGETED]} of the 108 requests instead of {loaded['the best']}" in TEXT
+    )
 
 
 def test_the_counts_in_the_text_are_the_stored_ones() -> None:
@@ -110,19 +116,21 @@ def test_the_counts_in_the_text_are_the_stored_ones() -> None:
     assert f"{english} need none, in other languages {min(others)} to {max(others)}" in TEXT
 
 
-def test_without_a_door_the_estimates_are_as_far_off_as_the_page_says() -> None:
-    careful, usual = (of("a language model", door=False, kept=pressure) for pressure in ("0.005", "0.05"))
+def test_without_a_tool_search_the_estimates_are_as_far_off_as_the_page_says() -> None:
+    careful, usual = (of("a language model", tool_search=False, kept=pressure) for pressure in ("0.005", "0.05"))
     assert all(row["needed loaded"] == row["needing"] for row in careful + usual)
     off = {row["language"]: 1 - row["estimate"] for row in careful}
     assert f"({off['de']:.4f} in German)" in TEXT
     assert max(share for language, share in off.items() if language != "de") <= 0.05
     assert f"up to {max(1 - row['estimate'] for row in usual):.2f} too low" in TEXT
     for ranking in ("MiniLM", "Start", "BM25"):
-        for row in of(ranking, door=False):
+        for row in of(ranking, tool_search=False):
             kept = row["needed loaded"] / row["needing"]
             good = kept >= 0.95 and abs(kept - row["estimate"]) <= 0.05
             assert not good or row["loaded"] > 0.9 * row["tools"]
-    assert any(row["needed loaded"] == 0 and row["estimate"] > 0.99 for row in of("Start", door=False, tools=(400,)))
+    assert any(
+        row["needed loaded"] == 0 and row["estimate"] > 0.99 for row in of("Start", tool_search=False, tools=(400,))
+    )
 
 
 def test_the_prompt_of_a_language_model_is_as_long_as_the_page_says() -> None:

@@ -559,44 +559,44 @@ def requests_of(catalogue: Mapping[str, str]) -> list[str]:
 
 
 @pytest.mark.parametrize("tools", [1, 3, 8])
-def test_a_gate_may_aim_at_a_number_of_tools(tools: int) -> None:
+def test_a_gate_may_have_a_target_of_a_number_of_tools(tools: int) -> None:
     over = requests_of(CATALOGUE)
-    gate = Gate.aiming(cold_start(), BM25(), over=over, among=TOOLS, tools=tools)
+    gate = Gate.for_target(cold_start(), BM25(), requests=over, tools=TOOLS, mean_tools=tools)
     kept = np.mean([len(gate.decide(task, TOOLS).kept) for task in over])
     assert 0.75 * tools <= kept <= tools
-    again = gate.aimed(tools=tools)
+    again = gate.retargeted(mean_tools=tools)
     assert again.payoff.cost_pressure == pytest.approx(gate.payoff.cost_pressure, rel=1e-6)
-    assert gate.aimed(tools=2 * tools).payoff.cost_pressure < gate.payoff.cost_pressure
+    assert gate.retargeted(mean_tools=2 * tools).payoff.cost_pressure < gate.payoff.cost_pressure
 
 
-def test_a_gate_may_aim_at_dollars_or_at_an_expected_sufficiency() -> None:
+def test_a_gate_may_have_a_target_of_dollars_or_of_an_expected_sufficiency() -> None:
     over, prices = requests_of(CATALOGUE), {name: 0.001 * (1 + i) for i, name in enumerate(CATALOGUE)}
-    gate = Gate.aiming(cold_start(), BM25(), over=over, among=TOOLS, dollars_per_task=0.02, prices=prices)
+    gate = Gate.for_target(cold_start(), BM25(), requests=over, tools=TOOLS, dollars_per_task=0.02, prices=prices)
     spent = np.mean([sum(prices[name] for name in gate.decide(task, TOOLS).kept) for task in over])
     assert 0.01 < spent <= 0.02
-    some, most = (Gate.aiming(cold_start(), BM25(), over=over, among=TOOLS, sufficiency=s) for s in (0.4, 0.7))
+    some, most = (Gate.for_target(cold_start(), BM25(), requests=over, tools=TOOLS, sufficiency=s) for s in (0.4, 0.7))
     assert some.payoff.cost_pressure > most.payoff.cost_pressure
 
 
-def test_an_aim_that_says_nothing_or_two_things_or_that_no_request_serves_is_refused() -> None:
+def test_a_target_that_says_nothing_or_two_things_or_that_no_request_serves_is_refused() -> None:
     over = requests_of(CATALOGUE)
     nothing: dict[str, Any] = {}
-    for wrong in (nothing, {"tools": 3, "sufficiency": 0.9}):
-        with pytest.raises(UsageError, match="Aim at one thing"):
-            Gate.aiming(cold_start(), BM25(), over=over, among=TOOLS, **wrong)
-    with pytest.raises(UsageError, match=r"say what tools cost: prices=camdf.Prices"):
-        Gate.aiming(cold_start(), BM25(), over=over, among=TOOLS, dollars_per_task=0.01)
-    with pytest.raises(UsageError, match=r"'tools' to aim at must be a number"):
-        golden_gate().aimed(tools="three")  # type: ignore[arg-type]
+    for wrong in (nothing, {"mean_tools": 3, "sufficiency": 0.9}):
+        with pytest.raises(UsageError, match="Give one of mean_tools"):
+            Gate.for_target(cold_start(), BM25(), requests=over, tools=TOOLS, **wrong)
+    with pytest.raises(UsageError, match=r"needs what tools cost: prices=camdf.Prices"):
+        Gate.for_target(cold_start(), BM25(), requests=over, tools=TOOLS, dollars_per_task=0.01)
+    with pytest.raises(UsageError, match=r"'mean_tools' of a target must be a number"):
+        golden_gate().retargeted(mean_tools="three")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"None of these 18 requests could be scored: ConnectionError"):
-        Gate.aiming(cold_start(), raising, over=over, among=TOOLS, tools=3)
-    for few in ({"over": "Book a flight", "among": TOOLS}, {"over": over, "among": []}):
+        Gate.for_target(cold_start(), raising, requests=over, tools=TOOLS, mean_tools=3)
+    for few in ({"requests": "Book a flight", "tools": TOOLS}, {"requests": over, "tools": []}):
         with pytest.raises(UsageError, match=r"as a list, and at least one tool 'among'"):
-            Gate.aiming(cold_start(), BM25(), **few, tools=3)
+            Gate.for_target(cold_start(), BM25(), **few, mean_tools=3)
     with pytest.raises(UsageError, match="at least one request"):
-        Gate.aiming(cold_start(), BM25(), over=[], among=TOOLS, tools=3)
+        Gate.for_target(cold_start(), BM25(), requests=[], tools=TOOLS, mean_tools=3)
     with pytest.raises(UsageError, match="at least one request"):
-        golden_gate().aimed(tools=3)
+        golden_gate().retargeted(mean_tools=3)
 
 
 def test_own_scores_stand_in_for_the_scorer() -> None:
@@ -662,11 +662,11 @@ def test_a_tool_that_was_called_stays_whatever_fails() -> None:
         assert Gate(policy, scorer, PAYOFF, fallback=()).decide(history, TOOLS).kept == ("run_sql",)
 
 
-@pytest.mark.parametrize("door", [False, True])
-def test_a_policy_that_breaks_is_not_taken_for_the_scorer(door: bool) -> None:
+@pytest.mark.parametrize("tool_search", [False, True])
+def test_a_policy_that_breaks_is_not_taken_for_the_scorer(tool_search: bool) -> None:
     gate = Gate(BreaksDown(0.5), overlap, PAYOFF)
     for _ in range(2):
-        decision = gate.decide([{"role": "user", "content": TASK}], TOOLS, door=door)
+        decision = gate.decide([{"role": "user", "content": TASK}], TOOLS, tool_search=tool_search)
         assert (decision.reason, decision.error) == ("policy failed", "ZeroDivisionError")
 
 
@@ -685,11 +685,11 @@ def test_scores_hold_until_the_names_of_the_arguments_change() -> None:
         assert found["sheet"] == score
 
 
-def test_an_aim_may_begin_at_no_cost_pressure() -> None:
+def test_a_target_may_begin_at_no_cost_pressure() -> None:
     gate = Gate(cold_start(), BM25(), Payoff(0.0))
     for request in requests_of(CATALOGUE):
         gate.decide(request, TOOLS)
-    assert gate.aimed(tools=3).payoff.cost_pressure > 0
+    assert gate.retargeted(mean_tools=3).payoff.cost_pressure > 0
 
 
 def test_prices_come_from_a_mapping_a_function_or_anything_with_of() -> None:

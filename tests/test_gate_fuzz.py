@@ -152,7 +152,7 @@ def test_no_call_of_any_kind_raises_adds_a_tool_or_loses_one(data: st.DataObject
             "keep": data.draw(st.lists(NAMES, max_size=2) | ANYTHING),
             "forced": data.draw(st.lists(NAMES, max_size=2) | ANYTHING),
             "scores": data.draw(st.none() | st.none() | SCORES | ANYTHING),
-            "door": data.draw(st.booleans()),
+            "tool_search": data.draw(st.booleans()),
         }
         if data.draw(st.booleans()):
             decision = gate.decide(task, tools, **more)

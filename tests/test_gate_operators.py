@@ -100,10 +100,10 @@ def test_conversations_without_a_name_that_begin_alike_share_nothing(
     steps=st.lists(st.tuples(st.sampled_from("ABCD"), st.sampled_from(["say", "reload", "share", "off"])), max_size=25),
     sizes=st.lists(st.integers(1, 5), min_size=25, max_size=25),
     named=st.booleans(),
-    door=st.booleans(),
+    tool_search=st.booleans(),
 )
 def test_no_list_narrows_in_the_middle_of_a_conversation_whatever_others_do(
-    steps: list[tuple[str, str]], sizes: list[int], named: bool, door: bool
+    steps: list[tuple[str, str]], sizes: list[int], named: bool, tool_search: bool
 ) -> None:
     """Four conversations that begin with the same words, while policies, shares and the switch change."""
     share, off = [1.0], [False]
@@ -119,7 +119,7 @@ def test_no_list_narrows_in_the_middle_of_a_conversation_whatever_others_do(
             elif does == "off":
                 off[0] = not off[0]
             name = who if named else None
-            decision = gate.decide(talks[who], TOOLS, conversation=name, door=door)
+            decision = gate.decide(talks[who], TOOLS, conversation=name, tool_search=tool_search)
             now = {tool["function"]["name"] for tool in decision.tools}
             assert had.get(who, set()) <= now
             had[who] = now
@@ -511,10 +511,10 @@ def test_a_gate_that_only_watches_has_no_share_to_cut_for() -> None:
         gate_of(rollout=0.2)
 
 
-def test_an_aim_is_found_whoever_is_cut_for() -> None:
+def test_a_target_is_found_whoever_is_cut_for() -> None:
     asked = [f"{TASK}, number {number}" for number in range(5)]
     settings: dict[str, Any] = {"rollout": Rollout(off=True), "breaker": Breaker(1)}
-    gate = Gate.aiming(camdf.cold_start(), falling, over=asked, among=TOOLS, tools=3, **settings)
+    gate = Gate.for_target(camdf.cold_start(), falling, requests=asked, tools=TOOLS, mean_tools=3, **settings)
     assert gate.decide(TASK, TOOLS).reason == "switched off"
 
 

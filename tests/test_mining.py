@@ -385,11 +385,11 @@ def test_what_happens_inside_of_a_tool_is_no_call_of_the_agent() -> None:
     assert (task["called"], task["offered"], task["ranked"]) == (["search"], ["search", "mail"], [])
 
 
-def test_a_call_through_the_door_is_a_call_of_the_tool_behind_it() -> None:
-    door = replace(SEARCHES, name="call_tool")
+def test_a_call_through_the_search_is_a_call_of_the_tool_behind_it() -> None:
+    tool_search = replace(SEARCHES, name="call_tool")
     behind = Span("t", "k", "s1", "tool", "maps")
-    assert only(RANKED, ASKS, door, behind)["called"] == ["maps"]
-    assert only(RANKED, ASKS, replace(door, name="maps"), behind)["called"] == ["maps"]
+    assert only(RANKED, ASKS, tool_search, behind)["called"] == ["maps"]
+    assert only(RANKED, ASKS, replace(tool_search, name="maps"), behind)["called"] == ["maps"]
 
 
 @pytest.mark.parametrize(

@@ -90,17 +90,17 @@ def untrusted_tools() -> st.SearchStrategy[Tool]:
     bad=st.lists(untrusted_tools(), max_size=12),
     order=st.integers(0, 99),
     at_most=st.sampled_from([None, 1, 3]),
-    door=st.booleans(),
+    tool_search=st.booleans(),
     turns=st.sampled_from([1, 3]),
 )
 def test_adding_untrusted_tools_changes_no_trusted_tool_that_is_kept(
-    scorer: str, policy: str, bad: list[Tool], order: int, at_most: int | None, door: bool, turns: int
+    scorer: str, policy: str, bad: list[Tool], order: int, at_most: int | None, tool_search: bool, turns: int
 ) -> None:
     gate = Gate(POLICIES[policy], SCORERS[scorer], Payoff(0.05), trusted=SERVERS, at_most=at_most)
     tools = [*HONEST, *bad]
     random.Random(order).shuffle(tools)
     honest = [tool for tool in tools if tool in HONEST]
-    alone, together = (gate.decide(TALK[:turns], listed, door=door) for listed in (honest, tools))
+    alone, together = (gate.decide(TALK[:turns], listed, tool_search=tool_search) for listed in (honest, tools))
     assert [tool for tool in together.tools if tool in HONEST] == alone.tools
     assert together.open == alone.open
     own = [each for each in together.ranking if each.trusted]

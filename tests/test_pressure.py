@@ -420,7 +420,7 @@ def test_what_a_policy_expects_of_a_set_is_what_it_chooses_by() -> None:
         np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
-def test_aims_that_make_no_sense_are_refused() -> None:
+def test_targets_that_make_no_sense_are_refused() -> None:
     policy, rankings = fitted("expected-payoff-by-set", "exact", True), fresh(True).rankings
     for tools in (-1.0, float("nan"), float("inf")):
         with pytest.raises(ValueError, match="finite and not negative"):

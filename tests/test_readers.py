@@ -203,7 +203,7 @@ def test_only_an_evaluation_of_the_outcome_says_whether_a_run_succeeded(
 
 
 @pytest.mark.parametrize("convention", ["otel", "openinference"])
-def test_a_call_through_the_door_is_a_call_of_the_tool_that_it_names(convention: str, tmp_path: Path) -> None:
+def test_a_call_through_the_search_is_a_call_of_the_tool_that_it_names(convention: str, tmp_path: Path) -> None:
     inner = {"name": "get_weather", "arguments": {"city": "Oslo"}}
     told: dict[str, Any] = {
         "otel": {
@@ -224,7 +224,7 @@ def test_a_call_through_the_door_is_a_call_of_the_tool_that_it_names(convention:
     assert requested_tools({"tool_calls": [{"name": "hub_call_tool", "args": inner}]}) == ("get_weather",)
 
 
-def test_the_door_and_an_error_that_a_tool_reports_are_told_apart_by_every_reader(tmp_path: Path) -> None:
+def test_the_tool_search_and_an_error_that_a_tool_reports_are_told_apart_by_every_reader(tmp_path: Path) -> None:
     inner = {"name": "get_weather", "arguments": {"city": "Oslo"}}
     failed: Any = {"type": "tool", "content": "no", "tool_call_id": "1", "status": "error"}
     told: dict[str, Any] = {

@@ -55,14 +55,14 @@ def test_the_table_of_what_it_saves_has_the_stored_figures_and_its_losses() -> N
     assert f"less {SETTINGS[FINAL].cost_pressure} for each tool" in peers[0]
     assert cold[0].startswith("**a loss:**")
     for tools, row in zip((100, 40, 12), rows[:3], strict=True):
-        prices = [each["drop, with a door"] for each in results("cache") if each["tools"] == tools]
+        prices = [each["drop, with a tool search"] for each in results("cache") if each["tools"] == tools]
         least, most = 1 - max(prices), 1 - min(prices)
         told = f"{least:.0%} to {most:.0%} cheaper" if least > 0 else f"from {most:.0%} cheaper to {-least:.0%} dearer"
         assert row[1:3] == [str(tools), told]
-    aimed = [each for each in results("first_day")["requests"] if "aimed" in each["kept"]]
-    needing = sum(each["needing"] for each in aimed)
+    targeted = [each for each in results("first_day")["requests"] if "target" in each["kept"]]
+    needing = sum(each["needing"] for each in targeted)
     assert rows[3][0].startswith(f"{needing} everyday requests in five languages")
-    assert rows[3][2] == f"{sum(each['found'] for each in aimed) / needing:.0%}"
+    assert rows[3][2] == f"{sum(each['found'] for each in targeted) / needing:.0%}"
     (plain,) = (each for each in results("first_day")["searches"] if each["ranking"] == "Start")
     assert rows[4][2] == f"{plain['found'] / plain['searches']:.0%}"
     _, second = LOOKS
@@ -75,8 +75,8 @@ def test_the_table_of_what_it_saves_has_the_stored_figures_and_its_losses() -> N
 
 
 def test_when_not_to_use_it_names_the_stored_count() -> None:
-    aimed = [each for each in results("first_day")["requests"] if "aimed" in each["kept"]]
-    loaded, needing = (sum(each[name] for each in aimed) for name in ("needed loaded", "needing"))
+    targeted = [each for each in results("first_day")["requests"] if "target" in each["kept"]]
+    loaded, needing = (sum(each[name] for each in targeted) for name in ("needed loaded", "needing"))
     assert f"the needed tools are loaded at once in {loaded} of {needing} everyday requests" in TEXT
 
 

@@ -43,21 +43,21 @@ def test_rankings_are_decided_as_by_the_library(service: Running) -> None:
         assert service.decide(ranking(scores))["kept"] == vector.kept
 
 
-@pytest.mark.parametrize("door", [False, True])
-def test_conversations_are_decided_as_by_the_library(service: Running, door: bool) -> None:
+@pytest.mark.parametrize("tool_search", [False, True])
+def test_conversations_are_decided_as_by_the_library(service: Running, tool_search: bool) -> None:
     gate = Gate(golden_gate().policy, BM25(), PAYOFF)
     turns = ["Hello!", "Search flights to Rome on a date", "Tomorrow please", "And play a song in the evening"]
     history: list[dict[str, str]] = []
     lists = list[list[str]]()
     for said in turns:
         history.append({"role": "user", "content": said})
-        answer = service.decide({"messages": history, "tools": TOOLS, "door": door})
-        expected = gate.decide(history, TOOLS, door=door)
+        answer = service.decide({"messages": history, "tools": TOOLS, "tool_search": tool_search})
+        expected = gate.decide(history, TOOLS, tool_search=tool_search)
         assert answer["kept"] == list(expected.kept)
         assert answer["tools"] == expected.tools
         assert answer["reason"] == expected.reason
         lists.append(answer["kept"])
-    assert (lists[1] == lists[-1]) is door, "with a door the list stands"
+    assert (lists[1] == lists[-1]) is tool_search, "with a tool search the list stands"
     assert len(lists[1]) < len(TOOLS)
 
 

@@ -85,16 +85,16 @@ def test_a_later_turn_is_drawn_as_the_printed_program_decides_it(costs: dict[str
     assert len(sizes) > 1
 
 
-@pytest.mark.parametrize("aim", ["pressure", "tools", "sufficiency", "dollars"])
-def test_looks_leave_no_threads(aim: str) -> None:
+@pytest.mark.parametrize("target", ["pressure", "tools", "sufficiency", "dollars"])
+def test_looks_leave_no_threads(target: str) -> None:
     serving = gate_of(GateSettings(policy="cold-start", cost_pressure=0.1), camdf.cold_start("similarity"), ".")
     ranked = [{"name": f"tool-{i}", "score": i / 10} for i in range(10)]
     before = threading.active_count()
     for _ in range(20):
-        looked(msgspec.convert({"ranking": ranked, "aim": aim, "amount": 0.9}, LookRequest), serving, PLAIN)
+        looked(msgspec.convert({"ranking": ranked, "target": target, "amount": 0.9}, LookRequest), serving, PLAIN)
     assert threading.active_count() <= before
     for _ in range(20):
-        talk = {"messages": MESSAGES, "tools": TOOLS, "aim": aim, "amount": 0.9}
+        talk = {"messages": MESSAGES, "tools": TOOLS, "target": target, "amount": 0.9}
         looked(msgspec.convert(talk, LookRequest), serving, PLAIN)
     assert threading.active_count() <= before + 2, "one that reads and one that scores, of the gate that serves"
 

@@ -258,9 +258,9 @@ def test_mine_audit_and_fit_with_spark(traces: Path, tmp_path: Path) -> None:
 def test_try_with_start_or_with_words_alone(extra: str, tmp_path: Path) -> None:
     tools = Path(__file__).parent / "data" / "everyday" / "catalogue-40.json"
     request = "What will the weather be like in Oslo tomorrow?"
-    shown = works(extra, "try", tools, request, "--door", within=tmp_path)
+    shown = works(extra, "try", tools, request, "--tool-search", within=tmp_path)
     assert re.search(r"^ +1  get_(forecast|current_weather) +█+ .* kept$", shown, re.M)
-    assert "the door included" in shown
+    assert "the tool search included" in shown
     assert ("word vectors" in shown) == (extra == "start")
     assert f'"scorer": "{extra}"' in works(extra, "try", tools, request, "--json", within=tmp_path)
 

@@ -21,7 +21,7 @@ from camdf.cli import main
 from camdf.core.rankings import LoggedTasks
 from camdf.core.vectors import at_length_one, from_bytes, in_whole_numbers
 from camdf.errors import DataError
-from camdf.gate.aim import Aim
+from camdf.gate.target import Target
 from camdf.mining.logged import read_logged
 from camdf.mining.runs import TASK_COLUMNS
 from camdf.mining.spans import polars_types
@@ -245,14 +245,14 @@ def test_an_embedding_that_fails_leaves_the_list_open() -> None:
     assert (decision.reason, decision.open) == ("scorer failed", True)
 
 
-def test_an_aim_is_found_with_the_vectors_that_decide() -> None:
+def test_a_target_is_found_with_the_vectors_that_decide() -> None:
     requests = [f"a {subject}" for subject in SUBJECTS] * 3
-    gate = Gate.aiming(taught(), Noisy(embed), tools=1, over=requests, among=TOOLS)
+    gate = Gate.for_target(taught(), Noisy(embed), mean_tools=1, requests=requests, tools=TOOLS)
     assert {len(gate.decide(each, TOOLS).kept) for each in requests} == {1}
-    again = gate.aimed(tools=1)
+    again = gate.retargeted(mean_tools=1)
     assert {len(again.decide(each, TOOLS).kept) for each in requests} == {1}
     lists = [(gate.decide(each, TOOLS).ranking, b"") for each in requests]
-    assert Aim(tools=1).payoff(taught(), lists, gate.payoff).cost_pressure > 0
+    assert Target(mean_tools=1).payoff(taught(), lists, gate.payoff).cost_pressure > 0
 
 
 def test_a_policy_over_100_tools_that_reads_384_numbers_a_text_stays_below_150_kb() -> None:

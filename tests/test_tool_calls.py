@@ -1,4 +1,4 @@
-"""What the two tools of the door make of what a model writes."""
+"""What the two tools of the tool search make of what a model writes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import malformed
-from camdf.gate.door import NAMED, ToolCall, listing, meant, query_of
+from camdf.gate.tool_search import NAMED, ToolCall, listing, meant, query_of
 from camdf.tools import Tool
 
 VALUES = st.recursive(

@@ -13,8 +13,8 @@ import pytest
 import camdf
 from camdf.cli import main
 from camdf.gate import Gate
-from camdf.gate.aim import Aim
-from camdf.gate.door import DOOR
+from camdf.gate.target import Target
+from camdf.gate.tool_search import TOOL_SEARCH
 from camdf.prices import Prices
 from camdf.scorers import Start
 from camdf.tools import Tool, view
@@ -26,8 +26,8 @@ TOOLS: Sequence[Any] = catalogue("40")[0]
 REQUEST = "I need a bed in Lyon for Friday"
 
 
-def tried(aim: Aim, *, door: bool = False) -> Tried:
-    return trial(REQUEST, TOOLS, Start(), aim, door=door)
+def tried(target: Target, *, tool_search: bool = False) -> Tried:
+    return trial(REQUEST, TOOLS, Start(), target, tool_search=tool_search)
 
 
 def shown(*arguments: str, capsys: pytest.CaptureFixture[str]) -> str:
@@ -35,34 +35,34 @@ def shown(*arguments: str, capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
-def test_it_decides_as_a_gate_with_the_same_aim_does() -> None:
-    gate = Gate.aiming(camdf.cold_start(), Start(), over=[REQUEST], among=TOOLS, tools=8, fallback=())
-    assert tried(Aim(tools=8), door=True).decision == gate.decide(REQUEST, TOOLS, door=True)
+def test_it_decides_as_a_gate_with_the_same_target_does() -> None:
+    gate = Gate.for_target(camdf.cold_start(), Start(), requests=[REQUEST], tools=TOOLS, mean_tools=8, fallback=())
+    assert tried(Target(mean_tools=8), tool_search=True).decision == gate.decide(REQUEST, TOOLS, tool_search=True)
 
 
-def test_tokens_are_those_of_what_is_kept_and_of_the_door() -> None:
+def test_tokens_are_those_of_what_is_kept_and_of_the_tool_search() -> None:
     count = Prices().count
-    for door in (False, True):
-        found = tried(Aim(tools=5), door=door)
+    for tool_search in (False, True):
+        found = tried(Target(mean_tools=5), tool_search=tool_search)
         kept = [view(tool) for tool in found.decision.tools]
         assert len(kept) == 5
-        assert found.loaded == sum(map(count, [*kept, *(DOOR if door else ())]))
+        assert found.loaded == sum(map(count, [*kept, *(TOOL_SEARCH if tool_search else ())]))
         assert found.every == sum(count(view(tool)) for tool in TOOLS)
 
 
 def test_the_estimate_is_the_policys_own_and_grows_with_what_is_kept() -> None:
-    estimates = [tried(Aim(tools=number)).sufficiency for number in (1, 4, 8, 20)]
+    estimates = [tried(Target(mean_tools=number)).sufficiency for number in (1, 4, 8, 20)]
     assert estimates == sorted(estimates)
     assert 0 < estimates[0] < estimates[-1] <= 1
-    assert tried(Aim(tools=40)).sufficiency == 1
-    aimed = tried(Aim(sufficiency=0.5))
+    assert tried(Target(mean_tools=40)).sufficiency == 1
+    aimed = tried(Target(sufficiency=0.5))
     assert aimed.sufficiency >= 0.5
     assert len(aimed.decision.kept) < 40
 
 
 def test_dollars_buy_as_much_as_they_are_worth() -> None:
     prices = Prices()
-    few, many = (tried(Aim(dollars_per_task=dollars)) for dollars in (0.001, 0.005))
+    few, many = (tried(Target(dollars_per_task=dollars)) for dollars in (0.001, 0.005))
     assert len(few.decision.kept) < len(many.decision.kept)
     for found, dollars in ((few, 0.001), (many, 0.005)):
         assert sum(prices.of(view(tool)) for tool in found.decision.tools) <= dollars
@@ -73,7 +73,7 @@ def test_a_terminal_shows_each_tool_and_why_within_its_width(
     columns: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", columns)
-    text = shown("--door", capsys=capsys)
+    text = shown("--tool-search", capsys=capsys)
     lines = text.splitlines()
     assert max(map(len, lines)) <= int(columns)
     assert lines[0] == "8 of 40 tools kept: at most 8 were asked for."
@@ -82,7 +82,9 @@ def test_a_terminal_shows_each_tool_and_why_within_its_width(
     kept = [row for row in rows if row[4] == "kept"]
     assert int(kept[-1][3].replace(",", "")) == sum(int(row[2]) for row in kept)
     assert "and 27 more, cut" in text
-    assert re.search(r"^Tokens    1,\d{3} of 5,\d{3} in every model call, the door included: \d\d% less$", text, re.M)
+    assert re.search(
+        r"^Tokens    1,\d{3} of 5,\d{3} in every model call, the tool search included: \d\d% less$", text, re.M
+    )
     assert "no label has shown it" in text
     assert "Missed?   a tool that was cut is one search away" in text
     whole = shown("--all", capsys=capsys)
@@ -91,8 +93,8 @@ def test_a_terminal_shows_each_tool_and_why_within_its_width(
 
 
 def test_json_is_one_document_with_every_tool(capsys: pytest.CaptureFixture[str]) -> None:
-    found = json.loads(shown("--tools", "6", "--door", "--json", capsys=capsys))
-    assert found["aim"] == {"tools": 6}
+    found = json.loads(shown("--tools", "6", "--tool-search", "--json", capsys=capsys))
+    assert found["target"] == {"mean_tools": 6}
     assert (len(found["kept"]), len(found["cut"]), len(found["ranking"])) == (6, 34, 40)
     assert found["tokens"] < found["tokens_of_all"]
     assert 0 < found["expected_sufficiency"] < 1
@@ -116,36 +118,36 @@ def test_the_decision_is_drawn_where_asked(tmp_path: Path, capsys: pytest.Captur
 
 
 def test_a_request_that_prefers_no_tool_is_told_what_the_agent_gets(capsys: pytest.CaptureFixture[str]) -> None:
-    for door, got in (([], "all 40 tools"), (["--door"], "the door alone")):
-        assert main(["try", str(FILE), "", *door]) == 0
+    for tool_search, got in (([], "all 40 tools"), (["--tool-search"], "the tool search alone")):
+        assert main(["try", str(FILE), "", *tool_search]) == 0
         assert capsys.readouterr().out.startswith(f"The request is empty, so the agent gets {got}.\n")
     weather = [Tool("get_weather", "Weather forecast for a city.")]
-    only = trial("I need a room in Lyon", weather, Start(), Aim(tools=8)).lines()
+    only = trial("I need a room in Lyon", weather, Start(), Target(mean_tools=8)).lines()
     assert only == ["No tool stands out for this request (no signal), so the agent gets its one tool."]
 
 
 def test_a_greeting_gets_what_a_gate_gives_it() -> None:
-    for door, got in ((False, "all 40 tools"), (True, "the door alone")):
-        found = trial("Hello there!", TOOLS, Start(), Aim(tools=8), door=door)
-        gate = Gate(camdf.cold_start(), Start(), camdf.Payoff(0.0, "partial"), fallback=() if door else None)
-        asked = gate.decide([{"role": "user", "content": "Hello there!"}], TOOLS, door=door)
+    for tool_search, got in ((False, "all 40 tools"), (True, "the tool search alone")):
+        found = trial("Hello there!", TOOLS, Start(), Target(mean_tools=8), tool_search=tool_search)
+        gate = Gate(camdf.cold_start(), Start(), camdf.Payoff(0.0, "partial"), fallback=() if tool_search else None)
+        asked = gate.decide([{"role": "user", "content": "Hello there!"}], TOOLS, tool_search=tool_search)
         assert (found.decision.kept, found.decision.reason) == (asked.kept, asked.reason)
         told = f"A request of at most 3 words may be a mere greeting (no signal), so the agent gets {got}."
         assert found.lines() == [told]
 
 
-def test_a_door_that_costs_more_than_it_saves_is_told() -> None:
-    lines = trial(REQUEST, TOOLS[:4], Start(), Aim(tools=3), door=True).lines()
-    assert any("so with so few tools a door costs more than it saves" in line for line in lines)
+def test_a_tool_search_that_costs_more_than_it_saves_is_told() -> None:
+    lines = trial(REQUEST, TOOLS[:4], Start(), Target(mean_tools=3), tool_search=True).lines()
+    assert any("so with so few tools a tool search costs more than it saves" in line for line in lines)
 
 
 def test_a_sufficiency_that_takes_every_tool_says_why() -> None:
-    lines = trial(REQUEST, TOOLS[:4], Start(), Aim(sufficiency=0.9)).lines()
+    lines = trial(REQUEST, TOOLS[:4], Start(), Target(sufficiency=0.9)).lines()
     assert lines[-1] == "Enough?   all there is; without labels, fewer are not expected to be enough that often"
 
 
 def test_tools_that_the_provider_runs_are_named_apart() -> None:
-    lines = trial(REQUEST, [*TOOLS, {"type": "code_interpreter"}], Start(), Aim(tools=8)).lines()
+    lines = trial(REQUEST, [*TOOLS, {"type": "code_interpreter"}], Start(), Target(mean_tools=8)).lines()
     assert "Besides   code_interpreter: without a description to score, never cut" in lines
     assert lines[0].endswith("of 41 tools kept: at most 8 were asked for.")
 
@@ -190,4 +192,4 @@ def test_a_scorer_that_fails_is_an_error_and_not_an_open_list() -> None:
         raise ZeroDivisionError
 
     with pytest.raises(camdf.ScorerError, match="could not be scored: scorer failed, ZeroDivisionError"):
-        trial(REQUEST, TOOLS, broken, Aim(tools=8))
+        trial(REQUEST, TOOLS, broken, Target(mean_tools=8))

@@ -13,4 +13,4 @@ from travel import CATALOGUE, REQUESTS
 
 # What clients send, and what their users ask: a sample of both, by which the gate finds how much to cut.
 tools = [Tool(name, text) for name, text in CATALOGUE.items()]
-gate_hook = ToolGate(camdf.Gate.aiming(camdf.cold_start(), Start(), over=REQUESTS, among=tools, tools=4))
+gate_hook = ToolGate(camdf.Gate.for_target(camdf.cold_start(), Start(), requests=REQUESTS, tools=tools, mean_tools=4))

@@ -12,9 +12,9 @@ from camdf.core.payoff import Payoff
 from camdf.core.rankings import Rankings
 from camdf.errors import ScorerError, UsageError
 from camdf.gate import Gate
-from camdf.gate.aim import Aim
 from camdf.gate.decision import GateDecision
-from camdf.gate.door import DOOR
+from camdf.gate.target import Target
+from camdf.gate.tool_search import TOOL_SEARCH
 from camdf.gate.turns import GREETING
 from camdf.gate.waterfall import waterfall_lines
 from camdf.policies.by_set import ExpectedPayoffBySet
@@ -29,8 +29,8 @@ class Tried:
     """What one request got, and what it would have got without a gate."""
 
     decision: GateDecision
-    aim: Aim
-    door: bool
+    target: Target
+    tool_search: bool
     sufficiency: float
     """How likely the policy itself thinks it that no tool is needed which was cut; no label has confirmed it."""
 
@@ -38,7 +38,7 @@ class Tried:
     """Of each tool's definition, by the names of the decision."""
 
     loaded: int
-    """Tokens of the definitions in every model call, those of the door included."""
+    """Tokens of the definitions in every model call, those of the tool search included."""
 
     every: int
     """The same without a gate."""
@@ -48,20 +48,27 @@ class Tried:
         kept, total = len(self.decision.kept), len(self.tokens)
         if self.decision.reason != "decided":
             every = f"all {total} tools" if total > 1 else "its one tool"
-            got = "the door alone" if self.door else every
+            got = "the tool search alone" if self.tool_search else every
             return [f"{self._no_decision()}, so the agent gets {got}."]
         found = [f"{kept} of {total} tools kept: {self._aimed()}.", ""]
         found += [*waterfall_lines(self.decision.ranking, self.tokens, width, whole=whole, block=block), ""]
         if apart := sorted(self.tokens.keys() - {each.name for each in self.decision.ranking}):
             found.append(f"Besides   {', '.join(apart)}: without a description to score, never cut")
-        door = ", the door included" if self.door and self.decision.cut else ""
-        found.append(f"Tokens    {self.loaded:,} of {self.every:,} in every model call{door}: {self._saved()}")
+        tool_search = ", the tool search included" if self.tool_search and self.decision.cut else ""
+        found.append(f"Tokens    {self.loaded:,} of {self.every:,} in every model call{tool_search}: {self._saved()}")
         if not self.decision.cut:
-            aimed = self.aim.sufficiency is not None
-            why = "without labels, fewer are not expected to be enough that often" if aimed else "nothing is cut"
+            why = (
+                "without labels, fewer are not expected to be enough that often"
+                if self.target.sufficiency
+                else "nothing is cut"
+            )
             return [*found, f"Enough?   all there is; {why}"]
         found.append(f"Enough?   in {self.sufficiency:.0%} of such requests, the policy expects; no label has shown it")
-        within = "one search away: find_tool, then call_tool" if self.door else "out of reach; a door would change that"
+        within = (
+            "one search away: find_tool, then call_tool"
+            if self.tool_search
+            else "out of reach; a tool search would change that"
+        )
         return [*found, f"Missed?   a tool that was cut is {within}"]
 
     def summary(self) -> dict[str, Any]:
@@ -70,9 +77,9 @@ class Tried:
             "kept": list(self.decision.kept),
             "cut": list(self.decision.cut),
             "reason": self.decision.reason,
-            "aim": {name: value for name, value in vars(self.aim).items() if value is not None},
+            "target": {name: value for name, value in vars(self.target).items() if value is not None},
             "cost_pressure": self.decision.cost_pressure,
-            "door": self.door,
+            "tool_search": self.tool_search,
             "expected_sufficiency": self.sufficiency,
             "tokens": self.loaded,
             "tokens_of_all": self.every,
@@ -98,45 +105,51 @@ class Tried:
     def _saved(self) -> str:
         part = self.loaded / self.every if self.every else 1.0
         if part > 1:
-            return f"{part:.1f} times as many, so with so few tools a door costs more than it saves"
+            return f"{part:.1f} times as many, so with so few tools a tool search costs more than it saves"
         return f"{1 - part:.0%} less" if part < 1 else "nothing saved"
 
     def _aimed(self) -> str:
-        if self.aim.tools is not None:
-            return f"at most {self.aim.tools:g} {'was' if self.aim.tools == 1 else 'were'} asked for"
-        if self.aim.sufficiency is not None:
-            return f"the fewest that the policy expects to be enough in {self.aim.sufficiency:.0%} of such requests"
-        return f"what ${self.aim.dollars_per_task:g} a task buys"
+        if self.target.mean_tools is not None:
+            return f"at most {self.target.mean_tools:g} {'was' if self.target.mean_tools == 1 else 'were'} asked for"
+        if self.target.sufficiency is not None:
+            return f"the fewest that the policy expects to be enough in {self.target.sufficiency:.0%} of such requests"
+        return f"what ${self.target.dollars_per_task:g} a task buys"
 
 
 def trial(
-    request: str, tools: Sequence[Any], scorer: Scorer, aim: Aim, *, door: bool = False, prices: Prices | None = None
+    request: str,
+    tools: Sequence[Any],
+    scorer: Scorer,
+    target: Target,
+    *,
+    tool_search: bool = False,
+    prices: Prices | None = None,
 ) -> Tried:
     """Decide on one request as a gate would on its first day.
 
-    The aim is met on this request alone; a gate meets it on average over the requests that it is shown
-    (`Gate.aiming`). `scorer` gives similarities. `prices` count tokens, and say what a task's tools cost where dollars
-    are aimed at.
+    The target is met on this request alone; a gate meets it on average over the requests that it is shown
+    (`Gate.for_target`). `scorer` gives similarities. `prices` count tokens, and say what a task's tools cost where the
+    target is in dollars.
     """
     viewed, priced = keyed(view(tool) for tool in tools), prices or Prices()
     if all(tool.foreign for tool in viewed.values()):
         raise UsageError(NO_TOOLS)
     policy = cold_start()
-    settings: dict[str, Any] = {"fallback": () if door else None, "budget": None}
-    if aim.dollars_per_task is not None:
+    settings: dict[str, Any] = {"budget": None}
+    if target.dollars_per_task is not None:
         settings["prices"] = priced
     asked = [{"role": "user", "content": request}]
-    decision = Gate(policy, scorer, Payoff(0.0, "partial"), **settings).decide(asked, tools, door=door)
+    decision = Gate(policy, scorer, Payoff(0.0, "partial"), **settings).decide(asked, tools, tool_search=tool_search)
     if decision.error:
         raise ScorerError(f"The request could not be scored: {decision.reason}, {decision.error}.")
     if decision.reason == "decided":
-        gate = Gate.aiming(policy, scorer, over=[asked], among=tools, **vars(aim), **settings)
-        decision = gate.decide(asked, tools, door=door)
+        gate = Gate.for_target(policy, scorer, requests=[asked], tools=tools, **vars(target), **settings)
+        decision = gate.decide(asked, tools, tool_search=tool_search)
     tokens = {key: priced.count(tool) for key, tool in viewed.items()}
     loaded = sum(tokens[name] for name in decision.kept)
-    if door and decision.cut:
-        loaded += sum(map(priced.count, DOOR))
-    return Tried(decision, aim, door, _enough(policy, decision), tokens, loaded, sum(tokens.values()))
+    if tool_search and decision.cut:
+        loaded += sum(map(priced.count, TOOL_SEARCH))
+    return Tried(decision, target, tool_search, _enough(policy, decision), tokens, loaded, sum(tokens.values()))
 
 
 def _enough(policy: ExpectedPayoffBySet, decision: GateDecision) -> float:

@@ -12,7 +12,7 @@ from math import ceil, inf
 from typing import Any, NamedTuple
 
 from camdf.errors import UsageError
-from camdf.gate.door import DOOR
+from camdf.gate.tool_search import TOOL_SEARCH
 from camdf.prices import Prices
 from camdf.tools import NO_TOOLS, Tool, view
 
@@ -34,8 +34,8 @@ class Conversation:
     `requests` are the model calls of a turn: one that calls a tool, one that answers. Each adds `spoken` tokens to the
     prompt. `opened` conversations begin with a turn that says nothing, such as a greeting: in it they have the search
     alone, or every tool where there is none. Otherwise a `share` of the tools is loaded at first. Where the others are
-    behind a door, the agent searches in `searches` of the turns; where there is none, `widened` of the later turns add
-    tools to the list. The defaults of the last four are near what was measured on everyday conversations
+    with a tool search, the agent searches in `searches` of the turns; where there is none, `widened` of the later turns
+    add tools to the list. The defaults of the last four are near what was measured on everyday conversations
     (docs/conversations.md).
     """
 
@@ -82,7 +82,7 @@ def worth(tools: Iterable[Any], prices: Prices, conversation: Conversation) -> l
     # A search is one more model call, and what it finds stays in what was said: about three definitions' worth.
     found = min(3, len(listed)) * mean
     searched = _searched(said, conversation, found + conversation.spoken)
-    search = _tokens(DOOR, prices)
+    search = _tokens(TOOL_SEARCH, prices)
     growing = _growing(loaded, len(listed), conversation, mean)
 
     def cost(
@@ -99,16 +99,23 @@ def worth(tools: Iterable[Any], prices: Prices, conversation: Conversation) -> l
     return [
         cost("no gate", len(listed), [every] * calls, said, "every tool in every call"),
         cost(
-            "drop, with a door",
+            "drop, with a tool search",
             loaded,
             [loaded * mean + search] * len(searched),
             searched,
             "what is cut is a search away",
             search,
         ),
-        cost("defer", loaded, [loaded * mean] * len(searched), searched, "the provider's search is the door", 0.0),
+        cost(
+            "defer",
+            loaded,
+            [loaded * mean] * len(searched),
+            searched,
+            "the provider searches for what is cut",
+            0.0,
+        ),
         cost("allow", len(listed), [every] * calls, said, "the list stands, the choice is narrowed"),
-        cost("drop, no door", loaded, growing, said, "what is cut is out of reach until a turn adds it"),
+        cost("drop, no tool search", loaded, growing, said, "what is cut is out of reach until a turn adds it"),
     ]
 
 

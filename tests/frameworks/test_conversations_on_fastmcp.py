@@ -50,10 +50,10 @@ def held(tools: Iterable[Tool]) -> LocalProvider:
     return provider
 
 
-def server(tools: LocalProvider, door: bool) -> FastMCP:
+def server(tools: LocalProvider, tool_search: bool) -> FastMCP:
     front = FastMCP("tools", providers=[tools])
     gate = Gate(cold_start(), BM25(), Payoff(0.02))
-    if door:
+    if tool_search:
         front.add_transform(GatedSearch(gate, search_tool_name="find_tool"))
     else:
         front.add_middleware(ToolGate(gate))
@@ -81,12 +81,12 @@ def openai_function(tool: Any) -> dict[str, Any]:
     return {"type": "function", "function": {"name": tool.name, "description": tool.description, "parameters": schema}}
 
 
-async def chatted(stage: Stage, tools: LocalProvider, model: Played, workers: int, door: bool) -> None:
+async def chatted(stage: Stage, tools: LocalProvider, model: Played, workers: int, tool_search: bool) -> None:
     conversation = model.conversation
     async with AsyncExitStack() as stack:
 
         async def connected() -> Client:
-            return await stack.enter_async_context(Client(server(tools, door)))
+            return await stack.enter_async_context(Client(server(tools, tool_search)))
 
         serving = cycle([await connected() for _ in range(workers)])
         history = conversation.before(0)
@@ -98,17 +98,17 @@ async def chatted(stage: Stage, tools: LocalProvider, model: Played, workers: in
             await one_turn(stage, history, turn.tool_choice, next(serving) if workers else await connected())
 
 
-@pytest.mark.parametrize("door", [False, True], ids=["without a door", "with a door"])
+@pytest.mark.parametrize("tool_search", [False, True], ids=["without a tool search", "with a tool search"])
 @pytest.mark.parametrize("conversation", sampled(), ids=lambda each: each.name)
 def test_whichever_server_answers_lists_the_same_bytes_and_keeps_every_promise(
-    stage: Stage, conversation: Conversation, door: bool
+    stage: Stage, conversation: Conversation, tool_search: bool
 ) -> None:
     tools = held(Scripted(**each["function"], stage=stage) for each in conversation.tools)
     lists = []
     for workers in WAYS.values():
         model = stage.play(conversation)
-        asyncio.run(chatted(stage, tools, model, workers, door))
+        asyncio.run(chatted(stage, tools, model, workers, tool_search))
         assert promises_broken_by(model) == []
-        assert not door or model.out_of_reach == []
+        assert not tool_search or model.out_of_reach == []
         lists.append([each.bytes for each in model.served])
     assert lists[0] == lists[1] == lists[2]

@@ -58,13 +58,13 @@ class Force(AgentMiddleware):
         return handler(request.override(tool_choice=self.model.turn.tool_choice if answered else None))
 
 
-def play(conversation: Conversation, workers: int, door: bool) -> Played:
+def play(conversation: Conversation, workers: int, tool_search: bool) -> Played:
     """The conversation as agents without threads serve it, in turn; the client carries the messages."""
     with Played(conversation) as model:
         tools, llm = natives(model), chat(model.url)
 
         def worker() -> Any:
-            middleware = [Force(model), ToolGate(gate(), door=door)]
+            middleware = [Force(model), ToolGate(gate(), tool_search=tool_search)]
             return create_agent(llm, tools, middleware=middleware, system_prompt=conversation.system)
 
         agents = [worker() for _ in range(workers)]
@@ -84,14 +84,16 @@ def ways(conversation: Conversation) -> tuple[int, int, int]:
     return 1, 2, len(conversation.turns)
 
 
-@pytest.mark.parametrize("door", [False, True], ids=["without a door", "with a door"])
+@pytest.mark.parametrize("tool_search", [False, True], ids=["without a tool search", "with a tool search"])
 @pytest.mark.parametrize("conversation", sampled(), ids=lambda conversation: conversation.name)
-def test_whoever_serves_sends_the_same_tools_and_no_turn_loses_any(conversation: Conversation, door: bool) -> None:
-    models = [play(conversation, workers, door) for workers in ways(conversation)]
+def test_whoever_serves_sends_the_same_tools_and_no_turn_loses_any(
+    conversation: Conversation, tool_search: bool
+) -> None:
+    models = [play(conversation, workers, tool_search) for workers in ways(conversation)]
     one, *others = ([each.bytes for each in model.served] for model in models)
     assert all(other == one for other in others)
     assert promises_broken_by(models[0]) == []
-    assert not door or models[0].out_of_reach == []
+    assert not tool_search or models[0].out_of_reach == []
 
 
 def small(names: str) -> list[BaseTool]:
@@ -107,17 +109,19 @@ TOOLS = small("book_flight cancel_flight find_hotel send_email read_email play_m
 FIRST, LATER = "Book a flight to Oslo for me, then find a hotel", "Tomorrow please"
 
 
-@pytest.mark.parametrize("door", [False, True], ids=["without a door", "with a door"])
-def test_a_sub_agent_has_a_conversation_of_its_own_whoever_serves(door: bool) -> None:
+@pytest.mark.parametrize("tool_search", [False, True], ids=["without a tool search", "with a tool search"])
+def test_a_sub_agent_has_a_conversation_of_its_own_whoever_serves(tool_search: bool) -> None:
     def agents(model: ScriptedModel) -> Any:
-        clerk = create_agent(chat(model.url), TOOLS, middleware=[ToolGate(gate(), door=door)])
+        clerk = create_agent(chat(model.url), TOOLS, middleware=[ToolGate(gate(), tool_search=tool_search)])
 
         @tool
         def ask_clerk(task: str) -> str:
             """Book a flight or find a hotel."""
             return str(clerk.invoke({"messages": [HumanMessage(task)]})["messages"][-1].text)
 
-        return create_agent(chat(model.url), [*TOOLS, ask_clerk], middleware=[ToolGate(gate(), door=door)])
+        return create_agent(
+            chat(model.url), [*TOOLS, ask_clerk], middleware=[ToolGate(gate(), tool_search=tool_search)]
+        )
 
     lists = []
     for rebuilt in (False, True):
@@ -134,14 +138,14 @@ def test_a_sub_agent_has_a_conversation_of_its_own_whoever_serves(door: bool) ->
     assert "send_email" in set(clerk) - set(outer)
 
 
-@pytest.mark.parametrize("door", [False, True], ids=["without a door", "with a door"])
-def test_a_run_that_is_resumed_from_storage_has_the_tools_that_it_had(door: bool) -> None:
+@pytest.mark.parametrize("tool_search", [False, True], ids=["without a tool search", "with a tool search"])
+def test_a_run_that_is_resumed_from_storage_has_the_tools_that_it_had(tool_search: bool) -> None:
     saved, thread = InMemorySaver(), {"configurable": {"thread_id": "a"}}
 
     def agent(model: ScriptedModel) -> Any:
         approval = HumanInTheLoopMiddleware({"book_flight": True})
         return create_agent(
-            chat(model.url), TOOLS, middleware=[ToolGate(gate(), door=door), approval], checkpointer=saved
+            chat(model.url), TOOLS, middleware=[ToolGate(gate(), tool_search=tool_search), approval], checkpointer=saved
         )
 
     with ScriptedModel([Call("book_flight")]) as model:

@@ -59,13 +59,13 @@ def picture() -> ImageBlock:
     return ImageBlock(url="https://example.com/picture.png", image_mimetype="image/png")
 
 
-async def play(conversation: Conversation, workers: int, door: bool) -> Played:
+async def play(conversation: Conversation, workers: int, tool_search: bool) -> Played:
     """The conversation as agents serve it, in turn; the client carries the messages."""
     with Played(conversation) as model:
         tools, llm = natives(model), chat(model.url)
         agents = [
             FunctionAgent(
-                tool_retriever=ToolGate(gate(), tools, door=door),
+                tool_retriever=ToolGate(gate(), tools, tool_search=tool_search),
                 llm=llm,
                 streaming=False,
                 system_prompt=conversation.system,
@@ -93,14 +93,16 @@ def ways(conversation: Conversation) -> tuple[int, int, int]:
     return 1, 2, len(conversation.turns)
 
 
-@pytest.mark.parametrize("door", [False, True], ids=["without a door", "with a door"])
+@pytest.mark.parametrize("tool_search", [False, True], ids=["without a tool search", "with a tool search"])
 @pytest.mark.parametrize("conversation", sampled(), ids=lambda conversation: conversation.name)
-def test_whoever_serves_sends_the_same_tools_and_no_turn_loses_any(conversation: Conversation, door: bool) -> None:
-    models = [asyncio.run(play(conversation, workers, door)) for workers in ways(conversation)]
+def test_whoever_serves_sends_the_same_tools_and_no_turn_loses_any(
+    conversation: Conversation, tool_search: bool
+) -> None:
+    models = [asyncio.run(play(conversation, workers, tool_search)) for workers in ways(conversation)]
     one, *others = ([each.bytes for each in model.served] for model in models)
     assert all(other == one for other in others)
     assert promises_broken_by(models[0]) == []
-    assert not door or models[0].out_of_reach == []
+    assert not tool_search or models[0].out_of_reach == []
 
 
 NAMES = ["book_flight", "cancel_flight", "find_hotel", "send_email", "play_music", "get_weather", "run_sql"]
@@ -111,20 +113,22 @@ def named(name: str, function: Any = None) -> FunctionTool:
     return FunctionTool.from_defaults(function or (lambda: "ok"), name=name, description=name.replace("_", " "))
 
 
-def agent_of(model: ScriptedModel, tools: list[FunctionTool], door: bool) -> FunctionAgent:
-    return FunctionAgent(tool_retriever=ToolGate(gate(), tools, door=door), llm=chat(model.url), streaming=False)
+def agent_of(model: ScriptedModel, tools: list[FunctionTool], tool_search: bool) -> FunctionAgent:
+    return FunctionAgent(
+        tool_retriever=ToolGate(gate(), tools, tool_search=tool_search), llm=chat(model.url), streaming=False
+    )
 
 
-@pytest.mark.parametrize("door", [False, True], ids=["without a door", "with a door"])
-def test_a_sub_agent_has_a_conversation_of_its_own_whoever_serves(door: bool) -> None:
+@pytest.mark.parametrize("tool_search", [False, True], ids=["without a tool search", "with a tool search"])
+def test_a_sub_agent_has_a_conversation_of_its_own_whoever_serves(tool_search: bool) -> None:
     tools = [named(name) for name in NAMES]
 
     def agents(model: ScriptedModel) -> FunctionAgent:
         async def ask(task: str) -> str:
-            return str(await agent_of(model, tools, door).run(task))
+            return str(await agent_of(model, tools, tool_search).run(task))
 
         clerk = FunctionTool.from_defaults(async_fn=ask, name="ask_clerk", description="Book a flight or find a hotel")
-        return agent_of(model, [*tools, clerk], door)
+        return agent_of(model, [*tools, clerk], tool_search)
 
     async def turns(model: ScriptedModel, rebuilt: bool) -> None:
         agent, memory = agents(model), ChatMemoryBuffer.from_defaults()
@@ -144,7 +148,7 @@ def test_a_sub_agent_has_a_conversation_of_its_own_whoever_serves(door: bool) ->
 
 @pytest.mark.parametrize("name", ["book_flight", "play_music"])
 def test_a_tool_that_waits_for_a_person_goes_on_and_the_next_turn_has_its_tools(name: str) -> None:
-    """Also one that is behind the door."""
+    """Also one that is behind the tool search."""
 
     async def asking(ctx: Context) -> str:
         answer = await ctx.wait_for_event(HumanResponseEvent, waiter_event=InputRequiredEvent(prefix="Sure?"))
@@ -155,13 +159,13 @@ def test_a_tool_that_waits_for_a_person_goes_on_and_the_next_turn_has_its_tools(
 
     async def turns(model: ScriptedModel) -> str:
         memory = ChatMemoryBuffer.from_defaults()
-        running = agent_of(model, tools, door=True).run(FIRST, memory=memory)
+        running = agent_of(model, tools, tool_search=True).run(FIRST, memory=memory)
         async for event in running.stream_events():
             if isinstance(event, InputRequiredEvent):
                 running.ctx.send_event(HumanResponseEvent(response="yes"))
         (call,) = (await running).tool_calls
         stored = ChatMemoryBuffer.from_defaults(chat_history=memory.get_all())
-        await agent_of(model, tools, door=True).run(LATER, memory=stored)
+        await agent_of(model, tools, tool_search=True).run(LATER, memory=stored)
         return str(call.tool_output.content)
 
     direct, hidden = Call(name), Call("call_tool", {"name": name, "arguments": {}})

@@ -49,7 +49,7 @@ def toolbox(model: Played) -> list[FunctionTool]:
     return [tool(**each["function"]) for each in model.conversation.tools]
 
 
-def worker(model: Played, tools: list[FunctionTool], door: bool) -> Agent[None]:
+def worker(model: Played, tools: list[FunctionTool], tool_search: bool) -> Agent[None]:
     client = AsyncOpenAI(base_url=model.url, api_key="none", max_retries=0, http_client=wire)
     agent = Agent[None](
         name="Assistant",
@@ -57,7 +57,7 @@ def worker(model: Played, tools: list[FunctionTool], door: bool) -> Agent[None]:
         tools=list(tools),
         model=OpenAIChatCompletionsModel("scripted", openai_client=client),
     )
-    return gated(agent, Gate(cold_start(), BM25(), Payoff(0.02)), door=door)
+    return gated(agent, Gate(cold_start(), BM25(), Payoff(0.02)), tool_search=tool_search)
 
 
 def said(turn: Turn) -> dict[str, Any]:
@@ -72,12 +72,12 @@ def said(turn: Turn) -> dict[str, Any]:
     return {"role": "user", "content": parts}
 
 
-async def play(model: Played, tools: list[FunctionTool], workers: int, door: bool) -> None:
+async def play(model: Played, tools: list[FunctionTool], workers: int, tool_search: bool) -> None:
     """The requests of a conversation whose history the client keeps, as JSON."""
-    agents = [worker(model, tools, door) for _ in range(workers)]
+    agents = [worker(model, tools, tool_search) for _ in range(workers)]
     history = "[]"
     for turn in model.conversation.turns:
-        agent = agents[turn.number % workers] if workers else worker(model, tools, door)
+        agent = agents[turn.number % workers] if workers else worker(model, tools, tool_search)
         if turn.tool_choice:
             agent = agent.clone(model_settings=ModelSettings(tool_choice=turn.tool_choice))
         model.begin(turn)
@@ -91,4 +91,4 @@ async def play(model: Played, tools: list[FunctionTool], workers: int, door: boo
 def test_every_way_to_serve_sends_the_same_tools_and_breaks_no_promise(conversation: Conversation) -> None:
     with Played(conversation) as model:
         tools = toolbox(model)
-        check_every_way(model, lambda workers, door: loop.run(play(model, tools, workers, door)))
+        check_every_way(model, lambda workers, tool_search: loop.run(play(model, tools, workers, tool_search)))

@@ -43,12 +43,12 @@ def toolbox(model: Played) -> list[Tool[None]]:
     return [tool(**each["function"]) for each in model.conversation.tools]
 
 
-def worker(model: Played, tools: list[Tool[None]], door: bool) -> Agent[None, str]:
+def worker(model: Played, tools: list[Tool[None]], tool_search: bool) -> Agent[None, str]:
     client = AsyncOpenAI(base_url=model.url, api_key="none", max_retries=0, http_client=wire)
     served = OpenAIChatModel("gpt-5.4", provider=OpenAIProvider(openai_client=client))
     gate = Gate(cold_start(), BM25(), Payoff(0.02))
     system = model.conversation.system
-    return Agent(served, tools=tools, instructions=system, capabilities=[ToolGate(gate, door=door)])
+    return Agent(served, tools=tools, instructions=system, capabilities=[ToolGate(gate, tool_search=tool_search)])
 
 
 def prompt(turn: Turn) -> Any:
@@ -57,12 +57,12 @@ def prompt(turn: Turn) -> Any:
     return [part["text"] if part["type"] == "text" else ImageUrl(part["image_url"]["url"]) for part in turn.content]
 
 
-async def play(model: Played, tools: list[Tool[None]], workers: int, door: bool) -> None:
+async def play(model: Played, tools: list[Tool[None]], workers: int, tool_search: bool) -> None:
     """The requests of a conversation whose history the client keeps, as JSON."""
-    agents = [worker(model, tools, door) for _ in range(workers)]
+    agents = [worker(model, tools, tool_search) for _ in range(workers)]
     history = b"[]"
     for turn in model.conversation.turns:
-        agent = agents[turn.number % workers] if workers else worker(model, tools, door)
+        agent = agents[turn.number % workers] if workers else worker(model, tools, tool_search)
         choice: Any = {"tool_choice": ToolOrOutput(function_tools=[turn.tool_choice])} if turn.tool_choice else None
         agent.model_settings = choice
         model.begin(turn)
@@ -77,4 +77,4 @@ async def play(model: Played, tools: list[Tool[None]], workers: int, door: bool)
 def test_every_way_to_serve_sends_the_same_tools_and_breaks_no_promise(conversation: Conversation) -> None:
     with Played(conversation) as model:
         tools = toolbox(model)
-        check_every_way(model, lambda workers, door: loop.run(play(model, tools, workers, door)))
+        check_every_way(model, lambda workers, tool_search: loop.run(play(model, tools, workers, tool_search)))

@@ -38,7 +38,7 @@ SITUATIONS: dict[str, tuple[list[Step | int], list[list[str]]]] = {
         [["ask_files", "get_weather"], ["read_file"]],
     ),
     "a structured answer": ([Call("get_weather"), Call("Answer", {"text": "sun"})], [["get_weather"]]),
-    "through the door": (
+    "through the tool search": (
         [Call("find_tool", {"query": "read a file"}), Call("call_tool", {"name": CUT, "arguments": {}}), "read"],
         [[CUT]],
     ),
@@ -94,7 +94,7 @@ def langchain(url: str, situation: str) -> None:
         tools = [tool(get_weather), tool(ask_files)]
     if situation == "a structured answer":
         settings["response_format"] = ToolStrategy(Answer)
-    if situation == "through the door":
+    if situation == "through the tool search":
         settings["middleware"] = [ToolGate(golden_gate())]
     create_agent(model, tools, name="clerk", **settings).invoke(asked)
 
@@ -120,7 +120,7 @@ def openai_agents(url: str, situation: str) -> None:
         "a handoff": Agent(name="clerk", model=model, tools=[weather], handoffs=[files]),
     }
     agent = agents.get(situation) or Agent(name="clerk", model=model, tools=[weather, mail, file])
-    if situation == "through the door":
+    if situation == "through the tool search":
         agent = gated(agent, golden_gate())
     Runner.run_sync(agent, TASK)
 
@@ -144,7 +144,7 @@ def pydantic_ai(url: str, situation: str, provider: TracerProvider) -> None:
         client = AsyncOpenAI(base_url=url, api_key="none", max_retries=0)
         model = OpenAIChatModel("scripted", provider=OpenAIProvider(openai_client=client))
         traced = Instrumentation(settings=InstrumentationSettings(tracer_provider=provider))
-        gate = [ToolGate(golden_gate())] if situation == "through the door" else []
+        gate = [ToolGate(golden_gate())] if situation == "through the tool search" else []
         return Agent(model, name=name, tools=tools, capabilities=[*gate, traced], **more)
 
     files = an_agent("files", [read_file])

@@ -274,7 +274,7 @@ def test_a_called_tool_stays_and_a_forced_one_comes_last_for_its_listing() -> No
 
 
 @over
-def test_a_listing_with_a_door_never_changes_and_reaches_every_tool(transport: Any) -> None:
+def test_a_listing_with_a_tool_search_never_changes_and_reaches_every_tool(transport: Any) -> None:
     async def ask(client: Client) -> list[list[str]]:
         history = [user(WEATHER.task)]
         lists = [await names(client, messages=history)]

@@ -92,7 +92,7 @@ def model() -> Iterator[ScriptedModel]:
 
 def gated(model: ScriptedModel, tools: Sequence[Any] = (), gate: Gate | None = None, **settings: Any) -> Any:
     offered = tools or natives(TRIP.tools)
-    gated = ToolGate(gate or golden_gate(), door=settings.pop("door", False))
+    gated = ToolGate(gate or golden_gate(), tool_search=settings.pop("tool_search", False))
     middleware = [*settings.pop("outer", ()), gated, *settings.pop("inner", ())]
     llm = chat(model.url, streaming=settings.pop("streaming", False))
     return create_agent(llm, offered, middleware=middleware, **settings)
@@ -110,7 +110,9 @@ def test_the_server_of_a_tool_is_told_and_not_read_from_its_metadata(model: Scri
     assert view(one.model_copy(update={"metadata": {"server": "mail"}})).server == ""
     decisions: list[Any] = []
     gate = golden_gate(allow=["mail/send"], on_decision=decisions.append)
-    agent = create_agent(chat(model.url), [one], middleware=[ToolGate(gate, servers={"mail": [one]}, door=False)])
+    agent = create_agent(
+        chat(model.url), [one], middleware=[ToolGate(gate, servers={"mail": [one]}, tool_search=False)]
+    )
     agent.invoke(user("Send a mail to Ada and to her brother"))
     assert model.tool_names(0) == ["send"]
     assert gate.sink is not None
@@ -165,7 +167,7 @@ def test_a_real_local_model_answers_with_the_kept_tools_on_the_wire() -> None:
     client = httpx.Client(event_hooks={"request": [lambda request: sent.append(json.loads(request.content))]})
     with local_llm() as url:
         llm = chat(url, http_client=client, max_tokens=24, temperature=0, timeout=300)
-        agent = create_agent(llm, natives(TRIP.tools), middleware=[ToolGate(golden_gate(), door=False)])
+        agent = create_agent(llm, natives(TRIP.tools), middleware=[ToolGate(golden_gate(), tool_search=False)])
         answer = agent.invoke(user(TRIP.task), {"recursion_limit": 4})
     assert [tool["function"]["name"] for tool in sent[0]["tools"]] == TRIP.kept
     assert answer["messages"][-1].usage_metadata["output_tokens"] > 0
@@ -308,8 +310,8 @@ def test_a_scorer_that_raises_leaves_every_tool(model: ScriptedModel) -> None:
 
 
 @pytest.mark.parametrize("watching", [{"mode": "shadow"}, {"rollout": Rollout(0.0)}, {"rollout": Rollout(off=True)}])
-def test_shadow_cuts_nothing_and_adds_no_door(watching: Any, model: ScriptedModel) -> None:
-    gated(model, gate=golden_gate(**watching), door=True).invoke(user(TRIP.task))
+def test_shadow_cuts_nothing_and_adds_no_tool_search(watching: Any, model: ScriptedModel) -> None:
+    gated(model, gate=golden_gate(**watching), tool_search=True).invoke(user(TRIP.task))
     assert model.tool_names() == list(TRIP.tools)
 
 
@@ -337,7 +339,7 @@ def test_handoffs_are_never_cut(model: ScriptedModel) -> None:
         return "sold"
 
     def offered(handoff: Any, **settings: Any) -> list[str]:
-        middleware = [ToolGate(golden_gate(), door=False, **settings)]
+        middleware = [ToolGate(golden_gate(), tool_search=False, **settings)]
         create_agent(chat(model.url), [*natives(TRIP.tools), handoff], middleware=middleware).invoke(user(TRIP.task))
         return model.tool_names(-1)
 
@@ -400,10 +402,10 @@ def test_langchain_s_own_selector_asks_a_model_before_every_model_call(model: Sc
     assert len(model.requests) == 2
 
 
-# The door.
+# The tool search.
 
 
-DOOR = ["find_tool", "call_tool"]
+TOOL_SEARCH = ["find_tool", "call_tool"]
 
 
 def results(answer: Any) -> list[str]:
@@ -417,13 +419,13 @@ def through(name: str, **arguments: Any) -> Call:
 @pytest.mark.parametrize("run", ["sync", "async"])
 def test_a_cut_tool_is_found_and_run_by_its_own_name(run: str, model: ScriptedModel) -> None:
     model.script = [Call("find_tool", {"query": "play a song"}), through("play_music")]
-    agent = gated(model, door=True)
+    agent = gated(model, tool_search=True)
     task = user(TRIP.task)
     answer = agent.invoke(task) if run == "sync" else asyncio.run(agent.ainvoke(task))
     found, ran = results(answer)
     assert [each["name"] for each in json.loads(found)] == ["play_music"]
     assert ran == "play_music ran"
-    assert [model.tool_names(request) for request in range(3)] == [[*TRIP.kept, *DOOR]] * 3
+    assert [model.tool_names(request) for request in range(3)] == [[*TRIP.kept, *TOOL_SEARCH]] * 3
     assert [call["name"] for message in answer["messages"] for call in getattr(message, "tool_calls", ())] == [
         "find_tool",
         "play_music",
@@ -432,7 +434,7 @@ def test_a_cut_tool_is_found_and_run_by_its_own_name(run: str, model: ScriptedMo
 
 def test_the_model_sees_the_call_that_it_wrote(model: ScriptedModel) -> None:
     model.script = [(Call("book_flight"), through("play_music"))]
-    gated(model, door=True).invoke(user(TRIP.task))
+    gated(model, tool_search=True).invoke(user(TRIP.task))
     sent = [message for message in model.requests[1]["messages"] if message["role"] == "assistant"]
     direct, hidden = (call["function"] for call in sent[0]["tool_calls"])
     assert direct["name"] == "book_flight"
@@ -440,48 +442,52 @@ def test_the_model_sees_the_call_that_it_wrote(model: ScriptedModel) -> None:
     assert json.loads(hidden["arguments"]) == {"name": "play_music", "arguments": {}}
 
 
-def test_no_door_where_nothing_is_cut_or_a_tool_has_its_name(model: ScriptedModel) -> None:
-    gated(model, gate=golden_gate(pinned=TRIP.tools), door=True).invoke(user(TRIP.task))
+def test_no_tool_search_where_nothing_is_cut_or_a_tool_has_its_name(model: ScriptedModel) -> None:
+    gated(model, gate=golden_gate(pinned=TRIP.tools), tool_search=True).invoke(user(TRIP.task))
     assert model.tool_names(0) == list(TRIP.tools)
-    gated(model, natives({**TRIP.tools, "find_tool": "Finds a tool in the shed"}), door=True).invoke(user(TRIP.task))
+    gated(model, natives({**TRIP.tools, "find_tool": "Finds a tool in the shed"}), tool_search=True).invoke(
+        user(TRIP.task)
+    )
     assert "call_tool" not in model.tool_names(1)
-    gated(model, gate=golden_gate(mode="shadow"), door=True).invoke(user(TRIP.task))
+    gated(model, gate=golden_gate(mode="shadow"), tool_search=True).invoke(user(TRIP.task))
     assert model.tool_names(2) == list(TRIP.tools)
-    gated(model, door=True).invoke(user("hello"))
+    gated(model, tool_search=True).invoke(user("hello"))
     assert model.tool_names(3) == ["find_tool", "call_tool"], "nothing is decided, and the model can search"
 
 
 @pytest.mark.parametrize("name", ["run_sql", "nothing_of_that_name", "call_tool"])
-def test_the_door_leads_to_no_tool_that_is_unknown_or_may_not_be_offered(name: str, model: ScriptedModel) -> None:
+def test_the_tool_search_leads_to_no_tool_that_is_unknown_or_may_not_be_offered(
+    name: str, model: ScriptedModel
+) -> None:
     model.script = [Call("find_tool", {"query": "run a query against the database"}), through(name)]
     gate = golden_gate(allow=lambda tool: tool.name != "run_sql")
-    found, refused = results(gated(model, gate=gate, door=True).invoke(user(TRIP.task)))
+    found, refused = results(gated(model, gate=gate, tool_search=True).invoke(user(TRIP.task)))
     assert "run_sql" not in found
     assert (
         refused == f"There is no tool named '{name}'. Search with find_tool, and give the name as it is listed there."
     )
 
 
-def test_the_door_does_not_lead_to_what_other_middleware_took_away(model: ScriptedModel) -> None:
+def test_the_tool_search_does_not_lead_to_what_other_middleware_took_away(model: ScriptedModel) -> None:
     class OnlyForAdmins(AgentMiddleware):
         def wrap_model_call(self, request: Any, handler: Any) -> Any:
             return handler(request.override(tools=[each for each in request.tools if each.name != "run_sql"]))
 
     model.script = [Call("find_tool", {"query": "run_sql"}), through("run_sql")]
-    found, refused = results(gated(model, outer=[OnlyForAdmins()], door=True).invoke(user(TRIP.task)))
+    found, refused = results(gated(model, outer=[OnlyForAdmins()], tool_search=True).invoke(user(TRIP.task)))
     assert "run_sql" not in found
     assert refused.startswith("There is no tool named 'run_sql'")
 
 
 @pytest.mark.parametrize("mode", ["batched", "per_call"])
 @pytest.mark.parametrize("place", ["outer", "inner"])
-def test_an_approval_asks_about_the_tool_behind_the_door(mode: Any, place: str, model: ScriptedModel) -> None:
+def test_an_approval_asks_about_the_tool_behind_the_search(mode: Any, place: str, model: ScriptedModel) -> None:
     """And the run goes on from storage, with everything built anew."""
     saved, ask = InMemorySaver(), {"play_music": True}
 
     def agent() -> Any:
         placed: dict[str, Any] = {place: [HumanInTheLoopMiddleware(ask, interrupt_mode=mode)]}
-        return gated(model, door=True, checkpointer=saved, **placed)
+        return gated(model, tool_search=True, checkpointer=saved, **placed)
 
     model.script = [through("play_music")]
     (asked,) = agent().invoke(user(TRIP.task), thread("a"))["__interrupt__"]
@@ -535,7 +541,7 @@ def test_a_broken_call_runs_a_tool_with_what_the_model_wrote_or_not_at_all(
     streaming: bool, model: ScriptedModel
 ) -> None:
     deleted: list[str] = []
-    agent = gated(model, with_danger(deleted), door=True, streaming=streaming)
+    agent = gated(model, with_danger(deleted), tool_search=True, streaming=streaming)
     broken = malformed.slips(2000)
     if not streaming:  # LangChain's client raises on the first, whatever tool is called, and shows us not the second
         unseen = ("no object", "an object that says it twice")
@@ -550,7 +556,7 @@ def test_a_broken_call_runs_a_tool_with_what_the_model_wrote_or_not_at_all(
 def test_no_slip_of_a_model_ends_a_run(streaming: bool, model: ScriptedModel) -> None:
     deleted: list[str] = []
     model.script = [*malformed.MISUSED]
-    agent = gated(model, with_danger(deleted), door=True, streaming=streaming)
+    agent = gated(model, with_danger(deleted), tool_search=True, streaming=streaming)
     answer = agent.invoke(user(TRIP.task), {"recursion_limit": 200})
     assert (model.script, answer["messages"][-1].text, deleted) == ([], "done", [])
     sent = [message for message in model.requests[-1]["messages"] if message["role"] == "tool"]

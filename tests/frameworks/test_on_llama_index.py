@@ -128,8 +128,8 @@ def model() -> Iterator[ScriptedModel]:
 def gated(
     model: ScriptedModel, tools: dict[str, str] | None = None, gate: Gate | None = None, **settings: Any
 ) -> FunctionAgent:
-    door = settings.pop("door", False)
-    wrapped = ToolGate(gate or golden_gate(), natives(TRIP.tools if tools is None else tools), door=door)
+    tool_search = settings.pop("tool_search", False)
+    wrapped = ToolGate(gate or golden_gate(), natives(TRIP.tools if tools is None else tools), tool_search=tool_search)
     return FunctionAgent(tool_retriever=wrapped, llm=chat(model.url), **settings)
 
 
@@ -169,7 +169,7 @@ def test_the_model_gets_exactly_the_kept_tools_in_order(vector: Vector, model: S
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector.task or "nothing")
 def test_outside_an_agent_a_query_is_a_task(vector: Vector) -> None:
-    retriever = ToolGate(golden_gate(), natives(vector.tools), door=True)
+    retriever = ToolGate(golden_gate(), natives(vector.tools), tool_search=True)
     assert [tool.metadata.name for tool in retriever.retrieve(vector.task)] == vector.kept
     assert [tool.metadata.name for tool in asyncio.run(retriever.aretrieve(QueryBundle(vector.task)))] == vector.kept
 
@@ -183,7 +183,7 @@ def test_a_real_local_model_answers_with_the_kept_tools_on_the_wire() -> None:
     async def ask(url: str) -> Any:
         client = httpx.AsyncClient(event_hooks={"request": [note]}, timeout=300)
         llm = chat(url, async_http_client=client, max_tokens=24, temperature=0.0, timeout=300)
-        agent = FunctionAgent(tool_retriever=ToolGate(golden_gate(), natives(TRIP.tools), door=False), llm=llm)
+        agent = FunctionAgent(tool_retriever=ToolGate(golden_gate(), natives(TRIP.tools), tool_search=False), llm=llm)
         return await agent.run(TRIP.task, max_iterations=2, early_stopping_method="generate")
 
     with local_llm() as url:
@@ -339,10 +339,10 @@ def test_a_call_to_a_tool_that_does_not_exist_changes_nothing(model: ScriptedMod
     assert model.tool_names(0) == model.tool_names(1) == TRIP.kept
 
 
-# The door.
+# The tool search.
 
 
-DOOR = ["find_tool", "call_tool"]
+TOOL_SEARCH = ["find_tool", "call_tool"]
 
 
 def through(name: str, **arguments: Any) -> Call:
@@ -351,28 +351,30 @@ def through(name: str, **arguments: Any) -> Call:
 
 def test_a_cut_tool_is_found_and_run_and_the_list_stands(model: ScriptedModel) -> None:
     model.script = [Call("find_tool", {"query": "play a song"}), through("play_music")]
-    answer, _ = run(gated(model, door=True), TRIP.task, MAIL.task)
+    answer, _ = run(gated(model, tool_search=True), TRIP.task, MAIL.task)
     found, ran = outcomes(answer)
     assert [each["name"] for each in json.loads(found)] == ["play_music"]
     assert ran == "play_music ran"
-    assert [model.tool_names(request) for request in range(4)] == [[*TRIP.kept, *DOOR]] * 4
+    assert [model.tool_names(request) for request in range(4)] == [[*TRIP.kept, *TOOL_SEARCH]] * 4
 
 
-def test_no_door_where_nothing_is_cut_or_a_tool_has_its_name(model: ScriptedModel) -> None:
-    run(gated(model, gate=golden_gate(pinned=TRIP.tools), door=True), TRIP.task)
-    run(gated(model, {**TRIP.tools, "find_tool": "Finds a tool in the shed"}, door=True), TRIP.task)
-    run(gated(model, gate=golden_gate(mode="shadow"), door=True), TRIP.task)
+def test_no_tool_search_where_nothing_is_cut_or_a_tool_has_its_name(model: ScriptedModel) -> None:
+    run(gated(model, gate=golden_gate(pinned=TRIP.tools), tool_search=True), TRIP.task)
+    run(gated(model, {**TRIP.tools, "find_tool": "Finds a tool in the shed"}, tool_search=True), TRIP.task)
+    run(gated(model, gate=golden_gate(mode="shadow"), tool_search=True), TRIP.task)
     assert model.tool_names(0) == model.tool_names(2) == list(TRIP.tools)
     assert "call_tool" not in model.tool_names(1)
-    run(gated(model, door=True), "hello")
+    run(gated(model, tool_search=True), "hello")
     assert model.tool_names(3) == ["find_tool", "call_tool"], "nothing is decided, and the model can search"
 
 
 @pytest.mark.parametrize("name", ["run_sql", "nothing_of_that_name", "call_tool"])
-def test_the_door_leads_to_no_tool_that_is_unknown_or_may_not_be_offered(name: str, model: ScriptedModel) -> None:
+def test_the_tool_search_leads_to_no_tool_that_is_unknown_or_may_not_be_offered(
+    name: str, model: ScriptedModel
+) -> None:
     model.script = [Call("find_tool", {"query": "run_sql"}), through(name)]
     gate = golden_gate(allow=lambda tool: tool.name != "run_sql")
-    (answer,) = run(gated(model, gate=gate, door=True), TRIP.task)
+    (answer,) = run(gated(model, gate=gate, tool_search=True), TRIP.task)
     found, refused = outcomes(answer)
     assert "run_sql" not in found
     assert (
@@ -380,14 +382,14 @@ def test_the_door_leads_to_no_tool_that_is_unknown_or_may_not_be_offered(name: s
     )
 
 
-def test_a_tool_behind_the_door_gets_the_context_that_it_asks_for(model: ScriptedModel) -> None:
+def test_a_tool_behind_the_search_gets_the_context_that_it_asks_for(model: ScriptedModel) -> None:
     async def remember(ctx: Context, word: str) -> str:
         """Remember a secret word."""
         return f"{word} of {await ctx.store.get('user_msg_str')}"
 
     remember.__annotations__["ctx"] = Context
     tools = [*natives(TRIP.tools), FunctionTool.from_defaults(remember)]
-    agent = FunctionAgent(tool_retriever=ToolGate(golden_gate(), tools, door=True), llm=chat(model.url))
+    agent = FunctionAgent(tool_retriever=ToolGate(golden_gate(), tools, tool_search=True), llm=chat(model.url))
     model.script = [through("remember", word="sesame")]
     (answer,) = run(agent, TRIP.task)
     assert outcomes(answer) == [f"sesame of {TRIP.task}"]
@@ -411,6 +413,8 @@ def test_what_an_index_does_not_find_or_finds_far_away_scores_zero() -> None:
     index = ObjectIndex.from_objects(natives(TRIP.tools), index_cls=SummaryIndex)
     far = ObjectRetriever(Scored(index.index, [0.9, *[-0.7] * (len(tools) - 1)]), index.object_node_mapping)
     assert Retrieved(far)(TRIP.task, tools) == [0.9, *[0.0] * (len(tools) - 1)]
+    unscored = ObjectRetriever(Scored(index.index, [None] * len(tools)), index.object_node_mapping)
+    assert Retrieved(unscored)(TRIP.task, tools) == [0.0] * len(tools)
 
 
 def test_the_turns_of_a_conversation_widen_what_an_index_finds(model: ScriptedModel) -> None:
@@ -452,8 +456,8 @@ def test_a_scorer_that_raises_leaves_every_tool(model: ScriptedModel) -> None:
 
 
 @pytest.mark.parametrize("watching", [{"mode": "shadow"}, {"rollout": Rollout(0.0)}, {"rollout": Rollout(off=True)}])
-def test_shadow_cuts_nothing_and_adds_no_door(watching: Any, model: ScriptedModel) -> None:
-    run(gated(model, gate=golden_gate(**watching), door=True), TRIP.task)
+def test_shadow_cuts_nothing_and_adds_no_tool_search(watching: Any, model: ScriptedModel) -> None:
+    run(gated(model, gate=golden_gate(**watching), tool_search=True), TRIP.task)
     assert model.tool_names() == list(TRIP.tools)
 
 
@@ -518,7 +522,7 @@ def with_danger(deleted: list[str]) -> list[Any]:
 def test_a_broken_call_runs_a_tool_with_what_the_model_wrote_or_not_at_all(stream: bool, model: ScriptedModel) -> None:
     deleted: list[str] = []
     broken = malformed.slips(2000)
-    retriever = ToolGate(golden_gate(), with_danger(deleted), door=True)
+    retriever = ToolGate(golden_gate(), with_danger(deleted), tool_search=True)
     agent = FunctionAgent(tool_retriever=retriever, llm=chat(model.url), streaming=stream)
 
     async def play() -> None:
@@ -533,7 +537,7 @@ def test_a_broken_call_runs_a_tool_with_what_the_model_wrote_or_not_at_all(strea
 def test_no_slip_of_a_model_ends_a_run(model: ScriptedModel) -> None:
     deleted: list[str] = []
     model.script = [*malformed.MISUSED]
-    retriever = ToolGate(golden_gate(), with_danger(deleted), door=True)
+    retriever = ToolGate(golden_gate(), with_danger(deleted), tool_search=True)
     run(FunctionAgent(tool_retriever=retriever, llm=chat(model.url)), TRIP.task, max_iterations=100)
     sent = [message for message in model.requests[-1]["messages"] if message["role"] == "tool"]
     assert (model.script, len(sent), deleted) == ([], len(malformed.MISUSED), [])

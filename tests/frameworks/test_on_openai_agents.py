@@ -101,9 +101,9 @@ def expected(vector: Vector) -> list[str]:
     return list(golden_gate().decide([{"role": "user", "content": vector.task}], tools).kept)
 
 
-def gated(agent: Any, gate: Gate, *, door: bool = False) -> Any:
-    """Without a door where a test says nothing of it."""
-    return openai_agents.gated(agent, gate, door=door)
+def gated(agent: Any, gate: Gate, *, tool_search: bool = False) -> Any:
+    """Without a tool search where a test says nothing of it."""
+    return openai_agents.gated(agent, gate, tool_search=tool_search)
 
 
 def natives(tools: dict[str, str]) -> list[FunctionTool]:
@@ -456,7 +456,7 @@ def test_where_the_provider_keeps_the_history_nothing_is_cut(elsewhere: Any, mod
             pass
 
     gate = golden_gate(fallback=[])
-    agent = gated(plain(model, kind=OpenAIResponsesModel), gate, door=True)
+    agent = gated(plain(model, kind=OpenAIResponsesModel), gate, tool_search=True)
     run(agent, TRIP.task, **elsewhere)
     loop.run(streamed(agent))
     assert [model.tool_names(request) for request in range(2)] == [list(TRIP.tools)] * 2
@@ -477,7 +477,7 @@ def test_an_agent_inside_a_tool_has_a_conversation_of_its_own(elsewhere: bool, m
     assert (len(model.tool_names(0)) == 1 + len(TRIP.tools)) == elsewhere
 
 
-# The door.
+# The tool search.
 
 
 def through(name: str, **arguments: Any) -> Call:
@@ -502,8 +502,8 @@ def with_music(**settings: Any) -> list[FunctionTool]:
     return [*rest, function_tool(**settings)(play_music)]
 
 
-def test_the_door_leads_to_what_was_cut_and_the_list_stands(model: ScriptedModel) -> None:
-    agent, session = gated(plain(model, with_music()), golden_gate(), door=True), SQLiteSession("thread")
+def test_the_tool_search_leads_to_what_was_cut_and_the_list_stands(model: ScriptedModel) -> None:
+    agent, session = gated(plain(model, with_music()), golden_gate(), tool_search=True), SQLiteSession("thread")
     model.script = [Call("find_tool", {"query": "play a song"}), through("play_music", song="Kyrie"), "Playing"]
     run(agent, TRIP.task, session=session)
     run(agent, "Send an email to a person about it", session=session)
@@ -513,11 +513,11 @@ def test_the_door_leads_to_what_was_cut_and_the_list_stands(model: ScriptedModel
     assert told(model, 2) == "playing Kyrie"
 
 
-def test_the_door_says_what_it_does_not_lead_to(model: ScriptedModel) -> None:
+def test_the_tool_search_says_what_it_does_not_lead_to(model: ScriptedModel) -> None:
     gate = golden_gate(allow=[name for name in TRIP.tools if name != "run_sql"])
     model.script = [through("run_sql"), through("switched_off"), Call("find_tool", {"query": "zzz"}), Call("call_tool")]
     tools = [*natives(TRIP.tools), native("switched_off", "Never there", is_enabled=False)]
-    run(gated(plain(model, tools), gate, door=True), TRIP.task)
+    run(gated(plain(model, tools), gate, tool_search=True), TRIP.task)
     assert "There is no tool named 'run_sql'" in told(model, 1)
     assert "There is no tool named 'switched_off'" in told(model, 2)
     assert "run_sql" not in told(model, 3)
@@ -534,31 +534,31 @@ def test_the_door_says_what_it_does_not_lead_to(model: ScriptedModel) -> None:
     ],
     ids=["nothing is cut", "the first tool ends the run", "a tool has its name"],
 )
-def test_there_is_no_door_where_none_is_needed_or_can_be(pinned: Any, more: Any, model: ScriptedModel) -> None:
-    run(gated(plain(model, **more), golden_gate(pinned=pinned), door=True), TRIP.task)
+def test_there_is_no_tool_search_where_none_is_needed_or_can_be(pinned: Any, more: Any, model: ScriptedModel) -> None:
+    run(gated(plain(model, **more), golden_gate(pinned=pinned), tool_search=True), TRIP.task)
     assert "find_tool" not in model.tool_names()
 
 
 @pytest.mark.parametrize("stored", [False, True], ids=["same process", "from storage"])
 @pytest.mark.parametrize("policy", ["always", "for this song"])
-def test_an_approval_holds_behind_the_door(policy: str, stored: bool, model: ScriptedModel) -> None:
+def test_an_approval_holds_behind_the_search(policy: str, stored: bool, model: ScriptedModel) -> None:
     async def asks(context: Any, parameters: dict[str, Any], call_id: str) -> bool:
         return bool(parameters["song"] == "Kyrie")
 
     tools = with_music(needs_approval=True if policy == "always" else asks)
-    agent = gated(plain(model, tools), golden_gate(), door=True)
+    agent = gated(plain(model, tools), golden_gate(), tool_search=True)
     model.script = [through("play_music", song="Kyrie"), through("get_weather"), "played"]
     paused = run(agent, TRIP.task)
     [asked] = paused.interruptions
     assert (asked.name, json.loads(asked.arguments)["name"]) == ("call_tool", "play_music")
-    again = gated(plain(model, tools), golden_gate(), door=True) if stored else agent
+    again = gated(plain(model, tools), golden_gate(), tool_search=True) if stored else agent
     assert approved(again, paused, stored).final_output == "played"
     assert "playing Kyrie" in json.dumps(model.requests[1])
     assert told(model) == "get_weather ran"
     assert all(request["tools"] == model.requests[0]["tools"] for request in model.requests)
 
 
-def test_guardrails_failures_and_hooks_behind_the_door(model: ScriptedModel) -> None:
+def test_guardrails_failures_and_hooks_behind_the_search(model: ScriptedModel) -> None:
     seen: list[str] = []
 
     def no_hymns(data: Any) -> ToolGuardrailFunctionOutput:
@@ -579,7 +579,7 @@ def test_guardrails_failures_and_hooks_behind_the_door(model: ScriptedModel) -> 
     tools[-1].tool_output_guardrails = [ToolOutputGuardrail(nothing_loud)]
     songs = ["hymn", "loud", "noise", "Kyrie"]
     model.script = [through("play_music", song=song) for song in songs]
-    run(gated(plain(model, tools), golden_gate(), door=True), TRIP.task, hooks=Hooks())
+    run(gated(plain(model, tools), golden_gate(), tool_search=True), TRIP.task, hooks=Hooks())
     assert [told(model, request) for request in (1, 2, 4)] == ["no hymns", "too loud", "playing Kyrie"]
     assert "An error occurred while running the tool" in told(model, 3)
     assert seen[0] == 'play_music {"song": "hymn"}'
@@ -620,14 +620,16 @@ def test_mode_defer_hides_what_is_cut_behind_the_search_of_openai(
 @pytest.mark.parametrize(
     "watching", [{"rollout": Rollout(0.0)}, {"rollout": Rollout(0.0), "mode": "defer"}, {"rollout": Rollout(off=True)}]
 )
-def test_conversations_outside_the_share_are_left_alone_and_get_no_door(watching: Any, model: ScriptedModel) -> None:
-    run(gated(plain(model, kind=OpenAIResponsesModel), golden_gate(**watching), door=True), TRIP.task)
+def test_conversations_outside_the_share_are_left_alone_and_get_no_tool_search(
+    watching: Any, model: ScriptedModel
+) -> None:
+    run(gated(plain(model, kind=OpenAIResponsesModel), golden_gate(**watching), tool_search=True), TRIP.task)
     assert model.tool_names() == list(TRIP.tools)
 
 
 @pytest.mark.parametrize("mode", ["defer", "allow", "shadow"])
 def test_chat_completions_know_no_search_so_the_other_modes_leave_the_list(mode: Any, model: ScriptedModel) -> None:
-    run(gated(plain(model), golden_gate(mode=mode), door=True), TRIP.task)
+    run(gated(plain(model), golden_gate(mode=mode), tool_search=True), TRIP.task)
     assert model.tool_names() == list(TRIP.tools)
     assert "tool_choice" not in model.requests[0]
 
@@ -654,7 +656,7 @@ def with_danger(deleted: list[str]) -> list[FunctionTool]:
 def test_a_broken_call_runs_a_tool_with_what_the_model_wrote_or_not_at_all(kind: Any, model: ScriptedModel) -> None:
     deleted: list[str] = []
     broken = malformed.slips(2000)
-    agent = gated(plain(model, with_danger(deleted), kind=kind), golden_gate(), door=True)
+    agent = gated(plain(model, with_danger(deleted), kind=kind), golden_gate(), tool_search=True)
     for calls in malformed.at_once(broken):
         model.script = [calls]
         run(agent, TRIP.task)
@@ -664,7 +666,7 @@ def test_a_broken_call_runs_a_tool_with_what_the_model_wrote_or_not_at_all(kind:
 def test_no_slip_of_a_model_ends_a_run(model: ScriptedModel) -> None:
     deleted: list[str] = []
     model.script = [*malformed.MISUSED]
-    run(gated(plain(model, with_danger(deleted)), golden_gate(), door=True), TRIP.task, max_turns=100)
+    run(gated(plain(model, with_danger(deleted)), golden_gate(), tool_search=True), TRIP.task, max_turns=100)
     sent = [message for message in model.requests[-1]["messages"] if message["role"] == "tool"]
     assert (model.script, len(sent), deleted) == ([], len(malformed.MISUSED), [])
     assert all(message["content"] for message in sent)

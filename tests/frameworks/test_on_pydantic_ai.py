@@ -72,11 +72,11 @@ def expected(vector: Vector) -> list[str]:
     return list(golden_gate().decide([{"role": "user", "content": vector.task}], tools).kept)
 
 
-def made(url: str, gate: Gate, tools: Sequence[Tool], door: bool = False, **settings: Any) -> Agent[None, Any]:
+def made(url: str, gate: Gate, tools: Sequence[Tool], tool_search: bool = False, **settings: Any) -> Agent[None, Any]:
     model = OpenAIChatModel("scripted", provider=OpenAIProvider(base_url=url, api_key="none"))
     more = settings.pop("capabilities", ())
     chosen = settings.pop("model", model)
-    return Agent(chosen, tools=tools, capabilities=[ToolGate(gate, door=door), *more], **settings)
+    return Agent(chosen, tools=tools, capabilities=[ToolGate(gate, tool_search=tool_search), *more], **settings)
 
 
 def answers(messages: Sequence[ModelMessage]) -> dict[str, str]:
@@ -384,7 +384,7 @@ def test_a_sub_agent_has_a_conversation_of_its_own() -> None:
         assert "get_weather" not in model.tool_names(0)
 
 
-# The door.
+# The tool search.
 
 
 def told(model: ScriptedModel, request: int = -1) -> str:
@@ -408,7 +408,7 @@ def echoing(**settings: Any) -> list[Tool]:
     return [*rest, Tool(play, name="play_music", description="Play a song", **settings)]
 
 
-def test_the_door_leads_to_what_was_cut_and_the_list_stands() -> None:
+def test_the_tool_search_leads_to_what_was_cut_and_the_list_stands() -> None:
     script: list[Step] = [
         Call("find_tool", {"query": "play a song"}),
         through("play_music", song="Kyrie"),
@@ -416,7 +416,7 @@ def test_the_door_leads_to_what_was_cut_and_the_list_stands() -> None:
         "Done",
     ]
     with ScriptedModel(script) as model:
-        agent = made(model.url, golden_gate(), echoing(), door=True)
+        agent = made(model.url, golden_gate(), echoing(), tool_search=True)
         result = agent.run_sync(WEATHER.task)
         agent.run_sync("Send an email to a person about it", message_history=result.all_messages())
         assert model.tool_names() == [*WEATHER.kept, "find_tool", "call_tool"]
@@ -425,11 +425,11 @@ def test_the_door_leads_to_what_was_cut_and_the_list_stands() -> None:
         assert told(model, 2) == "playing Kyrie"
 
 
-def test_the_door_says_what_it_does_not_lead_to() -> None:
+def test_the_tool_search_says_what_it_does_not_lead_to() -> None:
     gate = golden_gate(allow=[name for name in WEATHER.tools if name != "run_sql"])
     script: list[Step] = [through("run_sql"), through("nothing"), Call("find_tool", {"query": "zzz"}), "Done"]
     with ScriptedModel(script) as model:
-        made(model.url, gate, native(WEATHER.tools), door=True, retries=0).run_sync(WEATHER.task)
+        made(model.url, gate, native(WEATHER.tools), tool_search=True, retries=0).run_sync(WEATHER.task)
         assert "There is no tool named 'run_sql'" in told(model, 1)
         assert "There is no tool named 'nothing'" in told(model, 2)
         assert "run_sql" not in told(model, 3)
@@ -437,15 +437,15 @@ def test_the_door_says_what_it_does_not_lead_to() -> None:
 
 
 @pytest.mark.parametrize("needed", [False, True], ids=["nothing is cut", "a tool has its name"])
-def test_there_is_no_door_where_none_is_needed_or_its_name_is_taken(needed: bool) -> None:
+def test_there_is_no_tool_search_where_none_is_needed_or_its_name_is_taken(needed: bool) -> None:
     tools = {**WEATHER.tools, "find_tool": "Find a tool in the shed"} if needed else WEATHER.tools
     with ScriptedModel() as model:
         gate = golden_gate(pinned=() if needed else WEATHER.tools)
-        made(model.url, gate, native(tools), door=True).run_sync(WEATHER.task)
+        made(model.url, gate, native(tools), tool_search=True).run_sync(WEATHER.task)
         assert "call_tool" not in model.tool_names()
 
 
-def test_mistakes_behind_the_door_are_retries_of_the_call_and_hooks_see_both_tools() -> None:
+def test_mistakes_behind_the_search_are_retries_of_the_call_and_hooks_see_both_tools() -> None:
     seen: list[str] = []
 
     class Note(AbstractCapability[None]):
@@ -459,7 +459,7 @@ def test_mistakes_behind_the_door_are_retries_of_the_call_and_hooks_see_both_too
         through("play_music", song="b"),
     ]
     with ScriptedModel([*script, "Done"]) as model:
-        agent = made(model.url, golden_gate(), echoing(), door=True, capabilities=[Note()], retries=2)
+        agent = made(model.url, golden_gate(), echoing(), tool_search=True, capabilities=[Note()], retries=2)
         agent.run_sync(WEATHER.task)
         assert "song" in told(model, 1)
         assert "Not that one." in told(model, 2)
@@ -468,10 +468,10 @@ def test_mistakes_behind_the_door_are_retries_of_the_call_and_hooks_see_both_too
 
 
 @pytest.mark.parametrize("approved", [True, False])
-def test_an_approval_holds_behind_the_door_and_after_a_restart(approved: bool) -> None:
+def test_an_approval_holds_behind_the_search_and_after_a_restart(approved: bool) -> None:
     def agent(url: str) -> Agent[None, Any]:
         tools = echoing(requires_approval=True)
-        return made(url, golden_gate(), tools, door=True, output_type=[str, DeferredToolRequests])
+        return made(url, golden_gate(), tools, tool_search=True, output_type=[str, DeferredToolRequests])
 
     with ScriptedModel([through("play_music", song="Kyrie"), "Done"]) as model:
         paused = agent(model.url).run_sync(WEATHER.task)
@@ -485,7 +485,7 @@ def test_an_approval_holds_behind_the_door_and_after_a_restart(approved: bool) -
 
 
 @pytest.mark.parametrize("answer", [ToolApproved(), ToolDenied("Not now.")], ids=["approved", "denied"])
-def test_a_handler_of_approvals_sees_the_tool_behind_the_door(answer: Any) -> None:
+def test_a_handler_of_approvals_sees_the_tool_behind_the_search(answer: Any) -> None:
     asked: list[str] = []
 
     def handler(ctx: Any, requests: DeferredToolRequests) -> DeferredToolResults:
@@ -494,9 +494,9 @@ def test_a_handler_of_approvals_sees_the_tool_behind_the_door(answer: Any) -> No
 
     with ScriptedModel([through("play_music", song="Kyrie"), "Done"]) as model:
         tools = echoing(requires_approval=True)
-        made(model.url, golden_gate(), tools, door=True, capabilities=[HandleDeferredToolCalls(handler)]).run_sync(
-            WEATHER.task
-        )
+        made(
+            model.url, golden_gate(), tools, tool_search=True, capabilities=[HandleDeferredToolCalls(handler)]
+        ).run_sync(WEATHER.task)
         assert told(model) == ("playing Kyrie" if isinstance(answer, ToolApproved) else "Not now.")
     assert asked == ["play_music"]
 
@@ -550,7 +550,7 @@ def test_mode_allow_leaves_the_list_and_names_what_may_be_called() -> None:
 @pytest.mark.parametrize("watching", [{"mode": "shadow"}, {"rollout": Rollout(0.0)}, {"rollout": Rollout(off=True)}])
 def test_mode_shadow_changes_nothing(watching: Any) -> None:
     with ScriptedModel() as model:
-        made(model.url, golden_gate(**watching), native(WEATHER.tools), door=True).run_sync(WEATHER.task)
+        made(model.url, golden_gate(**watching), native(WEATHER.tools), tool_search=True).run_sync(WEATHER.task)
         assert model.tool_names() == list(WEATHER.tools)
 
 
@@ -590,7 +590,7 @@ def test_a_broken_call_runs_a_tool_with_what_the_model_wrote_or_not_at_all(strea
     deleted: list[str] = []
     broken = malformed.slips(2000)
     with ScriptedModel() as model:
-        agent = made(model.url, golden_gate(), with_danger(deleted), door=True)
+        agent = made(model.url, golden_gate(), with_danger(deleted), tool_search=True)
         for calls in malformed.at_once(broken):
             model.script = [calls]
             asyncio.run(streamed(agent)) if stream else agent.run_sync(WEATHER.task)
@@ -600,7 +600,9 @@ def test_a_broken_call_runs_a_tool_with_what_the_model_wrote_or_not_at_all(strea
 def test_no_slip_of_a_model_ends_a_run() -> None:
     deleted: list[str] = []
     with ScriptedModel([*malformed.MISUSED]) as model:
-        answer = made(model.url, golden_gate(), with_danger(deleted), door=True, retries=0).run_sync(WEATHER.task)
+        answer = made(model.url, golden_gate(), with_danger(deleted), tool_search=True, retries=0).run_sync(
+            WEATHER.task
+        )
         assert (model.script, answer.output, deleted) == ([], "done", [])
         sent = [message for message in model.requests[-1]["messages"] if message["role"] == "tool"]
     assert len(sent) == len(malformed.MISUSED)

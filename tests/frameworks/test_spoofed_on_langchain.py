@@ -83,6 +83,8 @@ def test_no_server_makes_its_tool_a_handoff(spoofed: list[Any]) -> None:
         llm = ChatOpenAI(base_url=model.url, api_key="none", model="scripted", max_retries=0)
         told = {"mail": ours, "new": spoofed}
         for servers in (told, {"mail": ours}):
-            agent = create_agent(llm, [*ours, *spoofed], middleware=[ToolGate(gate, door=False, servers=servers)])
+            agent = create_agent(
+                llm, [*ours, *spoofed], middleware=[ToolGate(gate, tool_search=False, servers=servers)]
+            )
             agent.invoke({"messages": [("user", TASK)]})
         assert [model.tool_names(request) for request in (0, 1)] == [["search_flights"]] * 2

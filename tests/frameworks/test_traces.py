@@ -127,7 +127,7 @@ def pydantic_ai_run(script: list[Any], **settings: Any) -> Recorded:
             name="clerk",
             tools=[tool(name, description) for name, description in WEATHER.tools.items()],
             capabilities=[
-                ToolGate(golden_gate(), door=False),
+                ToolGate(golden_gate(), tool_search=False),
                 Instrumentation(settings=InstrumentationSettings(tracer_provider=recorded.provider, **settings)),
             ],
         )

@@ -98,7 +98,7 @@ def test_the_page_decides_as_the_library_does(page: Browser, service: Running) -
     assert wire["tools"] == expected.tools
 
 
-def test_the_cut_moves_with_the_aim(page: Browser, service: Running) -> None:
+def test_the_cut_moves_with_the_target(page: Browser, service: Running) -> None:
     page.open(service.url, 1280)
     counts = []
     for place in (150, 500, 650):
@@ -106,17 +106,19 @@ def test_the_cut_moves_with_the_aim(page: Browser, service: Running) -> None:
         counts.append(len(kept(page)))
     assert counts[0] >= counts[1] > counts[2] > 0, "a higher cost pressure keeps fewer"
     assert page.run("document.querySelectorAll('tr.line').length") == 1
-    for aim in ("tools", "sufficiency", "dollars"):
-        choose(page, aim)
+    for target in ("tools", "sufficiency", "dollars"):
+        choose(page, target)
         sizes = []
         for place in (50, 950):
             put(page, "amount", place)
             sizes.append(len(kept(page)))
-        assert sizes[0] < sizes[1], aim
-        assert decided_by(page) == sorted(kept(page)), aim
+        assert sizes[0] < sizes[1], target
+        assert decided_by(page) == sorted(kept(page)), target
 
 
-def test_prices_a_door_a_ranking_and_a_shipped_task_show_in_what_is_sent(page: Browser, service: Running) -> None:
+def test_prices_a_tool_search_a_ranking_and_a_shipped_task_show_in_what_is_sent(
+    page: Browser, service: Running
+) -> None:
     page.open(service.url, 1280)
     last = kept(page)[-1]
     page.after(
@@ -129,7 +131,7 @@ def test_prices_a_door_a_ranking_and_a_shipped_task_show_in_what_is_sent(page: B
     assert "camdf.Prices(" in text(page, "code")
     assert decided_by(page) == sorted(kept(page))
     page.after("document.getElementById('priced').click()")
-    page.after("document.getElementById('door').click()")
+    page.after("document.getElementById('tool_search').click()")
     assert page.run("document.getElementById('recourse').value") == "0.9"
     assert [each["function"]["name"] for each in json.loads(text(page, "wire"))["tools"]][-2:] == [
         "find_tool",

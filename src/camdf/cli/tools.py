@@ -14,7 +14,7 @@ from typing import Any
 
 from camdf.cli.parser import add_json, check_output, print_json
 from camdf.errors import UsageError
-from camdf.gate.aim import Aim
+from camdf.gate.target import Target
 from camdf.prices import Prices
 from camdf.scorers import BM25, Scorer, Start
 from camdf.tools import Tool
@@ -30,7 +30,7 @@ SCORED = {
     "bm25": "from words in common alone; camdf[start] also knows what words mean",
 }
 USUAL_TOOLS = 8
-"""How many tools a request gets where nothing else is aimed at."""
+"""How many tools a request gets where no other target is given."""
 
 
 def add_commands(commands: Any) -> None:
@@ -38,15 +38,20 @@ def add_commands(commands: Any) -> None:
     tried = commands.add_parser(
         "try",
         help="show which tools a request would get, and why",
-        example="camdf try tools.json 'Book me a room in Lyon for Friday' --door",
+        example="camdf try tools.json 'Book me a room in Lyon for Friday' --tool-search",
     )
     tried.add_argument("tools", type=Path, help=TOOLS_FILE)
     tried.add_argument("request", help="what a user asks, in quotes")
-    aim = tried.add_mutually_exclusive_group()
-    aim.add_argument("--tools", dest="most", metavar="N", type=float, help=f"how many at most (default: {USUAL_TOOLS})")
-    aim.add_argument("--sufficiency", metavar="SHARE", type=float, help="or: how often they should be enough, as 0.9")
-    aim.add_argument("--dollars", type=float, help="or: what they may cost a task, as 0.01")
-    tried.add_argument("--door", action="store_true", help="the agent can search for what was cut")
+    target = tried.add_mutually_exclusive_group()
+    target.add_argument(
+        "--tools", dest="most", metavar="N", type=float, help=f"how many at most (default: {USUAL_TOOLS})"
+    )
+    target.add_argument(
+        "--sufficiency", metavar="SHARE", type=float, help="or: how often they should be enough, as 0.9"
+    )
+    target.add_argument("--dollars", type=float, help="or: what they may cost a task, as 0.01")
+    tried.add_argument("--tool-search", action="store_true", help="the agent can search for what was cut")
+    tried.add_argument("--door", dest="tool_search", action="store_true", help=argparse.SUPPRESS)  # its old name
     tried.add_argument("--scorer", choices=SCORERS, help="who scores (default: start if installed, else bm25)")
     tried.add_argument("--all", action="store_true", help="show every tool, and not only the first that are cut")
     tried.add_argument("-o", "--output", type=Path, help="where to draw the decision (.svg)")
@@ -68,8 +73,8 @@ def add_commands(commands: Any) -> None:
         ("system", int, "tokens of the system prompt"),
         ("opened", float, "share of conversations that begin with a greeting"),
         ("share", float, "share of the tools that is loaded at first"),
-        ("searches", float, "with a door: searches a turn"),
-        ("widened", float, "without a door: share of later turns that add a tool"),
+        ("searches", float, "with a tool search: searches a turn"),
+        ("widened", float, "without a tool search: share of later turns that add a tool"),
     ):
         found.add_argument(f"--{name}", type=kind, default=getattr(usual, name), help=f"{told} (%(default)s)")
     add_prices(found)
@@ -95,9 +100,11 @@ def _try(options: argparse.Namespace) -> int:
         told = "--dollars says what the tools may cost a task, and must not be negative."
         raise UsageError(f"{told} Got {options.dollars:g}.")
     most = USUAL_TOOLS if (options.most, options.sufficiency, options.dollars) == (None, None, None) else options.most
-    aim = Aim(tools=most, sufficiency=options.sufficiency, dollars_per_task=options.dollars)
+    target = Target(mean_tools=most, sufficiency=options.sufficiency, dollars_per_task=options.dollars)
     prices = Prices(uncached=options.uncached, cached=options.cached)
-    found = trial(options.request, tools_in_file(options.tools), made, aim, door=options.door, prices=prices)
+    found = trial(
+        options.request, tools_in_file(options.tools), made, target, tool_search=options.tool_search, prices=prices
+    )
     if options.output is not None:
         options.output.write_text(found.decision.svg(), encoding="utf-8")
     if options.json:
@@ -133,10 +140,10 @@ def _worth(options: argparse.Namespace) -> int:
     listed = f"{costs[0].loaded} tools" if costs[0].loaded > 1 else "One tool"
     shaped = f"a conversation of {shape.turns} turns and {calls} model calls"
     print(f"{listed}; {shaped}; {shape.share:.1%} loaded at first:\n")
-    print(f"{'mode':<18} {'loaded':>6}  {'dollars':>8}  {'of no gate':>10}  {'of its tokens':>13}")
+    print(f"{'mode':<24} {'loaded':>6}  {'dollars':>8}  {'of no gate':>10}  {'of its tokens':>13}")
     for cost in costs:
         dollars, tokens = cost.dollars / costs[0].dollars, cost.tokens / costs[0].tokens
-        print(f"{cost.mode:<18} {cost.loaded:>6}  {cost.dollars:>8.4f}  {dollars:>10.2f}  {tokens:>13.2f}  {cost.note}")
+        print(f"{cost.mode:<24} {cost.loaded:>6}  {cost.dollars:>8.4f}  {dollars:>10.2f}  {tokens:>13.2f}  {cost.note}")
     print(f"\n{sentence(costs)}")
     return 0
 

@@ -172,7 +172,7 @@ class Comparison:
         success = self.measures[SUCCESS]
         fell = f"{100 * success.difference.mean:+.1f} points ({_points(success.difference)} at every look)"
         if self.harms:
-            return f"Stop: success changed by {fell}. Lower the cost pressure, or gate with a door."
+            return f"Stop: success changed by {fell}. Lower the cost pressure, or gate with a tool search."
         if self.unequal:
             return (
                 f"The arms cannot be compared: {self.unequal}. Success changed by {fell}, and by "

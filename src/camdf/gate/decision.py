@@ -141,8 +141,8 @@ class GateDecision:
         return name if not server or name.startswith(f"{server}/") else f"{server}/{name}"
 
     @property
-    def needs_door(self) -> bool:
-        """Whether the model's list lacks tools that a door would lead to."""
+    def needs_tool_search(self) -> bool:
+        """Whether the model's list lacks tools that a tool search would lead to."""
         return self.mode == "drop" and bool(self.cut)
 
     @property

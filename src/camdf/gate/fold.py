@@ -4,8 +4,8 @@ The first decision keeps the order of the request, and what a later turn or call
 after any restart, sends the same bytes for the same history, and a cached prompt stays intact up to what is new.
 
 A turn without signal changes nothing: no words, scores that prefer no tool, a choice of no tool. Where the agent has a
-door to the tools that it was not given, the first decision stands: a miss is a search, and not a rewritten prompt. Only
-a tool that its request forced, and that was called by its own name, is added even then.
+tool search for the tools that it was not given, the first decision stands: a miss is a search, and not a rewritten
+prompt. Only a tool that its request forced, and that was called by its own name, is added even then.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Folding:
         for event in request.events:
             if isinstance(event, Call):
                 now = self._called(now, request, event)
-            elif now.first and request.door:
+            elif now.first and request.tool_search:
                 now = now._replace(reason="decided before")
             elif not event.subject:
                 now = now._replace(reason="empty task")
@@ -111,7 +111,7 @@ class Folding:
 
     def _called(self, now: Fold, request: Request, call: Call) -> Fold:
         keys = request.keys_of(call)
-        found = request.door and request.found_by_name
+        found = request.tool_search and request.found_by_name
         kept = now.kept if found or not now.first else _appended(now.kept, keys)
         reason: Reason = "decided before" if now.reason == "decided" else now.reason
         return now._replace(kept=kept, reason=reason, called=now.called.union(keys))

@@ -19,14 +19,13 @@ from threading import TIMEOUT_MAX, Lock
 from time import monotonic
 from typing import Any, Self, get_args
 
+from camdf._renamed import renamed, warn_of
 from camdf.core.payoff import Payoff, ValueFunction
 from camdf.errors import ArtifactError, UsageError
-from camdf.gate.aim import Aim
 from camdf.gate.breaker import Breaker, RestingError
 from camdf.gate.budget import BusyError, Work
 from camdf.gate.conversation_terms import ConversationTerms, Terms
 from camdf.gate.decision import GateDecision, Mode, Reason
-from camdf.gate.door import FOUND
 from camdf.gate.fold import Fold, Folding, Outcome, UnscoredError
 from camdf.gate.forks import renewed_in_forks
 from camdf.gate.guards import Allow, Guards, setting_of_names
@@ -38,7 +37,9 @@ from camdf.gate.request import Question, Request, Scores, readable, tools_by_key
 from camdf.gate.rollout import Rollout, dealt
 from camdf.gate.shared_by_tenants import SharedByTenants
 from camdf.gate.shared_memory import ConversationStore
+from camdf.gate.target import Target
 from camdf.gate.telemetry import Sink, add_to_span
+from camdf.gate.tool_search import FOUND
 from camdf.gate.turn_scores import RefusedScoresError, TurnScores, deciding
 from camdf.gate.turns import Messages
 from camdf.policies.base import Policy
@@ -54,13 +55,15 @@ class Gate:
     """A policy at work: scores and prices the tools of a conversation, decides, and keeps a harness's promises.
 
     - `decide` never raises. What goes wrong leaves the list as it is, and the reason says so. Where nothing was decided
-      before, the list is `fallback`; without one, what must stay if there is a door, else the whole authorised list.
+      before, the list is `fallback`; without one, what must stay if there is a tool search, else the whole authorised
+      list.
     - The answer is a subset of the request's tools and of those authorised: `allow` names them, or is called for each;
       `digests` pins definitions (`Tool.digest`). A tool that fails either is refused, also where `allow` raises, and
       so is one whose name may not be what it looks like. A name means one tool: "mail/send" where two servers have it.
     - Pinned tools, tools named in `keep`, tools that the history has called, tools of a shape not known here and the
       provider's own are never cut.
-    - Once decided, a conversation only widens, at the end of its list; with a door the list does not change at all.
+    - Once decided, a conversation only widens, at the end of its list; with a tool search the list does not change at
+      all.
     - The same history and tools give the same answer on every worker. An `explore` share of named conversations sees
       every tool, and is flagged; with `explore_pressure` it gets what is worth its cost at that lower cost pressure
       instead. Names are dealt by `explore_key`, which is the same on all workers and known to nobody else.
@@ -146,51 +149,67 @@ class Gate:
         renewed_in_forks(self)
 
     @classmethod
-    def aiming(
+    def for_target(
         cls,
         policy: Policy,
         scorer: Scorer,
         *,
-        over: Iterable[str | Messages],
-        among: Sequence[Any],
-        tools: float | None = None,
+        requests: Iterable[str | Messages],
+        tools: Sequence[Any],
+        mean_tools: float | None = None,
         sufficiency: float | None = None,
         dollars_per_task: float | None = None,
         value: str | ValueFunction = "partial",
         recourse: float = 0.0,
         **settings: Any,
     ) -> Self:
-        """A gate that hands over so many `tools` on average, what a `sufficiency` takes, or what a budget allows.
+        """A gate that hands over `mean_tools` on average, what a `sufficiency` takes, or what a budget allows.
 
-        `over` is a sample of requests without labels (fifty do), and `among` the tools that they choose from. The cost
-        pressure is found there. `dollars_per_task` is in the unit of `prices`, and needs them. What is pinned comes on
+        `requests` is a sample without labels (fifty do), and `tools` what they choose from. The cost pressure is found
+        there. `dollars_per_task` is in the unit of `prices`, and needs them. What is pinned comes on
         top. The value is the partial one, under which sets grow tool by tool: under the exact one a long list of much
         alike scores goes from none to all at a single pressure. `settings` are those of `Gate`.
         """
-        if isinstance(over, str) or not among:
-            raise UsageError("Give requests 'over' which to aim, as a list, and at least one tool 'among' which.")
-        aim, unit = _aim(settings.get("prices"), tools, sufficiency, dollars_per_task), Payoff(1.0, value, recourse)
+        if isinstance(requests, str) or not tools:
+            raise UsageError("Give 'requests' as a list, and at least one of the 'tools' that they choose from.")
+        target = _target(settings.get("prices"), mean_tools, sufficiency, dollars_per_task)
+        unit = Payoff(1.0, value, recourse)
         apart = dict.fromkeys(("budget", "on_decision", "rollout", "breaker", "memory"))
         probe = cls(policy, scorer, unit, **{**settings, **apart, "explore": 0.0})
-        found = [probe.decide(request, among) for request in over]
+        found = [probe.decide(request, tools) for request in requests]
         trusted = [(tuple(one for one in each.ranking if one.trusted), each.vector) for each in found]
         scored = [each for each in trusted if each[0] and not says_nothing([one.score for one in each[0]])]
         if found and not scored:
             why = found[-1].error or found[-1].reason
             raise UsageError(f"None of these {len(found)} requests could be scored: {why}. Try the scorer by itself.")
-        return cls(policy, scorer, aim.payoff(policy, scored, unit), **settings)
+        return cls(policy, scorer, target.payoff(policy, scored, unit), **settings)
 
-    def aimed(
-        self, *, tools: float | None = None, sufficiency: float | None = None, dollars_per_task: float | None = None
+    @classmethod
+    def aiming(cls, *args: Any, over: Any, among: Any, tools: float | None = None, **settings: Any) -> Self:
+        """The old name of `for_target`."""
+        warn_of("Gate.aiming(over=, among=, tools=)", "Gate.for_target(requests=, tools=, mean_tools=)")
+        return cls.for_target(*args, requests=over, tools=among, mean_tools=tools, **settings)
+
+    def retargeted(
+        self,
+        *,
+        mean_tools: float | None = None,
+        sufficiency: float | None = None,
+        dollars_per_task: float | None = None,
     ) -> Self:
-        """A gate like this one, at the cost pressure that the requests of late ask for; see `aiming`.
+        """A gate like this one, at the cost pressure that the requests of late ask for; see `for_target`.
 
         Publish it for new conversations and let this one serve those that it began: a conversation whose cost pressure
         changed would get other tools in the middle.
         """
-        aim = _aim(self.prices, tools, sufficiency, dollars_per_task)
-        payoff = aim.payoff(self.policy, self._turn_scores.of_late(self._conversation_terms.judge), self.payoff)
+        target = _target(self.prices, mean_tools, sufficiency, dollars_per_task)
+        payoff = target.payoff(self.policy, self._turn_scores.of_late(self._conversation_terms.judge), self.payoff)
         return type(self)(**{**self._settings, "policy": self.policy, "payoff": payoff})
+
+    def aimed(self, *, tools: float | None = None, **target: Any) -> Self:
+        """The old name of `retargeted`."""
+        warn_of("Gate.aimed(tools=)", "Gate.retargeted(mean_tools=)")
+        return self.retargeted(mean_tools=tools, **target)
 
     def reload(self, path: str | PathLike[str]) -> str:
         """Take the policy of a file that `camdf.save` wrote for conversations that begin; returns its SHA-256.
@@ -268,6 +287,7 @@ class Gate:
         """What a set of tools is worth."""
         return self._conversation_terms.judge.payoff
 
+    @renamed(door="tool_search")
     def decide(
         self,
         task: str | Messages,
@@ -277,7 +297,7 @@ class Gate:
         keep: Iterable[str] = (),
         forced: Iterable[str] = (),
         scores: Scores | None = None,
-        door: bool = False,
+        tool_search: bool = False,
     ) -> GateDecision:
         """The tools that a conversation gets.
 
@@ -287,15 +307,16 @@ class Gate:
         empty name asks for one: hand back `decision.conversation` from then on. `keep` names tools that stay in every
         request, such as handoffs;
         `forced` those that this request's `tool_choice` names. `scores`, by name or in the order of the tools, stand in
-        for the scorer's on the last turn. `door` says that the agent can search for tools that it was not given.
+        for the scorer's on the last turn. `tool_search` says that the agent can search for tools that it was not given.
         """
-        question = Question(task, tools, self.budget, conversation, keep, forced, scores, door)
+        question = Question(task, tools, self.budget, conversation, keep, forced, scores, tool_search)
         try:
             outcome = self._reading(question).wait() or self._scoring(question).wait()
         except Exception as error:
             outcome = self._unfinished(question, error)
         return self._reported(question, self._decided(question, outcome))
 
+    @renamed(door="tool_search")
     async def adecide(
         self,
         task: str | Messages,
@@ -305,10 +326,10 @@ class Gate:
         keep: Iterable[str] = (),
         forced: Iterable[str] = (),
         scores: Scores | None = None,
-        door: bool = False,
+        tool_search: bool = False,
     ) -> GateDecision:
         """`decide`, for an event loop, which goes on in the meantime."""
-        question = Question(task, tools, self.budget, conversation, keep, forced, scores, door)
+        question = Question(task, tools, self.budget, conversation, keep, forced, scores, tool_search)
         try:
             outcome = await self._reading(question).wait_async() or await self._scoring(question).wait_async()
         except Exception as error:
@@ -340,7 +361,7 @@ class Gate:
         """The tools that a query finds, the best first, of those that may be offered; none where it prefers none.
 
         A query that is a tool's name finds that tool alone. For a search that an agent runs to reach tools which it was
-        not given (`camdf.gate.door`). Never raises.
+        not given (`camdf.gate.tool_search`). Never raises.
         """
         question = Question(query, tools, self.budget)
         try:
@@ -535,7 +556,7 @@ class Gate:
             named = {key for key in request.offered if self.guards.called(key, request.tools[key], fallback)}
             kept = [key for key in request.offered if key in stays or key in named]
         else:
-            kept = [key for key in request.offered if key in stays] if request.door else request.offered
+            kept = [key for key in request.offered if key in stays] if request.tool_search else request.offered
         return self._answer(request, terms, kept, fold, error, is_open=not request.before)
 
     def _answer(
@@ -658,10 +679,10 @@ def _check_numbers(settings: Mapping[str, Any]) -> None:
         raise UsageError(f"The 'at_least' of Gate must not be above its 'at_most', {most}. Got {least} instead.")
 
 
-def _aim(prices: PriceList | None, tools: float | None, sufficiency: float | None, dollars: float | None) -> Aim:
+def _target(prices: PriceList | None, mean: float | None, sufficiency: float | None, dollars: float | None) -> Target:
     if dollars is not None and prices is None:
-        raise UsageError("To aim at 'dollars_per_task', say what tools cost: prices=camdf.Prices(turns=6).")
-    return Aim(tools, sufficiency, dollars)
+        raise UsageError("A target in 'dollars_per_task' needs what tools cost: prices=camdf.Prices(turns=6).")
+    return Target(mean, sufficiency, dollars)
 
 
 def _nothing(characters: int) -> float:

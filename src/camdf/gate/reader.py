@@ -78,7 +78,7 @@ class RequestReader:
             untrusted=untrusted.intersection(offered),
             forced=tuple(key for key in offered if self.guards.called(key, viewed[key], insisted)) if insisted else (),
             costs={},
-            door=question.door or (mode == "defer" and has_search(natives[key] for key in offered)),
+            tool_search=question.tool_search or (mode == "defer" and has_search(natives[key] for key in offered)),
             found_by_name=mode == "defer",
             conversation=None if question.conversation is None else self._name(question.name()),
             shown=isinstance(question.task, (list, tuple)),

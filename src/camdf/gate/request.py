@@ -30,7 +30,7 @@ class Question:
     keep: Iterable[str] = ()
     forced: Iterable[str] = ()
     scores: Scores | None = None
-    door: bool = False
+    tool_search: bool = False
     request: Request | None = None
     """What was read of it, once its tools are."""
 
@@ -74,7 +74,7 @@ class Request:
     costs: dict[str, float]
     """Of the tools that can be scored and cut."""
 
-    door: bool
+    tool_search: bool
     """Whether the agent can reach a tool that is not on its list."""
 
     found_by_name: bool
@@ -203,7 +203,9 @@ def unread(question: Question, *, nothing: bool) -> Request:
     natives = {} if nothing else dict(zip(viewed, listed, strict=True))
     guarded = dict.fromkeys(natives, "not read")
     offered = tuple(natives)
-    return Request((), viewed, natives, offered, guarded, frozenset(), (), {}, question.door, False, None, shown=True)
+    return Request(
+        (), viewed, natives, offered, guarded, frozenset(), (), {}, question.tool_search, False, None, shown=True
+    )
 
 
 def _unread_tool(native: Any) -> Tool:

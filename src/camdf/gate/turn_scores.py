@@ -53,12 +53,12 @@ class TurnScores:
         for subject in dict.fromkeys(turn.subject for turn in request.turns if request.asks(turn)):
             if not self.scored(request, subject):
                 found.append(subject)
-            elif request.door and not found and all(self._settles(request, subject, judge) for judge in judges):
+            elif request.tool_search and not found and all(self._settles(request, subject, judge) for judge in judges):
                 break
         return found if request.costs else []
 
     def _settles(self, request: Request, subject: str, judge: Judge) -> bool:
-        """Whether a turn decides for good where there is a door: the first with signal does."""
+        """Whether a turn decides for good where there is a tool search: the first with signal does."""
         with suppress(Exception):  # a policy that breaks says so when it decides
             return any(each.kept for each in deciding(self.ranking(request, subject, judge)))
         return False

@@ -20,7 +20,7 @@ from typing import Any
 
 from camdf.errors import needs
 from camdf.gate import Gate, GateDecision
-from camdf.gate.door import CALL, ToolCall, meant
+from camdf.gate.tool_search import CALL, ToolCall, meant
 from camdf.tools import view
 
 with needs("fastmcp"):
@@ -47,7 +47,7 @@ class ToolGate(Middleware):
 
 
 class GatedSearch(BM25SearchTransform):
-    """FastMCP's search tool and call tool as a door to what is cut; they follow the tools that `gate` keeps.
+    """FastMCP's search tool and call tool as a tool search for what is cut; they follow the tools that `gate` keeps.
 
     A listing with a conversation holds the tools of its first decision, and where some are cut the two tools of the
     search, so it never changes again. A listing without one holds these two alone.
@@ -65,8 +65,8 @@ class GatedSearch(BM25SearchTransform):
         meta = _current_meta()
         if not meta.get("camdf/messages") and not meta.get("camdf/task"):
             return await super().transform_tools(tools)  # type: ignore[no-any-return]
-        decision = await _decided(self.gate, tools, meta, self._always_visible, door=True)
-        return [*decision.tools, *(await super().transform_tools(()) if decision.needs_door else ())]
+        decision = await _decided(self.gate, tools, meta, self._always_visible, tool_search=True)
+        return [*decision.tools, *(await super().transform_tools(()) if decision.needs_tool_search else ())]
 
     async def _search(self, tools: Sequence[Any], query: str) -> Sequence[Any]:
         decision = await self.gate.adecide(query, tools)
@@ -131,7 +131,7 @@ class Authorised(Transform):
 
 
 async def _decided(
-    gate: Gate, tools: Sequence[Any], meta: Mapping[str, Any], keep: Iterable[str] = (), door: bool = False
+    gate: Gate, tools: Sequence[Any], meta: Mapping[str, Any], keep: Iterable[str] = (), tool_search: bool = False
 ) -> GateDecision:
     history, named = meta.get("camdf/messages"), meta.get("camdf/conversation")
     return await gate.adecide(
@@ -140,7 +140,7 @@ async def _decided(
         conversation=hashlib.sha256(repr(named).encode()).hexdigest() if named else None,  # however long the name
         keep=[*keep, *_names(meta.get("camdf/keep"))],
         forced=_names(meta.get("camdf/forced")),
-        door=door,
+        tool_search=tool_search,
     )
 
 

@@ -6,8 +6,8 @@ The conversation is the agent's messages: with a thread, without one, on any wor
 that was there when a run began. What other middleware writes into the history during a run is none, except a summary
 that takes the place of the turns. LangChain adds structured-output tools after this hook.
 
-With a door, LangChain and its other middleware see the tool that a `call_tool` means, called by its own name; the model
-sees the `call_tool` that it wrote.
+With a tool search, LangChain and its other middleware see the tool that a `call_tool` means, called by its own name;
+the model sees the `call_tool` that it wrote.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import Annotated, Any
 
+from camdf._renamed import renamed
 from camdf.errors import needs
 from camdf.gate import Gate, GateDecision
-from camdf.gate.door import CALL, FIND, ToolCall, fits, listing, meant, query_of
 from camdf.gate.guards import setting_of_names
 from camdf.gate.modes import allowed_choice, has_search
 from camdf.gate.telemetry import EVENT
+from camdf.gate.tool_search import CALL, FIND, ToolCall, fits, listing, meant, query_of
 from camdf.tools import FromServer, forced_tools, from_servers
 
 with needs("langchain"):
@@ -39,7 +40,7 @@ HANDOFF = "__handoff_destination"
 """What langgraph-supervisor and langgraph-swarm write into the metadata of a tool that hands over to another agent. An
 MCP server can write it too: it is not believed of a tool whose schema came over a wire."""
 
-THROUGH, SLIPS = "camdf_through_the_door", "camdf_slips"
+THROUGH, SLIPS = "camdf_through_the_search", "camdf_slips"
 """Where the metadata of a message names the calls that the model wrote as a `call_tool`, and has what to answer to
 those that mean no tool."""
 
@@ -72,7 +73,7 @@ ROLES = {"human": "user", "ai": "assistant", "tool": "tool"}
 
 
 class GatedState(AgentState):
-    """The agent's state, with which messages are the user's and which tools the door leads to."""
+    """The agent's state, with which messages are the user's and which tools the tool search leads to."""
 
     camdf_turns: Annotated[list[str], PrivateStateAttr]
     """Ids of the user's messages, as the run began."""
@@ -88,25 +89,26 @@ class ToolGate(AgentMiddleware):
     """Hands the model the tools that `gate` keeps, in its order; tools the provider runs itself always pass.
 
     Tools that the history has called, a forced `tool_choice`, handoffs and what is named in `keep` are kept. `servers`
-    tells which tools come from which MCP server, as `{"mail": await client.get_tools(server_name="mail")}`. `door` adds
-    `find_tool` and `call_tool` where tools are cut. LangChain still executes a cut tool that the model calls from
-    memory.
+    tells which tools come from which MCP server, as `{"mail": await client.get_tools(server_name="mail")}`.
+    `tool_search` adds `find_tool` and `call_tool` where tools are cut. LangChain still executes a cut tool that the
+    model calls from memory.
     """
 
     state_schema = GatedState
 
+    @renamed(door="tool_search")
     def __init__(
         self,
         gate: Gate,
         *,
-        door: bool = True,
+        tool_search: bool = True,
         servers: Mapping[str, Sequence[Any]] | None = None,
         keep: Collection[str] = (),
     ) -> None:
         super().__init__()
         self.gate, self.keep = gate, setting_of_names("keep", keep)
         self._served = {id(tool): (server, tool) for server, tool in from_servers(servers or {})}
-        self.tools = [_tool(FIND, self._find), _tool(CALL, _answered)] if door else []
+        self.tools = [_tool(FIND, self._find), _tool(CALL, _answered)] if tool_search else []
 
     def before_agent(self, state: Any, runtime: Any) -> dict[str, Any]:
         others = set(state.get("camdf_others") or ())
@@ -117,7 +119,7 @@ class ToolGate(AgentMiddleware):
         return {"camdf_others": [key for key in _human(state) if key not in turns]}
 
     def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
-        request = self._without_door(request)
+        request = self._without_tool_search(request)
         decision = self.gate.decide(**self._question(request))
         with suppress(Exception):  # a broken tracer is no reason to fail
             STEP.invoke(None, {"metadata": dict(decision.event())})
@@ -125,7 +127,7 @@ class ToolGate(AgentMiddleware):
         return self._answer(request, decision, handler(self._gated(request, decision)))
 
     async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
-        request = self._without_door(request)
+        request = self._without_tool_search(request)
         decision = await self.gate.adecide(**self._question(request))
         with suppress(Exception):
             await STEP.ainvoke(None, {"metadata": dict(decision.event())})
@@ -139,7 +141,7 @@ class ToolGate(AgentMiddleware):
         return await handler(self._with_own_arguments(request))
 
     def _with_own_arguments(self, request: Any) -> Any:
-        """A call of the door with what its two functions take, whatever the model wrote."""
+        """A call of the tool search with what its two functions take, whatever the model wrote."""
         if not any(request.tool is own for own in self.tools):
             return request
         call, said = request.tool_call, [each.response_metadata.get(SLIPS) or {} for each in request.state["messages"]]
@@ -150,26 +152,26 @@ class ToolGate(AgentMiddleware):
             taken = {"words": words or str(meant(call["args"], {}))}
         return request.override(tool_call={**call, "args": taken})
 
-    def _without_door(self, request: Any) -> Any:
+    def _without_tool_search(self, request: Any) -> Any:
         """LangChain lists the tools of a middleware first."""
         return request.override(tools=[tool for tool in request.tools if not any(tool is own for own in self.tools)])
 
     def _question(self, request: Any) -> dict[str, Any]:
         choice, info = request.tool_choice, getattr(request.runtime, "execution_info", None)
         return {
-            "task": _history(request.state, door := self._has_door(request)),
+            "task": _history(request.state, tool_search := self._has_tool_search(request)),
             "tools": self._told(request.tools),
             "conversation": info.thread_id if info else None,
             "keep": [*self.keep, *(tool.name for tool in request.tools if _hands_over(tool))],
             "forced": [choice] if isinstance(choice, str) else forced_tools(choice),
-            "door": door,
+            "tool_search": tool_search,
         }
 
     def _told(self, tools: list[Any]) -> list[Any]:
         """The tools with the servers that they come from; by identity, since a server gives its tools any name."""
         return [FromServer(self._served[id(tool)][0], tool) if id(tool) in self._served else tool for tool in tools]
 
-    def _has_door(self, request: Any) -> bool:
+    def _has_tool_search(self, request: Any) -> bool:
         return bool(self.tools) and fits(self.gate.mode, _names(request))
 
     def _gated(self, request: Any, decision: GateDecision) -> Any:
@@ -186,13 +188,13 @@ class ToolGate(AgentMiddleware):
         if decision.mode == "defer" and has_search(tools):
             loaded = len(decision.kept)
             return request.override(tools=[*tools[:loaded], *map(_deferred, tools[loaded:])])
-        if decision.needs_door and self._has_door(request):
+        if decision.needs_tool_search and self._has_tool_search(request):
             return request.override(tools=[*tools, *self.tools], messages=[*map(_as_written, request.messages)])
         return request.override(tools=tools)
 
     def _answer(self, request: Any, decision: GateDecision, response: Any) -> Any:
         """The model's answer as LangChain gets it."""
-        if not decision.needs_door or not self._has_door(request):
+        if not decision.needs_tool_search or not self._has_tool_search(request):
             return response
         viewed, natives = self.gate.by_key(self._told(request.tools))
         callable_ = (key for key in viewed if key not in decision.refused and not isinstance(natives[key], dict))
@@ -250,10 +252,13 @@ def _is_summary(message: Any) -> bool:
     return bool(message.additional_kwargs.get("lc_source") == "summarization")
 
 
-def _history(state: Any, door: bool) -> list[dict[str, Any]]:
+def _history(state: Any, tool_search: bool) -> list[dict[str, Any]]:
     turns = state.get("camdf_turns")
     return [
-        _read(_as_written(message) if door else message, turns is None or message.id in turns or _is_summary(message))
+        _read(
+            _as_written(message) if tool_search else message,
+            turns is None or message.id in turns or _is_summary(message),
+        )
         for message in state["messages"]
     ]
 
@@ -273,7 +278,8 @@ def _read(message: Any, own: bool) -> dict[str, Any]:
 def _as_meant(message: Any, tools: dict[str, Any], texts: dict[Any, str]) -> Any:
     """A message with the tools that its calls of `call_tool` mean, and a note of which calls these are.
 
-    Calls of the door whose arguments are no JSON are answered in words: LangChain leaves them out, and ends the run.
+    Calls of the tool search whose arguments are no JSON are answered in words: LangChain leaves them out, and ends the
+    run.
     """
     broken = [call for call in getattr(message, "invalid_tool_calls", ()) if call["name"] in (FIND.name, CALL.name)]
     through: list[Any] = []

@@ -14,10 +14,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from camdf._renamed import renamed
 from camdf.errors import needs
 from camdf.gate import Gate
-from camdf.gate.door import CALL, FIND, ToolCall, fits, json_arguments, listing, meant, query_of
 from camdf.gate.telemetry import EVENT
+from camdf.gate.tool_search import CALL, FIND, ToolCall, fits, json_arguments, listing, meant, query_of
 from camdf.tools import Tool, from_servers, view
 
 with needs("llama-index"):
@@ -44,14 +45,17 @@ class ToolGate(ObjectRetriever):
 
     When the model calls a tool, LlamaIndex retrieves again with the tool's name as the query, and runs the tool if it
     is in the answer. The name is no task: it is answered with the tool of that name, cut or not, unless the gate
-    refuses it. `tools` may come by the server that they come from, as `{"mail": mail_tools}`. `door` adds `find_tool`
-    and `call_tool` where tools are cut.
+    refuses it. `tools` may come by the server that they come from, as `{"mail": mail_tools}`. `tool_search` adds
+    `find_tool` and `call_tool` where tools are cut.
     """
 
-    def __init__(self, gate: Gate, tools: Sequence[Any] | Mapping[str, Sequence[Any]], *, door: bool = True) -> None:
+    @renamed(door="tool_search")
+    def __init__(
+        self, gate: Gate, tools: Sequence[Any] | Mapping[str, Sequence[Any]], *, tool_search: bool = True
+    ) -> None:
         self.gate, self.tools = gate, from_servers(tools) if isinstance(tools, Mapping) else list(tools)
-        has_door = door and fits(gate.mode, (view(tool).name for tool in self.tools))
-        self.door = [_Find(self), _Call(self)] if has_door else []
+        has_tool_search = tool_search and fits(gate.mode, (view(tool).name for tool in self.tools))
+        self.tool_search = [_Find(self), _Call(self)] if has_tool_search else []
 
     def retrieve(self, str_or_query_bundle: Any) -> list[Any]:
         """The tools of one task: agents do not ask here."""
@@ -69,11 +73,11 @@ class ToolGate(ObjectRetriever):
             self.tools,
             conversation=getattr(await store.get("memory", default=None), "session_id", None),
             forced=[query],
-            door=bool(self.door),
+            tool_search=bool(self.tool_search),
         )
         with suppress(Exception):  # a broken tracer is no reason to fail
             STEP(dict(decision.event()))
-        return [*decision.tools, *self.door] if decision.needs_door else decision.tools
+        return [*decision.tools, *self.tool_search] if decision.needs_tool_search else decision.tools
 
     def authorised(self) -> list[Any]:
         """The tools that may be offered."""
@@ -81,7 +85,7 @@ class ToolGate(ObjectRetriever):
 
     def _named(self, name: str) -> list[Any]:
         own = [tool for tool in self.authorised() if view(tool).name == name]
-        return own or [tool for tool in self.door if view(tool).name == name]
+        return own or [tool for tool in self.tool_search if view(tool).name == name]
 
 
 class Retrieved:
@@ -95,13 +99,13 @@ class Retrieved:
         nodes = self.retriever.retriever.retrieve(query)
         for each in self.retriever.node_postprocessors:
             nodes = each.postprocess_nodes(nodes, query_bundle=query)
-        found = {view(objects.from_node(node.node)).name: node.score for node in nodes}
+        found = {view(objects.from_node(node.node)).name: node.score or 0.0 for node in nodes}
         return [max(found.get(tool.name, 0.0), 0.0) for tool in tools]
 
 
 @dataclass
 class _Fixed(ToolMetadata):
-    """What a model is told of a tool of the door."""
+    """What a model is told of a tool of the tool search."""
 
     parameters: Any = None
 
@@ -109,7 +113,7 @@ class _Fixed(ToolMetadata):
         return self.parameters
 
 
-class _DoorTool(AsyncBaseTool):
+class _SearchTool(AsyncBaseTool):
     tool: Tool
 
     def __init__(self, gate: ToolGate) -> None:
@@ -123,7 +127,7 @@ class _DoorTool(AsyncBaseTool):
         return asyncio_run(self.acall(**arguments))
 
 
-class _Find(_DoorTool):
+class _Find(_SearchTool):
     tool = FIND
 
     async def acall(self, **arguments: Any) -> Any:
@@ -131,7 +135,7 @@ class _Find(_DoorTool):
         return ToolOutput(FIND.name, listing(found, self.gate.authorised()), raw_input=arguments)
 
 
-class _Call(_DoorTool):
+class _Call(_SearchTool):
     tool = CALL
 
     async def acall(self, **arguments: Any) -> Any:

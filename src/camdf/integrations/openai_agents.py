@@ -19,10 +19,11 @@ from dataclasses import fields, replace
 from types import FrameType
 from typing import Any, TypeVar, cast
 
+from camdf._renamed import renamed
 from camdf.errors import needs
 from camdf.gate import Gate
-from camdf.gate.door import CALL, FIND, ToolCall, fits, listing, meant, query_of
 from camdf.gate.telemetry import EVENT
+from camdf.gate.tool_search import CALL, FIND, ToolCall, fits, listing, meant, query_of
 
 with needs("openai-agents"):
     from agents import (
@@ -50,14 +51,16 @@ NOTHING: ContextVar[bool] = ContextVar("camdf_nothing_offered", default=False)
 """Whether the turn that is under way has no tool at all."""
 
 
-def gated(agent: AnAgent, gate: Gate, *, door: bool = True) -> AnAgent:
+@renamed(door="tool_search")
+def gated(agent: AnAgent, gate: Gate, *, tool_search: bool = True) -> AnAgent:
     """A copy of the agent that has, in each run, the tools that `gate` keeps, in its order.
 
     Handoffs are no tools here and are left alone; so are tools that the provider runs itself. Kept are a forced
     `tool_choice`, tools that end the run and deferred ones, which cost nothing until a search finds them. The agent
     does not have a cut tool: a call to it raises ModelBehaviorError, unless the run has
-    `RunConfig(tool_not_found_behavior="return_error_to_model")`. The `door`, two tools, `find_tool` and `call_tool`,
-    leads to what is cut; in mode "defer", the tool search of OpenAI Responses does. Clones of the copy are gated too.
+    `RunConfig(tool_not_found_behavior="return_error_to_model")`. The `tool_search`, two tools, `find_tool` and
+    `call_tool`, leads to what is cut; in mode "defer", the tool search of OpenAI Responses does. Clones of the copy are
+    gated too.
     """
     kind = type(agent)
 
@@ -66,22 +69,24 @@ def gated(agent: AnAgent, gate: Gate, *, door: bool = True) -> AnAgent:
             tools = await super().get_all_tools(run_context)
             elsewhere, session = _run()
             history = [] if elsewhere else run_context.turn_input
-            has_door, has_search = door and _can_have_door(self, gate, tools), gate.mode == "defer"
+            has_tool_search, has_search = tool_search and _can_have_tool_search(self, gate, tools), gate.mode == "defer"
             decision = await gate.adecide(
                 history,
                 tools,
                 conversation=session or getattr(get_current_trace(), "group_id", None),
                 keep=_needed(self, tools) if history else [tool.name for tool in tools],
                 forced=[self.model_settings.tool_choice],
-                door=has_door or has_search,
+                tool_search=has_tool_search or has_search,
             )
             with suppress(Exception), custom_span(EVENT, dict(decision.event())):
                 pass  # a step of the trace, for every tracer of the framework
             if decision.mode == "defer" and decision.cut and _can_search(self):
                 return _deferred(gate.by_key(tools)[1], decision.kept, decision.cut)
-            restored = not run_context.turn_input  # its pending calls are looked up first, and one may be the door's
-            needs_door = has_door and (decision.needs_door or restored)
-            offered = [*decision.tools, *(_door(gate, tools, decision.refused) if needs_door else ())]
+            restored = (
+                not run_context.turn_input
+            )  # its pending calls are looked up first, and one may be the tool search's
+            needs_tool_search = has_tool_search and (decision.needs_tool_search or restored)
+            offered = [*decision.tools, *(_tool_search(gate, tools, decision.refused) if needs_tool_search else ())]
             NOTHING.set(not offered and not self.handoffs)
             return offered
 
@@ -146,11 +151,11 @@ def _deferred(named: dict[str, Any], kept: tuple[str, ...], cut: tuple[str, ...]
     return [*(named[name] for name in kept), *search, *hidden]
 
 
-def _can_have_door(agent: Any, gate: Gate, tools: list[Any]) -> bool:
+def _can_have_tool_search(agent: Any, gate: Gate, tools: list[Any]) -> bool:
     return agent.tool_use_behavior != "stop_on_first_tool" and fits(gate.mode, (tool.name for tool in tools))
 
 
-def _door(gate: Gate, tools: list[Any], refused: tuple[str, ...]) -> list[FunctionTool]:
+def _tool_search(gate: Gate, tools: list[Any], refused: tuple[str, ...]) -> list[FunctionTool]:
     """`find_tool`, and `call_tool`, which asks the tool that is meant for approval, guardrails and time-outs."""
     behind = {
         tool.name: tool
@@ -176,7 +181,9 @@ def _door(gate: Gate, tools: list[Any], refused: tuple[str, ...]) -> list[Functi
             )
 
     async def needs_approval(context: Any, parameters: dict[str, Any], call_id: str) -> bool:
-        from agents.util._approvals import evaluate_function_tool_approval  # no public name; only the door needs it
+        from agents.util._approvals import (
+            evaluate_function_tool_approval,  # no public name; only the tool search needs it
+        )
 
         tool, inner = read(parameters)
         if tool is None:

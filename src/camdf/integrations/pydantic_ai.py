@@ -12,9 +12,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
+from camdf._renamed import renamed
 from camdf.errors import needs
 from camdf.gate import Gate
-from camdf.gate.door import CALL, DOOR, FIND, ToolCall, fits, json_arguments, listing, meant, query_of
+from camdf.gate.tool_search import CALL, FIND, TOOL_SEARCH, ToolCall, fits, json_arguments, listing, meant, query_of
 
 with needs("pydantic-ai"):
     from pydantic import ValidationError
@@ -34,54 +35,59 @@ class ToolGate(AbstractCapability[Any]):
     """Hands the model the function tools that `gate` keeps, in its order, at every step of a run.
 
     Output tools never pass here. Kept are tools that the agent's or the model's own settings name in `tool_choice`, and
-    deferred ones: hidden until a search finds them, they cost nothing yet. In mode "drop" the `door` leads to what is
-    cut: two tools, `find_tool` and `call_tool`. In mode "defer", pydantic-ai's own tool search leads there, or the
-    provider's; in mode "allow" the list stands.
+    deferred ones: hidden until a search finds them, they cost nothing yet. In mode "drop" the `tool_search` leads to
+    what is cut: two tools, `find_tool` and `call_tool`. In mode "defer", pydantic-ai's own tool search leads there, or
+    the provider's; in mode "allow" the list stands.
     """
 
     gate: Gate
     _: KW_ONLY
-    door: bool = True
+    tool_search: bool = True
 
     @classmethod
     def get_serialization_name(cls) -> str | None:
         return None  # a gate is code, so no agent file can name it
 
     def get_wrapper_toolset(self, toolset: Any) -> Any:
-        return GatedToolset(toolset, self.gate, self.door)
+        return GatedToolset(toolset, self.gate, self.tool_search)
 
     def get_model_settings(self) -> Any:
         return _allowed if self.gate.mode == "allow" else None
 
 
+ToolGate.__init__ = renamed(door="tool_search")(ToolGate.__init__)  # type: ignore[method-assign]
+
+
 @dataclass
 class GatedToolset(WrapperToolset[Any]):
-    """The tools of an agent without what the gate cuts, and the door to the rest."""
+    """The tools of an agent without what the gate cuts, and the tool search for the rest."""
 
     gate: Gate
-    door: bool
+    tool_search: bool
 
     async def get_tools(self, ctx: Any) -> dict[str, Any]:
         tools = await self.wrapped.get_tools(ctx)
-        door = self.door and fits(self.gate.mode, tools)
+        tool_search = self.tool_search and fits(self.gate.mode, tools)
         decision = await self.gate.adecide(
             _history(ctx),
             [tool.tool_def for tool in tools.values()],
             conversation=_name(ctx),
             keep=[name for name, tool in tools.items() if tool.tool_def.defer_loading],
             forced=_chosen(ctx),
-            door=door or self.gate.mode == "defer",
+            tool_search=tool_search or self.gate.mode == "defer",
         )
         offered = {definition.name: tools[definition.name] for definition in decision.tools}
         if decision.mode in ("defer", "allow"):
             offered |= {name: _marked(tools[name], decision.mode) for name in decision.cut}
-        if door and decision.needs_door:
+        if tool_search and decision.needs_tool_search:
             behind = {name: tools[name] for name in (*decision.kept, *decision.cut)}
-            offered |= self._door(ctx, {name: tool for name, tool in behind.items() if not tool.tool_def.defer_loading})
+            offered |= self._tool_search(
+                ctx, {name: tool for name, tool in behind.items() if not tool.tool_def.defer_loading}
+            )
         return offered
 
     async def call_tool(self, name: str, tool_args: dict[str, Any], ctx: Any, tool: Any) -> Any:
-        if not isinstance(tool, DoorTool):
+        if not isinstance(tool, SearchTool):
             return await super().call_tool(name, tool_args, ctx, tool)
         if name == FIND.name:
             behind = [each.tool_def for each in tool.behind.values()]
@@ -97,14 +103,14 @@ class GatedToolset(WrapperToolset[Any]):
                 metadata=ctx.tool_call_metadata,
                 wrap_validation_errors=False,
             )
-        except ValidationError as error:  # an answer in words: all tools behind the door share its retries
+        except ValidationError as error:  # an answer in words: all tools behind the tool search share its retries
             return f"Nothing ran: {error}"
         return result.message if isinstance(result, ToolDenied) else result
 
-    def _door(self, ctx: Any, behind: dict[str, Any]) -> dict[str, Any]:
+    def _tool_search(self, ctx: Any, behind: dict[str, Any]) -> dict[str, Any]:
         alone = any(tool.tool_def.sequential for tool in behind.values())
         return {
-            each.name: DoorTool(
+            each.name: SearchTool(
                 toolset=self,
                 tool_def=ToolDefinition(
                     name=each.name,
@@ -116,19 +122,19 @@ class GatedToolset(WrapperToolset[Any]):
                 args_validator=_Anything(),
                 behind=behind,
             )
-            for each in DOOR
+            for each in TOOL_SEARCH
         }
 
 
 @dataclass(kw_only=True)
-class DoorTool(ToolsetTool[Any]):
+class SearchTool(ToolsetTool[Any]):
     """`find_tool` or `call_tool`, and the tools that it leads to."""
 
     behind: dict[str, Any]
 
 
 class _Anything:
-    """Takes the arguments of the door's two tools, none where they are no object: what is wrong is said in words."""
+    """Takes the arguments of the search's two tools, none where they are no object: what is wrong is said in words."""
 
     def validate_json(self, written: Any, **_: Any) -> dict[str, Any]:
         return json_arguments(written) or {}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from camdf.errors import require
-from camdf.gate.door import CALL
+from camdf.gate.tool_search import CALL
 from camdf.mining.ancestry import any_above, leads_to_a_top, nearest, rows_above
 from camdf.mining.spans import SPAN_COLUMNS
 
@@ -211,10 +211,10 @@ def _of_the_first_agent(owned: pl.DataFrame) -> pl.DataFrame:
 def required(called: list[str], last: list[str], offered: list[str], ranked: list[str]) -> list[str]:
     """Of the tools that a run called, those that it could have been offered, by the names that it was offered.
 
-    A tracer may know a tool of a server by its bare name, and the model under one with the server's name before it.
-    A list with a search for tools or a gate's door in it leads to tools that are not on it. What only the `last` answer
-    of the model asked for, where nothing shows that it ran, is the answer itself or a handoff if a gate ranked the
-    tools and not this.
+    A tracer may know a tool of a server by its bare name, and the model under one with the server's name before it. A
+    list with a tool search in it, a provider's or a gate's, leads to tools that are not on it. What only the `last`
+    answer of the model asked for, where nothing shows that it ran, is the answer itself or a handoff if a gate ranked
+    the tools and not this.
 
     >>> required(["lookup", "log"], [], ["files_lookup", "send"], [])
     ['files_lookup']

@@ -5,7 +5,7 @@ A task is one run of an agent: an agent span, and every span that has no other a
 - An agent span is a run if a model or a tool is called in it, sub-agents apart. Others are steps like any other: the
   workflow around several agents, a node of a graph that has the word in its name.
 - What happens inside of a tool is no step of the run that called the tool: neither the tools and models that it uses,
-  nor the same call as a server saw it. Only `call_tool`, the door of a gate, is looked through.
+  nor the same call as a server saw it. Only `call_tool`, the tool search of a gate, is looked through.
 - In a trace with one run, steps outside of its agent belong to it too, such as the web request with the gate's decision
   on it; calls of models and tools outside of every agent belong to no run.
 - A trace without any run is one if it holds several calls under one conversation id, and only one.

@@ -21,7 +21,7 @@ class Start(Fusion):
     """Parts of words in common (BM25 over `word_parts`) and what words mean (`WordVectors`), which counts twice.
 
     Each is divided by its largest score for the task. Tools are read, tokenised and embedded once. On its first day a
-    gate should use it with a door: docs/first-day.md has what it reaches.
+    gate should use it with a tool search: docs/first-day.md has what it reaches.
     """
 
     def __init__(self, *, text: Callable[[Tool], str] = full_text) -> None:

@@ -163,7 +163,13 @@ def _arguments(asked: Asked) -> dict[str, Any]:
     name = None if request.conversation is UNSET else request.conversation
     always: dict[str, Any] = {"keep": request.keep, "forced": request.forced}
     if request.ranking is UNSET:
-        return {**always, "task": request.messages, "tools": request.tools, "door": request.door, "conversation": name}
+        return {
+            **always,
+            "task": request.messages,
+            "tools": request.tools,
+            "tool_search": request.tool_search or request.door,
+            "conversation": name,
+        }
     gate = asked.served.gate
     is_dealt = bool(gate.explore or gate.rollout)
     return {

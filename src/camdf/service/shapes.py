@@ -51,8 +51,11 @@ class DecideRequest(Body):
     forced: Names = []
     """Tools that this request's `tool_choice` names."""
 
-    door: bool = False
+    tool_search: bool = False
     """Whether the agent can search for a tool that it was not given."""
+
+    door: bool = False
+    """The old name of `tool_search`."""
 
     conversation: Annotated[str, Meta(max_length=200)] | UnsetType = UNSET
     """The conversation's name, by which it is explored or rolled out to. "" has one made up: the answer says which, to

@@ -22,7 +22,7 @@ TOOLS = {
     "read_file": "Read a file from the disk.",
     "ask_files": "Ask the agent for files.",
 }
-"""Every tool that an agent here may have. Structured answers, handoffs and the gate's door are none."""
+"""Every tool that an agent here may have. Structured answers, handoffs and the gate's tool search are none."""
 
 PINNED = ("ask_files", "send_mail")
 """Tools that the gate must not cut, so that the script can call them."""

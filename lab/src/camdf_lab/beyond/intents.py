@@ -33,7 +33,7 @@ LEVELS = (0.8, 0.9, 0.95)
 """Which sufficiency is asked for."""
 
 VALUE = "partial"
-"""Under it sets grow tool by tool, and `Gate.aiming` uses it."""
+"""Under it sets grow tool by tool, and `Gate.for_target` uses it."""
 
 RESAMPLES = 10
 WITHIN = 0.25
@@ -126,7 +126,7 @@ def section(rows: Rows) -> list[str]:
     """Asked beside achieved."""
     lines = [
         "## Aims instead of a bare number\n",
-        "`Gate.aiming(policy, scorer, over=requests, among=catalogue, tools=8)` finds the cost pressure on requests",
+        "`Gate.for_target(policy, scorer, requests=..., tools=..., mean_tools=8)` finds the cost pressure on requests",
         "without labels. Here the cold start, which has not seen the domain, finds it on a random half of the requests",
         f"and is measured on the other half, {RESAMPLES} times; unit costs, partial value. Tools are asked for as",
         f"shares of the mean length of a list, and should be off by no more than {WITHIN:.0%} of what was asked: the",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from camdf.gate.door import CALL
+from camdf.gate.tool_search import CALL
 from camdf.mining.readers.values import as_mapping, as_text
 
-DOOR = re.compile(rf"(.*[/.:_-])?{CALL.name}")
+TOOL_SEARCH = re.compile(rf"(.*[/.:_-])?{CALL.name}")
 """The gate's `call_tool`, with or without a server's name before it."""
 
 UNNAMED_AGENTS = ("LangGraph", "AgentExecutor")
@@ -19,9 +19,9 @@ LLAMA_INDEX_AGENTS = re.compile(r"\w*Agent(Workflow)?\.(run|workflow)")
 
 
 def tool_that_ran(name: Any, arguments: Any) -> str:
-    """The tool that a call ran: through the gate's door that is the one which the arguments name."""
+    """The tool that a call ran: through the gate's tool search that is the one which the arguments name."""
     named = as_text(name)
-    if not (named.endswith(CALL.name) and DOOR.fullmatch(named)):
+    if not (named.endswith(CALL.name) and TOOL_SEARCH.fullmatch(named)):
         return named
     inner = as_mapping(arguments)
     within = as_mapping(inner.get("kwargs") or inner.get("input") or inner)  # some tracers wrap the arguments

@@ -1,4 +1,4 @@
-"""What the playground's page asks for: one decision at an aim that the page may move, and all that led to it."""
+"""What the playground's page asks for: one decision at a target that the page may move, and all that led to it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from camdf.core.payoff import Payoff
 from camdf.core.rankings import LoggedTasks
 from camdf.errors import CamdfError, needs
 from camdf.gate import Gate, GateDecision
-from camdf.gate.aim import Aim
-from camdf.gate.door import DOOR
+from camdf.gate.target import Target
+from camdf.gate.tool_search import TOOL_SEARCH
 from camdf.prices import Prices
 from camdf.scorers.base import Scorer
 from camdf.service.calls import HttpAnswer, HttpCall, parsed_body
@@ -38,8 +38,8 @@ PAGE = b"text/html; charset=utf-8"
 TASK = "the ranked task"
 """What a ranking's task is called: its text is not known."""
 
-AIMS = {"tools": "tools", "sufficiency": "sufficiency", "dollars": "dollars_per_task"}
-"""What the gate calls the page's aims."""
+TARGETS = {"tools": "mean_tools", "sufficiency": "sufficiency", "dollars": "dollars_per_task"}
+"""What the gate calls the page's targets."""
 
 PLAYGROUND = "the playground"
 """Whose decisions these are, to the gate that serves: no tenant may be called so."""
@@ -52,16 +52,16 @@ SHIPPED = {"retail": 67}
 
 
 class LookRequest(Body):
-    """A request to the gate, the aim that it should decide by, and prices."""
+    """A request to the gate, the target that it should decide by, and prices."""
 
     ranking: list[Candidate] | UnsetType = UNSET
     messages: list[JsonObject] | UnsetType = UNSET
     tools: list[JsonObject] = []
-    aim: Literal["pressure", "tools", "sufficiency", "dollars"] = "pressure"
+    target: Literal["pressure", "tools", "sufficiency", "dollars"] = "pressure"
     amount: NotNegative = 0.1
     value: Literal["exact", "partial"] = "exact"
     recourse: Share = 0.0
-    door: bool = False
+    tool_search: bool = False
     prices: PriceSettings | UnsetType = UNSET
     """Of tokens; without them every tool costs 1."""
 
@@ -162,7 +162,7 @@ class Playground:
 
 
 def looked(asked: LookRequest, serving: Gate, settings: GateSettings) -> Looked:
-    """The decision of a gate like the serving one, on whose threads it works, at the page's aim and prices."""
+    """The decision of a gate like the serving one, on whose threads it works, at the page's target and prices."""
     tools, scores = _ranked(asked)
     sent = {} if asked.ranking is UNSET else {each.name: each.cost for each in asked.ranking}
     edited = {name: cost for name, cost in {**sent, **asked.costs}.items() if cost}
@@ -173,15 +173,15 @@ def looked(asked: LookRequest, serving: Gate, settings: GateSettings) -> Looked:
         gate = like(payoff=payoff)
         if scores is not None:
             return gate.decide_scored(TASK, tools, scores)
-        return gate.decide(asked.messages or [], tools, door=asked.door)
+        return gate.decide(asked.messages or [], tools, tool_search=asked.tool_search)
 
-    payoff = Payoff(asked.amount if asked.aim == "pressure" else 1.0, asked.value, asked.recourse)
+    payoff = Payoff(asked.amount if asked.target == "pressure" else 1.0, asked.value, asked.recourse)
     decision = decided(payoff)
-    if asked.aim != "pressure":
+    if asked.target != "pressure":
         if scores is None and serving.scorer is None:
             raise RefusedError(422, "The service has no scorer. Send a ranking, or set gate.scorer.")
-        aim = Aim(**{AIMS[asked.aim]: asked.amount})
-        payoff = aim.payoff(serving.policy, [(decision.ranking, decision.vector)], payoff)
+        target = Target(**{TARGETS[asked.target]: asked.amount})
+        payoff = target.payoff(serving.policy, [(decision.ranking, decision.vector)], payoff)
         decision = decided(payoff)
     of_tools = {key: costs.of(tool) for key, tool in keyed(map(view, tools)).items() if not tool.foreign}
     ranked = {each.name: each.score for each in decision.ranking}
@@ -222,8 +222,8 @@ def _shipped_task(asked: TaskRequest) -> JsonObject:
 
 def _wire(asked: LookRequest, decision: GateDecision) -> JsonObject:
     """The request that a harness would send to its model."""
-    door = [_function(tool) for tool in DOOR] if asked.door and decision.cut else []
-    tools = [*(each if isinstance(each, dict) else _function(each) for each in decision.tools), *door]
+    tool_search = [_function(tool) for tool in TOOL_SEARCH] if asked.tool_search and decision.cut else []
+    tools = [*(each if isinstance(each, dict) else _function(each) for each in decision.tools), *tool_search]
     return {"model": "your-model", **({} if asked.messages is UNSET else {"messages": asked.messages}), "tools": tools}
 
 
@@ -246,7 +246,7 @@ def _code(
     prices = f", prices={dict(costs)!r}" if costs else ""
     if not costs and asked.prices is not UNSET:
         prices = f", prices=camdf.Prices({_keywords(asked.prices.said())})"
-    door = ", door=True" if asked.door else ""
+    tool_search = ", tool_search=True" if asked.tool_search else ""
     guards = {name: each for name, each in options_of(settings).items() if name not in ("budget", "explore")}
     options = f", {_keywords(guards)}" if guards else ""
     lines = ["import camdf", "from camdf.gate import Gate"]
@@ -257,7 +257,7 @@ def _code(
             "",
             f"scores = {scores!r}",
             f"gate = Gate({policy}, None, {payoff}{prices}{options})",
-            f'decision = gate.decide("{TASK}", [Tool(name) for name in scores], scores=scores{door})',
+            f'decision = gate.decide("{TASK}", [Tool(name) for name in scores], scores=scores{tool_search})',
         ]
     else:
         scorer = type(ranks).__name__
@@ -266,7 +266,7 @@ def _code(
             *([] if ranks is None else [f"from camdf.scorers import {scorer}"]),
             "",
             f"gate = Gate({policy}, {made}, {payoff}{prices}{options})",
-            f"decision = gate.decide(messages, tools{door})",
+            f"decision = gate.decide(messages, tools{tool_search})",
         ]
     return "\n".join([*lines, "print(decision.explain())"])
 

@@ -1,4 +1,4 @@
-"""A door to the tools that a conversation was not given: two fixed tools that an adapter adds where some are cut.
+"""The search for tools that a conversation was not given: two fixed tools that an adapter adds where some are cut.
 
 The agent searches with `find_tool` and runs what it found with `call_tool`, since a tool that is not declared cannot be
 called by its own name. The tool list, and the cached prompt with it, stands. An adapter answers `find_tool` with
@@ -54,12 +54,12 @@ CALL = Tool(
     },
 )
 
-DOOR = (FIND, CALL)
+TOOL_SEARCH = (FIND, CALL)
 
 
 def fits(mode: Mode, names: Iterable[str]) -> bool:
-    """Whether a list of tools can have a door: only what is dropped needs one, and its names must be free."""
-    return mode == "drop" and {tool.name for tool in DOOR}.isdisjoint(names)
+    """Whether a list of tools can have a tool search: only what is dropped needs one, and its names must be free."""
+    return mode == "drop" and {tool.name for tool in TOOL_SEARCH}.isdisjoint(names)
 
 
 def query_of(written: object) -> str:

@@ -1,4 +1,4 @@
-"""The door used by a real language model: SmolLM2-135M, which uses it badly, behind an OpenAI-compatible endpoint."""
+"""The tool search used by a real model: SmolLM2-135M, which uses it badly, behind an OpenAI-compatible endpoint."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from camdf import Payoff, TopShare
 from camdf.gate import Gate
-from camdf.gate.door import CALL, DOOR, FIND, ToolCall, listing, meant, query_of
+from camdf.gate.tool_search import CALL, FIND, TOOL_SEARCH, ToolCall, listing, meant, query_of
 from camdf.scorers import BM25
 from camdf.tools import Tool
 from everyday import catalogue
@@ -40,11 +40,11 @@ def written(url: str, messages: list[dict[str, Any]], tool: Tool) -> dict[str, A
     return dict(found) if isinstance(found, Mapping) else {}
 
 
-def test_a_small_model_searches_and_calls_through_the_door_and_nothing_breaks() -> None:
+def test_a_small_model_searches_and_calls_through_the_search_and_nothing_breaks() -> None:
     gate = Gate(TopShare(0.1), BM25(), Payoff(0.02))
-    decision = gate.decide(ASKED, TOOLS, door=True)
+    decision = gate.decide(ASKED, TOOLS, tool_search=True)
     assert decision.cut
-    listed = ", ".join([*decision.kept, *(tool.name for tool in DOOR)])
+    listed = ", ".join([*decision.kept, *(tool.name for tool in TOOL_SEARCH)])
     messages: list[dict[str, Any]] = [{"role": "system", "content": f"Your tools: {listed}."}, *ASKED]
     with local_llm() as url:
         query = query_of(written(url, messages, FIND))
@@ -57,6 +57,6 @@ def test_a_small_model_searches_and_calls_through_the_door_and_nothing_breaks() 
     assert isinstance(read, ToolCall) or read
     print(f"asked {query!r}, was answered {len(answer)} characters, called {call}: {read}")
     later = gate.decide(
-        [*ASKED, {"role": "assistant", "tool_calls": [{"function": {"name": CALL.name}}]}], TOOLS, door=True
+        [*ASKED, {"role": "assistant", "tool_calls": [{"function": {"name": CALL.name}}]}], TOOLS, tool_search=True
     )
     assert later.tools == decision.tools

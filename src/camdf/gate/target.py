@@ -1,4 +1,4 @@
-"""Say what a gate should hand over, not what a tool is worth: the cost pressure that an aim comes to."""
+"""Say what a gate should hand over, not what a tool is worth: the cost pressure that a target comes to."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from camdf.policies.pressure import pressure_for_budget, pressure_for_estimate, 
 
 
 @dataclass(frozen=True)
-class Aim:
+class Target:
     """One of three: how many tools a task gets on average, what they may cost, or how often they should suffice.
 
     The first two are measured on a sample, the last is the policy's own estimate: it is as good as the policy, and a
     promise only once labels are there (`camdf.pressure_for_sufficiency`).
     """
 
-    tools: float | None = None
+    mean_tools: float | None = None
     sufficiency: float | None = None
     dollars_per_task: float | None = None
 
@@ -32,21 +32,21 @@ class Aim:
         given = {name: value for name, value in vars(self).items() if value is not None}
         if len(given) != 1:
             raise UsageError(
-                f"Aim at one thing: tools, sufficiency or dollars_per_task. Got {', '.join(given) or 'none'} instead."
+                f"Give one of mean_tools, sufficiency and dollars_per_task. Got {', '.join(given) or 'none'} instead."
             )
         for name, value in given.items():
             if not is_number(value):
-                raise UsageError(f"The {name!r} to aim at must be a number. Got {value!r} instead.")
+                raise UsageError(f"The {name!r} of a target must be a number. Got {value!r} instead.")
 
     def payoff(self, policy: Policy, scored: Sequence[tuple[Sequence[Ranked], bytes]], like: Payoff) -> Payoff:
-        """The payoff whose cost pressure comes nearest to the aim on a sample of scored requests.
+        """The payoff whose cost pressure comes nearest to the target on a sample of scored requests.
 
         Value and recourse stay those of `like`. The bytes are the directions of the requests' texts, where the policy
         reads them.
         """
         found = [each for each in scored if each[0]]
         if not found:
-            raise UsageError("An aim is found on at least one request that could be scored. Got none.")
+            raise UsageError("A target is found on at least one request that could be scored. Got none.")
         lists, vectors = zip(*found, strict=True)
         rankings = Rankings.from_scores([{each.name: each.score for each in ranking} for ranking in lists])
         costs = np.zeros(rankings.costs.shape)
@@ -56,8 +56,8 @@ class Aim:
         rankings = rankings.with_costs(costs)
         if all(vectors):
             rankings = replace(rankings, vectors=from_bytes(vectors))
-        if self.tools is not None:
-            return pressure_for_tools(policy, rankings, like.value, like.recourse, tools=self.tools)
+        if self.mean_tools is not None:
+            return pressure_for_tools(policy, rankings, like.value, like.recourse, tools=self.mean_tools)
         if self.dollars_per_task is not None:
             return pressure_for_budget(policy, rankings, like.value, like.recourse, budget=self.dollars_per_task)
         assert self.sufficiency is not None

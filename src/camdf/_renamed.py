@@ -1,0 +1,32 @@
+"""Keywords of the release before: they work for one more, with a warning that names the new one."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def warn_of(old: str, new: str) -> None:
+    """Say to whoever called the caller that a name has changed."""
+    warnings.warn(f"{old} is called {new} now. The old name goes with the next release.", DeprecationWarning, 3)
+
+
+def renamed(**new: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """A function that takes its keywords by their old names too, as `@renamed(door="tool_search")`."""
+
+    def decorated(function: Callable[P, R]) -> Callable[P, R]:
+        @wraps(function)
+        def called(*args: P.args, **kwargs: P.kwargs) -> R:
+            for old in new.keys() & kwargs.keys():
+                warn_of(f"{old!r}", f"{new[old]!r}")
+                kwargs[new[old]] = kwargs.pop(old)
+            return function(*args, **kwargs)
+
+        return called
+
+    return decorated
