@@ -46,7 +46,7 @@ def test_the_page_of_the_gate_says_what_is_stored(rows: Rows) -> None:
     tried = [row for look in LOOKS for share in SHARES for row in of_aim(rows, look, "tools", share)]
     met, domains = sum(abs(off(row)) <= WITHIN for row in tried), {row["domain"] for row in tried}
     assert f"In {len(domains)} domains that the cold start had not seen, the mean number of tools is met within" in page
-    assert f"within {WITHIN:.0%} in {met} of {len(tried)} rankings and aims" in page
+    assert f"within {WITHIN:.0%} in {met} of {len(tried)} rankings and targets" in page
 
 
 def test_a_row_measured_again_is_the_stored_one_and_a_changed_table_is_noticed(rows: Rows) -> None:

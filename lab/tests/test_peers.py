@@ -133,7 +133,8 @@ def test_losses_are_named() -> None:
 
 
 def test_without_stored_answers_the_command_says_what_asks_for_them(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("camdf_lab.cli.held", lambda: tmp_path / "nothing")
     assert main(["run", "peers", "--into", str(tmp_path)]) == 2
     assert "python benchmarks/peers.py ask" in capsys.readouterr().err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shutil
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
@@ -196,8 +197,9 @@ def _peers(options: argparse.Namespace) -> int:
     from camdf_lab.peers.study import COMMAND, NAME, measure
     from camdf_lab.stored import store
 
-    answers = options.into if (options.into / FILE).exists() else held()
-    rows = measure(answers, lambda said: print(said, file=sys.stderr, flush=True))
+    if not (options.into / FILE).exists() and (held() / FILE).exists():
+        shutil.copy(held() / FILE, options.into / FILE)
+    rows = measure(options.into, lambda said: print(said, file=sys.stderr, flush=True))
     store(options.into, NAME, rows, COMMAND)
     page = PAGES / "peers.md"
     write_peers(options.into, page)
