@@ -53,11 +53,15 @@ def test_the_table_of_what_it_saves_has_the_stored_figures_and_its_losses() -> N
     assert peers[2] == f"{paid['camdf, fitted']['payoff']:.2f}; the best of them {best:.2f}"
     assert cold[2] == f"{paid['camdf, no label']['payoff']:.2f}; the top 5 earn {paid['top 5']['payoff']:.2f}"
     assert f"less {SETTINGS[FINAL].cost_pressure} for each tool" in peers[0]
-    assert cold[0].startswith("**a loss:**")
+    assert cold[0].startswith("**worse:**")
     for tools, row in zip((100, 40, 12), rows[:3], strict=True):
         prices = [each["drop, with a tool search"] for each in results("cache") if each["tools"] == tools]
         least, most = 1 - max(prices), 1 - min(prices)
-        told = f"{least:.0%} to {most:.0%} cheaper" if least > 0 else f"from {most:.0%} cheaper to {-least:.0%} dearer"
+        told = (
+            f"{least:.0%} to {most:.0%} cheaper"
+            if least > 0
+            else f"from {most:.0%} cheaper to {-least:.0%} more expensive"
+        )
         assert row[1:3] == [str(tools), told]
     targeted = [each for each in results("first_day")["requests"] if "target" in each["kept"]]
     needing = sum(each["needing"] for each in targeted)
@@ -71,7 +75,7 @@ def test_the_table_of_what_it_saves_has_the_stored_figures_and_its_losses() -> N
     assert rows[5][2] == f"clearly better in {better:.0%} of settings, clearly worse in {worse:.1%}"
     sizes = [domain.tools for domain in domains.SECOND_LOOK]
     assert rows[5][1] == f"{min(sizes)} to {max(sizes)}"
-    assert [row[0].startswith("**a loss:**") for row in rows] == [False, False, True, False, True, False]
+    assert [row[0].startswith("**worse:**") for row in rows] == [False, False, True, False, True, False]
 
 
 def test_when_not_to_use_it_names_the_stored_count() -> None:

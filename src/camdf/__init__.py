@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from camdf.gate import Gate
     from camdf.models.label_noise import estimate_label_noise
     from camdf.prices import Prices
+    from camdf.scorers.start import Start
+    from camdf.tools import Tool
 
 __all__ = [
     "AcquireAll",
@@ -68,6 +70,8 @@ __all__ = [
     "ScorePerCostThreshold",
     "ScoreThreshold",
     "ScorerError",
+    "Start",
+    "Tool",
     "TopK",
     "TopShare",
     "UsageError",
@@ -80,7 +84,13 @@ __all__ = [
     "save",
 ]
 
-_LATER = {"Gate": "camdf.gate", "Prices": "camdf.prices", "estimate_label_noise": "camdf.models.label_noise"}
+_LATER = {
+    "Gate": "camdf.gate",
+    "Prices": "camdf.prices",
+    "Start": "camdf.scorers.start",
+    "Tool": "camdf.tools",
+    "estimate_label_noise": "camdf.models.label_noise",
+}
 """Loaded when they are first used: a policy that only decides needs none of them."""
 
 
