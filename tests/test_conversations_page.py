@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from camdf.cli import main
+from camdf.gate.worth import Conversation, worth
 from camdf.prices import Prices
-from camdf.worth import Conversation, worth
 from everyday import conversations
 from loading import benchmark_module
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from camdf.cli import main
 from camdf.errors import UsageError
+from camdf.gate.worth import Conversation, sentence, worth
 from camdf.prices import Prices
 from camdf.tools import Tool
-from camdf.worth import Conversation, sentence, worth
 
 TOOLS = [Tool(f"tool_{place}", "Does one of many useful things for a customer. " * 3) for place in range(40)]
 DATA = Path(__file__).parent / "data" / "everyday"

@@ -14,12 +14,13 @@ from typing import Any
 
 from camdf.cli.parser import add_json, check_output, print_json
 from camdf.errors import UsageError
+from camdf.gate.gate import USUAL_TOOLS
 from camdf.gate.target import Target
+from camdf.gate.worth import Conversation, sentence, worth
 from camdf.prices import Prices
 from camdf.scorers import BM25, Scorer, Start
 from camdf.tools import Tool
 from camdf.trial import trial
-from camdf.worth import Conversation, sentence, worth
 
 TOOLS_FILE = "the tools as JSON: OpenAI, Anthropic or MCP definitions, or an object from name to description"
 
@@ -29,8 +30,6 @@ SCORED = {
     "start": "from parts of words and word vectors (camdf[start])",
     "bm25": "from words in common alone; camdf[start] also knows what words mean",
 }
-USUAL_TOOLS = 8
-"""How many tools a request gets where no other target is given."""
 
 
 def add_commands(commands: Any) -> None:

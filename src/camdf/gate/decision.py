@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from camdf.gate import definitions
+from camdf.gate.tool_search import TOOL_SEARCH, fits
 from camdf.gate.waterfall import waterfall
 
 Mode: TypeAlias = Literal["drop", "defer", "allow", "shadow"]
@@ -89,6 +91,9 @@ class GateDecision:
     """Nothing was decided, now or earlier in the conversation: the whole authorised list, or the named fallback; with a
     tool search, what must stay."""
 
+    tool_search: bool = False
+    """Whether the agent can search for what was cut."""
+
     conversation: str = ""
     """The name of the conversation, as it was given or as the gate made it; "" where it has none."""
 
@@ -144,6 +149,27 @@ class GateDecision:
     def needs_tool_search(self) -> bool:
         """Whether the model's list lacks tools that a tool search would lead to."""
         return self.mode == "drop" and bool(self.cut)
+
+    def openai(self) -> list[Any]:
+        """`tools` as OpenAI's chat completions take them, and the tool search where something was cut."""
+        return self._sent(definitions.openai)
+
+    def openai_responses(self) -> list[Any]:
+        """The same for OpenAI's Responses."""
+        return self._sent(definitions.openai_responses)
+
+    def anthropic(self) -> list[Any]:
+        """The same for Anthropic's messages."""
+        return self._sent(definitions.anthropic)
+
+    def mcp(self) -> list[Any]:
+        """The same for a client of MCP."""
+        return self._sent(definitions.mcp)
+
+    def _sent(self, written: Callable[[Any], Any]) -> list[Any]:
+        """The search comes last: a cached prompt begins with what the conversation has."""
+        searches = self.tool_search and self.needs_tool_search and fits(self.mode, (*self.kept, *self.cut))
+        return [written(tool) for tool in (*self.tools, *(TOOL_SEARCH if searches else ()))]
 
     @property
     def priced_cost(self) -> float:

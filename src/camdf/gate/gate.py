@@ -39,16 +39,22 @@ from camdf.gate.shared_by_tenants import SharedByTenants
 from camdf.gate.shared_memory import ConversationStore
 from camdf.gate.target import Target
 from camdf.gate.telemetry import Sink, add_to_span
-from camdf.gate.tool_search import FOUND
+from camdf.gate.tool_search import FIND, FOUND, Answer, WrittenCall, listing, query_of
 from camdf.gate.turn_scores import RefusedScoresError, TurnScores, deciding
 from camdf.gate.turns import Messages
+from camdf.gate.worth import cutting_pays
 from camdf.policies.base import Policy
+from camdf.policies.rules import AcquireAll, TopK
 from camdf.scorers.base import Scorer, says_nothing
 from camdf.scorers.trust_aware import TrustAware
 from camdf.tools import Tool
 
 SHARED = ("scorer", "trusted", "breaker", "conversations", "memory", "on_decision")
 """Settings that all tenants of a gate have in common."""
+
+
+USUAL_TOOLS = 8
+"""How many tools a gate loads where nobody says how many: docs/first-day.md has what they reach."""
 
 
 class Gate:
@@ -72,16 +78,17 @@ class Gate:
     there; the others then get at most `untrusted_places`, by scores of their own (`scorers.TrustAware`). By default all
     servers are trusted.
 
-    `mode` is "drop" (cut), "defer" (mark what is cut for the provider's tool search), "allow" (leave the list, and say
-    in `tool_choice` what may be called) or "shadow" (only say what would be cut). `rollout` cuts for a share of
-    conversations, and is what switches the gate off (`Rollout`). `budget` is what a decision may take, in seconds; None
-    sets no limit. `breaker` leaves a scorer alone that fails again and again (`Breaker`). Requests of more than
-    `most_tools` tools, or of more than `most_characters` in names, descriptions and history, are not scored: the list
-    stays as it is. `at_least` and `at_most` bound how many tools are kept; guarded and earlier tools count, and are
-    kept even beyond `at_most`. `prices` in dollars (`Prices`) also price the cached prompt that a later widening
-    rewrites. `conversations` is how many conversations are remembered here, `memory` is where workers share those whose
-    history is not shown (`RedisMemory`), and `tenant` whose they are (`for_tenant`). `on_decision` receives every
-    decision on a thread of its own; the current span of OpenTelemetry or MLflow gets it either way.
+    `tool_search` says that the agent can search for tools that it was not given, unless a call of `decide` says
+    otherwise. `mode` is "drop" (cut), "defer" (mark what is cut for the provider's tool search), "allow" (leave the
+    list, and say in `tool_choice` what may be called) or "shadow" (only say what would be cut). `rollout` cuts for a
+    share of conversations, and is what switches the gate off (`Rollout`). `budget` is what a decision may take, in
+    seconds; None sets no limit. `breaker` leaves a scorer alone that fails again and again (`Breaker`). Requests of
+    more than `most_tools` tools, or of more than `most_characters` in names, descriptions and history, are not scored:
+    the list stays as it is. `at_least` and `at_most` bound how many tools are kept; guarded and earlier tools count,
+    and are kept even beyond `at_most`. `prices` in dollars (`Prices`) also price the cached prompt that a later
+    widening rewrites. `conversations` is how many conversations are remembered here, `memory` is where workers share
+    those whose history is not shown (`RedisMemory`), and `tenant` whose they are (`for_tenant`). `on_decision` receives
+    every decision on a thread of its own; the current span of OpenTelemetry or MLflow gets it either way.
     """
 
     def __init__(
@@ -102,6 +109,7 @@ class Gate:
         explore: float = 0.0,
         explore_pressure: float | None = None,
         explore_key: str = "",
+        tool_search: bool = False,
         fallback: Collection[str] | None = None,
         budget: float | None = 5.0,
         at_least: int = 0,
@@ -127,7 +135,7 @@ class Gate:
         judge = Judge.of(policy, payoff, explore_pressure)
         self.prices, self.mode, self.explore, self.budget = prices, mode, explore, budget
         self.rollout, self.breaker, self.untrusted_places = rollout, breaker, untrusted_places
-        self.explore_pressure, self.explore_key = explore_pressure, explore_key
+        self.explore_pressure, self.explore_key, self.tool_search = explore_pressure, explore_key, tool_search
         self.at_least, self.at_most = at_least, at_most
         believed = None if trusted is None else setting_of_names("trusted", trusted)
         self.guards = Guards(
@@ -147,6 +155,38 @@ class Gate:
         self._follows = False
         self.renew()
         renewed_in_forks(self)
+
+    @classmethod
+    def start(
+        cls,
+        tools: Sequence[Any] | Mapping[str, Sequence[Any]],
+        *,
+        mean_tools: int | None = None,
+        policy: Policy | None = None,
+        scorer: Scorer | None = None,
+        **settings: Any,
+    ) -> Self:
+        """A gate that needs nothing but the tools: it loads the best eight for a conversation, and searches for others.
+
+        `mean_tools` is how many instead of eight. Where it is left out and the list is so short that cutting costs more
+        than it saves (`camdf worth` has the rule), all are loaded. `policy` decides instead, at the payoff that it was
+        fitted for. `scorer` is `Start()` unless given. `settings` are those of `Gate`; the agent has a tool search.
+
+        >>> scorer = lambda task, tools: [1 / (1 + place) for place, _ in enumerate(tools)]
+        >>> tools = [Tool(f"tool_{number}", f"Does thing {number}.") for number in range(40)]
+        >>> gate = Gate.start(tools, mean_tools=2, scorer=scorer)
+        >>> [tool["function"]["name"] for tool in gate.decide("Do a thing for me", tools).openai()]
+        ['tool_0', 'tool_1', 'find_tool', 'call_tool']
+        """
+        if policy is not None and mean_tools is not None:
+            raise UsageError("For a policy of yours and a number of tools, take Gate.for_target, with some requests.")
+        payoff = settings.pop("payoff", None)
+        if policy is None:
+            payoff = payoff or Payoff(0.0)
+            listed = tools_by_key(tools)[0].values()
+            pays = mean_tools is not None or cutting_pays(listed, USUAL_TOOLS, settings.get("prices"))
+            policy = TopK(USUAL_TOOLS if mean_tools is None else mean_tools) if pays else AcquireAll()
+        return cls(policy, scorer or _start(), payoff, **{"tool_search": True, **settings})
 
     @classmethod
     def for_target(
@@ -297,7 +337,7 @@ class Gate:
         keep: Iterable[str] = (),
         forced: Iterable[str] = (),
         scores: Scores | None = None,
-        tool_search: bool = False,
+        tool_search: bool | None = None,
     ) -> GateDecision:
         """The tools that a conversation gets.
 
@@ -307,9 +347,11 @@ class Gate:
         empty name asks for one: hand back `decision.conversation` from then on. `keep` names tools that stay in every
         request, such as handoffs;
         `forced` those that this request's `tool_choice` names. `scores`, by name or in the order of the tools, stand in
-        for the scorer's on the last turn. `tool_search` says that the agent can search for tools that it was not given.
+        for the scorer's on the last turn. `tool_search` says whether the agent can search for tools that it was not
+        given; left out, the gate's own setting does.
         """
-        question = Question(task, tools, self.budget, conversation, keep, forced, scores, tool_search)
+        searches = self.tool_search if tool_search is None else tool_search
+        question = Question(task, tools, self.budget, conversation, keep, forced, scores, searches)
         try:
             outcome = self._reading(question).wait() or self._scoring(question).wait()
         except Exception as error:
@@ -326,10 +368,11 @@ class Gate:
         keep: Iterable[str] = (),
         forced: Iterable[str] = (),
         scores: Scores | None = None,
-        tool_search: bool = False,
+        tool_search: bool | None = None,
     ) -> GateDecision:
         """`decide`, for an event loop, which goes on in the meantime."""
-        question = Question(task, tools, self.budget, conversation, keep, forced, scores, tool_search)
+        searches = self.tool_search if tool_search is None else tool_search
+        question = Question(task, tools, self.budget, conversation, keep, forced, scores, searches)
         try:
             outcome = await self._reading(question).wait_async() or await self._scoring(question).wait_async()
         except Exception as error:
@@ -369,6 +412,23 @@ class Gate:
         except Exception as error:  # what could not be scored is found by its name alone
             self._note(question, error)
         return self._found(question, most)
+
+    def answer(self, call: Any, tools: Iterable[Any]) -> Answer:
+        """What to do with a call that the model wrote: run which tool with which arguments, or answer with words.
+
+        `call` is one of OpenAI chat or Responses, Anthropic or MCP, as the client has it; `tools` are all that there
+        are. It answers `find_tool`, and reads what `call_tool` means. Nothing is run here. Never raises.
+        """
+        written = WrittenCall.of(call)
+        try:
+            viewed, natives = tools_by_key(tools, self.guards.trusted)
+            offered = {viewed[key].name: natives[key] for key in reversed(self.guards.offered(viewed))}
+        except Exception:
+            offered = {}
+        if written.name == FIND.name and FIND.name not in offered:
+            found = self.find(query_of(written.arguments), tools)
+            return Answer(written.id, None, listing(found, offered.values()))
+        return written.answer(offered)
 
     async def afind(self, query: str, tools: Iterable[Any], most: int = FOUND) -> list[Any]:
         """`find`, for an event loop, which goes on in the meantime."""
@@ -589,6 +649,7 @@ class Gate:
             vector=fold.vector,
             error=error,
             open=is_open,
+            tool_search=request.tool_search,
             servers=servers,
             cost_pressure=pressure,
             policy_digest=terms.judge.digest,
@@ -648,6 +709,8 @@ def _check_kinds(settings: Mapping[str, Any]) -> None:
     ):
         if name in given and not sound:
             raise UsageError(f"The {name!r} of Gate must {what}. Got {given[name]!r} instead.")
+    if not isinstance(settings["tool_search"], bool):
+        raise UsageError(f"The 'tool_search' of Gate must be True or False. Got {settings['tool_search']!r} instead.")
     for name in ("tenant", "explore_key"):
         if not isinstance(settings[name], str):
             raise UsageError(f"The {name!r} of Gate must be a string. Got {settings[name]!r} instead.")
@@ -683,6 +746,12 @@ def _target(prices: PriceList | None, mean: float | None, sufficiency: float | N
     if dollars is not None and prices is None:
         raise UsageError("A target in 'dollars_per_task' needs what tools cost: prices=camdf.Prices(turns=6).")
     return Target(mean, sufficiency, dollars)
+
+
+def _start() -> Scorer:
+    from camdf.scorers.start import Start
+
+    return Start()
 
 
 def _nothing(characters: int) -> float:

@@ -12,7 +12,6 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from camdf.gate.decision import Mode
 from camdf.tools import Tool, view
 
 FOUND, IN_FULL = 5, 2
@@ -57,7 +56,7 @@ CALL = Tool(
 TOOL_SEARCH = (FIND, CALL)
 
 
-def fits(mode: Mode, names: Iterable[str]) -> bool:
+def fits(mode: str, names: Iterable[str]) -> bool:
     """Whether a list of tools can have a tool search: only what is dropped needs one, and its names must be free."""
     return mode == "drop" and {tool.name for tool in TOOL_SEARCH}.isdisjoint(names)
 
@@ -98,6 +97,54 @@ class ToolCall(NamedTuple):
 
     name: str
     arguments: dict[str, Any]
+
+
+class Answer(NamedTuple):
+    """What to do with a call of the model: run a tool and answer with its result, or answer with words."""
+
+    id: str
+    """The call's own, which the answer has to name."""
+
+    run: ToolCall | None
+    """The tool to run, under its own name, and with which arguments; None where nothing may run."""
+
+    text: str
+    """The answer, where nothing is to be run."""
+
+
+class WrittenCall(NamedTuple):
+    """A call as a model wrote it."""
+
+    id: str
+    name: str
+    arguments: object
+
+    @classmethod
+    def of(cls, call: Any) -> WrittenCall:
+        """A call of OpenAI chat or Responses, Anthropic or MCP: the client's object, or the same as a dict."""
+        inner = _field(call, "function") or call
+        written = _field(inner, "arguments")
+        arguments = _field(inner, "input") if written is None else written
+        name = _field(inner, "name")
+        return cls(
+            str(_field(call, "call_id") or _field(call, "id") or ""), name if isinstance(name, str) else "", arguments
+        )
+
+    def answer(self, tools: Mapping[str, Any]) -> Answer:
+        """What to do with it, if it is no search, given the tools that it may call."""
+        if self.name == CALL.name and CALL.name not in tools:
+            found = meant(self.arguments, tools)
+        elif self.name not in tools:
+            found = f"There is no tool named {self.name[:200]!r}. Search with {FIND.name} for one that does it."
+        else:
+            arguments = {} if self.arguments in (None, "") else json_arguments(self.arguments)
+            told = f"Nothing ran: {self.name} takes one whole JSON object with its arguments."
+            found = told if arguments is None else ToolCall(self.name, arguments)
+        return Answer(self.id, None, found) if isinstance(found, str) else Answer(self.id, found, "")
+
+
+def _field(held: Any, name: str) -> Any:
+    return held.get(name) if isinstance(held, Mapping) else getattr(held, name, None)
 
 
 def meant(written: object, tools: Mapping[str, Any], search: str = FIND.name) -> ToolCall | str:

@@ -119,6 +119,16 @@ def worth(tools: Iterable[Any], prices: Prices, conversation: Conversation) -> l
     ]
 
 
+def cutting_pays(tools: Iterable[Tool], loaded: int, prices: object) -> bool:
+    """Whether a usual conversation costs less where so many tools are loaded and the others are searched for."""
+    listed = [tool for tool in tools if not tool.foreign]
+    if len(listed) <= loaded:
+        return False
+    usual = Conversation(share=loaded / len(listed))
+    without, gated, *_ = worth(listed, prices if isinstance(prices, Prices) else Prices(), usual)
+    return gated.dollars <= PAYS * without.dollars
+
+
 def sentence(costs: Sequence[Cost]) -> str:
     """What to make of them: whether a mode pays in dollars, in tokens, or only in focus and in what is exposed."""
     without, *modes = costs
