@@ -1,4 +1,4 @@
-"""A dozen made-up tools and what people asked of them, for the examples beside it. Nobody has labelled anything."""
+"""A dozen made-up tools, for the examples beside it."""
 
 CATALOGUE = {
     "get_weather": "Weather forecast for a city",
@@ -14,14 +14,3 @@ CATALOGUE = {
     "stock_price": "Price of a stock today",
     "play_music": "Play a song",
 }
-
-REQUESTS = [
-    "Will it rain in Oslo tomorrow?",
-    "Find me a cheap flight to Rome and book it",
-    "I need a bed in Lyon for Friday night",
-    "How much are 200 dollars in euros?",
-    "Did Ada write back? If so, answer that I am coming",
-    "Put dinner with Bo on Thursday into my calendar",
-    "How do I say 'good evening' in Japanese?",
-    "Something by the Beatles, please",
-]

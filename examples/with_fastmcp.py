@@ -10,11 +10,9 @@ from fastmcp import Client, FastMCP
 from fastmcp.client.transports import StdioTransport
 from fastmcp.server import create_proxy
 from mcp.types import PaginatedRequestParams
-from travel import REQUESTS
 
 import camdf
 from camdf.integrations.fastmcp import Authorised, GatedSearch
-from camdf.scorers import Start
 from camdf.tools import view
 
 SERVERS = str(Path(__file__).with_name("mcp_servers.py"))
@@ -26,11 +24,8 @@ async def main() -> None:
     for name in ("travel", "office"):
         gateway.mount(create_proxy(StdioTransport(sys.executable, [SERVERS, name])), namespace=name)
     tools = await gateway.list_tools()
-    gate = camdf.Gate.for_target(
-        camdf.cold_start(),
-        Start(),
-        requests=REQUESTS,
-        tools=tools,
+    gate = camdf.Gate.start(
+        tools,
         mean_tools=4,
         allow={tool.name for tool in tools} - {"office_run_sql"},
         digests={tool.name: view(tool).digest() for tool in tools},  # kept in a file, reviewed when a server changes

@@ -4,17 +4,16 @@ from langchain.agents import create_agent
 from langchain_core.tools import StructuredTool
 from langchain_openai import ChatOpenAI
 from offline_model import OfflineModel
-from travel import CATALOGUE, REQUESTS
+from travel import CATALOGUE
 
 import camdf
 from camdf.integrations.langchain import ToolGate
-from camdf.scorers import Start
 
 tools = [
     StructuredTool.from_function(lambda: "ok", name=name, description=text, args_schema={})
     for name, text in CATALOGUE.items()
 ]
-gate = camdf.Gate.for_target(camdf.cold_start(), Start(), requests=REQUESTS, tools=tools, mean_tools=4)
+gate = camdf.Gate.start(tools, mean_tools=4)
 
 model = OfflineModel()
 llm = ChatOpenAI(base_url=model.url, api_key="none", model="offline")

@@ -6,14 +6,13 @@ from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.tools import FunctionTool
 from llama_index.llms.openai_like import OpenAILike
 from offline_model import OfflineModel
-from travel import CATALOGUE, REQUESTS
+from travel import CATALOGUE
 
 import camdf
 from camdf.integrations.llama_index import ToolGate
-from camdf.scorers import Start
 
 tools = [FunctionTool.from_defaults(fn=lambda: "ok", name=name, description=text) for name, text in CATALOGUE.items()]
-gate = camdf.Gate.for_target(camdf.cold_start(), Start(), requests=REQUESTS, tools=tools, mean_tools=4)
+gate = camdf.Gate.start(tools, mean_tools=4)
 
 model = OfflineModel()
 llm = OpenAILike(

@@ -3,11 +3,10 @@
 from agents import Agent, FunctionTool, OpenAIChatCompletionsModel, Runner, set_trace_processors
 from offline_model import OfflineModel
 from openai import AsyncOpenAI
-from travel import CATALOGUE, REQUESTS
+from travel import CATALOGUE
 
 import camdf
 from camdf.integrations.openai_agents import gated
-from camdf.scorers import Start
 
 
 async def ok(context, arguments):
@@ -15,7 +14,7 @@ async def ok(context, arguments):
 
 
 tools = [FunctionTool(name, text, {"type": "object", "properties": {}}, ok) for name, text in CATALOGUE.items()]
-gate = camdf.Gate.for_target(camdf.cold_start(), Start(), requests=REQUESTS, tools=tools, mean_tools=4)
+gate = camdf.Gate.start(tools, mean_tools=4)
 
 set_trace_processors([])  # traces stay in this process
 model = OfflineModel()

@@ -5,11 +5,10 @@ from pydantic_ai import Agent
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.tools import Tool
-from travel import CATALOGUE, REQUESTS
+from travel import CATALOGUE
 
 import camdf
 from camdf.integrations.pydantic_ai import ToolGate
-from camdf.scorers import Start
 
 
 def run() -> str:
@@ -18,7 +17,7 @@ def run() -> str:
 
 
 described = [camdf.tools.Tool(name, text) for name, text in CATALOGUE.items()]
-gate = camdf.Gate.for_target(camdf.cold_start(), Start(), requests=REQUESTS, tools=described, mean_tools=4)
+gate = camdf.Gate.start(described, mean_tools=4)
 
 model = OfflineModel()
 agent = Agent(

@@ -5,12 +5,11 @@ from pathlib import Path
 
 import camdf
 from camdf.integrations.litellm import ToolGate
-from camdf.scorers import Start
 from camdf.tools import Tool
 
 sys.path.append(str(Path(__file__).parents[1]))
-from travel import CATALOGUE, REQUESTS
+from travel import CATALOGUE
 
-# What clients send, and what their users ask: a sample of both, by which the gate finds how much to cut.
+# What clients send.
 tools = [Tool(name, text) for name, text in CATALOGUE.items()]
-gate_hook = ToolGate(camdf.Gate.for_target(camdf.cold_start(), Start(), requests=REQUESTS, tools=tools, mean_tools=4))
+gate_hook = ToolGate(camdf.Gate.start(tools, mean_tools=4))

@@ -59,7 +59,9 @@ class ToolGate(CustomLogger):
         if not isinstance(tools, list) or not tools:
             return data
         adds = [SEARCHES[call_type]] if self.search and call_type in SEARCHES and not has_search(tools) else []
-        decision = await self.gate.adecide(**_question(data), tools=[*adds, *tools])
+        decision = await self.gate.adecide(
+            **_question(data), tools=[*adds, *tools], tool_search=False
+        )  # a proxy runs none
         with suppress(Exception):  # the proxy has its span at hand, and does not make it the current one
             add_event(user_api_key_dict.parent_otel_span, decision)
         searched = decision.cut and decision.mode == "defer"
