@@ -295,7 +295,7 @@ def test_what_may_be_offered_fails_closed_where_there_was_no_time_to_read() -> N
 
 
 def test_a_slow_scorer_leaves_time_to_say_what_may_be_offered() -> None:
-    decision = gate_of(slowly, budget=1.5, allow=["get_weather"]).decide(TASK, TOOLS)
+    decision = gate_of(slowly, budget=0.5, allow=["get_weather"]).decide(TASK, TOOLS)
     assert (decision.reason, decision.kept, len(decision.refused)) == ("scorer too slow", ("get_weather",), 17)
 
 

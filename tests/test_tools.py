@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Event, Thread
 from types import SimpleNamespace
 from typing import Any
 
@@ -198,3 +199,25 @@ def test_a_digest_covers_the_grammar_of_a_custom_tool() -> None:
 @pytest.mark.parametrize("field", sorted(UNTOLD - {"server"}))
 def test_a_digest_leaves_out_what_no_model_is_told(field: str) -> None:
     assert view({**PARTS, "input_schema": SCHEMA, field: {"a": 1}}).digest() == view(KNOWN["Anthropic"]).digest()
+
+
+def test_a_schema_that_takes_long_holds_up_no_other_tool() -> None:
+    built, begun = Event(), Event()
+
+    def slow() -> dict[str, Any]:
+        begun.set()
+        built.wait(30)
+        return {"type": "object"}
+
+    waiting = Thread(target=lambda: Tool("slow", parameters=slow).packed)
+    waiting.start()
+    try:
+        assert begun.wait(30)
+        found = list[Any]()
+        other = Thread(target=lambda: found.append(Tool("quick", parameters={"type": "object"}).packed))
+        other.start()
+        other.join(10)
+        assert found
+    finally:
+        built.set()
+        waiting.join()

@@ -14,7 +14,7 @@ import json
 import marshal
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
 
@@ -83,14 +83,21 @@ class Tool:
         """The JSON schema of its arguments."""
         return self.parameters() if callable(self.parameters) else self.parameters
 
-    @cached_property
+    @property
     def packed(self) -> bytes | None:
-        """The schema in bytes, made ten times as fast as JSON; None where it has other than plain values."""
-        try:
+        """The schema in bytes, made ten times as fast as JSON; None where it has other than plain values.
+
+        Kept once it is made. Not by `cached_property`, whose lock in Python 3.11 is that of all tools: one whose schema
+        takes long would hold up every other.
+        """
+        if "_packed" not in self.__dict__:
             schema: Any = self.schema
-            return marshal.dumps(schema, 2)
-        except ValueError:
-            return None
+            try:
+                self.__dict__["_packed"] = marshal.dumps(schema, 2)
+            except ValueError:
+                self.__dict__["_packed"] = None
+        found: bytes | None = self.__dict__["_packed"]
+        return found
 
     def definition(self) -> str:
         """Name, description and schema as one line of JSON: about what the model is sent."""
