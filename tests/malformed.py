@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -13,6 +14,9 @@ from typing import Any, NamedTuple
 from camdf.gate.tool_search import ToolCall, json_arguments, meant
 from camdf.tools import Tool
 from scripted import Call
+
+COUNT = int(os.environ.get("MALFORMED", "400"))
+"""How many calls each framework gets; MALFORMED=2000 is what the pages speak of."""
 
 NAME, EVERYTHING = "delete_files", "*"
 DESCRIPTION = "Delete the files that match a pattern."

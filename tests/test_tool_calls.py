@@ -27,7 +27,7 @@ def tool(*parameters: str, **schema: Any) -> dict[str, Tool]:
 
 
 def test_a_broken_call_runs_with_what_the_model_wrote_or_not_at_all() -> None:
-    broken = malformed.slips(2000)
+    broken = malformed.slips(malformed.COUNT)
     malformed.check(broken, malformed.taken(broken))
 
 

@@ -542,7 +542,7 @@ def test_a_broken_call_runs_a_tool_with_what_the_model_wrote_or_not_at_all(
 ) -> None:
     deleted: list[str] = []
     agent = gated(model, with_danger(deleted), tool_search=True, streaming=streaming)
-    broken = malformed.slips(2000)
+    broken = malformed.slips(malformed.COUNT)
     if not streaming:  # LangChain's client raises on the first, whatever tool is called, and shows us not the second
         unseen = ("no object", "an object that says it twice")
         broken = [slip for slip in broken if malformed.kind(slip) not in unseen]

@@ -521,7 +521,7 @@ def with_danger(deleted: list[str]) -> list[Any]:
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 def test_a_broken_call_runs_a_tool_with_what_the_model_wrote_or_not_at_all(stream: bool, model: ScriptedModel) -> None:
     deleted: list[str] = []
-    broken = malformed.slips(2000)
+    broken = malformed.slips(malformed.COUNT)
     retriever = ToolGate(golden_gate(), with_danger(deleted), tool_search=True)
     agent = FunctionAgent(tool_retriever=retriever, llm=chat(model.url), streaming=stream)
 

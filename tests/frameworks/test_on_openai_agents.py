@@ -655,7 +655,7 @@ def with_danger(deleted: list[str]) -> list[FunctionTool]:
 @every_model
 def test_a_broken_call_runs_a_tool_with_what_the_model_wrote_or_not_at_all(kind: Any, model: ScriptedModel) -> None:
     deleted: list[str] = []
-    broken = malformed.slips(2000)
+    broken = malformed.slips(malformed.COUNT)
     agent = gated(plain(model, with_danger(deleted), kind=kind), golden_gate(), tool_search=True)
     for calls in malformed.at_once(broken):
         model.script = [calls]

@@ -588,7 +588,7 @@ def test_a_broken_call_runs_a_tool_with_what_the_model_wrote_or_not_at_all(strea
             await answer.get_output()
 
     deleted: list[str] = []
-    broken = malformed.slips(2000)
+    broken = malformed.slips(malformed.COUNT)
     with ScriptedModel() as model:
         agent = made(model.url, golden_gate(), with_danger(deleted), tool_search=True)
         for calls in malformed.at_once(broken):
