@@ -30,7 +30,7 @@ REFERENCE = {
         "camdf.scorers.fusion",
         "camdf.scorers.trust_aware",
     ),
-    "Price": ("camdf.prices", "camdf.worth"),
+    "Price": ("camdf.prices", "camdf.gate.worth"),
     "Data": ("camdf.datasets.files", "camdf.datasets.sample", "camdf.tools"),
     "Evaluate": ("camdf.evaluation.assess", "camdf.evaluation.compare", "camdf.evaluation.shadow"),
     "Errors": ("camdf.errors",),
