@@ -5,8 +5,7 @@ A scorer is any callable `scorer(task, tools)` that returns one finite score, no
 scorer that has no answer raises `ScorerError`.
 """
 
-import warnings
-
+from camdf._renamed import warn_of
 from camdf.errors import ScorerError
 from camdf.scorers.base import Scorer, checked, full_text, plain_text, words_text
 from camdf.scorers.bm25 import BM25, word_parts
@@ -41,6 +40,6 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name == "Wary":
-        warnings.warn("scorers.Wary is called scorers.TrustAware now.", DeprecationWarning, stacklevel=2)
+        warn_of("scorers.Wary", "scorers.TrustAware")
         return TrustAware
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

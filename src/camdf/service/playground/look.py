@@ -18,6 +18,7 @@ from camdf.core.payoff import Payoff
 from camdf.core.rankings import LoggedTasks
 from camdf.errors import CamdfError, needs
 from camdf.gate import Gate, GateDecision
+from camdf.gate.definitions import openai
 from camdf.gate.target import Target
 from camdf.gate.tool_search import TOOL_SEARCH
 from camdf.prices import Prices
@@ -222,15 +223,9 @@ def _shipped_task(asked: TaskRequest) -> JsonObject:
 
 def _wire(asked: LookRequest, decision: GateDecision) -> JsonObject:
     """The request that a harness would send to its model."""
-    tool_search = [_function(tool) for tool in TOOL_SEARCH] if asked.tool_search and decision.cut else []
-    tools = [*(each if isinstance(each, dict) else _function(each) for each in decision.tools), *tool_search]
+    searches = TOOL_SEARCH if asked.tool_search and decision.cut else ()
+    tools = [each if isinstance(each, dict) else openai(each) for each in (*decision.tools, *searches)]
     return {"model": "your-model", **({} if asked.messages is UNSET else {"messages": asked.messages}), "tools": tools}
-
-
-def _function(tool: Any) -> JsonObject:
-    viewed = view(tool)
-    told = {"name": viewed.name, "description": viewed.description, "parameters": dict(viewed.schema)}
-    return {"type": "function", "function": {key: value for key, value in told.items() if value}}
 
 
 def _code(
