@@ -1,5 +1,6 @@
 """Logged tasks of your own, read from JSON Lines, Parquet or CSV and written back; and a sample to try things on."""
 
+from camdf.datasets.examples import Example, read_examples, write_examples
 from camdf.datasets.files import read, read_csv, read_jsonl, read_parquet, write_jsonl, write_parquet
 from camdf.datasets.sample import sample
 from camdf.datasets.texts import TaskText, Texts, texts_from_folder
@@ -7,14 +8,17 @@ from camdf.errors import DataError
 
 __all__ = [
     "DataError",
+    "Example",
     "TaskText",
     "Texts",
     "read",
     "read_csv",
+    "read_examples",
     "read_jsonl",
     "read_parquet",
     "sample",
     "texts_from_folder",
+    "write_examples",
     "write_jsonl",
     "write_parquet",
 ]

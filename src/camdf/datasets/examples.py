@@ -1,0 +1,77 @@
+"""Examples: requests with the tools that they need, by which a ranking learns what people ask a tool for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args
+
+from camdf._files import write_whole
+from camdf.datasets.records import Pairs, fields, json_lines, list_of_names, refuse, text
+
+Origin: TypeAlias = Literal["made up", "own", "logged"]
+"""Who wrote an example: a language model, the user, or the people whose requests were logged."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """A request and the tools that it needs.
+
+    `alternatives` are groups of tools of which one will do ("or" in a file): each of them is right for a ranking, and a
+    fit leaves the request out. `language` is a code such as "en", or empty.
+    """
+
+    text: str
+    needed: tuple[str, ...] = ()
+    alternatives: tuple[tuple[str, ...], ...] = ()
+    language: str = ""
+    origin: Origin = "made up"
+
+    @property
+    def right(self) -> tuple[str, ...]:
+        """Every tool that a ranking should prefer for this request.
+
+        >>> Example("Count the users", alternatives=(("database/run_query", "warehouse/run_query"),)).right
+        ('database/run_query', 'warehouse/run_query')
+        """
+        return tuple(dict.fromkeys((*self.needed, *(name for group in self.alternatives for name in group))))
+
+    def as_record(self) -> dict[str, Any]:
+        """The example as a line of a file has it."""
+        record: dict[str, Any] = {"text": self.text, "needed": list(self.needed)}
+        if self.alternatives:
+            record["or"] = [list(group) for group in self.alternatives]
+        if self.language:
+            record["lang"] = self.language
+        return {**record, "origin": self.origin}
+
+
+def read_examples(path: str | PathLike[str]) -> list[Example]:
+    """The examples of a JSON Lines file; a DataError names the line and the field that is not as it should be."""
+    return [_example(where, record) for where, record in json_lines(Path(path))]
+
+
+def write_examples(path: str | PathLike[str], examples: Iterable[Example]) -> None:
+    """Write examples as JSON Lines, in one step."""
+    lines = (json.dumps(example.as_record(), ensure_ascii=False) + "\n" for example in examples)
+    write_whole(path, "".join(lines).encode())
+
+
+def _example(where: str, record: Pairs) -> Example:
+    known = fields(where, record, ("text", "needed"), ("or", "lang", "kind", "origin"))
+    groups = known.get("or", [])
+    if not isinstance(groups, list):
+        refuse(where, "or", "be a list of lists of tool names", groups, 'Write it as [["...", "..."]].')
+    origin = known.get("origin", "made up")
+    if origin not in get_args(Origin):
+        refuse(where, "origin", f"be one of {', '.join(get_args(Origin))}", origin, "Leave it out for 'made up'.")
+    return Example(
+        text(where, "text", known["text"]),
+        tuple(list_of_names(where, "needed", known["needed"])),
+        tuple(tuple(list_of_names(where, "or", group)) for group in groups),
+        text(where, "lang", known["lang"]) if known.get("lang") else "",
+        origin,
+    )
