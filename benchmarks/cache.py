@@ -35,6 +35,7 @@ from camdf.tools import Tool, view
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
+from camdf.gate import Limits
 from everyday import Turn, catalogue, conversations, played
 
 SIZES = (12, 24, 40, 100, 250, 500)
@@ -87,7 +88,7 @@ def size(piece: str) -> int:
 def play(mode: str, tools: list[Any], turns: Sequence[Turn], system: str, scorer: Scorer) -> Played:
     """A whole conversation: the model calls what the script calls, after a search where a tool was cut."""
     tool_search, gated = mode in ("drop, with a tool search", "defer"), mode not in ("no gate", "allow")
-    gate = Gate(TopShare(0.375 if tool_search else 0.5), scorer, camdf.Payoff(0.0), budget=None)
+    gate = Gate(TopShare(0.375 if tool_search else 0.5), scorer, camdf.Payoff(0.0), limits=Limits(seconds=None))
     history: list[dict[str, Any]] = [{"role": "system", "content": system}]
     said = [_line(history[0])]
     prompts, scored, lacking = [], 0.0, 0

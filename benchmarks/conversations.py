@@ -28,6 +28,7 @@ from camdf.tools import Tool
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
+from camdf.gate import Limits
 from everyday import Conversation, conversations, played
 
 PRESSURES = (0.02, 0.05, 0.12)
@@ -114,7 +115,7 @@ def rows(model: str | None) -> list[dict[str, Any]]:
     for ranking, scorer in (("BM25", once(BM25())), ("MiniLM", minilm(model))):
         for name, policy, pressure in policies():
             for tool_search in (True, False):
-                gate = Gate(policy, scorer, camdf.Payoff(pressure), budget=None)
+                gate = Gate(policy, scorer, camdf.Payoff(pressure), limits=Limits(seconds=None))
                 found.append(
                     {"ranking": ranking, "policy": name, "tool_search": tool_search, **measured(gate, tool_search)}
                 )

@@ -38,6 +38,7 @@ from camdf.tools import view
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 import everyday
+from camdf.gate import Limits
 from everyday import Asked, plain_searches, requests
 
 LANGUAGES = ("en", "de", "es", "fr", "ja")
@@ -77,14 +78,14 @@ def ways(model: str | None) -> Iterator[Way]:
         best: tuple[str, Policy, float] = f"the best {WORKING_SET}", TopK(WORKING_SET), 0.0
         name, policy, pressure = best if scorer else cold(scorer, PRESSURES[-1])
         sizes = SIZES if scorer else SIZES[:1]  # no language model has scored the long list
-        yield Way(ranking, name, Gate(policy, said, camdf.Payoff(pressure), budget=None), True, sizes)
+        yield Way(ranking, name, Gate(policy, said, camdf.Payoff(pressure), limits=Limits(seconds=None)), True, sizes)
         if ranking == "Start":
             yield from (targeted(ranking, Start(), size) for size in SIZES)
     for ranking in (JUDGED, "MiniLM", "Start", "BM25"):
         scorer = scorers[ranking]
         for pressure in PRESSURES:
             name, policy, _ = cold(scorer, pressure)
-            gate = Gate(policy, once(scorer) if scorer else None, camdf.Payoff(pressure), budget=None)
+            gate = Gate(policy, once(scorer) if scorer else None, camdf.Payoff(pressure), limits=Limits(seconds=None))
             yield Way(ranking, name, gate, False, SIZES if scorer else SIZES[:1])
 
 
@@ -97,7 +98,7 @@ def targeted(ranking: str, scorer: Scorer, size: str) -> Way:
         requests=[each.text for each in asked],
         tools=asked[0].tools,
         mean_tools=WORKING_SET,
-        budget=None,
+        limits=Limits(seconds=None),
     )
     return Way(ranking, f"cold start, target {WORKING_SET}", gate, True, (size,))
 

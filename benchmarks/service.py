@@ -37,8 +37,9 @@ from typing import Any, TypeAlias
 
 import camdf
 from camdf.gate import Gate
+from camdf.gate.deciding import Decider
 from camdf.gate.fold import Folding
-from camdf.gate.reader import RequestReader
+from camdf.gate.request import RequestReader
 from camdf.gate.turn_scores import TurnScores
 from camdf.service.app import Service
 from camdf.service.deciding import Deciding
@@ -353,7 +354,7 @@ COSTS = {
     "the gate takes the scores": TurnScores.take,
     "the policy ranks and decides, once for a slice": TurnScores.rank_together,
     "the gate folds the turns": Folding.of,
-    "the decision is put together and counted": Gate._decided,
+    "the decision is put together and counted": Decider.decision,
     "the answer is written": Deciding._told,
 }
 """Functions of which none calls another."""

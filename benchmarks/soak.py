@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import camdf
-from camdf.gate import Gate
-from camdf.gate.budget import REST
+from camdf.gate import Gate, Records
 from camdf.policies.rules import ScoreAtLeast
+from camdf.runtime.workers import REST
 from camdf.tools import Tool
 
 WHOLE = 1_000_000
@@ -50,7 +50,7 @@ def gate_of(received: list[int]) -> Gate:
         with LOCK:
             received[0] += 1
 
-    return Gate(ScoreAtLeast(0.5), scorer, camdf.Payoff(0.06), on_decision=count)
+    return Gate(ScoreAtLeast(0.5), scorer, camdf.Payoff(0.06), records=Records(on_decision=count))
 
 
 def look(conversations: int) -> dict[str, Any]:

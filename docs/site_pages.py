@@ -21,7 +21,13 @@ FOLDERS = {"docs/": "", "lab/docs/": "lab/"}
 REFERENCE = {
     "Decide": ("camdf.core.rankings", "camdf.core.payoff", "camdf.core.decisions", "camdf.policies.cold_start"),
     "Learn": ("camdf.policies.by_set", "camdf.policies.camdf", "camdf.policies.rules", "camdf.policies.pressure"),
-    "Gate": ("camdf.gate.gate", "camdf.gate.decision", "camdf.gate.rollout", "camdf.gate.breaker"),
+    "Gate": (
+        "camdf.gate.gate",
+        "camdf.gate.settings",
+        "camdf.gate.rollout",
+        "camdf.gate.decision",
+        "camdf.runtime.breaker",
+    ),
     "Score": (
         "camdf.scorers.start",
         "camdf.scorers.bm25",

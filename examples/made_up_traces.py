@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from camdf import Payoff, cold_start
-from camdf.gate import Gate
+from camdf.gate import Gate, Rollout
 from camdf.mining.spans import Span, arrow_table
 from camdf.scorers import BM25
 from camdf.tools import Tool
@@ -90,7 +90,7 @@ WEEK = 7 * 24 * 3600 * SECOND
 def spans_of_a_deployment(runs: int = 900, seed: int = 0, explore: float = 0.2) -> Iterator[Span]:
     """Four weeks of runs, spread evenly; a few spans come twice, as from an exporter that tries again."""
     rng = np.random.default_rng(seed)
-    gate = Gate(cold_start(), BM25(), Payoff(0.02), explore=explore)
+    gate = Gate(cold_start(), BM25(), Payoff(0.02), rollout=Rollout(explore=explore))
     for run in range(runs):
         absent = ADDED if 2 * run < runs else REMOVED
         tools = {name: Tool(name, text) for name, text in TOOLS.items() if name not in absent}

@@ -12,6 +12,7 @@ from fastmcp.server import create_proxy
 from mcp.types import PaginatedRequestParams
 
 import camdf
+from camdf.gate import Guards
 from camdf.integrations.fastmcp import Authorised, GatedSearch
 from camdf.tools import view
 
@@ -27,8 +28,10 @@ async def main() -> None:
     gate = camdf.Gate.start(
         tools,
         mean_tools=4,
-        allow={tool.name for tool in tools} - {"office_run_sql"},
-        digests={tool.name: view(tool).digest() for tool in tools},  # kept in a file, reviewed when a server changes
+        guards=Guards(
+            allow={tool.name for tool in tools} - {"office_run_sql"},
+            digests={tool.name: view(tool).digest() for tool in tools},  # in a file, reviewed when a server changes
+        ),
     )
     gateway.add_transform(Authorised(gate))
     gateway.add_transform(GatedSearch(gate))

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from camdf.gate import Limits
 from camdf.prices import Prices
 from camdf.tools import Tool
 from golden import golden_gate
@@ -23,7 +24,7 @@ def rising(task: str, tools: Sequence[Tool]) -> list[float]:
 
 async def longest_pause(tools: Sequence[Any]) -> float:
     """The longest that the loop stands still from a first decision on these tools to its answer."""
-    gate = golden_gate(rising, prices=Prices(), budget=60)
+    gate = golden_gate(rising, prices=Prices(), limits=Limits(seconds=60))
     gc.collect()
     gc.freeze()  # Python's own collector stops every thread, whoever made the garbage
     longest, last = 0.0, time.perf_counter()

@@ -16,7 +16,7 @@ from camdf import Payoff, TopK, cold_start
 from camdf.core.rankings import Floats, Rankings
 from camdf.evaluation.champion import ERROR, RATES, Evidence, Trial, compared, error_of, log_evidence
 from camdf.evaluation.replay import handed_over
-from camdf.gate import Gate
+from camdf.gate import Gate, Guards, Limits
 from camdf.tools import Tool
 from camdf_lab import domains
 
@@ -161,7 +161,7 @@ def test_policies_are_compared_by_the_tools_that_a_gate_would_hand_over(data: st
     least = data.draw(st.integers(0, 5))
     most = data.draw(st.none() | st.integers(least, 8))
     policy, payoff = data.draw(st.builds(TopK, st.integers(0, 8)) | st.just(cold_start())), Payoff(0.1)
-    gate = Gate(policy, None, payoff, pinned=pinned, at_least=least, at_most=most)
+    gate = Gate(policy, None, payoff, guards=Guards(pinned=pinned), limits=Limits(at_least=least, at_most=most))
     decision = gate.decide_scored("a task", [Tool(name) for name in names], scores)
     rankings = Rankings.from_scores(scores)
     stays = np.array([[name in pinned for name in rankings.names(0)]])

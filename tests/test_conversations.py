@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from camdf.core.payoff import Payoff
-from camdf.gate import Gate
+from camdf.gate import Gate, Guards, Limits, Rollout
 from camdf.gate.request import read_task
 from camdf.gate.tool_search import listing
 from camdf.gate.turns import GREETING, SHORT, Call, Turn, events, is_turn, text_of, words_in
@@ -288,11 +288,11 @@ def test_a_turn_of_the_past_that_cannot_be_scored_in_time_opens_the_list_and_say
         time.sleep(0.5)
         return wants(mail="send_email", weather="get_weather")(task, tools)
 
-    gate = gate_of(slow, budget=0.8)
+    gate = gate_of(slow, limits=Limits(seconds=0.8))
     history = [user("Send a mail to Anna and to Bert"), user("What is the weather in Graz tomorrow?")]
     first = gate.decide(history, TOOLS)
     assert (first.open, first.reason) == (False, "scorer too slow")  # the last turn alone is missing: the list stands
-    gate = gate_of(slow, budget=0.3)
+    gate = gate_of(slow, limits=Limits(seconds=0.3))
     opened = gate.decide(history, TOOLS)
     assert (opened.open, opened.reason, len(opened.kept)) == (True, "scorer too slow", len(TOOLS))
     time.sleep(1.5)  # what was begun is finished and kept
@@ -366,7 +366,7 @@ def test_deferred_lists_stand_whatever_is_found_and_called_later() -> None:
 
 
 def test_a_search_finds_the_best_tools_that_may_be_offered_and_never_raises() -> None:
-    gate = gate_of(allow=[name for name in CATALOGUE if name != "book_flight"])
+    gate = gate_of(guards=Guards(allow=[name for name in CATALOGUE if name != "book_flight"]))
     assert gate.find("flight", TOOLS) == [tool for tool in TOOLS if tool["function"]["name"] == "search_flights"]
     assert gate.find("nothing of the kind", TOOLS) == []
     assert gate.find("run_sql", TOOLS) == [tool for tool in TOOLS if tool["function"]["name"] == "run_sql"]
@@ -388,7 +388,7 @@ def test_a_search_for_a_name_finds_that_tool_alone_and_tells_its_parameters() ->
 
 
 def test_a_conversation_explores_at_every_turn_or_at_none_on_every_worker() -> None:
-    gates = [gate_of(explore=0.5) for _ in range(2)]
+    gates = [gate_of(rollout=Rollout(explore=0.5)) for _ in range(2)]
     sides = set()
     for number in range(40):
         history = [user("hello"), user(f"Send a mail to number {number} on my list")]

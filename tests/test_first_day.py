@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import camdf
-from camdf.gate import Gate
+from camdf.gate import Gate, Guards, Limits
 from camdf.scorers import Necessity, Start
 from camdf.tools import view
 from everyday import catalogue, plain_searches, requests
@@ -62,7 +62,13 @@ def test_the_page_has_the_stored_tables(benchmark: Any) -> None:
 
 def test_what_start_does_today_is_what_is_stored(benchmark: Any) -> None:
     """All requests, both lists: what needs no torch is measured again here, the rest by `.ci/run`."""
-    gate = Gate(camdf.TopK(benchmark.WORKING_SET), Start(), camdf.Payoff(0.0), fallback=(), budget=None)
+    gate = Gate(
+        camdf.TopK(benchmark.WORKING_SET),
+        Start(),
+        camdf.Payoff(0.0),
+        guards=Guards(fallback=()),
+        limits=Limits(seconds=None),
+    )
     way = benchmark.Way("Start", "", gate, True)
     for row in of("Start"):
         asked = [each for each in requests() if (each.size, each.language) == (str(row["tools"]), row["language"])]

@@ -22,11 +22,11 @@ from hypothesis import strategies as st
 import camdf
 from camdf import Payoff, cold_start
 from camdf.errors import UsageError
-from camdf.gate import Gate, GateDecision
-from camdf.gate.budget import Work, Workers
+from camdf.gate import Gate, GateDecision, Guards, Limits, Records, Rollout
 from camdf.gate.memory import Memory
 from camdf.gate.telemetry import Sink
 from camdf.policies.rules import ScoreAtLeast
+from camdf.runtime.workers import Work, Workers
 from camdf.scorers import BM25
 from camdf.tools import Tool
 from camdf_lab import domains
@@ -83,7 +83,7 @@ def test_scores_at_hand_are_decided_on_the_calling_thread_as_they_are_elsewhere(
     decision = gate.decide_scored(vector.task, tools, scores)
     assert decision == golden_gate(None).decide(vector.task, tools, scores=scores)
     assert list(decision.kept) == vector.kept
-    assert (gate._shared.readers._threads, gate._shared.scorers._threads) == (0, 0)
+    assert (gate._decider.shared.readers._threads, gate._decider.shared.scorers._threads) == (0, 0)
 
 
 def test_scores_at_hand_that_are_nonsense_leave_the_whole_list_and_raise_nothing() -> None:
@@ -136,13 +136,23 @@ def test_tens_of_thousands_of_arbitrary_inputs_never_raise_and_never_add_a_tool(
     allows = [None, None, {"a", "t", "get_weather"}, lambda tool: 1 / 0, lambda tool: rng.random() < 0.5]
     gates = [
         Gate(
-            policy, odd_scorer, PAYOFF, prices=rng.choice(prices), allow=rng.choice(allows), budget=None,  # type: ignore[arg-type]
-            mode=rng.choice(["drop", "shadow", "defer"]), explore=rng.choice([0.0, 0.3]), pinned=["a"],
-            fallback=rng.choice([None, ["t"]]), at_least=rng.randrange(3), at_most=rng.choice([None, 2]),
-            digests=rng.choice([None, None, {"t": "0"}]), conversations=3,
+            policy,
+            odd_scorer,
+            PAYOFF,
+            prices=rng.choice(prices),  # type: ignore[arg-type]
+            mode=rng.choice(["drop", "shadow", "defer"]),
+            guards=Guards(
+                allow=rng.choice(allows),  # type: ignore[arg-type]
+                digests=rng.choice([None, None, {"t": "0"}]),
+                pinned=["a"],
+                fallback=rng.choice([None, ["t"]]),
+            ),
+            limits=Limits(seconds=None, at_least=rng.randrange(3), at_most=rng.choice([None, 2])),
+            rollout=Rollout(explore=rng.choice([0.0, 0.3])),
+            records=Records(conversations=3),
         )
         for _ in range(50)
-    ]  # fmt: skip
+    ]
     for number in range(INPUTS):
         gate = gates[number % len(gates)]
         tools = rng.choices(ODD, k=rng.randrange(5)) if rng.random() < 0.97 else rng.choice(ODD)
@@ -180,7 +190,9 @@ def test_the_answer_is_a_subset_of_the_authorised_input_with_pins_and_bounds_kep
     pinned = set(data.draw(st.lists(st.sampled_from(sorted(CATALOGUE)), max_size=3)))
     least, most = data.draw(st.integers(0, 5)), data.draw(st.integers(0, 8))
     scores = [data.draw(st.floats(0, 1)) for _ in listed]
-    gate = golden_gate(allow=allowed, pinned=pinned, at_least=least, at_most=max(least, most))
+    gate = golden_gate(
+        guards=Guards(allow=allowed, pinned=pinned), limits=Limits(at_least=least, at_most=max(least, most))
+    )
     decision = gate.decide(TASK, [openai_tool(name, "") for name in listed], scores=scores)
     kept = decision.kept
     authorised = [name for name in listed if name in allowed]
@@ -287,7 +299,7 @@ def test_the_memory_forgets_the_conversation_seen_longest_ago() -> None:
 
 
 def test_pinned_called_forced_named_and_provider_tools_are_never_cut() -> None:
-    gate = high(pinned=["run_sql"])
+    gate = high(guards=Guards(pinned=["run_sql"]))
     decision = gate.decide("play_music", [*TOOLS, WEB_SEARCH, Broken()], keep=["read_file"])
     assert decision.kept == ("play_music", "run_sql", "read_file", "web_search", "Broken")
     assert decision.tools[-2] is WEB_SEARCH
@@ -345,7 +357,7 @@ FAILURES: dict[str, tuple[dict[str, Any], str, str]] = {
     "exits": ({"scorer": exiting}, "scorer failed", "RuntimeError"),
     "fails in a coroutine": ({"scorer": failing}, "scorer failed", "KeyError"),
     "is missing": ({"scorer": None}, "scorer failed", "UsageError"),
-    "hangs": ({"scorer": lambda *_: time.sleep(30), "budget": 0.3}, "scorer too slow", "TimeoutError"),
+    "hangs": ({"scorer": lambda *_: time.sleep(30), "limits": Limits(seconds=0.3)}, "scorer too slow", "TimeoutError"),
     "answers too few": ({"scorer": lambda *_: [0.5]}, "scores refused", "ScorerError"),
     "answers nothing": ({"scorer": lambda *_: None}, "scores refused", "ScorerError"),
     "answers texts": ({"scorer": lambda _, tools: ["0.5"] * len(tools)}, "scores refused", "ScorerError"),
@@ -367,7 +379,9 @@ FAILURES: dict[str, tuple[dict[str, Any], str, str]] = {
 def test_what_goes_wrong_leaves_the_whole_authorised_list_and_says_so(
     broken: dict[str, Any], reason: str, error: str
 ) -> None:
-    gate = Gate(**{"policy": ScoreAtLeast(0.5), "payoff": PAYOFF, **broken}, allow=set(CATALOGUE) - {"run_sql"})
+    gate = Gate(
+        **{"policy": ScoreAtLeast(0.5), "payoff": PAYOFF, **broken}, guards=Guards(allow=set(CATALOGUE) - {"run_sql"})
+    )
     for decision in (gate.decide(f"secret {TASK}", TOOLS), asyncio.run(gate.adecide(f"secret {TASK}", TOOLS))):
         assert (decision.reason, decision.error, decision.open) == (reason, error, True)
         assert names(decision.tools) == [name for name in CATALOGUE if name != "run_sql"]
@@ -437,14 +451,16 @@ def test_an_empty_task_leaves_the_whole_list() -> None:
 
 
 def test_the_operator_may_name_a_fallback_instead_of_everything() -> None:
-    gate = Gate(ScoreAtLeast(0.5), raising, PAYOFF, fallback=["read_file", "unheard_of"], pinned=["run_sql"])
+    gate = Gate(
+        ScoreAtLeast(0.5), raising, PAYOFF, guards=Guards(fallback=["read_file", "unheard_of"], pinned=["run_sql"])
+    )
     assert gate.decide(TASK, TOOLS).kept == ("run_sql", "read_file")
 
 
 def test_a_hanging_scorer_costs_its_budget_and_stuck_ones_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("camdf.gate.shared_by_tenants.SCORERS", 8)
+    monkeypatch.setattr("camdf.gate.deciding.SCORERS", 8)
     release = threading.Event()
-    gate = Gate(ScoreAtLeast(0.5), lambda *_: release.wait(20), PAYOFF, budget=0.3)  # type: ignore[arg-type]
+    gate = Gate(ScoreAtLeast(0.5), lambda *_: release.wait(20), PAYOFF, limits=Limits(seconds=0.3))  # type: ignore[arg-type]
     reasons = [gate.decide(TASK, TOOLS).reason for _ in range(14)]
     assert reasons == ["scorer too slow"] * 8 + ["scorer busy"] * 6
     release.set()
@@ -456,10 +472,12 @@ def test_whether_a_tool_may_be_offered_fails_closed() -> None:
             raise LookupError
         return tool.name != "write_file"
 
-    decision = high("run_sql", "write_file", "get_weather", allow=unsure).decide(TASK, TOOLS, keep=["run_sql"])
+    decision = high("run_sql", "write_file", "get_weather", guards=Guards(allow=unsure)).decide(
+        TASK, TOOLS, keep=["run_sql"]
+    )
     assert decision.kept == ("get_weather",)
     assert decision.refused == ("run_sql", "write_file")
-    failed = Gate(ScoreAtLeast(0.5), raising, PAYOFF, allow=unsure).decide(TASK, TOOLS)
+    failed = Gate(ScoreAtLeast(0.5), raising, PAYOFF, guards=Guards(allow=unsure)).decide(TASK, TOOLS)
     assert not {"run_sql", "write_file"} & set(names(failed.tools))
 
 
@@ -469,7 +487,9 @@ def test_a_changed_definition_is_refused_down_to_a_byte() -> None:
     digests = {view(tool).name: view(tool).digest() for tool in TOOLS}
     changed = [openai_tool(name, text + ("." if name == "send_email" else "")) for name, text in CATALOGUE.items()]
     stranger = openai_tool("stranger", "a tool that nobody pinned")
-    decision = high("send_email", "stranger", "get_weather", digests=digests).decide(TASK, [*changed, stranger])
+    decision = high("send_email", "stranger", "get_weather", guards=Guards(digests=digests)).decide(
+        TASK, [*changed, stranger]
+    )
     assert decision.refused == ("send_email", "stranger")
     assert decision.kept == ("get_weather",)
 
@@ -507,15 +527,15 @@ def test_defer_marks_what_it_would_cut_where_the_provider_has_tool_search() -> N
 
 
 def test_a_share_of_conversations_sees_every_tool_and_is_flagged_for_good() -> None:
-    gate = high("get_weather", explore=0.1)
+    gate = high("get_weather", rollout=Rollout(explore=0.1))
     explored = [gate.decide(TASK, TOOLS, conversation=str(i)).explored for i in range(2000)]
     assert 0.08 < np.mean(explored) < 0.12
-    again = high("get_weather", explore=0.1)
+    again = high("get_weather", rollout=Rollout(explore=0.1))
     assert [again.decide(TASK, TOOLS, conversation=str(i)).explored for i in range(2000)] == explored
     number = str(explored.index(True))
     for decision in (
         again.decide("another task", TOOLS, conversation=number),
-        high("get_weather", explore=0.1).decide(TASK, TOOLS, conversation=number),
+        high("get_weather", rollout=Rollout(explore=0.1)).decide(TASK, TOOLS, conversation=number),
     ):
         assert (decision.explored, decision.reason, len(decision.tools)) == (True, "explored", len(TOOLS))
     assert [each.name for each in decision.ranking if each.kept] == ["get_weather"], "the log has what it would keep"
@@ -525,7 +545,7 @@ def test_a_share_of_conversations_may_explore_by_a_lower_pressure_and_stays_on_i
     def rated(task: str, tools: Sequence[Tool]) -> list[float]:
         return [0.9 if tool.name == "get_weather" else 0.3 / (1 + i) for i, tool in enumerate(tools)]
 
-    exploring: dict[str, Any] = {"explore": 0.3, "explore_pressure": 0.01}
+    exploring: dict[str, Any] = {"rollout": Rollout(explore=0.3, explore_pressure=0.01)}
     gate, plain = (Gate(cold_start("probability"), rated, Payoff(0.2), **each) for each in (exploring, {}))
     turns = [{"role": "user", "content": TASK}, {"role": "user", "content": "and what of the day after tomorrow?"}]
     wider = 0
@@ -551,11 +571,11 @@ def test_a_share_of_conversations_may_explore_by_a_lower_pressure_and_stays_on_i
 
 def test_a_lower_pressure_is_lower_and_the_policy_can_decide_at_it() -> None:
     for wrong in (0.2, 0.3, -0.1, float("nan")):
-        with pytest.raises(UsageError, match=r"'explore_pressure' of Gate must be at least 0 and below"):
-            Gate(cold_start(), raising, Payoff(0.2), explore=0.1, explore_pressure=wrong)
+        with pytest.raises(UsageError, match=r"'explore_pressure' of Rollout must be"):
+            Gate(cold_start(), raising, Payoff(0.2), rollout=Rollout(explore=0.1, explore_pressure=wrong))
     fitted = camdf.CAMDF().fit(domains.load("retail"), Payoff(0.2))
     with pytest.raises(UsageError, match="decides at the one cost pressure it was fitted for"):
-        Gate(fitted, raising, explore=0.1, explore_pressure=0.1)
+        Gate(fitted, raising, rollout=Rollout(explore=0.1, explore_pressure=0.1))
 
 
 def requests_of(catalogue: Mapping[str, str]) -> list[str]:
@@ -650,7 +670,7 @@ def test_a_history_of_more_scores_than_are_kept_is_decided(monkeypatch: pytest.M
     assert (decision.reason, decision.kept) == ("decided before", ("book_flight",))
 
 
-@pytest.mark.parametrize("settings", [{}, {"allow": []}])
+@pytest.mark.parametrize("settings", [{}, {"guards": Guards(allow=[])}])
 @pytest.mark.parametrize("tools", [[], [WEB_SEARCH]])
 def test_a_request_with_nothing_to_cut_is_no_failure(tools: list[Any], settings: dict[str, Any]) -> None:
     decision = high(**settings).decide(TASK, tools)
@@ -663,7 +683,7 @@ def test_a_tool_that_was_called_stays_whatever_fails() -> None:
 
     fails: list[tuple[Any, Any]] = [(ScoreAtLeast(0.5), raising), (BreaksDown(0.5), overlap)]
     for policy, scorer in fails:
-        assert Gate(policy, scorer, PAYOFF, fallback=()).decide(history, TOOLS).kept == ("run_sql",)
+        assert Gate(policy, scorer, PAYOFF, guards=Guards(fallback=())).decide(history, TOOLS).kept == ("run_sql",)
 
 
 @pytest.mark.parametrize("tool_search", [False, True])
@@ -719,16 +739,14 @@ def test_a_gate_that_cannot_work_is_refused_when_it_is_made() -> None:
             golden_gate(scorer=scorer)
     with pytest.raises(ValueError, match=r"serves any payoff. Give the gate one"):
         Gate(golden_gate().policy, overlap)
-    settings: dict[str, Any] = {"prices": 5, "digests": 5, "on_decision": 5, "allow": 5, "pinned": 5, "memory": 5}
-    for name, value in {**settings, "tenant": None, "breaker": 3, "explore_pressure": "x"}.items():
-        with pytest.raises(UsageError, match=f"'{name}' of Gate must"):
+    settings: dict[str, Any] = {"prices": 5, "guards": 5, "limits": None, "rollout": 0.5, "records": print}
+    for name, value in settings.items():
+        with pytest.raises(UsageError, match=f"'{name}' of Gate must be .*Got .* instead"):
             golden_gate(**{name: value})
     with pytest.raises(
         ValueError, match=r"'mode' of Gate must be one of drop, defer, allow, shadow. Got 'cut' instead"
     ):
         golden_gate(mode="cut")
-    with pytest.raises(ValueError, match=r"between 0 and 1. Got 2 instead"):
-        golden_gate(explore=2)
 
 
 # An event loop goes on.
@@ -777,7 +795,9 @@ def test_cancelling_the_caller_cancels_the_decision() -> None:
 
 
 def test_a_decision_explains_every_ranked_tool_with_score_priced_cost_and_why() -> None:
-    decision = golden_gate(prices=lambda tool: 2.0, pinned=["run_sql"]).decide(TASK, [*TOOLS, WEB_SEARCH])
+    decision = golden_gate(prices=lambda tool: 2.0, guards=Guards(pinned=["run_sql"])).decide(
+        TASK, [*TOOLS, WEB_SEARCH]
+    )
     text = decision.explain()
     assert text.startswith(f"Kept {len(decision.kept)} of 19 tools: the set worth its cost.")
     for each in decision.ranking:
@@ -831,7 +851,7 @@ def test_a_stalled_sink_never_holds_up_a_decision() -> None:
         release.wait(20)
         seen.append(decision)
 
-    gate = high("get_weather", on_decision=stalled)
+    gate = high("get_weather", records=Records(on_decision=stalled))
     assert gate.sink is not None
     start = time.perf_counter()
     for _ in range(1500):

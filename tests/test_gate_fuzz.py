@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import camdf
-from camdf.gate import Breaker, Gate, GateDecision, Rollout
-from camdf.gate.decision import Mode
+from camdf.gate import Breaker, Gate, GateDecision, Guards, Limits, Records, Rollout
+from camdf.gate.lists import Mode
 from camdf.policies.rules import PlugIn, ScoreAtLeast
 from camdf.prices import Prices
 from camdf.tools import Tool
@@ -124,20 +124,26 @@ def gates(draw: st.DrawFn) -> Gate:
         draw(st.sampled_from([scorer, slow_to_speak])),
         PAYOFF,
         mode=mode,
-        rollout=None if mode == "shadow" else draw(st.sampled_from([None, None, Rollout(0.5), Rollout(off=True)])),
-        breaker=draw(st.sampled_from([None, Breaker(1, 1000)])),
-        tenant=draw(st.sampled_from(["", "t"])),
         prices=prices,
-        allow=allow,
-        pinned=draw(st.sampled_from([(), ["a"], ["mail/send"]])),
-        digests=draw(st.sampled_from([None, None, {"a": "0"}])),
-        fallback=draw(st.sampled_from([None, [], ["a"]])),
-        explore=draw(st.sampled_from([0.0, 0.5])),
-        at_least=draw(st.integers(0, 2)),
-        at_most=draw(st.sampled_from([None, 2, 3])),
-        most_tools=draw(st.sampled_from([10_000, 2])),
-        most_characters=draw(st.sampled_from([20_000_000, 40])),
-        conversations=2,
+        guards=Guards(
+            allow=allow,
+            digests=draw(st.sampled_from([None, None, {"a": "0"}])),
+            pinned=draw(st.sampled_from([(), ["a"], ["mail/send"]])),
+            fallback=draw(st.sampled_from([None, [], ["a"]])),
+        ),
+        limits=Limits(
+            tools=draw(st.sampled_from([10_000, 2])),
+            characters=draw(st.sampled_from([20_000_000, 40])),
+            at_least=draw(st.integers(0, 2)),
+            at_most=draw(st.sampled_from([None, 2, 3])),
+            breaker=draw(st.sampled_from([None, Breaker(1, 1000)])),
+        ),
+        rollout=Rollout(
+            1.0 if mode == "shadow" else draw(st.sampled_from([1.0, 0.5])),
+            off=mode != "shadow" and draw(st.booleans()) and draw(st.booleans()),
+            explore=draw(st.sampled_from([0.0, 0.5])),
+        ),
+        records=Records(conversations=2, tenant=draw(st.sampled_from(["", "t"]))),
     )
 
 

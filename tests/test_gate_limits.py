@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import camdf
-from camdf.gate import Gate
-from camdf.gate.reader import SERVER_CHARACTERS, SERVER_TOOLS, TOOL_CHARACTERS, UNTRUSTED_CHARACTERS
+from camdf.gate import Gate, Guards, Limits
+from camdf.gate.request import SERVER_CHARACTERS, SERVER_TOOLS, TOOL_CHARACTERS, UNTRUSTED_CHARACTERS
 from camdf.policies.rules import TopK
 from camdf.scorers import BM25, Start
 from camdf.scorers.base import full_text
@@ -52,8 +52,8 @@ FLOODS: dict[str, list[FromServer]] = {
 @pytest.mark.parametrize("flood", FLOODS)
 def test_a_flood_of_one_server_costs_itself(flood: str, trusted: list[str] | None) -> None:
     for scorer, prices in ((BM25(), None), (Start(), camdf.Prices(turns=6))):
-        limits: dict[str, Any] = {"untrusted_places": 0, "budget": 120}
-        gate = Gate(TopK(2), scorer, camdf.Payoff(0.05), trusted=trusted, prices=prices, **limits)
+        guards, limits = Guards(trusted=trusted, untrusted_places=0), Limits(seconds=120)
+        gate = Gate(TopK(2), scorer, camdf.Payoff(0.05), guards=guards, prices=prices, limits=limits)
         alone = gate.decide(TASK, OURS)
         flooded = gate.decide(TASK, [*OURS, *FLOODS[flood]])
         assert (alone.reason, flooded.reason) == ("decided", "decided")
@@ -66,7 +66,9 @@ def test_a_flood_of_one_server_costs_itself(flood: str, trusted: list[str] | Non
 
 def test_untrusted_servers_share_the_room_that_the_others_leave() -> None:
     many = [FromServer(f"new{server}", evil(name=f"e{n}").tool) for server in range(10) for n in range(1_500)]
-    gate = Gate(TopK(2), BM25(), camdf.Payoff(0.05), trusted=["ours"], most_tools=1_006, budget=120)
+    gate = Gate(
+        TopK(2), BM25(), camdf.Payoff(0.05), guards=Guards(trusted=["ours"]), limits=Limits(tools=1_006, seconds=120)
+    )
     decision = gate.decide(TASK, [*OURS, *many])
     assert decision.reason == "decided"
     assert len(decision.kept) + len(decision.cut) == 1_006
@@ -75,7 +77,7 @@ def test_untrusted_servers_share_the_room_that_the_others_leave() -> None:
 
 def test_tools_whose_server_is_not_known_are_bounded_by_the_request_alone() -> None:
     many = [Tool(f"t{number}", "x") for number in range(SERVER_TOOLS + 10)]
-    gate = Gate(TopK(2), BM25(), camdf.Payoff(0.05), budget=120)
+    gate = Gate(TopK(2), BM25(), camdf.Payoff(0.05), limits=Limits(seconds=120))
     assert not gate.decide(TASK, [*OURS, *many]).refused
     assert gate.decide(TASK, [*OURS, *many * 5]).reason == "request too large"
 
@@ -116,7 +118,9 @@ def longest_pause(gate: Gate, history: list[dict[str, Any]], tools: list[Any], r
 def test_signs_that_become_many_letters_hold_up_neither_the_event_loop_nor_a_decision(
     where: str, trusted: list[str] | None
 ) -> None:
-    gate = Gate(camdf.cold_start(), Start(), camdf.Payoff(0.06), trusted=trusted, budget=1.0)
+    gate = Gate(
+        camdf.cold_start(), Start(), camdf.Payoff(0.06), guards=Guards(trusted=trusted), limits=Limits(seconds=1.0)
+    )
     plain = [{"role": "user", "content": "x " * 10_000 + TASK[0]["content"]}]
     longest_pause(gate, plain, OURS)
     usual = max(longest_pause(gate, [{**plain[0], "content": f"{n} {plain[0]['content']}"}], OURS)[0] for n in range(3))

@@ -13,6 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,11 @@ import numpy as np
 import pytest
 
 import camdf
-from camdf.gate import Gate, GateDecision, budget
-from camdf.gate.budget import BusyError, Workers
+from camdf.gate import Breaker, Gate, GateDecision, Guards, Limits, Records, Rollout
 from camdf.policies.rules import ScoreAtLeast
 from camdf.prices import Prices
+from camdf.runtime import workers
+from camdf.runtime.workers import BusyError, Workers
 from camdf.tools import Tool, keyed
 from golden import PAYOFF, VECTORS, golden_gate, openai_tool, overlap
 
@@ -66,7 +68,7 @@ LISTS: dict[str, Callable[[int], list[Tool]]] = {
 @pytest.mark.parametrize("named", LISTS)
 def test_the_time_of_a_decision_is_linear_in_the_number_of_tools_whatever_their_names(named: str) -> None:
     allowed = {"a", *(f"a#{i}" for i in range(6000)), *(f"t{i}" for i in range(6000))}
-    gate = gate_of(allow=allowed | {"x/a", "y/a"}, pinned=["t1"])
+    gate = gate_of(guards=Guards(allow=allowed | {"x/a", "y/a"}, pinned=["t1"]))
     call: dict[str, Any] = {"role": "assistant", "tool_calls": [{"function": {"name": "a"}}]}
     history = [{"role": "user", "content": TASK}, call]
 
@@ -109,7 +111,7 @@ def test_more_tools_than_the_bound_are_not_scored_and_only_what_may_be_offered_i
         calls.append(task)
         return first(task, tools)
 
-    gate = gate_of(noting, most_tools=5, allow=[f"t{i}" for i in range(6)])
+    gate = gate_of(noting, limits=Limits(tools=5), guards=Guards(allow=[f"t{i}" for i in range(6)]))
     many = [Tool(f"t{i}") for i in range(7)]
     decision = gate.decide(TASK, many)
     assert (decision.reason, decision.open, decision.refused) == ("request too large", True, ("t6",))
@@ -117,7 +119,7 @@ def test_more_tools_than_the_bound_are_not_scored_and_only_what_may_be_offered_i
     assert "the list is open (request too large)" in decision.explain()
     assert gate.decide(TASK, many[:5]).kept == ("t0",)
     assert calls == [TASK]
-    assert gate_of(most_tools=5, fallback=["t3"]).decide(TASK, many).kept == ("t3",)
+    assert gate_of(limits=Limits(tools=5), guards=Guards(fallback=["t3"])).decide(TASK, many).kept == ("t3",)
 
 
 @pytest.mark.parametrize(
@@ -132,43 +134,76 @@ def test_more_tools_than_the_bound_are_not_scored_and_only_what_may_be_offered_i
 )
 def test_more_characters_than_the_bound_are_not_scored(task: Any, description: str) -> None:
     tools = [Tool("a", description), Tool("b")]
-    decision = gate_of(most_characters=1000).decide(task, tools)
+    decision = gate_of(limits=Limits(characters=1000)).decide(task, tools)
     assert (decision.reason, decision.tools) == ("request too large", tools)
-    assert gate_of(most_characters=2000).decide(task, tools).kept == ("a",)
+    assert gate_of(limits=Limits(characters=2000)).decide(task, tools).kept == ("a",)
 
 
 def test_a_conversation_beyond_the_bound_keeps_what_it_has() -> None:
-    gate = gate_of(most_tools=3)
+    gate = gate_of(limits=Limits(tools=3))
     tools = [Tool("a"), Tool("b"), Tool("c")]
     gate.decide(TASK, tools, conversation="c")
     decision = gate.decide(TASK, [*tools, Tool("d")], conversation="c")
     assert (decision.reason, decision.kept, decision.open) == ("request too large", ("a",), False)
 
 
-NONSENSE: dict[str, list[Any]] = {
-    "budget": [-1, 0, float("nan"), float("inf"), 1e300, "5", True],
-    "explore": [2, -0.1, float("nan"), "all", None, True],
-    "at_least": [-1, 1.5, "2", None, True],
-    "at_most": [-1, 2.5, "2", True],
-    "conversations": [-1, 1.5, None],
-    "most_tools": [0, -1, 1.5, None],
-    "most_characters": [0, "many", None],
-    "pinned": ["search", b"search", [1], [None]],
-    "allow": ["search", [3]],
-    "fallback": ["search", [("a", "b")]],
-    "trusted": ["mail", b"mail", [1]],
+NONSENSE: dict[type[Any], dict[str, list[Any]]] = {
+    Guards: {
+        "allow": ["search", [3], 5],
+        "digests": [5, {"search": 5}],
+        "pinned": ["search", b"search", [1], [None], 5],
+        "fallback": ["search", [("a", "b")]],
+        "trusted": ["mail", b"mail", [1]],
+        "untrusted_places": [-1, 1.5, None, True],
+    },
+    Limits: {
+        "seconds": [-1, 0, float("nan"), float("inf"), 1e300, "5", True],
+        "tools": [0, -1, 1.5, None],
+        "characters": [0, "many", None],
+        "at_least": [-1, 1.5, "2", None, True],
+        "at_most": [-1, 2.5, "2", True],
+        "breaker": [5, Breaker],
+    },
+    Rollout: {
+        "share": [2, -0.1, True],
+        "off": [0.5, None],
+        "salt": [5, None],
+        "every": [-1, "1", float("inf")],
+        "explore": [2, -0.1, float("nan"), "all", None, True],
+        "explore_pressure": [-1, "x"],
+        "explore_key": [5, None],
+    },
+    Records: {
+        "conversations": [-1, 1.5, None],
+        "store": [5, {}],
+        "on_decision": [5],
+        "tenant": [None, 5],
+    },
 }
 
 
-@pytest.mark.parametrize(("setting", "value"), [(name, value) for name, values in NONSENSE.items() for value in values])
-def test_settings_that_make_no_sense_are_refused_by_name(setting: str, value: Any) -> None:
-    with pytest.raises(camdf.UsageError, match=rf"^The '{setting}' of Gate must .* Got .* instead"):
-        gate_of(**{setting: value})
+def test_every_setting_has_nonsense_to_refuse() -> None:
+    for kind, values in NONSENSE.items():
+        assert {part.name for part in fields(kind) if part.init} == values.keys()
+
+
+@pytest.mark.parametrize(
+    ("kind", "setting", "value"),
+    [
+        (kind, name, value)
+        for kind, settings in NONSENSE.items()
+        for name, values in settings.items()
+        for value in values
+    ],
+)
+def test_settings_that_make_no_sense_are_refused_by_name(kind: type[Any], setting: str, value: Any) -> None:
+    with pytest.raises(camdf.UsageError, match=rf"^The '{setting}' of {kind.__name__} must be .* Got .* instead"):
+        kind(**{setting: value})
 
 
 def test_bounds_that_contradict_each_other_are_refused() -> None:
-    with pytest.raises(camdf.UsageError, match=r"'at_least' of Gate must not be above its 'at_most', 1. Got 5 instead"):
-        gate_of(at_least=5, at_most=1)
+    with pytest.raises(camdf.UsageError, match=r"'at_least' of Limits must be at most its 'at_most', 1. Got 5 instead"):
+        Limits(at_least=5, at_most=1)
 
 
 def test_scores_may_be_an_array() -> None:
@@ -210,7 +245,7 @@ def test_a_tool_with_a_broken_schema_costs_that_tool_alone(schema: Any) -> None:
     assert set(decision.kept) - {"broken"} == set(whole.kept)
     assert decision.cut
     digests = {tool.name: tool.digest() for tool in map(camdf.tools.view, TOOLS)}
-    refused = golden_gate(digests={**digests, "broken": "0"}).decide(TASK, [*TOOLS, broken])
+    refused = golden_gate(guards=Guards(digests={**digests, "broken": "0"})).decide(TASK, [*TOOLS, broken])
     assert (refused.refused, refused.reason, len(refused.cut) > 0) == (("broken",), "decided", True)
 
 
@@ -279,7 +314,9 @@ SLOW: dict[str, tuple[dict[str, Any], list[Any], str]] = {
 @pytest.mark.parametrize("slow", SLOW)
 def test_whatever_is_slow_costs_the_budget_and_no_more(slow: str) -> None:
     settings, tools, reason = SLOW[slow]
-    gate = Gate(**{"policy": ScoreAtLeast(0.5), "scorer": first, "payoff": PAYOFF, "budget": 0.5, **settings})
+    gate = Gate(
+        **{"policy": ScoreAtLeast(0.5), "scorer": first, "payoff": PAYOFF, "limits": Limits(seconds=0.5), **settings}
+    )
     for decide in (gate.decide, lambda *asked: asyncio.run(gate.adecide(*asked))):
         began = time.perf_counter()
         decision = decide(TASK, tools)
@@ -290,12 +327,12 @@ def test_whatever_is_slow_costs_the_budget_and_no_more(slow: str) -> None:
 
 def test_what_may_be_offered_fails_closed_where_there_was_no_time_to_read() -> None:
     tools = [*TOOLS, SlowTool()]
-    decision = gate_of(budget=0.1, allow=["get_weather", "slow"]).decide(TASK, tools)
+    decision = gate_of(limits=Limits(seconds=0.1), guards=Guards(allow=["get_weather", "slow"])).decide(TASK, tools)
     assert (decision.tools, decision.kept, len(decision.refused)) == ([], (), len(tools))
 
 
 def test_a_slow_scorer_leaves_time_to_say_what_may_be_offered() -> None:
-    decision = gate_of(slowly, budget=0.5, allow=["get_weather"]).decide(TASK, TOOLS)
+    decision = gate_of(slowly, limits=Limits(seconds=0.5), guards=Guards(allow=["get_weather"])).decide(TASK, TOOLS)
     assert (decision.reason, decision.kept, len(decision.refused)) == ("scorer too slow", ("get_weather",), 17)
 
 
@@ -307,13 +344,13 @@ def test_a_thousand_decisions_at_once_with_a_scorer_of_fifty_milliseconds_are_al
         time.sleep(0.05)
         return first(task, tools)
 
-    gate = gate_of(waits, budget=60)
+    gate = gate_of(waits, limits=Limits(seconds=60))
 
     async def burst() -> list[GateDecision]:
         return await asyncio.gather(*(gate.adecide(f"{TASK} {i}", TOOLS) for i in range(1000)))
 
     assert Counter(decision.reason for decision in asyncio.run(burst())) == {"decided": 1000}
-    assert gate._shared.scorers._threads <= 64
+    assert gate._decider.shared.scorers._threads <= 64
 
 
 def test_a_thousand_coroutines_at_once_are_all_decided() -> None:
@@ -321,7 +358,7 @@ def test_a_thousand_coroutines_at_once_are_all_decided() -> None:
         await asyncio.sleep(0.05)
         return first(task, tools)
 
-    gate = gate_of(waits, budget=60)
+    gate = gate_of(waits, limits=Limits(seconds=60))
 
     async def burst() -> list[GateDecision]:
         return await asyncio.gather(*(gate.adecide(f"{TASK} {i}", TOOLS) for i in range(1000)))
@@ -384,7 +421,7 @@ def test_a_coroutine_is_cancelled_at_the_budget_and_when_its_caller_is() -> None
             time.sleep(0.01)
         return (running[0], cancelled[0]) == (0, count)
 
-    gate = gate_of(endless, budget=0.5)
+    gate = gate_of(endless, limits=Limits(seconds=0.5))
 
     async def burst() -> list[GateDecision]:
         return await asyncio.gather(*(gate.adecide(f"{TASK} {i}", TOOLS) for i in range(30)))
@@ -394,7 +431,7 @@ def test_a_coroutine_is_cancelled_at_the_budget_and_when_its_caller_is() -> None
     assert settled(31)
 
     async def given_up() -> None:
-        deciding = asyncio.create_task(gate_of(endless, budget=None).adecide(TASK, TOOLS))
+        deciding = asyncio.create_task(gate_of(endless, limits=Limits(seconds=None)).adecide(TASK, TOOLS))
         while not running[0]:
             await asyncio.sleep(0.01)
         deciding.cancel()
@@ -454,12 +491,12 @@ def test_reading_five_hundred_tools_that_take_long_to_read_does_not_hold_up_an_e
 
 
 def test_dropped_gates_leave_no_threads_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budget, "REST", 0.05)
+    monkeypatch.setattr(workers, "REST", 0.05)
     time.sleep(0.2)
     seen: list[GateDecision] = []
     before = set(threading.enumerate())
     for number in range(50):
-        gate = gate_of(on_decision=seen.append)
+        gate = gate_of(records=Records(on_decision=seen.append))
         gate.decide(f"{TASK} {number}", TOOLS)
     del gate
     gc.collect()
@@ -471,7 +508,7 @@ def test_dropped_gates_leave_no_threads_behind(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_gate_whose_threads_have_ended_begins_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budget, "REST", 0.01)
+    monkeypatch.setattr(workers, "REST", 0.01)
     gate = gate_of()
     for number in range(20):
         assert gate.decide(f"{TASK} {number}", TOOLS).reason == "decided"
@@ -480,7 +517,7 @@ def test_a_gate_whose_threads_have_ended_begins_new_ones(monkeypatch: pytest.Mon
 
 IN_A_FORK = """
 import os, sys, threading, time, asyncio
-from camdf.gate import Rollout
+from camdf.gate import Limits, Records, Rollout
 from test_gate_load import TASK, TOOLS, first, gate_of
 
 async def thoughtful(task, tools):
@@ -488,14 +525,15 @@ async def thoughtful(task, tools):
     return first(task, tools)
 
 seen = []
-gates = [gate_of(budget=10, on_decision=seen.append), gate_of(thoughtful, budget=10)]
-gates.append(gate_of(budget=10, rollout=Rollout(lambda: 1.0, off=lambda: False, every=0)))
+limits = Limits(seconds=10)
+gates = [gate_of(limits=limits, records=Records(on_decision=seen.append)), gate_of(thoughtful, limits=limits)]
+gates.append(gate_of(limits=limits, rollout=Rollout(lambda: 1.0, off=lambda: False, every=0)))
 for gate in gates:
     gate.decide(TASK, TOOLS, conversation="c")
     gate._lock.acquire()  # as where another thread is at work while the process forks
     gate.memory._lock.acquire()
-    gate._turn_scores._lock.acquire()
-    gate._conversation_terms._lock.acquire()
+    gate._decider.shared.turn_scores._lock.acquire()
+    gate._decider.terms._lock.acquire()
 child = os.fork()
 if child == 0:
     seen.clear()
@@ -535,7 +573,7 @@ def test_a_spawned_process_decides_the_same() -> None:
 
 
 def test_a_conversation_remembers_so_many_tools_and_names_of_any_length() -> None:
-    gate = gate_of(conversations=5)
+    gate = gate_of(records=Records(conversations=5))
     for number in range(30):
         names = [f"n{number}-{i}" for i in range(500)]
         gate.decide(
@@ -554,7 +592,7 @@ def test_a_sink_that_exits_goes_on() -> None:
         if len(seen) == 1:
             sys.exit(1)
 
-    gate = gate_of(on_decision=exits)
+    gate = gate_of(records=Records(on_decision=exits))
     for number in range(5):
         gate.decide(f"{TASK} {number}", TOOLS)
     assert gate.sink is not None

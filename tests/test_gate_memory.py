@@ -20,9 +20,8 @@ import pytest
 import redis
 
 import camdf
-from camdf.gate import Breaker, Gate, GateDecision, RedisMemory, shared_memory
-from camdf.gate.memory import MOST, Identity, Remembered
-from camdf.gate.shared_memory import SharedMemory
+from camdf.gate import Breaker, Gate, GateDecision, Limits, Records, RedisMemory, Rollout, memory
+from camdf.gate.memory import MOST, Identity, Remembered, SharedMemory
 from camdf.policies.rules import ScoreAtLeast
 from camdf.tools import Tool
 from golden import PAYOFF
@@ -90,7 +89,7 @@ def named(task: str, tools: Sequence[Tool]) -> list[float]:
 
 
 def gate_of(store: Any, **settings: Any) -> Gate:
-    return Gate(ScoreAtLeast(0.5), named, PAYOFF, memory=store, **settings)
+    return Gate(ScoreAtLeast(0.5), named, PAYOFF, records=Records(store=store), **settings)
 
 
 def wants(*numbers: int) -> str:
@@ -108,7 +107,7 @@ def written(url: str, *names: str) -> bool:
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A store that answers is waited for, however busy the machine is."""
-    monkeypatch.setattr(shared_memory, "PATIENCE", 20.0)
+    monkeypatch.setattr(memory, "PATIENCE", 20.0)
 
 
 def on(server: Server, **settings: Any) -> RedisMemory:
@@ -137,7 +136,7 @@ def known(server: Server, conversation: str) -> Remembered:
 
 
 def test_a_conversation_that_explores_does_so_on_every_worker(server: Server) -> None:
-    one, two = gate_of(on(server), explore=1.0), gate_of(on(server), explore=0.0)
+    one, two = gate_of(on(server), rollout=Rollout(explore=1.0)), gate_of(on(server), rollout=Rollout(explore=0.0))
     assert one.decide(wants(1), TOOLS, conversation="c").explored
     eventually(lambda: written(server.url, "c"))
     assert two.decide(wants(1), TOOLS, conversation="c").explored
@@ -194,10 +193,13 @@ def test_what_is_kept_is_bounded_and_goes_away(server: Server) -> None:
 def test_where_redis_vanishes_a_conversation_goes_on_and_it_is_used_again_when_it_is_back(
     how: str, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gate, history = gate_of(RedisMemory(server.url, timeout=0.2), budget=30), [{"role": "user", "content": wants(5, 6)}]
+    gate, history = (
+        gate_of(RedisMemory(server.url, timeout=0.2), limits=Limits(seconds=30)),
+        [{"role": "user", "content": wants(5, 6)}],
+    )
     gate.decide(wants(7), TOOLS, conversation="c")
     eventually(lambda: written(server.url, "c"))
-    monkeypatch.setattr(shared_memory, "PATIENCE", 0.2)
+    monkeypatch.setattr(memory, "PATIENCE", 0.2)
     server.kill() if how == "is killed" else server.stands_still()
     found = [gate.decide(wants(number), TOOLS, conversation="c") for number in range(5)]
     assert [kept(decision) for decision in found] == [[7, *range(number + 1)] for number in range(5)]
@@ -207,7 +209,7 @@ def test_where_redis_vanishes_a_conversation_goes_on_and_it_is_used_again_when_i
     assert isinstance(gate.memory, SharedMemory)
     assert gate.memory.failures > 0
     server.start() if how == "is killed" else server.stands_still(False)
-    monkeypatch.setattr(shared_memory, "PATIENCE", 20.0)
+    monkeypatch.setattr(memory, "PATIENCE", 20.0)
 
     def back() -> bool:
         gate.decide(wants(9), TOOLS, conversation="c")
@@ -222,9 +224,9 @@ def test_where_redis_vanishes_a_conversation_goes_on_and_it_is_used_again_when_i
 def test_a_redis_that_comes_and_goes_under_load_costs_no_decision_more_than_its_budget(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared_memory, "PATIENCE", 0.05)
+    monkeypatch.setattr(memory, "PATIENCE", 0.05)
     budget, stop = 30.0, threading.Event()
-    gates = [gate_of(RedisMemory(server.url, timeout=0.05), budget=budget) for _ in range(2)]
+    gates = [gate_of(RedisMemory(server.url, timeout=0.05), limits=Limits(seconds=budget)) for _ in range(2)]
     wrong: list[Any] = []
 
     def talks(worker: int) -> None:
@@ -295,10 +297,10 @@ def test_a_store_that_is_wrong_is_not_believed_and_left_alone_for_a_while(how: s
 def test_a_store_that_hangs_neither_holds_up_a_decision_for_long_nor_an_event_loop_at_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(shared_memory, "PATIENCE", 0.05)
+    monkeypatch.setattr(memory, "PATIENCE", 0.05)
     release = threading.Event()
     store = Worst(lambda: release.wait(60) and None, lambda: release.wait(60))
-    gate, ticks = gate_of(store, budget=30), [0]
+    gate, ticks = gate_of(store, limits=Limits(seconds=30)), [0]
 
     async def ticking() -> GateDecision:
         deciding = asyncio.create_task(gate.adecide(wants(1), TOOLS, conversation="c"))
@@ -316,7 +318,7 @@ def test_a_store_that_hangs_neither_holds_up_a_decision_for_long_nor_an_event_lo
 
 def test_half_of_a_short_budget_is_left_for_the_decision() -> None:
     release = threading.Event()
-    gate = gate_of(Worst(lambda: release.wait(60) and None), budget=4)
+    gate = gate_of(Worst(lambda: release.wait(60) and None), limits=Limits(seconds=4))
     assert (decision := gate.decide(wants(1), TOOLS, conversation="c")).reason == "decided"
     assert decision.latency < 4
     release.set()
@@ -345,7 +347,7 @@ def test_a_copy_of_a_gate_has_the_same_redis(server: Server) -> None:
 
 def test_a_client_of_ones_own_will_do(server: Server) -> None:
     with redis.Redis(port=server.port, decode_responses=True) as client:
-        one = gate_of(RedisMemory(client), explore=1.0)
+        one = gate_of(RedisMemory(client), rollout=Rollout(explore=1.0))
         one.decide(wants(7), TOOLS, conversation="c")
         eventually(lambda: written(server.url, "c"))
         assert gate_of(RedisMemory(client)).decide(wants(7), TOOLS, conversation="c").explored
@@ -367,7 +369,7 @@ def test_a_memory_that_makes_no_sense_is_refused(wrong: dict[str, Any], what: st
 
 
 def test_a_memory_of_another_kind_is_refused_and_a_missing_package_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(camdf.UsageError, match="'memory' of Gate must have recall and add"):
+    with pytest.raises(camdf.UsageError, match="'store' of Records must be a store that has recall and add"):
         gate_of("redis://localhost")
     monkeypatch.setitem(sys.modules, "redis", None)
     with pytest.raises(camdf.MissingExtraError, match=r"pip install 'camdf\[redis\]'"):

@@ -10,6 +10,7 @@ import threading
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,11 +29,12 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 import camdf
 from camdf.evaluation.compare import compare
-from camdf.gate import Breaker, Flag, Gate, GateDecision, Rollout, conversation_terms, switch
-from camdf.gate.metrics import OpenTelemetryMetrics, PrometheusMetrics
-from camdf.gate.shared_by_tenants import READERS, SCORERS
+from camdf.gate import Breaker, Flag, Gate, GateDecision, Guards, Limits, Records, Rollout, memory
+from camdf.gate.deciding import READERS, SCORERS
+from camdf.gate.telemetry import OpenTelemetryMetrics, PrometheusMetrics
 from camdf.mining.readers.values import gate_decision
 from camdf.policies.rules import TopK
+from camdf.runtime import switch
 from camdf.tools import Tool
 from camdf_lab import domains
 from golden import PAYOFF, VECTORS, openai_tool
@@ -91,7 +93,7 @@ def test_conversations_without_a_name_that_begin_alike_share_nothing(
     assert len(gate.decide([first], TOOLS).kept) == 1, "the same words begin another conversation"
     talk = [first, user("and a taxi home, if you can")]
     assert set(gate.decide(talk, TOOLS).kept) >= set(old), "it may be the first one"
-    monkeypatch.setattr(conversation_terms, "monotonic", lambda: monotonic() + 3601)
+    monkeypatch.setattr(memory, "monotonic", lambda: monotonic() + 3601)
     assert len(gate.decide(talk, TOOLS).kept) == 1, "an hour later nobody is in the middle"
 
 
@@ -107,7 +109,7 @@ def test_no_list_narrows_in_the_middle_of_a_conversation_whatever_others_do(
 ) -> None:
     """Four conversations that begin with the same words, while policies, shares and the switch change."""
     share, off = [1.0], [False]
-    gate = gate_of(TopK(3), rollout=Rollout(lambda: share[0], off=lambda: off[0], every=0) if named else None)
+    gate = gate_of(TopK(3), rollout=Rollout(lambda: share[0], off=lambda: off[0], every=0) if named else Rollout())
     talks = {who: [user(f"{TASK}, please")] for who in "ABCD"}
     had: dict[str, set[str]] = {}
     with TemporaryDirectory() as folder:
@@ -128,7 +130,7 @@ def test_no_list_narrows_in_the_middle_of_a_conversation_whatever_others_do(
 
 @pytest.mark.parametrize("explore", [0.5, 0.1])
 def test_chance_is_dealt_by_the_name_of_a_conversation_and_never_by_its_words(explore: float) -> None:
-    gate = gate_of(explore=explore, explore_key="a key of ours")
+    gate = gate_of(rollout=Rollout(explore=explore, explore_key="a key of ours"))
     talk, names = [user(f"{TASK}, please")], range(2000 if explore == 0.5 else 10_000)
     share = sum(gate.decide(talk, TOOLS, conversation=str(name)).explored for name in names) / len(names)
     assert abs(share - explore) < 3 * (explore * (1 - explore) / len(names)) ** 0.5
@@ -138,7 +140,7 @@ def test_chance_is_dealt_by_the_name_of_a_conversation_and_never_by_its_words(ex
 
 
 def test_a_gate_without_effect_is_not_told_to_stop_however_unequal_the_openings() -> None:
-    gate = gate_of(explore=0.5)
+    gate = gate_of(rollout=Rollout(explore=0.5))
     openings = {f"{TASK} number {number}": rate for number, rate in enumerate((0.95, 0.75, 0.7, 0.8, 0.85))}
     for seed in range(3):
         random = np.random.default_rng(seed)
@@ -153,18 +155,18 @@ def test_a_gate_without_effect_is_not_told_to_stop_however_unequal_the_openings(
 
 
 def test_another_key_deals_otherwise_and_all_workers_of_one_key_alike() -> None:
-    def explored(**settings: Any) -> set[int]:
-        gate = gate_of(explore=0.5, **settings)
+    def explored(key: str, **settings: Any) -> set[int]:
+        gate = gate_of(rollout=Rollout(explore=0.5, explore_key=key, **settings))
         return {name for name in range(300) if gate.decide(TASK, TOOLS, conversation=str(name)).explored}
 
-    assert explored(explore_key="a") == explored(explore_key="a")
-    assert 100 < len(explored(explore_key="a") & explored(explore_key="b")) + 75 < 200
-    both = explored(explore_key="a", rollout=Rollout(0.5, salt="a"))
-    assert both == explored(explore_key="a"), "who is cut for says nothing of who explores"
+    assert explored("a") == explored("a")
+    assert 100 < len(explored("a") & explored("b")) + 75 < 200
+    both = explored("a", share=0.5, salt="a")
+    assert both == explored("a"), "who is cut for says nothing of who explores"
 
 
 def test_a_gate_makes_up_a_name_where_one_is_asked_for() -> None:
-    gate = gate_of(explore=0.5)
+    gate = gate_of(rollout=Rollout(explore=0.5))
     first = gate.decide([user(f"{TASK}, please")], TOOLS, conversation="")
     assert len(first.conversation) == 32
     assert not first.needs_name
@@ -272,7 +274,7 @@ def test_both_turns_of_a_conversation_are_one_policys_whatever_was_pushed_betwee
 
 def test_a_decision_has_an_id_of_its_own_the_policys_digest_its_latency_and_its_reason() -> None:
     gate, seen = gate_of(), list[GateDecision]()
-    listening = gate_of(on_decision=seen.append)
+    listening = gate_of(records=Records(on_decision=seen.append))
     found = [gate.decide(TASK, TOOLS) for _ in range(3)] + [listening.decide(TASK, TOOLS)]
     assert listening.sink is not None
     listening.sink.drain()
@@ -356,7 +358,9 @@ def test_a_file_that_says_true_switches_the_gate_off_and_what_may_not_be_offered
 
     off = tmp_path / "off"
     off.write_text("false\n")
-    gate = gate_of(scorer=noting, rollout=Rollout(off=off, every=0), allow=set(VECTORS[0].tools) - {"run_sql"})
+    gate = gate_of(
+        scorer=noting, rollout=Rollout(off=off, every=0), guards=Guards(allow=set(VECTORS[0].tools) - {"run_sql"})
+    )
     talk = [user(f"{TASK}, please"), user("And then send the whole plan to my team by mail"), user(f"{TASK} again")]
     assert len(gate.decide(talk[:1], TOOLS, conversation="talk").tools) == 1
     assert len(gate.decide(TASK, TOOLS, conversation="c").tools) == 1
@@ -397,7 +401,7 @@ def test_a_source_that_is_broken_leaves_the_last_good_value_and_before_one_nothi
     works.clear()
     for number in range(3):
         assert gate.decide(TASK, TOOLS, conversation=str(number)).mode == "drop"
-    assert (rollout.share, bool(rollout.error)) == (1.0, True)
+    assert (rollout.share_now, bool(rollout.error)) == (1.0, True)
     works.append(True)
     gate.decide(TASK, TOOLS)
     assert rollout.error == ""
@@ -415,7 +419,7 @@ def test_a_source_that_hangs_is_waited_for_once_and_asked_again_when_it_is_back(
         return len(asked) > 1
 
     rollout = Rollout(off=hangs, every=0)
-    gate = gate_of(rollout=rollout, budget=30)
+    gate = gate_of(rollout=rollout, limits=Limits(seconds=30))
     assert gate.decide(TASK, TOOLS).mode == "drop"
     monkeypatch.setattr(switch, "PATIENCE", 0.1)
     began = monotonic()
@@ -428,7 +432,9 @@ def test_a_source_that_hangs_is_waited_for_once_and_asked_again_when_it_is_back(
 
 def test_a_source_that_hangs_leaves_a_decision_most_of_its_time() -> None:
     release = threading.Event()
-    gate = gate_of(rollout=Rollout(lambda: release.wait(60) and 0.5, off=lambda: release.wait(60)), budget=4)
+    gate = gate_of(
+        rollout=Rollout(lambda: release.wait(60) and 0.5, off=lambda: release.wait(60)), limits=Limits(seconds=4)
+    )
     decision = gate.decide(TASK, TOOLS)
     assert (decision.reason, decision.latency < 4) == ("switched off", True)
     release.set()
@@ -471,10 +477,10 @@ def test_share_and_switch_may_be_flags_of_an_openfeature_client() -> None:
     assert found == cut_for(Rollout(0.2, salt="spring"), 300)
     api.set_provider(Provider(1.0, off=False, broken=True))
     gate.decide(TASK, TOOLS)
-    assert rollout.share == 0.2, "a client that fails answers with the last good value"
+    assert rollout.share_now == 0.2, "a client that fails answers with the last good value"
     api.set_provider(Provider(1.0, off=False))
     gate.decide(TASK, TOOLS)
-    assert rollout.share == 1.0
+    assert rollout.share_now == 1.0
     api.set_provider(Provider(1.0, off=True))
     assert gate.decide(TASK, TOOLS).reason == "switched off"
     api.clear_providers()
@@ -483,7 +489,7 @@ def test_share_and_switch_may_be_flags_of_an_openfeature_client() -> None:
 @pytest.mark.parametrize(
     ("settings", "what"),
     [
-        ({"share": 2}, "'share' of Rollout must be a share between 0 and 1"),
+        ({"share": 2}, "'share' of Rollout must be a share from 0 to 1"),
         ({"share": float("nan")}, "'share' of Rollout must be a share"),
         ({"share": True}, "'share' of Rollout must be a share"),
         ({"share": None}, "'share' of Rollout must be a share"),
@@ -499,21 +505,21 @@ def test_a_rollout_that_makes_no_sense_is_refused(settings: dict[str, Any], what
 
 
 def test_before_anything_is_said_a_conversation_gets_the_fallback() -> None:
-    gate = gate_of(rollout=Rollout(1.0), fallback=["run_sql"])
+    gate = gate_of(rollout=Rollout(1.0), guards=Guards(fallback=["run_sql"]))
     assert gate.decide([user("Hello!")], TOOLS, conversation="c").kept == ("run_sql",)
     assert len(gate.decide([user("Hello!"), user(f"{TASK}, please")], TOOLS, conversation="c").tools) == 1
 
 
 def test_a_gate_that_only_watches_has_no_share_to_cut_for() -> None:
-    with pytest.raises(camdf.UsageError, match="'rollout' of Gate must be a Rollout, with the mode of those"):
+    with pytest.raises(camdf.UsageError, match="'mode' of Gate must be that of the conversations which are cut for"):
         gate_of(rollout=Rollout(0.2), mode="shadow")
-    with pytest.raises(camdf.UsageError, match=r"'rollout' of Gate must be a Rollout.* Got 0.2 and mode='drop'"):
+    with pytest.raises(camdf.UsageError, match=r"'rollout' of Gate must be Rollout\(\.\.\.\)\. Got 0\.2 instead"):
         gate_of(rollout=0.2)
 
 
 def test_a_target_is_found_whoever_is_cut_for() -> None:
     asked = [f"{TASK}, number {number}" for number in range(5)]
-    settings: dict[str, Any] = {"rollout": Rollout(off=True), "breaker": Breaker(1)}
+    settings: dict[str, Any] = {"rollout": Rollout(off=True), "limits": Limits(breaker=Breaker(1))}
     gate = Gate.for_target(camdf.cold_start(), falling, requests=asked, tools=TOOLS, mean_tools=3, **settings)
     assert gate.decide(TASK, TOOLS).reason == "switched off"
 
@@ -553,11 +559,11 @@ class Patchy:
 @pytest.mark.parametrize("does", ["raises", "answers nonsense", "hangs"])
 def test_a_scorer_that_fails_so_often_is_not_asked_for_a_while_then_tried_once(does: str) -> None:
     scorer, clock = Patchy(), Clock()
-    gate = gate_of(scorer=scorer, breaker=Breaker(3, 30, clock), budget=30)
+    gate = gate_of(scorer=scorer, limits=Limits(breaker=Breaker(3, 30, clock), seconds=30))
     tasks = (f"{TASK}, number {number}" for number in count())
     gate.decide([user("Book a hotel in the old town")], TOOLS)
     scorer.does, scorer.asked = does, 0
-    gate.budget = 0.5 if does == "hangs" else 30
+    gate.limits = replace(gate.limits, seconds=0.5 if does == "hangs" else 30)
     reasons = [gate.decide(next(tasks), TOOLS).reason for _ in range(6)]
     assert len({*reasons[:3]}) == 1
     assert (reasons[3:], scorer.asked) == (["scorer resting"] * 3, 3)
@@ -572,15 +578,15 @@ def test_a_scorer_that_fails_so_often_is_not_asked_for_a_while_then_tried_once(d
     scorer.release.set()
     assert gate.decide(next(tasks), TOOLS).reason == "scorer resting"
     clock.now = 62
-    gate.budget = 30
+    gate.limits = replace(gate.limits, seconds=30)
     assert [gate.decide(next(tasks), TOOLS).reason for _ in range(3)] == ["decided"] * 3
-    assert gate.breaker is not None
-    assert not gate.breaker.resting
+    assert gate.limits.breaker is not None
+    assert not gate.limits.breaker.resting
 
 
 def test_failures_that_are_not_in_a_row_are_borne() -> None:
     scorer = Patchy()
-    gate = gate_of(scorer=scorer, breaker=Breaker(2, 30))
+    gate = gate_of(scorer=scorer, limits=Limits(breaker=Breaker(2, 30)))
     for number in range(12):
         scorer.does = "raises" if number % 2 else "answers"
         assert gate.decide(f"{TASK}, number {number}", TOOLS).reason == ("scorer failed" if number % 2 else "decided")
@@ -594,10 +600,10 @@ def test_an_answer_that_comes_after_the_budget_is_no_success() -> None:
         return falling(task, tools)
 
     breaker = Breaker(2, 1000)
-    gate = gate_of(scorer=late, breaker=breaker, budget=0.5)
+    gate = gate_of(scorer=late, limits=Limits(breaker=breaker, seconds=0.5))
     assert gate.decide(f"{TASK} one", TOOLS).reason == "scorer too slow"
     released.set()
-    eventually(lambda: len(gate._turn_scores._said) == 1)
+    eventually(lambda: len(gate._decider.shared.turn_scores._said) == 1)
     released.clear()
     assert gate.decide(f"{TASK} one", TOOLS).reason == "decided", "what came late is kept"
     assert not breaker.resting
@@ -615,8 +621,8 @@ def test_a_breaker_that_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None
     (name,) = wrong
     with pytest.raises(camdf.UsageError, match=f"'{name}' of Breaker must be .* Got .* instead"):
         Breaker(**wrong)
-    with pytest.raises(camdf.UsageError, match="'breaker' of Gate must be a Breaker"):
-        gate_of(breaker=5)
+    with pytest.raises(camdf.UsageError, match=r"'breaker' of Limits must be Breaker\(\.\.\.\)"):
+        Limits(breaker=5)  # type: ignore[arg-type]
 
 
 # Metrics.
@@ -643,8 +649,8 @@ def moody(task: str, tools: Sequence[Tool]) -> list[float]:
 def test_prometheus_counts_decisions_by_reason_and_mode_their_seconds_and_their_tools() -> None:
     registry = prometheus_client.CollectorRegistry()
     metrics = PrometheusMetrics(registry)
-    found = busy(gate_of(scorer=moody, on_decision=metrics, rollout=Rollout(0.5)))
-    found += busy(gate_of(TopK(2), moody, on_decision=metrics))
+    found = busy(gate_of(scorer=moody, records=Records(on_decision=metrics), rollout=Rollout(0.5)))
+    found += busy(gate_of(TopK(2), moody, records=Records(on_decision=metrics)))
     assert len(found) == 6, "three reasons in two modes"
     for (reason, mode), times in found.items():
         labels = {"reason": reason, "mode": mode}
@@ -660,7 +666,7 @@ def test_prometheus_counts_decisions_by_reason_and_mode_their_seconds_and_their_
 def test_opentelemetry_counts_the_same() -> None:
     reader = InMemoryMetricReader()
     metrics = OpenTelemetryMetrics(MeterProvider([reader]).get_meter("test"))
-    found = busy(gate_of(scorer=moody, on_decision=metrics, rollout=Rollout(0.5)))
+    found = busy(gate_of(scorer=moody, records=Records(on_decision=metrics), rollout=Rollout(0.5)))
     data = reader.get_metrics_data()
     assert data is not None
     points = {
@@ -705,9 +711,11 @@ def test_a_thousand_tenants_share_threads_and_scores_and_no_conversation() -> No
         return falling(task, tools)
 
     before, seen = set(threading.enumerate()), list[GateDecision]()
-    base = gate_of(scorer=noting, on_decision=seen.append, budget=60)
+    base = gate_of(scorer=noting, records=Records(on_decision=seen.append), limits=Limits(seconds=60))
     names = list(VECTORS[0].tools)
-    tenants = [base.for_tenant(f"tenant {number}", pinned=[names[number % 9 + 1]]) for number in range(1000)]
+    tenants = [
+        base.for_tenant(f"tenant {number}", guards=Guards(pinned=[names[number % 9 + 1]])) for number in range(1000)
+    ]
 
     async def all_at_once() -> list[GateDecision]:
         return await asyncio.gather(*(each.adecide(TASK, TOOLS, conversation="c") for each in tenants))
@@ -728,7 +736,7 @@ def test_a_thousand_tenants_share_threads_and_scores_and_no_conversation() -> No
 def test_tenants_keep_to_their_own_settings_and_conversations() -> None:
     base = gate_of(TopK(2))
     names = list(VECTORS[0].tools)
-    one, two = base.for_tenant("one", allow=names[3:]), base.for_tenant("two", mode="shadow")
+    one, two = base.for_tenant("one", guards=Guards(allow=names[3:])), base.for_tenant("two", mode="shadow")
     three = base.for_tenant("three", policy=TopK(4))
     assert [len(each.decide(TASK, TOOLS, conversation="c").kept) for each in (base, one, two, three)] == [2, 2, 2, 4]
     refused = one.decide(TASK, TOOLS)
@@ -753,7 +761,7 @@ def test_scores_that_a_tenants_harness_passes_are_that_tenants_alone() -> None:
 
 def test_tenants_without_a_policy_of_their_own_follow_a_reload(tmp_path: Path) -> None:
     base = gate_of(TopK(1))
-    follows, own = base.for_tenant("follows", pinned=["run_sql"]), base.for_tenant("own", policy=TopK(2))
+    follows, own = base.for_tenant("follows", guards=Guards(pinned=["run_sql"])), base.for_tenant("own", policy=TopK(2))
     talk = [user(f"{TASK}, please"), user("And then send the whole plan to my team by mail")]
     follows.decide(talk[:1], TOOLS, conversation="c")
     path = saved(TopK(5), tmp_path / "policy.json")
@@ -773,11 +781,18 @@ def test_tenants_without_a_policy_of_their_own_follow_a_reload(tmp_path: Path) -
 
 
 def test_what_tenants_share_cannot_differ() -> None:
-    for name in ("scorer", "breaker", "conversations", "on_decision"):
-        with pytest.raises(camdf.UsageError, match=f"Make a Gate for what needs another '{name}'"):
-            gate_of().for_tenant("one", **{name: None})
+    own: dict[str, dict[str, Any]] = {
+        "scorer": {"scorer": None},
+        "records": {"records": Records()},
+        "trusted": {"guards": Guards(trusted=["mail"])},
+        "breaker": {"limits": Limits(breaker=Breaker())},
+    }
+    for name, different in own.items():
+        with pytest.raises(camdf.UsageError, match=f"Make a Gate of its own for another '{name}'"):
+            gate_of().for_tenant("one", **different)
+    breaker = Breaker()
+    tenant = gate_of(limits=Limits(breaker=breaker)).for_tenant("one", limits=Limits(at_most=2))
+    assert tenant.limits == Limits(at_most=2, breaker=breaker)
     for wrong in ("", None, 7):
         with pytest.raises(camdf.UsageError, match=r"'tenant' of Gate must be a name. Got .* instead"):
             gate_of().for_tenant(wrong)  # type: ignore[arg-type]
-    with pytest.raises(camdf.UsageError, match="'budget' of Gate must be"):
-        gate_of().for_tenant("one", budget=-1)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from camdf.gate import Gate
-from camdf.gate.guards import deceptive
+from camdf.gate import Gate, Guards
+from camdf.gate.settings import deceptive
 from camdf.gate.turns import Call, events
 from camdf.policies.rules import ScoreAtLeast
 from camdf.prices import Prices, ToolStatistics
@@ -69,36 +69,38 @@ def kept_or_cut(gate: Gate, tools: Sequence[Tool]) -> list[Tool]:
 
 
 def test_a_name_that_two_servers_have_allows_neither_until_the_server_is_named() -> None:
-    assert kept_or_cut(gate_of(allow=["send"]), [GOOD]) == [GOOD]
-    assert kept_or_cut(gate_of(allow=["send"]), [GOOD, EVIL]) == []
-    assert kept_or_cut(gate_of(allow=["mail/send"]), [EVIL, GOOD]) == [GOOD]
-    assert kept_or_cut(gate_of(allow=["send", "mail/send"]), [EVIL, GOOD]) == [GOOD]
+    assert kept_or_cut(gate_of(guards=Guards(allow=["send"])), [GOOD]) == [GOOD]
+    assert kept_or_cut(gate_of(guards=Guards(allow=["send"])), [GOOD, EVIL]) == []
+    assert kept_or_cut(gate_of(guards=Guards(allow=["mail/send"])), [EVIL, GOOD]) == [GOOD]
+    assert kept_or_cut(gate_of(guards=Guards(allow=["send", "mail/send"])), [EVIL, GOOD]) == [GOOD]
     plain = Tool("send", "Send a mail")
-    assert kept_or_cut(gate_of(allow=["send"]), [plain, EVIL]) == [plain], "the one without a server has this very name"
+    assert kept_or_cut(gate_of(guards=Guards(allow=["send"])), [plain, EVIL]) == [plain], (
+        "the one without a server has this very name"
+    )
 
 
 def test_a_tool_that_calls_itself_by_another_servers_name_is_not_taken_for_it() -> None:
     posing = Tool("mail/send", "Send a mail")
-    assert kept_or_cut(gate_of(allow=["mail/send"]), [posing, GOOD]) == []
+    assert kept_or_cut(gate_of(guards=Guards(allow=["mail/send"])), [posing, GOOD]) == []
     elsewhere = Tool("b/c", server="a")
     other = Tool("c", server="a/b")
-    assert kept_or_cut(gate_of(allow=["a/b/c"]), [elsewhere, other]) == []
+    assert kept_or_cut(gate_of(guards=Guards(allow=["a/b/c"])), [elsewhere, other]) == []
 
 
 def test_copies_of_an_allowed_tool_are_allowed() -> None:
-    assert kept_or_cut(gate_of(allow=["send"]), [GOOD, GOOD]) == [GOOD, GOOD]
+    assert kept_or_cut(gate_of(guards=Guards(allow=["send"])), [GOOD, GOOD]) == [GOOD, GOOD]
 
 
 def test_a_pinned_definition_of_one_server_is_not_another_servers() -> None:
     digests = {"mail/send": GOOD.digest(), "play": OTHER.digest()}
     assert EVIL.digest() == GOOD.digest(), "a copy, to the byte"
-    assert kept_or_cut(gate_of(digests=digests), [EVIL, GOOD, OTHER]) == [GOOD, OTHER]
-    assert kept_or_cut(gate_of(digests=digests), [EVIL, OTHER]) == [OTHER]
-    assert kept_or_cut(gate_of(digests={"send": GOOD.digest()}), [EVIL, GOOD]) == []
+    assert kept_or_cut(gate_of(guards=Guards(digests=digests)), [EVIL, GOOD, OTHER]) == [GOOD, OTHER]
+    assert kept_or_cut(gate_of(guards=Guards(digests=digests)), [EVIL, OTHER]) == [OTHER]
+    assert kept_or_cut(gate_of(guards=Guards(digests={"send": GOOD.digest()})), [EVIL, GOOD]) == []
 
 
 def test_what_is_about_to_run_is_asked_by_server_and_name_too() -> None:
-    gate = gate_of(allow=["mail/send", "play"])
+    gate = gate_of(guards=Guards(allow=["mail/send", "play"]))
     assert [gate.authorised(tool) for tool in (GOOD, EVIL, OTHER)] == [True, False, True]
 
 
@@ -107,9 +109,12 @@ def test_what_is_about_to_run_is_asked_by_server_and_name_too() -> None:
 
 def test_pins_and_fallbacks_may_name_the_server_and_keep_both_where_they_do_not() -> None:
     tools = [EVIL, GOOD, OTHER]
-    assert gate_of(lambda *_: [0.1, 0.2, 1.0], pinned=["mail/send"]).decide(TASK, tools).tools == [GOOD, OTHER]
-    assert gate_of(lambda *_: [0.1, 0.2, 1.0], pinned=["send"]).decide(TASK, tools).tools == tools
-    assert gate_of(lambda *_: None, fallback=["evil/send"]).decide(TASK, tools).tools == [EVIL]
+    assert gate_of(lambda *_: [0.1, 0.2, 1.0], guards=Guards(pinned=["mail/send"])).decide(TASK, tools).tools == [
+        GOOD,
+        OTHER,
+    ]
+    assert gate_of(lambda *_: [0.1, 0.2, 1.0], guards=Guards(pinned=["send"])).decide(TASK, tools).tools == tools
+    assert gate_of(lambda *_: None, guards=Guards(fallback=["evil/send"])).decide(TASK, tools).tools == [EVIL]
     assert gate_of(lambda *_: [0.1, 0.2, 1.0]).decide(TASK, tools, forced=["mail/send"]).tools == [OTHER, GOOD]
 
 
@@ -134,7 +139,9 @@ def test_a_call_that_names_its_server_keeps_that_servers_tool() -> None:
 
 
 def test_explanations_say_where_a_tool_comes_from() -> None:
-    decision = gate_of(allow=["mail/send", "play"]).decide(TASK, [GOOD, OTHER, Tool("wipe", server="evil")])
+    decision = gate_of(guards=Guards(allow=["mail/send", "play"])).decide(
+        TASK, [GOOD, OTHER, Tool("wipe", server="evil")]
+    )
     assert decision.kept == ("send",), "logs know the name alone"
     assert decision.servers == {"send": "mail", "wipe": "evil"}
     text = decision.explain()
@@ -158,7 +165,7 @@ def test_a_digest_changes_with_title_and_annotations(changed: dict[str, Any]) ->
     assert view({**MCP, "title": None, "annotations": None}).digest() == view(MCP).digest()
     native = SimpleNamespace(**{**MCP, **changed})
     assert view(native).digest() == view({**MCP, **changed}).digest(), "as an object and as JSON"
-    gate = gate_of(digests={"wipe": view(MCP).digest()})
+    gate = gate_of(guards=Guards(digests={"wipe": view(MCP).digest()}))
     assert gate.decide(TASK, [{**MCP, **changed}]).refused == ("wipe",)
     assert gate.decide(TASK, [MCP]).refused == ()
 
@@ -173,8 +180,8 @@ HOSTED = [
 @pytest.mark.parametrize("hosted", HOSTED, ids=lambda hosted: hosted["type"])
 def test_digests_cover_the_tools_that_a_provider_runs_itself(hosted: dict[str, Any]) -> None:
     tool = view(hosted)
-    assert gate_of(digests={}).decide(TASK, [hosted]).tools == []
-    pinned = gate_of(digests={tool.full_name: tool.digest()})
+    assert gate_of(guards=Guards(digests={})).decide(TASK, [hosted]).tools == []
+    pinned = gate_of(guards=Guards(digests={tool.full_name: tool.digest()}))
     assert pinned.decide(TASK, [hosted]).tools == [hosted]
     assert pinned.decide(TASK, [{**hosted, "cache_control": {"type": "ephemeral"}}]).refused == ()
     for changed in ({**hosted, "server_url": "https://evil.example"}, {**hosted, "max_uses": 99}):
@@ -184,8 +191,8 @@ def test_digests_cover_the_tools_that_a_provider_runs_itself(hosted: dict[str, A
 def test_a_hosted_server_goes_by_its_label_whatever_it_calls_itself() -> None:
     posing = {"type": "mcp", "server_label": "docs", "server_url": "https://evil.example", "name": "send"}
     assert (view(posing).full_name, view(posing).foreign) == ("docs/mcp", True)
-    assert gate_of(allow=["send"]).decide(TASK, [posing, OTHER]).tools == []
-    assert gate_of(allow=["docs/mcp"]).decide(TASK, [posing]).tools == [posing]
+    assert gate_of(guards=Guards(allow=["send"])).decide(TASK, [posing, OTHER]).tools == []
+    assert gate_of(guards=Guards(allow=["docs/mcp"])).decide(TASK, [posing]).tools == [posing]
 
 
 # Names that are not what they look like.
@@ -267,5 +274,5 @@ def test_a_choice_of_a_custom_tool_forces_it() -> None:
 
 
 def test_the_same_holds_on_an_event_loop() -> None:
-    decision = asyncio.run(gate_of(allow=["send"]).adecide(TASK, [GOOD, EVIL, OTHER]))
+    decision = asyncio.run(gate_of(guards=Guards(allow=["send"])).adecide(TASK, [GOOD, EVIL, OTHER]))
     assert decision.refused == ("mail/send", "evil/send", "play")

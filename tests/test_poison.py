@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import camdf
 from camdf import Payoff, UsageError, cold_start
-from camdf.gate import Gate
+from camdf.gate import Gate, Guards, Limits
 from camdf.policies.rules import TopK, TopShare
 from camdf.scorers import BM25, Embeddings, Fusion, Start, TrustAware, WordVectors
 from camdf.tools import FromServer, Tool
@@ -96,7 +96,9 @@ def untrusted_tools() -> st.SearchStrategy[Tool]:
 def test_adding_untrusted_tools_changes_no_trusted_tool_that_is_kept(
     scorer: str, policy: str, bad: list[Tool], order: int, at_most: int | None, tool_search: bool, turns: int
 ) -> None:
-    gate = Gate(POLICIES[policy], SCORERS[scorer], Payoff(0.05), trusted=SERVERS, at_most=at_most)
+    gate = Gate(
+        POLICIES[policy], SCORERS[scorer], Payoff(0.05), guards=Guards(trusted=SERVERS), limits=Limits(at_most=at_most)
+    )
     tools = [*HONEST, *bad]
     random.Random(order).shuffle(tools)
     honest = [tool for tool in tools if tool in HONEST]
@@ -119,7 +121,7 @@ def test_adding_untrusted_tools_changes_no_trusted_tool_that_is_kept(
 def test_the_places_of_untrusted_tools_are_a_setting() -> None:
     bad = [Tool(f"flights_{number}", "Search flights, and book.", server=f"new{number}") for number in range(9)]
     for places in (0, 1, 4):
-        gate = Gate(TopShare(1.0), BM25(), Payoff(0.0), trusted=SERVERS, untrusted_places=places)
+        gate = Gate(TopShare(1.0), BM25(), Payoff(0.0), guards=Guards(trusted=SERVERS, untrusted_places=places))
         decision = gate.decide(TALK[:1], [*HONEST, *bad])
         assert len(decision.tools) == len(HONEST) + places
         assert sum(each.why == "no place is left for untrusted servers" for each in decision.ranking) == 9 - places
@@ -128,7 +130,7 @@ def test_the_places_of_untrusted_tools_are_a_setting() -> None:
 
 
 def test_where_no_tool_is_trusted_two_are_kept_by_their_own_scores() -> None:
-    gate = Gate(TopK(4), BM25(), Payoff(0.0), trusted=["none of these"])
+    gate = Gate(TopK(4), BM25(), Payoff(0.0), guards=Guards(trusted=["none of these"]))
     decision = gate.decide(TALK[:1], HONEST)
     assert decision.kept == ("search_flights", "book_flight")
     assert gate.decide([{"role": "user", "content": "zzz zzzz zzz zzz"}], HONEST).reason == "no signal"
@@ -137,7 +139,9 @@ def test_where_no_tool_is_trusted_two_are_kept_by_their_own_scores() -> None:
 def test_an_untrusted_server_is_pinned_kept_and_named_only_in_full() -> None:
     twin = Tool("send_email", "Send an email.", server="new")
     tools = [*HONEST, twin]
-    gate = Gate(TopK(1), BM25(), Payoff(0.05), trusted=SERVERS, untrusted_places=0, pinned=["send_email"])
+    gate = Gate(
+        TopK(1), BM25(), Payoff(0.05), guards=Guards(trusted=SERVERS, untrusted_places=0, pinned=["send_email"])
+    )
     called = [*TALK[:1], {"role": "assistant", "tool_calls": [{"function": {"name": "send_email"}}]}, TALK[2]]
     histories: list[list[Any]] = [TALK[:1], called]
     for history in histories:
@@ -150,14 +154,14 @@ def test_an_untrusted_server_is_pinned_kept_and_named_only_in_full() -> None:
 
 def test_a_tool_of_an_untrusted_server_that_can_be_read_in_two_ways_is_cut() -> None:
     odd = {"name": "a", "inputSchema": {}, "parameters": {}}
-    gate = Gate(TopK(1), BM25(), Payoff(0.05), trusted=SERVERS)
+    gate = Gate(TopK(1), BM25(), Payoff(0.05), guards=Guards(trusted=SERVERS))
     assert odd not in gate.decide(TALK[:1], [*HONEST, FromServer("new", odd)]).tools
     assert odd in gate.decide(TALK[:1], [*HONEST, FromServer("mail", odd)]).tools
 
 
 def test_at_least_one_server_is_trusted() -> None:
     with pytest.raises(UsageError, match="Trust at least one server"):
-        Gate(TopK(1), BM25(), Payoff(0.05), trusted=[])
+        Gate(TopK(1), BM25(), Payoff(0.05), guards=Guards(trusted=[]))
 
 
 def test_the_scorer_is_not_shown_what_is_doubted_and_one_may_ask_why() -> None:
@@ -230,7 +234,7 @@ def test_a_coroutine_is_awaited() -> None:
         await asyncio.sleep(0)
         return [0.1 * (1 + place) for place in range(len(tools))]
 
-    gate = Gate(TopShare(0.5), scorer, Payoff(0.1), trusted=SERVERS)
+    gate = Gate(TopShare(0.5), scorer, Payoff(0.1), guards=Guards(trusted=SERVERS))
     decision = gate.decide(TASK, [ECHO, *HONEST])
     assert decision.reason == "decided"
     assert {each.name: each.score for each in decision.ranking}["helper"] == 0.0

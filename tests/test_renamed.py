@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import camdf
-from camdf.gate import Gate
+from camdf.gate import Breaker, Gate, Guards, Limits, Records, RedisMemory, Rollout
+from camdf.gate.gate import EARLIER
 from camdf.tools import Tool
 
 TOOLS = [Tool(f"tool_{number}", f"Does thing {number}.") for number in range(6)]
@@ -36,3 +37,44 @@ def test_aiming_is_having_a_target() -> None:
     new.decide("Do another thing", TOOLS)
     with pytest.warns(DeprecationWarning, match="retargeted"):
         assert new.aimed(tools=3).payoff == new.retargeted(mean_tools=3).payoff
+
+
+OLD: dict[str, Any] = {
+    "allow": ["a"],
+    "digests": {"a": "0"},
+    "pinned": ["b"],
+    "fallback": [],
+    "trusted": ["mail"],
+    "untrusted_places": 1,
+    "budget": 2.0,
+    "most_tools": 5,
+    "most_characters": 500,
+    "at_least": 1,
+    "at_most": 3,
+    "breaker": Breaker(2),
+    "explore": 0.1,
+    "explore_pressure": 0.01,
+    "explore_key": "k",
+    "conversations": 7,
+    "on_decision": print,
+    "tenant": "t",
+    "memory": RedisMemory(object()),
+}
+
+
+def test_settings_stand_in_groups() -> None:
+    assert OLD.keys() == EARLIER.keys()
+    with pytest.warns(DeprecationWarning, match="now") as said:
+        old = Gate(camdf.cold_start(), by_length, camdf.Payoff(0.1), **OLD)
+    groups = {"guards": Guards(), "limits": Limits(), "rollout": Rollout(), "records": Records()}
+    for name, value in OLD.items():
+        group, field = EARLIER[name]
+        kept = getattr(getattr(old, group), field)
+        assert kept == (frozenset(value) if isinstance(value, list) else value)
+        assert any(
+            f"'{name}' is called {group}={type(groups[group]).__name__}({field}=...) now" in str(w.message)
+            for w in said
+        )
+    with pytest.warns(DeprecationWarning, match="'pinned' is called"):
+        tenant = old.for_tenant("other", pinned=["c"])
+    assert (tenant.guards.pinned, tenant.guards.allow) == ({"c"}, {"a"}), "what is not given stays"

@@ -18,7 +18,7 @@ import camdf
 from camdf import LoggedTasks
 from camdf.evaluation.champion import compared
 from camdf.evaluation.replay import MEASURES
-from camdf.gate import Gate
+from camdf.gate import Gate, Guards, Limits, Rollout
 from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf.scorers import BM25
 from camdf.service import lessons as lessons_module
@@ -288,9 +288,9 @@ TOOLS = [*(openai_tool(name, name.replace("_", " ")) for name in NAMES), {"type"
 def test_only_runs_that_saw_every_tool_and_a_ranking_that_says_something_are_kept() -> None:
     gates = {
         "cuts": Gate(camdf.TopK(1), BM25(), PAYOFF),
-        "explores": Gate(camdf.TopK(1), BM25(), PAYOFF, explore=1.0),
-        "watches": Gate(camdf.TopK(1), BM25(), PAYOFF, mode="shadow", pinned=["play_music"]),
-        "fills up": Gate(camdf.TopK(1), BM25(), PAYOFF, mode="shadow", at_least=3),
+        "explores": Gate(camdf.TopK(1), BM25(), PAYOFF, rollout=Rollout(explore=1.0)),
+        "watches": Gate(camdf.TopK(1), BM25(), PAYOFF, mode="shadow", guards=Guards(pinned=["play_music"])),
+        "fills up": Gate(camdf.TopK(1), BM25(), PAYOFF, mode="shadow", limits=Limits(at_least=3)),
     }
     found = {name: seen("", "", gate.decide("book a flight", TOOLS, conversation="")) for name, gate in gates.items()}
     assert found["cuts"] is None

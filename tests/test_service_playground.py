@@ -65,7 +65,7 @@ def test_the_printed_program_has_the_prices_that_were_chosen(prices: dict[str, A
 
 def test_the_printed_program_explores_no_more_than_the_page_does() -> None:
     found = drawn(GateSettings(policy="cold-start", explore=1.0, at_most=1))
-    assert "camdf.Payoff(0.02, 'exact'), at_most=1)\n" in found.code
+    assert "camdf.Payoff(0.02, 'exact'), limits=Limits(at_most=1))\n" in found.code
     decision = printed(found)
     assert not decision.explored
     assert list(decision.kept) == found.kept

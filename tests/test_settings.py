@@ -23,6 +23,7 @@ from camdf import Gate, Payoff, Policy, Prices, Rankings, UsageError
 from camdf.checks import sample_tasks
 from camdf.core.features import COST_AUGMENTED, COST_FREE, FULL, LITE
 from camdf.evaluation.assess import Fixed
+from camdf.gate import Guards, Limits, Records, Rollout
 from camdf.policies.artifact import load, save, to_json
 from camdf.policies.pressure import (
     pressure_for_budget,
@@ -317,16 +318,15 @@ GATES: dict[str, Callable[[], Gate]] = {
     "the golden gate": golden_gate,
     "every setting": lambda: golden_gate(
         prices=priced,
-        pinned=["web_search"],
-        allow=frozenset(name for vector in VECTORS for name in vector.tools),
+        guards=Guards(
+            pinned=["web_search"],
+            allow=frozenset(name for vector in VECTORS for name in vector.tools),
+            fallback=["web_search"],
+        ),
         mode="shadow",
-        explore=0.3,
-        fallback=["web_search"],
-        budget=None,
-        at_least=1,
-        at_most=3,
-        conversations=5,
-        on_decision=noted,
+        rollout=Rollout(explore=0.3),
+        limits=Limits(seconds=None, at_least=1, at_most=3),
+        records=Records(conversations=5, on_decision=noted),
     ),
     "prices of the library": lambda: golden_gate(prices=Prices(uncached=5000.0, cached=500.0)),
     "bm25": lambda: Gate(camdf.cold_start(), BM25(), PAYOFF),
@@ -352,8 +352,9 @@ def test_pickled_and_deep_copied_gates_decide_as_the_original(name: str) -> None
     expected = decisions(gate)  # used before it is copied, as a gate at work is
     for copied in (pickle.loads(pickle.dumps(gate)), copy.deepcopy(gate), copy.copy(gate)):
         assert type(copied) is Gate
-        for setting in ("payoff", "guards", "mode", "explore", "budget", "at_least", "at_most"):
+        for setting in ("payoff", "guards", "mode", "limits", "records"):
             assert getattr(copied, setting) == getattr(gate, setting)
+        assert copied.rollout.explore == gate.rollout.explore
         assert copied.memory.size == gate.memory.size
         assert repr(copied.policy) == repr(gate.policy)
         assert decisions(copied) == expected

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import camdf
-from camdf.gate import Gate
+from camdf.gate import Gate, Guards
 from camdf.gate.tool_search import TOOL_SEARCH, Answer, ToolCall
 from camdf.tools import Tool, view
 
@@ -102,7 +102,7 @@ def written(shape: str, name: str, arguments: Any) -> Any:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_call_is_answered_in_words_or_says_what_to_run(shape: str) -> None:
-    gate = Gate.start(TOOLS, scorer=first, allow={tool.name for tool in TOOLS[1:]})
+    gate = Gate.start(TOOLS, scorer=first, guards=Guards(allow={tool.name for tool in TOOLS[1:]}))
 
     def answer(name: str, arguments: Any) -> Answer:
         return gate.answer(written(shape, name, arguments), TOOLS)

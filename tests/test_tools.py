@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from camdf.errors import UsageError
-from camdf.gate import Gate
+from camdf.gate import Gate, Guards
 from camdf.gate.request import tools_by_key
 from camdf.policies.rules import TopK
 from camdf.tools import UNTOLD, FromServer, Tool, from_servers, keyed, name_of, view
@@ -156,7 +156,7 @@ def test_tools_may_come_by_server() -> None:
     viewed, natives = tools_by_key({"mail": [mail], "": [play]})
     assert [(tool.server, tool.name) for tool in viewed.values()] == [("mail", "get_weather"), ("", "play")]
     assert list(natives.values()) == [mail, play]
-    gate = Gate(TopK(5), None, PAYOFF, allow=["mail/get_weather"])
+    gate = Gate(TopK(5), None, PAYOFF, guards=Guards(allow=["mail/get_weather"]))
     assert gate.may_be_offered({"mail": [mail], "evil": [mail]}) == [mail]
     assert gate.authorised(FromServer("mail", mail))
     assert not gate.authorised(FromServer("evil", mail))

@@ -12,7 +12,7 @@ import pytest
 
 import camdf
 from camdf.cli import main
-from camdf.gate import Gate
+from camdf.gate import Gate, Guards
 from camdf.gate.target import Target
 from camdf.gate.tool_search import TOOL_SEARCH
 from camdf.prices import Prices
@@ -36,7 +36,9 @@ def shown(*arguments: str, capsys: pytest.CaptureFixture[str]) -> str:
 
 
 def test_it_decides_as_a_gate_with_the_same_target_does() -> None:
-    gate = Gate.for_target(camdf.cold_start(), Start(), requests=[REQUEST], tools=TOOLS, mean_tools=8, fallback=())
+    gate = Gate.for_target(
+        camdf.cold_start(), Start(), requests=[REQUEST], tools=TOOLS, mean_tools=8, guards=Guards(fallback=())
+    )
     assert tried(Target(mean_tools=8), tool_search=True).decision == gate.decide(REQUEST, TOOLS, tool_search=True)
 
 
@@ -129,7 +131,12 @@ def test_a_request_that_prefers_no_tool_is_told_what_the_agent_gets(capsys: pyte
 def test_a_greeting_gets_what_a_gate_gives_it() -> None:
     for tool_search, got in ((False, "all 40 tools"), (True, "the tool search alone")):
         found = trial("Hello there!", TOOLS, Start(), Target(mean_tools=8), tool_search=tool_search)
-        gate = Gate(camdf.cold_start(), Start(), camdf.Payoff(0.0, "partial"), fallback=() if tool_search else None)
+        gate = Gate(
+            camdf.cold_start(),
+            Start(),
+            camdf.Payoff(0.0, "partial"),
+            guards=Guards(fallback=() if tool_search else None),
+        )
         asked = gate.decide([{"role": "user", "content": "Hello there!"}], TOOLS, tool_search=tool_search)
         assert (found.decision.kept, found.decision.reason) == (asked.kept, asked.reason)
         told = f"A request of at most 3 words may be a mere greeting (no signal), so the agent gets {got}."

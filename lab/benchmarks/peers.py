@@ -33,7 +33,7 @@ import numpy as np
 
 import camdf
 from camdf.datasets.texts import Texts, texts_from_folder
-from camdf.gate import Gate
+from camdf.gate import Gate, Limits
 from camdf.prices import estimated_tokens
 from camdf.scorers.base import words_text
 from camdf.tools import Tool
@@ -397,7 +397,10 @@ def of_peer(name: str, domain: str, vectors: Vectors | None, numbers: Sequence[i
     peer = PEERS[name](every, vectors)
     known: dict[str, float] = {}
     gate = Gate(
-        camdf.cold_start(), lambda _, tools: [known[tool.name] for tool in tools], camdf.Payoff(0.05), budget=None
+        camdf.cold_start(),
+        lambda _, tools: [known[tool.name] for tool in tools],
+        camdf.Payoff(0.05),
+        limits=Limits(seconds=None),
     )
     width = max(len(task.tools) for task in every)
     default, places = np.zeros((len(every), width), bool), np.full((len(every), width), -1, np.int16)

@@ -18,7 +18,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 import camdf
-from camdf.gate import Gate
+from camdf.gate import Gate, Limits
 from camdf.integrations.langchain import ToolGate
 from camdf.scorers import BM25
 from everyday import Conversation, Played, promises_broken_by, sampled
@@ -26,7 +26,7 @@ from scripted import Call, ScriptedModel
 
 
 def gate() -> Gate:
-    return Gate(camdf.cold_start(), BM25(), camdf.Payoff(0.02), budget=60)
+    return Gate(camdf.cold_start(), BM25(), camdf.Payoff(0.02), limits=Limits(seconds=60))
 
 
 def chat(url: str) -> ChatOpenAI:

@@ -17,7 +17,7 @@ from llama_index.core.workflow import Context, HumanResponseEvent, InputRequired
 from llama_index.llms.openai_like import OpenAILike
 
 import camdf
-from camdf.gate import Gate
+from camdf.gate import Gate, Limits
 from camdf.integrations.llama_index import ToolGate
 from camdf.scorers import BM25
 from everyday import Conversation, Played, conversations, promises_broken_by, sampled
@@ -25,7 +25,7 @@ from scripted import Call, ScriptedModel
 
 
 def gate() -> Gate:
-    return Gate(camdf.cold_start(), BM25(), camdf.Payoff(0.02), budget=60)
+    return Gate(camdf.cold_start(), BM25(), camdf.Payoff(0.02), limits=Limits(seconds=60))
 
 
 def chat(url: str) -> OpenAILike:

@@ -34,7 +34,7 @@ from openai import OpenAI
 from tool_server import POISON, broken, served
 
 import malformed
-from camdf.gate import Gate, Rollout
+from camdf.gate import Gate, Guards, Rollout
 from camdf.integrations.fastmcp import Authorised, GatedSearch, ToolGate, _meta
 from camdf.tools import view
 from golden import VECTORS, Vector, golden_gate, openai_tool, overlap
@@ -401,7 +401,7 @@ def test_a_gateway_still_runs_a_cut_tool_when_it_is_called() -> None:
 
 
 def test_a_gateway_neither_lists_nor_runs_what_it_does_not_allow() -> None:
-    gate = golden_gate(allow=[name for name in prefixed() if name != "office_run_sql"])
+    gate = golden_gate(guards=Guards(allow=[name for name in prefixed() if name != "office_run_sql"]))
 
     async def ask(client: Client) -> list[str]:
         with pytest.raises(ToolError, match="Unknown tool"):
@@ -445,11 +445,11 @@ def test_a_tool_that_changes_behind_the_gateway_is_refused(cached: bool) -> None
 
     with http(tools=TRAVEL, turncoat="find_hotel") as target:
         digests = asking(front(golden_gate(), target), pinned)
-        asking(front(golden_gate(digests=digests), target), ask)
+        asking(front(golden_gate(guards=Guards(digests=digests)), target), ask)
 
 
 def test_the_search_of_a_gateway_neither_finds_nor_runs_what_is_refused() -> None:
-    gate = golden_gate(allow=[name for name in prefixed() if name != "travel_find_hotel"])
+    gate = golden_gate(guards=Guards(allow=[name for name in prefixed() if name != "travel_find_hotel"]))
 
     async def ask(client: Client) -> list[str]:
         for call in (("call_tool", {"name": "travel_find_hotel"}), ("travel_find_hotel", {})):
@@ -586,7 +586,7 @@ def test_a_name_that_two_servers_share_is_neither_listed_nor_run_unless_it_is_to
             (["good/send", "evil/send"], ["send"], f"{order[0]} ran"),
         ):
             gateway = behind(*order)
-            gateway.add_transform(Authorised(golden_gate(allow=allow)))
+            gateway.add_transform(Authorised(golden_gate(guards=Guards(allow=allow))))
             found, answer = asking(gateway, ask)
             assert found == listing, (order, allow)
             hidden = allow == ["good/send"] and order == ("evil", "good")  # FastMCP finds the first of a name

@@ -43,7 +43,7 @@ from langgraph.types import Command
 from pydantic import BaseModel
 
 import malformed
-from camdf.gate import Gate, Rollout
+from camdf.gate import Gate, Guards, Records, Rollout
 from camdf.integrations.langchain import HANDOFF, ToolGate
 from camdf.tools import Tool, view
 from golden import PAYOFF, VECTORS, Vector, golden_gate, openai_tool, overlap
@@ -109,7 +109,7 @@ def test_the_server_of_a_tool_is_told_and_not_read_from_its_metadata(model: Scri
     (one,) = natives({"send": "Send a mail"})
     assert view(one.model_copy(update={"metadata": {"server": "mail"}})).server == ""
     decisions: list[Any] = []
-    gate = golden_gate(allow=["mail/send"], on_decision=decisions.append)
+    gate = golden_gate(guards=Guards(allow=["mail/send"]), records=Records(on_decision=decisions.append))
     agent = create_agent(
         chat(model.url), [one], middleware=[ToolGate(gate, servers={"mail": [one]}, tool_search=False)]
     )
@@ -125,7 +125,7 @@ def test_a_choice_among_nothing_never_reaches_the_provider(model: ScriptedModel)
     def insisting(request: Any, handler: Any) -> Any:
         return handler(request.override(tool_choice="any"))
 
-    gated(model, gate=golden_gate(allow=()), outer=[insisting]).invoke(user(TRIP.task))
+    gated(model, gate=golden_gate(guards=Guards(allow=())), outer=[insisting]).invoke(user(TRIP.task))
     assert not {"tools", "tool_choice"} & set(model.requests[0])
     gated(model, outer=[insisting]).invoke(user(TRIP.task))
     assert model.requests[1]["tool_choice"] == "required"
@@ -286,7 +286,9 @@ def test_langchain_still_executes_a_cut_tool_and_it_is_offered_from_then_on(mode
 
 def test_a_tool_that_may_not_be_offered_is_executed_too_when_called_from_memory(model: ScriptedModel) -> None:
     model.script = [Call("run_sql")]
-    answer = gated(model, gate=golden_gate(allow=lambda tool: tool.name != "run_sql")).invoke(user(TRIP.task))
+    answer = gated(model, gate=golden_gate(guards=Guards(allow=lambda tool: tool.name != "run_sql"))).invoke(
+        user(TRIP.task)
+    )
     assert [message.text for message in answer["messages"] if isinstance(message, ToolMessage)] == ["run_sql ran"]
     assert "run_sql" not in model.tool_names(0) + model.tool_names(1)
 
@@ -443,7 +445,7 @@ def test_the_model_sees_the_call_that_it_wrote(model: ScriptedModel) -> None:
 
 
 def test_no_tool_search_where_nothing_is_cut_or_a_tool_has_its_name(model: ScriptedModel) -> None:
-    gated(model, gate=golden_gate(pinned=TRIP.tools), tool_search=True).invoke(user(TRIP.task))
+    gated(model, gate=golden_gate(guards=Guards(pinned=TRIP.tools)), tool_search=True).invoke(user(TRIP.task))
     assert model.tool_names(0) == list(TRIP.tools)
     gated(model, natives({**TRIP.tools, "find_tool": "Finds a tool in the shed"}), tool_search=True).invoke(
         user(TRIP.task)
@@ -460,7 +462,7 @@ def test_the_tool_search_leads_to_no_tool_that_is_unknown_or_may_not_be_offered(
     name: str, model: ScriptedModel
 ) -> None:
     model.script = [Call("find_tool", {"query": "run a query against the database"}), through(name)]
-    gate = golden_gate(allow=lambda tool: tool.name != "run_sql")
+    gate = golden_gate(guards=Guards(allow=lambda tool: tool.name != "run_sql"))
     found, refused = results(gated(model, gate=gate, tool_search=True).invoke(user(TRIP.task)))
     assert "run_sql" not in found
     assert (

@@ -30,8 +30,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 import camdf
 from camdf.errors import UsageError
-from camdf.gate import Gate, Rollout
-from camdf.gate.modes import allowed_choice
+from camdf.gate import Gate, Guards, Rollout
+from camdf.gate.lists import allowed_choice
 from camdf.gate.turns import GREETING, words_in
 from camdf.integrations.litellm import MESSAGES, RESPONSES, SEARCHES, ToolGate
 from camdf.tools import forced_tools
@@ -438,7 +438,7 @@ def named(data: Any) -> list[str]:
 
 
 def test_a_session_picks_the_exploration_share_unless_the_proxy_makes_one_up_for_every_request() -> None:
-    hook = ToolGate(golden_gate(explore=0.5))
+    hook = ToolGate(golden_gate(rollout=Rollout(explore=0.5)))
     for made_up in (False, True):
         sides = []
         for number in range(40):
@@ -512,7 +512,9 @@ def test_the_providers_search_is_added_where_there_is_one_and_something_is_cut()
 
 @pytest.mark.parametrize("choice", ["auto", "required", {"type": "any"}])
 def test_where_nothing_is_worth_it_all_that_is_allowed_is_sent(choice: Any) -> None:
-    hook = ToolGate(Gate(camdf.ScoreAtLeast(2.0), overlap, PAYOFF, allow=lambda tool: tool.name != "forbidden"))
+    hook = ToolGate(
+        Gate(camdf.ScoreAtLeast(2.0), overlap, PAYOFF, guards=Guards(allow=lambda tool: tool.name != "forbidden"))
+    )
     offered = {**TRIP.tools, "forbidden": "Delete every file from disk"}
     data = hooked(hook, {**chat(TRIP.task, offered), "tool_choice": choice, "parallel_tool_calls": False})
     assert named(data) == list(TRIP.tools)
@@ -521,7 +523,7 @@ def test_where_nothing_is_worth_it_all_that_is_allowed_is_sent(choice: Any) -> N
 
 def test_where_every_tool_is_refused_no_empty_list_is_sent() -> None:
     """Providers refuse an empty list, and a choice among nothing."""
-    hook = ToolGate(golden_gate(allow=()))
+    hook = ToolGate(golden_gate(guards=Guards(allow=())))
     data = hooked(hook, {**chat(TRIP.task, TRIP.tools), "tool_choice": "required", "parallel_tool_calls": False})
     assert not {"tools", "tool_choice", "parallel_tool_calls"} & set(data)
 
@@ -538,7 +540,7 @@ def test_where_every_tool_is_refused_no_empty_list_is_sent() -> None:
     ],
 )
 def test_a_request_that_makes_no_sense_never_raises_and_never_frees_a_forbidden_tool(odd: dict[str, Any]) -> None:
-    hook = ToolGate(golden_gate(allow=lambda tool: tool.name != "forbidden"))
+    hook = ToolGate(golden_gate(guards=Guards(allow=lambda tool: tool.name != "forbidden")))
     offered = {**TRIP.tools, "forbidden": "Delete every file from disk"}
     found = named(hooked(hook, {**chat("", offered), **odd}))
     assert set(found) <= set(TRIP.tools)

@@ -38,7 +38,7 @@ from llama_index.llms.openai_like import OpenAILike
 from llama_index.tools.mcp import BasicMCPClient, McpToolSpec
 
 import malformed
-from camdf.gate import Gate, Rollout
+from camdf.gate import Gate, Guards, Rollout
 from camdf.integrations.llama_index import Retrieved, ToolGate
 from camdf.tools import Tool, view
 from golden import VECTORS, Vector, golden_gate, openai_tool, overlap, words
@@ -328,7 +328,7 @@ def test_a_cut_tool_runs_when_called_from_memory_and_is_offered_from_then_on(mod
 
 def test_a_tool_that_may_not_be_offered_does_not_run(model: ScriptedModel) -> None:
     model.script = [Call("run_sql")]
-    (answer,) = run(gated(model, gate=golden_gate(allow=lambda tool: tool.name != "run_sql")), TRIP.task)
+    (answer,) = run(gated(model, gate=golden_gate(guards=Guards(allow=lambda tool: tool.name != "run_sql"))), TRIP.task)
     assert outcomes(answer) == ["Tool run_sql not found. Please select a tool that is available."]
 
 
@@ -359,7 +359,7 @@ def test_a_cut_tool_is_found_and_run_and_the_list_stands(model: ScriptedModel) -
 
 
 def test_no_tool_search_where_nothing_is_cut_or_a_tool_has_its_name(model: ScriptedModel) -> None:
-    run(gated(model, gate=golden_gate(pinned=TRIP.tools), tool_search=True), TRIP.task)
+    run(gated(model, gate=golden_gate(guards=Guards(pinned=TRIP.tools)), tool_search=True), TRIP.task)
     run(gated(model, {**TRIP.tools, "find_tool": "Finds a tool in the shed"}, tool_search=True), TRIP.task)
     run(gated(model, gate=golden_gate(mode="shadow"), tool_search=True), TRIP.task)
     assert model.tool_names(0) == model.tool_names(2) == list(TRIP.tools)
@@ -373,7 +373,7 @@ def test_the_tool_search_leads_to_no_tool_that_is_unknown_or_may_not_be_offered(
     name: str, model: ScriptedModel
 ) -> None:
     model.script = [Call("find_tool", {"query": "run_sql"}), through(name)]
-    gate = golden_gate(allow=lambda tool: tool.name != "run_sql")
+    gate = golden_gate(guards=Guards(allow=lambda tool: tool.name != "run_sql"))
     (answer,) = run(gated(model, gate=gate, tool_search=True), TRIP.task)
     found, refused = outcomes(answer)
     assert "run_sql" not in found
@@ -551,7 +551,11 @@ def test_the_server_of_a_tool_is_told_and_not_read_from_what_a_server_says() -> 
 
     spoofed = asyncio.run(listed())
     assert {view(tool).server for tool in spoofed} == {""}
-    assert not any(golden_gate(allow=["mail/assist", "mail/plain"]).may_be_offered([tool]) for tool in spoofed)
-    retriever = ToolGate(golden_gate(allow=["new/assist"]), {"new": spoofed, "mail": natives({"send": "Send a mail"})})
+    assert not any(
+        golden_gate(guards=Guards(allow=["mail/assist", "mail/plain"])).may_be_offered([tool]) for tool in spoofed
+    )
+    retriever = ToolGate(
+        golden_gate(guards=Guards(allow=["new/assist"])), {"new": spoofed, "mail": natives({"send": "Send a mail"})}
+    )
     assert [view(tool).name for tool in retriever.authorised()] == ["assist"]
     assert retriever._named("plain") == []

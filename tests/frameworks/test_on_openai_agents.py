@@ -53,7 +53,7 @@ from pydantic import TypeAdapter
 import camdf
 import malformed
 import scripted
-from camdf.gate import Gate, Rollout
+from camdf.gate import Gate, Guards, Rollout
 from camdf.integrations import openai_agents
 from camdf.tools import Tool, view
 from golden import PAYOFF, VECTORS, Vector, golden_gate, openai_tool, overlap
@@ -298,7 +298,7 @@ def test_where_nothing_is_worth_it_an_agent_has_all(choice: str | None, model: S
 @pytest.mark.parametrize("clone", [False, True])
 def test_a_choice_among_nothing_never_reaches_the_provider(kind: Any, clone: bool, model: ScriptedModel) -> None:
     settings = ModelSettings(tool_choice="required", parallel_tool_calls=True, temperature=0.5)
-    agent = gated(plain(model, kind=kind, model_settings=settings), golden_gate(allow=()))
+    agent = gated(plain(model, kind=kind, model_settings=settings), golden_gate(guards=Guards(allow=())))
     agent = agent.clone(instructions="Be brief.") if clone else agent
     assert run(agent, TRIP.task).final_output == "done"
     (request,) = model.requests
@@ -455,7 +455,7 @@ def test_where_the_provider_keeps_the_history_nothing_is_cut(elsewhere: Any, mod
         async for _ in Runner.run_streamed(agent, TRIP.task, **elsewhere).stream_events():
             pass
 
-    gate = golden_gate(fallback=[])
+    gate = golden_gate(guards=Guards(fallback=[]))
     agent = gated(plain(model, kind=OpenAIResponsesModel), gate, tool_search=True)
     run(agent, TRIP.task, **elsewhere)
     loop.run(streamed(agent))
@@ -469,7 +469,10 @@ def test_an_agent_inside_a_tool_has_a_conversation_of_its_own(elsewhere: bool, m
     gate = golden_gate()
     inner = gated(plain(model, kind=OpenAIResponsesModel, name="Weather"), gate)
     ask = inner.as_tool("ask_weather", "Ask about the weather")
-    outer = gated(plain(model, [ask, *natives(TRIP.tools)], kind=OpenAIResponsesModel), golden_gate(pinned=[ask.name]))
+    outer = gated(
+        plain(model, [ask, *natives(TRIP.tools)], kind=OpenAIResponsesModel),
+        golden_gate(guards=Guards(pinned=[ask.name])),
+    )
     model.script = [Call("ask_weather", {"input": VECTORS[1].task}), "Sunny", "Done"]
     run(outer, TRIP.task, **({"conversation_id": "conv_1"} if elsewhere else {}))
     assert model.tool_names(1) == VECTORS[1].kept
@@ -514,7 +517,7 @@ def test_the_tool_search_leads_to_what_was_cut_and_the_list_stands(model: Script
 
 
 def test_the_tool_search_says_what_it_does_not_lead_to(model: ScriptedModel) -> None:
-    gate = golden_gate(allow=[name for name in TRIP.tools if name != "run_sql"])
+    gate = golden_gate(guards=Guards(allow=[name for name in TRIP.tools if name != "run_sql"]))
     model.script = [through("run_sql"), through("switched_off"), Call("find_tool", {"query": "zzz"}), Call("call_tool")]
     tools = [*natives(TRIP.tools), native("switched_off", "Never there", is_enabled=False)]
     run(gated(plain(model, tools), gate, tool_search=True), TRIP.task)
@@ -535,7 +538,7 @@ def test_the_tool_search_says_what_it_does_not_lead_to(model: ScriptedModel) -> 
     ids=["nothing is cut", "the first tool ends the run", "a tool has its name"],
 )
 def test_there_is_no_tool_search_where_none_is_needed_or_can_be(pinned: Any, more: Any, model: ScriptedModel) -> None:
-    run(gated(plain(model, **more), golden_gate(pinned=pinned), tool_search=True), TRIP.task)
+    run(gated(plain(model, **more), golden_gate(guards=Guards(pinned=pinned)), tool_search=True), TRIP.task)
     assert "find_tool" not in model.tool_names()
 
 

@@ -46,7 +46,7 @@ from pydantic_ai.toolsets import FunctionToolset, ToolsetTool
 
 import camdf.tools
 import malformed
-from camdf.gate import Gate, Rollout
+from camdf.gate import Gate, Guards, Rollout
 from camdf.integrations.pydantic_ai import ToolGate
 from golden import VECTORS, Vector, golden_gate, openai_tool, overlap
 from local_llm import local_llm
@@ -111,7 +111,7 @@ def test_a_choice_among_nothing_never_reaches_the_provider(where: str) -> None:
     choice: Any = {"tool_choice": "required"}
     with ScriptedModel() as model:
         settings = {"model_settings": choice} if where == "agent" else {}
-        agent = made(model.url, golden_gate(allow=()), native(WEATHER.tools), **settings)
+        agent = made(model.url, golden_gate(guards=Guards(allow=())), native(WEATHER.tools), **settings)
         with pytest.raises(UserError, match="tool_choice='required'"):
             agent.run_sync(WEATHER.task, model_settings=choice if where == "run" else None)
         assert not model.requests
@@ -208,7 +208,7 @@ def test_a_call_to_a_cut_tool_is_answered_unknown_and_offered_from_then_on() -> 
 
 
 def test_a_refused_tool_stays_away_even_when_the_model_calls_it() -> None:
-    gate = golden_gate(allow=[name for name in WEATHER.tools if name != "run_sql"])
+    gate = golden_gate(guards=Guards(allow=[name for name in WEATHER.tools if name != "run_sql"]))
     with ScriptedModel([Call("run_sql"), "Done"]) as model:
         made(model.url, gate, native(WEATHER.tools)).run_sync(WEATHER.task)
         assert model.tool_names(1) == WEATHER.kept
@@ -258,7 +258,7 @@ def test_a_tool_choice_of_one_run_is_not_seen_and_must_be_pinned() -> None:
     with ScriptedModel() as model:
         with pytest.raises(UserError, match="play_music"):
             made(model.url, golden_gate(), native(WEATHER.tools)).run_sync(WEATHER.task, model_settings=choice)
-        pinned = golden_gate(pinned=["play_music"])
+        pinned = golden_gate(guards=Guards(pinned=["play_music"]))
         made(model.url, pinned, native(WEATHER.tools)).run_sync(WEATHER.task, model_settings=choice)
         assert "play_music" in model.tool_names()
 
@@ -371,7 +371,7 @@ def test_a_run_that_comes_back_after_an_approval_has_the_same_tools() -> None:
 
 def test_a_sub_agent_has_a_conversation_of_its_own() -> None:
     with ScriptedModel([Call("ask", {"question": WEATHER.task}), "Sunny", "Done"]) as model:
-        gate = golden_gate(pinned=["ask"])
+        gate = golden_gate(guards=Guards(pinned=["ask"]))
         inner = made(model.url, gate, native(WEATHER.tools))
 
         async def ask(question: str) -> str:
@@ -426,7 +426,7 @@ def test_the_tool_search_leads_to_what_was_cut_and_the_list_stands() -> None:
 
 
 def test_the_tool_search_says_what_it_does_not_lead_to() -> None:
-    gate = golden_gate(allow=[name for name in WEATHER.tools if name != "run_sql"])
+    gate = golden_gate(guards=Guards(allow=[name for name in WEATHER.tools if name != "run_sql"]))
     script: list[Step] = [through("run_sql"), through("nothing"), Call("find_tool", {"query": "zzz"}), "Done"]
     with ScriptedModel(script) as model:
         made(model.url, gate, native(WEATHER.tools), tool_search=True, retries=0).run_sync(WEATHER.task)
@@ -440,7 +440,7 @@ def test_the_tool_search_says_what_it_does_not_lead_to() -> None:
 def test_there_is_no_tool_search_where_none_is_needed_or_its_name_is_taken(needed: bool) -> None:
     tools = {**WEATHER.tools, "find_tool": "Find a tool in the shed"} if needed else WEATHER.tools
     with ScriptedModel() as model:
-        gate = golden_gate(pinned=() if needed else WEATHER.tools)
+        gate = golden_gate(guards=Guards(pinned=() if needed else WEATHER.tools))
         made(model.url, gate, native(tools), tool_search=True).run_sync(WEATHER.task)
         assert "call_tool" not in model.tool_names()
 

@@ -19,6 +19,7 @@ from pydantic_ai.tools import RunContext
 from pydantic_ai.toolsets import CombinedToolset
 from pydantic_ai.usage import RunUsage
 
+from camdf.gate import Guards
 from camdf.tools import view
 from golden import golden_gate
 
@@ -33,7 +34,7 @@ def check(tools: list[Any], server: str) -> None:
     """The tools are those of the server that the harness knows, and none of theirs is another's."""
     assert {view(tool).server for tool in tools} == {server}
     assert sorted(view(tool).name for tool in tools) == ["assist", "plain"]
-    gate = golden_gate(allow=["mail/assist", "mail/plain"])
+    gate = golden_gate(guards=Guards(allow=["mail/assist", "mail/plain"]))
     assert gate.may_be_offered(tools) == []
     assert not any(gate.authorised(tool) for tool in tools)
 

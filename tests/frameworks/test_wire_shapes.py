@@ -21,7 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 from staged import post
 from typing_extensions import is_typeddict
 
-from camdf.gate.modes import allowed_choice
+from camdf.gate.lists import allowed_choice
 from camdf.tools import SCHEMAS, UNTOLD, view
 from golden import VECTORS, openai_tool
 from scripted import ScriptedModel

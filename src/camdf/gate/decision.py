@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from camdf.gate import definitions
+from camdf.gate import lists
+from camdf.gate.lists import Mode
 from camdf.gate.tool_search import TOOL_SEARCH, fits
 from camdf.gate.waterfall import waterfall
-
-Mode: TypeAlias = Literal["drop", "defer", "allow", "shadow"]
 
 Reason: TypeAlias = Literal[
     "decided",
@@ -152,19 +151,19 @@ class GateDecision:
 
     def openai(self) -> list[Any]:
         """`tools` as OpenAI's chat completions take them, and the tool search where something was cut."""
-        return self._sent(definitions.openai)
+        return self._sent(lists.openai)
 
     def openai_responses(self) -> list[Any]:
         """The same for OpenAI's Responses."""
-        return self._sent(definitions.openai_responses)
+        return self._sent(lists.openai_responses)
 
     def anthropic(self) -> list[Any]:
         """The same for Anthropic's messages."""
-        return self._sent(definitions.anthropic)
+        return self._sent(lists.anthropic)
 
     def mcp(self) -> list[Any]:
         """The same for a client of MCP."""
-        return self._sent(definitions.mcp)
+        return self._sent(lists.mcp)
 
     def _sent(self, written: Callable[[Any], Any]) -> list[Any]:
         """The search comes last: a cached prompt begins with what the conversation has."""

@@ -4,93 +4,111 @@ The conversation is its own memory: where a harness hands over the messages, the
 (`fold`), and no worker needs to know what another one said.
 
 A failure decides nothing, as a turn without signal does: the list stays as it is, or open where nothing was decided,
-and neither is remembered. Reading, scoring, pricing and deciding run on a thread, within one budget.
+and neither is remembered. Reading, scoring, pricing and deciding run on threads, within one time limit (`deciding`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from os import PathLike, urandom
-from threading import TIMEOUT_MAX, Lock
+from threading import Lock
 from time import monotonic
 from typing import Any, Self, get_args
 
-from camdf._renamed import renamed, warn_of
+from camdf._renamed import grouped, renamed, warn_of
+from camdf._settings import check_that, checked_setting, instance_of, one_of, or_none, truth
 from camdf.core.payoff import Payoff, ValueFunction
 from camdf.errors import ArtifactError, UsageError
-from camdf.gate.breaker import Breaker, RestingError
-from camdf.gate.budget import BusyError, Work
-from camdf.gate.conversation_terms import ConversationTerms, Terms
-from camdf.gate.decision import GateDecision, Mode, Reason
-from camdf.gate.fold import Fold, Folding, Outcome, UnscoredError
-from camdf.gate.forks import renewed_in_forks
-from camdf.gate.guards import Allow, Guards, setting_of_names
+from camdf.gate.deciding import Decider, SharedByTenants
+from camdf.gate.decision import GateDecision, Reason
+from camdf.gate.fold import Fold, Folding, Outcome
 from camdf.gate.judge import Judge
-from camdf.gate.memory import Memory
-from camdf.gate.modes import list_for_the_model
-from camdf.gate.reader import PriceList, RequestReader, UndecidedError
-from camdf.gate.request import Question, Request, Scores, readable, tools_by_key, unread, viewed_tool
-from camdf.gate.rollout import Rollout, dealt
-from camdf.gate.shared_by_tenants import SharedByTenants
-from camdf.gate.shared_memory import ConversationStore
+from camdf.gate.lists import Mode
+from camdf.gate.memory import ConversationTerms, Memory
+from camdf.gate.request import PriceList, Question, RequestReader, Scores, readable, tools_by_key, viewed_tool
+from camdf.gate.rollout import Rollout
+from camdf.gate.settings import Guards, Limits, Records
 from camdf.gate.target import Target
 from camdf.gate.telemetry import Sink, add_to_span
 from camdf.gate.tool_search import FIND, FOUND, Answer, WrittenCall, listing, query_of
-from camdf.gate.turn_scores import RefusedScoresError, TurnScores, deciding
 from camdf.gate.turns import Messages
 from camdf.gate.worth import cutting_pays
 from camdf.policies.base import Policy
 from camdf.policies.rules import AcquireAll, TopK
+from camdf.runtime.forks import renewed_in_forks
 from camdf.scorers.base import Scorer, says_nothing
 from camdf.scorers.trust_aware import TrustAware
 from camdf.tools import Tool
 
-SHARED = ("scorer", "trusted", "breaker", "conversations", "memory", "on_decision")
-"""Settings that all tenants of a gate have in common."""
-
-
 USUAL_TOOLS = 8
 """How many tools a gate loads where nobody says how many: docs/first-day.md has what they reach."""
+
+GROUPS: dict[str, type[Any]] = {"guards": Guards, "limits": Limits, "rollout": Rollout, "records": Records}
+
+CHECKS = {
+    "mode": one_of(*get_args(Mode)),
+    "tool_search": truth,
+    "scorer": or_none(
+        check_that("one that can be called, as Start()", lambda value: callable(value) and not isinstance(value, type))
+    ),
+    "prices": or_none(
+        check_that(
+            "Prices, a mapping or a function",
+            lambda value: isinstance(value, Mapping) or callable(getattr(value, "of", value)),
+        )
+    ),
+    **{name: instance_of(kind) for name, kind in GROUPS.items()},
+}
+
+EARLIER = {
+    **{name: ("guards", name) for name in ("allow", "digests", "pinned", "fallback", "trusted", "untrusted_places")},
+    **{name: ("limits", name) for name in ("at_least", "at_most", "breaker")},
+    "budget": ("limits", "seconds"),
+    "most_tools": ("limits", "tools"),
+    "most_characters": ("limits", "characters"),
+    **{name: ("rollout", name) for name in ("explore", "explore_pressure", "explore_key")},
+    **{name: ("records", name) for name in ("conversations", "on_decision", "tenant")},
+    "memory": ("records", "store"),
+}
+"""Keywords of the release before, and where they went."""
 
 
 class Gate:
     """A policy at work: scores and prices the tools of a conversation, decides, and keeps a harness's promises.
 
     - `decide` never raises. What goes wrong leaves the list as it is, and the reason says so. Where nothing was decided
-      before, the list is `fallback`; without one, what must stay if there is a tool search, else the whole authorised
-      list.
-    - The answer is a subset of the request's tools and of those authorised: `allow` names them, or is called for each;
-      `digests` pins definitions (`Tool.digest`). A tool that fails either is refused, also where `allow` raises, and
-      so is one whose name may not be what it looks like. A name means one tool: "mail/send" where two servers have it.
+      before, the list is `Guards.fallback`; without one, what must stay if there is a tool search, else the whole
+      authorised list.
+    - The answer is a subset of the request's tools and of those authorised (`Guards`). A tool whose name may not be
+      what it looks like is refused. A name means one tool: "mail/send" where two servers have it.
     - Pinned tools, tools named in `keep`, tools that the history has called, tools of a shape not known here and the
       provider's own are never cut.
     - Once decided, a conversation only widens, at the end of its list; with a tool search the list does not change at
       all.
-    - The same history and tools give the same answer on every worker. An `explore` share of named conversations sees
-      every tool, and is flagged; with `explore_pressure` it gets what is worth its cost at that lower cost pressure
-      instead. Names are dealt by `explore_key`, which is the same on all workers and known to nobody else.
+    - The same history and tools give the same answer on every worker, and a conversation's name deals it the same side
+      of every share (`Rollout`).
 
-    `trusted` names the servers whose descriptions are believed. Their tools are scored and decided as if no others were
-    there; the others then get at most `untrusted_places`, by scores of their own (`scorers.TrustAware`). By default all
-    servers are trusted.
-
-    `tool_search` says that the agent can search for tools that it was not given, unless a call of `decide` says
-    otherwise. `mode` is "drop" (cut), "defer" (mark what is cut for the provider's tool search), "allow" (leave the
-    list, and say in `tool_choice` what may be called) or "shadow" (only say what would be cut). `rollout` cuts for a
-    share of conversations, and is what switches the gate off (`Rollout`). `budget` is what a decision may take, in
-    seconds; None sets no limit. `breaker` leaves a scorer alone that fails again and again (`Breaker`). Requests of
-    more than `most_tools` tools, or of more than `most_characters` in names, descriptions and history, are not scored:
-    the list stays as it is. `at_least` and `at_most` bound how many tools are kept; guarded and earlier tools count,
-    and are kept even beyond `at_most`. `prices` in dollars (`Prices`) also price the cached prompt that a later
-    widening rewrites. `conversations` is how many conversations are remembered here, `memory` is where workers share
-    those whose history is not shown (`RedisMemory`), and `tenant` whose they are (`for_tenant`). `on_decision` receives
-    every decision on a thread of its own; the current span of OpenTelemetry or MLflow gets it either way.
+    Args:
+        policy: What decides, as `camdf.load(path)` and `camdf.cold_start()` give it.
+        scorer: What ranks the tools for a turn, as `Start()`. None where every call of `decide` brings its scores.
+        payoff: What a set of tools is worth. None takes the one that the policy was fitted for.
+        prices: What each tool costs: `Prices` in dollars, which also price the cached prompt that a later widening
+            rewrites, a mapping by name, or a function. None gives each tool the cost 1.
+        tool_search: Whether the agent can search for tools that it was not given, unless a call of `decide` says
+            otherwise.
+        mode: "drop" (cut), "defer" (mark what is cut for the provider's tool search), "allow" (leave the list, and say
+            in `tool_choice` what may be called) or "shadow" (only say what would be cut).
+        guards: Which tools may be offered, which must stay, and which servers are believed.
+        limits: How much a decision may take, and how many tools it may keep.
+        rollout: For which conversations the gate cuts, which of them explore, and what switches it off.
+        records: What is kept of conversations, and who is told of decisions.
     """
 
+    @grouped(EARLIER, GROUPS)
     def __init__(
         self,
         policy: Policy,
@@ -98,63 +116,39 @@ class Gate:
         payoff: Payoff | None = None,
         *,
         prices: PriceList | None = None,
-        pinned: Collection[str] = (),
-        allow: Allow | None = None,
-        digests: Mapping[str, str] | None = None,
-        trusted: Collection[str] | None = None,
-        untrusted_places: int = 2,
-        mode: Mode = "drop",
-        rollout: Rollout | None = None,
-        breaker: Breaker | None = None,
-        explore: float = 0.0,
-        explore_pressure: float | None = None,
-        explore_key: str = "",
         tool_search: bool = False,
-        fallback: Collection[str] | None = None,
-        budget: float | None = 5.0,
-        at_least: int = 0,
-        at_most: int | None = None,
-        conversations: int = 10_000,
-        memory: ConversationStore | None = None,
-        tenant: str = "",
-        most_tools: int = 10_000,
-        most_characters: int = 20_000_000,
-        on_decision: Callable[[GateDecision], object] | None = None,
+        mode: Mode = "drop",
+        guards: Guards = Guards(),
+        limits: Limits = Limits(),
+        rollout: Rollout = Rollout(),
+        records: Records = Records(),
     ) -> None:
         self._settings = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
-        if mode not in get_args(Mode):
-            raise UsageError(f"The 'mode' of Gate must be one of {', '.join(get_args(Mode))}. Got {mode!r} instead.")
-        if rollout is not None and (mode == "shadow" or not isinstance(rollout, Rollout)):
+        for name, check in CHECKS.items():
+            checked_setting("Gate", name, self._settings[name], check)
+        if mode == "shadow" and not rollout.everyone:
             raise UsageError(
-                "The 'rollout' of Gate must be a Rollout, with the mode of those who are cut for: "
-                f"{', '.join(each for each in get_args(Mode) if each != 'shadow')}. "
-                f"Got {rollout!r} and mode={mode!r} instead."
+                "The 'mode' of Gate must be that of the conversations which are cut for, where there is a rollout: "
+                f"{', '.join(word for word in get_args(Mode) if word != 'shadow')}. Got {mode!r} instead."
             )
-        _check_kinds(self._settings)
-        _check_numbers(self._settings)
-        judge = Judge.of(policy, payoff, explore_pressure)
-        self.prices, self.mode, self.explore, self.budget = prices, mode, explore, budget
-        self.rollout, self.breaker, self.untrusted_places = rollout, breaker, untrusted_places
-        self.explore_pressure, self.explore_key, self.tool_search = explore_pressure, explore_key, tool_search
-        self.at_least, self.at_most = at_least, at_most
-        believed = None if trusted is None else setting_of_names("trusted", trusted)
-        self.guards = Guards(
-            allow if allow is None or callable(allow) else setting_of_names("allow", allow),
-            digests,
-            setting_of_names("pinned", pinned),
-            None if fallback is None else setting_of_names("fallback", fallback),
-            believed,
-        )
+        self.mode, self.prices, self.tool_search = mode, prices, tool_search
+        self.guards, self.limits, self.rollout, self.records = guards, limits, rollout, records
         self.counts: Counter[Reason] = Counter()
-        reads = scorer if believed is None or scorer is None else TrustAware(scorer, believed)
-        self._shared = SharedByTenants.of(reads, conversations, memory, on_decision)
-        self._conversation_terms = ConversationTerms(judge, conversations)
-        self._reader = RequestReader(self.guards, prices, self.memory, most_tools, most_characters, tenant)
-        rewritten = getattr(prices, "of_rewriting", _nothing) if mode in ("drop", "shadow") else _nothing
-        self._folding = Folding(self._turn_scores, at_least, at_most, rewritten, untrusted_places)
+        reads = scorer if guards.trusted is None or scorer is None else TrustAware(scorer, guards.trusted)
+        terms = ConversationTerms(Judge.of(policy, payoff, rollout.explore_pressure), records.conversations)
+        self._build(SharedByTenants.of(reads, records), terms)
         self._follows = False
         self.renew()
         renewed_in_forks(self)
+
+    def _build(self, shared: SharedByTenants, terms: ConversationTerms) -> None:
+        """The parts that decide."""
+        reader = RequestReader(self.guards, self.prices, shared.memory, self.limits, self.records.tenant)
+        rewrites = self.mode in ("drop", "shadow")
+        rewritten = getattr(self.prices, "of_rewriting", _nothing) if rewrites else _nothing
+        places = self.guards.untrusted_places
+        folding = Folding(shared.turn_scores, self.limits.at_least, self.limits.at_most, rewritten, places)
+        self._decider = Decider(self.mode, self.guards, self.limits, self.rollout, terms, reader, folding, shared)
 
     @classmethod
     def start(
@@ -214,15 +208,28 @@ class Gate:
             raise UsageError("Give 'requests' as a list, and at least one of the 'tools' that they choose from.")
         target = _target(settings.get("prices"), mean_tools, sufficiency, dollars_per_task)
         unit = Payoff(1.0, value, recourse)
-        apart = dict.fromkeys(("budget", "on_decision", "rollout", "breaker", "memory"))
-        probe = cls(policy, scorer, unit, **{**settings, **apart, "explore": 0.0})
-        found = [probe.decide(request, tools) for request in requests]
-        trusted = [(tuple(one for one in each.ranking if one.trusted), each.vector) for each in found]
-        scored = [each for each in trusted if each[0] and not says_nothing([one.score for one in each[0]])]
-        if found and not scored:
-            why = found[-1].error or found[-1].reason
-            raise UsageError(f"None of these {len(found)} requests could be scored: {why}. Try the scorer by itself.")
-        return cls(policy, scorer, target.payoff(policy, scored, unit), **settings)
+        gate = cls(policy, scorer, unit, **settings)
+        unlimited = replace(gate.limits, seconds=None, breaker=None)
+        probe = gate._with(limits=unlimited, rollout=Rollout(), records=Records())
+        decisions = [probe.decide(request, tools) for request in requests]
+        rankings = [
+            (tuple(tool for tool in decision.ranking if tool.trusted), decision.vector) for decision in decisions
+        ]
+        scored = [
+            (ranking, vector)
+            for ranking, vector in rankings
+            if ranking and not says_nothing([tool.score for tool in ranking])
+        ]
+        if decisions and not scored:
+            why = decisions[-1].error or decisions[-1].reason
+            raise UsageError(
+                f"None of these {len(decisions)} requests could be scored: {why}. Try the scorer by itself."
+            )
+        return gate._with(payoff=target.payoff(policy, scored, unit))
+
+    def _with(self, **settings: Any) -> Self:
+        """A gate like this one, with other settings."""
+        return type(self)(**{**self._settings, "policy": self.policy, **settings})
 
     @classmethod
     def aiming(cls, *args: Any, over: Any, among: Any, tools: float | None = None, **settings: Any) -> Self:
@@ -243,8 +250,9 @@ class Gate:
         changed would get other tools in the middle.
         """
         target = _target(self.prices, mean_tools, sufficiency, dollars_per_task)
-        payoff = target.payoff(self.policy, self._turn_scores.of_late(self._conversation_terms.judge), self.payoff)
-        return type(self)(**{**self._settings, "policy": self.policy, "payoff": payoff})
+        of_late = self._decider.shared.turn_scores.of_late(self._decider.terms.judge)
+        payoff = target.payoff(self.policy, of_late, self.payoff)
+        return self._with(payoff=payoff)
 
     def aimed(self, *, tools: float | None = None, **target: Any) -> Self:
         """The old name of `retargeted`."""
@@ -263,31 +271,38 @@ class Gate:
                 "own: for_tenant(name, policy=...)."
             )
         try:
-            judge = Judge.from_file(path, self._settings["payoff"], self.explore_pressure)
+            judge = Judge.from_file(path, self._settings["payoff"], self.rollout.explore_pressure)
         except ArtifactError as error:
             raise ArtifactError(f"{error} The gate goes on with the policy that it has.") from error
-        self._conversation_terms.replace(judge)
+        self._decider.terms.replace(judge)
         return judge.digest
 
+    @grouped(EARLIER, GROUPS)
     def for_tenant(self, tenant: str, **settings: Any) -> Self:
         """A gate like this one for the conversations of one tenant, with settings of its own.
 
-        It shares threads, scorer and scores, memory and `on_decision` with this gate and its other tenants, so that a
-        thousand of them cost little more than one. Conversations of one name are different ones for each. Without a
-        policy, payoff or `explore_pressure` of its own it has this gate's policy, also when that is reloaded.
+        It shares threads, scorer and scores, trusted servers, breaker and records with this gate and its other tenants,
+        so that a thousand of them cost little more than one. Conversations of one name are different ones for each.
+        Without a policy, payoff or `Rollout.explore_pressure` of its own it has this gate's policy, also when that is
+        reloaded.
         """
         if not isinstance(tenant, str) or not tenant:
             raise UsageError(f"The 'tenant' of Gate must be a name. Got {tenant!r} instead.")
-        if common := [name for name in settings if name in SHARED]:
+        guards, limits = settings.get("guards", self.guards), settings.get("limits", self.limits)
+        common = [name for name in settings if name in ("scorer", "records")]
+        common += ["trusted"] if guards.trusted not in (None, self.guards.trusted) else []
+        common += ["breaker"] if limits.breaker not in (None, self.limits.breaker) else []
+        if common:
             raise UsageError(
-                f"All tenants share {', '.join(SHARED)}. Make a Gate for what needs another {common[0]!r}."
+                f"All tenants share scorer, trusted servers, breaker and records. Make a Gate of its own "
+                f"for another {common[0]!r}."
             )
-        gate = type(self)(**{**self._settings, "policy": self.policy, **settings, "tenant": tenant})
-        gate._shared = self._shared
-        gate._reader = replace(gate._reader, memory=self.memory)
-        gate._folding = replace(gate._folding, turn_scores=self._turn_scores)
-        if not settings.keys() & {"policy", "payoff", "explore_pressure"}:
-            gate._conversation_terms, gate._follows = self._conversation_terms, True
+        settings["guards"] = replace(guards, trusted=self.guards.trusted)
+        settings["limits"] = replace(limits, breaker=self.limits.breaker)
+        gate = self._with(**settings, records=replace(self.records, tenant=tenant))
+        own = settings.keys() & {"policy", "payoff"} or gate.rollout.explore_pressure != self.rollout.explore_pressure
+        gate._build(self._decider.shared, gate._decider.terms if own else self._decider.terms)
+        gate._follows = not own
         return gate
 
     def renew(self) -> None:
@@ -301,31 +316,27 @@ class Gate:
     @property
     def policy(self) -> Policy:
         """What decides on conversations that begin."""
-        return self._conversation_terms.judge.policy
+        return self._decider.terms.judge.policy
 
     @property
     def memory(self) -> Memory:
         """The tools of conversations whose history is not shown."""
-        return self._shared.memory
+        return self._decider.shared.memory
 
     @property
     def sink(self) -> Sink | None:
         """Who is told of decisions."""
-        return self._shared.sink
-
-    @property
-    def _turn_scores(self) -> TurnScores:
-        return self._shared.turn_scores
+        return self._decider.shared.sink
 
     @property
     def scorer(self) -> Scorer | None:
         """What ranks; None where every task brings its own scores."""
-        return self._turn_scores.scorer
+        return self._decider.shared.turn_scores.scorer
 
     @property
     def payoff(self) -> Payoff:
         """What a set of tools is worth."""
-        return self._conversation_terms.judge.payoff
+        return self._decider.terms.judge.payoff
 
     @renamed(door="tool_search")
     def decide(
@@ -351,12 +362,13 @@ class Gate:
         given; left out, the gate's own setting does.
         """
         searches = self.tool_search if tool_search is None else tool_search
-        question = Question(task, tools, self.budget, conversation, keep, forced, scores, searches)
+        question = Question(task, tools, self.limits.seconds, conversation, keep, forced, scores, searches)
+        deciding = self._decider
         try:
-            outcome = self._reading(question).wait() or self._scoring(question).wait()
+            outcome = deciding.reading(question).wait() or deciding.scoring(question).wait()
         except Exception as error:
-            outcome = self._unfinished(question, error)
-        return self._reported(question, self._decided(question, outcome))
+            outcome = deciding.unfinished(question, error)
+        return self._reported(question, deciding.decision(question, outcome))
 
     @renamed(door="tool_search")
     async def adecide(
@@ -372,12 +384,13 @@ class Gate:
     ) -> GateDecision:
         """`decide`, for an event loop, which goes on in the meantime."""
         searches = self.tool_search if tool_search is None else tool_search
-        question = Question(task, tools, self.budget, conversation, keep, forced, scores, searches)
+        question = Question(task, tools, self.limits.seconds, conversation, keep, forced, scores, searches)
+        deciding = self._decider
         try:
-            outcome = await self._reading(question).wait_async() or await self._scoring(question).wait_async()
+            outcome = await deciding.reading(question).wait_async() or await deciding.scoring(question).wait_async()
         except Exception as error:
-            outcome = self._unfinished(question, error)
-        return self._reported(question, self._decided(question, outcome))
+            outcome = deciding.unfinished(question, error)
+        return self._reported(question, deciding.decision(question, outcome))
 
     def decide_scored(
         self, task: str, tools: Iterable[Any], scores: Scores, *, keep: Iterable[str] = (), forced: Iterable[str] = ()
@@ -388,17 +401,19 @@ class Gate:
 
     def decide_together(self, questions: Sequence[Question]) -> list[GateDecision]:
         """`decide_scored` for several tasks: each gets the decision that it would get alone, for less work in all."""
-        taken = [self._tried(self._taken, question) for question in questions]
-        self._turn_scores.rank_together(
-            (question.request, self._terms(question).judge)
+        deciding = self._decider
+        taken = [deciding.tried(deciding.read, question) for question in questions]
+        deciding.shared.turn_scores.rank_together(
+            (question.request, deciding.terms_of(question).judge)
             for question, outcome in zip(questions, taken, strict=True)
             if outcome is None and question.request is not None and not question.request.untrusted
         )
-        found = []
+        decisions = []
         for question, outcome in zip(questions, taken, strict=True):
-            outcome = outcome or self._tried(self._folded_if_scored, question) or Outcome(Fold(reason="scorer failed"))
-            found.append(self._reported(question, self._decided(question, outcome)))
-        return found
+            outcome = outcome or deciding.tried(deciding.folded_if_scored, question)
+            outcome = outcome or Outcome(Fold(reason="scorer failed"))
+            decisions.append(self._reported(question, deciding.decision(question, outcome)))
+        return decisions
 
     def find(self, query: str, tools: Iterable[Any], most: int = FOUND) -> list[Any]:
         """The tools that a query finds, the best first, of those that may be offered; none where it prefers none.
@@ -406,12 +421,12 @@ class Gate:
         A query that is a tool's name finds that tool alone. For a search that an agent runs to reach tools which it was
         not given (`camdf.gate.tool_search`). Never raises.
         """
-        question = Question(query, tools, self.budget)
+        question = Question(query, tools, self.limits.seconds)
         try:
-            self._reading(question).wait() or self._scoring(question).wait()
+            self._decider.reading(question).wait() or self._decider.scoring(question).wait()
         except Exception as error:  # what could not be scored is found by its name alone
-            self._note(question, error)
-        return self._found(question, most)
+            self._decider.note(question, error)
+        return self._decider.searched(question, most)
 
     def answer(self, call: Any, tools: Iterable[Any]) -> Answer:
         """What to do with a call that the model wrote: run which tool with which arguments, or answer with words.
@@ -432,12 +447,12 @@ class Gate:
 
     async def afind(self, query: str, tools: Iterable[Any], most: int = FOUND) -> list[Any]:
         """`find`, for an event loop, which goes on in the meantime."""
-        question = Question(query, tools, self.budget)
+        question = Question(query, tools, self.limits.seconds)
         try:
-            await self._reading(question).wait_async() or await self._scoring(question).wait_async()
+            await self._decider.reading(question).wait_async() or await self._decider.scoring(question).wait_async()
         except Exception as error:
-            self._note(question, error)
-        return self._found(question, most)
+            self._decider.note(question, error)
+        return self._decider.searched(question, most)
 
     def authorised(self, native: Any) -> bool:
         """Whether a tool may be offered at all, as `allow` and `digests` say: for a harness that is about to run it."""
@@ -451,229 +466,6 @@ class Gate:
     def by_key(self, tools: Iterable[Any]) -> tuple[dict[str, Tool], dict[str, Any]]:
         """Tools by the names that a decision gives them: as the gate views them, and as the harness holds them."""
         return tools_by_key(tools, self.guards.trusted)
-
-    def _reading(self, question: Question) -> Work[Outcome | None]:
-        return self._shared.readers.start(lambda _: self._read(question), question.left())
-
-    def _read(self, question: Question) -> Outcome | None:
-        """Read a call; the outcome, or None where turns are still to be scored."""
-        return self._taken(question) or self._folded_if_scored(question)
-
-    def _tried(self, step: Callable[[Question], Outcome | None], question: Question) -> Outcome | None:
-        try:
-            return step(question)
-        except Exception as error:
-            return self._unfinished(question, error)
-
-    def _folded_if_scored(self, question: Question) -> Outcome | None:
-        assert question.request is not None
-        missing = self._turn_scores.missing(question.request, self._terms(question).judges)
-        return None if missing else self._folded(question)
-
-    def _taken(self, question: Question) -> Outcome | None:
-        """Read a call and take the scores that it brings; an outcome only where there is nothing to decide on."""
-        try:
-            if self.rollout is not None:
-                self.rollout.look(question.left())
-            request = self._reader.read(question, self.mode)
-            _ = self._terms(question).judge.digest  # here, since an event loop should not wait for it
-            if self.rollout is not None and self.rollout.off:
-                return Outcome(Fold(reason="switched off"))
-            self._take_scores(question, request)
-            return None
-        except UndecidedError as error:
-            return Outcome(Fold(reason=error.reason), error.error)
-
-    def _scoring(self, question: Question) -> Work[Outcome]:
-        """Score the turns that have no scores yet, then decide."""
-        request, breaker = question.request, self.breaker
-        assert request is not None
-        if breaker is not None:
-            breaker.check()
-
-        def work(under_way: Work[Outcome]) -> Outcome:
-            judges = self._terms(question).judges
-            missing = self._turn_scores.missing(request, judges)
-            try:
-                silent = self._turn_scores.score(request, judges, missing, under_way)
-            except Exception as error:
-                if breaker is not None and not under_way.given_up:
-                    breaker.failed()
-                return self._folded(question, failure=error)
-            if breaker is not None and missing and not under_way.given_up:
-                breaker.succeeded()
-            return self._folded(question, silent)
-
-        question.asks_scorer = True
-        return self._shared.scorers.start(work, question.left())
-
-    def _note(self, question: Question, error: Exception) -> None:
-        """A scorer that has no answer in time has failed."""
-        if self.breaker is not None and question.asks_scorer and isinstance(error, TimeoutError):
-            self.breaker.failed()
-
-    def _take_scores(self, question: Question, request: Request) -> None:
-        """Scores that the harness has already stand in for the scorer's on the last turn."""
-        if question.scores is not None and request.turns and (subject := request.turns[-1].subject):
-            try:
-                self._turn_scores.take(request, subject, request.aligned(question.scores), own=True)
-            except Exception as error:
-                raise UndecidedError("scores refused", _refused(error)) from None
-
-    def _terms(self, question: Question) -> Terms:
-        """Those that the conversation began with, else those of today: one answer for the whole of a call."""
-        if question.terms is None:
-            assert question.request is not None
-            question.terms = self._terms_of(question.request)
-        return question.terms
-
-    def _terms_of(self, request: Request) -> Terms:
-        known, rollout, name = self._conversation_terms, self.rollout, request.conversation
-        began = known.recall(name)
-        if rollout is not None and rollout.off:  # for good: switched on again, it would narrow what it saw
-            terms = Terms(began.judge if began else known.judge, "shadow")
-            known.keep(name, terms)
-            return terms
-        if began is not None:
-            return began
-        if rollout is None:
-            cuts = True
-        elif name is None:  # one text has no middle; of a history nobody knows how it began
-            cuts = rollout.share >= 1 and not request.goes_on
-        else:
-            cuts = rollout.cuts(name)
-        earlier = known.earlier() if request.began_before else ()
-        return Terms(known.judge, self.mode if cuts else "shadow", earlier)
-
-    def _folded(
-        self, question: Question, silent: Collection[str] = (), failure: Exception | None = None, *, late: bool = False
-    ) -> Outcome:
-        """What the turns make of the tools, once they are scored, or as many as could be."""
-        request, terms, (reason, error) = question.request, self._terms(question), _failure(failure)
-        assert request is not None
-        try:
-            fold = self._folding.under(request, terms.judges, silent, reason, late=late)
-            explores = bool(fold.first) and self._explores(request)
-            if explores and terms.judge.exploring is not None:
-                fold = self._folding.of(request, terms.judge.exploring, silent, reason)
-            return Outcome(fold, error, explores)
-        except UnscoredError:
-            return Outcome(Fold(reason=reason), error)
-        except Exception as raised:
-            return Outcome(Fold(reason="policy failed"), type(raised).__name__)
-
-    def _unfinished(self, question: Question, error: Exception) -> Outcome:
-        """What is known where time was up, no thread was free, the scorer rests, or the tools could not be read."""
-        self._note(question, error)
-        if question.request is None:
-            question.request = unread(question, nothing=self.guards.refuse)
-        elif question.request.whole:
-            return self._folded(question, failure=error, late=True)
-        return Outcome(Fold(reason="tools not readable"), type(error).__name__)
-
-    def _decided(self, question: Question, outcome: Outcome) -> GateDecision:
-        """The decision; what it gives a conversation whose history is not shown is remembered."""
-        request, terms, (fold, error, explores) = question.request, self._terms(question), outcome
-        assert request is not None
-        if not fold.first:
-            return self._open(request, terms, fold, error)
-        self._conversation_terms.keep(request.conversation, terms)
-        exploring = terms.judge.exploring if explores else None
-        sees_all = explores and exploring is None
-        kept = request.offered if sees_all else fold.kept
-        if not request.shown:
-            kept = self._remembered(request, kept, explores)
-        if sees_all:
-            return self._answer(request, terms, request.offered, fold._replace(reason="explored"), explored=True)
-        pressure = (exploring or terms.judge).payoff.cost_pressure
-        return self._answer(request, terms, kept, fold, error, pressure=pressure)
-
-    def _remembered(self, request: Request, kept: Collection[str], explores: bool) -> tuple[str, ...]:
-        """All that a conversation has now, of the tools that may be offered."""
-        if request.conversation is None:
-            return tuple(kept)
-        known = {key: identity for identity, key in request.identities.items()}
-        now = self.memory.widen(request.conversation, [known[key] for key in kept], explores)
-        return tuple(key for each in now if (key := request.identities.get(each)) in request.natives)
-
-    def _explores(self, request: Request) -> bool:
-        """Whether the conversation of this name is in the share that explores; without a name, none is."""
-        if request.before:
-            return request.explored
-        name = request.conversation
-        return name is not None and dealt(name, self.explore_key, "explore") < self.explore
-
-    def _open(self, request: Request, terms: Terms, fold: Fold, error: str) -> GateDecision:
-        """Nothing is decided: what the conversation has, else the tool search, or the whole authorised list without.
-
-        A named fallback goes before both. Nothing is remembered, so that one failure does not open a conversation for
-        good.
-        """
-        stays, fallback = {**request.guarded, **dict.fromkeys(request.called)}, self.guards.fallback
-        if request.before:
-            kept: Iterable[str] = (*request.before, *stays)
-        elif fallback is not None:
-            named = {key for key in request.offered if self.guards.called(key, request.tools[key], fallback)}
-            kept = [key for key in request.offered if key in stays or key in named]
-        else:
-            kept = [key for key in request.offered if key in stays] if request.tool_search else request.offered
-        return self._answer(request, terms, kept, fold, error, is_open=not request.before)
-
-    def _answer(
-        self,
-        request: Request,
-        terms: Terms,
-        kept: Iterable[str],
-        fold: Fold,
-        error: str = "",
-        is_open: bool = False,
-        explored: bool = False,
-        pressure: float | None = None,
-    ) -> GateDecision:
-        """What the harness gets, by the mode."""
-        stay = tuple(dict.fromkeys(key for key in (*kept, *request.forced) if key in request.natives))
-        known = set(stay)
-        cut = tuple(key for key in request.offered if key not in known)
-        refused = tuple(key for key in request.tools if key not in request.natives)
-        tools = list_for_the_model(terms.mode, request.natives, stay, cut)
-        servers = {key: tool.server for key, tool in request.tools.items() if tool.server}
-        return GateDecision(
-            tools=tools,
-            kept=stay,
-            cut=cut,
-            refused=refused,
-            reason=fold.reason,
-            mode=terms.mode,
-            explored=explored,
-            ranking=fold.ranking,
-            vector=fold.vector,
-            error=error,
-            open=is_open,
-            tool_search=request.tool_search,
-            servers=servers,
-            cost_pressure=pressure,
-            policy_digest=terms.judge.digest,
-            needs_name=request.conversation is None and (self.explore > 0 or self.rollout is not None),
-        )
-
-    def _found(self, question: Question, most: int) -> list[Any]:
-        request = question.request
-        if request is None or not request.turns:
-            return []
-        query, tools = request.turns[-1].subject, request.tools
-        named = [key for key in request.offered if query in (key, tools[key].name, tools[key].full_name)]
-        if named:
-            named.sort(key=lambda key: key in request.untrusted)  # trusted ones first
-            return [request.natives[key] for key in named][:most]
-        judge = self._terms(question).judge
-        known = self._turn_scores.scored(request, query, ranked_by=judge)
-        ranking = self._turn_scores.ranking(request, query, judge) if known else ()
-        if says_nothing([each.score for each in deciding(ranking)]):
-            return []
-        found = [each for each in ranking if each.score > 0]
-        trusted = [each for each in found if each.trusted][:most]
-        others = [each for each in found if not each.trusted][: min(self.untrusted_places, most)]
-        return [request.natives[each.name] for each in (*trusted, *others)]
 
     def _reported(self, question: Question, decision: GateDecision) -> GateDecision:
         decision = replace(
@@ -691,57 +483,6 @@ class Gate:
         return decision
 
 
-def _check_kinds(settings: Mapping[str, Any]) -> None:
-    """Refuse what cannot do its part; None stands for nothing at all."""
-    given = {name: value for name, value in settings.items() if value is not None}
-    scorer, prices, memory = (given.get(name) for name in ("scorer", "prices", "memory"))
-    for name, sound, what in (
-        ("scorer", callable(scorer) and not isinstance(scorer, type), "be one that can be called, as Start()"),
-        (
-            "prices",
-            isinstance(prices, Mapping) or _has("of", prices) or callable(prices),
-            "be Prices, a mapping or a function",
-        ),
-        ("digests", isinstance(given.get("digests"), Mapping), "map names of tools to digests"),
-        ("breaker", isinstance(given.get("breaker"), Breaker), "be a Breaker"),
-        ("memory", _has("recall", memory) and _has("add", memory), "have recall and add, as RedisMemory has"),
-        ("on_decision", callable(given.get("on_decision")), "be a function"),
-    ):
-        if name in given and not sound:
-            raise UsageError(f"The {name!r} of Gate must {what}. Got {given[name]!r} instead.")
-    if not isinstance(settings["tool_search"], bool):
-        raise UsageError(f"The 'tool_search' of Gate must be True or False. Got {settings['tool_search']!r} instead.")
-    for name in ("tenant", "explore_key"):
-        if not isinstance(settings[name], str):
-            raise UsageError(f"The {name!r} of Gate must be a string. Got {settings[name]!r} instead.")
-
-
-def _has(method: str, value: object) -> bool:
-    return callable(getattr(value, method, None))
-
-
-def _check_numbers(settings: Mapping[str, Any]) -> None:
-    """Refuse numbers that make no sense."""
-    for name, least, most, what in (
-        ("explore", 0, 1, "a share between 0 and 1"),
-        ("budget", 1e-3, TIMEOUT_MAX, "at least 0.001 seconds, or None for no limit"),
-        ("at_least", 0, None, "a whole number, 0 or more"),
-        ("at_most", 0, None, "a whole number, 0 or more, or None for no bound"),
-        ("untrusted_places", 0, None, "a whole number, 0 or more"),
-        ("conversations", 0, None, "a whole number, 0 or more"),
-        ("most_tools", 1, None, "a whole number, 1 or more"),
-        ("most_characters", 1, None, "a whole number, 1 or more"),
-    ):
-        value = settings[name]
-        kinds = (int,) if most is None else (int, float)
-        sound = isinstance(value, kinds) and not isinstance(value, bool) and value >= least and value <= (most or value)
-        if not sound and not (value is None and "None" in what):
-            raise UsageError(f"The {name!r} of Gate must be {what}. Got {value!r} instead.")
-    least, most = settings["at_least"], settings["at_most"]
-    if most is not None and least > most:
-        raise UsageError(f"The 'at_least' of Gate must not be above its 'at_most', {most}. Got {least} instead.")
-
-
 def _target(prices: PriceList | None, mean: float | None, sufficiency: float | None, dollars: float | None) -> Target:
     if dollars is not None and prices is None:
         raise UsageError("A target in 'dollars_per_task' needs what tools cost: prices=camdf.Prices(turns=6).")
@@ -757,19 +498,3 @@ def _start() -> Scorer:
 def _nothing(characters: int) -> float:
     """What rewriting a cached prompt costs where prices do not say."""
     return 0.0
-
-
-def _failure(error: Exception | None) -> tuple[Reason, str]:
-    """Why turns have no scores, and the type of what was raised."""
-    if isinstance(error, RefusedScoresError):
-        return "scores refused", _refused(error)
-    name = type(error).__name__ if error else ""
-    if isinstance(error, RestingError):
-        return "scorer resting", name
-    if isinstance(error, BusyError):
-        return "scorer busy", name
-    return ("scorer too slow" if isinstance(error, TimeoutError) else "scorer failed"), name
-
-
-def _refused(error: Exception) -> str:
-    return str(error) if isinstance(error, RefusedScoresError) else type(error).__name__

@@ -11,7 +11,7 @@ from os import PathLike
 from typing import Self
 
 from camdf.checks import try_policy
-from camdf.core.payoff import Payoff, is_number
+from camdf.core.payoff import Payoff
 from camdf.core.rankings import Rankings
 from camdf.core.vectors import from_bytes
 from camdf.errors import ArtifactError, UsageError
@@ -118,9 +118,9 @@ class Said:
 
 def _lower(policy: Policy, payoff: Payoff, pressure: float) -> Payoff:
     """The payoff at which a conversation explores."""
-    if not is_number(pressure) or not 0 <= pressure < payoff.cost_pressure:
+    if pressure >= payoff.cost_pressure:
         raise UsageError(
-            f"The 'explore_pressure' of Gate must be at least 0 and below its cost pressure, {payoff.cost_pressure:g}. "
+            f"The 'explore_pressure' of Rollout must be below the gate's cost pressure, {payoff.cost_pressure:g}. "
             f"Got {pressure!r} instead."
         )
     if policy.fitted_for == "a payoff":

@@ -1,19 +1,43 @@
-"""The tools of conversations whose history a gate is not shown, so that their later turns only widen them."""
+"""What is remembered of conversations, in this process and, where workers share it, in a store.
+
+- `Memory` has the tools of conversations whose history a gate is not shown, so that later turns only widen them.
+- `SharedMemory` has them in a store as well, which may be slow, wrong or gone at any moment. What the store says is
+  merged into what this process remembers, in the store's order, so that all workers agree on it. Where it has no answer
+  in time, this process goes on with what it has. Writing is left to threads, and nobody waits.
+- `ConversationTerms` lets a conversation end as it began: under one policy and in one mode, whatever an operator
+  changes in the meantime. It is known by its name. One without a name shares nothing with others that begin alike, so
+  nobody knows under which policy it began: for an hour after a policy was replaced, it also has what that one would
+  have given it, so that no list narrows in the middle.
+"""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from threading import Lock
-from typing import NamedTuple, TypeAlias
+from time import monotonic
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from camdf.gate.forks import renewed_in_forks
+from camdf.gate.judge import Judge
+from camdf.gate.lists import Mode
+from camdf.runtime.breaker import Breaker, RestingError
+from camdf.runtime.forks import renewed_in_forks
+from camdf.runtime.workers import BusyError, Workers
 
 Identity: TypeAlias = tuple[str, str, int]
 """What a tool is in every request: its server, its name, and which of several that have both."""
 
 MOST = 10_000
 """How many tools of one conversation are remembered: those that it got last."""
+
+PATIENCE = 0.25
+"""Seconds that a decision waits for a store at most; half of what it has left, if that is less."""
+
+TOGETHER, IN_LINE = 8, 1000
+"""How many conversations are read and written at a time, and how many may wait to be written; more are not."""
+
+REPLACED, SECONDS = 16, 3600.0
+"""How many policies that were replaced are kept for conversations whose beginning is not known, and for how long."""
 
 
 class Remembered(NamedTuple):
@@ -64,3 +88,140 @@ class Memory:
         while len(self._kept) > self.size:
             self._kept.popitem(last=False)
         return now
+
+
+class ConversationStore(Protocol):
+    """Where conversations are remembered outside of this process. It may raise, and it may hang."""
+
+    def recall(self, conversation: str) -> Remembered | None:
+        """What the conversation has, in the order in which it got it; None where it is not known."""
+        ...
+
+    def add(self, conversation: str, kept: Sequence[Identity], explored: bool) -> None:
+        """Append what it does not have yet, in one step, whoever else does the same; mark it if it explores."""
+        ...
+
+
+class SharedMemory(Memory):
+    """The conversations of a store, and in this process the last `size` of them for when it does not answer."""
+
+    def __init__(self, store: ConversationStore, size: int) -> None:
+        self.store, self.breaker = store, Breaker(failures=3, seconds=1.0)
+        self.failures = 0
+        """How often the store was not read or not written."""
+
+        self._askers, self._writers = Workers(TOGETHER), Workers(TOGETHER, IN_LINE)
+        super().__init__(size)
+
+    def recall(self, conversation: str | None, within: float | None = None) -> Remembered | None:
+        """What the store says, and after it what only this process knows; of the store, in time or not at all."""
+        if conversation is None:
+            return None
+        here, name = super().recall(conversation), conversation
+        try:
+            self.breaker.check()
+            seconds = PATIENCE if within is None else min(PATIENCE, within / 2)
+            found = _checked(self._askers.start(lambda work: self.store.recall(name), seconds).wait())
+            self.breaker.succeeded()
+        except Exception as error:
+            self._note(error)
+            return here
+        if found is None:
+            return here
+        with self._lock:
+            here = self._kept.get(conversation, Remembered((), False))
+            return self._put(conversation, Remembered((*found.kept, *here.kept), found.explored or here.explored))
+
+    def widen(self, conversation: str | None, kept: Iterable[Identity], explored: bool) -> tuple[Identity, ...]:
+        """Add tools here at once, and have all that the conversation has now written to the store."""
+        now = super().widen(conversation, kept, explored)
+        if conversation is not None:
+            name = conversation
+            try:
+                self.breaker.check()
+                self._writers.start(lambda work: self._write(name, now, explored))
+            except Exception as error:
+                self._note(error)
+        return now
+
+    def _write(self, conversation: str, kept: tuple[Identity, ...], explored: bool) -> None:
+        try:
+            self.store.add(conversation, kept, explored)
+            self.breaker.succeeded()
+        except BaseException as error:
+            self._note(error)
+
+    def _note(self, error: BaseException) -> None:
+        """A store that is not asked, or for which no thread is free, has not failed once more."""
+        with self._lock:
+            self.failures += 1
+        if not isinstance(error, (RestingError, BusyError)):
+            self.breaker.failed()
+
+
+def _checked(found: Any) -> Remembered | None:
+    """What a store says, if it can be."""
+    if found is None:
+        return None
+    kept, explored = found
+    known = tuple((server, name, which) for server, name, which in tuple(kept)[-MOST:])
+    if not all(type(server) is type(name) is str and type(which) is int for server, name, which in known):
+        raise TypeError("A store remembers tools by server, name and number.")
+    return Remembered(known, bool(explored))
+
+
+class Terms(NamedTuple):
+    """Who decides on a conversation, and what becomes of the tools that are cut."""
+
+    judge: Judge
+    mode: Mode
+    earlier: tuple[Judge, ...] = ()
+    """Judges who may have decided on it before, the oldest first."""
+
+    @property
+    def judges(self) -> tuple[Judge, ...]:
+        """All who have a say."""
+        return (*self.earlier, self.judge)
+
+
+class ConversationTerms:
+    """The judge of conversations that begin, those before it, and the terms of the last `size` named conversations."""
+
+    def __init__(self, judge: Judge, size: int) -> None:
+        self.judge, self.size = judge, size
+        self._replaced: tuple[tuple[Judge, float], ...] = ()
+        self._terms: OrderedDict[str, Terms] = OrderedDict()
+        self.renew()
+        renewed_in_forks(self)
+
+    def renew(self) -> None:
+        """A lock of its own, in a process of its own."""
+        self._lock = Lock()
+
+    def replace(self, judge: Judge) -> None:
+        """Another judge decides on conversations that begin from now on."""
+        self._replaced = (*self._replaced, (self.judge, monotonic()))[-REPLACED:]
+        self.judge = judge
+
+    def earlier(self) -> tuple[Judge, ...]:
+        """The judges who may have decided on a conversation that is under way, the oldest first, each once."""
+        late = [judge for judge, when in self._replaced if monotonic() - when < SECONDS]
+        return tuple({judge.digest or id(judge): judge for judge in late if judge.digest != self.judge.digest}.values())
+
+    def recall(self, name: str | None) -> Terms | None:
+        """The terms of a conversation that began before."""
+        with self._lock:
+            terms = None if name is None else self._terms.get(name)
+            if name is not None and terms is not None:
+                self._terms.move_to_end(name)
+            return terms
+
+    def keep(self, name: str | None, terms: Terms) -> None:
+        """Something was decided under these terms."""
+        if name is None:
+            return
+        with self._lock:
+            self._terms[name] = terms
+            self._terms.move_to_end(name)
+            while len(self._terms) > self.size:
+                self._terms.popitem(last=False)

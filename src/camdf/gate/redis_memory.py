@@ -1,6 +1,6 @@
 """Conversations on a Redis, so that every worker knows which tools they have.
 
-    gate = Gate(policy, scorer, payoff, memory=RedisMemory("redis://localhost"))
+    gate = Gate(policy, scorer, payoff, records=Records(store=RedisMemory("redis://localhost")))
 
 A conversation is a list of tools under the digest of its name, gone when it has not been seen for so many `seconds`.
 """
@@ -14,6 +14,7 @@ from hashlib import sha256
 from threading import TIMEOUT_MAX
 from typing import Any
 
+from camdf._settings import checked_setting, number, whole_number
 from camdf.errors import UsageError, require
 from camdf.gate.memory import MOST, Identity, Remembered
 
@@ -33,19 +34,15 @@ redis.call('EXPIRE', KEYS[1], ARGV[2])
 
 
 class RedisMemory:
-    """A store for the `memory` of a gate, at a URL or behind a client of yours.
+    """A store for the `Records` of a gate, at a URL or behind a client of yours.
 
     `timeout` is what a client made for a URL waits for a connection and for an answer, in seconds. One of yours should
     have such limits too, and no retries; the gate waits for neither longer than it waits for any store.
     """
 
     def __init__(self, redis: Any, *, prefix: str = "camdf:", seconds: int = 86_400, timeout: float = 0.2) -> None:
-        if isinstance(seconds, bool) or not isinstance(seconds, int) or seconds < 1:
-            raise UsageError(
-                f"The 'seconds' of RedisMemory must be a whole number, 1 or more. Got {seconds!r} instead."
-            )
-        if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout <= TIMEOUT_MAX:
-            raise UsageError(f"The 'timeout' of RedisMemory must be a number above 0. Got {timeout!r} instead.")
+        checked_setting("RedisMemory", "seconds", seconds, whole_number(1))
+        checked_setting("RedisMemory", "timeout", timeout, number(most=TIMEOUT_MAX, above=0))
         self._copy = partial(type(self), redis, prefix=prefix, seconds=seconds, timeout=timeout)
         self.prefix, self.seconds = prefix, seconds
         self._client = _client(redis, timeout) if isinstance(redis, str) else redis

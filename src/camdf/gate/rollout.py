@@ -1,69 +1,95 @@
-"""For which conversations a gate cuts, and whether it works at all: both may change at any time.
+"""For which conversations a gate cuts, which of them explore, and whether it works at all.
 
 Chance is dealt by a conversation's name: on the same side in every process that has the same key, and never by what is
 said in it. A larger share takes conversations in and puts none out. One that began stays as it began
-(`conversation_terms`), so that no list narrows in the middle. One without a name is left alone.
+(`ConversationTerms`), so that no list narrows in the middle. One without a name is left alone.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, fields
 from hashlib import blake2b
 from threading import TIMEOUT_MAX
-from typing import Any
+from typing import Annotated, Any
 
-from camdf.errors import UsageError
-from camdf.gate.switch import Source, Switch, a_share, a_truth
+from camdf import _settings as checks
+from camdf._settings import Settings
+from camdf.runtime.switch import Source, Switch
 
 
-class Rollout:
-    """Cut for a `share` of conversations and only watch the others ("shadow"); where it is `off`, cut for none.
+@dataclass(frozen=True, eq=False)
+class Rollout(Settings):
+    """Cut for a share of conversations and only watch the others, explore in a share, and switch all of it off.
 
-    Each is a value or a place to read one from: the path of a file that holds `0.2` or `true`, a function, or a `Flag`
-    of an OpenFeature client. It is read again where it is older than `every` seconds, and the last good value stands
-    where that fails; until there is one, nothing is cut. Another `salt` picks other conversations.
-
-    Only conversations with a name are cut for: one without could not be told from another when the share changes.
+    `share` and `off` are values, or places to read them from: the path of a file that holds `0.2` or `true`, a
+    function, or a `Flag` of an OpenFeature client. Where reading fails the last good value stands; until there is one,
+    nothing is cut. Only conversations with a name are cut for, once the share may change: one without could not be told
+    from another.
     """
 
-    def __init__(
-        self, share: Source[float] = 1.0, *, off: Source[bool] = False, salt: str = "", every: float = 1.0
-    ) -> None:
-        self._settings = {"share": share, "off": off, "salt": salt, "every": every}
-        self.salt = salt
-        if not isinstance(salt, str):
-            raise UsageError(f"The 'salt' of Rollout must be a string. Got {salt!r} instead.")
-        if isinstance(every, bool) or not isinstance(every, (int, float)) or not 0 <= every <= TIMEOUT_MAX:
-            raise UsageError(f"The 'every' of Rollout must be a number of seconds, 0 or more. Got {every!r} instead.")
-        self._share = Switch("'share' of Rollout", share, 0.0, a_share, every)
-        self._off = Switch("'off' of Rollout", off, True, a_truth, every)
+    share: Source[float] = 1.0
+    """Of the conversations that are cut for; the others are watched as in shadow mode. Raise it step by step."""
+
+    off: Source[bool] = False
+    """Whether nothing is cut for anybody: the switch for the night when something goes wrong."""
+
+    salt: Annotated[str, checks.string] = ""
+    """Another one picks other conversations."""
+
+    every: Annotated[float, checks.number(0, TIMEOUT_MAX, unit="seconds")] = 1.0
+    """How old a value may be before it is read again."""
+
+    explore: Annotated[float, checks.share] = 0.0
+    """The share of named conversations that see every tool, and are flagged: what a policy learns from without bias.
+    A few in a hundred do."""
+
+    explore_pressure: Annotated[float | None, checks.or_none(checks.number(0))] = None
+    """A cost pressure below the gate's. With it, conversations that explore get what is worth its cost at that pressure
+    instead of every tool: cheaper, and it teaches less."""
+
+    explore_key: Annotated[str, checks.string] = ""
+    """By which conversations are dealt, the same on all workers. Who knows it and a name knows who explores."""
+
+    _switches: tuple[Switch[float], Switch[bool]] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        share = Switch("'share' of Rollout", self.share, 0.0, checks.share, self.every)
+        off = Switch("'off' of Rollout", self.off, True, checks.truth, self.every)
+        object.__setattr__(self, "_switches", (share, off))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _made, (self._settings,)
+        return type(self), tuple(getattr(self, part.name) for part in fields(self) if part.init)
+
+    @property
+    def everyone(self) -> bool:
+        """Whether it cuts for all conversations, and that cannot change."""
+        return all(switch.stays for switch in self._switches) and self.share_now >= 1 and not self.is_off
 
     @property
     def due(self) -> bool:
         """Whether it is time to read something."""
-        return self._share.due or self._off.due
+        return any(switch.due for switch in self._switches)
 
     def look(self, within: float | None = None) -> None:
         """Read again what it is time to read, for a decision that has so many seconds."""
-        self._share.look(within)
-        self._off.look(within)
+        for switch in self._switches:
+            switch.look(within)
 
     @property
-    def share(self) -> float:
+    def share_now(self) -> float:
         """Of conversations that are cut for, as last read; 0 before that."""
-        return self._share.value
+        return self._switches[0].value
 
     @property
-    def off(self) -> bool:
+    def is_off(self) -> bool:
         """Whether nothing is cut for anybody, as last read; true before that."""
-        return self._off.value
+        return self._switches[1].value
 
     @property
     def error(self) -> str:
         """The type of what went wrong when a value was last read; "" where nothing did."""
-        return self._share.error or self._off.error
+        return self._switches[0].error or self._switches[1].error
 
     def cuts(self, conversation: str) -> bool:
         """Whether the conversation of this name is in the share.
@@ -72,7 +98,11 @@ class Rollout:
         >>> [number for number in range(10) if some.cuts(f"conversation {number}")]
         [1, 4, 7]
         """
-        return dealt(conversation, self.salt) < self.share
+        return dealt(conversation, self.salt) < self.share_now
+
+    def explores(self, conversation: str | None) -> bool:
+        """Whether the conversation of this name is in the share that explores; without a name, none is."""
+        return conversation is not None and dealt(conversation, self.explore_key, "explore") < self.explore
 
 
 def dealt(conversation: str, key: str, purpose: str = "") -> float:
@@ -83,7 +113,3 @@ def dealt(conversation: str, key: str, purpose: str = "") -> float:
     keyed = blake2b(key.encode(errors="surrogatepass"), digest_size=32).digest()
     said = blake2b(conversation.encode(errors="surrogatepass"), digest_size=8, key=keyed, person=purpose.encode())
     return int.from_bytes(said.digest()) / 2**64
-
-
-def _made(settings: dict[str, Any]) -> Rollout:
-    return Rollout(**settings)

@@ -9,11 +9,11 @@ from threading import Lock
 from typing import Any
 
 from camdf.errors import UsageError
-from camdf.gate.budget import Work
 from camdf.gate.decision import Ranked
-from camdf.gate.forks import renewed_in_forks
 from camdf.gate.judge import Judge, Said
 from camdf.gate.request import Request
+from camdf.runtime.forks import renewed_in_forks
+from camdf.runtime.workers import Work
 from camdf.scorers.base import Scorer, checked, says_nothing, vector_of
 
 KEPT = 200_000

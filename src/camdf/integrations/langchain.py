@@ -19,10 +19,10 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 from camdf._renamed import renamed
+from camdf._settings import checked_setting, names
 from camdf.errors import needs
 from camdf.gate import Gate, GateDecision
-from camdf.gate.guards import setting_of_names
-from camdf.gate.modes import allowed_choice, has_search
+from camdf.gate.lists import allowed_choice, has_search
 from camdf.gate.telemetry import EVENT
 from camdf.gate.tool_search import CALL, FIND, ToolCall, fits, listing, meant, query_of
 from camdf.tools import FromServer, forced_tools, from_servers
@@ -106,7 +106,7 @@ class ToolGate(AgentMiddleware):
         keep: Collection[str] = (),
     ) -> None:
         super().__init__()
-        self.gate, self.keep = gate, setting_of_names("keep", keep)
+        self.gate, self.keep = gate, checked_setting("ToolGate", "keep", keep, names)
         self._served = {id(tool): (server, tool) for server, tool in from_servers(servers or {})}
         self.tools = [_tool(FIND, self._find), _tool(CALL, _answered)] if tool_search else []
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from camdf.errors import UsageError, needs
 from camdf.gate import Gate
-from camdf.gate.modes import allowed_choice, has_search
+from camdf.gate.lists import allowed_choice, has_search
 from camdf.gate.telemetry import add_event
 from camdf.tools import forced_tools, view
 

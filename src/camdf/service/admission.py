@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from contextlib import asynccontextmanager
 from typing import Generic, NamedTuple, TypeVar
 
-from camdf.gate.budget import BusyError, Workers
+from camdf.runtime.workers import BusyError, Workers
 from camdf.service.config import LimitSettings
 from camdf.service.limits import RefusedError
 

@@ -122,8 +122,8 @@ class Service:
                     value=str(gate.payoff.value),
                     mode=gate.mode,
                     scorer="none" if gate.scorer is None else type(gate.scorer).__name__,
-                    share=1.0 if rollout is None else rollout.share,
-                    off=rollout is not None and rollout.off,
+                    share=rollout.share_now,
+                    off=rollout.is_off,
                 )
                 routes.append(described)
         refused = self.store.refused

@@ -76,7 +76,7 @@ class Deciding:
     async def answers(self, asked: Sequence[Asked]) -> list[bytes]:
         """The answers to what was asked, in its order."""
         for rollout in {each.served.gate.rollout for each in asked}:
-            if rollout is not None and rollout.due:  # no decision on the event loop waits for a file
+            if rollout.due:  # no decision on the event loop waits for a file
                 await asyncio.to_thread(rollout.look)
         begun = [asyncio.ensure_future(self._answer(each)) for each in asked]
         return [await each for each in begun]
@@ -171,7 +171,7 @@ def _arguments(asked: Asked) -> dict[str, Any]:
             "conversation": name,
         }
     gate = asked.served.gate
-    is_dealt = bool(gate.explore or gate.rollout)
+    is_dealt = bool(gate.rollout.explore or not gate.rollout.everyone)
     return {
         **always,
         "task": RANKED,

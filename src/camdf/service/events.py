@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from camdf.errors import needs
-from camdf.gate.budget import BusyError, Workers
 from camdf.gate.decision import GateDecision
+from camdf.runtime.workers import BusyError, Workers
 from camdf.service.shapes import DecideRequest
 
 with needs("serve"):

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any
 
 from camdf.checks import try_policy
 from camdf.core.payoff import Payoff
 from camdf.errors import ArtifactError, UsageError, needs
-from camdf.gate import Gate
+from camdf.gate import Gate, Guards, Limits
 from camdf.policies.artifact import from_json
 from camdf.policies.base import Policy, fitted_payoff
 from camdf.policies.cold_start import cold_start
 from camdf.prices import Prices
 from camdf.scorers.base import Scorer
 from camdf.scorers.necessity import Necessity
-from camdf.service.config import COLD_STARTS, GateSettings, PriceSettings, ScorerSettings
+from camdf.service.config import COLD_STARTS, GateSettings, PriceSettings, RolloutSettings, ScorerSettings
 from camdf.service.rollouts import rollout_of
 from camdf.tools import Tool
 
@@ -66,18 +65,26 @@ def gate_of(settings: GateSettings, policy: Policy, folder: str) -> Gate:
     """The gate that these settings describe; paths in them begin at a folder."""
     scorer = scorer_of("bm25" if settings.scorer is UNSET else settings.scorer)
     prices = Costs(prices_of(settings.prices))
-    rollout = None if settings.rollout is UNSET else rollout_of(settings.rollout, folder)
+    said = settings.said()
+    rollout = rollout_of(RolloutSettings() if settings.rollout is UNSET else settings.rollout, folder)
+    exploring = {name: said[name] for name in ("explore", "explore_key") if name in said}
     return Gate(
-        policy, scorer, payoff_of_route(settings, policy), prices=prices, rollout=rollout, **options_of(settings)
+        policy,
+        scorer,
+        payoff_of_route(settings, policy),
+        prices=prices,
+        mode=said.get("mode", "drop"),
+        guards=Guards(**{name: said[name] for name in ("allow", "pinned", "fallback") if name in said}),
+        limits=limits_of(settings),
+        rollout=replace(rollout, **exploring) if exploring else rollout,
     )
 
 
-def options_of(settings: GateSettings) -> dict[str, Any]:
-    """What settings say of a gate besides its policy, scorer, payoff, prices and rollout."""
+def limits_of(settings: GateSettings) -> Limits:
+    """How much a decision may take, and how many tools it may keep."""
     said = settings.said()
-    plain = ("allow", "pinned", "fallback", "mode", "at_least", "at_most", "explore", "explore_key")
-    options = {name: said[name] for name in plain if name in said}
-    return {**options, "budget": BUDGET if settings.budget_seconds is UNSET else settings.budget_seconds}
+    bounds = {name: said[name] for name in ("at_least", "at_most") if name in said}
+    return Limits(seconds=BUDGET if settings.budget_seconds is UNSET else settings.budget_seconds, **bounds)
 
 
 def prices_of(settings: PriceSettings | UnsetType) -> Prices | None:

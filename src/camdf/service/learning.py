@@ -29,7 +29,7 @@ from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf.policies.training import Training
 from camdf.service import config_file
 from camdf.service.config import COLD_STARTS, Configuration, LearnSettings
-from camdf.service.gates import options_of, payoff_of_route, policy_of
+from camdf.service.gates import limits_of, payoff_of_route, policy_of
 from camdf.service.lessons import Lesson, given_tools, lessons, tasks_of_lessons
 
 with needs("serve"):
@@ -183,9 +183,9 @@ class Seat:
             own = [each for each in new if (each.seen.tenant, each.seen.route) == place]
             if own:
                 logged, payoff = tasks_of_lessons(own), self._payoff(place, champion)
-                options = options_of(self.configuration.settings(*place))
-                bounds = {name: options[name] for name in ("at_least", "at_most") if name in options}
-                found += compared(challenger, champion, logged, payoff, given_tools(own, logged), **bounds)
+                limits = limits_of(self.configuration.settings(*place))
+                given, least, most = given_tools(own, logged), limits.at_least, limits.at_most
+                found += compared(challenger, champion, logged, payoff, given, at_least=least, at_most=most)
         return found
 
     def _challenged(self, recent: Sequence[Lesson], settings: LearnSettings) -> str:

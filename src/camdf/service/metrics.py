@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from camdf.errors import needs
-from camdf.gate.metrics import PrometheusMetrics
+from camdf.gate.telemetry import PrometheusMetrics
 
 with needs("serve"):
     from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest

@@ -13,10 +13,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from camdf._settings import share, truth
 from camdf.errors import UsageError, needs
 from camdf.gate import Flag, Rollout
-from camdf.gate.budget import BusyError, Workers
-from camdf.gate.switch import LONGEST, PATIENCE, a_share, a_truth, held_by
+from camdf.runtime.switch import LONGEST, PATIENCE, held_by
+from camdf.runtime.workers import BusyError, Workers
 from camdf.service.config import FlagSettings, RolloutSettings
 
 with needs("serve"):
@@ -39,7 +40,7 @@ def rollout_of(settings: RolloutSettings, folder: str) -> Rollout:
 
 def check_rollout(settings: RolloutSettings, place: str, folder: str) -> None:
     """Refuse files and flags that say nothing which can be used, with the key, the value and the remedy."""
-    kinds: tuple[tuple[str, Callable[[Any], Any], str], ...] = (("share", a_share, "0.2"), ("off", a_truth, "false"))
+    kinds: tuple[tuple[str, Callable[[Any], Any], str], ...] = (("share", share, "0.2"), ("off", truth, "false"))
     for name, checked, example in kinds:
         source, key = getattr(settings, name), f"{place}.rollout.{name}"
         if isinstance(source, str):

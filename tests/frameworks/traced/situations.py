@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from camdf.gate import Gate, GateDecision
+from camdf.gate import Gate, GateDecision, Guards, Records, Rollout
 from golden import golden_gate
 from scripted import Call, Step
 
@@ -97,7 +97,11 @@ class Play:
     def gate(self, name: str) -> Gate:
         """A gate of this name; what it decides is written down."""
         noted = self.decisions.setdefault(name, [])
-        gate = golden_gate(explore=self.truth.explore, pinned=PINNED, on_decision=noted.append)
+        gate = golden_gate(
+            rollout=Rollout(explore=self.truth.explore),
+            guards=Guards(pinned=PINNED),
+            records=Records(on_decision=noted.append),
+        )
         self.gates.append(gate)
         return gate
 

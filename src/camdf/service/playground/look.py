@@ -6,7 +6,7 @@ import base64
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache, partial
 from hashlib import sha256
 from importlib.resources import files
@@ -17,15 +17,14 @@ from camdf import datasets
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import LoggedTasks
 from camdf.errors import CamdfError, needs
-from camdf.gate import Gate, GateDecision
-from camdf.gate.definitions import openai
+from camdf.gate import Gate, GateDecision, Guards, Limits, Rollout
+from camdf.gate.lists import openai
 from camdf.gate.target import Target
 from camdf.gate.tool_search import TOOL_SEARCH
 from camdf.prices import Prices
-from camdf.scorers.base import Scorer
 from camdf.service.calls import HttpAnswer, HttpCall, parsed_body
 from camdf.service.config import COLD_STARTS, GateSettings, NotNegative, PriceSettings, Share
-from camdf.service.gates import options_of, prices_of
+from camdf.service.gates import BUDGET, prices_of
 from camdf.service.limits import RefusedError, check_depth
 from camdf.service.playground.curve import PayoffPoint, curve
 from camdf.service.shapes import Body, Candidate, JsonObject, Name, RankedTool
@@ -147,7 +146,7 @@ class Playground:
         call.enter(max(len(asked.ranking or ()), len(asked.tools), 1))
         served = call.serving.places[call.tenant, ""]
         settings = call.serving.configuration.settings(call.tenant, "")
-        seconds = LOOKS * float(options_of(settings)["budget"])
+        seconds = LOOKS * (served.gate.limits.seconds or BUDGET)
         try:
             found = await call.run(partial(looked, asked, served.gate, settings), seconds)
         except CamdfError as error:
@@ -168,7 +167,7 @@ def looked(asked: LookRequest, serving: Gate, settings: GateSettings) -> Looked:
     sent = {} if asked.ranking is UNSET else {each.name: each.cost for each in asked.ranking}
     edited = {name: cost for name, cost in {**sent, **asked.costs}.items() if cost}
     costs = Edited(edited, prices_of(asked.prices))
-    like = partial(serving.for_tenant, PLAYGROUND, prices=costs, explore=0.0, rollout=None)
+    like = partial(serving.for_tenant, PLAYGROUND, prices=costs, rollout=Rollout())
 
     def decided(payoff: Payoff) -> GateDecision:
         gate = like(payoff=payoff)
@@ -196,7 +195,7 @@ def looked(asked: LookRequest, serving: Gate, settings: GateSettings) -> Looked:
         costs=of_tools,
         curve=curve(serving.policy, ranked, of_tools, payoff),
         wire=_wire(asked, decision),
-        code=_code(asked, serving.scorer, payoff, settings, of_tools if edited else {}),
+        code=_code(asked, serving, payoff, settings, of_tools if edited else {}),
     )
 
 
@@ -228,9 +227,7 @@ def _wire(asked: LookRequest, decision: GateDecision) -> JsonObject:
     return {"model": "your-model", **({} if asked.messages is UNSET else {"messages": asked.messages}), "tools": tools}
 
 
-def _code(
-    asked: LookRequest, ranks: Scorer | None, worth: Payoff, settings: GateSettings, costs: Mapping[str, float]
-) -> str:
+def _code(asked: LookRequest, gate: Gate, worth: Payoff, settings: GateSettings, costs: Mapping[str, float]) -> str:
     """A program that decides the same, with what was chosen and nothing else. Neither explores."""
     source = str(settings.policy)
     policy = (
@@ -242,9 +239,12 @@ def _code(
     if not costs and asked.prices is not UNSET:
         prices = f", prices=camdf.Prices({_keywords(asked.prices.said())})"
     tool_search = ", tool_search=True" if asked.tool_search else ""
-    guards = {name: each for name, each in options_of(settings).items() if name not in ("budget", "explore")}
-    options = f", {_keywords(guards)}" if guards else ""
-    lines = ["import camdf", "from camdf.gate import Gate"]
+    groups = {name: _changed(getattr(gate, name)) for name in ("guards", "limits")}
+    written = {name: f"{name.title()}({_keywords(values)})" for name, values in groups.items() if values}
+    options = "".join(f", {name}={value}" for name, value in written.items())
+    options += f", mode={gate.mode!r}" if gate.mode != "drop" else ""
+    imported = ", ".join(["Gate", *(name.title() for name in written)])
+    lines = ["import camdf", f"from camdf.gate import {imported}"]
     if asked.ranking is not UNSET:
         scores = {each.name: each.score for each in asked.ranking}
         lines += [
@@ -255,7 +255,7 @@ def _code(
             f'decision = gate.decide("{TASK}", [Tool(name) for name in scores], scores=scores{tool_search})',
         ]
     else:
-        scorer = type(ranks).__name__
+        ranks, scorer = gate.scorer, type(gate.scorer).__name__
         made = "None" if ranks is None else f"{scorer}()" if scorer in ("BM25", "Start") else f"{scorer}(url, model)"
         lines += [
             *([] if ranks is None else [f"from camdf.scorers import {scorer}"]),
@@ -264,6 +264,14 @@ def _code(
             f"decision = gate.decide(messages, tools{tool_search})",
         ]
     return "\n".join([*lines, "print(decision.explain())"])
+
+
+def _changed(settings: Guards | Limits) -> dict[str, Any]:
+    """The settings that are not the defaults, as a program writes them; the time limit is the service's own."""
+    usual = Limits(seconds=settings.seconds) if isinstance(settings, Limits) else Guards()
+    values = {part.name: getattr(settings, part.name) for part in fields(settings)}
+    changed = {name: value for name, value in values.items() if value != getattr(usual, name)}
+    return {name: sorted(value) if isinstance(value, frozenset) else value for name, value in changed.items()}
 
 
 def _keywords(given: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import Any, Generic, TypeVar
 
-from camdf.gate.forks import renewed_in_forks
+from camdf.runtime.forks import renewed_in_forks
 from camdf.scorers.base import Scorer
 from camdf.tools import Tool
 

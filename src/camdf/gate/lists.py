@@ -1,20 +1,28 @@
-"""What a harness is handed of a decision: its own tools, by the gate's mode.
+"""The list that a model is sent: which tools are on it, by the gate's mode, and how a request writes each.
 
 - drop: the tools that are kept;
 - defer: those, and the others marked for the provider's tool search, where the request has one;
 - allow: the whole list as it came, so that a cached prompt stands; `tool_choice` names what may be called;
 - shadow: the whole list as it came.
+
+A tool that has the shape of the request already is sent as it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
 
-from camdf.gate.decision import Mode
+from camdf.errors import UsageError
+from camdf.tools import Tool, view
+
+Mode: TypeAlias = Literal["drop", "defer", "allow", "shadow"]
 
 MARK = "cache_control"
 """Where an Anthropic request says that its prompt up to here may be cached."""
+
+EMPTY = {"type": "object", "properties": {}}
+"""The schema of a tool without arguments, where one is required."""
 
 
 def list_for_the_model(mode: Mode, natives: Mapping[str, Any], kept: Sequence[str], cut: Sequence[str]) -> list[Any]:
@@ -98,3 +106,47 @@ def _unmarked(native: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(inner, Mapping) and MARK in inner:
         bare["function"] = {key: value for key, value in inner.items() if key != MARK}
     return bare
+
+
+def openai(native: Any) -> Any:
+    """For OpenAI's chat completions, and for all who speak that protocol."""
+    if isinstance(native, Mapping) and ("function" in native or "custom" in native):
+        return native
+    return _written(native, lambda tool: {"type": "function", "function": _parts(tool, parameters=dict(tool.schema))})
+
+
+def openai_responses(native: Any) -> Any:
+    """For OpenAI's Responses."""
+    if isinstance(native, Mapping) and native.get("type") in ("function", "custom") and "name" in native:
+        return native
+    return _written(native, lambda tool: {"type": "function", **_parts(tool, parameters=dict(tool.schema))})
+
+
+def anthropic(native: Any) -> Any:
+    """For Anthropic's messages."""
+    if isinstance(native, Mapping) and "input_schema" in native:
+        return native
+    return _written(native, lambda tool: _parts(tool, input_schema=dict(tool.schema) or EMPTY))
+
+
+def mcp(native: Any) -> Any:
+    """For a client of MCP."""
+    if isinstance(native, Mapping) and "inputSchema" in native:
+        return native
+    return _written(native, lambda tool: _parts(tool, inputSchema=dict(tool.schema) or EMPTY))
+
+
+def _written(native: Any, write: Callable[[Tool], dict[str, Any]]) -> Any:
+    """The definition of a tool; what the provider runs itself has one already."""
+    tool = view(native)
+    if not tool.foreign:
+        return write(tool)
+    if isinstance(native, Mapping):
+        return native
+    raise UsageError(f"{tool.name} has no name, description and schema that a request could hold. Send it by yourself.")
+
+
+def _parts(tool: Tool, **schema: dict[str, Any]) -> dict[str, Any]:
+    """Name, description and schema, as far as the tool has them."""
+    parts = {"name": tool.name, "description": tool.description, **schema}
+    return {key: value for key, value in parts.items() if value}

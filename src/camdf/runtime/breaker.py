@@ -7,8 +7,8 @@ from threading import TIMEOUT_MAX, Lock
 from time import monotonic
 from typing import Any
 
-from camdf.errors import UsageError
-from camdf.gate.forks import renewed_in_forks
+from camdf._settings import checked_setting, number, whole_number
+from camdf.runtime.forks import renewed_in_forks
 
 
 class RestingError(RuntimeError):
@@ -23,11 +23,9 @@ class Breaker:
     """
 
     def __init__(self, failures: int = 5, seconds: float = 30.0, clock: Callable[[], float] = monotonic) -> None:
-        if isinstance(failures, bool) or not isinstance(failures, int) or failures < 1:
-            raise UsageError(f"The 'failures' of Breaker must be a whole number, 1 or more. Got {failures!r} instead.")
-        if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds <= TIMEOUT_MAX:
-            raise UsageError(f"The 'seconds' of Breaker must be a number above 0. Got {seconds!r} instead.")
-        self.failures, self.seconds, self._clock = failures, seconds, clock
+        self.failures: int = checked_setting("Breaker", "failures", failures, whole_number(1))
+        self.seconds: float = checked_setting("Breaker", "seconds", seconds, number(most=TIMEOUT_MAX, above=0))
+        self._clock = clock
         self._in_a_row, self._rests_until = 0, -float("inf")
         self.renew()
         renewed_in_forks(self)

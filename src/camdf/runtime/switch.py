@@ -16,8 +16,8 @@ from time import monotonic
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from camdf.errors import UsageError
-from camdf.gate.budget import BusyError, Work, Workers
-from camdf.gate.forks import renewed_in_forks
+from camdf.runtime.forks import renewed_in_forks
+from camdf.runtime.workers import BusyError, Work, Workers
 
 T = TypeVar("T")
 
@@ -56,6 +56,11 @@ class Switch(Generic[T]):
                     f"Got {source!r} instead."
                 ) from None
         renewed_in_forks(self)
+
+    @property
+    def stays(self) -> bool:
+        """Whether it is a value, and not a place to read one from."""
+        return self._read is None
 
     def renew(self) -> None:
         """Begin without a thread that reads."""
@@ -96,20 +101,6 @@ class Switch(Generic[T]):
         finally:
             with self._lock:
                 self._reading = None
-
-
-def a_share(value: Any) -> float:
-    """A number that is one, or a ValueError that says what it must be."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
-        raise ValueError("a share between 0 and 1")
-    return float(value)
-
-
-def a_truth(value: Any) -> bool:
-    """A truth value that is one, or a ValueError that says what it must be."""
-    if not isinstance(value, bool):
-        raise ValueError("true or false")
-    return value
 
 
 def _reader(source: Any, is_truth: bool, last: Callable[[], Any]) -> Callable[[], Any] | None:

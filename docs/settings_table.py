@@ -1,0 +1,79 @@
+"""Writes the tables of settings on docs/gate.md and docs/service.md from the docstrings of the fields.
+
+python docs/settings_table.py
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import textwrap
+from dataclasses import MISSING, fields
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from camdf._settings import checks_of
+from camdf.gate import Guards, Limits, Records, Rollout
+
+PAGES: dict[str, tuple[type[Any], ...]] = {"gate.md": (Guards, Limits, Rollout, Records)}
+
+
+class Nothing:
+    """What no setting takes, so that its check says what it must be."""
+
+
+def meanings(kind: type[Any]) -> dict[str, str]:
+    """The docstring of every field, on one line."""
+    (body,) = (
+        node.body for node in ast.parse(textwrap.dedent(inspect.getsource(kind))).body if isinstance(node, ast.ClassDef)
+    )
+    return {
+        field.target.id: " ".join(text.value.value.split())
+        for field, text in pairwise(body)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)
+    }
+
+
+def takes(kind: type[Any], name: str) -> str:
+    """What a field must be, in the words of its check."""
+    try:
+        checks_of(kind)[name](Nothing())
+    except KeyError:
+        return {"share": "a share from 0 to 1, or a source of it", "off": "true or false, or a source of it"}[name]
+    except ValueError as error:
+        return str(error)
+    raise AssertionError(f"{kind.__name__}.{name} takes anything")
+
+
+def table(kind: type[Any]) -> str:
+    """The fields of a class as a table."""
+    rows = [f"| `{kind.__name__}` | must be | default | |", "| --- | --- | --- | --- |"]
+    said = meanings(kind)
+    for field in fields(kind):
+        if field.init:
+            default = "" if field.default is MISSING else f"`{field.default!r}`"
+            rows.append(f"| `{field.name}` | {takes(kind, field.name)} | {default} | {said[field.name]} |")
+    return "\n".join(rows)
+
+
+def written(page: str, kinds: tuple[type[Any], ...]) -> str:
+    """A page with its tables as the code has them now, between two marks."""
+    tables = "\n\n".join(map(table, kinds))
+    return re.sub(
+        r"(?s)(<!-- settings -->\n).*?(<!-- end of settings -->)",
+        lambda marks: f"{marks[1]}\n{tables}\n\n{marks[2]}",
+        page,
+    )
+
+
+def main() -> None:
+    for name, kinds in PAGES.items():
+        path = Path(__file__).with_name(name)
+        path.write_text(written(path.read_text(encoding="utf-8"), kinds), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,307 @@
+"""The steps of a decision, top to bottom: read, score, decide and fold, guard.
+
+Reading and scoring run on threads, each with some of its own: a scorer that hangs on every thread of its pool must not
+keep a request from being read, since what is not read cannot be authorised either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from camdf.gate.decision import GateDecision, Reason
+from camdf.gate.fold import Fold, Folding, Outcome, UnscoredError
+from camdf.gate.lists import Mode, list_for_the_model
+from camdf.gate.memory import ConversationTerms, Memory, SharedMemory, Terms
+from camdf.gate.request import Question, Request, RequestReader, UndecidedError, unread
+from camdf.gate.rollout import Rollout
+from camdf.gate.settings import Guards, Limits, Records
+from camdf.gate.telemetry import Sink
+from camdf.gate.turn_scores import RefusedScoresError, TurnScores, deciding
+from camdf.runtime.breaker import RestingError
+from camdf.runtime.workers import BusyError, Work, Workers
+from camdf.scorers.base import Scorer, says_nothing
+
+READERS = 8
+"""How many requests are read at a time: this is work of the processor."""
+
+SCORERS = 64
+"""How many decisions are scored at a time: this is mostly waiting. More wait in line, within their time limits."""
+
+
+@dataclass(frozen=True)
+class SharedByTenants:
+    """What the gates of many tenants share: threads, scores, conversations, and who is told of decisions.
+
+    No thread is begun before there is work.
+    """
+
+    turn_scores: TurnScores
+    memory: Memory
+    sink: Sink | None
+    readers: Workers = field(default_factory=lambda: Workers(READERS))
+    scorers: Workers = field(default_factory=lambda: Workers(SCORERS))
+
+    @classmethod
+    def of(cls, scorer: Scorer | None, records: Records) -> SharedByTenants:
+        """A set for a gate, and for those that will be made from it."""
+        size, store = records.conversations, records.store
+        memory = Memory(size) if store is None else SharedMemory(store, size)
+        return cls(TurnScores(scorer), memory, None if records.on_decision is None else Sink(records.on_decision))
+
+
+@dataclass(frozen=True)
+class Decider:
+    """Decides on questions; never raises out of `unfinished` and `decision`, whatever a scorer or a policy does."""
+
+    mode: Mode
+    guards: Guards
+    limits: Limits
+    rollout: Rollout
+    terms: ConversationTerms
+    reader: RequestReader
+    folding: Folding
+    shared: SharedByTenants
+
+    # Read.
+
+    def reading(self, question: Question) -> Work[Outcome | None]:
+        """Read a question on a thread; the outcome, or None where turns are still to be scored."""
+
+        def work(_: Work[Outcome | None]) -> Outcome | None:
+            return self.read(question) or self.folded_if_scored(question)
+
+        return self.shared.readers.start(work, question.left())
+
+    def read(self, question: Question) -> Outcome | None:
+        """Read a question and take the scores that it brings; an outcome only where there is nothing to decide on."""
+        try:
+            self.rollout.look(question.left())
+            request = self.reader.read(question, self.mode)
+            _ = self.terms_of(question).judge.digest  # here, since an event loop should not wait for it
+            if self.rollout.is_off:
+                return Outcome(Fold(reason="switched off"))
+            self._take_scores(question, request)
+            return None
+        except UndecidedError as error:
+            return Outcome(Fold(reason=error.reason), error.error)
+
+    def _take_scores(self, question: Question, request: Request) -> None:
+        """Scores that the harness has already stand in for the scorer's on the last turn."""
+        if question.scores is not None and request.turns and (subject := request.turns[-1].subject):
+            try:
+                self.shared.turn_scores.take(request, subject, request.aligned(question.scores), own=True)
+            except Exception as error:
+                raise UndecidedError("scores refused", _refused(error)) from None
+
+    def terms_of(self, question: Question) -> Terms:
+        """Those that the conversation began with, else those of today: one answer for the whole of a question."""
+        if question.terms is None:
+            assert question.request is not None
+            question.terms = self._terms(question.request)
+        return question.terms
+
+    def _terms(self, request: Request) -> Terms:
+        known, rollout, name = self.terms, self.rollout, request.conversation
+        began = known.recall(name)
+        if rollout.is_off:  # for good: switched on again, it would narrow what it saw
+            terms = Terms(began.judge if began else known.judge, "shadow")
+            known.keep(name, terms)
+            return terms
+        if began is not None:
+            return began
+        if name is None:  # one text has no middle; of a history nobody knows how it began
+            cuts = rollout.everyone or (rollout.share_now >= 1 and not request.goes_on)
+        else:
+            cuts = rollout.cuts(name)
+        earlier = known.earlier() if request.began_before else ()
+        return Terms(known.judge, self.mode if cuts else "shadow", earlier)
+
+    # Score.
+
+    def scoring(self, question: Question) -> Work[Outcome]:
+        """Score the turns that have no scores yet on a thread, then decide and fold."""
+        request, breaker, turn_scores = question.request, self.limits.breaker, self.shared.turn_scores
+        assert request is not None
+        if breaker is not None:
+            breaker.check()
+
+        def work(under_way: Work[Outcome]) -> Outcome:
+            judges = self.terms_of(question).judges
+            missing = turn_scores.missing(request, judges)
+            try:
+                silent = turn_scores.score(request, judges, missing, under_way)
+            except Exception as error:
+                if breaker is not None and not under_way.given_up:
+                    breaker.failed()
+                return self.folded(question, failure=error)
+            if breaker is not None and missing and not under_way.given_up:
+                breaker.succeeded()
+            return self.folded(question, silent)
+
+        question.asks_scorer = True
+        return self.shared.scorers.start(work, question.left())
+
+    def note(self, question: Question, error: Exception) -> None:
+        """A scorer that has no answer in time has failed."""
+        if self.limits.breaker is not None and question.asks_scorer and isinstance(error, TimeoutError):
+            self.limits.breaker.failed()
+
+    # Decide and fold.
+
+    def folded_if_scored(self, question: Question) -> Outcome | None:
+        """What the turns make of the tools where all of them are scored, else None."""
+        assert question.request is not None
+        missing = self.shared.turn_scores.missing(question.request, self.terms_of(question).judges)
+        return None if missing else self.folded(question)
+
+    def folded(
+        self, question: Question, silent: Collection[str] = (), failure: Exception | None = None, *, late: bool = False
+    ) -> Outcome:
+        """What the turns make of the tools, once they are scored, or as many as could be."""
+        request, terms, (reason, error) = question.request, self.terms_of(question), _failure(failure)
+        assert request is not None
+        try:
+            fold = self.folding.under(request, terms.judges, silent, reason, late=late)
+            explores = bool(fold.first) and self._explores(request)
+            if explores and terms.judge.exploring is not None:
+                fold = self.folding.of(request, terms.judge.exploring, silent, reason)
+            return Outcome(fold, error, explores)
+        except UnscoredError:
+            return Outcome(Fold(reason=reason), error)
+        except Exception as raised:
+            return Outcome(Fold(reason="policy failed"), type(raised).__name__)
+
+    def _explores(self, request: Request) -> bool:
+        return request.explored if request.before else self.rollout.explores(request.conversation)
+
+    def tried(self, step: Callable[[Question], Outcome | None], question: Question) -> Outcome | None:
+        """A step, or what is known where it raises."""
+        try:
+            return step(question)
+        except Exception as error:
+            return self.unfinished(question, error)
+
+    def unfinished(self, question: Question, error: Exception) -> Outcome:
+        """What is known where time was up, no thread was free, the scorer rests, or the tools could not be read."""
+        self.note(question, error)
+        if question.request is None:
+            question.request = unread(question, nothing=self.guards.refuse)
+        elif question.request.whole:
+            return self.folded(question, failure=error, late=True)
+        return Outcome(Fold(reason="tools not readable"), type(error).__name__)
+
+    # Guard.
+
+    def decision(self, question: Question, outcome: Outcome) -> GateDecision:
+        """The decision; what it gives a conversation whose history is not shown is remembered."""
+        request, terms, (fold, error, explores) = question.request, self.terms_of(question), outcome
+        assert request is not None
+        if not fold.first:
+            return self._open(request, terms, fold, error)
+        self.terms.keep(request.conversation, terms)
+        exploring = terms.judge.exploring if explores else None
+        sees_all = explores and exploring is None
+        kept = request.offered if sees_all else fold.kept
+        if not request.shown:
+            kept = self._remembered(request, kept, explores)
+        if sees_all:
+            return self._answer(request, terms, request.offered, fold._replace(reason="explored"), explored=True)
+        pressure = (exploring or terms.judge).payoff.cost_pressure
+        return self._answer(request, terms, kept, fold, error, pressure=pressure)
+
+    def _remembered(self, request: Request, kept: Collection[str], explores: bool) -> tuple[str, ...]:
+        """All that a conversation has now, of the tools that may be offered."""
+        if request.conversation is None:
+            return tuple(kept)
+        known = {key: identity for identity, key in request.identities.items()}
+        now = self.shared.memory.widen(request.conversation, [known[key] for key in kept], explores)
+        return tuple(key for identity in now if (key := request.identities.get(identity)) in request.natives)
+
+    def _open(self, request: Request, terms: Terms, fold: Fold, error: str) -> GateDecision:
+        """Nothing is decided: what the conversation has, else the tool search, or the whole authorised list without.
+
+        A named fallback goes before both. Nothing is remembered, so that one failure does not open a conversation for
+        good.
+        """
+        stays, fallback = {**request.guarded, **dict.fromkeys(request.called)}, self.guards.fallback
+        if request.before:
+            kept: Iterable[str] = (*request.before, *stays)
+        elif fallback is not None:
+            named = {key for key in request.offered if self.guards.called(key, request.tools[key], fallback)}
+            kept = [key for key in request.offered if key in stays or key in named]
+        else:
+            kept = [key for key in request.offered if key in stays] if request.tool_search else request.offered
+        return self._answer(request, terms, kept, fold, error, is_open=not request.before)
+
+    def _answer(
+        self,
+        request: Request,
+        terms: Terms,
+        kept: Iterable[str],
+        fold: Fold,
+        error: str = "",
+        is_open: bool = False,
+        explored: bool = False,
+        pressure: float | None = None,
+    ) -> GateDecision:
+        """What the harness gets, by the mode."""
+        stay = tuple(dict.fromkeys(key for key in (*kept, *request.forced) if key in request.natives))
+        known = set(stay)
+        cut = tuple(key for key in request.offered if key not in known)
+        return GateDecision(
+            tools=list_for_the_model(terms.mode, request.natives, stay, cut),
+            kept=stay,
+            cut=cut,
+            refused=tuple(key for key in request.tools if key not in request.natives),
+            reason=fold.reason,
+            mode=terms.mode,
+            explored=explored,
+            ranking=fold.ranking,
+            vector=fold.vector,
+            error=error,
+            open=is_open,
+            tool_search=request.tool_search,
+            servers={key: tool.server for key, tool in request.tools.items() if tool.server},
+            cost_pressure=pressure,
+            policy_digest=terms.judge.digest,
+            needs_name=request.conversation is None and (self.rollout.explore > 0 or not self.rollout.everyone),
+        )
+
+    def searched(self, question: Question, most: int) -> list[Any]:
+        """The tools that a search finds: the one of that name, else the best ranked, trusted servers' first."""
+        request = question.request
+        if request is None or not request.turns:
+            return []
+        query, tools = request.turns[-1].subject, request.tools
+        named = [key for key in request.offered if query in (key, tools[key].name, tools[key].full_name)]
+        if named:
+            named.sort(key=lambda key: key in request.untrusted)
+            return [request.natives[key] for key in named][:most]
+        judge, turn_scores = self.terms_of(question).judge, self.shared.turn_scores
+        known = turn_scores.scored(request, query, ranked_by=judge)
+        ranking = turn_scores.ranking(request, query, judge) if known else ()
+        if says_nothing([candidate.score for candidate in deciding(ranking)]):
+            return []
+        matching = [candidate for candidate in ranking if candidate.score > 0]
+        trusted = [candidate for candidate in matching if candidate.trusted][:most]
+        places = min(self.guards.untrusted_places, most)
+        others = [candidate for candidate in matching if not candidate.trusted][:places]
+        return [request.natives[candidate.name] for candidate in (*trusted, *others)]
+
+
+def _failure(error: Exception | None) -> tuple[Reason, str]:
+    """Why turns have no scores, and the type of what was raised."""
+    if isinstance(error, RefusedScoresError):
+        return "scores refused", _refused(error)
+    name = type(error).__name__ if error else ""
+    if isinstance(error, RestingError):
+        return "scorer resting", name
+    if isinstance(error, BusyError):
+        return "scorer busy", name
+    return ("scorer too slow" if isinstance(error, TimeoutError) else "scorer failed"), name
+
+
+def _refused(error: Exception) -> str:
+    return str(error) if isinstance(error, RefusedScoresError) else type(error).__name__

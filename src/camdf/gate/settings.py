@@ -1,0 +1,204 @@
+"""What may be set of a gate, in groups: what may be offered, how much a decision may take, what is kept of it.
+
+A tool is named by its name, or by server and name as "mail/send". Where tools of two servers share a name, the name
+alone means neither of them to `allow` and `digests`, which fail closed, and both to `pinned`, `keep` and `fallback`. To
+these three the name alone never means a tool of an untrusted server.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from threading import TIMEOUT_MAX
+from typing import Annotated, Any, TypeAlias
+
+from camdf._settings import (
+    Settings,
+    by_name,
+    check_that,
+    function,
+    instance_of,
+    names,
+    number,
+    or_none,
+    string,
+    whole_number,
+)
+from camdf.errors import UsageError
+from camdf.gate.decision import GateDecision
+from camdf.gate.memory import ConversationStore
+from camdf.runtime.breaker import Breaker
+from camdf.tools import Tool
+
+Allow: TypeAlias = Collection[str] | Callable[[Tool], bool]
+
+LOOK_ALIKE = frozenset({"ARMENIAN", "CHEROKEE", "CYRILLIC", "GREEK", "LATIN"})
+"""Scripts whose letters are taken for one another: no honest name has letters of two."""
+
+
+def _names_or_function(value: Any) -> Any:
+    return value if callable(value) else names(value)
+
+
+@dataclass(frozen=True)
+class Guards(Settings):
+    """Which tools may be offered at all, which of those must stay, and which servers are believed."""
+
+    allow: Annotated[Allow | None, or_none(_names_or_function, "all")] = None
+    """The tools that may be offered, by name, or a function that says of each `Tool` whether it may. One that raises
+    refuses. None allows all. Set it where a tenant or a user may have some tools only."""
+
+    digests: Annotated[Mapping[str, str] | None, or_none(by_name(string, "digests"))] = None
+    """The definitions that were reviewed, as `Tool.digest` names them: a tool of another digest, or of none here, is
+    refused. Set it where a server could change a tool behind your back."""
+
+    pinned: Annotated[Collection[str], names] = ()
+    """Tools that are in every list. Name those that an agent needs in every task."""
+
+    fallback: Annotated[Collection[str] | None, or_none(names)] = None
+    """The tools that a conversation gets where nothing could be decided. None gives what must stay if there is a tool
+    search, else the whole authorised list."""
+
+    trusted: Annotated[Collection[str] | None, or_none(names, "all")] = None
+    """The servers whose descriptions are believed. Their tools are scored and decided on as if no others were there.
+    None trusts all. Set it as soon as one server is not yours (docs/poison.md)."""
+
+    untrusted_places: Annotated[int, whole_number(0)] = 2
+    """How many tools of untrusted servers a conversation gets at most, by scores of their own."""
+
+    @property
+    def refuse(self) -> bool:
+        """Whether a tool has to be read before it may be offered."""
+        return self.allow is not None or self.digests is not None
+
+    def offered(self, tools: Mapping[str, Tool]) -> tuple[str, ...]:
+        """Keys of the tools that may be offered, in their order."""
+        if not self.refuse:
+            return tuple([key for key, tool in tools.items() if not deceptive(tool.name)])
+        meant = _meanings(tools.values())
+        return tuple(
+            key
+            for key, tool in tools.items()
+            if self.authorised(tool, [name for name in _names(tool) if meant[name] == {(tool.server, tool.name)}])
+        )
+
+    def authorised(self, tool: Tool, called: Sequence[str] | None = None) -> bool:
+        """Whether a tool may be offered, by the names that mean it and no other tool of its list."""
+        try:
+            if deceptive(tool.name) or (self.refuse and not tool.readable):
+                return False
+            called = _names(tool) if called is None else called
+            if self.digests is not None:
+                reviewed = [self.digests[name] for name in called if name in self.digests]
+                if not reviewed or tool.digest() != reviewed[0]:
+                    return False
+            if self.allow is None:
+                return True
+            return bool(self.allow(tool)) if callable(self.allow) else any(name in self.allow for name in called)
+        except Exception:
+            return False
+
+    def guarded(self, tools: Mapping[str, Tool], offered: Iterable[str], keep: Collection[str]) -> dict[str, str]:
+        """Which tools must stay in every request, and why."""
+        if not keep and not self.pinned:  # most often
+            offered = [key for key in offered if tools[key].foreign]
+        return {key: why for key in offered if (why := self._why_kept(key, tools[key], keep))}
+
+    def _why_kept(self, key: str, tool: Tool, keep: Collection[str]) -> str:
+        if tool.foreign and (tool.readable or not self.untrusted(tool)):
+            return "the provider's own"
+        if self.pinned and self.called(key, tool, self.pinned):
+            return "pinned"
+        return "required by the harness" if keep and self.called(key, tool, keep) else ""
+
+    def untrusted(self, tool: Tool) -> bool:
+        """Whether nobody vouches for the server of a tool."""
+        return self.trusted is not None and tool.server not in self.trusted
+
+    def called(self, key: str, tool: Tool, named: Collection[str]) -> bool:
+        """Whether a tool is among some that are named; one of an untrusted server only by server and name."""
+        return tool.full_name in named or ((tool.name in named or key in named) and not self.untrusted(tool))
+
+
+@dataclass(frozen=True)
+class Limits(Settings):
+    """How much a decision may take, and how many tools it may keep."""
+
+    seconds: Annotated[float | None, or_none(number(1e-3, TIMEOUT_MAX, unit="seconds"), "no limit")] = 5.0
+    """How long a decision may take. Past it the list stays as it is. Lower it where a user waits for the answer."""
+
+    tools: Annotated[int, whole_number(1)] = 10_000
+    """A request of more tools is not scored: the list stays as it is."""
+
+    characters: Annotated[int, whole_number(1)] = 20_000_000
+    """A request of more characters in names, descriptions and history is not scored either."""
+
+    at_least: Annotated[int, whole_number(0)] = 0
+    """The fewest tools that are kept. Guarded tools and those of earlier turns count."""
+
+    at_most: Annotated[int | None, or_none(whole_number(0), "no bound")] = None
+    """The most tools that are kept. Guarded tools and those of earlier turns count, and are kept even beyond it."""
+
+    breaker: Annotated[Breaker | None, or_none(instance_of(Breaker))] = None
+    """Leaves a scorer alone that fails again and again (`Breaker`). Set it where the scorer is another program."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.at_most is not None and self.at_least > self.at_most:
+            raise UsageError(
+                f"The 'at_least' of Limits must be at most its 'at_most', {self.at_most}. Got {self.at_least} instead."
+            )
+
+
+def _is_store(value: Any) -> bool:
+    return all(callable(getattr(value, method, None)) for method in ("recall", "add"))
+
+
+@dataclass(frozen=True)
+class Records(Settings):
+    """What a gate keeps of conversations, and whom it tells of decisions."""
+
+    conversations: Annotated[int, whole_number(0)] = 10_000
+    """How many conversations are remembered in this process, the latest."""
+
+    store: Annotated[
+        ConversationStore | None, or_none(check_that("a store that has recall and add, as RedisMemory has", _is_store))
+    ] = None
+    """Where workers share the conversations whose history is not shown (`RedisMemory`). Set it where there is more than
+    one worker and you call `decide` with texts, not with messages."""
+
+    on_decision: Annotated[Callable[[GateDecision], object] | None, or_none(function)] = None
+    """Receives every decision, on a thread of its own. The current span of OpenTelemetry or MLflow gets it either
+    way."""
+
+    tenant: Annotated[str, string] = ""
+    """Whose conversations they are; `Gate.for_tenant` sets it."""
+
+
+def deceptive(name: str) -> bool:
+    """Whether a name may not be what it looks like: signs that cannot be seen, compatibility forms, mixed alphabets.
+
+    >>> deceptive("send"), deceptive("s\\N{CYRILLIC SMALL LETTER IE}nd"), deceptive("send\\N{ZERO WIDTH SPACE}")
+    (False, True, True)
+    """
+    if not name.isprintable():
+        return True
+    if name.isascii():
+        return False
+    scripts = {unicodedata.name(letter, "").partition(" ")[0] for letter in name if letter.isalpha()}
+    return len(scripts & LOOK_ALIKE) > 1 or unicodedata.normalize("NFKC", name) != name
+
+
+def _names(tool: Tool) -> tuple[str, ...]:
+    return (tool.full_name, tool.name) if tool.server else (tool.name,)
+
+
+def _meanings(tools: Iterable[Tool]) -> dict[str, set[tuple[str, str]]]:
+    """Which tools a name means: those that have it as their full name, else those that have it as their name."""
+    full: dict[str, set[tuple[str, str]]] = {}
+    short: dict[str, set[tuple[str, str]]] = {}
+    for tool in tools:
+        full.setdefault(tool.full_name, set()).add((tool.server, tool.name))
+        short.setdefault(tool.name, set()).add((tool.server, tool.name))
+    return short | full
