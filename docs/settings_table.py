@@ -26,18 +26,17 @@ class Nothing:
 
 def meanings(kind: type[Any]) -> dict[str, str]:
     """The docstring of every field, on one line."""
-    (body,) = (
-        node.body for node in ast.parse(textwrap.dedent(inspect.getsource(kind))).body if isinstance(node, ast.ClassDef)
-    )
+    (node,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+    assert isinstance(node, ast.ClassDef)
     return {
         field.target.id: " ".join(text.value.value.split())
-        for field, text in pairwise(body)
+        for field, text in pairwise(node.body)
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
-        if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)
+        if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant) and isinstance(text.value.value, str)
     }
 
 
-def takes(kind: type[Any], name: str) -> str:
+def takes(kind: Any, name: str) -> str:
     """What a field must be, in the words of its check."""
     try:
         checks_of(kind)[name](Nothing())
