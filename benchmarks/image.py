@@ -24,7 +24,9 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 CONTAINERFILE = ROOT / "deploy" / "Containerfile"
 PACKAGES = "ca-certificates,python3,python3-venv"
-CONFIGURATION = '[server]\nport = 0\n\n[gate]\npolicy = "cold-start"\ncost_pressure = 0.06\n'
+CONFIGURATION = (
+    '[server]\nport = 0\n\n[gate]\npolicy = "cold-start"\ncost_pressure = 0.06\nallow_cuts_without_search = true\n'
+)
 ASKED = {"ranking": [{"name": "search", "score": 0.9}, {"name": "mail", "score": 0.1}]}
 
 ENTER = """

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 import re
 import textwrap
 from dataclasses import MISSING, fields
@@ -16,8 +17,26 @@ from typing import Any
 
 from camdf._settings import checks_of
 from camdf.gate import Guards, Limits, Records, Rollout
+from camdf.service import config
 
-PAGES: dict[str, tuple[type[Any], ...]] = {"gate.md": (Guards, Limits, Rollout, Records)}
+PAGES: dict[str, dict[str, type[Any]]] = {
+    "gate.md": {kind.__name__: kind for kind in (Guards, Limits, Rollout, Records)},
+    "service.md": {
+        "[gate]": config.GateSettings,
+        "[gate.guards]": Guards,
+        "[gate.limits]": Limits,
+        "[gate.rollout]": config.RolloutSettings,
+        "[gate.prices]": config.PriceSettings,
+        "[gate.scorer]": config.ScorerSettings,
+        "[server]": config.ServerSettings,
+        "[limits]": config.LimitSettings,
+        "[learn]": config.LearnSettings,
+    },
+}
+"""The classes whose fields a page has, by what it calls them."""
+
+IN_CODE_ONLY = {"[gate.limits]": ("breaker",)}
+"""What a file cannot say."""
 
 
 class Nothing:
@@ -43,24 +62,31 @@ def takes(kind: Any, name: str) -> str:
     except KeyError:
         return {"share": "a share from 0 to 1, or a source of it", "off": "true or false, or a source of it"}[name]
     except ValueError as error:
-        return str(error)
+        return str(error).removesuffix(", or None")
     raise AssertionError(f"{kind.__name__}.{name} takes anything")
 
 
-def table(kind: type[Any]) -> str:
+def table(title: str, kind: type[Any]) -> str:
     """The fields of a class as a table."""
-    rows = [f"| `{kind.__name__}` | must be | default | |", "| --- | --- | --- | --- |"]
-    said = meanings(kind)
+    rows = [f"| `{title}` | must be | default | |", "| --- | --- | --- | --- |"]
+    said, in_file = meanings(kind), title.startswith("[")
     for field in fields(kind):
-        if field.init:
-            default = "" if field.default is MISSING else f"`{field.default!r}`"
-            rows.append(f"| `{field.name}` | {takes(kind, field.name)} | {default} | {said[field.name]} |")
+        if field.init and field.name in said and field.name not in IN_CODE_ONLY.get(title, ()):
+            value = 2.0 if (title, field.name) == ("[gate.limits]", "seconds") else field.default
+            default = "" if value is MISSING or (in_file and value is None) else f"`{written_value(value, in_file)}`"
+            must = takes(kind, field.name)
+            rows.append(f"| `{field.name}` | {must} | {default} | {said[field.name]} |")
     return "\n".join(rows)
 
 
-def written(page: str, kinds: tuple[type[Any], ...]) -> str:
+def written_value(value: Any, in_file: bool) -> str:
+    """A default, as Python or as TOML has it."""
+    return json.dumps(value) if in_file else repr(value)
+
+
+def written(page: str, kinds: dict[str, type[Any]]) -> str:
     """A page with its tables as the code has them now, between two marks."""
-    tables = "\n\n".join(map(table, kinds))
+    tables = "\n\n".join(table(title, kind) for title, kind in kinds.items())
     return re.sub(
         r"(?s)(<!-- settings -->\n).*?(<!-- end of settings -->)",
         lambda marks: f"{marks[1]}\n{tables}\n\n{marks[2]}",

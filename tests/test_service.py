@@ -217,17 +217,17 @@ def test_no_log_holds_what_a_user_wrote(service: Running) -> None:
 TENANTS = """
 [tenants.acme]
 token_variable = "ACME_TOKEN"
-allow = ["a", "b"]
+guards.allow = ["a", "b"]
 
 [tenants.acme.routes.support]
 cost_pressure = 0.9
 
 [tenants.other]
 token_sha256 = "{digest}"
-pinned = ["c"]
+guards.pinned = ["c"]
 
 [routes.support]
-allow = ["b", "c"]
+guards.allow = ["b", "c"]
 """
 
 

@@ -30,7 +30,7 @@ BUDGET = 1.0
 def by_model(url: str, more: str = "", budget: float = BUDGET) -> str:
     """A configuration whose scorer is a language model."""
     scorer = f'[gate.scorer]\nkind = "llm"\nurl = "{url}"\nmodel = "any"\n'
-    return f"{PLAIN}budget_seconds = {budget}\n{more}\n{scorer}[limits]\nwaiting = 4\nretry_seconds = 3\n"
+    return f"{PLAIN}limits.seconds = {budget}\n{more}\n{scorer}[limits]\nwaiting = 4\nretry_seconds = 3\n"
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_a_scorer_that_breaks_costs_its_budget_and_the_list_stays_open(tmp_path:
 
 
 def test_a_fallback_is_what_an_open_list_holds_where_one_is_named(tmp_path: Path) -> None:
-    configuration = by_model("http://127.0.0.1:9/v1", 'fallback = ["send_mail"]')
+    configuration = by_model("http://127.0.0.1:9/v1", 'guards.fallback = ["send_mail"]')
     with running(folder_of(tmp_path / "served", configuration)) as service:
         answer = service.decide(ASKED)
         assert (answer["reason"], answer["kept"]) == ("scorer failed", ["send_mail"])

@@ -28,7 +28,7 @@ from camdf_lab import domains
 from golden import PAYOFF, openai_tool
 from running_service import PLAIN, Running, eventually, folder_of, running
 
-EXPLORES = PLAIN.replace("0.06", "0.12") + "explore = 1.0\n"
+EXPLORES = PLAIN.replace("0.06", "0.12") + "rollout.explore = 1.0\n"
 LEARNS = EXPLORES + "\n[learn]\nfewest = 100\npatience = 150\n"
 PATIENT = 600
 """Seconds that a process which stands behind all others may take on a busy machine."""
@@ -126,7 +126,7 @@ def test_a_service_learns_from_its_outcomes_promotes_what_pays_and_rolls_back(lo
 
 def test_a_trial_is_judged_within_the_bounds_of_the_gate(logs: Path, tmp_path: Path) -> None:
     folder = copy(logs, tmp_path / "served")
-    (folder / "camdf.toml").write_text(LEARNS.replace("\n[learn]", "at_most = 2\n\n[learn]"), encoding="utf-8")
+    (folder / "camdf.toml").write_text(LEARNS.replace("\n[learn]", "limits.at_most = 2\n\n[learn]"), encoding="utf-8")
     learn(folder / "camdf.toml", [folder / "state"])
     evidence = journal(folder)[1]["state"]["trial"]["evidence"]
     assert evidence["tasks"] == 150
@@ -203,7 +203,7 @@ port = 0
 
 [gate]
 cost_pressure = 0.06
-explore = 1.0
+rollout.explore = 1.0
 
 [learn]
 patience = 300

@@ -42,7 +42,7 @@ def test_the_service_imports_nothing_that_one_platform_alone_has() -> None:
 
 
 def test_without_fcntl_it_serves_keeps_outcomes_and_shares_no_log(tmp_path: Path) -> None:
-    folder = folder_of(tmp_path / "served", PLAIN + "explore = 1.0\n[learn]\nevery_hours = 1\n")
+    folder = folder_of(tmp_path / "served", PLAIN + "rollout.explore = 1.0\n[learn]\nevery_hours = 1\n")
     outcome = {"decision": "one", "called": ["a"], "success": True}
     with running(folder, program=PROGRAM) as service:
         assert service.decide(ranking({"a": 0.9, "b": 0.1}))["explored"]

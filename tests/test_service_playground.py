@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ import msgspec
 import pytest
 
 import camdf
-from camdf.service.config import GateSettings
+from camdf.gate import Limits
+from camdf.service.config import GateSettings, RolloutSettings
 from camdf.service.gates import gate_of
 from camdf.service.playground.look import Looked, LookRequest, looked
 from golden import openai_tool
@@ -31,7 +33,7 @@ PLAIN = GateSettings(policy="cold-start")
 
 def drawn(settings: GateSettings = PLAIN, **asked: Any) -> Looked:
     """What the page draws for a request."""
-    serving = gate_of(msgspec.structs.replace(settings, cost_pressure=0.1), camdf.cold_start("similarity"), ".")
+    serving = gate_of(replace(settings, cost_pressure=0.1), camdf.cold_start("similarity"), ".")
     request = msgspec.convert({"messages": MESSAGES, "tools": TOOLS, "amount": 0.02, **asked}, LookRequest)
     return looked(request, serving, settings)
 
@@ -48,10 +50,10 @@ def printed(found: Looked) -> Any:
     [
         ({}, "prices=camdf.Prices()"),
         ({"cached": 0.0}, "prices=camdf.Prices(cached=0.0)"),
-        ({"uncached": 300, "misuse": 0}, "prices=camdf.Prices(uncached=300.0, misuse=0.0)"),
+        ({"uncached": 300, "misuse": 0}, "prices=camdf.Prices(uncached=300, misuse=0)"),
         (
             {"misuse": 0, "dollars_per_second": 2, "privacy": {"send_mail": 0}},
-            "prices=camdf.Prices(misuse=0.0, dollars_per_second=2.0, privacy={'send_mail': 0.0})",
+            "prices=camdf.Prices(misuse=0, dollars_per_second=2, privacy={'send_mail': 0})",
         ),
     ],
 )
@@ -64,7 +66,7 @@ def test_the_printed_program_has_the_prices_that_were_chosen(prices: dict[str, A
 
 
 def test_the_printed_program_explores_no_more_than_the_page_does() -> None:
-    found = drawn(GateSettings(policy="cold-start", explore=1.0, at_most=1))
+    found = drawn(GateSettings(policy="cold-start", rollout=RolloutSettings(explore=1.0), limits=Limits(at_most=1)))
     assert "camdf.Payoff(0.02, 'exact'), limits=Limits(at_most=1))\n" in found.code
     decision = printed(found)
     assert not decision.explored

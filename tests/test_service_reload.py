@@ -10,7 +10,11 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import camdf
+from camdf.errors import UsageError
+from camdf.service.store import Versions
 from running_service import PLAIN, SECONDS, Running, asked, eventually, folder_of, ranking, running
 
 VERSIONS = {
@@ -128,6 +132,16 @@ def test_a_bad_policy_is_refused_and_the_last_good_one_serves_across_a_restart(t
 def test_what_is_kept_of_the_last_good_version_is_text_and_nothing_that_runs(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "served")
     with running(folder):
-        kept = json.loads((folder / "state" / "last-good.json").read_text(encoding="utf-8"))
+        (path,) = (folder / "state").glob("last-good-*.json")
+        kept = json.loads(path.read_text(encoding="utf-8"))
     assert set(kept) == {"name", "folder", "configuration", "policies"}
     assert kept["configuration"] == PLAIN
+
+
+def test_the_last_good_version_of_one_file_is_never_served_for_another(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "served")
+    Versions(folder / "camdf.toml", folder / "state")
+    other = folder / "other.toml"
+    other.write_text("[gate", encoding="utf-8")
+    with pytest.raises(UsageError, match=r"other\.toml is not TOML"):
+        Versions(other, folder / "state")

@@ -43,7 +43,9 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """The service of the example, which also says what it decides."""
-    server = '[server]\nport = 0\nlog_decisions = true\ntoken_variable = "TOKEN"\n\n[routes.short]\nat_most = 1\n\n'
+    server = (
+        '[server]\nport = 0\nlog_decisions = true\ntoken_variable = "TOKEN"\n\n[routes.short]\nlimits.at_most = 1\n\n'
+    )
     folder = folder_of(tmp_path_factory.mktemp("served"), server + (EXAMPLE / "camdf.toml").read_text("utf-8"))
     with running(folder, settings={"TOKEN": TOKEN}) as service:
         yield service

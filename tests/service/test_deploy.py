@@ -97,7 +97,8 @@ def test_the_steps_of_the_image_make_a_service_that_answers(tmp_path: Path) -> N
     assert serve == "serve"
     clean = {"PYTHONPATH": "", "PATH": f"{environment / 'bin'}:{os.environ['PATH']}"}
     folder = folder_of(
-        tmp_path / "served", '[server]\nport = 0\n\n[gate]\npolicy = "cold-start"\ncost_pressure = 0.06\n'
+        tmp_path / "served",
+        '[server]\nport = 0\n\n[gate]\npolicy = "cold-start"\ncost_pressure = 0.06\ntool_search = true\n',
     )
     with running(folder, program=(str(environment / "bin" / program),), settings=clean) as service:
         asked = {"ranking": [{"name": "search", "score": 0.9}, {"name": "mail", "score": 0.1}]}

@@ -10,6 +10,7 @@ from camdf.gate import lists
 from camdf.gate.lists import Mode
 from camdf.gate.tool_search import TOOL_SEARCH, fits
 from camdf.gate.waterfall import waterfall
+from camdf.tools import Tool
 
 Reason: TypeAlias = Literal[
     "decided",
@@ -167,8 +168,13 @@ class GateDecision:
 
     def _sent(self, written: Callable[[Any], Any]) -> list[Any]:
         """The search comes last: a cached prompt begins with what the conversation has."""
+        return [written(tool) for tool in (*self.tools, *self.search)]
+
+    @property
+    def search(self) -> tuple[Tool, ...]:
+        """The tools of the tool search, where the agent has one and something was cut."""
         searches = self.tool_search and self.needs_tool_search and fits(self.mode, (*self.kept, *self.cut))
-        return [written(tool) for tool in (*self.tools, *(TOOL_SEARCH if searches else ()))]
+        return TOOL_SEARCH if searches else ()
 
     @property
     def priced_cost(self) -> float:

@@ -136,6 +136,18 @@ def mcp(native: Any) -> Any:
     return _written(native, lambda tool: _parts(tool, inputSchema=dict(tool.schema) or EMPTY))
 
 
+def written_like(native: Any) -> Callable[[Any], Any]:
+    """What writes a tool in the shape that another one has; in OpenAI's chat shape where it has none."""
+    if isinstance(native, Mapping) and "function" not in native:
+        if "input_schema" in native:
+            return anthropic
+        if "inputSchema" in native:
+            return mcp
+        if native.get("type") == "function":
+            return openai_responses
+    return openai
+
+
 def _written(native: Any, write: Callable[[Tool], dict[str, Any]]) -> Any:
     """The definition of a tool; what the provider runs itself has one already."""
     tool = view(native)

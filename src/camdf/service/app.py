@@ -24,6 +24,7 @@ from camdf.service.limits import GoneError, RefusedError, check_host
 from camdf.service.metrics import Metrics
 from camdf.service.outcomes import OutcomeLog
 from camdf.service.playground import Playground
+from camdf.service.searching import Searching
 from camdf.service.store import Versions
 
 with needs("serve"):
@@ -41,11 +42,13 @@ class Service:
         self.store, self.outcomes = store, outcomes
         self.metrics, self.admission = Metrics(), Admission()
         self.deciding = Deciding(self.metrics, SeenLog(store.state))
-        self.draining = False
+        self.draining, searching = False, Searching()
         self._encode = msgspec.json.Encoder().encode
         self._learns = msgspec.json.Decoder(shapes.OutcomeRequest | list[shapes.OutcomeRequest])
         self.routes: dict[str, dict[str, Callable[[HttpCall], Awaitable[HttpAnswer]]]] = {
             "/v1/decide": {"POST": self.decide},
+            "/v1/find": {"POST": searching.find},
+            "/v1/answer": {"POST": searching.answer},
             "/v1/outcomes": {"POST": self.learn},
             "/v1/policy": {"GET": self.policy},
             "/healthz": {"GET": self.health},
@@ -112,8 +115,7 @@ class Service:
         for (holder, route), served in call.serving.places.items():
             if holder == call.tenant:
                 gate, rollout = served.gate, served.gate.rollout
-                if rollout is not None:
-                    await asyncio.to_thread(rollout.look)
+                await asyncio.to_thread(rollout.look)
                 described = shapes.PolicyOfRoute(
                     route=route,
                     kind=gate.policy.kind,

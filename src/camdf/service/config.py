@@ -1,270 +1,416 @@
 """What may be configured: the server, its limits, and gates by tenant and by route.
 
 Settings of a gate stand in `[gate]`; `[routes.NAME]`, `[tenants.NAME]` and `[tenants.NAME.routes.NAME]` say what
-differs there. The most special one that has a setting decides it, except for `allow`: a tool must be on every list that
-applies. Of `rollout` each key is decided by itself, so that a share on a route leaves the kill switch of all in place.
+differs there. The most special one that has a setting decides it, except for `guards.allow`: a tool must be on every
+list that applies. Of `guards`, `limits` and `rollout` each key is decided by itself, so that a share on a route leaves
+the kill switch of all in place.
 """
 
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from hashlib import sha256
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, TypeAlias
 
-from camdf.errors import UsageError, needs
-
-with needs("serve"):
-    from msgspec import UNSET, Meta, Struct, UnsetType, structs
+from camdf._settings import (
+    Settings,
+    by_name,
+    check_that,
+    instance_of,
+    names,
+    number,
+    one_of,
+    or_none,
+    share,
+    string,
+    truth,
+    whole_number,
+)
+from camdf.errors import UsageError
+from camdf.gate.settings import Guards, Limits
 
 COLD_STARTS = {"cold-start": "similarity", "cold-start-probability": "probability"}
 """Names in place of a policy's file, and the kind of scores that each is for."""
 
+START = "start"
+"""The name of the policy that needs nothing but the tools."""
+
+SHIPPED = (START, *COLD_STARTS)
+"""Names of policies that are no files."""
+
 NAME = "[A-Za-z0-9_.-]{1,64}"
 """Of a tenant or a route."""
 
-Name = Annotated[str, Meta(pattern=f"^{NAME}$")]
-Digest = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
-Positive = Annotated[float, Meta(gt=0, le=1e12)]
-NotNegative = Annotated[float, Meta(ge=0, le=1e12)]
-Share = Annotated[float, Meta(ge=0, le=1)]
-Count = Annotated[int, Meta(ge=1, le=10**9)]
-Seconds = Annotated[float, Meta(gt=0, le=3600)]
+SHA256 = re.compile("(?:[0-9a-f]{64})?")
+
+Table: TypeAlias = Mapping[str, Any]
+
+positive = number(most=1e12, above=0)
+not_negative = number(0, 1e12)
+seconds = number(most=3600, above=0, unit="seconds")
+count = whole_number(1, 10**9)
+sha = check_that("64 hexadecimal digits", lambda value: isinstance(value, str) and bool(SHA256.fullmatch(value)))
 
 
-class ConfigTable(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True, omit_defaults=True):
-    """A table of the file."""
+@dataclass(frozen=True)
+class ScorerSettings(Settings):
+    """What ranks the tools of a conversation, where it takes more than a name."""
 
-    def said(self) -> dict[str, Any]:
-        """The keys that are not left out, and their values."""
-        return {name: value for name, value in structs.asdict(self).items() if value is not UNSET}
+    kind: Annotated[str, one_of("bm25", "start", "llm")]
+    """"start" (words and what they mean), "bm25" (words) or "llm" (a language model that is asked)."""
 
-
-class ScorerSettings(ConfigTable, frozen=True):
-    """What ranks the tools of a conversation."""
-
-    kind: Literal["bm25", "start", "llm"]
-    url: str = ""
+    url: Annotated[str, string] = ""
     """Of an endpoint that speaks OpenAI's chat completions, for "llm". Only the operator can name one."""
 
-    model: str = ""
-    key_variable: str | None = None
-    timeout: Seconds = 30.0
-    structured: bool = True
+    model: Annotated[str, string] = ""
+    """The language model, as that endpoint calls it."""
+
+    key_variable: Annotated[str | None, or_none(string)] = None
+    """The environment variable that holds the key for it."""
+
+    timeout: Annotated[float, seconds] = 30.0
+    """How long it may take to answer."""
+
+    structured: Annotated[bool, truth] = True
+    """Whether the endpoint holds answers to a JSON schema."""
 
 
-class PriceSettings(ConfigTable, frozen=True):
+@dataclass(frozen=True)
+class PriceSettings(Settings):
     """What tools cost, as `camdf.Prices` says, which also has the values of what is left out."""
 
-    uncached: Positive | UnsetType = UNSET
-    cached: NotNegative | UnsetType = UNSET
-    turns: Annotated[float, Meta(ge=1, le=1e6)] | UnsetType = UNSET
-    misuse: NotNegative | UnsetType = UNSET
-    seconds: NotNegative | UnsetType = UNSET
-    dollars_per_second: NotNegative | UnsetType = UNSET
-    failure_rate: Share | UnsetType = UNSET
-    dollars_per_failure: NotNegative | UnsetType = UNSET
-    privacy: dict[str, NotNegative] | UnsetType = UNSET
+    uncached: Annotated[float | None, or_none(positive)] = None
+    """Dollars for a million input tokens."""
+
+    cached: Annotated[float | None, or_none(not_negative)] = None
+    """Dollars for a million input tokens that the provider has cached."""
+
+    turns: Annotated[float | None, or_none(number(1, 1e6))] = None
+    """Model calls of a task, on average."""
+
+    misuse: Annotated[float | None, or_none(not_negative)] = None
+    """Needless calls of an offered tool that no task required, on average."""
+
+    seconds: Annotated[float | None, or_none(not_negative)] = None
+    """What a call takes."""
+
+    dollars_per_second: Annotated[float | None, or_none(not_negative)] = None
+    """What waiting a second costs."""
+
+    failure_rate: Annotated[float | None, or_none(share)] = None
+    """The share of calls that fail."""
+
+    dollars_per_failure: Annotated[float | None, or_none(not_negative)] = None
+    """What a call that fails costs."""
+
+    privacy: Annotated[Mapping[str, float] | None, or_none(by_name(not_negative, "dollars"))] = None
+    """Dollars a task for being exposed to a tool, or to a server's tools."""
+
+    def given(self) -> dict[str, Any]:
+        """Those that are not left out."""
+        values = {part.name: getattr(self, part.name) for part in fields(self)}
+        return {name: value for name, value in values.items() if value is not None}
 
 
-class FlagSettings(ConfigTable, frozen=True):
-    """A flag of the OpenFeature client that the process has."""
-
-    flag: Annotated[str, Meta(min_length=1)]
-
-
-class RolloutSettings(ConfigTable, frozen=True):
-    """For which share of conversations the gate cuts, and whether it works at all, as `camdf.gate.Rollout` says.
-
-    Each is a value, the path of a file that holds it, or a flag. What is left out is as in the table above it.
-    """
-
-    share: Share | str | FlagSettings | UnsetType = UNSET
-    off: bool | str | FlagSettings | UnsetType = UNSET
-    salt: str | UnsetType = UNSET
-    every_seconds: Seconds | UnsetType = UNSET
-    """How old a value may be before a file or a flag is read again."""
-
-    def over(self, above: RolloutSettings) -> RolloutSettings:
-        """These, and for what they leave out, those of the table above."""
-        return structs.replace(above, **self.said())
+def _flag(value: Any) -> bool:
+    return (
+        isinstance(value, dict) and value.keys() == {"flag"} and isinstance(value["flag"], str) and bool(value["flag"])
+    )
 
 
-class GateSettings(ConfigTable, frozen=True):
-    """One gate; what is left out is as in the table above it."""
+def _or_source(check: Any, what: str) -> Any:
+    """A value, the path of a file that holds one, or a flag."""
 
-    policy: str | UnsetType = UNSET
-    """A file or an fsspec URL of a saved policy, or one of `COLD_STARTS`."""
+    def checks(value: Any) -> Any:
+        try:
+            return value if isinstance(value, str) or _flag(value) else check(value)
+        except ValueError:
+            raise ValueError(f'{what}, a file that holds it, or {{ flag = "name" }}') from None
 
-    sha256: Digest | UnsetType = UNSET
-    """Of the policy's file: any other content is refused."""
+    return checks
 
-    cost_pressure: NotNegative | UnsetType = UNSET
-    task_worth: Positive | UnsetType = UNSET
-    value: Literal["exact", "partial"] | UnsetType = UNSET
-    recourse: Share | UnsetType = UNSET
-    scorer: Literal["bm25", "start", "none"] | ScorerSettings | UnsetType = UNSET
-    prices: PriceSettings | UnsetType = UNSET
-    allow: list[str] | UnsetType = UNSET
-    pinned: list[str] | UnsetType = UNSET
-    fallback: list[str] | UnsetType = UNSET
-    mode: Literal["drop", "defer", "allow", "shadow"] | UnsetType = UNSET
-    at_least: Annotated[int, Meta(ge=0)] | UnsetType = UNSET
-    at_most: Annotated[int, Meta(ge=0)] | UnsetType = UNSET
-    explore: Share | UnsetType = UNSET
-    explore_key: str | UnsetType = UNSET
+
+@dataclass(frozen=True)
+class RolloutSettings(Settings):
+    """For which conversations the gate cuts, which explore, and whether it works at all: `camdf.gate.Rollout`."""
+
+    share: Annotated[Any, _or_source(share, "a share from 0 to 1")] = 1.0
+    """Of the conversations that are cut for: a value, the path of a file that holds it, or `{ flag = "name" }`."""
+
+    off: Annotated[Any, _or_source(truth, "true or false")] = False
+    """Whether nothing is cut for anybody: a value, the path of a file that holds it, or `{ flag = "name" }`."""
+
+    salt: Annotated[str, string] = ""
+    """Another one picks other conversations."""
+
+    every: Annotated[float, seconds] = 1.0
+    """How old a value may be before a file or a flag is read again, in seconds."""
+
+    explore: Annotated[float, share] = 0.0
+    """The share of named conversations that see every tool, and are flagged."""
+
+    explore_pressure: Annotated[float | None, or_none(not_negative)] = None
+    """A cost pressure below the gate's, by which they get fewer instead."""
+
+    explore_key: Annotated[str, string] = ""
     """By which conversations are dealt, the same on all workers: who knows it and a name knows who explores."""
 
-    rollout: RolloutSettings | UnsetType = UNSET
-    budget_seconds: Seconds | UnsetType = UNSET
+
+def _scorer(value: Any) -> Any:
+    return value if isinstance(value, ScorerSettings) else one_of("start", "bm25", "none")(value)
 
 
-class TenantSettings(GateSettings, frozen=True):
-    """Somebody who calls the service with a token of their own."""
+@dataclass(frozen=True)
+class GateSettings(Settings):
+    """One gate; what is left out is as in the table above it."""
 
-    token_variable: str = ""
-    token_sha256: Digest | Literal[""] = ""
-    routes: dict[Name, GateSettings] = {}
+    policy: Annotated[str, string] = START
+    """"start" (the best `mean_tools`), a file or an fsspec URL of a saved policy, "cold-start" or
+    "cold-start-probability"."""
+
+    sha256: Annotated[str, sha] = ""
+    """Of the policy's file: any other content is refused."""
+
+    mean_tools: Annotated[int | None, or_none(whole_number(1))] = None
+    """How many tools the policy "start" loads; 8 where it is left out."""
+
+    tool_search: Annotated[bool | None, or_none(truth)] = None
+    """Whether the agents can run the tool search, where a request does not say. Left out: for the policy "start"."""
+
+    allow_cuts_without_search: Annotated[bool, truth] = False
+    """Whether a policy that learned from no labels may cut where there is no search for what it cuts."""
+
+    cost_pressure: Annotated[float | None, or_none(not_negative)] = None
+    """What a tool costs next to what a task is worth, where the policy's file does not say."""
+
+    task_worth: Annotated[float | None, or_none(positive)] = None
+    """The same, in the unit of the prices."""
+
+    value: Annotated[str | None, or_none(one_of("exact", "partial"))] = None
+    """What a set is worth that lacks a tool: nothing, or a part."""
+
+    recourse: Annotated[float | None, or_none(share)] = None
+    """The share of a task's worth that is left where a search has to find a tool."""
+
+    scorer: Annotated[Any, or_none(_scorer)] = None
+    """What ranks the tools of a conversation: "start", "bm25", "none" or a table. Left out: "start" for the policy
+    "start", and "bm25" for others."""
+
+    prices: Annotated[Any, or_none(instance_of(PriceSettings))] = None
+    """What tools cost. Without it every tool costs 1."""
+
+    mode: Annotated[str, one_of("drop", "defer", "allow", "shadow")] = "drop"
+    """What becomes of what is cut."""
+
+    guards: Guards = Guards()
+    limits: Limits = Limits(seconds=2.0)
+    rollout: RolloutSettings = RolloutSettings()
+
+    @property
+    def ranks(self) -> str | ScorerSettings:
+        """What ranks the tools of a conversation."""
+        usual = "start" if self.policy == START else "bm25"
+        return usual if self.scorer is None else self.scorer
+
+    @property
+    def searches(self) -> bool:
+        """Whether agents can run the tool search, where a request does not say."""
+        return self.policy == START if self.tool_search is None else self.tool_search
 
 
-class ServerSettings(ConfigTable, frozen=True):
+GROUPS: dict[str, type[Any]] = {
+    "guards": Guards,
+    "limits": Limits,
+    "rollout": RolloutSettings,
+    "prices": PriceSettings,
+    "scorer": ScorerSettings,
+}
+"""Tables inside of a gate's."""
+
+OWN = ("guards", "limits", "rollout")
+"""Those of which each key is decided by itself."""
+
+
+def _sorted_names(value: Any) -> tuple[str, ...]:
+    return tuple(sorted(names(value)))
+
+
+@dataclass(frozen=True)
+class ServerSettings(Settings):
     """Where the service listens. A change of host, port or playground needs a restart."""
 
-    host: str = "127.0.0.1"
-    port: Annotated[int, Meta(ge=0, le=65535)] = 8080
-    token_variable: str = ""
-    token_sha256: Digest | Literal[""] = ""
-    allowed_hosts: tuple[str, ...] = ()
+    host: Annotated[str, string] = "127.0.0.1"
+    """The address to listen on."""
+
+    port: Annotated[int, whole_number(0, 65535)] = 8080
+    """The port; 0 takes any that is free."""
+
+    token_variable: Annotated[str, string] = ""
+    """The environment variable that holds the token which clients must send."""
+
+    token_sha256: Annotated[str, sha] = ""
+    """The SHA-256 of that token, where it is not in the environment."""
+
+    allowed_hosts: Annotated[tuple[str, ...], _sorted_names] = ()
     """Names besides those of this machine by which browsers and clients may call a service that asks for no token."""
 
-    reload_seconds: Seconds = 2.0
-    drain_seconds: Annotated[float, Meta(ge=0, le=3600)] = 5.0
-    log_decisions: bool = False
+    reload_seconds: Annotated[float, seconds] = 2.0
+    """How often the files are read again."""
+
+    drain_seconds: Annotated[float, number(0, 3600, unit="seconds")] = 5.0
+    """How long requests under way may take when the process is told to end."""
+
+    log_decisions: Annotated[bool, truth] = False
     """Whether every decision is a line of JSON on standard output."""
 
-    log_texts: bool = False
+    log_texts: Annotated[bool, truth] = False
     """Whether such a line also holds the messages."""
 
-    playground: bool = True
+    playground: Annotated[bool, truth] = True
+    """Whether there is a page at /."""
 
 
-class LimitSettings(ConfigTable, frozen=True):
+@dataclass(frozen=True)
+class LimitSettings(Settings):
     """What one request may be, and what all of them together; tenants divide the latter."""
 
-    body_bytes: Count = 2_000_000
-    depth: Annotated[int, Meta(ge=4, le=200)] = 64
-    tools: Count = 10_000
-    batch: Count = 1_000
-    waiting: Count = 64
+    body_bytes: Annotated[int, count] = 2_000_000
+    """How many bytes a body may have."""
+
+    depth: Annotated[int, whole_number(4, 200)] = 64
+    """How deep its JSON may be."""
+
+    tools: Annotated[int, count] = 10_000
+    """How many tools, messages or candidates it may have."""
+
+    batch: Annotated[int, count] = 1_000
+    """How many requests a list may have."""
+
+    waiting: Annotated[int, count] = 64
     """How many requests may be under way; more are told to come back (503)."""
 
-    candidates: Count = 30_000
+    candidates: Annotated[int, count] = 30_000
     """How many candidates they may have: the tools of rankings, and those of conversations once for every turn."""
 
-    held_bytes: Count = 32_000_000
+    held_bytes: Annotated[int, count] = 32_000_000
     """How many bytes of bodies may be here, of requests that arrive and of those under way."""
 
-    connections: Count = 1_000
-    read_seconds: Seconds = 5.0
+    connections: Annotated[int, count] = 1_000
+    """How many connections may be open."""
+
+    read_seconds: Annotated[float, seconds] = 5.0
     """In which a request has to be there whole."""
 
-    retry_seconds: Count = 1
+    retry_seconds: Annotated[int, count] = 1
+    """When those who are told to come back should."""
 
 
-class LearnSettings(ConfigTable, frozen=True):
+@dataclass(frozen=True)
+class LearnSettings(Settings):
     """How policies are fitted again on what the service sees, and replaced where that pays."""
 
-    every_hours: NotNegative = 0.0
+    every_hours: Annotated[float, not_negative] = 0.0
     """How often the service looks by itself; 0 leaves it to `camdf learn`."""
 
-    join_tenants: bool = False
+    join_tenants: Annotated[bool, truth] = False
     """Whether tenants that have one policy's file teach it together."""
 
-    tasks: Count = 5_000
+    tasks: Annotated[int, count] = 5_000
     """A challenger learns from so many, the newest."""
 
-    fewest: Count = 100
+    fewest: Annotated[int, count] = 100
     """With fewer tasks there is no challenger."""
 
-    patience: Count = 2_000
+    patience: Annotated[int, count] = 2_000
     """After so many newer tasks, a challenger that was not shown to pay makes room for the next one. Where the evidence
     speaks for it, it has three times as many."""
 
 
-class Configuration(ConfigTable, frozen=True):
-    """The whole file."""
+@dataclass(frozen=True)
+class Configuration:
+    """The whole file. Tables of gates are as they stand there, since what they leave out is in the one above."""
 
     server: ServerSettings = ServerSettings()
     limits: LimitSettings = LimitSettings()
-    gate: GateSettings = GateSettings()
-    learn: LearnSettings | UnsetType = UNSET
-    routes: dict[Name, GateSettings] = {}
-    tenants: dict[Name, TenantSettings] = {}
+    learn: LearnSettings | None = None
+    gate: Table = field(default_factory=dict)
+    routes: Mapping[str, Table] = field(default_factory=dict)
+    tenants: Mapping[str, Table] = field(default_factory=dict)
 
     def settings(self, tenant: str, route: str) -> GateSettings:
         """What holds for one route of one tenant; "" is neither."""
-        layers: list[GateSettings] = [self.gate]
-        if route in self.routes:
-            layers.append(self.routes[route])
-        if tenant:
-            layers.append(own := self.tenants[tenant])
-            layers += [own.routes[route]] if route in own.routes else []
-        found: dict[str, Any] = {}
+        own = self.tenants[tenant] if tenant else {}
+        layers = (self.gate, self.routes.get(route, {}), own, own.get("routes", {}).get(route, {}))
+        merged: dict[str, Any] = {}
         for layer in layers:
-            said = {
-                name: value for name in GateSettings.__struct_fields__ if (value := getattr(layer, name)) is not UNSET
-            }
-            if "allow" in said and "allow" in found:
-                said["allow"] = [name for name in said["allow"] if name in found["allow"]]
-            if "rollout" in said and "rollout" in found:
-                said["rollout"] = said["rollout"].over(found["rollout"])
-            for one, other in (("cost_pressure", "task_worth"), ("task_worth", "cost_pressure"), ("policy", "sha256")):
-                if one in said:
-                    found.pop(other, None)
-            found |= said
-        return GateSettings(**found)
+            merged = _over(merged, {key: value for key, value in layer.items() if key in GATE_KEYS})
+        made = {name: GROUPS[name](**merged[name]) for name in GROUPS if isinstance(merged.get(name), dict)}
+        if "limits" in merged:
+            made["limits"] = Limits(**{"seconds": GateSettings.limits.seconds, **merged["limits"]})
+        return GateSettings(**{**merged, **made})
 
     def places(self) -> list[tuple[str, str]]:
         """Every tenant with every route that it has."""
-        tenants = list(self.tenants) or [""]
         return [
             (tenant, route)
-            for tenant in tenants
-            for route in ("", *dict.fromkeys([*self.routes, *(self.tenants[tenant].routes if tenant else ())]))
+            for tenant in list(self.tenants) or [""]
+            for route in ("", *dict.fromkeys([*self.routes, *self.tenants.get(tenant, {}).get("routes", {})]))
         ]
 
     def policies(self) -> dict[str, list[tuple[str, str]]]:
         """Every policy that a place names, each under one spelling, and those places."""
-        found: dict[str, list[tuple[str, str]]] = {}
+        by_policy: dict[str, list[tuple[str, str]]] = {}
         for place in self.places():
-            source = str(self.settings(*place).policy)
-            found.setdefault(source if "://" in source else os.path.normpath(source), []).append(place)
-        return found
+            source = self.settings(*place).policy
+            by_policy.setdefault(source if "://" in source else os.path.normpath(source), []).append(place)
+        return by_policy
 
     def tokens(self) -> dict[str, str]:
         """SHA-256 of each token, and whose it is; empty where anybody may ask."""
-        holders: dict[str, tuple[str, TenantSettings | ServerSettings]] = {
-            name: (f"tenants.{name}", each) for name, each in self.tenants.items()
+        holders: dict[str, tuple[str, Table]] = {
+            name: (f"tenants.{name}", table) for name, table in self.tenants.items()
         }
-        holders = holders or {"": ("server", self.server)}
-        found: dict[str, str] = {}
+        holders = holders or {"": ("server", vars(self.server))}
+        known: dict[str, str] = {}
         for tenant, (place, holder) in holders.items():
-            digest = holder.token_sha256
-            if holder.token_variable:
-                token = os.environ.get(holder.token_variable, "")
+            token_sha256, variable = holder.get("token_sha256", ""), holder.get("token_variable", "")
+            if variable:
+                token = os.environ.get(variable, "")
                 if len(token) < 16:
                     raise UsageError(
-                        f"{place}.token_variable is {holder.token_variable!r}, and that environment variable must hold "
-                        f"a token of at least 16 characters. It holds {len(token)}. Set it, for instance to the output "
-                        "of: openssl rand -hex 32"
+                        f"{place}.token_variable is {variable!r}, and that environment variable must hold a token of "
+                        f"at least 16 characters. It holds {len(token)}. Set it, for instance to the output of: "
+                        "openssl rand -hex 32"
                     )
-                digest = sha256(token.encode()).hexdigest()
-            if digest in found:
+                token_sha256 = sha256(token.encode()).hexdigest()
+            if token_sha256 in known:
                 raise UsageError(f"{place} has the token of another tenant. Give each tenant a token of its own.")
-            if digest:
-                found[digest] = tenant
+            if token_sha256:
+                known[token_sha256] = tenant
             elif tenant:
                 raise UsageError(
                     f"{place} has no token, so nobody could be known to be that tenant. Set {place}.token_variable or "
                     f"{place}.token_sha256."
                 )
-        return found
+        return known
+
+
+GATE_KEYS = tuple(part.name for part in fields(GateSettings))
+
+
+def _over(above: Table, below: Table) -> dict[str, Any]:
+    """What a table says, and for what it leaves out, what the table above it says."""
+    merged = dict(above)
+    for key, value in below.items():
+        if key in OWN:
+            value = {**merged.get(key, {}), **value}
+            if key == "guards" and "allow" in below[key] and "allow" in merged.get(key, {}):
+                value["allow"] = [name for name in below[key]["allow"] if name in merged[key]["allow"]]
+        for one, other in (("cost_pressure", "task_worth"), ("task_worth", "cost_pressure"), ("policy", "sha256")):
+            if key == one and other not in below:
+                merged.pop(other, None)
+        merged[key] = value
+    return merged

@@ -7,49 +7,123 @@ from __future__ import annotations
 
 import re
 import tomllib
+import warnings
+from collections.abc import Sequence
+from dataclasses import fields
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any
 
-from camdf.errors import UsageError, needs
+from camdf._settings import checks_of
+from camdf.errors import UsageError
 from camdf.service.config import (
-    COLD_STARTS,
+    GROUPS,
     NAME,
+    SHIPPED,
+    START,
     Configuration,
     GateSettings,
     LearnSettings,
     LimitSettings,
-    PriceSettings,
-    RolloutSettings,
     ScorerSettings,
     ServerSettings,
-    TenantSettings,
 )
 from camdf.service.limits import is_loopback
 
-with needs("serve"):
-    import msgspec
-    from msgspec import UNSET
-
-T = TypeVar("T")
-
 HTTP = re.compile("https?://")
+
+TENANT = ("token_variable", "token_sha256", "routes")
+"""What a tenant's table has besides the settings of a gate."""
+
+TOP: dict[str, type[Any]] = {"server": ServerSettings, "limits": LimitSettings, "learn": LearnSettings}
+
+EARLIER = {
+    **{name: ("guards", name) for name in ("allow", "pinned", "fallback")},
+    "at_least": ("limits", "at_least"),
+    "at_most": ("limits", "at_most"),
+    "budget_seconds": ("limits", "seconds"),
+    "explore": ("rollout", "explore"),
+    "explore_key": ("rollout", "explore_key"),
+}
+"""Keys of the release before, and where they went."""
 
 
 def parsed(text: str, name: str) -> Configuration:
-    """The configuration in a file's text, or an error that names the key, its value and the remedy."""
+    """The configuration in a file's text, or an error that names every key that is wrong, its value and the remedy."""
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{name} is not TOML: {error}. Correct that line.") from None
-    routes, tenants = (_tables(document.pop(key, {}), key, name) for key in ("routes", "tenants"))
-    found = msgspec.structs.replace(
-        _converted(document, Configuration, "", name),
-        routes={key: _converted(table, GateSettings, f"routes.{key}", name) for key, table in routes.items()},
-        tenants={key: _tenant(table, f"tenants.{key}", name) for key, table in tenants.items()},
-    )
-    check_configuration(found, name)
-    return found
+    known = (*TOP, "gate", "routes", "tenants")
+    problems = [_unknown(key, key, known) for key in document if key not in known]
+    for key, kind in TOP.items():
+        problems += problems_in(document.get(key, {}), kind, key)
+    routes, tenants = (_tables(document.get(key, {}), key, problems) for key in ("routes", "tenants"))
+    gates = {"gate": document.get("gate", {}), **{f"routes.{key}": table for key, table in routes.items()}}
+    for key, table in tenants.items():
+        place = f"tenants.{key}"
+        token = {part: value for part, value in table.items() if part in ("token_variable", "token_sha256")}
+        problems += problems_in(token, ServerSettings, place)
+        gates[place] = {part: value for part, value in table.items() if part not in TENANT}
+        own = _tables(table.get("routes", {}), f"{place}.routes", problems)
+        gates |= {f"{place}.routes.{route}": theirs for route, theirs in own.items()}
+    for place, table in gates.items():
+        _rename(table, place, name)
+        problems += problems_in(table, GateSettings, place)
+    for key, table in tenants.items():
+        tenants[key] = {**table, **gates[f"tenants.{key}"]}
+    if problems:
+        raise UsageError("\n".join(f"{name}: {problem}" for problem in problems))
+    tops = {key: kind(**document[key]) for key, kind in TOP.items() if key in document}
+    configuration = Configuration(**tops, gate=gates["gate"], routes=routes, tenants=tenants)
+    check_configuration(configuration, name)
+    return configuration
+
+
+def problems_in(table: Any, kind: type[Any], place: str) -> list[str]:
+    """What is wrong with a table: keys that are not known, and values that are not what they must be."""
+    if not isinstance(table, dict):
+        return [f"{place} must be a table, as [{place}]. Got {table!r} instead."]
+    known: Any = kind
+    groups = GROUPS if kind is GateSettings else {}
+    names, checks, problems = [part.name for part in fields(kind)], checks_of(known), []
+    for key, value in table.items():
+        where = f"{place}.{key}"
+        if key not in names:
+            problems.append(_unknown(where, key, names))
+        elif key in groups and (isinstance(value, dict) or key not in checks):
+            problems += problems_in(value, groups[key], where)
+        elif key in checks:
+            try:
+                checks[key](value)
+            except ValueError as error:
+                shown = "(not shown)" if key.startswith("token") else repr(value)  # somebody may have put a token there
+                problems.append(f"the key {where} must be {error}. Got {shown} instead.")
+    return problems
+
+
+def _unknown(where: str, key: str, known: Sequence[str]) -> str:
+    near = get_close_matches(key, known, n=1)
+    remedy = f"Did you mean {near[0]}?" if near else f"Known there: {', '.join(sorted(known))}."
+    return f"the key {where} is not known. {remedy}"
+
+
+def _rename(table: Any, place: str, name: str) -> None:
+    """Put keys of the release before where they stand now, with a warning."""
+    if not isinstance(table, dict):
+        return
+    for key in [key for key in table if key in EARLIER]:
+        group, new = EARLIER[key]
+        warnings.warn(
+            f"{name}: the key {place}.{key} is called {place}.{group}.{new} now. The old name goes with the next "
+            "release.",
+            FutureWarning,
+            stacklevel=3,
+        )
+        table.setdefault(group, {})[new] = table.pop(key)
+    rollout = table.get("rollout")
+    if isinstance(rollout, dict) and "every_seconds" in rollout:
+        rollout["every"] = rollout.pop("every_seconds")
 
 
 def check_configuration(configuration: Configuration, name: str) -> None:
@@ -63,38 +137,50 @@ def check_configuration(configuration: Configuration, name: str) -> None:
         )
     if configuration.tenants and (configuration.server.token_variable or configuration.server.token_sha256):
         raise UsageError(f"{name}: server has a token and so have the tenants. Leave the server's out.")
-    for tenant, route in configuration.places():
-        settings = configuration.settings(tenant, route)
-        where = table_of_route(tenant, route)
-        if settings.policy is UNSET:
-            raise UsageError(
-                f'{name}: {where} has no policy. Set gate.policy to a file that camdf fit wrote, or to "cold-start".'
-            )
-        if settings.cost_pressure is not UNSET and settings.task_worth is not UNSET:
-            raise UsageError(
-                f"{name}: {where} has both cost_pressure and task_worth, which say the same. Leave one out."
-            )
-        if settings.mode == "shadow" and settings.rollout is not UNSET:
-            raise UsageError(
-                f"{name}: {where} has mode 'shadow', which cuts for nobody, and a rollout, which says for whom. "
-                "Leave one of them out."
-            )
-        scorer = settings.scorer
-        llm = scorer if isinstance(scorer, ScorerSettings) and scorer.kind == "llm" else None
-        if llm is not None and not (llm.model and HTTP.match(llm.url)):
-            raise UsageError(
-                f"{name}: {where}.scorer asks a language model at url {llm.url!r} and model {llm.model!r}. "
-                "Name both; the url begins with http:// or https:// and ends in /v1."
-            )
-
-    if configuration.learn is not UNSET and not configuration.learn.join_tenants:
+    for place in configuration.places():
+        where = table_of_route(*place)
+        try:
+            settings = configuration.settings(*place)
+        except UsageError as error:
+            raise UsageError(f"{name}: {where}: {error}") from None
+        problem = _contradiction(settings, where)
+        if problem:
+            raise UsageError(f"{name}: {problem}")
+    if configuration.learn is not None and not configuration.learn.join_tenants:
         for policy, places in configuration.policies().items():
             tenants = list(dict.fromkeys(tenant for tenant, _ in places))
-            if len(tenants) > 1 and policy not in COLD_STARTS:
+            if len(tenants) > 1 and policy not in SHIPPED:
                 raise UsageError(
                     f"{name}: the tenants {', '.join(tenants)} have one policy, {policy}, so what one of them reports "
                     "would change what the others get. Give each a file of its own, or set learn.join_tenants = true."
                 )
+
+
+def _contradiction(settings: GateSettings, where: str) -> str:
+    """What makes no sense together in the settings of one place; "" where all does."""
+    if settings.cost_pressure is not None and settings.task_worth is not None:
+        return f"{where} has both cost_pressure and task_worth, which say the same. Leave one out."
+    if settings.mode == "shadow" and (settings.rollout.share != 1.0 or settings.rollout.off is not False):
+        return (
+            f"{where} has mode 'shadow', which cuts for nobody, and a rollout, which says for whom. Leave one of them "
+            "out."
+        )
+    if settings.mean_tools is not None and settings.policy != START:
+        return f"{where} has mean_tools, which is for the policy {START!r}, and another policy. Leave one of them out."
+    llm = settings.scorer if isinstance(settings.scorer, ScorerSettings) and settings.scorer.kind == "llm" else None
+    if llm is not None and not (llm.model and HTTP.match(llm.url)):
+        return (
+            f"{where}.scorer asks a language model at url {llm.url!r} and model {llm.model!r}. Name both; the url "
+            "begins with http:// or https:// and ends in /v1."
+        )
+    guesses = settings.policy in SHIPPED and llm is None and settings.mode == "drop"
+    if guesses and not settings.searches and not settings.allow_cuts_without_search:
+        return (
+            f"{where} cuts tools by the policy {settings.policy!r}, which learned from no labels, and there is no "
+            "search for what it cuts. Set tool_search = true where your agents can run one, or mode = 'shadow' to "
+            "watch first, or allow_cuts_without_search = true."
+        )
+    return ""
 
 
 def table_of_route(tenant: str, route: str) -> str:
@@ -102,87 +188,20 @@ def table_of_route(tenant: str, route: str) -> str:
     return ".".join(filter(None, [f"tenants.{tenant}" if tenant else "", f"routes.{route}" if route else ""])) or "gate"
 
 
-def _tables(found: Any, key: str, name: str) -> dict[str, dict[str, Any]]:
+def _tables(tables: Any, key: str, problems: list[str]) -> dict[str, Any]:
+    """The tables of routes or tenants, by name."""
     strange = (
-        [each for each, table in found.items() if not isinstance(table, dict)] if isinstance(found, dict) else [key]
+        [name for name, table in tables.items() if not isinstance(table, dict)] if isinstance(tables, dict) else [key]
     )
     if strange:
-        raise UsageError(f"{name}: {key} must hold tables, as [{key}.support]. {strange[0]!r} is none.")
-    for each in found:
-        if not re.fullmatch(NAME, each):
-            raise UsageError(
-                f"{name}: {key} has the name {each!r}. Names have 1 to 64 letters, digits, '_', '.' or '-'."
-            )
-    return dict(found)
-
-
-def _tenant(table: dict[str, Any], place: str, name: str) -> TenantSettings:
-    own = dict(table)
-    routes = _tables(own.pop("routes", {}), f"{place}.routes", name)
-    found = _converted(own, TenantSettings, place, name)
-    return msgspec.structs.replace(
-        found,
-        routes={key: _converted(each, GateSettings, f"{place}.routes.{key}", name) for key, each in routes.items()},
-    )
-
-
-def _converted(table: dict[str, Any], kind: type[T], place: str, name: str) -> T:
-    try:
-        return msgspec.convert(table, kind)
-    except msgspec.ValidationError as error:
-        raise UsageError(f"{name}: {_told(str(error), table, kind, place)}") from None
-
-
-def _told(problem: str, table: dict[str, Any], kind: Any, place: str) -> str:
-    """What msgspec found, with the key, its value and what to do."""
-    what, _, where = problem.partition(" - at `$")
-    path = [part for part in re.split(r"[.\[]", where.rstrip("`")) if part and part not in ("...]",)]
-    key = ".".join([*([place] if place else []), *path])
-    if unknown := re.search(r"unknown field `(.+)`", what):
-        known = sorted(_fields(kind, path))
-        near = get_close_matches(unknown[1], known, n=1)
-        remedy = f"Did you mean {near[0]}?" if near else f"Known there: {', '.join(known)}."
-        return f"the key {'.'.join(filter(None, [key, unknown[1]]))} is not known. {remedy}"
-    value: Any = table
-    for part in path:
-        value = value.get(part) if isinstance(value, dict) else value
-    if path and path[-1].startswith("token"):
-        value = "(not shown)"  # somebody may have put a token there
-    said = what[0].lower() + what[1:]
-    if what.startswith("Invalid enum value"):
-        said = f"it must be one of {', '.join(map(repr, _choices(kind, path)))}"
-    return f"the key {key or 'at the top'} is {value!r}: {said}. Correct it, or leave it out for the default."
-
-
-def _choices(kind: Any, path: list[str]) -> list[str]:
-    """The words that a key takes, which stands at a path inside a table."""
-    table = _table_at(kind, path[:-1])
-    annotated = get_type_hints(table)[path[-1]]
-    return [
-        word for part in (annotated, *get_args(annotated)) if get_origin(part) is Literal for word in get_args(part)
+        problems.append(f"{key} must hold tables, as [{key}.support]. {strange[0]!r} is none.")
+        return {}
+    problems += [
+        f"{key} has the name {name!r}. Names have 1 to 64 letters, digits, '_', '.' or '-'."
+        for name in tables
+        if not re.fullmatch(NAME, name)
     ]
-
-
-def _fields(kind: Any, path: list[str]) -> tuple[str, ...]:
-    """The keys of a table, which stands at a path inside another."""
-    fields: tuple[str, ...] = _table_at(kind, path).__struct_fields__
-    return fields
-
-
-def _table_at(kind: Any, path: list[str]) -> Any:
-    """The kind of table that stands at a path inside another."""
-    inner = {
-        "server": ServerSettings,
-        "limits": LimitSettings,
-        "learn": LearnSettings,
-        "gate": GateSettings,
-        "prices": PriceSettings,
-        "scorer": ScorerSettings,
-        "rollout": RolloutSettings,
-    }
-    for part in path:
-        kind = inner.get(part, kind)
-    return kind
+    return dict(tables)
 
 
 def read_configuration(path: Path) -> tuple[str, str]:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from camdf.errors import needs
 from camdf.gate import Gate
 from camdf.gate.decision import GateDecision, Ranked
+from camdf.gate.lists import written_like
 from camdf.gate.request import Question
 from camdf.service import shapes
 from camdf.service.admission import SLICE, Turns
@@ -112,13 +113,14 @@ class Deciding:
         self._metrics.decided(decision)
         call, request = asked.call, asked.request
         configuration = call.serving.configuration
-        if configuration.learn is not UNSET:
+        if configuration.learn is not None:
             lesson = seen(call.tenant, request.route, decision)
             if lesson is not None:
                 self.lessons.put(lesson)
         if configuration.server.log_decisions:
             trace = call.headers.get(b"traceparent", b"").decode("latin-1")
             self.lines.put(event(request, decision, trace, texts=configuration.server.log_texts))
+        first = next(iter(request.tools), None) if request.tools is not UNSET else None
         return self._encode(
             shapes.Decision(
                 id=decision.id,
@@ -135,6 +137,7 @@ class Deciding:
                 cost_pressure=decision.cost_pressure,
                 policy=asked.served.policy_sha256,
                 tools=decision.tools if request.ranking is UNSET else [each.name for each in decision.tools],
+                search=[] if request.ranking is not UNSET else list(map(written_like(first), decision.search)),
                 ranking=[self._explained(each) for each in decision.ranking] if request.explain else UNSET,
             )
         )
@@ -144,11 +147,17 @@ class Deciding:
         return msgspec.Raw(self._encode(shapes.RankedTool(*ranked)))
 
 
-def _checked(call: HttpCall, request: shapes.DecideRequest) -> Asked:
-    """A request and what decides on it, once it is within the limits."""
-    served = call.serving.places.get((call.tenant, request.route))
+def served_on(call: HttpCall, route: str) -> Served:
+    """What decides on a route, for whoever calls."""
+    served = call.serving.places.get((call.tenant, route))
     if served is None:
         raise RefusedError(404, "There is no such route in the configuration. GET /v1/policy names them.")
+    return served
+
+
+def _checked(call: HttpCall, request: shapes.DecideRequest) -> Asked:
+    """A request and what decides on it, once it is within the limits."""
+    served = served_on(call, request.route)
     for name in ("ranking", "messages", "tools"):
         if (given := getattr(request, name)) is not UNSET and len(given) > call.limits.tools:
             raise RefusedError(422, f"{name!r} may have {call.limits.tools} entries. Got {len(given)}.")
@@ -167,7 +176,7 @@ def _arguments(asked: Asked) -> dict[str, Any]:
             **always,
             "task": request.messages,
             "tools": request.tools,
-            "tool_search": request.tool_search or request.door,
+            "tool_search": request.door or (None if request.tool_search is UNSET else request.tool_search),
             "conversation": name,
         }
     gate = asked.served.gate

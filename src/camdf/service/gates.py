@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from camdf.checks import try_policy
 from camdf.core.payoff import Payoff
-from camdf.errors import ArtifactError, UsageError, needs
-from camdf.gate import Gate, Guards, Limits
+from camdf.errors import ArtifactError, UsageError
+from camdf.gate import Gate
+from camdf.gate.gate import USUAL_TOOLS
 from camdf.policies.artifact import from_json
 from camdf.policies.base import Policy, fitted_payoff
 from camdf.policies.cold_start import cold_start
+from camdf.policies.rules import TopK
 from camdf.prices import Prices
 from camdf.scorers.base import Scorer
 from camdf.scorers.necessity import Necessity
-from camdf.service.config import COLD_STARTS, GateSettings, PriceSettings, RolloutSettings, ScorerSettings
+from camdf.service.config import COLD_STARTS, START, GateSettings, PriceSettings, ScorerSettings
 from camdf.service.rollouts import rollout_of
 from camdf.tools import Tool
-
-with needs("serve"):
-    from msgspec import UNSET, UnsetType
-
-BUDGET = 2.0
-"""Seconds that a decision may take, unless the configuration says otherwise."""
 
 
 @dataclass(frozen=True)
@@ -63,56 +59,48 @@ class Costs:
 
 def gate_of(settings: GateSettings, policy: Policy, folder: str) -> Gate:
     """The gate that these settings describe; paths in them begin at a folder."""
-    scorer = scorer_of("bm25" if settings.scorer is UNSET else settings.scorer)
-    prices = Costs(prices_of(settings.prices))
-    said = settings.said()
-    rollout = rollout_of(RolloutSettings() if settings.rollout is UNSET else settings.rollout, folder)
-    exploring = {name: said[name] for name in ("explore", "explore_key") if name in said}
     return Gate(
         policy,
-        scorer,
+        scorer_of(settings.ranks),
         payoff_of_route(settings, policy),
-        prices=prices,
-        mode=said.get("mode", "drop"),
-        guards=Guards(**{name: said[name] for name in ("allow", "pinned", "fallback") if name in said}),
-        limits=limits_of(settings),
-        rollout=replace(rollout, **exploring) if exploring else rollout,
+        prices=Costs(prices_of(settings.prices)),
+        tool_search=settings.searches,
+        mode=settings.mode,  # type: ignore[arg-type]
+        guards=settings.guards,
+        limits=settings.limits,
+        rollout=rollout_of(settings.rollout, folder),
     )
 
 
-def limits_of(settings: GateSettings) -> Limits:
-    """How much a decision may take, and how many tools it may keep."""
-    said = settings.said()
-    bounds = {name: said[name] for name in ("at_least", "at_most") if name in said}
-    return Limits(seconds=BUDGET if settings.budget_seconds is UNSET else settings.budget_seconds, **bounds)
-
-
-def prices_of(settings: PriceSettings | UnsetType) -> Prices | None:
+def prices_of(settings: PriceSettings | None) -> Prices | None:
     """The prices that settings describe; None where there is no table of them."""
-    return None if settings is UNSET else Prices(**settings.said())
+    return None if settings is None else Prices(**settings.given())
 
 
 def payoff_of_route(settings: GateSettings, policy: Policy) -> Payoff:
     """What the settings say, and where they do not, what the policy was fitted for."""
-    fitted = fitted_payoff(policy)
+    fitted = fitted_payoff(policy) or (Payoff(0.0) if settings.policy == START else None)
     pressure = None if fitted is None else fitted.cost_pressure
-    if settings.cost_pressure is not UNSET:
+    if settings.cost_pressure is not None:
         pressure = settings.cost_pressure
-    if settings.task_worth is not UNSET:
+    if settings.task_worth is not None:
         pressure = Payoff.from_money(settings.task_worth).cost_pressure
     if pressure is None:
         raise UsageError(
             "gate.cost_pressure is not set, and the policy's file does not say what it was fitted for. Set "
             "cost_pressure, as 0.12, or task_worth, in the unit of the prices."
         )
-    value = settings.value if settings.value is not UNSET else ("exact" if fitted is None else fitted.value)
-    recourse = settings.recourse if settings.recourse is not UNSET else (0.0 if fitted is None else fitted.recourse)
+    value = settings.value or ("exact" if fitted is None else fitted.value)
+    recourse = settings.recourse if settings.recourse is not None else (0.0 if fitted is None else fitted.recourse)
     return Payoff(pressure, value, recourse)
 
 
 def policy_of(source: str, content: str, settings: GateSettings) -> Policy:
     """The policy in a file's text, tried on made-up tasks before it may decide; or the one that ships."""
-    policy = cold_start(COLD_STARTS[source]) if source in COLD_STARTS else from_json(content.encode())
+    if source == START:
+        policy: Policy = TopK(settings.mean_tools or USUAL_TOOLS)
+    else:
+        policy = cold_start(COLD_STARTS[source]) if source in COLD_STARTS else from_json(content.encode())
     payoff = payoff_of_route(settings, policy)
     try:
         try_policy(policy, payoff)
@@ -126,11 +114,17 @@ def scored_elsewhere(gate: Gate) -> bool:
     return isinstance(gate.scorer, Necessity)
 
 
+def warm(gate: Gate) -> None:
+    """Have the scorer load what it needs, so that no request waits for it; another program is not asked."""
+    if gate.scorer is not None and not scored_elsewhere(gate):
+        gate.scorer("Send an email", [Tool("send_email", "Send an email."), Tool("read_file", "Read a file.")])
+
+
 def scorer_of(settings: str | ScorerSettings) -> Scorer | None:
     """What ranks the tools of a conversation."""
     if settings == "none":
         return None
-    return _scorer(settings if isinstance(settings, ScorerSettings) else ScorerSettings(kind=settings))  # type: ignore[arg-type]
+    return _scorer(settings if isinstance(settings, ScorerSettings) else ScorerSettings(kind=settings))
 
 
 @lru_cache(maxsize=32)

@@ -28,12 +28,12 @@ from camdf.policies.base import Policy
 from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf.policies.training import Training
 from camdf.service import config_file
-from camdf.service.config import COLD_STARTS, Configuration, LearnSettings
-from camdf.service.gates import limits_of, payoff_of_route, policy_of
+from camdf.service.config import COLD_STARTS, START, Configuration, LearnSettings
+from camdf.service.gates import payoff_of_route, policy_of
 from camdf.service.lessons import Lesson, given_tools, lessons, tasks_of_lessons
 
 with needs("serve"):
-    from msgspec import UNSET
+    pass
 
 Place: TypeAlias = tuple[str, str]
 """A tenant and a route."""
@@ -50,7 +50,7 @@ def learn(path: Path, states: Sequence[Path]) -> list[str]:
     """One look at every policy of a configuration; what came of each, in words."""
     folder, configuration = _read(path)
     settings = configuration.learn
-    if settings is UNSET:
+    if settings is None:
         raise UsageError(f"{path.name} has no table [learn], so the service keeps nothing to learn from. Add one.")
     known, said = lessons(states), []
     for source, places in configuration.policies().items():
@@ -183,7 +183,7 @@ class Seat:
             own = [each for each in new if (each.seen.tenant, each.seen.route) == place]
             if own:
                 logged, payoff = tasks_of_lessons(own), self._payoff(place, champion)
-                limits = limits_of(self.configuration.settings(*place))
+                limits = self.configuration.settings(*place).limits
                 given, least, most = given_tools(own, logged), limits.at_least, limits.at_most
                 found += compared(challenger, champion, logged, payoff, given, at_least=least, at_most=most)
         return found
@@ -252,6 +252,8 @@ def _read(path: Path) -> tuple[Path, Configuration]:
 
 def _cannot_learn(source: str, configuration: Configuration, places: Sequence[Place]) -> str:
     """Why nothing can be put in the place of a policy; "" where it can."""
+    if source == START:
+        return "loads the best tools of a ranking, and has nothing to learn. Fit a policy, and name its file."
     if source in COLD_STARTS:
         return (
             "ships with the package and is no file, so nothing can take its place. Save it to one and name that: "
@@ -259,7 +261,7 @@ def _cannot_learn(source: str, configuration: Configuration, places: Sequence[Pl
         )
     if "://" in source:
         return "is a URL, and only a file can be replaced. Name a file."
-    if any(configuration.settings(*place).sha256 is not UNSET for place in places):
+    if any(configuration.settings(*place).sha256 for place in places):
         return "is pinned by sha256, so nothing may take its place. Leave sha256 out."
     return ""
 

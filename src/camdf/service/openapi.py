@@ -7,7 +7,19 @@ from typing import Any
 from camdf._version import __version__
 from camdf.errors import needs
 from camdf.service.config import LimitSettings
-from camdf.service.shapes import Accepted, DecideRequest, Decision, OutcomeRequest, PolicyAnswer, Problem, Status
+from camdf.service.shapes import (
+    Accepted,
+    Answered,
+    AnswerRequest,
+    DecideRequest,
+    Decision,
+    FindRequest,
+    Found,
+    OutcomeRequest,
+    PolicyAnswer,
+    Problem,
+    Status,
+)
 
 with needs("serve"):
     import msgspec
@@ -31,7 +43,10 @@ EITHER = {"RankingRequest": ("ranking",), "ConversationRequest": ("messages", "t
 
 def document(limits: LimitSettings, *, tokens: bool) -> dict[str, Any]:
     """The document of a service with these limits."""
-    types = (Accepted, DecideRequest, Decision, OutcomeRequest, PolicyAnswer, Problem, Status)
+    types = (
+        *(Accepted, DecideRequest, Decision, OutcomeRequest, PolicyAnswer, Problem, Status),
+        *(FindRequest, Found, AnswerRequest, Answered),
+    )
     _, schemas = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     _split(schemas, limits)
     security: dict[str, Any] = {"security": [{"token": []}]} if tokens else {}
@@ -53,6 +68,24 @@ def document(limits: LimitSettings, *, tokens: bool) -> dict[str, Any]:
                         "200": _json("The decision, or one for each request.", _one_or_many(_ref("Decision"))),
                         **_problems(*READING, 404),
                     },
+                    **security,
+                }
+            },
+            "/v1/find": {
+                "post": {
+                    "operationId": "find",
+                    "summary": "Search for a tool that an agent was not given.",
+                    "requestBody": _one(_ref("FindRequest")),
+                    "responses": {"200": _json("What it finds.", _ref("Found")), **_problems(*READING, 404)},
+                    **security,
+                }
+            },
+            "/v1/answer": {
+                "post": {
+                    "operationId": "answer",
+                    "summary": "Say what a call means that a model wrote. Nothing is run.",
+                    "requestBody": _one(_ref("AnswerRequest")),
+                    "responses": {"200": _json("What to do.", _ref("Answered")), **_problems(*READING, 404)},
                     **security,
                 }
             },
@@ -97,6 +130,8 @@ def _split(schemas: dict[str, Any], limits: LimitSettings) -> None:
     whole = schemas.pop("DecideRequest")
     for field in ("ranking", "messages", "tools"):
         whole["properties"][field] = {**whole["properties"][field], "maxItems": limits.tools}
+    for name in ("FindRequest", "AnswerRequest"):
+        schemas[name]["properties"]["tools"]["maxItems"] = limits.tools - 1
     special = {field for fields in EITHER.values() for field in fields}
     for name, required in EITHER.items():
         fields = {key: each for key, each in whole["properties"].items() if key in required or key not in special}
@@ -109,6 +144,10 @@ def _ref(name: str) -> dict[str, Any]:
 
 def _one_or_many(schema: dict[str, Any], **bounds: int) -> dict[str, Any]:
     return {"anyOf": [schema, {"type": "array", "items": schema, **bounds}]}
+
+
+def _one(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"required": True, "content": {"application/json": {"schema": schema}}}
 
 
 def _body(schema: dict[str, Any], most: int, least: int = 0) -> dict[str, Any]:

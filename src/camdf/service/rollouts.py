@@ -6,36 +6,35 @@ used is checked with the rest of the configuration.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from camdf._settings import share, truth
-from camdf.errors import UsageError, needs
+from camdf.errors import UsageError
 from camdf.gate import Flag, Rollout
 from camdf.runtime.switch import LONGEST, PATIENCE, held_by
 from camdf.runtime.workers import BusyError, Workers
-from camdf.service.config import FlagSettings, RolloutSettings
-
-with needs("serve"):
-    from msgspec import UNSET
+from camdf.service.config import RolloutSettings
 
 FLAG_READER = Workers(1)
 """A client may hang, and must not hold up what else is read again."""
 
 
-@lru_cache(maxsize=1024)
 def rollout_of(settings: RolloutSettings, folder: str) -> Rollout:
     """One for all gates that ask for the same, so that a file is read once for a thousand tenants."""
-    return Rollout(
-        1.0 if settings.share is UNSET else _source(settings.share, folder),
-        off=False if settings.off is UNSET else _source(settings.off, folder),
-        salt="" if settings.salt is UNSET else settings.salt,
-        every=1.0 if settings.every_seconds is UNSET else settings.every_seconds,
-    )
+    return _rollout(json.dumps(asdict(settings)), folder)
+
+
+@lru_cache(maxsize=1024)
+def _rollout(written: str, folder: str) -> Rollout:
+    settings = json.loads(written)
+    return Rollout(**{**settings, **{name: _source(settings[name], folder) for name in ("share", "off")}})
 
 
 def check_rollout(settings: RolloutSettings, place: str, folder: str) -> None:
@@ -45,13 +44,13 @@ def check_rollout(settings: RolloutSettings, place: str, folder: str) -> None:
         source, key = getattr(settings, name), f"{place}.rollout.{name}"
         if isinstance(source, str):
             _check_file(Path(folder, source), checked, f"{key} is the file {source!r}", example)
-        elif isinstance(source, FlagSettings):
-            _check_flag(source.flag, name, f"{key} is the flag {source.flag!r}")
+        elif isinstance(source, dict):
+            _check_flag(source["flag"], name, f"{key} is the flag {source['flag']!r}")
 
 
 def _source(value: Any, folder: str) -> Any:
-    if isinstance(value, FlagSettings):
-        return Flag(_client(f"rollout names the flag {value.flag!r}"), value.flag)
+    if isinstance(value, dict):
+        return Flag(_client(f"rollout names the flag {value['flag']!r}"), value["flag"])
     return os.path.join(folder, value) if isinstance(value, str) else value
 
 

@@ -28,7 +28,6 @@ from camdf.service.wire import Connections, Wire
 
 with needs("serve"):
     import uvicorn
-    from msgspec import UNSET
 
 LOG = logging.getLogger("camdf.service")
 BACKLOG = 2048
@@ -174,7 +173,7 @@ async def _learn(store: Versions) -> None:
     while True:
         await asyncio.sleep(store.current.configuration.server.reload_seconds)
         learn = store.current.configuration.learn
-        hours = 0.0 if learn is UNSET else learn.every_hours
+        hours = 0.0 if learn is None else learn.every_hours
         if hours and not (mark.exists() and abs(time.time() - mark.stat().st_mtime) < hours * 3600):
             try:
                 mark.touch()

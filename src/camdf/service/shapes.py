@@ -51,8 +51,8 @@ class DecideRequest(Body):
     forced: Names = []
     """Tools that this request's `tool_choice` names."""
 
-    tool_search: bool = False
-    """Whether the agent can search for a tool that it was not given."""
+    tool_search: bool | UnsetType = UNSET
+    """Whether the agent can search for a tool that it was not given; left out, what the configuration says."""
 
     door: bool = False
     """The old name of `tool_search`."""
@@ -118,7 +118,62 @@ class Decision(Struct, kw_only=True, omit_defaults=True):
     tools: list[Any]
     """What to hand to the model, as it was sent; of a ranking, the names. In mode "shadow" these are all."""
 
+    search: list[Any] = []
+    """Definitions of the tool search in the shape of your tools, where something was cut and the agent can search: hand
+    them to the model after `tools`, and send its calls to /v1/answer."""
+
     ranking: list[RankedTool] | UnsetType = UNSET
+
+
+class FindRequest(Body):
+    """A search for tools that an agent was not given."""
+
+    query: Annotated[str, Meta(max_length=10_000)]
+    tools: list[JsonObject]
+    """All that there are, as the model gets them."""
+
+    most: Annotated[int, Meta(ge=1, le=50)] = 5
+    route: Annotated[str, Meta(max_length=64)] = ""
+
+
+class Found(Struct, kw_only=True):
+    """The tools that a search finds, the best first."""
+
+    tools: list[Any]
+    """As they were sent."""
+
+    text: str
+    """The same in words, as `find_tool` answers a model."""
+
+
+class AnswerRequest(Body):
+    """A call that a model wrote, to be read."""
+
+    call: JsonObject
+    """The call as your client has it: OpenAI chat or Responses, Anthropic or MCP."""
+
+    tools: list[JsonObject]
+    """All that there are, as the model gets them."""
+
+    route: Annotated[str, Meta(max_length=64)] = ""
+
+
+class ToolRun(Struct, kw_only=True):
+    """A tool to run."""
+
+    name: str
+    arguments: JsonObject
+
+
+class Answered(Struct, kw_only=True):
+    """Run a tool and answer the model with its result, or answer with words. Nothing was run."""
+
+    id: str
+    """The call's own, which the answer to the model has to name."""
+
+    run: ToolRun | None
+    text: str
+    """The answer, where nothing is to be run."""
 
 
 class OutcomeRequest(Body):

@@ -19,15 +19,13 @@ from camdf.errors import CamdfError, UsageError, needs, require
 from camdf.gate import Gate
 from camdf.policies.artifact import LARGEST_FILE
 from camdf.service import config_file, rollouts
-from camdf.service.config import COLD_STARTS, Configuration
-from camdf.service.gates import gate_of, policy_of
+from camdf.service.config import SHIPPED, Configuration, GateSettings
+from camdf.service.gates import gate_of, policy_of, warm
 
 with needs("serve"):
-    import msgspec
-    from msgspec import UNSET
+    pass
 
 LOG = logging.getLogger("camdf.service")
-LAST_GOOD = "last-good.json"
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ class Served:
 
     gate: Gate
     policy_sha256: str
-    made_of: bytes
+    made_of: tuple[GateSettings, str]
 
 
 @dataclass(frozen=True)
@@ -79,9 +77,8 @@ def sources_of(path: Path) -> Sources:
     configuration = config_file.parsed(text, path.name)
     settings = [configuration.settings(*place) for place in configuration.places()]
     for each, place in zip(settings, configuration.places(), strict=True):
-        if each.rollout is not UNSET:
-            rollouts.check_rollout(each.rollout, f"{path.name}: {config_file.table_of_route(*place)}", folder)
-    named = dict.fromkeys(str(each.policy) for each in settings if each.policy not in COLD_STARTS)
+        rollouts.check_rollout(each.rollout, f"{path.name}: {config_file.table_of_route(*place)}", folder)
+    named = dict.fromkeys(each.policy for each in settings if each.policy not in SHIPPED)
     return Sources(path.name, folder, text, {source: _content(source, folder) for source in named})
 
 
@@ -91,18 +88,20 @@ def made(sources: Sources, before: Serving | None = None) -> Serving:
     places = {}
     for place in configuration.places():
         settings = configuration.settings(*place)
-        source = str(settings.policy)
+        source = settings.policy
         content = sources.policies.get(source, source)
         digest = sha256(content.encode()).hexdigest()
-        if settings.sha256 is not UNSET and settings.sha256 != digest:
+        if settings.sha256 and settings.sha256 != digest:
             raise UsageError(
                 f"{sources.name}: the policy {source} has the SHA-256 {digest}, and sha256 says {settings.sha256}. "
                 "Put the file there that was meant, or correct sha256."
             )
-        made_of = msgspec.json.encode([settings, digest])
+        made_of = (settings, digest)
         old = before.places.get(place) if before is not None else None
         if old is None or old.made_of != made_of:
-            old = Served(gate_of(settings, policy_of(source, content, settings), sources.folder), digest, made_of)
+            gate = gate_of(settings, policy_of(source, content, settings), sources.folder)
+            warm(gate)
+            old = Served(gate, digest, made_of)
         places[place] = old
     return Serving(configuration, configuration.tokens(), places, sources.digest)
 
@@ -129,6 +128,10 @@ class Versions:
 
     def __init__(self, path: Path, state: Path) -> None:
         self.path, self.state = path, state
+        whose = sha256(str(path.resolve()).encode()).hexdigest()[:16]
+        self.last_good = state / f"last-good-{whose}.json"
+        """The last version of this very file that worked: another configuration may share the folder."""
+
         self.refused = ""
         """Why the files as they are now are not used."""
 
@@ -177,7 +180,7 @@ class Versions:
     def _last_good(self, error: CamdfError) -> Serving:
         """The version that served before this process began; where there is none, the error."""
         try:
-            kept = json.loads((self.state / LAST_GOOD).read_text(encoding="utf-8"))
+            kept = json.loads(self.last_good.read_text(encoding="utf-8"))
             return made(Sources(**kept))
         except (OSError, ValueError, TypeError):
             raise error from None
@@ -185,6 +188,6 @@ class Versions:
     def _keep(self, sources: Sources) -> None:
         """Write a good version to disk in one step. A full disk costs the next start, not this one."""
         try:
-            write_whole(self.state / LAST_GOOD, json.dumps(vars(sources)).encode())
+            write_whole(self.last_good, json.dumps(vars(sources)).encode())
         except OSError as error:
             LOG.warning("The last good version could not be kept on disk: %s", error.strerror)

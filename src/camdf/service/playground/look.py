@@ -11,20 +11,21 @@ from functools import cache, partial
 from hashlib import sha256
 from importlib.resources import files
 from itertools import starmap
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from camdf import datasets
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import LoggedTasks
-from camdf.errors import CamdfError, needs
+from camdf.errors import CamdfError, UsageError, needs
 from camdf.gate import Gate, GateDecision, Guards, Limits, Rollout
 from camdf.gate.lists import openai
 from camdf.gate.target import Target
 from camdf.gate.tool_search import TOOL_SEARCH
 from camdf.prices import Prices
 from camdf.service.calls import HttpAnswer, HttpCall, parsed_body
-from camdf.service.config import COLD_STARTS, GateSettings, NotNegative, PriceSettings, Share
-from camdf.service.gates import BUDGET, prices_of
+from camdf.service.config import COLD_STARTS, START, GateSettings, PriceSettings
+from camdf.service.config_file import problems_in
+from camdf.service.gates import prices_of
 from camdf.service.limits import RefusedError, check_depth
 from camdf.service.playground.curve import PayoffPoint, curve
 from camdf.service.shapes import Body, Candidate, JsonObject, Name, RankedTool
@@ -32,7 +33,10 @@ from camdf.tools import Tool, keyed, view
 
 with needs("serve"):
     import msgspec
-    from msgspec import UNSET, Struct, UnsetType
+    from msgspec import UNSET, Meta, Struct, UnsetType
+
+NotNegative = Annotated[float, Meta(ge=0, le=1e12)]
+Share = Annotated[float, Meta(ge=0, le=1)]
 
 PAGE = b"text/html; charset=utf-8"
 TASK = "the ranked task"
@@ -62,7 +66,7 @@ class LookRequest(Body):
     value: Literal["exact", "partial"] = "exact"
     recourse: Share = 0.0
     tool_search: bool = False
-    prices: PriceSettings | UnsetType = UNSET
+    prices: JsonObject | UnsetType = UNSET
     """Of tokens; without them every tool costs 1."""
 
     costs: dict[Name, NotNegative] = {}
@@ -146,7 +150,7 @@ class Playground:
         call.enter(max(len(asked.ranking or ()), len(asked.tools), 1))
         served = call.serving.places[call.tenant, ""]
         settings = call.serving.configuration.settings(call.tenant, "")
-        seconds = LOOKS * (served.gate.limits.seconds or BUDGET)
+        seconds = LOOKS * (served.gate.limits.seconds or 2.0)
         try:
             found = await call.run(partial(looked, asked, served.gate, settings), seconds)
         except CamdfError as error:
@@ -166,7 +170,7 @@ def looked(asked: LookRequest, serving: Gate, settings: GateSettings) -> Looked:
     tools, scores = _ranked(asked)
     sent = {} if asked.ranking is UNSET else {each.name: each.cost for each in asked.ranking}
     edited = {name: cost for name, cost in {**sent, **asked.costs}.items() if cost}
-    costs = Edited(edited, prices_of(asked.prices))
+    costs = Edited(edited, _prices(asked))
     like = partial(serving.for_tenant, PLAYGROUND, prices=costs, rollout=Rollout())
 
     def decided(payoff: Payoff) -> GateDecision:
@@ -229,15 +233,17 @@ def _wire(asked: LookRequest, decision: GateDecision) -> JsonObject:
 
 def _code(asked: LookRequest, gate: Gate, worth: Payoff, settings: GateSettings, costs: Mapping[str, float]) -> str:
     """A program that decides the same, with what was chosen and nothing else. Neither explores."""
-    source = str(settings.policy)
-    policy = (
-        f'camdf.cold_start("{COLD_STARTS[source]}")' if source in COLD_STARTS else f"camdf.load({json.dumps(source)})"
-    )
+    source = settings.policy
+    policy = f"camdf.load({json.dumps(source)})"
+    if source in COLD_STARTS:
+        policy = f'camdf.cold_start("{COLD_STARTS[source]}")'
+    elif source == START:
+        policy = f"camdf.{gate.policy!r}"
     pressure, value, recourse = worth.cost_pressure, worth.value, worth.recourse
     payoff = f"camdf.Payoff({pressure!r}, {str(value)!r}{f', {recourse!r}' if recourse else ''})"
     prices = f", prices={dict(costs)!r}" if costs else ""
     if not costs and asked.prices is not UNSET:
-        prices = f", prices=camdf.Prices({_keywords(asked.prices.said())})"
+        prices = f", prices=camdf.Prices({_keywords(asked.prices)})"
     tool_search = ", tool_search=True" if asked.tool_search else ""
     groups = {name: _changed(getattr(gate, name)) for name in ("guards", "limits")}
     written = {name: f"{name.title()}({_keywords(values)})" for name, values in groups.items() if values}
@@ -264,6 +270,15 @@ def _code(asked: LookRequest, gate: Gate, worth: Payoff, settings: GateSettings,
             f"decision = gate.decide(messages, tools{tool_search})",
         ]
     return "\n".join([*lines, "print(decision.explain())"])
+
+
+def _prices(asked: LookRequest) -> Prices | None:
+    """Those of the page; a UsageError names every one that is not what it must be."""
+    if asked.prices is UNSET:
+        return None
+    if problems := problems_in(asked.prices, PriceSettings, "prices"):
+        raise UsageError(" ".join(problems))
+    return prices_of(PriceSettings(**asked.prices))
 
 
 def _changed(settings: Guards | Limits) -> dict[str, Any]:

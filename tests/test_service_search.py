@@ -1,0 +1,85 @@
+"""The service serves the tool search: with the smallest configuration an agent reaches every tool that it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from camdf.gate.lists import anthropic, mcp, openai, openai_responses
+from camdf.gate.tool_search import CALL, FIND, TOOL_SEARCH
+from camdf.tools import view
+from everyday import catalogue, requests
+from running_service import Running, folder_of, running
+
+SMALLEST = "[server]\nport = 0\n"
+"""The recipe of all pages, and no line more."""
+
+UNREACHED = 0
+"""Tools that a dev request needs and neither its list nor its search has."""
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with running(folder_of(tmp_path_factory.mktemp("service") / "served", SMALLEST)) as started:
+        yield started
+
+
+def post(service: Running, path: str, body: dict[str, Any]) -> Any:
+    answer = service.ask(path, body)
+    assert answer.status == 200, answer
+    return answer.body
+
+
+def test_every_needed_tool_is_loaded_or_among_the_five_that_a_search_finds(service: Running) -> None:
+    unreached, loaded, searched = [], 0, 0
+    for request in requests():
+        tools, messages = list(request.tools), [{"role": "user", "content": request.text}]
+        decision = post(service, "/v1/decide", {"messages": messages, "tools": tools})
+        for needed, query in zip(request.needed, request.queries, strict=True):
+            if needed & set(decision["kept"]):
+                loaded += 1
+                continue
+            searched += 1
+            found = post(service, "/v1/find", {"query": query, "tools": tools})
+            if not needed & {view(tool).name for tool in found["tools"]}:
+                unreached.append((request.text, *needed))
+    print(f"{loaded} loaded, {searched} searched for, {len(unreached)} not reached: {unreached}")
+    assert len(unreached) == UNREACHED, unreached
+
+
+@pytest.mark.parametrize("write", [openai, openai_responses, anthropic, mcp])
+def test_the_search_is_written_in_the_shape_of_the_tools(service: Running, write: Any) -> None:
+    tools = [write(tool) for tool in catalogue("40")[0]]
+    asked = {"messages": [{"role": "user", "content": "What will the weather be in Oslo tomorrow?"}], "tools": tools}
+    decision = post(service, "/v1/decide", asked)
+    assert (len(decision["kept"]), decision["search"]) == (8, [write(tool) for tool in TOOL_SEARCH])
+    assert "search" not in post(service, "/v1/decide", {**asked, "tool_search": False})
+
+
+def test_a_call_is_read_and_nothing_is_run(service: Running) -> None:
+    tools = [openai(tool) for tool in catalogue("40")[0]]
+    name = view(tools[0]).name
+
+    def answered(called: str, arguments: str) -> Any:
+        call = {"id": "call_1", "type": "function", "function": {"name": called, "arguments": arguments}}
+        return post(service, "/v1/answer", {"call": call, "tools": tools})
+
+    found = answered(FIND.name, '{"query": "the weather now"}')
+    assert (found["id"], found["run"]) == ("call_1", None)
+    assert name in found["text"]
+    run = answered(CALL.name, f'{{"name": "{name}", "arguments": {{"location": "Oslo"}}}}')
+    assert run == {"id": "call_1", "run": {"name": name, "arguments": {"location": "Oslo"}}, "text": ""}
+    assert answered(CALL.name, '{"name": "no_such_tool"}')["run"] is None
+    assert answered(name, "{")["run"] is None
+
+
+@pytest.mark.parametrize("path", ["/v1/find", "/v1/answer"])
+def test_what_is_not_as_it_should_be_is_refused_in_words(service: Running, path: str) -> None:
+    sound: dict[str, Any] = {"tools": [], **({"query": "x"} if path == "/v1/find" else {"call": {}})}
+    assert service.ask(path, {**sound, "route": "none"}).status == 404
+    for wrong in ({"tools": 1}, {"query": 1, "call": 1}, {"zzz": 1}):
+        refused = service.ask(path, {**sound, **wrong})
+        assert refused.status == 422
+        assert refused.body["error"]
