@@ -17,12 +17,13 @@ import os
 import random
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from camdf.datasets.examples import Example, read_examples
 from scripted import Call, ScriptedModel, Step
 
 WAYS = {"one worker": 1, "two workers in turn": 2, "a restart before every turn": 0}
@@ -245,6 +246,22 @@ def catalogue(size: str) -> tuple[tuple[dict[str, Any], ...], dict[str, str]]:
         names[f"{server}/{function['name']}"] = name
         tools.append({**entry["tool"], "function": {**function, "name": name}})
     return tuple(tools), names
+
+
+@cache
+def examples(size: str) -> tuple[Example, ...]:
+    """What a language model wrote from the tools of a catalogue alone, under the names that these have on the wire."""
+    names = catalogue(size)[1]
+    folder = Path(__file__).parent / "data" / "examples"
+    return tuple(
+        replace(
+            example,
+            needed=tuple(names[name] for name in example.needed),
+            alternatives=tuple(tuple(names[name] for name in group) for group in example.alternatives),
+        )
+        for kind in ("single", "multi")
+        for example in read_examples(folder / f"{kind}-{size}.jsonl")
+    )
 
 
 @cache

@@ -42,6 +42,7 @@ from camdf.policies.rules import AcquireAll, TopK
 from camdf.runtime.forks import renewed_in_forks
 from camdf.scorers.base import Scorer, says_nothing
 from camdf.scorers.trust_aware import TrustAware
+from camdf.scorers.with_examples import GivenExamples
 from camdf.tools import Tool
 
 USUAL_TOOLS = 8
@@ -158,13 +159,16 @@ class Gate:
         mean_tools: int | None = None,
         policy: Policy | None = None,
         scorer: Scorer | None = None,
+        examples: GivenExamples | None = None,
         **settings: Any,
     ) -> Self:
         """A gate that needs nothing but the tools: it loads the best eight for a conversation, and searches for others.
 
         `mean_tools` is how many instead of eight. Where it is left out and the list is so short that cutting costs more
         than it saves (`camdf worth` has the rule), all are loaded. `policy` decides instead, at the payoff that it was
-        fitted for. `scorer` is `Start()` unless given. `settings` are those of `Gate`; the agent has a tool search.
+        fitted for. `scorer` is `Start()` unless given. `examples`, a file or a list, say what people ask the tools for
+        (`Start(examples=...)`); they are read here, so that the first decision is not late. `settings` are those of
+        `Gate`; the agent has a tool search.
 
         >>> scorer = lambda task, tools: [1 / (1 + place) for place, _ in enumerate(tools)]
         >>> tools = [Tool(f"tool_{number}", f"Does thing {number}.") for number in range(40)]
@@ -175,9 +179,15 @@ class Gate:
         if policy is not None and mean_tools is not None:
             raise UsageError("For a policy of yours and a number of tools, take Gate.for_target, with some requests.")
         payoff = settings.pop("payoff", None)
+        listed = list(tools_by_key(tools)[0].values())
+        if examples is not None:
+            if scorer is not None:
+                raise UsageError("Give the examples to that scorer: Start, BM25 and Embeddings take 'examples', too.")
+            from camdf.scorers.start import Start
+
+            scorer = Start(examples=examples).read([tool for tool in listed if not tool.foreign])
         if policy is None:
             payoff = payoff or Payoff(0.0)
-            listed = tools_by_key(tools)[0].values()
             pays = mean_tools is not None or cutting_pays(listed, USUAL_TOOLS, settings.get("prices"))
             policy = TopK(USUAL_TOOLS if mean_tools is None else mean_tools) if pays else AcquireAll()
         return cls(policy, scorer or _start(), payoff, **{"tool_search": True, **settings})

@@ -14,6 +14,10 @@ from camdf.core.vectors import in_whole_numbers
 from camdf.errors import ScorerError
 from camdf.tools import PARAMETERS, READ, Tool
 
+LISTS = 8
+"""How many tool lists are kept as they were read: a gate scores the whole list, and searches what a conversation
+lacks."""
+
 Scorer: TypeAlias = Callable[[str, Sequence[Tool]], Sequence[float] | Awaitable[Sequence[float]]]
 """Any callable from a task's text and its tools to one score a tool, finite and not negative, in their order."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from math import inf
 from typing import Any, NamedTuple, TypeAlias
 
@@ -12,17 +13,18 @@ import numpy as np
 
 from camdf.core.payoff import is_number
 from camdf.errors import UsageError, require
-from camdf.scorers.base import over_maximum, words_text
+from camdf.scorers.base import LISTS, over_maximum, words_text
+from camdf.scorers.with_examples import GivenExamples, Texts, tool_examples
 from camdf.tools import Tool
 
 Tokens: TypeAlias = Callable[[str], list[str]]
 """A text to the tokens that are compared, with repetitions."""
 
-LISTS = 8
-"""How many tool lists keep their index: a gate scores the whole list, and searches what each conversation lacks."""
-
 UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
 """Letters of Thai, Lao, Burmese, Khmer, Japanese and Chinese, which put no spaces between words."""
+
+USUAL, WORDS = 16, 20_000
+"""The parts of so many words of so many letters are kept, 60 MB at most: examples repeat each other's words."""
 
 GROWS = 3
 """A syllable of Korean is three letters; no alphabet in which people write grows more."""
@@ -32,7 +34,7 @@ WORD = re.compile(rf"(?P<unspaced>[{UNSPACED}]+)|[^\W_{UNSPACED}]+")
 
 class _Indexed(NamedTuple):
     tools: Sequence[Tool]
-    texts: list[str]
+    texts: list[Texts]
     index: Any
 
 
@@ -40,7 +42,8 @@ class BM25:
     """Lucene's BM25 by bm25s; divided by the task's maximum, where all 0 stays 0.
 
     `tokens` says what is compared: English words without stop words or stemming by default, or any function from a
-    text to its tokens, as `word_parts`. `text` makes the text of a tool. The candidates of a task are the whole corpus.
+    text to its tokens, as `word_parts`. `text` makes the text of a tool. `examples` says what people ask the tools for,
+    as a file or a list: the words of a tool's examples count as its own. The candidates of a task are the whole corpus.
     The indexes of the last tool lists are kept, so scoring many tasks over one list tokenises its tools once. Without
     bm25s it cannot even be made, because a gate would hide what goes wrong later.
     """
@@ -52,6 +55,7 @@ class BM25:
         b: float = 0.75,
         text: Callable[[Tool], str] = words_text,
         tokens: Tokens | None = None,
+        examples: GivenExamples = (),
     ) -> None:
         require("bm25s", "bm25")
         if not (is_number(k1) and 0 <= k1 < inf):
@@ -62,6 +66,7 @@ class BM25:
         self.b = b
         self.text = text
         self.tokens = tokens
+        self.examples = tool_examples(examples)
         self._lists: tuple[_Indexed, ...] = ()
 
     def __call__(self, task: str, tools: Sequence[Tool]) -> list[float]:
@@ -74,16 +79,21 @@ class BM25:
         scores: list[float] = over_maximum(np.asarray(index.get_scores(known), dtype=np.float64)).tolist()
         return scores
 
+    @property
+    def examples_digest(self) -> str:
+        """The SHA-256 of its examples, empty without any."""
+        return self.examples.digest
+
     def _index(self, tools: Sequence[Tool]) -> Any:
         """The index of these tools, None where they hold no token. Kept and replaced whole, so threads may share it."""
         for kept in self._lists:
             if len(kept.tools) == len(tools) and all(old is new for old, new in zip(kept.tools, tools, strict=True)):
                 return kept.index
-        texts = list(map(self.text, tools))
+        texts = self.examples.texts(tools, self.text)
         for kept in self._lists:
             if kept.texts == texts:
                 return kept.index
-        tokens, index = self._tokens(texts), None
+        tokens, index = self._tokens(list(map(" ".join, texts))), None
         if any(tokens):
             index = require("bm25s", "bm25").BM25(method="lucene", k1=self.k1, b=self.b)
             index.index(tokens, show_progress=False)
@@ -118,8 +128,13 @@ def word_parts(text: str) -> list[str]:
         if word["unspaced"]:
             found += letter_runs(word[0], 2) or [word[0]]
         elif word[0] not in stop:
-            found += (run for size in (3, 4, 5) for run in letter_runs(f"<{word[0]}>", size))
+            found += _parts(word[0]) if len(word[0]) <= USUAL else _parts.__wrapped__(word[0])
     return found
+
+
+@lru_cache(maxsize=WORDS)
+def _parts(word: str) -> list[str]:
+    return [run for size in (3, 4, 5) for run in letter_runs(f"<{word}>", size)]
 
 
 def without_accents(text: str) -> str:

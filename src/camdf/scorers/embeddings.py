@@ -12,6 +12,7 @@ from camdf.core.rankings import Floats
 from camdf.core.vectors import at_length_one
 from camdf.errors import ScorerError, expect, require
 from camdf.scorers.base import words_text
+from camdf.scorers.with_examples import GivenExamples, Texts, tool_examples
 from camdf.tools import Tool
 
 Encode: TypeAlias = Callable[[list[str]], Any]
@@ -24,39 +25,53 @@ REMEMBERED = 50_000
 """The vectors of so many tools are kept: 154 MB at 384 numbers each. With one more, only those of the list that is
 scored stay."""
 
+AT_ONCE = 1_000
+"""The texts and examples of so many new tools are embedded together: all at once they would need the memory."""
+
 
 class Embeddings:
     """Cosine of the task's vector and each tool's, negative values set to 0.
+
+    `examples` says what people ask the tools for, a file or a list of them: a tool's vector is then the mean of those
+    of its text and its examples.
 
     `model` is the name or folder of a sentence-transformers model (the extra `embeddings`), opened at the first call,
     or a function `texts -> (n, d) array`, which needs no extra. Vectors of tools are kept in memory by their text.
     Without the extra it cannot even be made, because a gate would hide what goes wrong later.
     """
 
-    def __init__(self, model: str | PathLike[str] | Encode, *, text: Callable[[Tool], str] = words_text) -> None:
+    def __init__(
+        self,
+        model: str | PathLike[str] | Encode,
+        *,
+        text: Callable[[Tool], str] = words_text,
+        examples: GivenExamples = (),
+    ) -> None:
         if not callable(model):
             expect("sentence_transformers", "embeddings")
         self.model = model
         self.text = text
+        self.examples = tool_examples(examples)
         self._encode: Encode | None = model if callable(model) else None
-        self._vectors: dict[str, Floats] = {}
+        self._vectors: dict[Texts, Floats] = {}
         self._last: tuple[str, Floats] | None = None
 
     def __call__(self, task: str, tools: Sequence[Tool]) -> list[float]:
         """Scores in [0, 1]."""
         if not tools:
             return []
-        texts = list(map(self.text, tools))
+        texts = self.examples.texts(tools, self.text)
         vectors = self._vectors
-        new = [text for text in dict.fromkeys(texts) if text not in vectors]
-        found = self.encoded([task, *new])
+        new = [each for each in dict.fromkeys(texts) if each not in vectors]
+        asked = [(task,), *new]
+        found = np.concatenate([self._directions(asked[at : at + AT_ONCE]) for at in range(0, len(asked), AT_ONCE)])
         if len(vectors) + len(new) > REMEMBERED:
-            vectors = {text: vectors[text] for text in texts if text in vectors}
+            vectors = {each: vectors[each] for each in texts if each in vectors}
             self._vectors = vectors
         vectors.update(zip(new, found[1:], strict=True))
         self._last = task, found[0]
         # einsum, not a BLAS product: a tool's score must not depend on how many tools stand beside it.
-        cosines: Floats = np.einsum("td,d->t", np.stack([vectors[text] for text in texts]), found[0])
+        cosines: Floats = np.einsum("td,d->t", np.stack([vectors[each] for each in texts]), found[0])
         scores: list[float] = np.clip(cosines, 0.0, 1.0).tolist()
         return scores
 
@@ -64,6 +79,11 @@ class Embeddings:
         """(d,): the task's vector, at hand if this task was scored last."""
         last = self._last
         return last[1] if last is not None and last[0] == task else self.encoded([task])[0]
+
+    @property
+    def examples_digest(self) -> str:
+        """The SHA-256 of its examples, empty without any."""
+        return self.examples.digest
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy, in this process or another, opens the model anew."""
@@ -78,6 +98,12 @@ class Embeddings:
             shape = f"({len(texts)}, d)"
             raise ScorerError(f"The embedding function must return a finite {shape} array. Got {found.shape} instead.")
         return at_length_one(found)
+
+    def _directions(self, groups: list[Texts]) -> Floats:
+        """(m, d): the mean direction of each group of texts."""
+        vectors = self.encoded([text for texts in groups for text in texts])
+        ends = np.cumsum([len(texts) for texts in groups])
+        return at_length_one(np.add.reduceat(vectors, [0, *ends[:-1]]))
 
 
 def _sentence_transformer(model: str) -> Encode:

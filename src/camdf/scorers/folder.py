@@ -29,6 +29,7 @@ from camdf._progress import Progress, silent
 from camdf.datasets.texts import TaskText, texts_from_folder
 from camdf.errors import DataError, ScorerError, UsageError
 from camdf.scorers.base import Scorer, checked, vector_of
+from camdf.scorers.with_examples import examples_digest_of
 from camdf.tools import Tool
 
 DECIMALS = 4
@@ -59,7 +60,8 @@ def score_folder(
 
     `top` is how many of a task's best tools are kept; `vectors` keeps the direction of every text, under a scorer that
     embeds texts. A task that its scorer refuses is left out and tried again by the next run. `settings` is whatever
-    determines the scores; a run that finds others beside the output raises.
+    determines the scores, to which the digest of the scorer's examples is added; a run that finds others beside the
+    output raises.
     """
     texts = texts_from_folder(folder.parent, folder.name)
     tools = {name: Tool(name, description) for name, description in texts.descriptions.items()}
@@ -79,7 +81,8 @@ def score_tasks(
     progress: Progress = silent,
 ) -> Scored:
     """What `score_folder` does, for tasks and tools that are at hand: `tools` has every name that a task has."""
-    _same_settings(output, {**(settings or {}), "top": top, **({"vectors": True} if vectors else {})})
+    examples = {"examples": digest} if (digest := examples_digest_of(scorer)) else {}
+    _same_settings(output, {**(settings or {}), "top": top, **({"vectors": True} if vectors else {}), **examples})
     finished = _finished(output)
     left = [task for task in tasks if task.task_id not in finished]
     start, refused, in_a_row = time.monotonic(), dict[str, str](), 0

@@ -13,6 +13,7 @@ from camdf.core.payoff import is_number
 from camdf.core.rankings import Floats, mean_ranks
 from camdf.errors import ScorerError, UsageError
 from camdf.scorers.base import Scorer, checked, embedding_of, over_maximum
+from camdf.scorers.with_examples import examples_digest_of
 from camdf.tools import Tool
 
 HOW = ("reciprocal-rank", "mean")
@@ -60,6 +61,11 @@ class Fusion:
     def embedding(self, task: str) -> Floats | None:
         """(d,): the task's vector under the first of the scorers that embeds texts."""
         return next((found for each in self.scorers if (found := embedding_of(each, task)) is not None), None)
+
+    @property
+    def examples_digest(self) -> str:
+        """Of the examples that the scorers read; where they read several files, all digests."""
+        return "+".join(dict.fromkeys(filter(None, map(examples_digest_of, self.scorers))))
 
     def _said(self, scorer: Scorer, task: str, tools: Sequence[Tool]) -> Floats:
         name = getattr(scorer, "__name__", type(scorer).__name__)

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from camdf.core.rankings import Floats
 from camdf.scorers.base import checked, embedding_of
+from camdf.scorers.with_examples import examples_digest_of
 from camdf.tools import Tool
 
 
@@ -32,7 +33,8 @@ class Shared:
     ([0.9], [0.9])
 
     The gate works out what a conversation has from the scores of its turns, so workers must agree on them. The key is a
-    digest of the task's text and the tools' servers, names and descriptions; the store holds numbers alone.
+    digest of the task's text, the tools' servers, names and descriptions, and the scorer's examples; the store holds
+    numbers alone.
     """
 
     def __init__(self, scorer: Callable[[str, Sequence[Tool]], Sequence[float]], store: TextStore) -> None:
@@ -40,7 +42,7 @@ class Shared:
 
     def __call__(self, task: str, tools: Sequence[Tool]) -> list[float]:
         """The scores that the first worker to ask was given."""
-        key = _key(task, tools)
+        key = _key(task, tools, self.examples_digest)
         kept = self.store.get(key)
         if kept is None:
             scores: Any = checked(self.scorer(task, tools), tools).tolist()
@@ -48,11 +50,16 @@ class Shared:
         found: list[float] = checked(json.loads(kept), tools, "The store").tolist()
         return found
 
+    @property
+    def examples_digest(self) -> str:
+        """Of the examples that the scorer reads."""
+        return examples_digest_of(self.scorer)
+
     def embedding(self, task: str) -> Floats | None:
         """(d,): the task's vector, if the scorer embeds texts."""
         return embedding_of(self.scorer, task)
 
 
-def _key(task: str, tools: Sequence[Tool]) -> str:
-    asked = [task, [tool.as_read for tool in tools]]
+def _key(task: str, tools: Sequence[Tool], examples: str) -> str:
+    asked = [task, [tool.as_read for tool in tools], *([examples] if examples else [])]
     return hashlib.sha256(json.dumps(asked).encode()).hexdigest()

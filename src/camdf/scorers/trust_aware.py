@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 from camdf.core.rankings import Floats
 from camdf.errors import UsageError
-from camdf.scorers.base import Scorer, checked, embedding_of, ends, full_text, words_text
+from camdf.scorers.base import LISTS, Scorer, checked, embedding_of, ends, full_text, words_text
 from camdf.scorers.echoes import WordsOfTexts, runs_of, words_of
+from camdf.scorers.with_examples import examples_digest_of
 from camdf.tools import READ, Tool
 
 ECHO, AT_LEAST = 2.0, 5
@@ -28,9 +29,6 @@ COPIED = 0.8
 
 SHORTEST = 20
 """A description of fewer runs is copied only where it has all of them, and none but those."""
-
-LISTS = 8
-"""How many tool lists are kept as they were read: a gate scores the whole list, and searches what is cut of it."""
 
 COMMON = 100
 """Runs that more trusted tools have say nothing about who copied whom."""
@@ -105,6 +103,11 @@ class TrustAware:
     def embedding(self, task: str) -> Floats | None:
         """(d,): the task's vector, if the scorer embeds texts."""
         return embedding_of(self.scorer, task)
+
+    @property
+    def examples_digest(self) -> str:
+        """Of the examples that the scorer reads."""
+        return examples_digest_of(self.scorer)
 
     def doubts(self, task: str, tools: Sequence[Tool]) -> dict[str, str]:
         """The tools that are doubted for this task, by server and name, and why."""

@@ -1,0 +1,95 @@
+"""A tool is read as its text and its examples: the one way in which scorers use what people ask a tool for.
+
+`BM25` counts the words of all these texts as those of one, and `Embeddings` takes the mean of their directions, so a
+decision costs what it costs without examples: they are read when a list is seen first. Comparing a task with single
+examples, by the nearest or by a vote of neighbours, ranks no better: docs/examples.md has how that was chosen.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from os import PathLike
+from typing import TypeAlias
+
+from camdf.datasets.examples import Example, read_examples
+from camdf.errors import UsageError
+from camdf.scorers.base import LISTS, ends
+from camdf.tools import READ, Tool
+
+Texts: TypeAlias = tuple[str, ...]
+"""What is read of one tool: its own text, then those of its examples."""
+
+
+class ToolExamples:
+    """Examples, by the tools of a list. `digest` is their SHA-256, empty where there are none.
+
+    A name means the tools of that full name ("mail/send"), or, where the list has none, all of that name ("send"). An
+    example counts only where all tools that it names are in the list. So a list of trusted tools is read without every
+    example that names an untrusted tool, unless that has no server and the name of a trusted one.
+    """
+
+    def __init__(self, examples: str | PathLike[str] | Sequence[Example]) -> None:
+        self.examples = tuple(read_examples(examples) if isinstance(examples, (str, PathLike)) else examples)
+        if not all(isinstance(example, Example) for example in self.examples):
+            raise UsageError(
+                "The 'examples' of a scorer must be the path of a JSON Lines file, or a list of camdf.datasets.Example."
+            )
+        records = (json.dumps(example.as_record(), sort_keys=True) for example in self.examples)
+        self.digest = hashlib.sha256("\n".join(records).encode()).hexdigest() if self.examples else ""
+        self._lists: tuple[tuple[tuple[tuple[str, str], ...], list[Texts]], ...] = ()
+
+    def name_any(self, tools: Sequence[Tool]) -> bool:
+        """Whether any example counts for this list."""
+        return any(self.of(tools))
+
+    def texts(self, tools: Sequence[Tool], text: Callable[[Tool], str]) -> list[Texts]:
+        """What is read of each tool, where `text` makes its own text."""
+        return [(text(tool), *theirs) for tool, theirs in zip(tools, self.of(tools), strict=True)]
+
+    def of(self, tools: Sequence[Tool]) -> list[Texts]:
+        """The texts of each tool's examples. Kept and replaced whole, so threads may share it.
+
+        >>> mail, chat = Tool("send", server="mail"), Tool("send", server="chat")
+        >>> examples = ToolExamples([Example("Write to Bob", ("mail/send",)), Example("Tell them both", ("send",))])
+        >>> examples.of([mail, chat]), examples.of([chat])
+        ([('Write to Bob', 'Tell them both'), ('Tell them both',)], [('Tell them both',)])
+        """
+        if not self.examples:
+            return [()] * len(tools)
+        names = tuple((tool.server, tool.name) for tool in tools)
+        for known, theirs in self._lists:
+            if known == names:
+                return theirs
+        theirs = self._read(tools)
+        self._lists = ((names, theirs), *self._lists[: LISTS - 1])
+        return theirs
+
+    def _read(self, tools: Sequence[Tool]) -> list[Texts]:
+        by_full_name, by_name = dict[str, list[int]](), dict[str, list[int]]()
+        for place, tool in enumerate(tools):
+            by_full_name.setdefault(tool.full_name, []).append(place)
+            by_name.setdefault(tool.name, []).append(place)
+        texts: list[list[str]] = [[] for _ in tools]
+        for example in self.examples:
+            named = [by_full_name.get(name) or by_name.get(name, []) for name in example.right]
+            if all(named):
+                for place in {place for places in named for place in places}:
+                    texts[place].append(ends(example.text, READ // 2))
+        return [tuple(dict.fromkeys(theirs)) for theirs in texts]
+
+
+GivenExamples: TypeAlias = str | PathLike[str] | Sequence[Example] | ToolExamples
+"""Examples as a scorer takes them: the path of a file, a list, or those that another scorer has read."""
+
+
+def tool_examples(examples: GivenExamples) -> ToolExamples:
+    """Examples by tool; those that another scorer has read stay one object, so that a list is read once for both."""
+    return examples if isinstance(examples, ToolExamples) else ToolExamples(examples)
+
+
+def examples_digest_of(scorer: object) -> str:
+    """The digest of the examples that a scorer reads, empty where it reads none."""
+    digest: str = getattr(scorer, "examples_digest", "")
+    return digest
