@@ -1,0 +1,88 @@
+"""What docs/examples_ranking_part.md says of examples in a ranking is stored, and what is stored holds today."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from camdf.scorers import Start
+from everyday import examples
+from loading import benchmark_module
+from pages import run_page
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "examples_ranking_part.md"
+TEXT = PAGE.read_text(encoding="utf-8")
+STORED = json.loads((ROOT / "results" / "examples.json").read_text())
+LEFT_OUT = json.loads((ROOT / "results" / "examples_left_out.json").read_text())
+ROWS: list[dict[str, Any]] = STORED["rankings"]
+
+
+@pytest.fixture
+def benchmark(monkeypatch: pytest.MonkeyPatch) -> Any:
+    return benchmark_module("examples", monkeypatch)
+
+
+def start(with_examples: bool) -> dict[str, Any]:
+    (row,) = (row for row in ROWS if (row["ranking"], row["examples"]) == ("Start", with_examples))
+    return row
+
+
+def loaded(row: dict[str, Any], size: str) -> float:
+    groups = row["requests"][size].values()
+    return float(sum(group["loaded"] for group in groups) / sum(group["requests"] for group in groups))
+
+
+def test_the_page_runs() -> None:
+    assert run_page(PAGE) > 0
+
+
+def test_the_page_has_the_stored_tables(benchmark: Any) -> None:
+    assert benchmark.table([start(with_examples=False), start(with_examples=True)]) in TEXT
+    assert benchmark.cost_table(STORED["costs"]) in TEXT
+
+
+def test_the_first_day_has_the_figures_of_examples() -> None:
+    first_day = " ".join((ROOT / "docs" / "first-day.md").read_text(encoding="utf-8").split())
+    before, after = start(with_examples=False), start(with_examples=True)
+    for size in ("40", "400"):
+        assert f"from {loaded(before, size):.0%} to {loaded(after, size):.0%} over {size} tools" in first_day
+    found = [row["searches"]["found"] for row in (before, after)]
+    assert f"{found[1]} of 60 plain searches find their tool instead of {found[0]}" in first_day
+
+
+def test_start_with_examples_reaches_what_was_asked_for() -> None:
+    row = start(with_examples=True)
+    assert loaded(row, "40") >= 0.78
+    assert loaded(row, "400") >= 0.65
+    assert (row["searches"]["found"] >= 51, row["searches"]["in full"] >= 42) == (True, True)
+    assert row["conversations"]["mean share"] <= 0.3
+    assert row["conversations"]["needed tools loaded"] / row["conversations"]["turns"] >= 0.75
+    for cost in STORED["costs"]:
+        assert cost["with"]["decision"] < 5
+    assert STORED["costs"][0]["ratio"] <= 2
+
+
+def test_what_start_does_with_examples_today_is_what_is_stored(benchmark: Any) -> None:
+    """The requests over 40 tools: the rest is measured again by `.ci/run`."""
+    now = benchmark.of_requests("Start", Start(examples=examples("40")), "40")
+    stored = start(with_examples=True)["requests"]["40"]
+    assert all(abs(now[group]["loaded"] - stored[group]["loaded"]) <= benchmark.NOISE for group in stored)
+
+
+def test_the_way_that_was_chosen_is_best_on_examples_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    left_out = benchmark_module("examples_left_out", monkeypatch)
+    means = {
+        way: sum(left_out.share(LEFT_OUT[size], way, kind) for size in LEFT_OUT for kind in ("one", "several")) / 4
+        for way in left_out.WAYS
+    }
+    assert means[left_out.CHOSEN] == max(means.values())
+    ways = ("text alone", "the three nearest examples", "a vote of all examples", left_out.CHOSEN)
+    alone, nearest, vote, chosen = (f"{means[way]:.2f}" for way in ways)
+    said = (
+        f"{alone} by the text alone, {nearest} by the nearest examples, {vote} by a vote of neighbors, and {chosen} by"
+    )
+    assert said in " ".join(TEXT.split())
