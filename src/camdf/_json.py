@@ -1,13 +1,45 @@
-"""JSON whose objects name no field twice: the last of two would win without a word."""
+"""JSON as others write it: objects that must name no field twice, and objects that stand in prose."""
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Iterator
 from typing import Any
+
+OBJECT = re.compile(r'\{(?=\s*["}])')
+"""Where a JSON object may begin."""
+
+TRIES = 32
+"""How many such places of a text may hold no object."""
 
 
 def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object's fields as a dict, for `object_pairs_hook`; ValueError where one stands twice."""
+    """An object's fields as a dict, for `object_pairs_hook`; ValueError where one stands twice.
+
+    The last of two would win without a word.
+    """
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("a field stands twice")
     return found
+
+
+def objects_in(text: str) -> Iterator[dict[str, Any]]:
+    """The JSON objects in a text, which may stand in prose, in code fences, in a list, or in an object that is cut off.
+
+    >>> list(objects_in('Here: [{"a": {"b": 1}}, {"c": 2'))
+    [{'a': {'b': 1}}]
+
+    A try that fails may have read to the end of the text, and so may the next: there are `TRIES` of them at most, and
+    none once they have read the text twice over. So the time is linear.
+    """
+    decoder, left, failures, place = json.JSONDecoder(), 2 * len(text), 0, 0
+    while failures < TRIES and left >= 0 and (begins := OBJECT.search(text, place)):
+        try:
+            found, place = decoder.raw_decode(text, begins.start())
+        except (ValueError, RecursionError) as error:
+            failures, place = failures + 1, begins.end()
+            left -= getattr(error, "pos", len(text)) - begins.start()
+        else:
+            yield found

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import os
 import socket
 import ssl
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import Any
@@ -55,6 +56,49 @@ class _TryAgainError(Exception):
     def __init__(self, what: str, pause: float | None = None) -> None:
         super().__init__(what)
         self.pause = pause
+
+
+def completion(
+    url: str,
+    model: str,
+    messages: Sequence[Mapping[str, str]],
+    *,
+    schema: tuple[str, Mapping[str, Any]] | None,
+    key_variable: str | None,
+    options: Mapping[str, Any],
+    timeout: float,
+    deadline: float,
+    retries: int,
+) -> str:
+    """What a language model answers to some messages, at an endpoint compatible with OpenAI's chat completions.
+
+    `url` ends in /v1. `schema` is the JSON schema of the answer with a name for it, or None. `key_variable` names the
+    environment variable that holds the API key. `options` are further fields of the request, where None removes one.
+    """
+    body: dict[str, Any] = {"model": model, "messages": messages, "temperature": 0}
+    if schema is not None:
+        name, shape = schema
+        body["response_format"] = {
+            "type": "json_schema",
+            "json_schema": {"name": name, "strict": True, "schema": shape},
+        }
+    body = {name: value for name, value in {**body, **options}.items() if value is not None}
+    place = f"{url.rstrip('/')}/chat/completions"
+    answer = post(place, body, _key(key_variable), timeout=timeout, deadline=deadline, retries=retries)
+    try:
+        content = answer["choices"][0]["message"]["content"]
+    except (KeyError, IndexError, TypeError):
+        raise ScorerError("The endpoint's answer must have choices[0].message.content, and has not.") from None
+    return content if isinstance(content, str) else ""
+
+
+def _key(variable: str | None) -> dict[str, str]:
+    if variable is None:
+        return {}
+    key = os.environ.get(variable, "").strip()
+    if not key or not (key.isascii() and key.isprintable()):
+        raise ScorerError(f"The environment variable {variable} must hold an API key, and does not.")
+    return {"Authorization": f"Bearer {key}"}
 
 
 def post(url: str, body: Any, headers: Mapping[str, str], *, timeout: float, deadline: float, retries: int) -> Any:
@@ -208,5 +252,5 @@ def _refuse_status(where: str, response: HTTPResponse) -> None:
     if status != 200:
         raise ScorerError(
             f"{where} refuses the request (status {status}). Check the URL and the model's name; "
-            "structured=False leaves the JSON schema out, for endpoints that know none."
+            "structured=False, or --no-schema, leaves the JSON schema out, for endpoints that know none."
         )

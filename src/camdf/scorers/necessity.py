@@ -20,17 +20,16 @@ import json
 import logging
 import math
 import os
-import re
 import time
 from collections.abc import Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from camdf._files import write_whole
+from camdf._json import objects_in
 from camdf.core.payoff import is_number
 from camdf.errors import ScorerError, UsageError
-from camdf.scorers.endpoint import ENDPOINT, may_be_asked, post
+from camdf.scorers.endpoint import ENDPOINT, completion, may_be_asked
 from camdf.tools import READ, Tool, keyed
 
 PROMPT_VERSION = 2
@@ -56,12 +55,6 @@ VARIANTS = {
 }
 AGAIN = "\n\nAn earlier answer gave these candidates no number between 0 and 1. Give each of them one."
 CLIPPED_WITHIN = 0.1
-
-OBJECT = re.compile(r'\{(?=\s*["}])')
-"""Where a JSON object may begin."""
-
-TRIES = 32
-"""How many such places of an answer are tried."""
 
 
 class Necessity:
@@ -152,28 +145,17 @@ class Necessity:
         return scores
 
     def _answer(self, messages: list[dict[str, str]], named: Mapping[str, Tool], deadline: float) -> str:
-        body: dict[str, Any] = {"model": self.model, "messages": messages, "temperature": 0}
-        if self.structured:
-            body["response_format"] = {
-                "type": "json_schema",
-                "json_schema": {"name": "necessity", "strict": True, "schema": _schema(named)},
-            }
-        body = {name: value for name, value in (body | self.options).items() if value is not None}
-        url = f"{self.url.rstrip('/')}/chat/completions"
-        answer = post(url, body, self._key(), timeout=self.timeout, deadline=deadline, retries=self.retries)
-        try:
-            content = answer["choices"][0]["message"]["content"]
-        except (KeyError, IndexError, TypeError):
-            raise ScorerError("The endpoint's answer must have choices[0].message.content, and has not.") from None
-        return content if isinstance(content, str) else ""
-
-    def _key(self) -> dict[str, str]:
-        if self.key_variable is None:
-            return {}
-        key = os.environ.get(self.key_variable, "").strip()
-        if not key or not (key.isascii() and key.isprintable()):
-            raise ScorerError(f"The environment variable {self.key_variable} must hold an API key, and does not.")
-        return {"Authorization": f"Bearer {key}"}
+        return completion(
+            self.url,
+            self.model,
+            messages,
+            schema=("necessity", _schema(named)) if self.structured else None,
+            key_variable=self.key_variable,
+            options=self.options,
+            timeout=self.timeout,
+            deadline=deadline,
+            retries=self.retries,
+        )
 
     def _entry(self, task: str, named: Mapping[str, Tool]) -> Path | None:
         if self.cache is None:
@@ -190,27 +172,9 @@ def _schema(named: Mapping[str, Tool]) -> dict[str, Any]:
 
 def _usable(answer: str, named: Mapping[str, Tool]) -> dict[str, float]:
     """The usable scores in an answer, for these tools."""
-    found = ((name, _number(value)) for name, value in _first_object(answer).items() if name in named)
+    first = next(objects_in(answer), {})
+    found = ((name, _number(value)) for name, value in first.items() if name in named)
     return {name: number for name, number in found if number is not None}
-
-
-def _first_object(answer: str) -> dict[str, Any]:
-    """The first JSON object in a text, which may stand in prose or in a code fence; empty where there is none.
-
-    A try that fails may have read to the end of the text, and so may the next: there are `TRIES` of them at most, and
-    none once they have read the text twice over. So the time is linear.
-    """
-    decoder, left = json.JSONDecoder(), 2 * len(answer)
-    for begins in islice(OBJECT.finditer(answer), TRIES):
-        try:
-            found, _ = decoder.raw_decode(answer, begins.start())
-        except (ValueError, RecursionError) as error:
-            left -= getattr(error, "pos", len(answer)) - begins.start()
-            if left < 0:
-                break
-        else:
-            return found if isinstance(found, dict) else {}
-    return {}
 
 
 def _number(value: Any) -> float | None:
