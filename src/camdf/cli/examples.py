@@ -1,0 +1,267 @@
+"""Commands on examples: examples."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from camdf._progress import shown
+from camdf.cli.parser import add_json, check_output, print_json
+from camdf.cli.tools import TOOLS_FILE, tools_in_file
+from camdf.datasets.examples import read_examples
+from camdf.errors import UsageError
+from camdf.examples import Check, ExamplesFile, Prompt, Wanted, check_examples, named_tools, own_examples, prompts
+from camdf.examples.asking import TASK, cost
+from camdf.scorers.endpoint import completion
+from camdf.tools import FromServer, Tool
+
+INCOMPLETE = 1
+RETRIES = 3
+LISTED = 8
+"""How many lines of a kind are printed; --json has all."""
+
+EVERY = "*"
+
+
+def add_commands(commands: Any) -> None:
+    """examples."""
+    usual = Wanted()
+    parser = commands.add_parser(
+        "examples",
+        help="write requests for each tool by a language model; check them",
+        example="camdf examples tools.json -o examples.jsonl --endpoint http://localhost:8000/v1 --model any",
+        codes={INCOMPLETE: "some tools lack examples, and are named"},
+    )
+    parser.add_argument("tools", type=Path, nargs="?", help=TOOLS_FILE)
+    parser.add_argument("-o", "--output", type=Path, help="where to write the examples (.jsonl); what is there is kept")
+    asked = parser.add_argument_group("who writes them")
+    asked.add_argument("--endpoint", metavar="URL", help="an OpenAI-compatible endpoint, up to /v1")
+    asked.add_argument("--model", help="what the endpoint calls the model")
+    asked.add_argument("--key-variable", metavar="NAME", help="the environment variable that holds the API key")
+    asked.add_argument("--no-schema", action="store_true", help="send no JSON schema, for endpoints that know none")
+    asked.add_argument("--max-tokens", type=int, help="the most that one answer may have (default: the endpoint's)")
+    asked.add_argument("--timeout", type=float, default=300.0, help="seconds for one answer (%(default)g)")
+    asked.add_argument("--print-prompt", action="store_true", help="print one prompt to paste into any assistant")
+    asked.add_argument("--from", dest="answer", type=Path, metavar="FILE", help="read what an assistant answered to it")
+    asked.add_argument("--own", type=Path, action="append", metavar="FILE", help="join your own sentences to them")
+    asked.add_argument("--prices", metavar="IN,OUT", help="dollars for a million tokens read and written, as 3,15")
+    asked.add_argument("--dry-run", action="store_true", help="say what it would cost, and ask nothing")
+    wanted = parser.add_argument_group("what is written")
+    wanted.add_argument("--per-tool", type=int, default=usual.per_tool, help="requests for each tool (%(default)s)")
+    wanted.add_argument("--languages", help="their languages, as en,de,ja (default: en)")
+    wanted.add_argument(
+        "--together",
+        type=int,
+        default=usual.together,
+        help="for each tool, requests that need others (%(default)s)",
+    )
+    wanted.add_argument("--none", type=int, default=usual.none, help="requests that need no tool, in all (%(default)s)")
+    wanted.add_argument(
+        "--trusted",
+        metavar="SERVERS",
+        help=f"servers that a request may need together, as mail,files; {EVERY}: all",
+    )
+    wanted.add_argument("--server", help="write for the tools of this server alone")
+    checked = parser.add_argument_group("checking")
+    checked.add_argument("--check", type=Path, metavar="FILE", help="check these examples, and write nothing")
+    checked.add_argument("--tools", dest="listed", type=Path, metavar="FILE", help="with --check: the tools")
+    add_json(parser)
+    parser.set_defaults(run=_examples, resumes=True)
+
+
+def _examples(options: argparse.Namespace) -> int:
+    if (place := options.tools or options.listed) is None:
+        raise UsageError("Name the file of tools: camdf examples tools.json ..., or --check FILE --tools tools.json.")
+    if options.check is not None:
+        return _check(options, _tools_by_name(place))
+    if options.output is None:
+        raise UsageError("Name the file to write, with --print-prompt too: -o examples.jsonl. What is there is kept.")
+    check_output(options.output, (".jsonl",))
+    ways = (options.endpoint, options.answer, options.own, options.print_prompt or None, options.dry_run or None)
+    if not any(way is not None for way in ways):
+        raise UsageError("Say who writes: --endpoint and --model, --print-prompt and then --from, or --own.")
+    if options.endpoint is not None and options.model is None:
+        raise UsageError("Say which model of the endpoint writes: --model.")
+    dollars = _dollars(options.prices)
+    trusted = None if options.trusted == EVERY else _split(options.trusted)
+    wanted = Wanted(options.per_tool, _split(options.languages or "en"), options.together, options.none, trusted)
+    tools = _tools_by_name(place)
+    file = ExamplesFile.open(options.output, tools)
+    if options.own is not None:
+        file.replace_own(example for own in options.own for example in own_examples(own, tools))
+    scope = {name: tool for name, tool in tools.items() if options.server in (None, tool.server)}
+    if not scope:
+        raise UsageError(f"There is no tool of the server {options.server!r}. Check --server.")
+    if options.print_prompt or options.answer is not None:
+        return _paste(options, file, _in_one_prompt(scope, wanted), wanted)
+    asked = prompts(scope, wanted, file.made_up)
+    if options.dry_run:
+        print(cost(asked, dollars))
+        return 0
+    if options.endpoint is not None:
+        print(cost(asked, dollars), file=sys.stderr)
+        with shown("calls") as progress:
+            file.ask(asked, _model(options), progress)
+    file.save()
+    return _told(options, file, wanted, asked_for=scope if options.endpoint is not None else {})
+
+
+def _tools_by_name(path: Path) -> dict[str, Tool]:
+    """The tools of a file by server and name, with the servers that the file has beside the definitions."""
+    try:
+        listed = json.loads(path.read_text(encoding="utf-8-sig"))
+    except ValueError:
+        listed = None  # the next to read it says what is wrong
+    if isinstance(listed, list) and all(
+        isinstance(entry, dict) and isinstance(entry.get("server"), str) and "tool" in entry for entry in listed
+    ):
+        return named_tools(FromServer(entry["server"], entry["tool"]) for entry in listed)
+    return named_tools(tools_in_file(path))
+
+
+def _in_one_prompt(tools: dict[str, Tool], wanted: Wanted) -> dict[str, Tool]:
+    """The tools that one prompt may show together: those of one server, or of servers that are trusted."""
+    servers = list(dict.fromkeys(tool.server for tool in tools.values()))
+    if len(servers) < 2:
+        return tools
+    trusted = {name: tool for name, tool in tools.items() if wanted.trusts(tool.server)}
+    if not trusted:
+        raise UsageError(
+            f"The tools come from {len(servers)} servers. In one prompt, the description of one could change what is "
+            f"written for another. Trust some, --trusted {','.join(servers[:3])} or --trusted '{EVERY}', or write for "
+            f"one at a time, --server {servers[0]}."
+        )
+    return trusted
+
+
+def _paste(options: argparse.Namespace, file: ExamplesFile, tools: dict[str, Tool], wanted: Wanted) -> int:
+    """A prompt for an assistant, or what it answered."""
+    asked = prompts(tools, wanted, file.made_up, apart=False)
+    if options.print_prompt:
+        for prompt in asked:
+            print(f"{TASK}\n\n{prompt.text}")
+        if not asked:
+            print(f"Nothing is lacking in {options.output}.", file=sys.stderr)
+        return 0
+    answer = options.answer.read_text(encoding="utf-8-sig", errors="replace")
+    for prompt in asked:
+        file.take(answer, prompt)
+    return _told(options, file, wanted, asked_for=tools)
+
+
+def _model(options: argparse.Namespace) -> Callable[[Prompt], str]:
+    def answer(prompt: Prompt) -> str:
+        return completion(
+            options.endpoint,
+            options.model,
+            prompt.messages,
+            schema=None if options.no_schema else ("examples", prompt.schema),
+            key_variable=options.key_variable,
+            options={"temperature": None, "max_tokens": options.max_tokens},
+            timeout=options.timeout,
+            deadline=time.monotonic() + 2 * options.timeout,
+            retries=RETRIES,
+        )
+
+    return answer
+
+
+def _told(options: argparse.Namespace, file: ExamplesFile, wanted: Wanted, asked_for: dict[str, Tool]) -> int:
+    """Say what was written and what is lacking; the exit code."""
+    lacking = {name: languages for name, languages in file.lacking(wanted).items() if name in asked_for}
+    code = INCOMPLETE if lacking else 0
+    origins = {origin: sum(one.origin == origin for one in file.examples) for origin in ("made up", "own", "logged")}
+    if options.json:
+        document = {"examples": len(file.examples), "origins": origins, "lacking": lacking, "refused": file.refused}
+        print_json({**document, "changed": file.changed, "unlisted": file.unlisted, "wrote": str(options.output)})
+        return code
+    counts = ", ".join(f"{count} {origin}" for origin, count in origins.items() if count)
+    print(f"{len(file.examples)} examples for {len(file.tools)} tools{f': {counts}' if counts else ''}")
+    for told, names in (("Tools that changed", file.changed), ("Tools that are no longer listed", file.unlisted)):
+        if names:
+            print(f"{told}, so what was written for them is left out: {_some(names)}")
+    if file.refused:
+        refused = ", ".join(f"{count} {why}" for why, count in file.refused.most_common())
+        print(f"Left out of the answers: {refused}")
+    if lacking:
+        print(f"Tools that lack examples: {len(lacking)}. Run the command again to ask for these alone.")
+        _print_lacking(lacking)
+    servers = {tool.server for tool in asked_for.values()}
+    if len(servers) > 1 and wanted.together and not wanted.trusted and wanted.trusted is not None:
+        print("No request needs tools of several servers: name the servers that you trust with --trusted.")
+    print(f"wrote {options.output}")
+    return code
+
+
+def _check(options: argparse.Namespace, tools: dict[str, Tool]) -> int:
+    examples, languages = read_examples(options.check), _split(options.languages)
+    with shown("parts ranked by the others", after=2.0) as progress:
+        result = check_examples(examples, tools, languages, progress=progress)
+    if options.json:
+        print_json(result.as_record())
+    else:
+        _print_check(result)
+    return 0 if result.complete else INCOMPLETE
+
+
+def _print_check(check: Check) -> None:
+    total, tools = sum(check.origins.values()), len(check.coverage)
+    origins = ", ".join(f"{count} {origin}" for origin, count in check.origins.items())
+    print(f"{total} examples for {tools} tools: {origins or 'none'}")
+    for language, count in check.languages.items():
+        having = sum(language in counts for counts in check.coverage.values())
+        print(f"  {language or 'not told':<4} {count:>5} examples, for {having} of {tools} tools")
+    if check.unknown:
+        print(f"\nTools that are not in the list: {_some(check.unknown)}")
+    if check.lacking:
+        print(f"\nTools that lack examples: {len(check.lacking)}")
+        _print_lacking(check.lacking)
+    if check.repeated:
+        print(f"\nRequests that stand there twice: {len(check.repeated)}")
+        _print_some([f"{text!r}: {', '.join(names) or 'no tool'}" for text, names in check.repeated.items()])
+    among = "first" if check.best == 1 else f"among the best {check.best}"
+    print(f"\nRequests whose tools come {among}, by a ranking that has the other examples:")
+    for name, share in check.shares.items():
+        print(f"  {name:<14} {share:>4.0%}")
+    print(f"  {'by chance':<14} {check.best / tools:>4.0%}")
+    if check.near_duplicates:
+        print("\nNear-duplicates: how often requests for the first tool rank the second one first")
+        _print_some([f"{own}  {first}  {count} of {total}" for own, first, count, total in check.near_duplicates])
+    if check.missed:
+        print(f"\nRequests whose tools no ranking finds: {len(check.missed)}")
+        _print_some([f"{', '.join(example.right)}: {example.text}" for example in check.missed])
+
+
+def _print_lacking(lacking: Any) -> None:
+    _print_some([f"{name}: {', '.join(filter(None, languages)) or 'any'}" for name, languages in lacking.items()])
+
+
+def _print_some(lines: list[str]) -> None:
+    print("\n".join(f"  {line}" for line in lines[:LISTED]))
+    if len(lines) > LISTED:
+        print(f"  and {len(lines) - LISTED} more; --json has all")
+
+
+def _some(names: Any) -> str:
+    return ", ".join([*names[:LISTED], *([f"and {len(names) - LISTED} more"] if len(names) > LISTED else [])])
+
+
+def _split(names: str | None) -> tuple[str, ...]:
+    return tuple(name.strip() for name in names.split(",")) if names else ()
+
+
+def _dollars(prices: str | None) -> tuple[float, float] | None:
+    if prices is None:
+        return None
+    try:
+        read, written = map(float, prices.split(","))
+        if read > 0 and written >= 0:
+            return read, written
+    except ValueError:
+        pass
+    raise UsageError(f"--prices must be two numbers of dollars, as 3,15. Got {prices!r} instead.")

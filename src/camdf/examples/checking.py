@@ -1,0 +1,236 @@
+"""Are these examples any good? Which tools lack some, which two are taken for each other, what no ranking finds.
+
+Each example is ranked by the others: a fifth of them is left out in turn, and a ranking that has the rest must find
+the tools that they need. What it does not find is a near-duplicate among the tools, a description that says too little,
+or a poor example.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from camdf._progress import Progress, counted, silent
+from camdf.core.rankings import Floats
+from camdf.datasets.examples import Example
+from camdf.examples.answers import plain
+from camdf.scorers.base import Scorer, checked, full_text
+from camdf.scorers.bm25 import BM25, word_parts
+from camdf.scorers.echoes import runs_of
+from camdf.scorers.start import Start
+from camdf.tools import Tool
+
+Ranking: TypeAlias = Callable[[Sequence[Example]], Scorer]
+"""Makes a scorer that has read some examples."""
+
+PARTS = 5
+"""A fifth of the examples is ranked by the others, five times."""
+
+BEST, ONE_IN = 8, 5
+"""A ranking finds a request if it has all needed tools among the best eight, or the best fifth of a short list."""
+
+OFTEN, TWICE = 0.3, 2
+"""Two tools are near-duplicates if one comes first for this share of the other's requests, and for two at least."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """What there is to say of some examples."""
+
+    coverage: Mapping[str, Mapping[str, int]]
+    """By tool: how many examples in which language."""
+
+    origins: Mapping[str, int]
+    languages: Mapping[str, int]
+    """How many examples, by who wrote them and by language; the most frequent first."""
+
+    lacking: Mapping[str, tuple[str, ...]]
+    """Tools that have no example in some of the languages, and these languages."""
+
+    unknown: tuple[str, ...]
+    """Tools that examples name and that are not in the list."""
+
+    repeated: Mapping[str, tuple[str, ...]]
+    """Requests that stand in several examples, and the tools that these need."""
+
+    best: int
+    """Among how many tools the needed ones must be."""
+
+    shares: Mapping[str, float]
+    """By ranking: the share of requests whose needed tools are all among the best."""
+
+    near_duplicates: tuple[tuple[str, str, int, int], ...]
+    """A tool, the tool that came first, for how many of the first tool's requests, and of how many; by the ranking that
+    finds most."""
+
+    missed: tuple[Example, ...] = field(repr=False)
+    """Examples that no ranking finds, those in the most frequent language first."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether every tool has an example in every language, and every example names tools of the list."""
+        return not self.lacking and not self.unknown
+
+    def as_record(self) -> dict[str, Any]:
+        """The check as JSON has it."""
+        return {**vars(self), "missed": [example.as_record() for example in self.missed], "complete": self.complete}
+
+
+def check_examples(
+    examples: Sequence[Example],
+    tools: Mapping[str, Tool],
+    languages: Iterable[str] = (),
+    rankings: Mapping[str, Ranking] | None = None,
+    progress: Progress = silent,
+) -> Check:
+    """Check examples against the tools that they are for, by name.
+
+    `languages` are those in which every tool should have an example: those of the examples themselves if none is named.
+    `rankings` are by name; the default are those that are installed.
+    """
+    counts = Counter((name, example.language) for example in examples for name in example.right)
+    frequent = [language for language, _ in Counter(example.language for example in examples).most_common()]
+    wanted = tuple(languages) or tuple(filter(None, frequent)) or ("",)
+    lacking = {name: tuple(language for language in wanted if not counts[name, language]) for name in tools}
+    unknown = sorted({name for example in examples for name in example.right} - tools.keys())
+    known = [example for example in examples if example.right and tools.keys() >= {*example.right}]
+    best = min(BEST, max(1, len(tools) // ONE_IN))
+    scores = {
+        name: held_out(known, tools, ranking, progress)
+        for name, ranking in (installed_rankings() if rankings is None else rankings).items()
+    }
+    places = {name: place for place, name in enumerate(tools)}
+    hits = {name: _found(known, places, scored, best) for name, scored in scores.items()}
+    shares = {name: float(np.mean(hit)) if known else 0.0 for name, hit in hits.items()}
+    first = max(shares, key=lambda name: shares[name])
+    missed = [example for place, example in enumerate(known) if not any(hit[place] for hit in hits.values())]
+    return Check(
+        {name: {code: counts[name, code] for code in frequent if counts[name, code]} for name in tools},
+        dict(Counter(example.origin for example in examples).most_common()),
+        dict(Counter(example.language for example in examples).most_common()),
+        {name: missing for name, missing in lacking.items() if missing},
+        tuple(unknown),
+        _repeated(examples),
+        best,
+        shares,
+        tuple(_near_duplicates(known, list(tools), scores[first])),
+        tuple(sorted(missed, key=lambda example: frequent.index(example.language))),
+    )
+
+
+def held_out(
+    examples: Sequence[Example], tools: Mapping[str, Tool], ranking: Ranking, progress: Progress = silent
+) -> Floats:
+    """(n, m): the scores of all tools for each example, by a ranking that has not read it or any with the same text."""
+    listed = list(tools.values())
+    scores = np.zeros((len(examples), len(listed)))
+    parts = np.array([zlib.crc32(plain(example.text).encode()) % PARTS for example in examples], dtype=int)
+    for part in counted(range(PARTS), PARTS, progress):
+        scorer = ranking([example for example, its in zip(examples, parts, strict=True) if its != part])
+        for place in np.flatnonzero(parts == part).tolist():
+            scores[place] = checked(scorer(examples[place].text, listed), listed)
+    return scores
+
+
+def installed_rankings() -> dict[str, Ranking]:
+    """Rankings of tools by their own text and their examples: by words alone, or by more where it is installed."""
+    rankings: dict[str, Ranking] = {}
+    if find_spec("bm25s"):
+        rankings["parts of words"] = lambda examples: BM25(text=_with_examples(examples), tokens=word_parts)
+        if find_spec("wordllama"):
+            rankings["start"] = lambda examples: Start(text=_with_examples(examples))
+    return rankings or {"words": SharedRuns}
+
+
+class SharedRuns:
+    """Scores by the runs of letters that a request shares with the text of a tool or with its examples.
+
+        sum over the request's runs of log(1 + m / m_r) * t / (t + 1)
+
+    where m counts the tools, m_r those that have the run r, and t the texts of the tool that have it. Needs no extra.
+    """
+
+    def __init__(self, examples: Sequence[Example]) -> None:
+        self._runs = [(example.right, runs_of(example.text)) for example in examples]
+        self._index: tuple[Sequence[Tool], dict[str, tuple[Any, Floats]]] | None = None
+
+    def __call__(self, task: str, tools: Sequence[Tool]) -> list[float]:
+        """One score a tool."""
+        if self._index is None or self._index[0] is not tools:
+            self._index = tools, self._indexed(tools)
+        scores = np.zeros(len(tools))
+        for run in runs_of(task):
+            if run in self._index[1]:
+                places, weights = self._index[1][run]
+                scores[places] += weights
+        as_list: list[float] = scores.tolist()
+        return as_list
+
+    def _indexed(self, tools: Sequence[Tool]) -> dict[str, tuple[Any, Floats]]:
+        places = {tool.full_name: place for place, tool in enumerate(tools)}
+        texts = [Counter(runs_of(full_text(tool))) for tool in tools]
+        for names, runs in self._runs:
+            for name in names:
+                texts[places[name]].update(runs)
+        having: dict[str, list[tuple[int, int]]] = {}
+        for place, counts in enumerate(texts):
+            for run, count in counts.items():
+                having.setdefault(run, []).append((place, count))
+        index = {}
+        for run, pairs in having.items():
+            where, counts = np.array(pairs).T
+            index[run] = where, np.log1p(len(tools) / len(pairs)) * counts / (counts + 1.0)
+        return index
+
+
+def _with_examples(examples: Sequence[Example]) -> Callable[[Tool], str]:
+    """The text of a tool and of its examples, as one."""
+    texts: dict[str, list[str]] = {}
+    for example in examples:
+        for name in example.right:
+            texts.setdefault(name, []).append(example.text)
+    return lambda tool: " ".join([full_text(tool), *texts.get(tool.full_name, ())])
+
+
+def _found(examples: Sequence[Example], places: Mapping[str, int], scores: Floats, best: int) -> list[bool]:
+    """Whether all needed tools of each example are among the best, ties counted against them.
+
+    Where one of several tools will do, one of them must be.
+    """
+    hits = []
+    for example, row in zip(examples, scores, strict=True):
+        rank = {name: int((row >= row[places[name]]).sum()) for name in example.right}
+        groups = [*((name,) for name in example.needed), *example.alternatives]
+        most = max(best, len(groups))
+        hits.append(all(min(rank[name] for name in group) <= most for group in groups))
+    return hits
+
+
+def _near_duplicates(
+    examples: Sequence[Example], names: Sequence[str], scores: Floats
+) -> Iterable[tuple[str, str, int, int]]:
+    """Tools whose own requests often rank another tool first, the worst pairs before the others."""
+    single = [place for place, example in enumerate(examples) if len(example.right) == 1]
+    total = Counter(examples[place].right for place in single)
+    taken: Counter[tuple[str, str]] = Counter()
+    for place in single:
+        (own,), first = examples[place].right, names[int(scores[place].argmax())]
+        if first != own and scores[place].max() > scores[place][names.index(own)]:
+            taken[own, first] += 1
+    pairs = [(own, first, count, total[own,]) for (own, first), count in taken.items()]
+    often = [pair for pair in pairs if pair[2] >= max(TWICE, OFTEN * pair[3])]
+    return sorted(often, key=lambda pair: (-pair[2] / pair[3], pair))
+
+
+def _repeated(examples: Sequence[Example]) -> dict[str, tuple[str, ...]]:
+    texts: dict[str, list[Example]] = {}
+    for example in examples:
+        texts.setdefault(plain(example.text), []).append(example)
+    several = (same for same in texts.values() if len(same) > 1)
+    return {same[0].text: tuple(dict.fromkeys(name for one in same for name in one.right)) for same in several}

@@ -1,0 +1,128 @@
+"""From a list of tools to a file of examples: ask, check, ask once more, and keep what is done.
+
+Beside the file stands one with the digest of every tool that its examples were written for, so that a later run asks
+only for tools that are new or that changed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from camdf._files import write_whole
+from camdf._json import without_repeats
+from camdf._progress import Progress, counted, silent
+from camdf.datasets.examples import Example, read_examples, write_examples
+from camdf.errors import DataError, UsageError
+from camdf.examples.answers import read_answer
+from camdf.examples.asking import Prompt, Wanted, lacking_by_tool
+from camdf.tools import NO_TOOLS, Tool, view
+
+SUFFIX = ".digests.json"
+
+
+@dataclass
+class ExamplesFile:
+    """The examples of some tools, and where they are kept.
+
+    `examples` are those that stand: what was written for a tool that changed since, or that is no longer listed, is
+    left out, and `changed` and `unlisted` name these tools.
+    """
+
+    path: Path
+    tools: Mapping[str, Tool]
+    examples: list[Example] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+    unlisted: list[str] = field(default_factory=list)
+    refused: Counter[str] = field(default_factory=Counter)
+    """How many lines of answers were left out, by why."""
+
+    @classmethod
+    def open(cls, path: Path, tools: Mapping[str, Tool]) -> ExamplesFile:
+        """The file as it is, or an empty one where there is none."""
+        before = read_examples(path) if path.exists() else []
+        digests = _read_digests(path)
+        changed = {name for name, tool in tools.items() if digests.get(name, tool.digest()) != tool.digest()}
+        gone = {name for example in before for name in example.right} - tools.keys()
+        standing = [
+            example
+            for example in before
+            if gone.isdisjoint(example.right) and (example.origin != "made up" or changed.isdisjoint(example.right))
+        ]
+        return cls(path, tools, standing, sorted(changed), sorted(gone))
+
+    @property
+    def made_up(self) -> list[Example]:
+        """Those that a language model wrote."""
+        return [example for example in self.examples if example.origin == "made up"]
+
+    def lacking(self, wanted: Wanted) -> dict[str, list[str]]:
+        """Tools that have no made-up example of their own in some of the languages, and these languages."""
+        lacking = lacking_by_tool(dict.fromkeys(self.tools, wanted.by_language), self.made_up)
+        return {name: list(counts) for name, counts in lacking.items()}
+
+    def ask(self, asked: Sequence[Prompt], model: Callable[[Prompt], str], progress: Progress = silent) -> None:
+        """Put prompts to a model, and what an answer lacks once more."""
+        for prompt in counted(asked, len(asked), progress):
+            less = self.take(model(prompt), prompt)
+            if less is not None:
+                self.take(model(less), less)
+
+    def take(self, answer: str, prompt: Prompt) -> Prompt | None:
+        """Add the examples of an answer, save, and say what it leaves to be asked for again."""
+        beside = [example for example in self.made_up if prompt.shown.keys() >= {*example.right}]
+        reading = read_answer(answer, prompt, beside)
+        self.examples += reading.examples
+        self.refused += reading.refused
+        self.save()
+        return prompt.lacking(reading.examples)
+
+    def replace_own(self, own: Iterable[Example]) -> None:
+        """Put a user's own and logged examples in the place of those that the file had."""
+        self.examples = [*self.made_up, *own]
+
+    def save(self) -> None:
+        """Write the examples in the order of their tools, and the digests of the tools that have some."""
+        place = {name: number for number, name in enumerate(self.tools)}
+        in_order = sorted(self.examples, key=lambda example: [place[name] for name in example.right] or [len(place)])
+        write_examples(self.path, in_order)
+        written = {name for example in self.made_up for name in example.right}
+        digests = {name: tool.digest() for name, tool in self.tools.items() if name in written}
+        write_whole(_digests_of(self.path), (json.dumps(digests, indent=1, ensure_ascii=False) + "\n").encode())
+
+
+def named_tools(natives: Iterable[object]) -> dict[str, Tool]:
+    """Tools by server and name, as examples name them; what a provider runs itself has no examples."""
+    named: dict[str, Tool] = {}
+    twice = []
+    for tool in map(view, natives):
+        if tool.foreign:
+            continue
+        if tool.full_name in named:
+            twice.append(tool.full_name)
+        named[tool.full_name] = tool
+    if twice:
+        raise UsageError(f"Tools must have names of their own. These stand twice: {', '.join(sorted(set(twice)))}.")
+    if not named:
+        raise UsageError(NO_TOOLS)
+    return named
+
+
+def _digests_of(path: Path) -> Path:
+    return path.with_name(path.name + SUFFIX)
+
+
+def _read_digests(path: Path) -> dict[str, str]:
+    place = _digests_of(path)
+    if not place.exists() or not path.exists():
+        return {}
+    try:
+        digests = json.loads(place.read_bytes(), object_pairs_hook=without_repeats)
+    except ValueError:
+        digests = None
+    if not isinstance(digests, dict) or not all(isinstance(digest, str) for digest in digests.values()):
+        raise DataError(f"{place}: must map tools to digests, and does not. Remove it to take all examples as current.")
+    return digests
