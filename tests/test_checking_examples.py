@@ -131,12 +131,12 @@ def test_the_command_says_all_of_it(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert json.loads(capsys.readouterr().out)["unknown"] == ["gone"]
     assert main(command) == 1
     shown = capsys.readouterr().out
-    assert shown.startswith("27 examples for 5 tools: 27 made up\n  en      25 examples, for 5 of 5 tools\n")
+    assert shown.startswith("27 examples for 5 tools: 27 made up\n  en          25 examples, for 5 of 5 tools\n")
     for said in (
         "Tools that are not in the list: gone",
         "Tools that lack examples: 4\n  weather/forecast: de\n",
         "Near-dup",
-        "Was nun?",
+        "more; --json has all",
     ):
         assert said in shown
     write_examples(examples, EXAMPLES)

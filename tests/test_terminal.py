@@ -235,6 +235,19 @@ def test_score_by_a_language_model_with_numpy_alone(texts: Path, tmp_path: Path)
     assert "2 tasks scored" in shown
 
 
+def test_examples_are_written_and_checked_with_numpy_alone(texts: Path, tmp_path: Path) -> None:
+    needed = {"Will it rain?": "get_weather", "Write to Bob": "send_mail", "Some jazz please": "play_music"}
+    written = {"examples": [{"text": text, "needed": [name], "lang": "en"} for text, name in needed.items()]}
+    with endpoint(answers(written)) as served:
+        asked = ("--endpoint", served.url, "--model", "any", "--per-tool", 1, "--together", 0, "--none", 0)
+        shown = works("numpy", "examples", texts / "tools.json", "-o", "examples.jsonl", *asked, within=tmp_path)
+    assert shown.startswith("1 calls, about ")
+    assert "1 of 1 calls, about 0 s left\n" in shown
+    assert "3 examples for 3 tools: 3 made up\nwrote examples.jsonl\n" in shown
+    checked = ("--check", "examples.jsonl", "--tools", texts / "tools.json")
+    assert "\n  words " in works("numpy", "examples", *checked, within=tmp_path)
+
+
 def test_mine_and_audit_with_mining(traces: Path, tmp_path: Path) -> None:
     mined = works("mining", "mine", traces, "-o", "tasks.parquet", "--statistics", "statistics.json", within=tmp_path)
     assert "wrote tasks.parquet\nwrote statistics.json" in mined

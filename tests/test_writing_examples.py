@@ -340,6 +340,23 @@ def test_the_command_asks_an_endpoint_and_goes_on_where_it_was_stopped(
         assert not served.requests
 
 
+def test_an_interrupted_command_keeps_every_answer_and_says_that_it_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said_once = iter([said(line("Will it rain?", "weather/forecast"), line("Is it warm?", "weather/current"))])
+
+    def stopped(*_: object, **__: object) -> str:
+        for answer in said_once:
+            return answer
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("camdf.cli.examples.completion", stopped)
+    asked = ["--endpoint", "http://localhost/v1", "--model", "any", "--per-tool", "1", "--together", "0"]
+    assert main(["examples", str(write_tools(tmp_path)), "-o", str(tmp_path / "x.jsonl"), *asked]) == 130
+    assert "finished work is kept, so run the same command again to go on" in capsys.readouterr().err
+    assert len(read_examples(tmp_path / "x.jsonl")) == 2
+
+
 def test_the_command_names_the_tools_that_lack_examples_and_what_it_left_out(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

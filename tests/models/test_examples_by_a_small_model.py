@@ -35,7 +35,7 @@ def test_a_small_model_writes_what_can_be_used_and_the_rest_is_told(
     written = json.loads(capsys.readouterr().out)
     assert code == 1, "a model of this size writes no Japanese"
     assert any("ja" in languages for languages in written["lacking"].values())
-    assert sum(written["refused"].values()) > 0
+    assert {"in another language", "repetitions", "copied from the prompt"} & written["refused"].keys()
     examples = read_examples(output)
     assert len(examples) == written["examples"]
     assert {name for example in examples for name in example.right} <= names

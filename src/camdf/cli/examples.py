@@ -215,7 +215,7 @@ def _print_check(check: Check) -> None:
     print(f"{total} examples for {tools} tools: {origins or 'none'}")
     for language, count in check.languages.items():
         having = sum(language in counts for counts in check.coverage.values())
-        print(f"  {language or 'not told':<4} {count:>5} examples, for {having} of {tools} tools")
+        print(f"  {language or 'not told':<8} {count:>5} examples, for {having} of {tools} tools")
     if check.unknown:
         print(f"\nTools that are not in the list: {_some(check.unknown)}")
     if check.lacking:

@@ -101,7 +101,7 @@ def _example(record: Mapping[str, Any], names: Mapping[str, str], languages: Col
     alternatives = tuple(tuple(dict.fromkeys(names[name] for name in group)) for group in groups if group)
     if len(tools) + len(alternatives) > MOST_TOGETHER:
         return f"for more than {MOST_TOGETHER} tools at once"
-    if any(name in text for name in names if not name.isalpha()):
+    if any(name in text for name in names if "_" in name or "/" in name):
         return "that spell the name of a tool"
     language = record.get("lang", next(iter(languages)) if len(languages) == 1 else None)
     if language not in languages or not SCRIPTS.get(language, LETTER).search(text):
