@@ -291,10 +291,24 @@ def test_only_tools_that_changed_are_asked_for_again_and_tools_that_left_are_tol
     later = ExamplesFile.open(path, changed)
     assert (later.changed, later.unlisted) == (["weather/current"], ["mail/send"])
     assert [example.text for example in later.examples] == ["en cast 0", "Is it warm?"]
+    assert [example.text for example in later.outdated] == ["en rent 0"]
+    later.save()
+    again = ExamplesFile.open(path, changed)
+    assert (again.changed, again.examples, again.outdated) == (later.changed, later.examples, later.outdated)
     (call,) = prompts(changed, ONE, later.made_up)
     assert [*call.asked] == ["weather/current"]
-    later.ask([call], by_tool)
-    assert ExamplesFile.open(path, changed).changed == []
+    later.ask([call], lambda _: said(line("How hot is it?", "weather/current")))
+    last = ExamplesFile.open(path, changed)
+    assert (last.changed, last.outdated) == ([], [])
+    assert [example.text for example in last.examples] == ["en cast 0", "Is it warm?", "How hot is it?"]
+
+
+def test_examples_of_other_tools_are_not_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "examples.jsonl"
+    file = ExamplesFile.open(path, TOOLS)
+    file.ask(prompts(TOOLS, ONE, []), by_tool)
+    with pytest.raises(UsageError, match="has examples of other tools"):
+        ExamplesFile.open(path, named_tools([Tool("play", "Play a song.")]))
 
 
 def test_a_file_of_digests_that_is_none_is_refused(tmp_path: Path) -> None:

@@ -40,14 +40,15 @@ def add_commands(commands: Any) -> None:
     parser.add_argument("tools", type=Path, nargs="?", help=TOOLS_FILE)
     parser.add_argument("-o", "--output", type=Path, help="where to write the examples (.jsonl); what is there is kept")
     asked = parser.add_argument_group("who writes them")
-    asked.add_argument("--endpoint", metavar="URL", help="an OpenAI-compatible endpoint, up to /v1")
+    way = asked.add_mutually_exclusive_group()
+    way.add_argument("--endpoint", metavar="URL", help="an OpenAI-compatible endpoint, up to /v1")
     asked.add_argument("--model", help="what the endpoint calls the model")
     asked.add_argument("--key-variable", metavar="NAME", help="the environment variable that holds the API key")
     asked.add_argument("--no-schema", action="store_true", help="send no JSON schema, for endpoints that know none")
     asked.add_argument("--max-tokens", type=int, help="the most that one answer may have (default: the endpoint's)")
     asked.add_argument("--timeout", type=float, default=300.0, help="seconds for one answer (%(default)g)")
-    asked.add_argument("--print-prompt", action="store_true", help="print one prompt to paste into any assistant")
-    asked.add_argument("--from", dest="answer", type=Path, metavar="FILE", help="read what an assistant answered to it")
+    way.add_argument("--print-prompt", action="store_true", help="print one prompt to paste into any assistant")
+    way.add_argument("--from", dest="answer", type=Path, metavar="FILE", help="read what an assistant answered to it")
     asked.add_argument("--own", type=Path, action="append", metavar="FILE", help="join your own sentences to them")
     asked.add_argument("--prices", metavar="IN,OUT", help="dollars for a million tokens read and written, as 3,15")
     asked.add_argument("--dry-run", action="store_true", help="say what it would cost, and ask nothing")
@@ -82,8 +83,7 @@ def _examples(options: argparse.Namespace) -> int:
     if options.output is None:
         raise UsageError("Name the file to write, with --print-prompt too: -o examples.jsonl. What is there is kept.")
     check_output(options.output, (".jsonl",))
-    ways = (options.endpoint, options.answer, options.own, options.print_prompt or None, options.dry_run or None)
-    if not any(way is not None for way in ways):
+    if not (options.endpoint or options.answer or options.own or options.print_prompt or options.dry_run):
         raise UsageError("Say who writes: --endpoint and --model, --print-prompt and then --from, or --own.")
     if options.endpoint is not None and options.model is None:
         raise UsageError("Say which model of the endpoint writes: --model.")
@@ -182,9 +182,10 @@ def _told(options: argparse.Namespace, file: ExamplesFile, wanted: Wanted, asked
         return code
     counts = ", ".join(f"{count} {origin}" for origin, count in origins.items() if count)
     print(f"{len(file.examples)} examples for {len(file.tools)} tools{f': {counts}' if counts else ''}")
-    for told, names in (("Tools that changed", file.changed), ("Tools that are no longer listed", file.unlisted)):
-        if names:
-            print(f"{told}, so what was written for them is left out: {_some(names)}")
+    if file.changed:
+        print(f"Tools that changed, whose examples stay until others are written: {_some(file.changed)}")
+    if file.unlisted:
+        print(f"Tools that are no longer listed, whose examples are left out: {_some(file.unlisted)}")
     if file.refused:
         refused = ", ".join(f"{count} {why}" for why, count in file.refused.most_common())
         print(f"Left out of the answers: {refused}")

@@ -28,15 +28,18 @@ SUFFIX = ".digests.json"
 class ExamplesFile:
     """The examples of some tools, and where they are kept.
 
-    `examples` are those that stand: what was written for a tool that changed since, or that is no longer listed, is
-    left out, and `changed` and `unlisted` name these tools.
+    What was written for a tool that changed since is `outdated`: it stays in the file until the tool has new examples.
+    Examples of tools that are no longer listed are left out, and `unlisted` names these tools.
     """
 
     path: Path
     tools: Mapping[str, Tool]
     examples: list[Example] = field(default_factory=list)
-    changed: list[str] = field(default_factory=list)
+    outdated: list[Example] = field(default_factory=list)
     unlisted: list[str] = field(default_factory=list)
+    digests: Mapping[str, str] = field(default_factory=dict)
+    """Of the tools, when their examples were written."""
+
     refused: Counter[str] = field(default_factory=Counter)
     """How many lines of answers were left out, by why."""
 
@@ -44,15 +47,21 @@ class ExamplesFile:
     def open(cls, path: Path, tools: Mapping[str, Tool]) -> ExamplesFile:
         """The file as it is, or an empty one where there is none."""
         before = read_examples(path) if path.exists() else []
-        digests = _read_digests(path)
-        changed = {name for name, tool in tools.items() if digests.get(name, tool.digest()) != tool.digest()}
         gone = {name for example in before for name in example.right} - tools.keys()
-        standing = [
-            example
-            for example in before
-            if gone.isdisjoint(example.right) and (example.origin != "made up" or changed.isdisjoint(example.right))
-        ]
-        return cls(path, tools, standing, sorted(changed), sorted(gone))
+        known = [example for example in before if gone.isdisjoint(example.right)]
+        if gone and not any(example.right for example in known):
+            raise UsageError(f"{path} has examples of other tools than these. Name another file to write.")
+        file = cls(path, tools, unlisted=sorted(gone), digests=_read_digests(path))
+        changed = {*file.changed}
+        for example in known:
+            outdated = example.origin == "made up" and not changed.isdisjoint(example.right)
+            (file.outdated if outdated else file.examples).append(example)
+        return file
+
+    @property
+    def changed(self) -> list[str]:
+        """Tools whose definition is another one than when their examples were written."""
+        return [name for name, tool in self.tools.items() if self.digests.get(name, tool.digest()) != tool.digest()]
 
     @property
     def made_up(self) -> list[Example]:
@@ -86,11 +95,14 @@ class ExamplesFile:
 
     def save(self) -> None:
         """Write the examples in the order of their tools, and the digests of the tools that have some."""
+        changed = {*self.changed}
+        written = {name for example in self.made_up if len(example.needed) < 2 for name in example.right}
+        kept = [example for example in self.outdated if (changed & written).isdisjoint(example.right)]
         place = {name: number for number, name in enumerate(self.tools)}
-        in_order = sorted(self.examples, key=lambda example: [place[name] for name in example.right] or [len(place)])
+        in_order = sorted([*self.examples, *kept], key=lambda one: [place[name] for name in one.right] or [len(place)])
         write_examples(self.path, in_order)
-        written = {name for example in self.made_up for name in example.right}
         digests = {name: tool.digest() for name, tool in self.tools.items() if name in written}
+        digests |= {name: self.digests[name] for name in sorted(changed - written)}
         write_whole(_digests_of(self.path), (json.dumps(digests, indent=1, ensure_ascii=False) + "\n").encode())
 
 
