@@ -241,7 +241,7 @@ def test_examples_are_written_and_checked_with_numpy_alone(texts: Path, tmp_path
     with endpoint(answers(written)) as served:
         asked = ("--endpoint", served.url, "--model", "any", "--per-tool", 1, "--together", 0, "--none", 0)
         shown = works("numpy", "examples", texts / "tools.json", "-o", "examples.jsonl", *asked, within=tmp_path)
-    assert shown.startswith("1 calls, about ")
+    assert shown.startswith("1 call, about ")
     assert "1 of 1 calls, about 0 s left\n" in shown
     assert "3 examples for 3 tools: 3 made up\nwrote examples.jsonl\n" in shown
     checked = ("--check", "examples.jsonl", "--tools", texts / "tools.json")

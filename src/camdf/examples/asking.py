@@ -206,7 +206,7 @@ def cost(asked: Iterable[Prompt], dollars: tuple[float, float] | None) -> str:
     """In a sentence: what these prompts cost, where a million tokens read and written cost so many dollars."""
     counts = [prompt.tokens for prompt in asked]
     read, write = (sum(column) for column in zip(*counts, strict=True)) if counts else (0, 0)
-    told = f"{len(counts)} calls, about {read:,} tokens read and {write:,} written"
+    told = f"{len(counts)} call{'' if len(counts) == 1 else 's'}, about {read:,} tokens read and {write:,} written"
     if dollars is not None:
         price = Prices(uncached=dollars[0], cached=0.0).of_request(new=read) + write * dollars[1] / 1e6
         told += f": about ${price:.2f}"
