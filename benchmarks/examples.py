@@ -38,6 +38,7 @@ from camdf.tools import Tool
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
+from camdf.gate import Limits
 from everyday import examples, requests
 
 SIZES, GROUPS = ("40", "400"), ("en", "others")
@@ -59,7 +60,7 @@ def rankings(size: str, *, with_examples: bool) -> dict[str, Scorer]:
 
 
 def gate_of(scorer: Scorer, policy: Policy) -> Gate:
-    return Gate(policy, scorer, camdf.Payoff(0.0), budget=None)
+    return Gate(policy, scorer, camdf.Payoff(0.0), limits=Limits(seconds=None))
 
 
 def of_requests(name: str, scorer: Scorer, size: str) -> dict[str, Any]:

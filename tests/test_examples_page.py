@@ -1,4 +1,4 @@
-"""What docs/examples_ranking_part.md says of examples in a ranking is stored, and what is stored holds today."""
+"""What docs/examples.md says of examples in a ranking is stored, and what is stored holds today."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from loading import benchmark_module
 from pages import run_page
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "examples_ranking_part.md"
+PAGE = ROOT / "docs" / "examples.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 STORED = json.loads((ROOT / "results" / "examples.json").read_text())
 LEFT_OUT = json.loads((ROOT / "results" / "examples_left_out.json").read_text())

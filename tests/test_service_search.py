@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from camdf.gate.lists import anthropic, mcp, openai, openai_responses
 from camdf.gate.tool_search import CALL, FIND, TOOL_SEARCH
 from camdf.tools import view
 from everyday import catalogue, requests
-from running_service import Running, folder_of, running
+from running_service import Running, eventually, folder_of, running
 
 SMALLEST = "[server]\nport = 0\n"
 """The recipe of all pages, and no line more."""
@@ -83,3 +84,22 @@ def test_what_is_not_as_it_should_be_is_refused_in_words(service: Running, path:
         refused = service.ask(path, {**sound, **wrong})
         assert refused.status == 422
         assert refused.body["error"]
+
+
+def test_examples_change_the_ranking_and_are_read_again_when_they_change(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "served", SMALLEST + 'reload_seconds = 0.05\n\n[gate]\nexamples = "examples.jsonl"\n')
+    example = '{"text": "Brauche ich einen Schirm?", "needed": ["%s"]}\n'
+    (folder / "examples.jsonl").write_text(example % "get_forecast", encoding="utf-8")
+    tools = [openai(tool) for tool in catalogue("40")[0]]
+
+    def best(service: Running) -> str:
+        found = post(service, "/v1/find", {"query": "einen Schirm brauche ich", "tools": tools})["tools"]
+        return view(found[0]).name if found else ""
+
+    with running(folder) as service:
+        assert best(service) == "get_forecast"
+        (folder / "examples.jsonl").write_text(example % "send_email", encoding="utf-8")
+        eventually(lambda: best(service) == "send_email")
+        (folder / "examples.jsonl").write_text("nonsense\n", encoding="utf-8")
+        eventually(lambda: "examples" in service.ask("/v1/policy").body["refused"])
+        assert best(service) == "send_email"

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from camdf import Payoff, UsageError
 from camdf.datasets import DataError, Example, write_examples
-from camdf.gate import Gate
+from camdf.gate import Gate, Guards
 from camdf.policies.rules import TopK
 from camdf.scorers import BM25, Embeddings, Fusion, Start, TrustAware, WordVectors
 from camdf.scorers.folder import score_folder
@@ -123,7 +123,8 @@ def test_examples_of_untrusted_servers_never_change_which_trusted_tools_are_kept
     random.Random(order).shuffle(tools)
     honest = [tool for tool in tools if tool in TOOLS]
     alone, together = (
-        Gate(TopK(2), MAKERS[name](examples=read), Payoff(0.0), trusted=SERVERS) for read in (own, examples)
+        Gate(TopK(2), MAKERS[name](examples=read), Payoff(0.0), guards=Guards(trusted=SERVERS))
+        for read in (own, examples)
     )
     for listed in (honest, tools):  # with the untrusted server there, and without
         before, after = alone.decide(task, honest), together.decide(task, listed)

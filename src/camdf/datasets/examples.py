@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 from camdf._files import write_whole
-from camdf.datasets.records import Pairs, fields, json_lines, list_of_names, refuse, text
+from camdf.datasets.records import Pairs, fields, json_lines, json_object, list_of_names, refuse, text
 
 Origin: TypeAlias = Literal["made up", "own", "logged"]
 """Who wrote an example: a language model, the user, or the people whose requests were logged."""
@@ -52,6 +52,14 @@ class Example:
 def read_examples(path: str | PathLike[str]) -> list[Example]:
     """The examples of a JSON Lines file; a DataError names the line and the field that is not as it should be."""
     return [_example(where, record) for where, record in json_lines(Path(path))]
+
+
+def examples_in(content: str, name: str) -> list[Example]:
+    """The examples in the text of such a file; errors call it by `name`."""
+    lines = [
+        (f"{name}, line {number}", line) for number, line in enumerate(content.splitlines(), start=1) if line.strip()
+    ]
+    return [_example(where, json_object(where, line.encode(), first=False)) for where, line in lines]
 
 
 def write_examples(path: str | PathLike[str], examples: Iterable[Example]) -> None:

@@ -199,6 +199,9 @@ class GateSettings(Settings):
     """What ranks the tools of a conversation: "start", "bm25", "none" or a table. Left out: "start" for the policy
     "start", and "bm25" for others."""
 
+    examples: Annotated[str, string] = ""
+    """A file of what people ask the tools for, which `camdf examples` writes; for the scorers "start" and "bm25"."""
+
     prices: Annotated[Any, or_none(instance_of(PriceSettings))] = None
     """What tools cost. Without it every tool costs 1."""
 

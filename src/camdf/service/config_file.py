@@ -173,6 +173,8 @@ def _contradiction(settings: GateSettings, where: str) -> str:
             f"{where}.scorer asks a language model at url {llm.url!r} and model {llm.model!r}. Name both; the url "
             "begins with http:// or https:// and ends in /v1."
         )
+    if settings.examples and (llm is not None or settings.scorer == "none"):
+        return f"{where} has examples, which are for the scorers 'start' and 'bm25'. Leave them out."
     guesses = settings.policy in SHIPPED and llm is None and settings.mode == "drop"
     if guesses and not settings.searches and not settings.allow_cuts_without_search:
         return (

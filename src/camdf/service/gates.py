@@ -7,6 +7,7 @@ from functools import cached_property, lru_cache
 
 from camdf.checks import try_policy
 from camdf.core.payoff import Payoff
+from camdf.datasets.examples import examples_in
 from camdf.errors import ArtifactError, UsageError
 from camdf.gate import Gate
 from camdf.gate.gate import USUAL_TOOLS
@@ -57,11 +58,11 @@ class Costs:
         return 0.0 if self.prices is None else self.prices.of_rewriting(characters)
 
 
-def gate_of(settings: GateSettings, policy: Policy, folder: str) -> Gate:
-    """The gate that these settings describe; paths in them begin at a folder."""
+def gate_of(settings: GateSettings, policy: Policy, folder: str, examples: str = "") -> Gate:
+    """The gate that these settings describe; paths in them begin at a folder. `examples` is the text of their file."""
     return Gate(
         policy,
-        scorer_of(settings.ranks),
+        scorer_of(settings.ranks, examples),
         payoff_of_route(settings, policy),
         prices=Costs(prices_of(settings.prices)),
         tool_search=settings.searches,
@@ -120,24 +121,24 @@ def warm(gate: Gate) -> None:
         gate.scorer("Send an email", [Tool("send_email", "Send an email."), Tool("read_file", "Read a file.")])
 
 
-def scorer_of(settings: str | ScorerSettings) -> Scorer | None:
+def scorer_of(settings: str | ScorerSettings, examples: str = "") -> Scorer | None:
     """What ranks the tools of a conversation."""
     if settings == "none":
         return None
-    return _scorer(settings if isinstance(settings, ScorerSettings) else ScorerSettings(kind=settings))
+    return _scorer(settings if isinstance(settings, ScorerSettings) else ScorerSettings(kind=settings), examples)
 
 
 @lru_cache(maxsize=32)
-def _scorer(settings: ScorerSettings) -> Scorer:
+def _scorer(settings: ScorerSettings, examples: str) -> Scorer:
     """One for all gates that ask for the same: its index and its vectors are made once."""
     if settings.kind == "bm25":
         from camdf.scorers.bm25 import BM25
 
-        return BM25()
+        return BM25(examples=examples_in(examples, "the examples"))
     if settings.kind == "start":
         from camdf.scorers.start import Start
 
-        return Start()
+        return Start(examples=examples_in(examples, "the examples"))
     return Necessity(
         settings.url,
         settings.model,

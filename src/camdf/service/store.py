@@ -10,7 +10,7 @@ import json
 import logging
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
@@ -42,10 +42,14 @@ class Sources:
     policies: Mapping[str, str]
     """By what the configuration calls them."""
 
+    examples: Mapping[str, str] = field(default_factory=dict)
+    """The same, of files of examples."""
+
     @property
     def digest(self) -> str:
         """SHA-256 over all of it."""
-        return sha256(json.dumps([self.configuration, dict(self.policies)], sort_keys=True).encode()).hexdigest()
+        parts = [self.configuration, dict(self.policies), dict(self.examples)]
+        return sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ class Served:
 
     gate: Gate
     policy_sha256: str
-    made_of: tuple[GateSettings, str]
+    made_of: tuple[GateSettings, str, str]
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,14 @@ def sources_of(path: Path) -> Sources:
     for each, place in zip(settings, configuration.places(), strict=True):
         rollouts.check_rollout(each.rollout, f"{path.name}: {config_file.table_of_route(*place)}", folder)
     named = dict.fromkeys(each.policy for each in settings if each.policy not in SHIPPED)
-    return Sources(path.name, folder, text, {source: _content(source, folder) for source in named})
+    examples = dict.fromkeys(each.examples for each in settings if each.examples)
+    return Sources(
+        path.name,
+        folder,
+        text,
+        {source: _content(source, folder, "policy") for source in named},
+        {source: _content(source, folder, "examples") for source in examples},
+    )
 
 
 def made(sources: Sources, before: Serving | None = None) -> Serving:
@@ -96,18 +107,19 @@ def made(sources: Sources, before: Serving | None = None) -> Serving:
                 f"{sources.name}: the policy {source} has the SHA-256 {digest}, and sha256 says {settings.sha256}. "
                 "Put the file there that was meant, or correct sha256."
             )
-        made_of = (settings, digest)
+        examples = sources.examples.get(settings.examples, "")
+        made_of = (settings, digest, examples)
         old = before.places.get(place) if before is not None else None
         if old is None or old.made_of != made_of:
-            gate = gate_of(settings, policy_of(source, content, settings), sources.folder)
+            gate = gate_of(settings, policy_of(source, content, settings), sources.folder, examples)
             warm(gate)
             old = Served(gate, digest, made_of)
         places[place] = old
     return Serving(configuration, configuration.tokens(), places, sources.digest)
 
 
-def _content(source: str, folder: str) -> str:
-    """The text of a policy's file, which is at most as large as any policy."""
+def _content(source: str, folder: str, key: str) -> str:
+    """The text of a file that the configuration names, which is at most as large as any policy."""
     try:
         if "://" in source:
             with require("fsspec", "serve").open(source, "rb") as file:
@@ -119,7 +131,7 @@ def _content(source: str, folder: str) -> str:
     except Exception as error:  # a file system of fsspec raises what it likes
         reason = getattr(error, "strerror", None) or type(error).__name__
         raise UsageError(
-            f"Cannot read the policy {source}: {reason}. Correct gate.policy, or put the file there."
+            f"Cannot read the {key} {source}: {reason}. Correct gate.{key}, or put the file there."
         ) from None
 
 
