@@ -11,9 +11,10 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from camdf._progress import shown
+from camdf.cli.logs import FILES, add_log, is_log, named_scorer, ranked_log, with_hint
 from camdf.cli.parser import add_json, check_output, print_json
 from camdf.core.payoff import VALUES, Payoff
-from camdf.errors import UsageError, expect
+from camdf.errors import DataError, UsageError, expect
 from camdf.policies.artifact import load, save
 from camdf.policies.base import fitted_payoff
 from camdf.policies.by_set import ExpectedPayoffBySet
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from camdf.policies.base import Policy
 
 PICTURES = (".png", ".svg", ".pdf")
-FILES = ".jsonl, .parquet or .csv"
 AS_FITTED = "default: as in its fit"
 NOT_SHOWN_TO_PAY = 3
 """The exit code of a policy that must pay, and is not shown to."""
@@ -45,8 +45,9 @@ def add_commands(commands: Any) -> None:
         example="camdf fit logged.jsonl -o policy.json --cost-pressure 0.12",
         codes=PAYS_OR_NOT,
     )
-    fit.add_argument("data", type=Path, help=f"logged tasks: {FILES}")
+    fit.add_argument("data", type=Path, help=FILES)
     fit.add_argument("-o", "--output", type=Path, required=True, help="where to write the policy (.json)")
+    add_log(fit)
     fit.add_argument(
         "--policy", default=DEFAULT, help=f"which policy to fit, or module:Class of your own (default: {DEFAULT})"
     )
@@ -65,7 +66,8 @@ def add_commands(commands: Any) -> None:
         codes=PAYS_OR_NOT,
     )
     evaluate.add_argument("policy", type=Path, help="a policy that camdf saved (.json)")
-    evaluate.add_argument("data", type=Path, help=f"logged tasks: {FILES}")
+    evaluate.add_argument("data", type=Path, help=FILES)
+    add_log(evaluate)
     add_own_class(evaluate)
     add_payoff(evaluate, required=False)
     _add_splits(evaluate)
@@ -78,7 +80,8 @@ def add_commands(commands: Any) -> None:
         help="say how many labelled tasks are enough",
         example="camdf curve logged.jsonl --cost-pressure 0.12 -o curve.png",
     )
-    curve.add_argument("data", type=Path, help=f"logged tasks: {FILES}")
+    curve.add_argument("data", type=Path, help=FILES)
+    add_log(curve)
     curve.add_argument("-o", "--output", type=Path, help="where to draw it (.png, .svg or .pdf)")
     add_payoff(curve, required=True)
     _add_splits(curve, default=20)
@@ -91,7 +94,8 @@ def add_commands(commands: Any) -> None:
         example="camdf calibrate policy.json fresh.jsonl --min-sufficiency 0.9",
     )
     calibrate.add_argument("policy", type=Path, help="a policy by expected payoff that camdf saved (.json)")
-    calibrate.add_argument("data", type=Path, help=f"logged tasks that it was not fitted on: {FILES}")
+    calibrate.add_argument("data", type=Path, help=f"tasks that it was not fitted on: {FILES}")
+    add_log(calibrate)
     add_own_class(calibrate)
     target = calibrate.add_mutually_exclusive_group(required=True)
     target.add_argument("--min-sufficiency", type=float, help="share of tasks that get every required tool, as 0.95")
@@ -169,16 +173,27 @@ def _check_splits(options: argparse.Namespace) -> None:
 def _read(options: argparse.Namespace, *, explored_only: bool = False) -> LoggedTasks:
     from camdf.mining.logged import read_logged
 
-    with shown("MB read", after=1.0) as progress:
-        return read_logged(options.data, explored_only=explored_only, progress=progress)
+    if is_log(options, options.data):
+        return ranked_log(options, options.data, *named_scorer(options.scorer)).logged
+    try:
+        with shown("MB read", after=1.0) as progress:
+            return read_logged(options.data, explored_only=explored_only, progress=progress)
+    except DataError as error:
+        raise with_hint(error, options.data) from None
 
 
 def uncensored_tasks(options: argparse.Namespace) -> Uncensored:
     """The tasks of a command, without those from which a gate had cut tools."""
-    from camdf.mining.logged import read_uncensored
+    from camdf.mining.logged import Uncensored, read_uncensored
 
-    with shown("MB read", after=1.0) as progress:
-        return read_uncensored(options.data, progress)
+    if is_log(options, options.data):
+        logged = ranked_log(options, options.data, *named_scorer(options.scorer)).logged
+        return Uncensored(logged, 0, told=False, censored=False, digests=frozenset([logged.digest()]))
+    try:
+        with shown("MB read", after=1.0) as progress:
+            return read_uncensored(options.data, progress)
+    except DataError as error:
+        raise with_hint(error, options.data) from None
 
 
 def _fit(options: argparse.Namespace) -> int:
@@ -214,7 +229,8 @@ def _fit(options: argparse.Namespace) -> int:
         print(f"at most about {noise.rate:.1%} of labels look wrong (95% interval up to {noise.at_most:.1%})")
         print(f"wrote {options.output}")
         newer = f"newer{options.data.suffix or '.parquet'}"
-        print(f"On newer tasks: camdf evaluate {quote(str(options.output))} {newer}")
+        tools = f" --tools {quote(str(options.tools))}" if is_log(options, options.data) else ""
+        print(f"On newer tasks: camdf evaluate {quote(str(options.output))} {newer}{tools}")
     return _code(options, assessment)
 
 

@@ -6,9 +6,10 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from camdf.cli.logs import FILES, add_log
 from camdf.cli.parser import add_json, print_json
 from camdf.cli.policy import add_own_class, add_payoff, chosen_payoff, saved_policy, uncensored_tasks
-from camdf.cli.tools import TOOLS_FILE, add_prices, tools_in_file
+from camdf.cli.tools import add_prices, tools_in_file
 from camdf.cli.traces import add_workers, read_traces
 from camdf.policies.base import fitted_payoff
 from camdf.prices import Prices
@@ -28,9 +29,9 @@ def add_commands(commands: Any) -> None:
         example="camdf shadow-report policy.json tasks.parquet --tools tools.json",
     )
     shadow.add_argument("policy", type=Path, help="a policy that camdf saved (.json)")
-    shadow.add_argument("data", type=Path, help="what camdf mine wrote, or logged tasks: .jsonl, .parquet or .csv")
+    shadow.add_argument("data", type=Path, help=f"what camdf mine wrote, {FILES}")
     add_own_class(shadow)
-    shadow.add_argument("--tools", type=Path, help=f"to count their tokens: {TOOLS_FILE}")
+    add_log(shadow, ", and to count their tokens")
     add_payoff(shadow, required=False)
     add_json(shadow)
     shadow.set_defaults(run=_shadow)

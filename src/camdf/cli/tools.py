@@ -19,7 +19,7 @@ from camdf.gate.target import Target
 from camdf.gate.worth import Conversation, sentence, worth
 from camdf.prices import Prices
 from camdf.scorers import BM25, Scorer, Start
-from camdf.tools import Tool
+from camdf.tools import FromServer, Tool
 from camdf.trial import trial
 
 TOOLS_FILE = "the tools as JSON: OpenAI, Anthropic or MCP definitions, or an object from name to description"
@@ -89,7 +89,7 @@ def add_prices(parser: argparse.ArgumentParser) -> None:
 
 
 def _try(options: argparse.Namespace) -> int:
-    scorer = options.scorer or ("start" if find_spec("wordllama") or not find_spec("bm25s") else "bm25")
+    scorer = options.scorer or usual_scorer()
     made = SCORERS[scorer]()
     if options.output is not None:
         check_output(options.output, (".svg",))
@@ -147,6 +147,11 @@ def _worth(options: argparse.Namespace) -> int:
     return 0
 
 
+def usual_scorer() -> str:
+    """The name of the scorer to use where none is named: the better one whose extra is installed."""
+    return "start" if find_spec("wordllama") or not find_spec("bm25s") else "bm25"
+
+
 def tools_in_file(path: Path) -> list[Any]:
     """The tools of a file, in whatever shape a harness has them."""
     try:
@@ -166,4 +171,10 @@ def tools_in_file(path: Path) -> list[Any]:
             f"{path} has no list of tools: it must be one, an object with one under 'tools', or one from "
             "name to description."
         )
-    return [each.get("tool", each) if isinstance(each, dict) else each for each in found]
+    return [_told_apart(each) if isinstance(each, dict) else each for each in found]
+
+
+def _told_apart(listed: dict[str, Any]) -> Any:
+    """A tool that may stand beside the name of its server: {"server": "mail", "tool": {...}}."""
+    server, tool = listed.get("server"), listed.get("tool", listed)
+    return FromServer(server, tool) if tool is not listed and isinstance(server, str) else tool

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from camdf._files import whole_file, write_whole
 from camdf._progress import shown
+from camdf.cli.logs import FILES, add_columns, add_log, is_log, named_scorer, ranked_log
 from camdf.cli.parser import add_json, check_output, print_json
 from camdf.cli.policy import add_engine
 from camdf.cli.tools import TOOLS_FILE, tools_in_file
 from camdf.errors import DataError, UsageError, require
-from camdf.scorers import BM25, Embeddings, Necessity, Scorer, Start
+from camdf.scorers import Necessity, Scorer
 from camdf.scorers.base import TEXTS
-from camdf.scorers.embeddings import MINILM
 from camdf.scorers.necessity import VARIANTS
 from camdf.tools import view
 
@@ -86,7 +86,8 @@ def add_commands(commands: Any) -> None:
         help="say whether tasks can be learned from: noise, censoring, drift",
         example="camdf audit tasks.parquet",
     )
-    audit.add_argument("data", type=Path, help="what camdf mine wrote, or logged tasks: .jsonl, .parquet or .csv")
+    audit.add_argument("data", type=Path, help=f"what camdf mine wrote, {FILES}")
+    add_log(audit)
     period = audit.add_mutually_exclusive_group()
     period.add_argument("--since", type=_time, help="where the later period begins, as 2026-01-31")
     period.add_argument("--split", type=float, default=0.5, help="or its place among the tasks in time (default: 0.5)")
@@ -100,15 +101,18 @@ def add_commands(commands: Any) -> None:
         codes={1: "some tasks could not be scored: run it again to try them"},
     )
     score.add_argument(
-        "tasks", type=Path, help="what camdf mine --with-text wrote, or a folder that holds tasks.jsonl and tools.json"
+        "tasks",
+        type=Path,
+        help="what camdf mine --with-text wrote, a folder that holds tasks.jsonl and tools.json, or a log of requests",
     )
-    score.add_argument("--tools", type=Path, help=f"of mined tasks: {TOOLS_FILE}")
+    score.add_argument("--tools", type=Path, help=f"of mined tasks, or of a log: {TOOLS_FILE}")
+    add_columns(score)
     score.add_argument(
         "-o",
         "--output",
         type=Path,
         required=True,
-        help="where mined tasks with rankings go (.parquet), or scores (.jsonl)",
+        help="where mined tasks with rankings go (.parquet), scores, or the tasks of a log (.jsonl)",
     )
     score.add_argument("--scorer", choices=("start", "bm25", "minilm", "llm"), required=True, help="who scores")
     score.add_argument("--top", type=int, help="how many of a task's best tools to keep (default: all)")
@@ -293,9 +297,13 @@ def _rank(options: argparse.Namespace, scorer: Scorer, choices: dict[str, Any]) 
 
 
 def _audit(options: argparse.Namespace) -> int:
-    from camdf.mining.audit import audit, audit_json, audit_text, read_tasks
+    from camdf.mining.audit import TaskLists, audit, audit_json, audit_text, read_tasks
 
-    found = audit(read_tasks(options.data), since=options.since, split=options.split)
+    if is_log(options, options.data):
+        tasks = TaskLists.from_logged(ranked_log(options, options.data, *named_scorer(options.scorer)).logged)
+    else:
+        tasks = read_tasks(options.data)
+    found = audit(tasks, since=options.since, split=options.split)
     if options.json:
         print_json(audit_json(found))
     else:
@@ -310,31 +318,41 @@ def _score(options: argparse.Namespace) -> int:
         raise UsageError(
             f"{options.tasks} holds tasks without descriptions of their tools. Name a file: --tools tools.json"
         )
-    check_output(options.output, (".jsonl",) if options.tools is None else (".parquet",))
+    of_a_log = is_log(options, options.tasks)
+    check_output(options.output, (".jsonl",) if options.tools is None or of_a_log else (".parquet",))
     if options.top is not None and options.top < 1:
         raise UsageError(f"--top says how many of a task's tools to keep, and must be at least 1. Got {options.top}.")
     scorer: Scorer
-    settings = {"scorer": options.scorer}
-    text = options.text or ("full" if options.scorer == "start" else "words")
     if options.scorer == "llm":
         if not (options.url and options.model):
             raise UsageError("The scorer 'llm' needs an endpoint and a model. Name both: --url and --model")
         limits = {"timeout": options.deadline, "deadline": options.deadline}
         key, cache = options.key_variable, options.cache
         scorer = Necessity(options.url, options.model, options.variant, key_variable=key, cache=cache, **limits)
-        settings |= {"model": options.model, "variant": options.variant}
-    elif options.scorer == "minilm":
-        settings |= {"text": text, "model": options.model or MINILM}
-        scorer = Embeddings(settings["model"], text=TEXTS[text])
+        settings = {"scorer": "llm", "model": options.model, "variant": options.variant}
     else:
-        settings["text"] = text
-        scorer = (Start if options.scorer == "start" else BM25)(text=TEXTS[text])
+        scorer, settings = named_scorer(options.scorer, options.text, options.model)
+    if of_a_log:
+        return _scored(options, _rank_log(options, scorer, settings))
     with shown("tasks") as progress, redirect_stdout(sys.stderr if options.json else sys.stdout):
         choices = {"top": options.top, "vectors": options.vectors, "settings": settings, "progress": progress}
         if options.tools is None:
             done = score_folder(options.tasks, scorer, options.output, **choices)
         else:
             done = _rank(options, scorer, choices)
+    return _scored(options, done)
+
+
+def _rank_log(options: argparse.Namespace, scorer: Scorer, settings: dict[str, str]) -> Scored:
+    from camdf.datasets import write_jsonl
+
+    ranked = ranked_log(options, options.tasks, scorer, settings, options.top)
+    write_jsonl(ranked.logged, options.output)
+    return ranked.scored
+
+
+def _scored(options: argparse.Namespace, done: Scored) -> int:
+    """What was scored is said, and whether all was."""
     for task_id, why in done.refused.items():
         print(f"{task_id}: {why}", file=sys.stderr)
     again = f"; {len(done.refused)} could not be scored: run the same command again to try them" if done.refused else ""

@@ -2,6 +2,6 @@
 
 from camdf.mining.audit.measures import audit
 from camdf.mining.audit.report import audit_json, audit_text
-from camdf.mining.audit.task_lists import read_tasks
+from camdf.mining.audit.task_lists import TaskLists, read_tasks
 
-__all__ = ["audit", "audit_json", "audit_text", "read_tasks"]
+__all__ = ["TaskLists", "audit", "audit_json", "audit_text", "read_tasks"]

@@ -1,0 +1,94 @@
+"""A log of requests on the command line: its tools, its columns, who scores, and the first look at it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from camdf._progress import shown
+from camdf.cli.tools import TOOLS_FILE, tools_in_file, usual_scorer
+from camdf.errors import DataError, UsageError
+from camdf.scorers import BM25, Embeddings, Scorer, Start
+from camdf.scorers.base import TEXTS
+from camdf.scorers.embeddings import MINILM
+from camdf.tools import NO_TOOLS, Tool, keyed, view
+
+if TYPE_CHECKING:
+    from camdf.mining.text_logs import RankedLog
+
+FILES = "logged tasks (.jsonl, .parquet or .csv), or with --tools a log of requests in any table or as chats"
+SCORERS = ("start", "bm25", "minilm")
+
+
+def add_log(parser: argparse.ArgumentParser, also: str = "") -> None:
+    """What a command needs in order to read a log of requests without scores; `also` is what else tools are for."""
+    parser.add_argument("--tools", type=Path, help=f"of a log of requests{also}: {TOOLS_FILE}")
+    add_columns(parser)
+    parser.add_argument("--scorer", choices=SCORERS, help="who scores a log (default: start if installed, else bm25)")
+
+
+def add_columns(parser: argparse.ArgumentParser) -> None:
+    """What the columns of a log hold."""
+    parser.add_argument(
+        "--columns", type=_pairs, metavar="WHAT=NAME,...", help="columns of a log: text=prompt,required=tools_used"
+    )
+
+
+def _pairs(written: str) -> dict[str, str]:
+    pairs = [part.partition("=") for part in written.split(",")]
+    if not all(what.strip() and name.strip() for what, _, name in pairs):
+        raise argparse.ArgumentTypeError(f"must be as text=prompt,required=tools_used. Got {written!r} instead")
+    return {what.strip(): name.strip() for what, _, name in pairs}
+
+
+def is_log(options: argparse.Namespace, data: Path) -> bool:
+    """Whether a command is to read a log of requests: its tools are named, and it has no scores."""
+    from camdf.mining.logged import is_mined
+    from camdf.mining.text_logs import is_text_log
+
+    return options.tools is not None and not is_mined(data) and is_text_log(data)
+
+
+def with_hint(error: DataError, data: Path) -> DataError:
+    """The error of a table that has no scores, with what to do if it is a log of requests."""
+    from camdf.mining.text_logs import is_text_log
+
+    if not data.is_file() or not is_text_log(data):
+        return error
+    return DataError(f"{error} If it is a log of requests, name the tools that they had: --tools tools.json")
+
+
+def ranked_log(
+    options: argparse.Namespace, data: Path, scorer: Scorer, settings: dict[str, str], top: int | None = None
+) -> RankedLog:
+    """The tasks of a log; what was understood of it is printed first."""
+    from camdf.mining.text_logs import rank_log, read_text_log
+
+    tools = listed_tools(options.tools)
+    log = read_text_log(data, tools, options.columns)
+    print("\n".join([*log.lines(), ""]), file=sys.stderr if options.json else sys.stdout, flush=True)
+    with shown("requests scored", after=1.0) as progress:
+        ranked = rank_log(log, tools, scorer, settings, top=top, progress=progress)
+    for why in ranked.scored.refused.values():
+        print(f"A request could not be scored, and is left out: {why}", file=sys.stderr)
+    return ranked
+
+
+def listed_tools(path: Path) -> dict[str, Tool]:
+    """The tools of a file by the names that logs have for them, without those that a provider runs."""
+    tools = {key: tool for key, tool in keyed(map(view, tools_in_file(path))).items() if not tool.foreign}
+    if not tools:
+        raise UsageError(f"{path}: {NO_TOOLS}")
+    return tools
+
+
+def named_scorer(name: str | None, text: str | None = None, model: str | None = None) -> tuple[Scorer, dict[str, str]]:
+    """A scorer that asks nobody, and what determines its scores; `text` is how it writes a tool."""
+    name = name or usual_scorer()
+    text = text or ("full" if name == "start" else "words")
+    if name == "minilm":
+        settings = {"scorer": name, "text": text, "model": model or MINILM}
+        return Embeddings(settings["model"], text=TEXTS[text]), settings
+    return (Start if name == "start" else BM25)(text=TEXTS[text]), {"scorer": name, "text": text}

@@ -1,0 +1,490 @@
+"""A log of requests as people have it, to logged tasks: what was asked, which tools that needed, and scores for all.
+
+The columns are guessed by their names (`NAMES`, in any case, with spaces, hyphens or underscores), or are named. Where
+no column has the tools, the log is one of chats in the shape of OpenAI's or Anthropic's messages, or of OpenAI's
+responses. Then every turn of a user that led to a call is a task, which needed what was called until the next turn.
+
+A row that cannot be learned from is left out, and `TextLog.lines` says how many were and why, all at once. A required
+tool that the list does not have counts as missing from the list.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import isnan
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from camdf._progress import Progress, silent
+from camdf.core.rankings import LoggedTasks
+from camdf.datasets.gather import Gathered
+from camdf.datasets.records import is_text
+from camdf.datasets.tables import Row, Table, columns_at_a_glance, read_table
+from camdf.datasets.texts import TaskText
+from camdf.errors import DataError, UsageError
+from camdf.gate.tool_search import CALL
+from camdf.gate.turns import Turn, events, text_of
+from camdf.mining.runs import NO_TOOL, text_group
+from camdf.scorers.base import Scorer
+from camdf.scorers.folder import Scored, score_tasks, scored_records
+from camdf.tools import Tool
+
+NAMES: dict[str, tuple[str, ...]] = {
+    "text": (
+        *("text", "prompt", "query", "request", "question", "input", "user_input", "user_message", "user_query"),
+        *("utterance", "message", "instruction"),
+    ),
+    "required": (
+        *("required", "needed", "required_tools", "needed_tools", "tools_used", "used_tools", "tools_called"),
+        *("expected_tools", "called", "calls", "tool_calls", "tool_name", "tool"),
+    ),
+    "messages": ("messages", "conversation", "transcript", "history", "chat"),
+    "task_id": ("task_id", "id", "request_id", "trace_id", "run_id", "uuid"),
+    "group": ("group", "conversation_id", "session_id", "thread_id", "session", "thread"),
+    "success": ("success", "succeeded", "successful", "solved", "passed", "ok"),
+    "alternatives": ("or",),
+}
+"""What a column may be called, by what it holds; of two that are there, the first."""
+
+YES, NO = frozenset({"true", "yes", "y", "t", "1", "1.0"}), frozenset({"false", "no", "n", "f", "0", "0.0"})
+EMPTY = frozenset({"", "nan", "na", "n/a", "null", "none", "nil", "-"})
+"""How cells without a value are written, in small letters."""
+
+SENT = ("request", "body", "messages", "input", "conversation", "transcript", "history", "chat")
+ANSWERED = ("response", "output", "choices", "completion")
+MESSAGES = (*SENT, *ANSWERED)
+"""Where the requests and the answers of models' APIs have their messages."""
+
+SHOWN, LISTED = 3, 5
+"""How many rows a first look shows, and how many places or names a line of it lists."""
+
+
+class Request(NamedTuple):
+    """A request to learn from."""
+
+    task_id: str
+    text: str
+    required: tuple[str, ...]
+    group: str
+
+
+@dataclass(frozen=True)
+class TextLog:
+    """What was understood of a log, and what was not."""
+
+    path: Path
+    kind: str
+    columns: Mapping[str, str]
+    """What each column that is read holds, and what the file calls it."""
+
+    rows: int
+    unit: str
+    """What the places of rows count: lines or rows."""
+
+    requests: tuple[Request, ...]
+    left_out: Mapping[str, Sequence[int]]
+    """Why rows were left out, and where each of them stands."""
+
+    respelt: Mapping[str, str]
+    """Required tools that the list spells in another way, and how."""
+
+    unlisted: Mapping[str, int]
+    """Required tools that the list does not have, and in how many requests."""
+
+    def lines(self) -> list[str]:
+        """A first look: what was understood, three requests, what was left out and why."""
+        read = ", ".join(f"{what} from {column!r}" for what, column in self.columns.items())
+        told = [f"{self.path}: {self.rows:,} {'rows' if self.rows > 1 else 'row'} ({self.kind}); {read}."]
+        for request in self.requests[:SHOWN]:
+            text = " ".join(request.text.split())
+            asked = text if len(text) <= 60 else f"{text[:59]}…"
+            told.append(f"  {request.task_id}: {asked!r} needed {', '.join(request.required) or 'no tool'}")
+        told += [f"{self._counted(len(places), why)}{self._at(places)}" for why, places in self.left_out.items()]
+        if self.respelt:
+            told.append(f"Read as the list spells them: {_some(f'{a} as {b}' for a, b in self.respelt.items())}.")
+        if self.unlisted:
+            named = _some(f"{name} (in {count:,})" for name, count in self.unlisted.items())
+            told.append(f"Not in the list of tools, so counted as missing from it: {named}.")
+        return [*told, f"{len(self.requests):,} {'requests' if len(self.requests) > 1 else 'request'} to learn from."]
+
+    def _counted(self, rows: int, why: str) -> str:
+        return f"1 row left out: it {why}" if rows == 1 else f"{rows:,} rows left out: each {why}"
+
+    def _at(self, places: Sequence[int]) -> str:
+        return f" ({self.unit if len(places) == 1 else f'{self.unit}s'} {_some(map(str, places))})."
+
+    def summary(self) -> dict[str, Any]:
+        """The same for machines, without what was asked."""
+        left_out = {why: list(places) for why, places in self.left_out.items()}
+        read = {"kind": self.kind, "rows": self.rows, "columns": dict(self.columns), "requests": len(self.requests)}
+        return {**read, "left_out": left_out, "respelt": dict(self.respelt), "unlisted": dict(self.unlisted)}
+
+
+def is_text_log(path: str | PathLike[str]) -> bool:
+    """Whether a table has no scores, which logged tasks have (`camdf.datasets.files`)."""
+    return not {"scores", "score"} & columns_at_a_glance(path)
+
+
+def read_text_log(
+    path: str | PathLike[str], tools: Mapping[str, Tool], columns: Mapping[str, str] | None = None
+) -> TextLog:
+    """The requests of a log, and which of the `tools`, by their names, each of them needed.
+
+    `columns` names columns that the guess does not find, by what they hold: {"text": "Prompt", "required": "used"}.
+    """
+    table, place = read_table(path), Path(path)
+    read = _columns(place, table.columns, columns or {})
+    kept: dict[int, list[Request]] = {}
+    left_out: dict[str, list[int]] = {}
+    for at, why in table.unread.items():
+        left_out.setdefault(why, []).append(at)
+    spelling = _Spelling(tools)
+    rows = table.rows
+    if _are_messages(table, read):
+        rows = _conversations(table, read)
+    for row in rows:
+        try:
+            kept[row.place] = list(_requests(row, read))
+        except _LeftOutError as error:
+            left_out.setdefault(str(error), []).append(row.place)
+    requests = _apart(kept, left_out)
+    spelt = [request._replace(required=spelling.all_of(request.required)) for request in requests]
+    log = TextLog(
+        place,
+        table.kind,
+        read,
+        len(table.rows) + len(table.unread),
+        table.unit,
+        tuple(spelt),
+        left_out,
+        spelling.respelt,
+        dict(spelling.unlisted.most_common()),
+    )
+    if not spelt:
+        raise DataError(
+            "\n".join(
+                [
+                    *log.lines()[:-1],
+                    "No request is left to learn from. Mend the rows, or name the "
+                    "columns: --columns text=NAME,required=NAME",
+                ]
+            )
+        )
+    if not spelling.known:
+        raise DataError(
+            f"{path}: none of the tools that requests needed is in the list of tools: {_some(spelling.unlisted)}. "
+            f"Name the list that the agent had, or the column: --columns required=NAME"
+        )
+    return log
+
+
+class RankedLog(NamedTuple):
+    """The tasks of a log, and what was scored for them."""
+
+    logged: LoggedTasks
+    scored: Scored
+
+
+def rank_log(
+    log: TextLog,
+    tools: Mapping[str, Tool],
+    scorer: Scorer,
+    settings: Mapping[str, str],
+    *,
+    top: int | None = None,
+    progress: Progress = silent,
+) -> RankedLog:
+    """Every request of a log with a score for each of the tools, or for the `top` best of them.
+
+    Scores are kept beside the log, by a digest of the text, in a file whose name has a digest of the tools and of the
+    `settings` of the scorer, of which "scorer" is its name. So no text is scored twice, and a run that was interrupted
+    goes on where it stopped. With a scorer that embeds texts, tasks have vectors. Requests that the scorer refuses are
+    left out, and tried again by the next run.
+    """
+    told = {**settings, "tools": [tool.as_read for tool in tools.values()]}
+    key = hashlib.sha256(json.dumps([told, top]).encode()).hexdigest()[:8]
+    output = log.path.with_name(f"{log.path.stem}.{settings['scorer']}-{key}.scores.jsonl")
+    texts = {_digest(request.text): request.text for request in log.requests}
+    asked = [TaskText(digest, text, tuple(tools)) for digest, text in texts.items()]
+    choices: dict[str, Any] = {"top": top, "vectors": hasattr(scorer, "embedding"), "progress": progress}
+    done = score_tasks(asked, tools, scorer, output, settings=told, **choices)
+    scored = {record["task_id"]: record for record in scored_records(output)}
+    gathered = Gathered()
+    for task_id, text, required, group in log.requests:
+        if found := scored.get(_digest(text)):
+            gathered.add(task_id, group, found["scores"], required, len(required), None, found.get("vector", ()))
+    return RankedLog(gathered.logged(priced=False, keep_order=False), done)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:24]
+
+
+def _some(names: Iterable[str]) -> str:
+    listed = list(names)
+    more = f" and {len(listed) - LISTED:,} more" if len(listed) > LISTED else ""
+    return ", ".join(listed[:LISTED]) + more
+
+
+class _LeftOutError(Exception):
+    """A row cannot be learned from; the message follows 'the row'."""
+
+
+def _columns(path: Path, there: Sequence[str], named: Mapping[str, str]) -> dict[str, str]:
+    """The column of the file for everything that it has."""
+    plain = {_plain(column): column for column in reversed(there)}
+    wrong = [what for what in named if what not in NAMES]
+    absent = [column for column in named.values() if _plain(column) not in plain]
+    if wrong or absent:
+        known = f"What can be named: {', '.join(NAMES)}. The columns of {path}: {', '.join(there)}."
+        raise UsageError(f"There is no {', '.join(map(repr, [*wrong, *absent]))} to read. {known}")
+    guessed = {what: plain[name] for what, names in NAMES.items() for name in reversed(names) if name in plain}
+    read = {**guessed, **{what: plain[_plain(column)] for what, column in named.items()}}
+    if "required" in read and {"text", "messages"} & read.keys():
+        return read
+    chats = [plain[name] for name in (*MESSAGES, "role") if name in plain]
+    if "required" not in read and ("messages" in read or chats):
+        return {"messages": chats[0] if chats else "", **{what: read[what] for what in read if what != "text"}}
+    lacks = " and ".join(repr(what) for what in ("text", "required") if what not in read)
+    raise UsageError(
+        f"{path}: no column seems to hold the {lacks} of a request. Its columns: {', '.join(there)}. "
+        "Name them: --columns text=NAME,required=NAME"
+    )
+
+
+def _plain(column: str) -> str:
+    """The name of a column without case and marks.
+
+    >>> _plain(" Tools Used"), _plain("toolsUsed"), _plain("TASK-ID")
+    ('tools_used', 'tools_used', 'task_id')
+    """
+    parted = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", column.strip())
+    return re.sub(r"[\s\-.]+", "_", parted).casefold()
+
+
+def _are_messages(table: Table, read: Mapping[str, str]) -> bool:
+    """Whether the rows are the messages of one chat, or of several that a column tells apart."""
+    return (
+        "required" not in read
+        and bool(table.rows)
+        and all("role" in row.fields or "type" in row.fields for row in table.rows)
+    )
+
+
+def _conversations(table: Table, read: Mapping[str, str]) -> list[Row]:
+    """The chats whose messages are the rows of a table, in the place of their first."""
+    column = read.get("group", "")
+    chats: dict[str, list[Row]] = {}
+    for row in table.rows:
+        chats.setdefault(_name(row.fields.get(column)) or "chat", []).append(row)
+    return [
+        Row(rows[0].place, {"task_id": name, "messages": [row.fields for row in rows]}) for name, rows in chats.items()
+    ]
+
+
+def _requests(row: Row, read: Mapping[str, str]) -> Iterator[Request]:
+    """The request of a row, or those of its chat."""
+    fields = {what: row.fields.get(column) for what, column in read.items()}
+    task_id = _name(fields.get("task_id")) or _name(row.fields.get("task_id")) or str(row.place)
+    if "success" in read and not _succeeded(fields["success"]):
+        raise _LeftOutError("did not succeed")
+    if _value(fields.get("alternatives")) not in (None, [], ""):
+        raise _LeftOutError("says of some tools that one of them will do ('or')")
+    group = _name(fields.get("group"))
+    if "required" not in read:
+        guessed = _plain(read["messages"]) in (*MESSAGES, "role")
+        yield from _turns(task_id, group or task_id, row.fields if guessed else fields["messages"])
+        return
+    text = _text(fields.get("text")) or _first_turn(fields.get("messages"))
+    if not text:
+        raise _LeftOutError("has no text")
+    required = _tools(fields["required"])
+    if required is None:
+        raise _LeftOutError("does not say which tools were needed")
+    yield Request(task_id, text, required, group or text_group(text))
+
+
+def _turns(task_id: str, group: str, chat: Any) -> Iterator[Request]:
+    """Every turn of a user in a chat that led to a call, and what was called until the next turn."""
+    turns: list[tuple[str, list[str]]] = []
+    for event in events(_messages(chat)):
+        if isinstance(event, Turn):
+            turns.append((event.subject, []))
+        elif turns and not re.search(NO_TOOL, event.tool):
+            turns[-1][1].append(event.tool)
+        elif turns and event.tool == CALL.name:
+            raise _LeftOutError(f"runs tools through {CALL.name}: mine its traces, which name them")
+    if not turns:
+        raise _LeftOutError("has no message of a user")
+    called = [(text, tools) for text, tools in turns if text and tools]
+    if not called:
+        raise _LeftOutError("has no call of a tool")
+    for number, (text, tools) in enumerate(called, start=1):
+        yield Request(task_id if len(called) == 1 else f"{task_id}-{number}", text, tuple(dict.fromkeys(tools)), group)
+
+
+def _messages(value: Any, asked: bool = False) -> list[Mapping[str, Any]]:
+    """The messages in a record of a chat: those that were sent, then those that came."""
+    value = _value(value)
+    if isinstance(value, str):
+        return [{"role": "user", "content": value}] if asked else []
+    if isinstance(value, list):
+        items = (item.get("message", item) for item in value if isinstance(item, Mapping))
+        return [item for item in items if isinstance(item, Mapping)]
+    if not isinstance(value, Mapping):
+        return []
+    if "role" in value and "content" in value:
+        return [value]
+    plain = {_plain(key): inner for key, inner in value.items()}
+    return [message for key in MESSAGES if key in plain for message in _messages(plain[key], asked=key == "input")]
+
+
+def _first_turn(messages: Any) -> str:
+    turns = [event.subject for event in events(_messages(messages)) if isinstance(event, Turn) and event.subject]
+    return turns[0] if turns else ""
+
+
+def _value(cell: Any) -> Any:
+    """What a cell holds: JSON where it is written as such, None where it is written as empty."""
+    if isinstance(cell, float) and isnan(cell):
+        return None
+    if not isinstance(cell, str):
+        return cell
+    text = cell.strip()
+    if text.lower() in EMPTY:
+        return None
+    if text[0] in "[{":
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            pass
+    return text
+
+
+def _text(cell: Any) -> str:
+    """What was asked: a text, or the parts of a message."""
+    value = _value(cell)
+    if isinstance(value, Mapping | list):
+        return text_of(value) or _first_turn(value)
+    return "" if value is None else str(value)
+
+
+def _name(cell: Any) -> str:
+    """An id of any type as a string; "" where there is none."""
+    value = _value(cell)
+    if isinstance(value, float) and value.is_integer():  # pandas makes floats of whole numbers where one is missing
+        value = int(value)
+    named = "" if value is None else str(value)
+    return named if is_text(named) else ""
+
+
+def _succeeded(cell: Any) -> bool:
+    said = str(_value(cell)).lower()
+    if said not in YES | NO:
+        raise _LeftOutError("does not say whether it succeeded")
+    return said in YES
+
+
+def _tools(cell: Any) -> tuple[str, ...] | None:
+    """The names of tools in a cell: a list, one as JSON or as Python writes it, or names between `;`, `,` or `|`."""
+    value = _value(cell)
+    if value is None:
+        return None
+    if isinstance(value, str):
+        inner = value.removeprefix("[").removesuffix("]").removeprefix("{").removesuffix("}")
+        separator = next((mark for mark in ";|," if mark in inner), ",")
+        value = [part.strip().strip("'\"").strip() for part in inner.split(separator)]
+    if isinstance(value, Mapping):
+        value = [value]
+    if not isinstance(value, list | tuple):
+        return None
+    names = (_tool(item) for item in value)
+    return tuple(dict.fromkeys(name for name in names if name))
+
+
+def _tool(item: Any) -> str:
+    """The name of a tool, or that in a call of one."""
+    if isinstance(item, Mapping):
+        inner = item.get("function")
+        item = (inner if isinstance(inner, Mapping) else item).get("name") or item.get("tool") or item.get("tool_name")
+    return item.strip() if isinstance(item, str) and is_text(item.strip()) else ""
+
+
+def _apart(kept: Mapping[int, Sequence[Request]], left_out: dict[str, list[int]]) -> list[Request]:
+    """Requests whose ids differ. Rows of one id and text are one request; others of one id share a group."""
+    found: dict[str, Request] = {}
+    ids: Counter[str] = Counter()
+    for place, requests in kept.items():
+        for request in requests:
+            first = found.get(request.task_id)
+            if first is not None and first.text == request.text:
+                both = tuple(dict.fromkeys(first.required + request.required))
+                found[first.task_id] = first._replace(required=both)
+                why = "repeats another" if both == first.required else "has more tools of another, which got them"
+                left_out.setdefault(why, []).append(place)
+                continue
+            ids[request.task_id] += 1
+            if first is not None:
+                request = request._replace(task_id=_free(request.task_id, ids, found), group=first.group)
+            found[request.task_id] = request
+    return list(found.values())
+
+
+def _free(task_id: str, ids: Counter[str], taken: Mapping[str, Request]) -> str:
+    while (name := f"{task_id}#{ids[task_id]}") in taken:
+        ids[task_id] += 1
+    return name
+
+
+class _Spelling:
+    """The tools of a list by whatever name a log has for them: other case, other marks between words, a server before.
+
+    A name that could be two tools is neither.
+    """
+
+    def __init__(self, tools: Mapping[str, Tool]) -> None:
+        self.tools = tools
+        self.alike: dict[str, set[str]] = {}
+        for key, tool in tools.items():
+            for name in (key, tool.full_name, tool.name, _last(tool.name)):
+                self.alike.setdefault(_letters(name), set()).add(key)
+        self.known: Counter[str] = Counter()
+        self.respelt: dict[str, str] = {}
+        self.unlisted: Counter[str] = Counter()
+
+    def all_of(self, names: Iterable[str]) -> tuple[str, ...]:
+        """These names as the list has them; those that it does not have stay as they are."""
+        return tuple(dict.fromkeys(map(self._one, names)))
+
+    def _one(self, name: str) -> str:
+        if name in self.tools:
+            self.known[name] += 1
+            return name
+        for spelt in (_letters(name), _letters(_last(name))):
+            alike = self.alike.get(spelt, set())
+            if len(alike) == 1:
+                (tool,) = alike
+                self.respelt[name] = tool
+                self.known[tool] += 1
+                return tool
+        self.unlisted[name] += 1
+        return name
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[\W_]+", "", name).casefold()
+
+
+def _last(name: str) -> str:
+    """A name without the server before it.
+
+    >>> _last("mail/send_email"), _last("mcp__mail__send_email"), _last("functions.send_email")
+    ('send_email', 'send_email', 'send_email')
+    """
+    return re.split(r"/|__|\.|:", name)[-1]

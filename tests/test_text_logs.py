@@ -1,0 +1,237 @@
+"""Logs as people have them: every file of `tests/data/logs` is read, and says what was left out and why."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from shutil import copy
+from typing import Any, NamedTuple
+
+import pytest
+
+import camdf
+from camdf import datasets
+from camdf.cli import main
+from camdf.cli.logs import listed_tools
+from camdf.errors import DataError, UsageError
+from camdf.mining.text_logs import NAMES, TextLog, is_text_log, rank_log, read_text_log
+from camdf.scorers import BM25
+
+LOGS = Path(__file__).parent / "data" / "logs"
+EVERYDAY = LOGS.parent / "everyday"
+TOOLS = listed_tools(LOGS / "tools.json")
+FLIGHT, HOTEL, MAIL = ["search_flights"], ["book_hotel"], ["get_weather", "send_email"]
+
+
+class Expected(NamedTuple):
+    """What is understood of a file: what it is, the tools by the id of the request, and what is left out."""
+
+    kind: str
+    needed: dict[str, list[str]]
+    left_out: dict[str, list[int]] = {}
+
+
+NOT_SAID = "does not say which tools were needed"
+EXPECTED = {
+    "a-row-a-call.csv": Expected("CSV", {"1": FLIGHT, "2": MAIL}, {"has more tools of another, which got them": [4]}),
+    "a-tool-too-many.csv": Expected("CSV", {"a1": FLIGHT, "a2": ["book_hotel", "rent_car"], "a3": ["rent_car"]}),
+    "anthropic.json": Expected("JSON array", {"chat": MAIL}),
+    "array-in-an-object.json": Expected("JSON", {"a1": FLIGHT, "a2": HOTEL}),
+    "array.json": Expected("JSON array", {"a1": FLIGHT, "a2": HOTEL}),
+    "blank-and-broken-lines.jsonl": Expected("JSON Lines", {"a1": FLIGHT, "a3": MAIL}, {"is no JSON object": [4, 7]}),
+    "bom-crlf.csv": Expected("CSV", {"a1": FLIGHT, "a2": HOTEL}),
+    "capitals.csv": Expected("CSV", {"a1": FLIGHT, "a2": HOTEL, "a3": MAIL}),
+    "conversations.csv": Expected("CSV", {"a1": FLIGHT, "a2": HOTEL, "a3": MAIL}),
+    "duplicate-ids.csv": Expected("CSV", {"7": FLIGHT, "7#2": HOTEL, "8": MAIL}, {"repeats another": [3]}),
+    "examples.jsonl": Expected(
+        "JSON Lines", {"1": FLIGHT, "3": HOTEL}, {"says of some tools that one of them will do ('or')": [2]}
+    ),
+    "integer-ids.jsonl": Expected("JSON Lines", {"1": FLIGHT, "2": HOTEL, "3": MAIL}),
+    "nan.jsonl": Expected("JSON Lines", {"a1": FLIGHT, "2": HOTEL, "a5": []}, {"has no text": [3], NOT_SAID: [4]}),
+    "openai-chat.jsonl": Expected(
+        "JSON Lines",
+        {"t1-1": FLIGHT, "t1-2": HOTEL, "t2": MAIL},
+        {"has no call of a tool": [3], "runs tools through call_tool: mine its traces, which name them": [4]},
+    ),
+    "openai-responses.jsonl": Expected("JSON Lines", {"r1": FLIGHT, "r2": MAIL}, {"has no call of a tool": [3]}),
+    "plain.jsonl": Expected("JSON Lines", {"a1": FLIGHT, "a2": HOTEL, "a3": MAIL}),
+    "python-lists.csv": Expected("CSV", {"a1": FLIGHT, "a2": MAIL, "a3": []}, {NOT_SAID: [5]}),
+    "ragged.csv": Expected(
+        "CSV",
+        {"a1": FLIGHT, "a4": HOTEL},
+        {"has 4 cells instead of the 3 of the head": [3], "has 2 cells instead of the 3 of the head": [5]},
+    ),
+    "semicolons.csv": Expected(
+        "CSV with semicolons",
+        {"1": FLIGHT, "2": ["book_hotel", "send_email"]},
+        {"did not succeed": [4], "does not say whether it succeeded": [5]},
+    ),
+    "string-for-a-list.jsonl": Expected("JSON Lines", {"a1": FLIGHT, "a2": MAIL, "a3": MAIL}),
+    "tabs.tsv": Expected("TSV", {"a1": FLIGHT, "a2": MAIL}, {"did not succeed": [4]}),
+    "utf-16.csv": Expected("TSV in UTF-16", {"a1": HOTEL, "a2": FLIGHT}),
+    "windows.csv": Expected("CSV in Windows-1252", {"a1": HOTEL, "a2": FLIGHT}),
+}
+NEEDS_NAMES = {"other-names.csv"}
+
+
+def understood(log: TextLog) -> Expected:
+    needed = {request.task_id: list(request.required) for request in log.requests}
+    return Expected(log.kind, needed, {why: list(places) for why, places in log.left_out.items()})
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_messy_log_is_read_and_what_is_left_out_is_said(name: str) -> None:
+    log = read_text_log(LOGS / name, TOOLS)
+    assert understood(log) == EXPECTED[name]
+    said = "\n".join(log.lines())
+    assert all(why in said for why in log.left_out)
+    assert all(request.task_id in said for request in log.requests[:3])
+
+
+def test_every_messy_file_is_in_the_table() -> None:
+    there = {path.name for path in LOGS.iterdir()}
+    assert there - {"tools.json"} == EXPECTED.keys() | NEEDS_NAMES
+
+
+def test_a_column_that_is_not_guessed_is_named() -> None:
+    path = LOGS / "other-names.csv"
+    with pytest.raises(
+        UsageError, match=r"hold the 'text' and 'required'.*nr, what they said, labels.*--columns text="
+    ):
+        read_text_log(path, TOOLS)
+    log = read_text_log(path, TOOLS, {"text": "What they said", "required": "labels", "task_id": "nr"})
+    assert understood(log).needed == {"1": FLIGHT, "2": HOTEL}
+    with pytest.raises(UsageError, match="There is no 'asked', 'spoken' to read. What can be named: text, required"):
+        read_text_log(path, TOOLS, {"asked": "labels", "text": "spoken"})
+
+
+def test_parquet_is_read_too(tmp_path: Path) -> None:
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    rows = [{"id": 7, "Prompt": "A flight", "calls": FLIGHT, "success": 1.0}, {"id": None, "Prompt": "A room"}]
+    parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "log.parquet")
+    log = read_text_log(tmp_path / "log.parquet", TOOLS)
+    assert understood(log) == Expected("Parquet", {"7": FLIGHT}, {"does not say whether it succeeded": [2]})
+
+
+def test_names_are_read_as_the_list_spells_them_and_unknown_ones_count_as_missing(tmp_path: Path) -> None:
+    assert read_text_log(LOGS / "capitals.csv", TOOLS).respelt == {
+        "Search_Flights": "search_flights",
+        "BOOK-HOTEL": "book_hotel",
+        "travel/get_weather": "get_weather",
+        "mcp__mail__send_email": "send_email",
+    }
+    log = read_text_log(copy(LOGS / "a-tool-too-many.csv", tmp_path), TOOLS)
+    assert log.unlisted == {"rent_car": 2}
+    logged = rank_log(log, TOOLS, lambda task, tools: [0.5] * len(tools), {"scorer": "flat"}).logged
+    assert logged.missing.tolist() == [0, 1, 1]
+
+
+def test_conversations_and_near_copies_stay_together() -> None:
+    groups = [request.group for request in read_text_log(LOGS / "conversations.csv", TOOLS).requests]
+    assert groups == ["s1", "s1", "s2"]
+    again = [request.group for request in read_text_log(LOGS / "duplicate-ids.csv", TOOLS).requests]
+    assert again[0] == again[1] != again[2]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "must have at least one row, and is empty"),
+        ("id,text,required\n1,,book_hotel\n2,A room,\n", "has no text.*does not say which tools.*No request is left"),
+        (
+            "id,text,required\n1,A room,hire_yacht\n",
+            "none of the tools that requests needed is in the list.*hire_yacht",
+        ),
+    ],
+    ids=str,
+)
+def test_a_log_without_anything_to_learn_says_all_reasons_at_once(content: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(content)
+    with pytest.raises(DataError, match=f"(?s){message}"):
+        read_text_log(path, TOOLS)
+
+
+def test_no_text_is_scored_twice(tmp_path: Path) -> None:
+    path, asked = tmp_path / "log.csv", list[str]()
+    path.write_text("id,text,required\n1,A room,book_hotel\n2,A flight,search_flights\n3,A room,book_hotel\n")
+
+    def scorer(task: str, tools: Any) -> list[float]:
+        asked.append(task)
+        return [float(len(task) + place) for place in range(len(tools))]
+
+    for expected in (["A room", "A flight"], []):
+        asked.clear()
+        ranked = rank_log(read_text_log(path, TOOLS), TOOLS, scorer, {"scorer": "own"})
+        assert asked == expected
+    path.write_text(path.read_text() + "4,A song,play_music\n")
+    more = rank_log(read_text_log(path, TOOLS), TOOLS, scorer, {"scorer": "own"})
+    assert asked == ["A song"]
+    assert (len(ranked.logged), len(more.logged)) == (3, 4)
+    rank_log(read_text_log(path, TOOLS), dict(list(TOOLS.items())[:4]), scorer, {"scorer": "own"})
+    assert asked == ["A song", "A room", "A flight", "A song"], "other tools, other scores"
+
+
+def test_logged_tasks_are_no_log_of_requests(tmp_path: Path) -> None:
+    datasets.write_jsonl(datasets.sample(), tmp_path / "logged.jsonl")
+    (tmp_path / "rows.csv").write_text("task_id,tool,score,required\na,x,0.5,1\n")
+    assert not is_text_log(tmp_path / "logged.jsonl")
+    assert not is_text_log(tmp_path / "rows.csv")
+    assert all(is_text_log(LOGS / name) for name in EXPECTED)
+
+
+@pytest.fixture(scope="module")
+def messy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The everyday requests as a spreadsheet exports them, with what goes wrong in one."""
+    listed = json.loads((EVERYDAY / "catalogue-40.json").read_text())
+    known = {f"{each['server']}/{each['tool']['function']['name']}" for each in listed}
+    lines = map(json.loads, (EVERYDAY / "requests-dev.jsonl").read_text(encoding="utf-8").splitlines())
+    rows = [line for line in lines if set(line["needed"]) <= known]
+    cells = ['"{}";"{}";"{}";yes'.format(r["id"], r["text"].replace('"', '""'), ", ".join(r["needed"])) for r in rows]
+    path = tmp_path_factory.mktemp("messy") / "export.csv"
+    content = "\r\n".join(["Nr;User Query;Tools Used;Success", *cells, "x1;broken", ";;;", "x2;A room;book_hotel;no"])
+    path.write_text(content, encoding="utf-8-sig", newline="")
+    return path
+
+
+def test_an_engineer_with_a_messy_export_has_a_verdict(
+    messy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policy, tools = tmp_path / "policy.json", ["--tools", str(EVERYDAY / "catalogue-40.json")]
+    fit = ["fit", str(messy), *tools, "-o", str(policy), "--cost-pressure", "0.02", "--splits", "2"]
+    assert main([*fit, "--scorer", "bm25"]) == 0
+    printed = capsys.readouterr().out
+    assert (
+        "(CSV with semicolons); text from 'User Query', required from 'Tools Used', success from 'Success'." in printed
+    )
+    assert "1 row left out: it has 2 cells instead of the 4 of the head" in printed
+    assert "1 row left out: it did not succeed" in printed
+    assert "pay" in printed
+    assert camdf.load(policy).training_ is not None
+    assert main(["evaluate", str(policy), str(messy), *tools, "--scorer", "bm25", "--splits", "2", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert any("fitted on these very tasks" in warning for warning in told["warnings"])
+    assert main(["audit", str(messy), *tools, "--scorer", "bm25"]) == 0
+    assert "requests to learn from" in capsys.readouterr().out
+
+
+def test_score_writes_the_tasks_of_a_log_for_any_other_command(
+    messy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tools, output = EVERYDAY / "catalogue-40.json", tmp_path / "ranked.jsonl"
+    assert main(["score", str(messy), "--tools", str(tools), "--scorer", "bm25", "-o", str(output)]) == 0
+    assert "requests to learn from" in capsys.readouterr().out
+    log = read_text_log(messy, listed_tools(tools))
+    assert datasets.read(output).digest() == rank_log(log, listed_tools(tools), BM25(), {"scorer": "b"}).logged.digest()
+
+
+def test_a_log_without_its_tools_is_told_what_to_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("plain.jsonl", "semicolons.csv"):
+        assert main(["fit", str(LOGS / name), "-o", str(tmp_path / "p.json"), "--cost-pressure", "0.1"]) == 2
+        assert "If it is a log of requests, name the tools that they had: --tools" in capsys.readouterr().err
+
+
+def test_the_names_of_columns_are_documented() -> None:
+    page = (LOGS.parents[2] / "docs" / "fitting.md").read_text(encoding="utf-8")
+    for what, names in NAMES.items():
+        assert f"| `{what}` | {', '.join(f'`{name}`' for name in names)} |" in page
