@@ -586,6 +586,31 @@ def test_long_work_is_told_of_from_the_first_second_and_short_work_not_at_all(
         assert told == expected
 
 
+def test_a_fit_says_where_it_stands_at_once_and_has_a_first_verdict_after_a_tenth_of_the_splits(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fitted = ["fit", str(data), "-o", str(tmp_path / "policy.json"), "--cost-pressure", "0.12"]
+    assert main([*fitted, "--policy", "score-threshold", "--splits", "20"]) == 0
+    told = capsys.readouterr().err.splitlines()
+    assert told[0] == "0 of 20 splits"
+    assert re.match(r"After a tenth of the splits: score-threshold (pays|does not|not shown)", told[1])
+
+
+def test_the_first_verdict_is_that_of_so_many_splits(data: Path) -> None:
+    logged, payoff, told = datasets.read(data), camdf.Payoff(0.12), list[Any]()
+    assess(camdf.ScoreThreshold, logged, payoff, splits=20, first=told.append)
+    (first,) = told
+    assert first.verdict == assess(camdf.ScoreThreshold, logged, payoff, splits=2).verdict
+
+
+def test_a_fit_multiplies_on_one_thread_unless_a_variable_says_how_many() -> None:
+    code = "from camdf._threads import one_blas_thread; print(one_blas_thread())"
+    usual = {name: value for name, value in os.environ.items() if "NUM_THREADS" not in name}
+    for variables, expected in (({}, "True"), ({"OPENBLAS_NUM_THREADS": "2"}, "False")):
+        run = subprocess.run([sys.executable, "-c", code], env=usual | variables, capture_output=True, text=True)
+        assert run.stdout.strip() == expected or sys.platform == "darwin", run.stderr
+
+
 # What goes wrong.
 
 

@@ -101,7 +101,7 @@ def test_a_column_that_is_not_guessed_is_named() -> None:
         read_text_log(path, TOOLS)
     log = read_text_log(path, TOOLS, {"text": "What they said", "required": "labels", "task_id": "nr"})
     assert understood(log).needed == {"1": FLIGHT, "2": HOTEL}
-    with pytest.raises(UsageError, match="There is no 'asked', 'spoken' to read. What can be named: text, required"):
+    with pytest.raises(UsageError, match=r"There is no 'asked', 'spoken' to read\. What can be named: text, required"):
         read_text_log(path, TOOLS, {"asked": "labels", "text": "spoken"})
 
 

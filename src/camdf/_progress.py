@@ -7,10 +7,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
+from math import isfinite
 from typing import TypeAlias, TypeVar
 
 Progress: TypeAlias = Callable[[int, int, float], None]
-"""Called with how many pieces are done, how many there are, and about how many seconds are left."""
+"""Called with how many pieces are done, how many there are, and about how many seconds are left; infinitely many where
+nobody knows, as when nothing is done yet."""
 
 Item = TypeVar("Item")
 
@@ -58,6 +60,10 @@ def in_megabytes(total: int, progress: Progress) -> Callable[[int], None]:
     return read
 
 
+def _about(left: float, before: str = "") -> str:
+    return f"{before}about {left:.0f} s left" if isfinite(left) else ""
+
+
 def _lines(what: str, seconds: float, after: float) -> Progress:
     start = last = time.monotonic()
     told = False
@@ -66,9 +72,9 @@ def _lines(what: str, seconds: float, after: float) -> Progress:
         nonlocal last, told
         now = time.monotonic()
         early = now - start < after
-        if not early and (done == total or now - last >= (seconds if told or not after else after)):
+        if not early and (done in (0, total) or now - last >= (seconds if told or not after else after)):
             last, told = now, True
-            print(f"{done} of {total} {what}, about {left:.0f} s left", file=sys.stderr, flush=True)
+            print(f"{done} of {total} {what}{_about(left, ', ')}", file=sys.stderr, flush=True)
 
     return progress
 
@@ -92,7 +98,7 @@ def _bar(what: str, after: float) -> Iterator[Progress]:
     def progress(done: int, total: int, left: float) -> None:
         if time.monotonic() - start >= after:
             bar.start()
-        bar.update(task, completed=done, total=total, left=f"about {left:.0f} s left")
+        bar.update(task, completed=done, total=total, left=_about(left))
 
     if not after:
         bar.start()

@@ -11,6 +11,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from camdf._progress import shown
+from camdf._threads import one_blas_thread
 from camdf.cli.logs import FILES, add_log, is_log, named_scorer, ranked_log, with_hint
 from camdf.cli.parser import add_json, check_output, print_json
 from camdf.core.payoff import VALUES, Payoff
@@ -210,8 +211,10 @@ def _fit(options: argparse.Namespace) -> int:
         logged, blocks = _sampled_on_spark(options)
     else:
         logged = _read(options, explored_only=options.explored_only)
+    one_blas_thread()
     with shown("splits") as progress:
-        found = fit(logged, payoff, name, splits=options.splits, seed=options.seed, progress=progress)
+        drawn: dict[str, Any] = {"splits": options.splits, "seed": options.seed}
+        found = fit(logged, payoff, name, **drawn, first=_first_verdict, progress=progress)
     assessment, noise = found.assessment, found.label_noise
     if not options.json:
         _print_assessment(options, logged, payoff, assessment, name, assessment.warnings())
@@ -306,6 +309,7 @@ def _curve(options: argparse.Namespace) -> int:
         check_output(options.output, PICTURES)
         expect("matplotlib", "plot")  # now, and not after minutes of fits
     logged = _read(options)
+    one_blas_thread()
     steps = draw_steps(logged, options.splits, options.seed)
     with shown("fits of three policies") as progress:
         points = points_of(replay_steps(logged, payoff, steps, progress), steps)
@@ -376,6 +380,11 @@ def _print_assessment(
     print(assessment.against_every_tool(options.task_worth))
     for warning in warnings:
         print(f"Warning: {warning}")
+
+
+def _first_verdict(assessment: Assessment) -> None:
+    told = f"{assessment.subject} {assessment.verdict}"
+    print(f"After a tenth of the splits: {told}. The rest narrows it.", file=sys.stderr, flush=True)
 
 
 def _note(options: argparse.Namespace, text: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from math import floor, log10
+from math import floor, inf, log10
 from typing import Any, Self
 
 import numpy as np
@@ -181,22 +181,32 @@ def assess(
     seed: int = 0,
     subject: str = SUBJECT,
     rules: Mapping[str, Callable[[], Policy]] | None = None,
+    first: Callable[[Assessment], None] | None = None,
     progress: Progress = silent,
 ) -> Assessment:
     """Replay a policy and the simple rules over splits that keep groups together; intervals resample groups.
 
     The best rule is picked in hindsight on the same tasks, which favours the rules: a policy that pays here pays. A
-    policy that is one of the rules is judged by its margin over giving every tool.
+    policy that is one of the rules is judged by its margin over giving every tool. `first` is called with the answer
+    after a tenth of ten splits or more.
     """
     require_choice(logged)
     chosen = {name: POLICIES[name] for name in SIMPLE_RULES} if rules is None else dict(rules)
     grouped = numbered(logged.groups)[1] < len(logged)
     drawn = draw_splits(logged, splits, seed, grouped=grouped)
     compared = {subject: make, **chosen, EVERY_TOOL: AcquireAll}
-    outcomes = replay(compared, logged, payoff, counted(drawn, splits, progress))
-    best = EVERY_TOOL if subject in chosen else max(chosen, key=lambda name: outcomes.mean(name))
-    margin, over_all = (outcomes.difference(subject, name, by_group=True) for name in (best, EVERY_TOOL))
-    return Assessment(outcomes, subject, best, margin, over_all)
+
+    def judged(outcomes: Outcomes) -> Assessment:
+        best = EVERY_TOOL if subject in chosen else max(chosen, key=lambda name: outcomes.mean(name))
+        margin, over_all = (outcomes.difference(subject, name, by_group=True) for name in (best, EVERY_TOOL))
+        return Assessment(outcomes, subject, best, margin, over_all)
+
+    def after_split(done: int, outcomes: Callable[[], Outcomes]) -> None:
+        if first is not None and 10 * done == splits - splits % 10:
+            first(judged(outcomes()))
+
+    progress(0, splits, inf)
+    return judged(replay(compared, logged, payoff, counted(drawn, splits, progress), after_split=after_split))
 
 
 def require_choice(logged: LoggedTasks) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from camdf._progress import Progress, silent
@@ -34,11 +35,13 @@ def fit(
     *,
     splits: int = 30,
     seed: int = 0,
+    first: Callable[[Assessment], None] | None = None,
     progress: Progress = silent,
 ) -> Fit:
     """Measure the named policy (`camdf.policies.registry.policy_name`) on splits, and fit one that ships.
 
-    The one that ships learns from every task but those that choose its threshold.
+    The one that ships learns from every task but those that choose its threshold. `first` is called with what a tenth
+    of the splits says (`camdf.evaluation.assess.assess`).
 
     >>> from camdf import Payoff, datasets
     >>> found = fit(datasets.sample(), Payoff(0.12), "score-threshold", splits=4)
@@ -47,7 +50,7 @@ def fit(
     """
     name = policy_name(policy)
     make = policy_maker(name)
-    assessment = assess(make, logged, payoff, splits=splits, seed=seed, subject=name, progress=progress)
+    assessment = assess(make, logged, payoff, splits=splits, seed=seed, subject=name, first=first, progress=progress)
     split = next(iter(draw_splits(logged, 1, seed, grouped=True, shares=(0.6, 0.2))))
     train, validation = logged.take([*split.train, *split.test]), logged.take(split.validation)
     ships = make().fit(train, payoff, validation)

@@ -129,12 +129,14 @@ def replay(
     *,
     training: Callable[[LoggedTasks, int], LoggedTasks] | None = None,
     pricing: Callable[[LoggedTasks, int], LoggedTasks] | None = None,
+    after_split: Callable[[int, Callable[[], Outcomes]], None] | None = None,
 ) -> Outcomes:
     """Fit every policy anew on each split and measure it on the test tasks; the prefix oracle stands beside them.
 
     Where a split has no validation tasks, policies choose on the training tasks.
     `training` changes what is learned from (label noise, say) and `pricing` what tools cost, each by the split's
-    number; tests are always measured on true labels.
+    number; tests are always measured on true labels. `after_split` is called with how many splits are done, and with
+    what gives the outcomes so far.
     """
     tally = Tally(logged)
     for number, split in enumerate(splits):
@@ -146,6 +148,8 @@ def replay(
             policy = make().fit(train, payoff, validation if len(validation) else None)
             tally.add(name, split.test, test, payoff, policy.decide(test.rankings, payoff))
         tally.add(ORACLE, split.test, test, payoff, prefix_oracle(test, payoff))
+        if after_split is not None:
+            after_split(number + 1, tally.outcomes)
     return tally.outcomes()
 
 

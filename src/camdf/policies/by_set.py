@@ -78,11 +78,12 @@ class ExpectedPayoffBySet(Policy):
 
     def learn(self, logged: LoggedTasks) -> HeldOut:
         """Fit, and return what models that had not seen each task's group say about it."""
-        from camdf.models.warm_start import fit_warm  # which a decision never needs, as the two below
+        from camdf.models.task_text import fit_text  # which a decision never needs, as the three below
+        from camdf.models.warm_start import fit_warm
 
         alone = fit_warm(logged, self.priors(), self.identity, trust_labels=self.trust_labels)
         self.model_, self.with_text_, self.label_noise_ = alone.model, None, alone.model.flips
-        if logged.rankings.vectors is None:
+        if fit_text(logged) is None:  # cheap, beside a fit that would read nothing
             return alone.held
         read = fit_warm(logged, self.priors(), self.identity, trust_labels=self.trust_labels, texts=True)
         if read.model.text is None or not read.beats(alone):
