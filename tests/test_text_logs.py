@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from shutil import copy
 from typing import Any, NamedTuple
@@ -186,7 +187,7 @@ def messy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     listed = json.loads((EVERYDAY / "catalogue-40.json").read_text())
     known = {f"{each['server']}/{each['tool']['function']['name']}" for each in listed}
     lines = map(json.loads, (EVERYDAY / "requests-dev.jsonl").read_text(encoding="utf-8").splitlines())
-    rows = [line for line in lines if set(line["needed"]) <= known]
+    rows = [line for line in lines if set(line["needed"]) <= known][:40]
     cells = ['"{}";"{}";"{}";yes'.format(r["id"], r["text"].replace('"', '""'), ", ".join(r["needed"])) for r in rows]
     path = tmp_path_factory.mktemp("messy") / "export.csv"
     content = "\r\n".join(["Nr;User Query;Tools Used;Success", *cells, "x1;broken", ";;;", "x2;A room;book_hotel;no"])
@@ -235,3 +236,46 @@ def test_the_names_of_columns_are_documented() -> None:
     page = (LOGS.parents[2] / "docs" / "fitting.md").read_text(encoding="utf-8")
     for what, names in NAMES.items():
         assert f"| `{what}` | {', '.join(f'`{name}`' for name in names)} |" in page
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        (["--prices", "--task-worth", "0.50"], r"A task gets \d.* tools, which cost \$0\.0\d+ instead of \$0\.0"),
+        (["--prices", "3,0.3", "--task-worth", "0.5", "--tool-search"], r"with 0\.89\d* left.*has to search"),
+        (["--mean-tools", "8", "--tool-search"], r"with 0\.9 left for each tool missed"),
+        (["--sufficiency", "0.9"], r"They are all that it needs in \d+% of tasks; in \d+% the agent lacks one"),
+        (
+            ["--cost-pressure", "2"],
+            r"Beware: At a cost pressure of 2, .*times what.*Beware: .*no tool at all.*\d+ tasks,",
+        ),
+    ],
+    ids=str,
+)
+def test_what_tools_may_cost_is_said_in_words_that_people_have(
+    asked: list[str], expected: str, messy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = [str(messy), "--tools", str(EVERYDAY / "catalogue-40.json"), "--scorer", "bm25"]
+    assert (
+        main(["fit", *log, "-o", str(tmp_path / "p.json"), "--policy", "score-threshold", "--splits", "2", *asked]) == 0
+    )
+    assert re.search(f"(?s){expected}", capsys.readouterr().out)
+
+
+def test_a_target_is_met_on_the_tasks(messy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = [str(messy), "--tools", str(EVERYDAY / "catalogue-40.json"), "--scorer", "bm25", "--json"]
+    camdf.save(camdf.cold_start(), tmp_path / "p.json")
+    main(["calibrate", str(tmp_path / "p.json"), *log, "--mean-tools", "6"])
+    told = json.loads(capsys.readouterr().out)
+    assert 3 < told["measured"]["tools"] <= 6.0, "tools that BM25 scores alike leave together"
+    main(["evaluate", str(tmp_path / "p.json"), *log, "--mean-tools", "6", "--splits", "2"])
+    assert json.loads(capsys.readouterr().out)["payoff"]["cost_pressure"] == told["payoff"]["cost_pressure"]
+
+
+def test_prices_need_definitions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    datasets.write_jsonl(datasets.sample(), tmp_path / "logged.jsonl")
+    fit = ["fit", str(tmp_path / "logged.jsonl"), "-o", str(tmp_path / "p.json"), "--task-worth", "0.5", "--prices"]
+    assert main(fit) == 2
+    assert "--prices needs the definitions that it prices" in capsys.readouterr().err
+    assert main([*fit, "--tools", str(LOGS / "tools.json")]) == 2
+    assert "lacks 7 of the tools that are to be priced" in capsys.readouterr().err

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from camdf._progress import shown
 from camdf._threads import one_blas_thread
 from camdf.cli.logs import FILES, add_log, is_log, named_scorer, ranked_log, with_hint
+from camdf.cli.money import AS_FITTED, FOUND, add_dollars, add_payoff, chosen_payoff, in_dollars, on_tasks
 from camdf.cli.parser import add_json, check_output, print_json
 from camdf.core.payoff import VALUES, Payoff
 from camdf.errors import DataError, UsageError, expect
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from camdf.policies.base import Policy
 
 PICTURES = (".png", ".svg", ".pdf")
-AS_FITTED = "default: as in its fit"
 NOT_SHOWN_TO_PAY = 3
 """The exit code of a policy that must pay, and is not shown to."""
 
@@ -48,12 +48,12 @@ def add_commands(commands: Any) -> None:
     )
     fit.add_argument("data", type=Path, help=FILES)
     fit.add_argument("-o", "--output", type=Path, required=True, help="where to write the policy (.json)")
-    add_log(fit)
+    add_log(fit, ", and with --prices")
     fit.add_argument(
         "--policy", default=DEFAULT, help=f"which policy to fit, or module:Class of your own (default: {DEFAULT})"
     )
     fit.add_argument("--explored-only", action="store_true", help="mined tasks: learn from explored runs alone")
-    add_payoff(fit, required=True)
+    add_payoff(fit, required=True, targets=True)
     _add_splits(fit)
     add_engine(fit)
     _add_must_pay(fit, "; the policy is written either way")
@@ -70,7 +70,7 @@ def add_commands(commands: Any) -> None:
     evaluate.add_argument("data", type=Path, help=FILES)
     add_log(evaluate)
     add_own_class(evaluate)
-    add_payoff(evaluate, required=False)
+    add_payoff(evaluate, required=False, targets=True)
     _add_splits(evaluate)
     _add_must_pay(evaluate)
     add_json(evaluate)
@@ -99,8 +99,14 @@ def add_commands(commands: Any) -> None:
     add_log(calibrate)
     add_own_class(calibrate)
     target = calibrate.add_mutually_exclusive_group(required=True)
-    target.add_argument("--min-sufficiency", type=float, help="share of tasks that get every required tool, as 0.95")
-    target.add_argument("--budget", type=float, help="mean cost a task, in the unit of the costs")
+    target.add_argument(
+        "--min-sufficiency", "--sufficiency", type=float, help="share of tasks that get every required tool, as 0.95"
+    )
+    target.add_argument("--budget", type=float, help="mean cost a task, in dollars with --prices, else as costs are")
+    target.add_argument("--mean-tools", type=float, metavar="N", help="or: how many tools a task gets on average")
+    target.add_argument("--task-worth", type=float, help="or: what a solved task is worth, in the unit of --budget")
+    add_dollars(calibrate)
+    calibrate.add_argument("--tool-search", action="store_true", help=f"the agent can search: a recourse of {FOUND}")
     calibrate.add_argument("--per-task", action="store_true", help="with --budget: bound every task, not the mean")
     calibrate.add_argument("--value", choices=sorted(VALUES), help=f"what an acquired set is worth ({AS_FITTED})")
     add_json(calibrate)
@@ -131,17 +137,6 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--engine", choices=("local", "spark"), default="local", help="where it runs (default: local)")
 
 
-def add_payoff(parser: argparse.ArgumentParser, required: bool) -> None:
-    """What a decision is worth."""
-    pressure = parser.add_mutually_exclusive_group(required=required)
-    pressure.add_argument("--cost-pressure", type=float, help="price of one unit of tool cost in solved tasks, as 0.12")
-    pressure.add_argument("--task-worth", type=float, help="worth of a solved task in the unit of the costs, as 0.40")
-    usual = "default: {}" if required else AS_FITTED
-    values, left = "what an acquired set is worth", "left of a task for each tool missed, as 0.9"
-    parser.add_argument("--value", choices=sorted(VALUES), help=f"{values} ({usual.format('exact')})")
-    parser.add_argument("--recourse", type=float, help=f"{left} ({usual.format(0)})")
-
-
 def _add_splits(parser: argparse.ArgumentParser, default: int = 30) -> None:
     parser.add_argument("--splits", type=int, default=default, help=f"how many train/test splits (default: {default})")
     parser.add_argument("--seed", type=int, default=0, help="seed of the splits (default: 0)")
@@ -151,17 +146,6 @@ def _add_must_pay(parser: argparse.ArgumentParser, also: str = "") -> None:
     parser.add_argument(
         "--must-pay", action="store_true", help=f"exit with 3 instead of 0 where it is not shown to pay{also}"
     )
-
-
-def chosen_payoff(options: argparse.Namespace, fitted: Payoff | None = None) -> Payoff:
-    """The payoff that the options name; what they leave out is as in the fit, where that is known."""
-    named = {name: getattr(options, name) for name in ("cost_pressure", "value", "recourse")}
-    if options.task_worth is not None:
-        named["cost_pressure"] = Payoff.from_money(options.task_worth).cost_pressure
-    given = {name: value for name, value in named.items() if value is not None}
-    if fitted is None and "cost_pressure" not in given:
-        raise UsageError("This policy does not say what it was fitted for. Name it: --cost-pressure or --task-worth")
-    return replace(fitted or Payoff(0.0), **given)
 
 
 def _check_splits(options: argparse.Namespace) -> None:
@@ -210,20 +194,23 @@ def _fit(options: argparse.Namespace) -> int:
     if options.engine == "spark":
         logged, blocks = _sampled_on_spark(options)
     else:
-        logged = _read(options, explored_only=options.explored_only)
+        logged = in_dollars(options, _read(options, explored_only=options.explored_only))
     one_blas_thread()
+    payoff = on_tasks(options, payoff, logged, lambda like: ExpectedPayoffBySet().fit(logged, like))
     with shown("splits") as progress:
         drawn: dict[str, Any] = {"splits": options.splits, "seed": options.seed}
         found = fit(logged, payoff, name, **drawn, first=_first_verdict, progress=progress)
     assessment, noise = found.assessment, found.label_noise
     if not options.json:
-        _print_assessment(options, logged, payoff, assessment, name, assessment.warnings())
+        warnings = [*assessment.alarms(payoff), *assessment.warnings()]
+        _print_assessment(options, logged, payoff, assessment, name, warnings)
     if blocks is not None:
         found = _fitted_on_spark(options, found, blocks, len(logged), payoff)
     save(found.policy, options.output, found.training)
     if options.json:
         known = {"policy": name, "wrote": str(options.output), "label_noise": asdict(noise)}
-        reads, told = {"reads_texts": found.policy.reads_texts}, {"warnings": assessment.warnings()}
+        reads, warnings = {"reads_texts": found.policy.reads_texts}, assessment.alarms(payoff) + assessment.warnings()
+        told = {"meaning": _meaning(options, assessment, payoff), "warnings": warnings}
         print_json({**_about(logged, payoff), **known, **reads, **assessment.summary(), **told})
     else:
         if logged.rankings.vectors is not None:
@@ -282,19 +269,21 @@ def _evaluate(options: argparse.Namespace) -> int:
     policy = saved_policy(options)
     payoff = chosen_payoff(options, fitted_payoff(policy))
     _check_splits(options)
-    read = uncensored_tasks(options)
+    read = _priced(options, uncensored_tasks(options))
     logged = read.logged
+    payoff = on_tasks(options, payoff, logged, lambda like: policy)
     with shown("splits") as progress:
         assessment = assess(
             lambda: Fixed(policy), logged, payoff, splits=options.splits, seed=options.seed, progress=progress
         )
-    warnings = [*read.warnings, *assessment.warnings(), *unseen_warning(policy, logged)]
+    warnings = [*assessment.alarms(payoff), *read.warnings, *assessment.warnings(), *unseen_warning(policy, logged)]
     if _fitted_on(policy, read):
         warnings.append(
             "This policy was fitted on these very tasks, which flatters it. Evaluate it on tasks it has not seen."
         )
     if options.json:
-        print_json({**_about(logged, payoff), "policy": policy.kind, **assessment.summary(), "warnings": warnings})
+        told = {"policy": policy.kind, **assessment.summary(), "meaning": _meaning(options, assessment, payoff)}
+        print_json({**_about(logged, payoff), **told, "warnings": warnings})
     else:
         _print_assessment(options, logged, payoff, assessment, str(options.policy), warnings)
     return _code(options, assessment)
@@ -338,7 +327,7 @@ def _calibrate(options: argparse.Namespace) -> int:
         )
     policy = saved_policy(options)
     fitted = fitted_payoff(policy) or Payoff(0.0)
-    read = uncensored_tasks(options)
+    read = _priced(options, uncensored_tasks(options))
     logged = read.logged
     if options.min_sufficiency is not None and _fitted_on(policy, read):
         raise UsageError("This policy was fitted on these very tasks, which can promise nothing. Name other tasks.")
@@ -348,9 +337,8 @@ def _calibrate(options: argparse.Namespace) -> int:
         policy,
         logged,
         options.value or str(fitted.value),
-        fitted.recourse,
-        min_sufficiency=options.min_sufficiency,
-        budget=options.budget,
+        FOUND if options.tool_search else fitted.recourse,
+        **{name: getattr(options, name) for name in ("min_sufficiency", "budget", "mean_tools", "task_worth")},
         per_task=options.per_task,
     )
     if options.json:
@@ -374,12 +362,24 @@ def _print_assessment(
     name: str,
     warnings: list[str],
 ) -> None:
+    alarms = assessment.alarms(payoff)
+    print("\n".join(f"Beware: {alarm}" for alarm in alarms), end="\n\n" if alarms else "")
     print(_described(logged, payoff))
     print(f"{assessment.table()}\n")
     print(f"{name} {assessment.verdict}")
+    print(_meaning(options, assessment, payoff))
     print(assessment.against_every_tool(options.task_worth))
-    for warning in warnings:
+    for warning in warnings[len(alarms) :]:
         print(f"Warning: {warning}")
+
+
+def _meaning(options: argparse.Namespace, assessment: Assessment, payoff: Payoff) -> str:
+    return assessment.meaning(payoff, "$" if options.prices else "")
+
+
+def _priced(options: argparse.Namespace, read: Uncensored) -> Uncensored:
+    logged = in_dollars(options, read.logged)
+    return read if logged is read.logged else read._replace(logged=logged, digests=read.digests | {logged.digest()})
 
 
 def _first_verdict(assessment: Assessment) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from camdf.cli.logs import FILES, add_log
+from camdf.cli.money import add_payoff, chosen_payoff
 from camdf.cli.parser import add_json, print_json
-from camdf.cli.policy import add_own_class, add_payoff, chosen_payoff, saved_policy, uncensored_tasks
+from camdf.cli.policy import add_own_class, saved_policy, uncensored_tasks
 from camdf.cli.tools import add_prices, tools_in_file
 from camdf.cli.traces import add_workers, read_traces
 from camdf.policies.base import fitted_payoff

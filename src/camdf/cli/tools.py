@@ -43,7 +43,7 @@ def add_commands(commands: Any) -> None:
     tried.add_argument("request", help="what a user asks, in quotes")
     target = tried.add_mutually_exclusive_group()
     target.add_argument(
-        "--tools", dest="most", metavar="N", type=float, help=f"how many at most (default: {USUAL_TOOLS})"
+        "--tools", "--mean-tools", dest="most", metavar="N", type=float, help=f"how many at most ({USUAL_TOOLS})"
     )
     target.add_argument(
         "--sufficiency", metavar="SHARE", type=float, help="or: how often they should be enough, as 0.9"
@@ -55,6 +55,7 @@ def add_commands(commands: Any) -> None:
     tried.add_argument("--all", action="store_true", help="show every tool, and not only the first that are cut")
     tried.add_argument("-o", "--output", type=Path, help="where to draw the decision (.svg)")
     add_prices(tried)
+    add_worth(tried, "a solved task")
     add_json(tried)
     tried.set_defaults(run=_try)
 
@@ -76,7 +77,9 @@ def add_commands(commands: Any) -> None:
         ("widened", float, "without a tool search: share of later turns that add a tool"),
     ):
         found.add_argument(f"--{name}", type=kind, default=getattr(usual, name), help=f"{told} (%(default)s)")
+    found.add_argument("--mean-tools", type=float, metavar="N", help="or: how many tools are loaded at first")
     add_prices(found)
+    add_worth(found, "a conversation that solves its task")
     add_json(found)
     found.set_defaults(run=_worth)
 
@@ -86,6 +89,36 @@ def add_prices(parser: argparse.ArgumentParser) -> None:
     usual = Prices()
     for name, told in (("uncached", "dollars for a million tokens"), ("cached", "the same where they are cached")):
         parser.add_argument(f"--{name}", type=float, default=getattr(usual, name), help=f"{told} (%(default)s)")
+    parser.add_argument("--prices", action=_BothPrices, metavar="UNCACHED,CACHED", help="both at once, as 3.00,0.30")
+
+
+class _BothPrices(argparse.Action):
+    """`--prices 3.00,0.30` is `--uncached 3.00 --cached 0.30`."""
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: object, values: Any, option: object = None) -> None:
+        """Set both, or say what they should look like."""
+        try:
+            uncached, cached = map(float, values.split(","))
+        except ValueError:
+            parser.error(f"argument --prices: must be two prices, as 3.00,0.30. Got {values!r} instead")
+        vars(namespace).update(uncached=uncached, cached=cached)
+
+
+def add_worth(parser: argparse.ArgumentParser, of_what: str) -> None:
+    """What a solved task is worth, beside which the price of its tools is told."""
+    parser.add_argument("--task-worth", type=float, metavar="DOLLARS", help=f"what {of_what} is worth, as 0.50")
+
+
+def of_its_worth(options: argparse.Namespace, dollars: float, every: float) -> list[str]:
+    """What the tools cost beside what they are for; first of all where all of them would cost more."""
+    worth = options.task_worth
+    if worth is None:
+        return []
+    if not 0 < worth < inf:
+        raise UsageError(f"The --task-worth must be above 0, in dollars. Got {worth:g}.")
+    if every > worth:
+        return [f"Beware: giving every tool costs ${every:.4f}, more than the ${worth:g} that this is worth."]
+    return [f"Worth ${worth:g}: this costs {dollars / worth:.1%} of that, and giving every tool {every / worth:.1%}."]
 
 
 def _try(options: argparse.Namespace) -> int:
@@ -109,6 +142,8 @@ def _try(options: argparse.Namespace) -> int:
     if options.json:
         print_json({"scorer": scorer, **found.summary()})
         return 0
+    for line in of_its_worth(options, prices.of_tokens(found.loaded), prices.of_tokens(found.every)):
+        print(line)
     width = shutil.get_terminal_size().columns
     print("\n".join(found.lines(width, whole=options.all, block=_block())))
     print(f"Scores    {SCORED[scorer]}")
@@ -130,12 +165,17 @@ def _worth(options: argparse.Namespace) -> int:
     tools = tools_in_file(options.tools)
     prices = Prices(uncached=options.uncached, cached=options.cached)
     named = ("turns", "requests", "spoken", "system", "opened", "share", "searches", "widened")
+    if options.mean_tools is not None:
+        options.share = min(1.0, options.mean_tools / max(1, len(tools)))
     shape = Conversation(**{name: getattr(options, name) for name in named})
     costs = worth(tools, prices, shape)
+    beside = of_its_worth(options, min(cost.dollars for cost in costs), costs[0].dollars)
     calls = shape.turns * shape.requests
     if options.json:
-        print_json({"modes": [cost._asdict() for cost in costs], "sentence": sentence(costs)})
+        told = " ".join([*beside, sentence(costs)])
+        print_json({"modes": [cost._asdict() for cost in costs], "sentence": told})
         return 0
+    print("".join(f"{line}\n\n" for line in beside), end="")
     listed = f"{costs[0].loaded} tools" if costs[0].loaded > 1 else "One tool"
     shaped = f"a conversation of {shape.turns} turns and {calls} model calls"
     print(f"{listed}; {shaped}; {shape.share:.1%} loaded at first:\n")

@@ -33,6 +33,9 @@ EVERY_TOOL = AcquireAll.kind
 FEW_SUFFICIENT = 0.8
 """Below this share of tasks with every required tool, a policy is warned of, whatever it saves."""
 
+MOST = 0.5
+"""Above this share of tasks without any tool, that is said first."""
+
 SUBJECT = "this policy"
 
 
@@ -85,6 +88,33 @@ class Assessment:
             f"({amount(usual - cost, usual)} saved, {1 - cost / usual:.0%}) and keeps every required tool in "
             f"{sufficient:.0%} of tasks instead of {before:.0%}: {signed(gain)} in payoff{worth}, {_interval(gain)}."
         )
+
+    def meaning(self, payoff: Payoff, unit: str = "") -> str:
+        """What the decisions come to, in words: tools, costs, how often they are enough, how often one searches."""
+        (tools, listed), (cost, usual) = (
+            [self.outcomes.mean(name, measure) for name in (self.subject, EVERY_TOOL)] for measure in ("tools", "cost")
+        )
+        enough = self.outcomes.mean(self.subject, "sufficiency")
+        others = "the agent has to search" if payoff.recourse else "the agent lacks one"
+        return (
+            f"A task gets {tools:.1f} of {listed:.1f} tools, which cost {unit}{amount(cost, usual)} instead of "
+            f"{unit}{amount(usual)}. They are all that it needs in {enough:.0%} of tasks; in {1 - enough:.0%} {others}."
+        )
+
+    def alarms(self, payoff: Payoff) -> list[str]:
+        """What comes before anything else: a payoff at which little or nothing is worth giving."""
+        told = []
+        usual = self.outcomes.mean(EVERY_TOOL, "cost") * payoff.cost_pressure
+        if usual > 1:
+            told.append(
+                f"At a cost pressure of {payoff.cost_pressure:.3g}, giving every tool costs {usual:.1f} times what a "
+                "solved task is worth. If that is not so, name its worth in dollars: --task-worth, with --prices."
+            )
+        kept = self.outcomes.values[self.subject][:, MEASURES.index("tools")]
+        nothing = float((kept[~np.isnan(kept)] == 0).mean())
+        if nothing > MOST:
+            told.append(f"{self.subject} keeps no tool at all in {nothing:.0%} of tasks.")
+        return told
 
     def warnings(self) -> list[str]:
         """What an operator should know before shipping the policy, whatever it pays."""

@@ -14,7 +14,7 @@ from camdf.core.resampling import Interval, paired_bootstrap
 from camdf.errors import UsageError
 from camdf.evaluation.assess import amount
 from camdf.policies.base import Policy
-from camdf.policies.pressure import pressure_for_budget, pressure_for_sufficiency
+from camdf.policies.pressure import pressure_for_budget, pressure_for_sufficiency, pressure_for_tools
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,8 @@ class Calibration:
     dearest: float
     tools: float
     tools_of_all: float
+    mean_tools: float | None = None
+    task_worth: float | None = None
 
     def sentences(self) -> str:
         """What one gets, what is promised, and what is not."""
@@ -49,8 +51,11 @@ class Calibration:
         )
         if self.min_sufficiency is None:
             within = f"the dearest task costs {amount(self.dearest, self.cost_of_all)}, " if self.per_task else ""
+            met = "this is so"
+            if self.budget is not None:
+                met = f"the budget of {self.budget:g} is met"
             return (
-                f"{said}\nMeasured, not promised: {within}the budget of {self.budget:g} is met on these tasks, and on "
+                f"{said}\nMeasured, not promised: {within}{met} on these tasks, and on "
                 "others as far as they are alike. Nothing is promised of the tools that a task gets."
             )
         drawn = f"these {self.groups} groups" if self.groups < self.tasks else f"these {self.tasks} tasks"
@@ -64,7 +69,8 @@ class Calibration:
 
     def summary(self) -> dict[str, Any]:
         """The same for machines."""
-        asked = {"min_sufficiency": self.min_sufficiency, "budget": self.budget, "per_task": self.per_task}
+        names = ("min_sufficiency", "budget", "per_task", "mean_tools", "task_worth")
+        asked = {name: getattr(self, name) for name in names}
         found = {
             "sufficiency": asdict(self.sufficiency),
             **{name: getattr(self, name) for name in ("cost", "cost_of_all", "dearest", "tools", "tools_of_all")},
@@ -80,21 +86,33 @@ def calibrate(
     *,
     min_sufficiency: float | None = None,
     budget: float | None = None,
+    mean_tools: float | None = None,
+    task_worth: float | None = None,
     per_task: bool = False,
 ) -> Calibration:
-    """Find the cost pressure for one of the two (`camdf.policies.pressure`) and measure its decisions on these tasks.
+    """Find the cost pressure for one of the four (`camdf.policies.pressure`) and measure its decisions on these tasks.
+
+    `budget` and `task_worth` are in the unit of the costs.
 
     >>> from camdf import cold_start, datasets
     >>> found = calibrate(cold_start(), datasets.sample(), budget=3.0)
     >>> round(found.cost, 2), round(found.tools_of_all, 2)
     (2.99, 7.0)
     """
-    if budget is not None and min_sufficiency is None:
+    asked = (min_sufficiency, budget, mean_tools, task_worth)
+    if sum(each is not None for each in asked) != 1:
+        raise UsageError(
+            "A calibration is for a 'min_sufficiency', a 'budget', 'mean_tools' or a 'task_worth'. Name one of them."
+        )
+    if budget is not None:
         payoff = pressure_for_budget(policy, logged, value, recourse, budget=budget, per_task=per_task)
-    elif min_sufficiency is not None and budget is None:
-        payoff = pressure_for_sufficiency(policy, logged, value, recourse, min_sufficiency=min_sufficiency)
+    elif mean_tools is not None:
+        payoff = pressure_for_tools(policy, logged, value, recourse, tools=mean_tools)
+    elif task_worth is not None:
+        payoff = Payoff.from_money(task_worth, value, recourse)
     else:
-        raise UsageError("A calibration is for a 'min_sufficiency' or for a 'budget'. Name one of the two.")
+        assert min_sufficiency is not None
+        payoff = pressure_for_sufficiency(policy, logged, value, recourse, min_sufficiency=min_sufficiency)
     rankings = logged.rankings
     acquired = np.concatenate([policy.decide(rankings.take(piece), payoff).acquired for piece in pieces(rankings)])
     sufficient = logged.sufficient(acquired).astype(np.float64)
@@ -112,4 +130,6 @@ def calibrate(
         float(cost.max()),
         float(acquired.sum(axis=1).mean()),
         float(rankings.lengths.mean()),
+        mean_tools,
+        task_worth,
     )
