@@ -132,11 +132,11 @@ def test_a_tie_is_not_called_a_win() -> None:
     assert found.verdict.startswith("not shown to pay: +0.000 over the best simple rule (fixed-k)")
 
 
-def test_an_assessment_reports_after_every_split_and_ends_with_nothing_left() -> None:
+def test_an_assessment_reports_at_once_and_after_every_split_and_ends_with_nothing_left() -> None:
     reports: list[tuple[int, int, float]] = []
     rules = {"fixed-k": camdf.FixedK}
     assess(camdf.FixedK, LOGGED, PAYOFF, splits=4, rules=rules, progress=lambda *each: reports.append(each))
-    assert [(done, total) for done, total, _ in reports] == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert [(done, total) for done, total, _ in reports] == [(0, 4), (1, 4), (2, 4), (3, 4), (4, 4)]
     assert [left > 0 for *_, left in reports] == [True, True, True, False]
 
 

@@ -28,20 +28,20 @@ GLANCE = 65_536
 """How many bytes show what the columns are."""
 
 
-class Row(NamedTuple):
+class TableRow(NamedTuple):
     """A row, and where it stands: the line on which it ends, or its number where rows are no lines."""
 
     place: int
     fields: dict[str, Any]
 
 
-class Table(NamedTuple):
+class LooseTable(NamedTuple):
     """All rows that could be read, and why the others could not, by their places."""
 
     kind: str
     """What the file is, in words."""
 
-    rows: list[Row]
+    rows: list[TableRow]
     unread: dict[int, str]
     unit: str = "line"
     """What places count: lines, as an editor numbers them, or rows, the first being 1."""
@@ -52,13 +52,13 @@ class Table(NamedTuple):
         return list(dict.fromkeys(name for row in self.rows for name in row.fields))
 
 
-def read_table(path: str | PathLike[str]) -> Table:
+def read_table(path: str | PathLike[str]) -> LooseTable:
     """The rows of a file, or of a folder of Parquet files; a DataError where it is no table at all."""
     place = Path(path)
     if place.is_dir() or _begins(place) == b"PAR1":
         columns = parquet.columns_of(place)
         found = (row for batch in parquet.batches(place, columns, silent) for row in batch.to_pylist())
-        return Table("Parquet", [Row(*row) for row in enumerate(found, start=1)], {}, "row")
+        return LooseTable("Parquet", [TableRow(*row) for row in enumerate(found, start=1)], {}, "row")
     text, encoding = _decoded(place.read_bytes())
     if not text.strip():
         raise DataError(f"{path}: must have at least one row, and is empty. Name another file.")
@@ -94,7 +94,7 @@ def _decoded(content: bytes) -> tuple[str, str]:
         return content.decode("cp1252", errors="replace"), "Windows-1252"
 
 
-def _json(text: str) -> Table:
+def _json(text: str) -> LooseTable:
     """One document with a list of objects in it, or an object a line."""
     try:
         return _listed(json.loads(text))
@@ -109,21 +109,21 @@ def _json(text: str) -> Table:
         except (ValueError, RecursionError):
             value = None
         if isinstance(value, dict):
-            rows.append(Row(number, value))
+            rows.append(TableRow(number, value))
         else:
             unread[number] = NO_OBJECT
-    return Table("JSON Lines", rows, unread)
+    return LooseTable("JSON Lines", rows, unread)
 
 
-def _listed(document: Any) -> Table:
+def _listed(document: Any) -> LooseTable:
     """The objects of a list; of the one list of rows that an object holds; or the object itself, as the only row."""
     kind = "JSON array" if isinstance(document, list) else "JSON"
     if isinstance(document, dict):
         lists = [value for value in document.values() if _are_rows(value)]
         document = lists[0] if len(lists) == 1 else [document]
-    rows = [Row(number, value) for number, value in enumerate(document, start=1) if isinstance(value, dict)]
+    rows = [TableRow(number, value) for number, value in enumerate(document, start=1) if isinstance(value, dict)]
     others = set(range(1, len(document) + 1)) - {row.place for row in rows}
-    return Table(kind, rows, dict.fromkeys(sorted(others), NO_OBJECT), "row")
+    return LooseTable(kind, rows, dict.fromkeys(sorted(others), NO_OBJECT), "row")
 
 
 def _are_rows(value: Any) -> bool:
@@ -133,18 +133,18 @@ def _are_rows(value: Any) -> bool:
     return all(isinstance(row, dict) and "role" not in row and "type" not in row for row in value)
 
 
-def _delimited(text: str) -> Table:
+def _delimited(text: str) -> LooseTable:
     """CSV and its like: the separator is the one that parts the head into most cells."""
     separator = max(SEPARATORS, key=lambda mark: len(_head(text, mark)))
     head = _head(text, separator)
     rows, unread = [], {}
     for line, cells in islice(_cells(text, separator), 1, None):
         if len(cells) == len(head):
-            rows.append(Row(line, dict(zip(head, cells, strict=True))))
+            rows.append(TableRow(line, dict(zip(head, cells, strict=True))))
         else:
             unread[line] = f"has {len(cells)} cells instead of the {len(head)} of the head"
     kind = "CSV" if separator == "," else "TSV" if separator == "\t" else f"CSV with {SEPARATORS[separator]}"
-    return Table(kind, rows, unread)
+    return LooseTable(kind, rows, unread)
 
 
 def _head(text: str, separator: str) -> list[str]:

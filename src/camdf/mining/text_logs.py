@@ -25,7 +25,7 @@ from camdf._progress import Progress, silent
 from camdf.core.rankings import LoggedTasks
 from camdf.datasets.gather import Gathered
 from camdf.datasets.records import is_text
-from camdf.datasets.tables import Row, Table, columns_at_a_glance, read_table
+from camdf.datasets.tables import LooseTable, TableRow, columns_at_a_glance, read_table
 from camdf.datasets.texts import TaskText
 from camdf.errors import DataError, UsageError
 from camdf.gate.tool_search import CALL
@@ -65,7 +65,7 @@ SHOWN, LISTED = 3, 5
 """How many rows a first look shows, and how many places or names a line of it lists."""
 
 
-class Request(NamedTuple):
+class LoggedRequest(NamedTuple):
     """A request to learn from."""
 
     task_id: str
@@ -87,7 +87,7 @@ class TextLog:
     unit: str
     """What the places of rows count: lines or rows."""
 
-    requests: tuple[Request, ...]
+    requests: tuple[LoggedRequest, ...]
     left_out: Mapping[str, Sequence[int]]
     """Why rows were left out, and where each of them stands."""
 
@@ -140,7 +140,7 @@ def read_text_log(
     """
     table, place = read_table(path), Path(path)
     read = _columns(place, table.columns, columns or {})
-    kept: dict[int, list[Request]] = {}
+    kept: dict[int, list[LoggedRequest]] = {}
     left_out: dict[str, list[int]] = {}
     for at, why in table.unread.items():
         left_out.setdefault(why, []).append(at)
@@ -268,7 +268,7 @@ def _plain(column: str) -> str:
     return re.sub(r"[\s\-.]+", "_", parted).casefold()
 
 
-def _are_messages(table: Table, read: Mapping[str, str]) -> bool:
+def _are_messages(table: LooseTable, read: Mapping[str, str]) -> bool:
     """Whether the rows are the messages of one chat, or of several that a column tells apart."""
     return (
         "required" not in read
@@ -277,18 +277,19 @@ def _are_messages(table: Table, read: Mapping[str, str]) -> bool:
     )
 
 
-def _conversations(table: Table, read: Mapping[str, str]) -> list[Row]:
+def _conversations(table: LooseTable, read: Mapping[str, str]) -> list[TableRow]:
     """The chats whose messages are the rows of a table, in the place of their first."""
     column = read.get("group", "")
-    chats: dict[str, list[Row]] = {}
+    chats: dict[str, list[TableRow]] = {}
     for row in table.rows:
         chats.setdefault(_name(row.fields.get(column)) or "chat", []).append(row)
     return [
-        Row(rows[0].place, {"task_id": name, "messages": [row.fields for row in rows]}) for name, rows in chats.items()
+        TableRow(rows[0].place, {"task_id": name, "messages": [row.fields for row in rows]})
+        for name, rows in chats.items()
     ]
 
 
-def _requests(row: Row, read: Mapping[str, str]) -> Iterator[Request]:
+def _requests(row: TableRow, read: Mapping[str, str]) -> Iterator[LoggedRequest]:
     """The request of a row, or those of its chat."""
     fields = {what: row.fields.get(column) for what, column in read.items()}
     task_id = _name(fields.get("task_id")) or _name(row.fields.get("task_id")) or str(row.place)
@@ -307,10 +308,10 @@ def _requests(row: Row, read: Mapping[str, str]) -> Iterator[Request]:
     required = _tools(fields["required"])
     if required is None:
         raise _LeftOutError("does not say which tools were needed")
-    yield Request(task_id, text, required, group or text_group(text))
+    yield LoggedRequest(task_id, text, required, group or text_group(text))
 
 
-def _turns(task_id: str, group: str, chat: Any) -> Iterator[Request]:
+def _turns(task_id: str, group: str, chat: Any) -> Iterator[LoggedRequest]:
     """Every turn of a user in a chat that led to a call, and what was called until the next turn."""
     turns: list[tuple[str, list[str]]] = []
     for event in events(_messages(chat)):
@@ -326,7 +327,9 @@ def _turns(task_id: str, group: str, chat: Any) -> Iterator[Request]:
     if not called:
         raise _LeftOutError("has no call of a tool")
     for number, (text, tools) in enumerate(called, start=1):
-        yield Request(task_id if len(called) == 1 else f"{task_id}-{number}", text, tuple(dict.fromkeys(tools)), group)
+        yield LoggedRequest(
+            task_id if len(called) == 1 else f"{task_id}-{number}", text, tuple(dict.fromkeys(tools)), group
+        )
 
 
 def _messages(value: Any, asked: bool = False) -> list[Mapping[str, Any]]:
@@ -416,9 +419,9 @@ def _tool(item: Any) -> str:
     return item.strip() if isinstance(item, str) and is_text(item.strip()) else ""
 
 
-def _apart(kept: Mapping[int, Sequence[Request]], left_out: dict[str, list[int]]) -> list[Request]:
+def _apart(kept: Mapping[int, Sequence[LoggedRequest]], left_out: dict[str, list[int]]) -> list[LoggedRequest]:
     """Requests whose ids differ. Rows of one id and text are one request; others of one id share a group."""
-    found: dict[str, Request] = {}
+    found: dict[str, LoggedRequest] = {}
     ids: Counter[str] = Counter()
     for place, requests in kept.items():
         for request in requests:
@@ -436,7 +439,7 @@ def _apart(kept: Mapping[int, Sequence[Request]], left_out: dict[str, list[int]]
     return list(found.values())
 
 
-def _free(task_id: str, ids: Counter[str], taken: Mapping[str, Request]) -> str:
+def _free(task_id: str, ids: Counter[str], taken: Mapping[str, LoggedRequest]) -> str:
     while (name := f"{task_id}#{ids[task_id]}") in taken:
         ids[task_id] += 1
     return name
