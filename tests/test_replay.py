@@ -137,7 +137,7 @@ def test_an_assessment_reports_at_once_and_after_every_split_and_ends_with_nothi
     rules = {"fixed-k": camdf.FixedK}
     assess(camdf.FixedK, LOGGED, PAYOFF, splits=4, rules=rules, progress=lambda *each: reports.append(each))
     assert [(done, total) for done, total, _ in reports] == [(0, 4), (1, 4), (2, 4), (3, 4), (4, 4)]
-    assert [left > 0 for *_, left in reports] == [True, True, True, False]
+    assert [left > 0 for *_, left in reports] == [True, True, True, True, False]
 
 
 # Stored results
