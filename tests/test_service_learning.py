@@ -266,7 +266,8 @@ def test_tenants_with_one_file_teach_it_together_only_where_the_configuration_jo
     ],
 )
 def test_where_nothing_can_be_learned_it_says_why(tmp_path: Path, policy: str, said: str) -> None:
-    folder = folder_of(tmp_path / "served", f"[gate]\ncost_pressure = 0.06\ntool_search = true\npolicy = {policy}\n\n[learn]\n")
+    gate = f"[gate]\ncost_pressure = 0.06\ntool_search = true\npolicy = {policy}\n\n"
+    folder = folder_of(tmp_path / "served", f"{gate}[learn]\n")
     (line,) = learn(folder / "camdf.toml", [folder / "state"])
     with pytest.raises(AssertionError, match=said):
         raise AssertionError(line)

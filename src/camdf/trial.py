@@ -11,7 +11,7 @@ import numpy as np
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import Rankings
 from camdf.errors import ScorerError, UsageError
-from camdf.gate import Gate
+from camdf.gate import Gate, Limits
 from camdf.gate.decision import GateDecision
 from camdf.gate.target import Target
 from camdf.gate.tool_search import TOOL_SEARCH
@@ -135,7 +135,7 @@ def trial(
     if all(tool.foreign for tool in viewed.values()):
         raise UsageError(NO_TOOLS)
     policy = cold_start()
-    settings: dict[str, Any] = {"budget": None}
+    settings: dict[str, Any] = {"limits": Limits(seconds=None)}
     if target.dollars_per_task is not None:
         settings["prices"] = priced
     asked = [{"role": "user", "content": request}]
