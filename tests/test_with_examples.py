@@ -190,3 +190,11 @@ def test_what_cannot_be_read_is_said_at_the_start(tmp_path: Path) -> None:
         BM25(examples=["Do I need an umbrella?"])  # type: ignore[list-item]
     with pytest.raises((DataError, OSError), match=r"none\.jsonl"):
         Start(examples=tmp_path / "none.jsonl")
+
+
+def test_a_decision_names_the_examples_that_its_ranking_read() -> None:
+    gate = Gate.start(TOOLS, mean_tools=1, examples=EXAMPLES)
+    decision = gate.decide(EXAMPLES[0].text, TOOLS)
+    assert decision.examples_digest == ToolExamples(EXAMPLES).digest != ""
+    assert decision.event()["camdf.examples_digest"] == decision.examples_digest
+    assert "camdf.examples_digest" not in Gate.start(TOOLS, mean_tools=1).decide(EXAMPLES[0].text, TOOLS).event()

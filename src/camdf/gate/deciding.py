@@ -22,6 +22,7 @@ from camdf.gate.turn_scores import RefusedScoresError, TurnScores, deciding
 from camdf.runtime.breaker import RestingError
 from camdf.runtime.workers import BusyError, Work, Workers
 from camdf.scorers.base import Scorer, says_nothing
+from camdf.scorers.with_examples import examples_digest_of
 
 READERS = 8
 """How many requests are read at a time: this is work of the processor."""
@@ -266,6 +267,7 @@ class Decider:
             servers={key: tool.server for key, tool in request.tools.items() if tool.server},
             cost_pressure=pressure,
             policy_digest=terms.judge.digest,
+            examples_digest=examples_digest_of(self.shared.turn_scores.scorer),
             needs_name=request.conversation is None and (self.rollout.explore > 0 or not self.rollout.everyone),
         )
 

@@ -112,6 +112,9 @@ class GateDecision:
     policy_digest: str = ""
     """The SHA-256 in the policy's file, or that `camdf.save` would write there; "" for one that cannot be saved."""
 
+    examples_digest: str = ""
+    """The SHA-256 of the examples that the scorer reads; "" where it reads none."""
+
     latency: float = field(default=0.0, compare=False)
     """Seconds from the question to the answer."""
 
@@ -198,6 +201,7 @@ class GateDecision:
         return {
             "camdf.id": self.id,
             "camdf.policy_digest": self.policy_digest,
+            **({"camdf.examples_digest": self.examples_digest} if self.examples_digest else {}),
             "camdf.latency": self.latency,
             "camdf.reason": self.reason,
             "camdf.mode": self.mode,
