@@ -112,7 +112,7 @@ def file_of_runs(rng: Any, runs: int, number: int) -> Any:
     outcome = rng.random(count)
     conversations = rng.zipf(1.4, runs).astype(np.int64) % (10 * runs)
     scores = np.sort(rng.random((int(gated.sum()), OFFERED)).round(4), axis=1)[:, ::-1]
-    requested = name.reshape(runs, PER_RUN)[:, 4:7].reshape(-1)  # each model call asks for one tool
+    requested = name.reshape(runs, PER_RUN)[:, 4:6].reshape(-1)  # each model call but the last asks for a tool
     tokens = np.where(is_model, 1500 + 700 * slot, 0)
 
     def texts(values: list[str], index: Any) -> pa.Array:
@@ -138,7 +138,7 @@ def file_of_runs(rng: Any, runs: int, number: int) -> Any:
         "error": texts(["", "timeout", "crash"], error + 1),
         "text": texts([""], np.zeros(count, dtype=np.int64)),
         "offered": lists(is_model, OFFERED, texts(TOOLS, offers[run[is_model]].reshape(-1))),
-        "requested": lists(is_model, 1, texts(TOOLS, requested)),
+        "requested": lists(is_model & (slot < 3), 1, texts(TOOLS, requested)),
         "call_id": pa.array(run * PER_RUN + slot - again, mask=~is_tool).cast(pa.string()),
         "ranked": lists(gated, OFFERED, texts(TOOLS, offers[run[gated]].reshape(-1))),
         "scores": lists(gated, OFFERED, pa.array(scores.reshape(-1))),

@@ -1,4 +1,4 @@
-"""What can be learned from the traces of each framework under each tracer, in nine situations: the matrix.
+"""What can be learned from the traces of each framework under each tracer, by situation: the matrix.
 
 python benchmarks/traces.py --store FILE             measure every cell of the frameworks that are installed here
 python benchmarks/traces.py --check FILE             exit 1 where a cell is not what the file has
@@ -25,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "frameworks"))
 
 from traced.matrix import FRAMEWORKS, SITUATIONS, TRACERS, Row, page, why
+from traced.situations import MORE_SITUATIONS
 
 PAGE = Path(__file__).parents[1] / "docs" / "traces-matrix.md"
 Key = tuple[str, str, str]
@@ -35,8 +36,8 @@ def here() -> list[str]:
     return [name for name, (_, needed) in FRAMEWORKS.items() if all(map(find_spec, needed))]
 
 
-def keys(frameworks: Iterable[str]) -> list[Key]:
-    return [(framework, tracer, each) for framework in frameworks for tracer in TRACERS for each in SITUATIONS]
+def keys(frameworks: Iterable[str], situations: Iterable[str] = SITUATIONS) -> list[Key]:
+    return [(framework, tracer, each) for framework in frameworks for tracer in TRACERS for each in situations]
 
 
 def measured(wanted: list[Key]) -> list[Row]:
@@ -74,7 +75,9 @@ def main() -> int:
     parser.add_argument("--page", type=Path, metavar="FILE")
     parser.add_argument("--framework", action="append", choices=list(FRAMEWORKS), help="only this one; repeatable")
     parser.add_argument("--tracer", action="append", choices=TRACERS, help="only this one; repeatable")
-    parser.add_argument("--situation", action="append", choices=list(SITUATIONS), help="only this one; repeatable")
+    parser.add_argument(
+        "--situation", action="append", choices=[*SITUATIONS, *MORE_SITUATIONS], help="only this one; repeatable"
+    )
     parser.add_argument("--cells", type=int, help="check so many cells, drawn by --seed; without it, all")
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
@@ -84,8 +87,8 @@ def main() -> int:
         return 0
     wanted = [
         key
-        for key in keys(asked.framework or here())
-        if key[1] in (asked.tracer or TRACERS) and key[2] in (asked.situation or SITUATIONS)
+        for key in keys(asked.framework or here(), asked.situation or SITUATIONS)
+        if key[1] in (asked.tracer or TRACERS)
     ]
     if asked.check:
         known = stored(asked.check)

@@ -25,7 +25,7 @@ def run(number: int, start: int, **agent: Any) -> list[Span]:
         Span(trace, "a", kind="agent", start=start, end=start + 3 * hour, text=SECRET, **agent),
         Span(trace, "m", "a", "model", start=start + 1, offered=offered, requested=("get",), text=SECRET),
         Span(trace, "t", "a", "tool", "get", start=start + hour, call_id="1"),
-        Span(trace, "n", "a", "model", start=start + hour + 1, offered=offered, requested=("send",)),
+        Span(trace, "n", "a", "model", start=start + 2 * hour + 1, offered=offered),
         Span(trace, "u", "a", "tool", "send", start=start + 2 * hour, call_id="2"),
     ]
 

@@ -136,8 +136,8 @@ def spans(run: int, *, explored: bool | None, conversation: str = "", **agent: A
     )
     return [
         Span(trace, "a", kind="agent", conversation=conversation, start=0, end=4 * 10**9, **ranked, **agent),
-        Span(trace, "m", "a", "model", start=1, end=2, input_tokens=1000, cached_tokens=400, output_tokens=100),
-        Span(trace, "t", "a", "tool", "get", start=2, end=3),
+        Span(trace, "m", "a", "model", start=2, end=3, input_tokens=1000, cached_tokens=400, output_tokens=100),
+        Span(trace, "t", "a", "tool", "get", start=1, end=2),
     ]
 
 

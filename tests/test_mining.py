@@ -25,7 +25,7 @@ from camdf.cli import main
 from camdf.core.rankings import LoggedTasks
 from camdf.errors import DataError
 from camdf.mining.logged import is_mined, logged_tasks, read_logged
-from camdf.mining.runs import NO_TOOL, PREFERENCE, TASK_COLUMNS, required, text_group
+from camdf.mining.runs import NO_TOOL, PREFERENCE, TASK_COLUMNS, awaited, required, text_group
 from camdf.mining.span_files import span_tables
 from camdf.mining.spans import Kind, Span, arrow_of, arrow_table
 from camdf.mining.tasks import mine
@@ -120,12 +120,14 @@ def task_of(trace: Trace, owner: str, with_text: bool) -> dict[str, Any] | None:
     outcome = False if False in [*good, *(span.success for span in members)] else (True if True in good else None)
     explored = [span.explored for span in members if span.explored is not None]
     requests = [span for span in members if span.kind == "model"]
-    asked = [name for span in requests[:-1] for name in span.requested]
-    last = [name for span in requests[-1:] for name in span.requested if name not in asked]
-    has_tools = any(is_tool(span) for span in members)
-    called = [span.name for span in members if is_tool(span) and not span.error] if has_tools else asked + last
-    called = [name for name in set(called) if name and not re.search(NO_TOOL, name)]
-    requests = [span for span in requests if span.offered]
+    ends = requests[-1:]
+    tools = [span for span in members if is_tool(span)]
+    asked = [call for span in requests[:-1] for call in calls_of(span)]
+    pending = [call for span in ends for call in calls_of(span)]
+    unseen = [name for name, call_id in asked if not has_span(name, call_id, tools, asked + pending)]
+    wanted = [name for name, call_id in pending if not has_span(name, call_id, tools, asked + pending)]
+    ran = [span.name for span in tools if not span.error and not re.search(NO_TOOL, span.name)]
+    all_requests, requests = requests, [span for span in requests if span.offered]
     offering = requests or [span for span in members if span.kind in ("agent", "other")]
     offered = [name for span in offering for name in span.offered if name]
     ranking = next((span for span in members if is_usable(span)), Span("", ""))
@@ -134,6 +136,13 @@ def task_of(trace: Trace, owner: str, with_text: bool) -> dict[str, Any] | None:
     starts = [span.start for span in members if span.start is not None]
     texts = [span.text for span in (*([agent] if agent else []), *members) if span.text] if with_text else []
     task_id = f"{next(iter(trace.values())).trace_id}/{owner}"
+    lists = offered, list(ranking.ranked)
+    waits, wanted = [awaited(names, *lists) for names in ([name for name, _ in pending], wanted)]
+    if outcome is None and (waits or is_cut_short(all_requests, tools)):
+        return None
+    called, inferred = required(ran + unseen, *lists), required(unseen, *lists)
+    if outcome and not tools:
+        called, inferred, wanted = sorted({*called, *wanted}), sorted({*inferred, *wanted}), []
     return {
         "task_id": task_id,
         "conversation": conversation,
@@ -143,11 +152,39 @@ def task_of(trace: Trace, owner: str, with_text: bool) -> dict[str, Any] | None:
         "offered": list(dict.fromkeys(offered)),
         "ranked": list(ranking.ranked),
         "scores": [score + 0.0 for score in ranking.scores],
-        "called": required(called, [] if has_tools else last, offered, list(ranking.ranked)),
+        "called": called,
+        "inferred": inferred,
+        "wanted": wanted,
         "success": outcome,
         "explored": any(explored) if explored else None,
         "text": texts[0] if texts else "",
     }
+
+
+def calls_of(span: Span) -> list[tuple[str, str]]:
+    """The tools that a model's answer calls, and the ids of the calls."""
+    same = len(span.request_ids) == len(span.requested)
+    ids = span.request_ids if same else [""] * len(span.requested)
+    return [call for call in zip(span.requested, ids, strict=True) if call[0] and not re.search(NO_TOOL, call[0])]
+
+
+def has_span(name: str, call_id: str, tools: list[Span], calls: list[tuple[str, str]]) -> bool:
+    """Whether one of the tools executes a call: by its id, or by its name if that tool has the id of no call."""
+    if call_id and any(span.call_id == call_id for span in tools):
+        return True
+    others = [span.name for span in tools if not span.call_id or span.call_id not in {each for _, each in calls}]
+    return any(name == other or re.search(rf"[/.:_-]{re.escape(other)}$", name) for other in others)
+
+
+def is_cut_short(requests: list[Span], tools: list[Span]) -> bool:
+    """Whether the last call of the model failed, has no count of its tokens, or comes before a tool."""
+    if not requests:
+        return False
+    last = requests[-1]
+    counted = any(span.output_tokens is not None for span in requests if span.name == last.name)
+    silent = not any(span.requested for span in requests)
+    after = [span for span in tools if None not in (span.start, last.start) and span.start > last.start]  # type: ignore[operator]
+    return bool(last.error) or (last.output_tokens is None and counted) or (silent and bool(after))
 
 
 def is_call(span: Span) -> bool:
@@ -200,7 +237,8 @@ def random_spans(seed: int) -> list[Span]:
             error="timeout" if draw.random() < 0.08 else "",
             text=draw.choice(["", "", "Cancel order 17", "cancel order 4", "Hello"]),
             offered=some_tools(),
-            requested=some_tools(),
+            requested=(requested := some_tools() if draw.random() < 0.5 else ()),
+            request_ids=tuple(draw.choices(["", "1", "2", "3"], k=len(requested) if draw.random() < 0.8 else 1)),
             call_id=draw.choice(["", "1", "2"]),
             ranked=ranked,
             scores=draw.choice([good, good, bad]),
@@ -208,6 +246,7 @@ def random_spans(seed: int) -> list[Span]:
             success=False if draw.random() < 0.05 else draw.choice([None, None, True]),
             input_tokens=draw.choice([None, 0, 100, 900]),
             cached_tokens=draw.choice([None, 0, 100, 2000]),
+            output_tokens=draw.choice([None, 7, 7, 7]),
         )
 
     kinds: list[Kind] = draw.choice(
@@ -233,7 +272,9 @@ def test_polars_mines_what_plain_python_mines(seed: int, require_outcome: bool, 
     mined = mine(arrow_table(spans), require_outcome=require_outcome, with_text=with_text, at_a_time=25)
     assert repr(mined.tasks.to_dicts()) == repr(reference(spans, require_outcome, with_text))  # -0.0 is not 0.0 here
     assert mined.spans == len(spans)
-    left_out = mined.failed + mined.unsuccessful + mined.incomplete + (mined.unknown if require_outcome else 0)
+    left_out = (
+        mined.failed + mined.unsuccessful + mined.stopped + mined.incomplete + (mined.unknown if require_outcome else 0)
+    )
     assert mined.runs - left_out == len(mined.tasks)
 
 
@@ -262,6 +303,8 @@ def test_no_shuffling_repetition_or_layout_in_files_changes_the_logged_tasks(
 AGENT = Span("t", "a", kind="agent", name="clerk", conversation="c1", start=10, end=90, success=True)
 ASKS = Span("t", "m1", "a", "model", start=20, end=30, offered=("search", "mail"), requested=("search",))
 SEARCHES = Span("t", "s1", "a", "tool", "search", start=30, end=40, call_id="1")
+ANSWERS = Span("t", "m9", "a", "model", start=70, end=80, offered=("search", "mail"))
+UNRATED = replace(AGENT, success=None)
 RANKED = replace(AGENT, ranked=("search", "maps", "mail"), scores=(0.9, 0.5, 0.1), explored=False)
 
 
@@ -297,6 +340,8 @@ def test_a_run_becomes_a_task_with_what_it_was_offered_ranked_and_called() -> No
         "ranked": ["search", "maps", "mail"],
         "scores": [0.9, 0.5, 0.1],
         "called": ["search"],
+        "inferred": [],
+        "wanted": [],
         "success": True,
         "explored": False,
         "text": "",
@@ -502,11 +547,60 @@ def test_a_run_below_something_that_failed_is_no_success(change: dict[str, Any])
 
 
 def test_an_outcome_of_any_step_that_is_a_failure_fails_the_run_and_a_failed_model_call_alone_does_not() -> None:
-    unrated = replace(AGENT, success=None)
-    assert mine(arrow_table([unrated, replace(ASKS, success=False)])).unsuccessful == 1
-    assert only(unrated, replace(ASKS, success=True))["success"] is None
+    assert mine(arrow_table([UNRATED, replace(ASKS, success=False)])).unsuccessful == 1
+    assert only(UNRATED, replace(ANSWERS, success=True))["success"] is None
     again = replace(ASKS, span_id="m0", start=15, error="429")
-    assert only(unrated, again, ASKS, SEARCHES)["called"] == ["search"]
+    assert only(UNRATED, again, ASKS, SEARCHES, ANSWERS)["called"] == ["search"]
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [SEARCHES],  # it was cancelled, exited, left or ran into a limit after its tool
+        [replace(SEARCHES, error="CancelledError")],  # or while the tool ran
+        [],  # nobody approved of the call
+        [SEARCHES, replace(ANSWERS, error="500")],  # the model failed, and the framework went on as if it had not
+        [SEARCHES, replace(ANSWERS, output_tokens=None)],  # the answer was left in the middle of its stream
+        [SEARCHES, ANSWERS, replace(ASKS, span_id="m2", start=75, requested=("mail",))],
+    ],
+)
+def test_a_run_that_stopped_before_its_answer_is_no_success(steps: list[Span]) -> None:
+    asks = replace(ASKS, output_tokens=9)
+    mined = mine(arrow_table([UNRATED, asks, *steps]))
+    assert (mined.runs, mined.stopped, mined.kept) == (1, 1, 0)
+    assert "1 runs stopped before an answer" in str(mined)
+    whole = [UNRATED, asks, *steps, replace(ANSWERS, span_id="end", start=85, output_tokens=5)]
+    assert mine(arrow_table(whole)).kept == 1
+    assert mine(arrow_table([AGENT, asks, *steps])).kept == 1  # an outcome has the last word
+
+
+def test_a_run_that_ends_with_a_tool_has_stopped_although_nobody_recorded_requests() -> None:
+    silent = replace(ASKS, requested=())
+    assert mine(arrow_table([UNRATED, silent, SEARCHES])).stopped == 1
+    assert only(UNRATED, silent, SEARCHES, ANSWERS)["called"] == ["search"]
+
+
+def test_a_tool_that_was_only_requested_at_the_end_is_wanted_and_not_required() -> None:
+    mails = replace(ASKS, span_id="m2", start=50, requested=("mail",))
+    task = only(AGENT, ASKS, SEARCHES, mails)
+    assert (task["called"], task["wanted"], task["inferred"]) == (["search"], ["mail"], [])
+
+
+def test_a_request_without_a_span_stands_for_the_call_if_the_model_was_asked_again() -> None:
+    both = replace(ASKS, requested=("search", "mail"))
+    task = only(UNRATED, both, SEARCHES, ANSWERS)
+    assert (task["called"], task["inferred"], task["wanted"]) == (["mail", "search"], ["mail"], [])
+    failed = Span("t", "s2", "a", "tool", "mail", start=30, error="timeout")
+    assert only(UNRATED, both, SEARCHES, failed, ANSWERS)["called"] == ["search"]
+
+
+def test_a_request_and_its_span_are_matched_by_the_id_of_the_call() -> None:
+    both = replace(ASKS, requested=("search", "search"), request_ids=("1", "2"))
+    failed = replace(SEARCHES, error="timeout")
+    assert only(UNRATED, both, failed, ANSWERS)["inferred"] == ["search"]  # the second call has no span
+    assert only(UNRATED, both, failed, replace(failed, span_id="s2", call_id="2"), ANSWERS)["called"] == []
+    renamed = replace(failed, name="run_function")
+    assert only(UNRATED, replace(ASKS, request_ids=("1",)), renamed, ANSWERS)["called"] == []
 
 
 @given(seeds, st.sampled_from([{"error": "crash"}, {"success": False}]))
@@ -537,7 +631,7 @@ def test_a_span_that_is_missing_leaves_nothing_to_learn_from_in_its_trace(seed: 
 
 def test_failed_runs_are_left_out_and_unknown_outcomes_only_when_asked() -> None:
     agents = [replace(AGENT, error="crash"), replace(AGENT, success=False), replace(AGENT, success=None), AGENT]
-    spans = [replace(span, trace_id=str(i)) for i, agent in enumerate(agents, 1) for span in (agent, ASKS)]
+    spans = [replace(span, trace_id=str(i)) for i, agent in enumerate(agents, 1) for span in (agent, ANSWERS)]
     mined = mine(arrow_table(spans))
     assert mined.tasks["task_id"].to_list() == ["3/a", "4/a"]
     assert (mined.runs, mined.failed, mined.unsuccessful, mined.unknown) == (4, 1, 1, 1)

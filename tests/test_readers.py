@@ -161,6 +161,7 @@ def test_otlp_json_is_read_whether_values_are_native_or_json_strings(native: boo
         text=TASK,
         offered=("get_weather", "send_mail"),
         requested=("get_weather",),
+        request_ids=("1",),
         input_tokens=10,
         cached_tokens=4,
         output_tokens=3,
@@ -739,7 +740,28 @@ def test_an_mlflow_trace_that_failed_its_assessment_says_so_on_its_agents_and_it
 # Plain rows
 
 ROW = Span(
-    "t", "s", "p", "model", "m", "c", "u", 1, 2, "E", "x", ("a",), ("b",), "i", ("a",), (0.5,), True, False, 1, 2, 3
+    "t",
+    "s",
+    "p",
+    "model",
+    "m",
+    "c",
+    "u",
+    1,
+    2,
+    "E",
+    "x",
+    ("a",),
+    ("b",),
+    ("i",),
+    "i",
+    ("a",),
+    (0.5,),
+    True,
+    False,
+    1,
+    2,
+    3,
 )
 
 

@@ -97,7 +97,9 @@ def arms(
         *sums,
         *((col("arm") == arm).any().alias(arm) for arm in (GATED, EXPLORED, UNKNOWN)),
         input_tokens=polars.when(col("input_tokens").is_not_null().all()).then(col("input_tokens").sum()),
-        failed=(col("failed") | ~col("success").fill_null(True)).any(),
+        # a run may stop for a person to approve of a call, and the next one goes on
+        failed=(col("failed") | ~col("success").fill_null(True)).any()
+        | col("stopped").sort_by("time", nulls_last=True).last().fill_null(False),
         known=col("success").is_not_null().any() | col("failed").any(),
         lost=col("lost").any(),
     )

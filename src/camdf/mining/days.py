@@ -38,6 +38,7 @@ from camdf.mining.buckets import (
     by_bucket,
     erase_bucket,
     mine_bucket,
+    no_rows,
 )
 from camdf.mining.delta import LEFTOVER_HOURS, DataFile, DeltaFolder, LostRaceError, discard, is_delta
 from camdf.mining.ids import Forgotten
@@ -345,7 +346,9 @@ def read_days(table: File) -> pa.Table:
     polars, folder = require("polars", "mining"), DeltaFolder(fspath(table))
     while True:
         try:
-            tasks = polars.from_arrow(folder.arrow(list(TASK_COLUMNS)))
+            tasks = polars.concat(
+                [no_rows(TASK_COLUMNS), polars.from_arrow(folder.arrow(TASK_COLUMNS))], how="diagonal"
+            )
             return arrow_of(tasks.sort("time", "task_id", nulls_last=True), TASK_COLUMNS)
         except OSError:  # its files were vacuumed while they were read: there is a newer version
             version = folder.version

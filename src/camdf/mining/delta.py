@@ -173,9 +173,10 @@ class DeltaFolder:
         self._table.create_checkpoint()
         self._table.cleanup_metadata()
 
-    def arrow(self, columns: Sequence[str]) -> Any:
-        """Some columns of this version as an Arrow table."""
-        return self._table.to_pyarrow_table(columns=list(columns))
+    def arrow(self, columns: Iterable[str]) -> Any:
+        """Some columns of this version as an Arrow table, as far as the version that made the table had them."""
+        present = {field.name for field in self._table.schema().fields}
+        return self._table.to_pyarrow_table(columns=[name for name in columns if name in present])
 
 
 def is_delta(root: str) -> bool:

@@ -60,6 +60,8 @@ TASK_COLUMNS: dict[str, str] = {
     "ranked": "texts",
     "scores": "numbers",
     "called": "texts",
+    "inferred": "texts",
+    "wanted": "texts",
     "success": "truth",
     "explored": "truth",
     "text": "text",
@@ -162,7 +164,7 @@ def _marks() -> dict[str, pl.Expr]:
 
 
 def gathered(owned: pl.DataFrame, no_tool: str = NO_TOOL) -> pl.DataFrame:
-    """One row a run: the columns of a task, whether it `failed`, and whether it is `incomplete`."""
+    """One row a run: the columns of a task, and whether it `failed`, `stopped` early, or is `incomplete`."""
     polars = require("polars", "mining")
     col, when = polars.col, polars.when
     spans, marks = _of_the_first_agent(owned).lazy().filter(col("owner").is_not_null()), _marks()
@@ -181,20 +183,27 @@ def gathered(owned: pl.DataFrame, no_tool: str = NO_TOOL) -> pl.DataFrame:
         has_tools=(col("own") & _is_tool()).any(),
     )
     steps = spans.filter("own")
-    called = _called(steps, runs.filter("has_tools"), no_tool)
-    for found in (called, _offered(steps), _ranked(steps), _texts(steps)):
+    for found in (_called(steps, no_tool), _ends(steps), _offered(steps), _ranked(steps), _texts(steps)):
         runs = runs.join(found, on="run", how="left")
     task_id = polars.concat_str("trace_id", polars.lit("/"), "owner")
     conversation = when(col("conversation") != "").then("conversation").otherwise("thread")
     by_text = col("text").map_elements(text_group, return_dtype=polars.String)
     found = runs.with_columns(
-        col("offered", "ranked", "scores", "called", "last").fill_null([]),
+        col("offered", "ranked", "scores", "called", "inferred", "last", "wanted").fill_null([]),
         task_id=task_id,
         conversation=conversation,
         group=when(conversation != "").then(conversation).otherwise(polars.coalesce(by_text, task_id)),
         text=col("text").fill_null(""),
     )
-    return _with_required(found.collect()).select(*TASK_COLUMNS, "failed", "incomplete")
+    whole, accepted = _with_required(found.collect()), col("success").fill_null(False)
+    stopped = ((col("last").list.len() > 0) | col("broken").fill_null(False)) & ~accepted
+    untraced = accepted & ~col("has_tools")  # it succeeded, so what it waited for ran
+    stand = [when(untraced).then(col(name).list.set_union("wanted").list.sort()) for name in ("called", "inferred")]
+    return whole.with_columns(
+        *(each.otherwise(name).alias(name) for each, name in zip(stand, ("called", "inferred"), strict=True)),
+        wanted=when(~untraced).then("wanted").otherwise([]),
+        stopped=stopped,
+    ).select(*TASK_COLUMNS, "failed", "stopped", "incomplete")
 
 
 def _of_the_first_agent(owned: pl.DataFrame) -> pl.DataFrame:
@@ -208,27 +217,21 @@ def _of_the_first_agent(owned: pl.DataFrame) -> pl.DataFrame:
     return owned.join(passed_on, on="run", how="left").filter(~later).drop("until")
 
 
-def required(called: list[str], last: list[str], offered: list[str], ranked: list[str]) -> list[str]:
+def required(called: list[str], offered: list[str], ranked: list[str]) -> list[str]:
     """Of the tools that a run called, those that it could have been offered, by the names that it was offered.
 
     A tracer may know a tool of a server by its bare name, and the model under one with the server's name before it. A
-    list with a tool search in it, a provider's or a gate's, leads to tools that are not on it. What only the `last`
-    answer of the model asked for, where nothing shows that it ran, is the answer itself or a handoff if a gate ranked
-    the tools and not this.
+    list with a tool search in it, a provider's or a gate's, leads to tools that are not on it.
 
-    >>> required(["lookup", "log"], [], ["files_lookup", "send"], [])
+    >>> required(["lookup", "log"], ["files_lookup", "send"], [])
     ['files_lookup']
-    >>> required(["lookup", "log"], [], ["files_lookup", "find_tool", "call_tool"], [])
+    >>> required(["lookup", "log"], ["files_lookup", "find_tool", "call_tool"], [])
     ['files_lookup', 'log']
-    >>> required(["Answer", "send"], ["Answer"], ["send", "Answer"], ["send"])
-    ['send']
     """
     known = {*offered, *ranked}
     closed = offered and not any(re.fullmatch(f"(?i){DISCOVERY}|{CALL.name}", name) for name in offered)
     found = set()
     for name in called:
-        if ranked and name in last and name not in ranked:
-            continue
         longer = [each for each in known if re.search(rf"[/.:_-]{re.escape(name)}$", each)]
         if name not in known and len(longer) == 1:
             found |= {*longer}
@@ -237,18 +240,35 @@ def required(called: list[str], last: list[str], offered: list[str], ranked: lis
     return sorted(found)
 
 
+def awaited(requested: list[str], offered: list[str], ranked: list[str]) -> list[str]:
+    """Of the tools that the last answer of a run's model asked for, those whose results it waited for.
+
+    The others are the answer itself or a handoff: what nobody offered and, where a gate ranked the tools, what it did
+    not rank.
+
+    >>> awaited(["Answer", "send"], ["send", "Answer"], ["send"])
+    ['send']
+    """
+    return [name for name in required(requested, offered, ranked) if not ranked or name in ranked]
+
+
 def _with_required(runs: pl.DataFrame) -> pl.DataFrame:
-    """The runs with `required` in place of what they called; it is asked only where it can change anything."""
+    """The runs with `required` in place of what they called, and `awaited` in place of their last requests.
+
+    Each is asked only where it can change anything.
+    """
     polars = require("polars", "mining")
-    lists = called, last, offered, ranked = [polars.col(name) for name in ("called", "last", "offered", "ranked")]
-    unknown = called.list.set_difference(offered.list.concat(ranked)).list.len() > 0
-    changes = (unknown & (offered.list.len() + ranked.list.len() > 0)) | (
-        (last.list.len() > 0) & (ranked.list.len() > 0)
-    )
-    some = runs.filter(changes)
-    names = polars.Series("called", [required(*row) for row in some.select(lists).iter_rows()], runs.schema["called"])
-    whole: pl.DataFrame = polars.concat([runs.filter(~changes), some.with_columns(names)])
-    return whole
+    offered, ranked = polars.col("offered"), polars.col("ranked")
+    for names, rule in (("called", required), ("inferred", required), ("last", awaited), ("wanted", awaited)):
+        unknown = polars.col(names).list.set_difference(offered.list.concat(ranked)).list.len() > 0
+        unranked = polars.col(names).list.set_difference(ranked).list.len() > 0
+        lists = (offered.list.len() + ranked.list.len() > 0) & unknown
+        changes = lists | ((ranked.list.len() > 0) & unranked) if rule is awaited else lists
+        some = runs.filter(changes)
+        rows = some.select(names, offered, ranked).iter_rows()
+        new = polars.Series(names, [rule(*row) for row in rows], runs.schema[names])
+        runs = polars.concat([runs.filter(~changes), some.with_columns(new)])
+    return runs
 
 
 def text_group(text: str) -> str:
@@ -287,36 +307,88 @@ def _is_tool() -> pl.Expr:
     return tool
 
 
-def _called(steps: pl.LazyFrame, with_tools: pl.LazyFrame, no_tool: str) -> pl.LazyFrame:
-    """The tools that ran without an error; in all runs but those `with_tools`, the ones that a model requested.
+def _called(steps: pl.LazyFrame, no_tool: str) -> pl.LazyFrame:
+    """The tools that ran without an error, and those that only a request shows: the names that `required` is given.
 
-    Of the latter, `last` are those that only the run's last model call requested.
+    A request without a span stands for the call if the model was asked again after it, since that takes an answer to
+    the call; such tools are `inferred`. The requests of the run's last model call are its `last`; those of them that
+    have no span are `wanted`.
     """
     polars = require("polars", "mining")
-    names, last = polars.col("called"), polars.col("last")
-    required = (names != "") & ~names.str.contains(no_tool)
-    ran = (
-        steps.filter(_is_tool() & (polars.col("error") == ""))
-        .select("run", called="name")
-        .filter(required)
-        .group_by("run")
-        .agg(names.unique().sort())
-    )
-    requested = (
+    name, ids = polars.col("name"), polars.col("request_ids")
+    is_required = (name != "") & ~name.str.contains(no_tool)
+    spans = steps.filter(_is_tool()).select("run", "name", "call_id", ran=polars.col("error") == "")
+    no_ids = polars.col("requested").list.eval(polars.element().str.head(0))
+    requests = (
         steps.filter(polars.col("kind") == "model")
-        .select("run", *IN_ORDER, called="requested")
-        .join(with_tools, on="run", how="anti")
         .sort(IN_ORDER, nulls_last=True)
-        .select("run", "called", last=polars.int_range(polars.len()).over("run") == polars.len().over("run") - 1)
-        .explode("called")
-        .filter(required)
-        .group_by("run", "called")
-        .agg(last.all())
-        .group_by("run")
-        .agg(names.sort(), last=names.filter("last").sort())
+        .select(
+            "run",
+            name="requested",
+            call_id=polars.when(ids.list.len() == polars.col("requested").list.len()).then(ids).otherwise(no_ids),
+            last=polars.int_range(polars.len()).over("run") == polars.len().over("run") - 1,
+        )
+        .explode("name", "call_id")
+        .filter(is_required)
     )
-    called: pl.LazyFrame = polars.concat([requested, ran], how="diagonal")
+    unseen = _without_a_span(requests, spans)
+    called: pl.LazyFrame = (
+        polars.concat(
+            [
+                spans.filter(polars.col("ran") & is_required).select("run", called="name"),
+                unseen.filter(~polars.col("last")).select("run", called="name", inferred="name"),
+                requests.filter("last").select("run", last="name"),
+                unseen.filter("last").select("run", wanted="name"),
+            ],
+            how="diagonal",
+        )
+        .group_by("run")
+        .agg(polars.col("called", "inferred", "last", "wanted").drop_nulls().unique().sort())
+    )
     return called
+
+
+def _without_a_span(requests: pl.LazyFrame, spans: pl.LazyFrame) -> pl.LazyFrame:
+    """The requests that no span of their run executes: none has their call id, nor their name and the id of no request.
+
+    A span may know the tool of a server by its bare name.
+    """
+    polars = require("polars", "mining")
+    call = ["run", "call_id"]
+    named = requests.filter(polars.col("call_id") != "")
+    others = spans.join(named, on=call, how="anti").select("run", "name")
+    left = requests.join(spans.filter(polars.col("call_id") != ""), on=call, how="anti")
+    left = left.join(others, on=["run", "name"], how="anti").with_row_index("request")
+    bare = left.join(others, on="run", suffix="_bare").filter(
+        polars.col("name").str.ends_with(polars.col("name_bare"))
+        & polars.col("name")
+        .str.head(-polars.col("name_bare").str.len_chars().cast(polars.Int64))
+        .str.contains("[/.:_-]$")
+    )
+    return left.join(bare, on="request", how="anti").drop("request")
+
+
+def _ends(steps: pl.LazyFrame) -> pl.LazyFrame:
+    """Whether a run's last model call failed or was cut short, or was followed by a tool where no request is recorded.
+
+    It was cut short if it has no count of the tokens of its answer, and an earlier call of the same model has one.
+    """
+    polars = require("polars", "mining")
+    model, col = polars.col("kind") == "model", polars.col
+    of_models = {name: col(name).filter(model) for name in ("name", "error", "start", "requested", "output_tokens")}
+    tokens = of_models["output_tokens"]
+    counted = (col("output_tokens").is_not_null() & model & (col("name") == of_models["name"].last())).any()
+    silent = of_models["requested"].list.len().sum() == 0
+    later = (col("start") > of_models["start"].last()) & _is_tool()
+    return (
+        steps.select("run", *IN_ORDER, "kind", "name", "error", "requested", "output_tokens")
+        .sort(IN_ORDER, nulls_last=True)
+        .group_by("run", maintain_order=True)
+        .agg(
+            broken=model.any()
+            & ((of_models["error"].last() != "") | (tokens.last().is_null() & counted) | (silent & later.any())),
+        )
+    )
 
 
 def _offered(steps: pl.LazyFrame) -> pl.LazyFrame:

@@ -58,6 +58,9 @@ class Span:
     requested: tuple[str, ...] = ()
     """model: the tools that its answer calls."""
 
+    request_ids: tuple[str, ...] = ()
+    """model: the ids of these calls, in the same order; empty where the tracer records none."""
+
     call_id: str = ""
     """tool: which of the model's calls it executes. Retries of one call share it; two calls do not."""
 
@@ -90,6 +93,7 @@ SPAN_COLUMNS: dict[str, str] = {
     "text": "text",
     "offered": "texts",
     "requested": "texts",
+    "request_ids": "texts",
     "call_id": "text",
     "ranked": "texts",
     "scores": "numbers",

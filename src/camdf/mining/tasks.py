@@ -24,18 +24,23 @@ The mined table has one row a task (`camdf.mining.runs` has its column types, `N
     offered       the tools of the run's requests, first seen first; those of the agent where no request names any
     ranked        the candidates of the run's first usable ranking by a gate, best first, and their
     scores            scores; both empty where there is none
-    called        the tools that ran without an error, by name; where the run has no tool spans, those that its model
-                  requested. Searches for tools, handoffs and structured answers are left out (`NO_TOOL`), and where it
-                  is known what was offered, so is what was neither offered nor ranked (`required`). What follows
-                  LlamaIndex's `handoff` is another agent's, of no task
+    called        the tools that ran without an error, by name, and those that only a request shows. Searches for tools,
+                  handoffs and structured answers are left out (`NO_TOOL`), and where it is known what was offered, so
+                  is what was neither offered nor ranked (`required`). What follows LlamaIndex's `handoff` is another
+                  agent's, of no task
+    inferred      those of them that only a request shows: no span has the id of the call, nor its name, and the model
+                  was asked again, which takes an answer to the call
+    wanted        the tools that the last answer of the model asked for and no span shows; they are not required
     success       false where the agent, a step of the run or anything above them has an outcome that is a failure; else
                   true where the agent or anything above it has one that is a success; null where nothing is known
     explored      whether a gate showed every tool to the run; null without a gate
     text          the user's request, where mining keeps text; else ""
 
 Runs that failed are counted and left out: what they called is no evidence of what the task needed. A run failed where
-its agent, or anything above that, ended in an error. Runs of a trace in which a span names a parent that is not there
-are left out until it is: nobody knows what the missing span was, and how it ended.
+its agent, or anything above that, ended in an error. A run without an outcome stopped where its last model call failed,
+asked for tools, or has no count of its tokens, which earlier calls of that model have; or where a tool ran after it and
+no request is recorded: it was cancelled, left, not approved of or at its limit. Runs of a trace in which a span names a
+parent that is not there are left out until it is: nobody knows what the missing span was, and how it ended.
 """
 
 from __future__ import annotations
@@ -82,14 +87,20 @@ class Mined:
     unsuccessful: int
     """Runs left out because their outcome is a failure, without an error."""
 
+    stopped: int
+    """Runs left out because they ended, without an error or an outcome, before their model answered."""
+
     incomplete: int
     """Other runs left out because a span of their trace is missing."""
 
     unknown: int
     """Runs with none of these, and without an outcome."""
 
+    inferred: int
+    """Tasks in which a call is known by its request alone: the column `inferred` names the tools."""
+
     require_outcome: bool
-    """Whether those were left out too."""
+    """Whether the runs without an outcome were left out too."""
 
     @property
     def kept(self) -> int:
@@ -122,6 +133,10 @@ class Mined:
             f"{self.kept:,} tasks with {self.tools:,} tools: {self.ranked:,} have a ranking, {self.explored:,} "
             "explored.",
         ]
+        if self.stopped:
+            lines.insert(2, f"{self.stopped:,} runs stopped before an answer, and were left out.")
+        if self.inferred:
+            lines.append(f"In {self.inferred:,} tasks a call is known by its request alone, as it has no span.")
         if self.incomplete or self.orphans:
             waiting = f"{self.incomplete:,} runs of their traces were left out until it is."
             lines.insert(2, f"{self.orphans:,} spans name a parent that is not there: {waiting}")
@@ -167,11 +182,16 @@ def _mine_part(spans: pl.DataFrame, require_outcome: bool, no_tool: str) -> tupl
     owned = with_owners(distinct)
     runs = gathered(owned, no_tool)
     polars = require("polars", "mining")
-    ended = polars.col("failed"), polars.col("success").eq_missing(False), polars.col("incomplete")
-    failed = runs.filter(ended[0])
-    unsuccessful = runs.filter(~ended[0] & ended[1])
-    incomplete = runs.filter(~ended[0] & ~ended[1] & ended[2])
-    whole = runs.filter(~polars.any_horizontal(ended))
+    reasons = {
+        "failed": polars.col("failed"),
+        "unsuccessful": polars.col("success").eq_missing(False),
+        "incomplete": polars.col("incomplete"),
+        "stopped": polars.col("stopped"),
+    }
+    left_out, whole = {}, runs
+    for reason, holds in reasons.items():  # a run is counted under the first that holds
+        left_out[reason] = len(whole.filter(holds))
+        whole = whole.filter(~holds)
     nameless = spans.select((~has_ids()).sum()).item()
     kept = whole.filter("success") if require_outcome else whole
     return kept.select(*TASK_COLUMNS), {
@@ -181,8 +201,7 @@ def _mine_part(spans: pl.DataFrame, require_outcome: bool, no_tool: str) -> tupl
         "unowned": owned["owner"].null_count(),
         "orphans": int(owned["orphan"].sum()),
         "runs": len(runs),
-        "failed": len(failed),
-        "unsuccessful": len(unsuccessful),
-        "incomplete": len(incomplete),
+        **left_out,
         "unknown": whole["success"].null_count(),
+        "inferred": int((kept["inferred"].list.len() > 0).sum()),
     }

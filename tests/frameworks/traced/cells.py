@@ -31,7 +31,7 @@ def measured(framework: str, tracer: str, situation: str, keep: Path | None = No
     with TemporaryDirectory() as folder, ScriptedModel(script) as model:
         file = Path(folder) / "traces.jsonl"
         play.url = model.url
-        with module.traced(tracer, file) as setting, suppress(Exception) if play.truth.failed else nullcontext():
+        with module.traced(tracer, file) as setting, suppress(BaseException) if play.truth.failed else nullcontext():
             module.run(play, setting)
         play.drained()
         assert not model.script, f"{framework}, {situation}: the agent did not ask for {model.script}"
@@ -82,8 +82,8 @@ def _runs(play: Play, mined: Mined) -> list[str]:
     truth, found = play.truth, []
     if mined.orphans:
         found.append("spans whose parent is missing")
-    if mined.failed != truth.failed:
-        found.append(f"{mined.failed} failed runs, not {truth.failed}")
+    if (failed := mined.failed + mined.stopped) != truth.failed:
+        found.append(f"{failed} failed runs, not {truth.failed}")
     if len(mined.tasks) != len(truth.runs):
         found.append(f"{len(mined.tasks)} runs, not {len(truth.runs)}")
     return found
@@ -94,6 +94,8 @@ def _tools(play: Play, mined: Mined) -> list[str]:
     for run, task in zip(play.truth.runs, tasks, strict=True):
         if sorted(task["called"]) != sorted(run.required):
             found.append(f"requires {', '.join(task['called']) or 'nothing'}, not {', '.join(run.required)}")
+        if sorted(task["wanted"]) != sorted(run.wanted):
+            found.append(f"wanted {', '.join(task['wanted']) or 'nothing'}, not {', '.join(run.wanted) or 'anything'}")
         kept = play.known(play.offered(run.gate))
         if not task["offered"]:
             found.append("offered tools missing")

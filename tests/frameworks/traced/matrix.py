@@ -46,6 +46,7 @@ REASONS: dict[tuple[str, str, str], str] = {
         "Langfuse's client leaves out spans that are of no model, and FastMCP's are in between; "
         "`Langfuse(should_export_span=...)` lets them through."
     ),
+    ("LangChain", "MLflow", "cancelled"): "MLflow stores no trace of a run that is cancelled.",
     ("LlamaIndex", "", "resumed"): "LlamaIndex tells its tracers no session.",
     ("LlamaIndex", "", "handoff"): (
         "All agents of a workflow share one span: the first one's part is the task, the others' are left out."
@@ -69,7 +70,7 @@ def page(rows: Sequence[Row]) -> str:
     """The matrix as a page: one table a framework, and below it what is missing."""
     exact = sum(row.verdict == EXACT for row in rows)
     there = sum(not row.verdict.startswith(NONE) for row in rows)
-    parts = [HEAD.format(exact=exact, there=there)]
+    parts = [HEAD.format(exact=exact, there=there, shares=_shares(rows))]
     for framework in FRAMEWORKS:
         found = {(row.tracer, row.situation): row for row in rows if row.framework == framework}
         lines = [f"| | {' | '.join(TRACERS)} |", f"| --- |{' --- |' * len(TRACERS)}"]
@@ -81,6 +82,19 @@ def page(rows: Sequence[Row]) -> str:
         parts += [f"{number}. {note}" for number, note in enumerate(notes, 1)]
         parts += [""] if notes else []
     return "\n".join(parts).rstrip() + "\n"
+
+
+def _shares(rows: Sequence[Row]) -> str:
+    """How many cells of each framework are exact under each tracer, as a table."""
+    lines = [f"| | {' | '.join(TRACERS)} |", f"| --- |{' --- |' * len(TRACERS)}"]
+    for framework in FRAMEWORKS:
+        shares = []
+        for tracer in TRACERS:
+            found = [row.verdict for row in rows if row[:2] == (framework, tracer)]
+            there = [verdict for verdict in found if not verdict.startswith(NONE)]
+            shares.append(f"{there.count(EXACT)} of {len(there)}" if there else "none")
+        lines.append(f"| {framework} | {' | '.join(shares)} |")
+    return "\n".join(lines)
 
 
 def _cell(row: Row | None, notes: dict[str, None]) -> str:
@@ -99,7 +113,7 @@ HEAD = """# Which traces can be learned from
 
 A [gate](gate.md) cuts, the agent runs, a tracer records, [mining](mining.md) makes a task of it, and the next policy
 learns from that. Here the loop is closed with no code by the user: each framework with its adapter, under each tracer,
-in nine situations. A cell is **exact** if the mined tasks are what really happened: as many runs as there were, the
+by situation. A cell is **exact** if the mined tasks are what really happened: as many runs as there were, the
 tools that each was offered, the tools that it required, whether it failed, one conversation where there was one; and of
 the gate's decision the ranking with its scores, whether the task explored, the cost pressure and the digest of the
 policy. Of {there} cells with something to measure, {exact} are exact.
@@ -114,8 +128,13 @@ tracers do not get it.
 
 The situations: two tools in **parallel** in a conversation that explores; a tool that fails and is called again
 (**retry**); a run that ends because the model **failed**; an agent **nested** in a tool of another; **streaming**; an
-answer as **structured output**; a **handoff**; tools of an **MCP** server; and a conversation **resumed** by another
-run.
+answer as **structured output**; a **handoff**; tools of an **MCP** server; a conversation **resumed** by another run;
+a run that is **cancelled** while a tool runs; and a call that a person must approve of, and that stays **unanswered**.
+Of the last two nothing may be learned.
+
+The share of cells that are exact, of those with something to measure:
+
+{shares}
 
 `python benchmarks/traces.py --store results/traces_matrix.csv` measures the cells of the environment that it runs in;
 `--page results/traces_matrix.csv` writes this page.

@@ -21,7 +21,7 @@ from opentelemetry import propagate, trace
 
 from camdf.integrations.fastmcp import ToolGate
 from golden import openai_tool
-from traced.situations import AGAIN, TASK, TOOLS, Play
+from traced.situations import AGAIN, APPROVALS, STOPPED, TASK, TOOLS, Play
 from traced.tool_servers import served
 from traced.tracers import Spans, langfuse_client, langsmith_spans
 
@@ -30,6 +30,7 @@ WITHOUT = {
     "nested": AGENTS,
     "handoff": AGENTS,
     "structured output": AGENTS,
+    **dict.fromkeys((*STOPPED, *APPROVALS), "FastMCP runs nothing: the host's program stops or asks"),
     "MLflow": "FastMCP records OpenTelemetry's spans, and MLflow keeps to spans of its own",
 }
 AgentSpan = Callable[[str], AbstractContextManager[Any]]

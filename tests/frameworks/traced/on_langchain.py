@@ -1,22 +1,24 @@
-"""LangChain's agents in the nine situations, under each tracer."""
+"""LangChain's agents in the situations, under each tracer."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from langchain.agents import create_agent
+from langchain.agents.middleware import HumanInTheLoopMiddleware, ModelCallLimitMiddleware
 from langchain.agents.structured_output import ToolStrategy
 from langchain_core.tools import ToolException, tool
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
 
 from camdf.integrations.langchain import ToolGate
-from traced.situations import AGAIN, TASK, Answer, Play
+from traced.situations import AGAIN, APPROVALS, STOPPED, TASK, Answer, Play
 from traced.tracers import instrumented, langfuse_client, langsmith_client, mlflow_autolog
 
 WITHOUT: dict[str, str] = {}
@@ -38,8 +40,9 @@ def run(play: Play, callbacks: list[Any]) -> None:
     model = ChatOpenAI(model="scripted", base_url=play.url, api_key="none", max_retries=0)
     config: dict[str, Any] = {"callbacks": callbacks}
 
-    def agent(name: str, tools: list[Any], gate: str = "", **settings: Any) -> Any:
-        return create_agent(model, tools, name=name, middleware=[ToolGate(play.gate(gate or name))], **settings)
+    def agent(name: str, tools: list[Any], gate: str = "", before: Sequence[Any] = (), **settings: Any) -> Any:
+        middleware = [*before, ToolGate(play.gate(gate or name))]
+        return create_agent(model, tools, name=name, middleware=middleware, **settings)
 
     def asked(text: str) -> dict[str, Any]:
         return {"messages": [{"role": "user", "content": text}]}
@@ -70,8 +73,42 @@ def run(play: Play, callbacks: list[Any]) -> None:
         saved, thread = InMemorySaver(), {**config, "configurable": {"thread_id": "thread-1"}}
         agent("clerk", tools, checkpointer=saved).invoke(asked(TASK), thread)
         agent("clerk", tools, "clerk again", checkpointer=saved).invoke(asked(AGAIN), thread)
+    elif play.situation in STOPPED:
+        asyncio.run(stopped(play, agent, [tools[0], tool("send_mail")(play.waits), tools[2]], asked(TASK), config))
+    elif play.situation in APPROVALS:
+        approval(play, agent, [tools[0], tool("send_mail")(play.approved), tools[2]], asked(TASK), config)
     else:
         agent("clerk", tools).invoke(asked(TASK), config)
+
+
+async def stopped(play: Play, agent: Any, tools: list[Any], asked: Any, config: Any) -> None:
+    clerk = agent("clerk", tools, before=[ModelCallLimitMiddleware(run_limit=2, exit_behavior="end")])
+    if play.situation == "cancelled":
+        await play.cancelled(clerk.ainvoke(asked, config))
+    elif play.situation == "left after a tool":
+        async for update in clerk.astream(asked, config, stream_mode="updates"):
+            if "tools" in update:
+                break
+    elif play.situation == "left in the answer":
+        async for chunk, _ in clerk.astream(asked, config, stream_mode="messages"):
+            if chunk.type == "AIMessageChunk" and chunk.content:
+                break
+    else:
+        await clerk.ainvoke(asked, config)
+
+
+def approval(play: Play, agent: Any, tools: list[Any], asked: Any, config: Any) -> None:
+    person = HumanInTheLoopMiddleware(interrupt_on={"send_mail": True})
+    clerk = agent("clerk", tools, before=[person], checkpointer=InMemorySaver())
+    thread = {**config, "configurable": {"thread_id": "thread-1"}}
+    clerk.invoke(asked, thread)
+    answers = {
+        "approved": {"type": "approve"},
+        "edited": {"type": "edit", "edited_action": {"name": "send_mail", "args": {"to": "Eve"}}},
+        "rejected": {"type": "reject", "message": "no"},
+    }
+    if play.situation in answers:
+        clerk.invoke(Command(resume={"decisions": [answers[play.situation]]}), thread)
 
 
 async def over_mcp(play: Play, agent: Any, asked: Any, config: Any) -> None:

@@ -1,4 +1,4 @@
-"""LlamaIndex's agents in the nine situations, under each tracer."""
+"""LlamaIndex's agents in the situations, under each tracer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent
+from llama_index.core.agent.workflow import AgentStream, AgentWorkflow, FunctionAgent, ToolCallResult
 from llama_index.core.memory import Memory
 from llama_index.core.tools import FunctionTool
 from llama_index.llms.openai_like import OpenAILike
@@ -16,10 +16,14 @@ from pydantic import BaseModel
 
 from camdf.integrations.llama_index import ToolGate
 from scripted import Call
-from traced.situations import AGAIN, TASK, Play
+from traced.situations import AGAIN, APPROVALS, STOPPED, TASK, Play
 from traced.tracers import instrumented, langfuse_client, mlflow_autolog
 
-WITHOUT = {"LangSmith": "LangSmith has no tracer for LlamaIndex"}
+WITHOUT = {
+    "LangSmith": "LangSmith has no tracer for LlamaIndex",
+    "cancelled": "a workflow that is cancelled did not end here within 150 seconds, so it is not measured",
+    **dict.fromkeys(APPROVALS, "in LlamaIndex a program asks for approval by itself, in a tool"),
+}
 SCRIPTS = {"handoff": (Call("handoff", {"to_agent": "files", "reason": "files"}), Call("read_file"), "read")}
 """The handoff of a workflow is one tool, `handoff`, whose argument names the agent."""
 
@@ -86,8 +90,26 @@ async def _run(play: Play) -> None:
         memory = Memory.from_defaults(session_id="thread-1")
         await agent("clerk", tools).run(TASK, memory=memory)
         await agent("clerk", tools, "clerk again").run(AGAIN, memory=memory)
+    elif play.situation in STOPPED:
+        mail = FunctionTool.from_defaults(async_fn=play.waits, name="send_mail", description="Send a mail.")
+        await stopped(play, agent("clerk", [tools[0], mail, tools[2]], streaming=True))
     else:
         await agent("clerk", tools).run(TASK)
+
+
+async def stopped(play: Play, clerk: Any) -> None:
+    async def whole() -> None:
+        await clerk.run(TASK, max_iterations=2)
+
+    if play.situation == "cancelled":
+        await play.cancelled(whole())
+    elif play.situation in ("left after a tool", "left in the answer"):
+        awaited = ToolCallResult if play.situation == "left after a tool" else AgentStream
+        async for event in clerk.run(TASK).stream_events():
+            if isinstance(event, awaited) and (awaited is ToolCallResult or event.delta):
+                break
+    else:
+        await whole()
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The agents of OpenAI Agents in the nine situations, under each tracer."""
+"""The agents of OpenAI Agents in the situations, under each tracer."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from openai import AsyncOpenAI
 
 from camdf.integrations.openai_agents import gated
 from scripted import Call
-from traced.situations import AGAIN, TASK, Answer, Play
+from traced.situations import AGAIN, APPROVALS, STOPPED, TASK, Answer, Play
 from traced.tracers import instrumented, langfuse_client, langsmith_client, mlflow_autolog
 
-WITHOUT: dict[str, str] = {}
+WITHOUT = {"edited": "a person approves of a call or rejects it, and cannot edit it"}
 SCRIPTS = {"structured output": (Call("get_weather"), '{"response": {"text": "sun"}}')}
 """A structured answer is a text of a form here, not the call of a tool."""
 
@@ -73,8 +73,38 @@ async def _run(play: Play) -> None:
         session = SQLiteSession("thread-1")
         await Runner.run(agent("clerk", tools), TASK, session=session, run_config=run)
         await Runner.run(agent("clerk", tools, "clerk again"), AGAIN, session=session, run_config=run)
+    elif play.situation in STOPPED:
+        mail = function_tool(play.waits, name_override="send_mail", failure_error_function=None)
+        await stopped(play, agent("clerk", [tools[0], mail, tools[2]]), run)
+    elif play.situation in APPROVALS:
+        mail = function_tool(play.approved, name_override="send_mail", needs_approval=True)
+        run.group_id = "thread-1"
+        await approval(play, agent("clerk", [tools[0], mail]), run)
     else:
         await Runner.run(agent("clerk", tools), TASK, run_config=run)
+
+
+async def stopped(play: Play, clerk: Any, run: RunConfig) -> None:
+    if play.situation == "cancelled":
+        await play.cancelled(Runner.run(clerk, TASK, run_config=run))
+    elif play.situation in ("left after a tool", "left in the answer"):
+        streamed = Runner.run_streamed(clerk, TASK, run_config=run)
+        awaited = "tool_output" if play.situation == "left after a tool" else "response.output_text.delta"
+        async for event in streamed.stream_events():
+            if awaited in (getattr(event, "name", ""), getattr(getattr(event, "data", None), "type", "")):
+                break
+        streamed.cancel()
+    else:
+        await Runner.run(clerk, TASK, run_config=run, max_turns=2)
+
+
+async def approval(play: Play, clerk: Any, run: RunConfig) -> None:
+    waiting = await Runner.run(clerk, TASK, run_config=run)
+    if play.situation != "unanswered":
+        state = waiting.to_state()
+        for call in waiting.interruptions:
+            state.reject(call) if play.situation == "rejected" else state.approve(call)
+        await Runner.run(clerk, state, run_config=run)
 
 
 @contextmanager

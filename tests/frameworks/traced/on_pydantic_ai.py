@@ -1,4 +1,4 @@
-"""pydantic-ai's agents in the nine situations, under each tracer."""
+"""pydantic-ai's agents in the situations, under each tracer."""
 
 from __future__ import annotations
 
@@ -9,15 +9,25 @@ from pathlib import Path
 from typing import Any
 
 from openai import AsyncOpenAI
-from pydantic_ai import Agent, ToolOutput
+from pydantic_ai import (
+    Agent,
+    DeferredToolRequests,
+    DeferredToolResults,
+    Tool,
+    ToolApproved,
+    ToolDenied,
+    ToolOutput,
+    UsageLimits,
+)
 from pydantic_ai.capabilities import Instrumentation
 from pydantic_ai.exceptions import ModelRetry
+from pydantic_ai.messages import FunctionToolResultEvent
 from pydantic_ai.models.instrumented import InstrumentationSettings
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
 from camdf.integrations.pydantic_ai import ToolGate
-from traced.situations import AGAIN, TASK, Answer, Play
+from traced.situations import AGAIN, APPROVALS, STOPPED, TASK, Answer, Play
 from traced.tracers import Spans, langfuse_client, langsmith_spans, mlflow_autolog
 
 WITHOUT = {"handoff": "pydantic-ai has no handoffs; an agent that calls another is nested"}
@@ -64,8 +74,42 @@ async def _run(play: Play, capabilities: list[Any]) -> None:
     elif play.situation == "resumed":
         first = await agent("clerk", tools).run(TASK)
         await agent("clerk", tools, "clerk again").run(AGAIN, message_history=first.all_messages())
+    elif play.situation in STOPPED:
+        await stopped(play, agent("clerk", [play.get_weather, Tool(play.waits, name="send_mail"), play.read_file]))
+    elif play.situation in APPROVALS:
+        mail = Tool(play.approved, name="send_mail", requires_approval=True)
+        await approval(play, agent("clerk", [play.get_weather, mail], output_type=[str, DeferredToolRequests]))
     else:
         await agent("clerk", tools).run(TASK)
+
+
+async def stopped(play: Play, clerk: Any) -> None:
+    if play.situation == "cancelled":
+        await play.cancelled(clerk.run(TASK))
+    elif play.situation == "left after a tool":
+        async with clerk.run_stream_events(TASK) as events:
+            async for event in events:
+                if isinstance(event, FunctionToolResultEvent):
+                    break
+    elif play.situation == "left in the answer":
+        async with clerk.run_stream(TASK) as streamed:
+            async for _ in streamed.stream_text(delta=True, debounce_by=None):
+                break
+    else:
+        await clerk.run(TASK, usage_limits=UsageLimits(request_limit=2))
+
+
+async def approval(play: Play, clerk: Any) -> None:
+    waiting = await clerk.run(TASK)
+    answers = {
+        "approved": True,
+        "edited": ToolApproved(override_args={"to": "Eve"}),
+        "rejected": ToolDenied("no"),
+    }
+    if play.situation in answers:
+        answer = answers[play.situation]
+        results = DeferredToolResults(approvals={call.tool_call_id: answer for call in waiting.output.approvals})
+        await clerk.run(message_history=waiting.all_messages(), deferred_tool_results=results)
 
 
 def recording(provider: Any) -> list[Any]:

@@ -1,4 +1,4 @@
-"""The nine situations of the matrix: what the model answers, and what an observer who sees everything would write down.
+"""The situations of the matrix: what the model answers, and what an observer who sees everything would write down.
 
 A framework runs a situation with agents of its own and a gate before each. The gate's decisions and the requests that
 reach the model are the truth with which the traces are compared.
@@ -6,6 +6,8 @@ reach the model are the truth with which the traces are compared.
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,6 +36,8 @@ class Run:
 
     gate: str
     required: tuple[str, ...]
+    wanted: tuple[str, ...] = ()
+    """The tools that the model asked for and nobody ran."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,32 @@ SITUATIONS = {
         (Call("get_weather"), "sunny", Call("get_weather"), "rainy"),
         (Run("clerk", ("get_weather",)), Run("clerk again", ("get_weather",))),
     ),
+    "cancelled": Situation((Call("get_weather"), Call("send_mail")), (), failed=1),
+    "unanswered": Situation((Call("get_weather"), Call("send_mail")), (), failed=1),
 }
+
+MORE_SITUATIONS = {
+    "exit": Situation((Call("get_weather"), Call("send_mail")), (), failed=1),
+    "left after a tool": Situation((Call("get_weather"),), (), failed=1),
+    "left in the answer": Situation((Call("get_weather"), "sunny with some clouds"), (), failed=1),
+    "limit": Situation((Call("get_weather"), Call("get_weather")), (), failed=1),
+    "approved": Situation(
+        (Call("get_weather"), Call("send_mail"), "sent"), (Run("clerk", ("get_weather", "send_mail")),)
+    ),
+    "edited": Situation(
+        (Call("get_weather"), Call("send_mail"), "sent"), (Run("clerk", ("get_weather", "send_mail")),)
+    ),
+    "rejected": Situation(
+        (Call("get_weather"), Call("send_mail"), "fine"), (Run("clerk", ("get_weather",), ("send_mail",)),)
+    ),
+}
+"""Staged as the others are, and not in the stored matrix: `benchmarks/traces.py --situation NAME` measures them."""
+
+STOPPED = ("cancelled", "exit", "left after a tool", "left in the answer", "limit")
+"""The situations in which a run stops before it has answered."""
+
+APPROVALS = ("approved", "edited", "rejected", "unanswered")
+"""The situations in which a person must approve of a mail before it is sent."""
 
 
 @dataclass
@@ -88,11 +117,12 @@ class Play:
     url: str = ""
     decisions: dict[str, list[GateDecision]] = field(default_factory=dict)
     mails: int = 0
+    sending: asyncio.Event = field(default_factory=asyncio.Event)
     gates: list[Gate] = field(default_factory=list)
 
     @property
     def truth(self) -> Situation:
-        return SITUATIONS[self.situation]
+        return {**SITUATIONS, **MORE_SITUATIONS}[self.situation]
 
     def gate(self, name: str) -> Gate:
         """A gate of this name; what it decides is written down."""
@@ -130,6 +160,26 @@ class Play:
         """Whether the mail can be sent now: where a situation tries again, the first time it cannot."""
         self.mails += 1
         return self.mails > 1
+
+    def approved(self, to: str = "") -> str:
+        """Send a mail."""
+        return f"sent {to}"
+
+    async def waits(self) -> str:
+        """Send a mail."""
+        if self.situation == "exit":
+            raise SystemExit
+        if self.situation == "cancelled":
+            self.sending.set()
+            await asyncio.sleep(60)
+        return "sent"
+
+    async def cancelled(self, run: Coroutine[Any, Any, Any]) -> None:
+        """Run until a mail is being sent, and no longer."""
+        task = asyncio.create_task(run)
+        await self.sending.wait()
+        task.cancel()
+        await task
 
     def known(self, names: Any) -> list[str]:
         """Of some names, those of real tools."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from camdf.mining.readers.messages import requested_tools, tool_names, user_text
+from camdf.mining.readers.messages import requested_columns, tool_names, user_text
 from camdf.mining.readers.names import LANGSMITH
 from camdf.mining.readers.steps import kind_of_chain, reported_error, tool_that_ran
 from camdf.mining.readers.values import (
@@ -63,7 +63,7 @@ def span(part: Any, with_text: bool = True) -> Span:
         error="" if hands_over(found["error"]) else error_type(found["error"]) or _other_error(record, kind),
         text=user_text(found["text"]) if with_text and kind in ("agent", "model") else "",
         offered=tool_names(found["offered"]) if model else (),
-        requested=requested_tools(found["requested"]) if model else (),
+        **(requested_columns(found["requested"]) if model else {}),
         call_id=found["call_id"] if kind == "tool" else "",
         success=outcome((name, as_mapping(rating).get("avg")) for name, rating in as_mapping(found["success"]).items()),
         **gate_decision([as_mapping(as_mapping(record.get("extra")).get("metadata"))]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -64,12 +64,29 @@ def _tool_name(definition: Any) -> str:
 
 def requested_tools(value: Any) -> tuple[str, ...]:
     """The tools that a model's answer calls, whichever client wrote the message."""
-    found: dict[str, None] = {}
+    return tuple(dict.fromkeys(name for name, _ in requested_calls(value)))
+
+
+def requested_columns(*answers: Any, without: Collection[str] = ()) -> dict[str, tuple[str, ...]]:
+    """The columns `requested` and `request_ids` from the first of some answers that calls a tool.
+
+    Structured answers are left out by their names. Where a call has no id, no id is told.
+    """
+    calls = next(filter(None, map(requested_calls, answers)), [])
+    calls = [call for call in calls if call[0] not in without]
+    if all(call_id for _, call_id in calls):
+        return {"requested": tuple(name for name, _ in calls), "request_ids": tuple(call_id for _, call_id in calls)}
+    return {"requested": tuple(dict.fromkeys(name for name, _ in calls)), "request_ids": ()}
+
+
+def requested_calls(value: Any) -> list[tuple[str, str]]:
+    """The tools that a model's answer calls, each with the id of the call, "" where there is none."""
+    found: dict[tuple[str, str], None] = {}
     _add_called(structured(value), 8, found)
-    return tuple(found)
+    return list(found)
 
 
-def _add_called(value: Any, depth: int, found: dict[str, None]) -> None:
+def _add_called(value: Any, depth: int, found: dict[tuple[str, str], None]) -> None:
     if isinstance(value, (list, tuple)):
         for each in value if depth else ():
             _add_called(structured(each), depth - 1, found)
@@ -77,14 +94,14 @@ def _add_called(value: Any, depth: int, found: dict[str, None]) -> None:
         if value.get("type") in CALLS and (
             name := tool_that_ran(value.get("name"), value.get("arguments") or value.get("input"))
         ):
-            found[name] = None
+            found[name, as_text(value.get("call_id") or value.get("id"))] = None
         if value.get("part_kind") == "tool-call" and (name := tool_that_ran(value.get("tool_name"), value.get("args"))):
-            found[name] = None  # pydantic-ai's own messages
+            found[name, as_text(value.get("tool_call_id"))] = None  # pydantic-ai's own messages
         for call in as_list(value["tool_calls"]) if "tool_calls" in value else ():
             inner = as_mapping(call)
             named = {**inner, **as_mapping(inner.get("function"))}
             if name := tool_that_ran(named.get("name"), named.get("arguments") or named.get("args")):
-                found[name] = None
+                found[name, as_text(inner.get("id"))] = None
         if not DEEPER.isdisjoint(value):
             for key in (*ANSWERS, "parts", "content"):
                 deeper = value.get(key)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from camdf.mining.readers.messages import requested_tools, tool_names, user_text
+from camdf.mining.readers.messages import requested_columns, tool_names, user_text
 from camdf.mining.readers.names import MLFLOW
 from camdf.mining.readers.otlp import OtelSpan, common_columns, otel_span
 from camdf.mining.readers.steps import kind_of_chain, reported_error, tool_that_ran
@@ -62,7 +62,7 @@ def convention_columns(otel: OtelSpan, with_text: bool) -> dict[str, Any]:
         "error": otel.error or (reported_error(found["requested"]) if tool else ""),
         "text": user_text(found["text"]) if with_text and kind in ("agent", "model") else "",
         "offered": tool_names(offered) if model else (),
-        "requested": requested_tools(found["requested"]) if model else (),
+        **(requested_columns(found["requested"]) if model else {}),
         "call_id": found["call_id"],
         **{name: found[name] if model else None for name in ("input_tokens", "cached_tokens", "output_tokens")},
     }

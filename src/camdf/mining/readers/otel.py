@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from camdf.mining.readers import langfuse, mlflow, openinference
-from camdf.mining.readers.messages import requested_tools, tool_names, user_text
+from camdf.mining.readers.messages import requested_columns, tool_names, user_text
 from camdf.mining.readers.names import OTEL
 from camdf.mining.readers.otlp import MARKS, OtelSpan, common_columns, otel_span, parts
 from camdf.mining.readers.steps import kind_of_chain, reported_error, tool_that_ran
@@ -55,10 +55,9 @@ def convention_columns(otel: OtelSpan, with_text: bool) -> dict[str, Any]:
             return _step_of_a_chain(otel, found)
     answers = tool_names(found["answers"]) if found["answers"] else ()
     if kind == "model":
-        requested = requested_tools(found["requested"]) or _choices(events)
-        found["requested"] = tuple(name for name in requested if name not in answers) if answers else requested
+        found |= requested_columns(found["requested"], _choices(events), without=answers)
     else:
-        found |= dict.fromkeys(("requested", "input_tokens", "cached_tokens", "output_tokens"))
+        found |= dict.fromkeys(("requested", "request_ids", "input_tokens", "cached_tokens", "output_tokens"))
     offered = tool_names(found["offered"]) if kind in ("agent", "model") else ()
     error = "" if found["error"] is None or hands_over(found["error"]) else as_text(found["error"])
     graded = [event for name, event in events if name == "gen_ai.evaluation.result"]
@@ -67,6 +66,7 @@ def convention_columns(otel: OtelSpan, with_text: bool) -> dict[str, Any]:
         "user": found["user"],
         "call_id": found["call_id"],
         "requested": found["requested"],
+        "request_ids": found["request_ids"],
         "input_tokens": found["input_tokens"],
         "cached_tokens": found["cached_tokens"],
         "output_tokens": found["output_tokens"],
@@ -94,8 +94,8 @@ def _score(event: Mapping[str, Any]) -> Any:
     return event.get("gen_ai.evaluation.score.value") if label is None else label
 
 
-def _choices(events: list[tuple[str, dict[str, Any]]]) -> tuple[str, ...]:
-    return requested_tools([_body(event) for name, event in events if name == "gen_ai.choice"])
+def _choices(events: list[tuple[str, dict[str, Any]]]) -> list[dict[str, Any]]:
+    return [_body(event) for name, event in events if name == "gen_ai.choice"]
 
 
 def _prompt(events: list[tuple[str, dict[str, Any]]]) -> str:
