@@ -773,6 +773,14 @@ def test_plain_rows_and_the_span_table_itself_come_back_as_they_were(tmp_path: P
     assert list(read_spans(tmp_path / "table.parquet")) == [ROW, bare]
 
 
+@pytest.mark.parametrize("dropped", [{"droppedAttributesCount": 3}, {"droppedEventsCount": "1", "strange": True}])
+def test_an_offer_that_the_exporter_cut_is_unknown(tmp_path: Path, dropped: dict[str, Any]) -> None:
+    """150 tools take more attributes than the 128 that an SDK keeps; a part of the list would delete true labels."""
+    whole, cut = (spans(tmp_path, otlp(otlp_span("1", FLAT, **more)))["model"] for more in ({}, dropped))
+    assert (bool(whole.offered), cut.offered) == (True, ())
+    assert cut.requested == whole.requested
+
+
 def test_a_ranking_without_a_score_for_each_tool_is_none(tmp_path: Path) -> None:
     row = {"trace_id": "t", "span_id": "s", "kind": "agent", "ranked": ["a", "b"], "scores": [0.5]}
     (span,) = read_spans(written(tmp_path, row))

@@ -165,6 +165,8 @@ OTEL_SPAN: FieldNames = {
     "span_kind": ("span_kind",),
     "attributes": ("attributes", "SpanAttributes", "span_attributes"),
     "events": ("events", "Events", "events_json"),
+    "dropped_attributes": ("droppedAttributesCount", "dropped_attributes_count"),
+    "dropped_events": ("droppedEventsCount", "dropped_events_count"),
 }
 """The fields of every OpenTelemetry span, by their names in OTLP JSON, the Python SDK, Phoenix, MLflow and Parquet."""
 

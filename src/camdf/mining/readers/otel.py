@@ -34,11 +34,17 @@ CONVENTIONS = {convention.MARK: convention for convention in (openinference, mlf
 def span(part: Any, with_text: bool = True) -> Span:
     """One span, by the convention whose mark it carries, else by the GenAI conventions."""
     otel = otel_span(part, with_text)
+    columns = common_columns(otel) | _convention(otel, with_text)
+    return checked_span(**columns | ({"offered": ()} if otel.cut else {}))  # a part of an offer is none
+
+
+def _convention(otel: OtelSpan, with_text: bool) -> dict[str, Any]:
     if not OTHERS.keys.keys().isdisjoint(otel.attributes):
         for mark, found in OTHERS.of(otel.attributes).items():
             if found:
-                return checked_span(**common_columns(otel), **CONVENTIONS[mark].convention_columns(otel, with_text))
-    return checked_span(**common_columns(otel), **convention_columns(otel, with_text))
+                columns: dict[str, Any] = CONVENTIONS[mark].convention_columns(otel, with_text)
+                return columns
+    return convention_columns(otel, with_text)
 
 
 def convention_columns(otel: OtelSpan, with_text: bool) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from camdf.mining.readers.values import (
     as_list,
     as_mapping,
     as_text,
+    as_whole,
     gate_decision,
     hands_over,
     nanoseconds,
@@ -40,6 +41,9 @@ class OtelSpan(NamedTuple):
     attributes: dict[str, Any]
     events: list[tuple[str, dict[str, Any]]]
     """Names and attributes, first one first."""
+
+    cut: bool = False
+    """Whether the exporter left out attributes or events, so that a list may lack its end."""
 
 
 class TypedDocument:
@@ -94,6 +98,7 @@ def otel_span(part: Any, with_text: bool = True) -> OtelSpan:
     times = found["start"], found["end"]
     events = _events(found["events"], record)
     span = otel_span_of(*ids, found["name"], *times, found["status"], attributes, events)
+    span = span._replace(cut=any(as_whole(found[name]) for name in ("dropped_attributes", "dropped_events")))
     lasted = nanoseconds(found["duration"])
     if span.end is None and span.start is not None and lasted is not None:
         return span._replace(end=span.start + lasted)

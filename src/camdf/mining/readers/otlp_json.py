@@ -81,8 +81,8 @@ class SpanRecord(Struct, TypedSpan, gc=False, forbid_unknown_fields=True, rename
     flags: Raw = ABSENT
     links: Raw = ABSENT
     trace_state: Raw = ABSENT
-    dropped_attributes_count: Raw = ABSENT
-    dropped_events_count: Raw = ABSENT
+    dropped_attributes_count: int = 0
+    dropped_events_count: int = 0
     dropped_links_count: Raw = ABSENT
 
     def otel_span(self, with_text: bool) -> OtelSpan:
@@ -92,7 +92,7 @@ class SpanRecord(Struct, TypedSpan, gc=False, forbid_unknown_fields=True, rename
         if self.name == EVENT or not OTHER_CONVENTIONS.isdisjoint(attributes):
             # other conventions know attributes by their beginnings
             attributes = _values([pair for pair in self.attributes if with_text or not pair.key.startswith(ASKED)])
-        return otel_span_of(
+        span = otel_span_of(
             self.trace_id,
             self.span_id,
             self.parent_span_id,
@@ -103,6 +103,7 @@ class SpanRecord(Struct, TypedSpan, gc=False, forbid_unknown_fields=True, rename
             attributes,
             [(event.name, _values(event.attributes)) for event in self.events],
         )
+        return span._replace(cut=True) if self.dropped_attributes_count or self.dropped_events_count else span
 
 
 class Scope(Struct, gc=False, forbid_unknown_fields=True, rename="camel"):
