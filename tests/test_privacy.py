@@ -145,12 +145,14 @@ def records() -> dict[str, list[Any]]:
 
 @pytest.fixture
 def traces(tmp_path: Path) -> Path:
-    """One file a format, something broken, and a span table that has the text in a column."""
+    """One file a format, something broken, and a span table with the text in a column and the end of each run."""
     folder = tmp_path / "traces"
     folder.mkdir()
     for name, found in records().items():
         (folder / f"{name}.jsonl").write_text("\n".join([*map(json.dumps, found), f'{{"broken": "{SECRET}']))
     table = [Span("s", "1", kind="agent", text=SECRET), Span("s", "2", "1", "model", text=SECRET)]
+    agents = [span for span in read_spans(folder) if span.kind == "agent"]
+    table += [Span(span.trace_id, "~", span.span_id, "model", text=SECRET) for span in agents]
     pq.write_table(arrow_table(table), folder / "table.parquet")
     return folder
 

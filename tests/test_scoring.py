@@ -224,6 +224,7 @@ def test_what_a_gate_had_cut_is_ranked_again_and_still_seen_to_be_cut(tmp_path: 
             Span(f"t{number}", "1", kind="agent", text="The weather, please", start=number),
             Span(f"t{number}", "2", "1", "other", ranked=("getWeather", "search"), scores=(0.9, 0.1), explored=False),
             Span(f"t{number}", "3", "1", "model", offered=("getWeather",), requested=("getWeather",)),
+            Span(f"t{number}", "4", "1", "model", offered=("getWeather",)),
         ]
     mine(arrow_table(spans), with_text=True).tasks.write_parquet(tmp_path / "tasks.parquet")
     (tmp_path / "tools.json").write_text(json.dumps(TOOLS), encoding="utf-8")
