@@ -89,7 +89,7 @@ def test_what_is_not_as_it_should_be_is_refused_in_words(service: Running, path:
 def test_examples_change_the_ranking_and_are_read_again_when_they_change(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "served", SMALLEST + 'reload_seconds = 0.05\n\n[gate]\nexamples = "examples.jsonl"\n')
     example = '{"text": "Brauche ich einen Schirm?", "needed": ["%s"]}\n'
-    (folder / "examples.jsonl").write_text(example % "get_forecast", encoding="utf-8")
+    (folder / "examples.jsonl").write_text(example % "weather/get_forecast", encoding="utf-8")
     tools = [openai(tool) for tool in catalogue("40")[0]]
 
     def best(service: Running) -> str:

@@ -198,3 +198,9 @@ def test_a_decision_names_the_examples_that_its_ranking_read() -> None:
     assert decision.examples_digest == ToolExamples(EXAMPLES).digest != ""
     assert decision.event()["camdf.examples_digest"] == decision.examples_digest
     assert "camdf.examples_digest" not in Gate.start(TOOLS, mean_tools=1).decide(EXAMPLES[0].text, TOOLS).event()
+
+
+def test_where_no_tool_has_a_server_examples_name_tools_by_name_alone() -> None:
+    bare = [Tool(tool.name, tool.description) for tool in TOOLS]
+    gate = Gate.start(bare, mean_tools=1, examples=EXAMPLES)
+    assert gate.decide("Brauche ich einen Schirm?", bare).kept == ("get_forecast",)

@@ -42,7 +42,7 @@ from camdf.policies.rules import AcquireAll, TopK
 from camdf.runtime.forks import renewed_in_forks
 from camdf.scorers.base import Scorer, says_nothing
 from camdf.scorers.trust_aware import TrustAware
-from camdf.scorers.with_examples import GivenExamples
+from camdf.scorers.with_examples import GivenExamples, tool_examples
 from camdf.tools import Tool
 
 USUAL_TOOLS = 8
@@ -167,8 +167,8 @@ class Gate:
         `mean_tools` is how many instead of eight. Where it is left out and the list is so short that cutting costs more
         than it saves (`camdf worth` has the rule), all are loaded. `policy` decides instead, at the payoff that it was
         fitted for. `scorer` is `Start()` unless given. `examples`, a file or a list, say what people ask the tools for
-        (`Start(examples=...)`); they are read here, so that the first decision is not late. `settings` are those of
-        `Gate`; the agent has a tool search.
+        (`Start(examples=...)`); they are read here, so that the first decision is not late. Where no tool has a server,
+        "mail/send" in them means `send`. `settings` are those of `Gate`; the agent has a tool search.
 
         >>> scorer = lambda task, tools: [1 / (1 + place) for place, _ in enumerate(tools)]
         >>> tools = [Tool(f"tool_{number}", f"Does thing {number}.") for number in range(40)]
@@ -185,7 +185,9 @@ class Gate:
                 raise UsageError("Give the examples to that scorer: Start, BM25 and Embeddings take 'examples', too.")
             from camdf.scorers.start import Start
 
-            scorer = Start(examples=examples).read([tool for tool in listed if not tool.foreign])
+            read = tool_examples(examples)
+            own = [tool for tool in listed if not tool.foreign]
+            scorer = Start(examples=read if any(tool.server for tool in own) else read.without_servers()).read(own)
         if policy is None:
             payoff = payoff or Payoff(0.0)
             pays = mean_tools is not None or cutting_pays(listed, USUAL_TOOLS, settings.get("prices"))

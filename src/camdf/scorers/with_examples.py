@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from os import PathLike
 from typing import TypeAlias
 
@@ -39,6 +40,10 @@ class ToolExamples:
         records = (json.dumps(example.as_record(), sort_keys=True) for example in self.examples)
         self.digest = hashlib.sha256("\n".join(records).encode()).hexdigest() if self.examples else ""
         self._lists: tuple[tuple[tuple[tuple[str, str], ...], list[Texts]], ...] = ()
+
+    def without_servers(self) -> ToolExamples:
+        """The same for lists whose tools have no servers: a tool is named by its name alone."""
+        return ToolExamples([_without_servers(example) for example in self.examples])
 
     def name_any(self, tools: Sequence[Tool]) -> bool:
         """Whether any example counts for this list."""
@@ -78,6 +83,15 @@ class ToolExamples:
                 for place in {place for places in named for place in places}:
                     texts[place].append(ends(example.text, READ // 2))
         return [tuple(dict.fromkeys(theirs)) for theirs in texts]
+
+
+def _without_servers(example: Example) -> Example:
+    """>>> _without_servers(Example("Write to Bob", ("mail/send", "log"))).needed
+    ('send', 'log')
+    """
+    groups = (example.needed, *example.alternatives)
+    needed, *alternatives = (tuple(dict.fromkeys(name.rpartition("/")[2] for name in group)) for group in groups)
+    return replace(example, needed=needed, alternatives=tuple(alternatives))
 
 
 GivenExamples: TypeAlias = str | PathLike[str] | Sequence[Example] | ToolExamples

@@ -18,6 +18,7 @@ from camdf.policies.rules import TopK
 from camdf.prices import Prices
 from camdf.scorers.base import Scorer
 from camdf.scorers.necessity import Necessity
+from camdf.scorers.with_examples import ToolExamples
 from camdf.service.config import COLD_STARTS, START, GateSettings, PriceSettings, ScorerSettings
 from camdf.service.rollouts import rollout_of
 from camdf.tools import Tool
@@ -128,17 +129,22 @@ def scorer_of(settings: str | ScorerSettings, examples: str = "") -> Scorer | No
     return _scorer(settings if isinstance(settings, ScorerSettings) else ScorerSettings(kind=settings), examples)
 
 
+def _examples(content: str) -> ToolExamples:
+    """Those of a file, by names alone: the tools of a request to the service have no servers."""
+    return ToolExamples(examples_in(content, "the examples")).without_servers()
+
+
 @lru_cache(maxsize=32)
 def _scorer(settings: ScorerSettings, examples: str) -> Scorer:
     """One for all gates that ask for the same: its index and its vectors are made once."""
     if settings.kind == "bm25":
         from camdf.scorers.bm25 import BM25
 
-        return BM25(examples=examples_in(examples, "the examples"))
+        return BM25(examples=_examples(examples))
     if settings.kind == "start":
         from camdf.scorers.start import Start
 
-        return Start(examples=examples_in(examples, "the examples"))
+        return Start(examples=_examples(examples))
     return Necessity(
         settings.url,
         settings.model,
