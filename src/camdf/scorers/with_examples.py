@@ -86,7 +86,9 @@ class ToolExamples:
 
 
 def _without_servers(example: Example) -> Example:
-    """>>> _without_servers(Example("Write to Bob", ("mail/send", "log"))).needed
+    """An example whose tools are named without their servers.
+
+    >>> _without_servers(Example("Write to Bob", ("mail/send", "log"))).needed
     ('send', 'log')
     """
     groups = (example.needed, *example.alternatives)
