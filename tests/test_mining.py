@@ -25,7 +25,7 @@ from camdf.cli import main
 from camdf.core.rankings import LoggedTasks
 from camdf.errors import DataError
 from camdf.mining.logged import is_mined, logged_tasks, read_logged
-from camdf.mining.runs import NO_TOOL, PREFERENCE, TASK_COLUMNS, awaited, required, text_group
+from camdf.mining.runs import CLASS, NO_TOOL, PREFERENCE, TASK_COLUMNS, awaited, required, text_group
 from camdf.mining.span_files import span_tables
 from camdf.mining.spans import Kind, Span, arrow_of, arrow_table
 from camdf.mining.tasks import mine
@@ -123,7 +123,7 @@ def task_of(trace: Trace, owner: str, with_text: bool) -> dict[str, Any] | None:
     ends = requests[-1:]
     tools = [span for span in members if is_tool(span)]
     asked = [call for span in requests[:-1] for call in calls_of(span)]
-    pending = [call for span in ends for call in calls_of(span)]
+    pending = [call for span in ends for call in calls_of(span) if not re.search(CLASS, call[0])]
     unseen = [name for name, call_id in asked if not has_span(name, call_id, tools, asked + pending)]
     wanted = [name for name, call_id in pending if not has_span(name, call_id, tools, asked + pending)]
     ran = [span.name for span in tools if not span.error and not re.search(NO_TOOL, span.name)]
@@ -572,6 +572,12 @@ def test_a_run_that_stopped_before_its_answer_is_no_success(steps: list[Span]) -
     whole = [UNRATED, asks, *steps, replace(ANSWERS, span_id="end", start=85, output_tokens=5)]
     assert mine(arrow_table(whole)).kept == 1
     assert mine(arrow_table([AGENT, asks, *steps])).kept == 1  # an outcome has the last word
+
+
+def test_a_structured_answer_ends_a_run_as_words_do() -> None:
+    answer = replace(ASKS, span_id="m2", start=50, requested=("WeatherReport",))
+    task = only(UNRATED, ASKS, SEARCHES, answer)
+    assert (task["called"], task["wanted"]) == (["search"], [])
 
 
 def test_a_run_that_ends_with_a_tool_has_stopped_although_nobody_recorded_requests() -> None:

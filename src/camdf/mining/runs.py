@@ -47,6 +47,9 @@ ANSWER = r"final_result(_.+)?"
 NO_TOOL = f"(?i)^({DISCOVERY}|{HANDOFF}|{ANSWER}|{CALL.name})$"
 """Calls that no task requires. The pattern means the same in Python, Rust and Java."""
 
+CLASS = "^[A-Z][a-z0-9]+([A-Z][a-z0-9]*)*$"
+"""The name of a class: a request for one that nothing follows is a structured answer, and ends a run as words do."""
+
 SPAN_KEY = ("trace_id", "span_id")
 IN_ORDER = ("start", "span_id")
 
@@ -337,8 +340,8 @@ def _called(steps: pl.LazyFrame, no_tool: str) -> pl.LazyFrame:
             [
                 spans.filter(polars.col("ran") & is_required).select("run", called="name"),
                 unseen.filter(~polars.col("last")).select("run", called="name", inferred="name"),
-                requests.filter("last").select("run", last="name"),
-                unseen.filter("last").select("run", wanted="name"),
+                requests.filter(polars.col("last") & ~name.str.contains(CLASS)).select("run", last="name"),
+                unseen.filter(polars.col("last") & ~name.str.contains(CLASS)).select("run", wanted="name"),
             ],
             how="diagonal",
         )

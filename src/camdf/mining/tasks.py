@@ -39,8 +39,9 @@ The mined table has one row a task (`camdf.mining.runs` has its column types, `N
 Runs that failed are counted and left out: what they called is no evidence of what the task needed. A run failed where
 its agent, or anything above that, ended in an error. A run without an outcome stopped where its last model call failed,
 asked for tools, or has no count of its tokens, which earlier calls of that model have; or where a tool ran after it and
-no request is recorded: it was cancelled, left, not approved of or at its limit. Runs of a trace in which a span names a
-parent that is not there are left out until it is: nobody knows what the missing span was, and how it ended.
+no request is recorded: it was cancelled, left, not approved of or at its limit. A request for what is named as classes
+are is a structured answer. Runs of a trace in which a span names a parent that is not there are left out until it is:
+nobody knows what the missing span was, and how it ended.
 """
 
 from __future__ import annotations
