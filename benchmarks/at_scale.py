@@ -13,13 +13,24 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from spark_fit import world
 
-from camdf import ExpectedPayoffBySet
+from camdf import ExpectedPayoffBySet, LoggedTasks, Rankings
 from spark import PAYOFF, say
 
 SIZES, CHECKED = (30, 100, 300, 1_000, 3_000, 10_000, 30_000), 2
 HELD_OUT = 20_000
+
+
+def world(rng: np.random.Generator, tasks: int, tools: int = 12) -> LoggedTasks:
+    """Tasks whose scores say something of what they need, and whose prices differ by tool."""
+    scores = np.sort(rng.random((tasks, tools)) ** rng.uniform(0.5, 3.0, (tasks, 1)), axis=1)[:, ::-1]
+    ids = rng.permuted(np.tile(np.arange(100), (tasks, 1)), axis=1)[:, :tools]
+    costs = np.linspace(0.2, 1.8, 100)[ids]
+    required = rng.random((tasks, tools)) < 1.0 / (1.0 + np.exp(9.0 - 12.0 * scores))
+    missing = (rng.random(tasks) < 0.1).astype(np.int64)
+    names = np.arange(tasks).astype(str)
+    rankings = Rankings(scores, costs, np.full(tasks, tools), ids, tuple(f"tool-{tool}" for tool in range(100)))
+    return LoggedTasks(rankings, required, required.sum(axis=1) + missing, names, names)
 
 
 def curve(sizes: tuple[int, ...]) -> list[dict[str, Any]]:

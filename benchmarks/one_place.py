@@ -1,20 +1,24 @@
-"""Is a sample in one place enough? The default fitted on the driver, compared with a fit on every task in passes.
+"""Is a sample in one place enough? The default fitted on the driver, compared with a fit on every task of a cluster.
 
-python benchmarks/one_place.py rankings        on every shipped ranking
-python benchmarks/one_place.py tasks           on made-up tasks, as many as 20 million spans give, with rare tools
-python benchmarks/one_place.py spans           on the tasks of spans (--millions, --folder)
-    --json                                     print JSON
-    --store results/one_place.json             and keep it under the name of the part
+python benchmarks/one_place.py rankings --store results/one_place.json    on every shipped ranking, some minutes
+python benchmarks/one_place.py tasks --store results/one_place.json       on made-up tasks, as many as 20 million spans
+                                                                          give, with rare tools; needs camdf[spark]
+python benchmarks/one_place.py --check results/one_place.json             the smallest rankings again
 
-What two fits in passes differ by is the noise of such a fit: with other folds on the same tasks, or each on one half of
-the tasks.
+The fit on every task ran in passes over the cluster, which are gone. What they gave is stored under 'passes', by this
+file as it was before (`git log benchmarks/one_place.py`). With the same folds they gave the numbers of one machine, so
+that of the shipped rankings, which are smaller than a sample, only the folds are left to compare: the passes drew them
+by a hash of the group's name. What two such draws differ by is the noise of such a fit.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -24,50 +28,38 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from camdf import ExpectedPayoffBySet, LoggedTasks, Rankings
-from camdf.core.rankings import Ints
+from camdf import ExpectedPayoffBySet, LoggedTasks, Payoff, Rankings
+from camdf.core.rankings import Floats, Ints
 from camdf.evaluation.assess import Fixed, assess
 from camdf.mining.logged import logged_tasks
-from camdf.mining.spark import fit, mining
 from camdf.mining.spark.sample import A_TOOL, sampled
 from camdf.models.membership import FOLDS
-from camdf.models.newton import over
 from camdf_lab import domains
-from spark import METER, PAYOFF, arguments, cluster, report, say, spans_of, store, timed
+from spark import METER, PAYOFF, cluster, say, store, timed
 
-sys.path.append(str(Path(__file__).parents[1] / "tests"))
-
-from same_fit import PAYOFFS
-
+PAYOFFS = tuple(Payoff(pressure, value) for value in ("exact", "partial") for pressure in (0.02, 0.05, 0.12, 0.3))
 OTHER_FOLDS = 7
-SAMPLES = (1_000, 5_000, 20_000)
-HELD_OUT_PERCENT = 5
-HELD_OUT = 50_000
+CHECKED = "airline"
+"""The smallest domain."""
+
 TASKS = 1_058_873
 """As many as 20,013,425 spans gave (results/spark.json)."""
+
+HELD_OUT, JUDGED = 50_000, 10_000
+"""Tasks that nobody learned from, and how many of them the verdict is of."""
 
 TOOLS, LISTED, RARE = 396, 12, 0.001
 """Made-up tasks list 12 of 396 tools; a rare tool is listed by less than this share of them."""
 
-
-def hashed_folds(salt: int) -> Any:
-    """The folds of a fit in passes: by a hash of the group's name, since no place has a list of all names."""
-
-    def folds(logged: LoggedTasks) -> Ints:
-        return np.array([crc32(name.encode(), salt) % FOLDS for name in logged.groups.tolist()], dtype=np.int64)
-
-    return folds
+SAMPLES = ((20_000, A_TOOL), (5_000, A_TOOL), (5_000, 0), (1_000, A_TOOL))
+"""About how many tasks, and about how many for each tool at least; 0 is a sample that is not drawn by tool."""
 
 
-def rankings(options: argparse.Namespace) -> dict[str, Any]:
-    """Every shipped ranking is smaller than a sample, so that all of its tasks come to one place.
-
-    With the same folds a fit in passes is that in one place (results/spark.json, 'same-default'); what is left to
-    compare are the folds, which it draws by a hash.
-    """
+def rankings(wanted: Callable[[str], bool] = bool) -> list[dict[str, Any]]:
+    """Every shipped ranking: the fit of one machine, with the folds of the passes, and with others drawn alike."""
     rows: list[dict[str, Any]] = []
     for domain in (*domains.DOMAINS, *domains.SECOND_LOOK):
-        for scorer in domain.scorers:
+        for scorer in domain.scorers if wanted(domain.name) else ():
             logged = domains.load(domain.name, scorer, dispersion=1.0)
             one_place = ExpectedPayoffBySet().fit(logged, PAYOFF)
             passes, others = (fitted_with(hashed_folds(salt), logged) for salt in (0, OTHER_FOLDS))
@@ -85,21 +77,27 @@ def rankings(options: argparse.Namespace) -> dict[str, Any]:
                 }
             )
             say(rows[-1])
-            if options.store:
-                store(options.store, "rankings", {"rows": rows})
-    return {"rows": rows}
+    return rows
 
 
-def fitted_with(folds: Any, logged: LoggedTasks) -> ExpectedPayoffBySet:
+def hashed_folds(salt: int) -> Callable[[LoggedTasks], Ints]:
+    """A fold for every task by a hash of its group's name, which takes no list of all names."""
+
+    def folds(logged: LoggedTasks) -> Ints:
+        return np.array([crc32(name.encode(), salt) % FOLDS for name in logged.groups.tolist()], dtype=np.int64)
+
+    return folds
+
+
+def fitted_with(folds: Callable[[LoggedTasks], Ints], logged: LoggedTasks) -> ExpectedPayoffBySet:
     with patch("camdf.models.warm_start.group_folds", folds):
         return ExpectedPayoffBySet().fit(logged, PAYOFF)
 
 
 def payoff_of(policy: ExpectedPayoffBySet, logged: LoggedTasks) -> float:
-    """The mean over the payoffs."""
-    return float(
-        np.mean([payoff.of(logged, policy.decide(logged.rankings, payoff).acquired).mean() for payoff in PAYOFFS])
-    )
+    """The mean over tasks and payoffs."""
+    by_payoff = [payoff.of(logged, policy.decide(logged.rankings, payoff).acquired).mean() for payoff in PAYOFFS]
+    return round(float(np.mean(by_payoff)), 5)
 
 
 def differing(one: ExpectedPayoffBySet, other: ExpectedPayoffBySet, logged: LoggedTasks) -> int:
@@ -108,7 +106,51 @@ def differing(one: ExpectedPayoffBySet, other: ExpectedPayoffBySet, logged: Logg
     return sum(int((first != second).sum()) for first, second in pairs)
 
 
-def made_up(rng: np.random.Generator, count: int, offsets: Any) -> LoggedTasks:
+def tasks() -> dict[str, Any]:
+    """Samples that Spark draws of made-up tasks: the payoff on others, and on those that list a rare tool."""
+    rng = np.random.default_rng(21)
+    offsets = rng.normal(scale=1.5, size=TOOLS)
+    others, every = made_up(rng, HELD_OUT, offsets), made_up(rng, TASKS, offsets)
+    times_listed = np.bincount(every.rankings.tool_ids.ravel(), minlength=TOOLS)
+    is_rare = times_listed < RARE * len(every)
+    lists_rare = is_rare[others.rankings.tool_ids].any(axis=1)
+    samples = []
+    with tempfile.TemporaryDirectory(prefix="camdf-spark-") as scratch:
+        pq.write_table(as_mined(every), f"{scratch}/tasks.parquet", row_group_size=50_000)
+        table = cluster().read.parquet(f"{scratch}/tasks.parquet")
+        for at_most, a_tool in SAMPLES:
+            drawing, sample = timed(partial(sampled, table, at_most, a_tool))
+            logged = logged_tasks(sample.tasks)
+            fitting, policy = timed(partial(ExpectedPayoffBySet().fit, logged, PAYOFF))
+            acquired = policy.decide(others.rankings, PAYOFF).acquired
+            payoffs = PAYOFF.of(others, acquired)
+            judged = assess(partial(Fixed, policy), others.take(slice(0, JUDGED)), PAYOFF, splits=2)
+            samples.append(
+                {
+                    "at most": at_most,
+                    "by tool": a_tool > 0,
+                    "tasks": len(logged),
+                    "for rare tools": sample.for_rare_tools,
+                    "drawing": drawing,
+                    "fitting": fitting,
+                    "payoff": round(float(payoffs.mean()), 5),
+                    "payoff with a rare tool": round(float(payoffs[lists_rare].mean()), 5),
+                    "pays": judged.pays,
+                    "verdict": judged.verdict,
+                }
+            )
+            say(str(sample), samples[-1])
+    return {
+        "tasks": len(every),
+        "held out": len(others),
+        "rare tools": int(is_rare.sum()),
+        "tasks of the rarest": int(times_listed.min()),
+        "held out with a rare tool": int(lists_rare.sum()),
+        "samples": samples,
+    }
+
+
+def made_up(rng: np.random.Generator, count: int, offsets: Floats) -> LoggedTasks:
     """Tasks whose scores say something of what they need, and whose tools differ: in need, and in how many list them.
 
     A list has one tool of each of 12 kinds; the r-th tool of a kind is listed in proportion to r^-3.
@@ -127,8 +169,7 @@ def made_up(rng: np.random.Generator, count: int, offsets: Any) -> LoggedTasks:
 
 def as_mined(logged: LoggedTasks) -> pa.Table:
     """The columns of mined tasks."""
-    names = pa.array([*logged.rankings.catalogue, *(f"missing-{i}" for i in range(10))])
-    ids = logged.rankings.tool_ids
+    names, ids = pa.array([*logged.rankings.catalogue, "missing"]), logged.rankings.tool_ids
 
     def lists(lengths: Any, values: pa.Array) -> pa.Array:
         return pa.ListArray.from_arrays(pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32()), values)
@@ -146,142 +187,28 @@ def as_mined(logged: LoggedTasks) -> pa.Table:
     )
 
 
-def tasks(options: argparse.Namespace) -> dict[str, Any]:
-    """Made-up tasks: a fit on all in passes, on each half of them, and on samples that Spark draws."""
-    rng = np.random.default_rng(21)
-    offsets = rng.normal(scale=1.5, size=TOOLS)
-    others, every = made_up(rng, HELD_OUT, offsets), made_up(rng, options.tasks, offsets)
-    often = np.bincount(every.rankings.tool_ids.ravel(), minlength=TOOLS)
-    rare = (often < RARE * len(every))[others.rankings.tool_ids].any(axis=1)
-    say(f"{(often < RARE * len(every)).sum()} rare tools, listed by {rare.mean():.1%} of tasks; rarest {often.min()}")
-
-    def in_passes(rows: slice) -> dict[str, Any]:
-        some = every.take(rows)
-        batches = [some.take(slice(start, start + 4096)) for start in range(0, len(some), 4096)]
-        took, policy = timed(lambda: ExpectedPayoffBySet().fit_in_passes(over(batches), PAYOFF))
-        found = {"tasks": len(some), **took, **decided(policy, others)}
-        say("in passes", took, found["verdict"])
-        return found
-
-    known: dict[str, Any] = {
-        "tasks": len(every),
-        "held out": len(others),
-        "rare tools": int((often < RARE * len(every)).sum()),
-        "tasks of the rarest": int(often.min()),
-        "held out that list a rare tool": int(rare.sum()),
-    }
-    whole = in_passes(slice(None))
-    known |= {"in passes": {**compared(whole, whole), "rare": few(compared(whole, whole, rare))}, "samples": []}
-    say(known)
-    with tempfile.TemporaryDirectory(prefix="camdf-spark-") as scratch:
-        pq.write_table(as_mined(every), f"{scratch}/tasks.parquet", row_group_size=50_000)
-        table = cluster().read.parquet(f"{scratch}/tasks.parquet")
-        for at_most, by_tool in ((20_000, True), (5_000, True), (5_000, False), (1_000, True)):
-            drawing, sample = timed(lambda a=at_most, b=by_tool: sampled(table, at_most=a, a_tool=A_TOOL if b else 0))
-            logged = logged_tasks(sample.tasks)
-            fitting, policy = timed(lambda some=logged: ExpectedPayoffBySet().fit(some, PAYOFF))
-            about = {
-                "at most": at_most,
-                "by tool": by_tool,
-                "tasks": len(logged),
-                "of them for rare tools": sample.for_rare_tools,
-            }
-            found = {**about, "drawing": drawing, "fitting": fitting, **decided(policy, others)}
-            known["samples"].append({**compared(found, whole), "rare": few(compared(found, whole, rare))})
-            say(str(sample), known["samples"][-1])
-            if options.store:
-                store(options.store, "tasks", known)
-    return known
+def check(path: Path) -> None:
+    """Exit where the smallest rankings are not decided as stored."""
+    stored = [row for row in json.loads(path.read_text())["rankings"]["rows"] if row["domain"] == CHECKED]
+    if (now := rankings(CHECKED.__eq__)) != stored:
+        sys.exit(f"one place: {now}, stored {stored}")
+    print(f"one place: {len(now)} rankings are decided as stored")
 
 
-def few(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: row[name] for name in ("payoff", "more", "standard error")}
-
-
-def decided(policy: ExpectedPayoffBySet, others: LoggedTasks) -> dict[str, Any]:
-    acquired = policy.decide(others.rankings, PAYOFF).acquired
-    assessment = assess(lambda: Fixed(policy), others.take(slice(0, 10_000)), PAYOFF, splits=2, seed=0)
-    return {
-        "acquired": acquired,
-        "payoffs": PAYOFF.of(others, acquired),
-        "verdict": assessment.verdict,
-        "pays": assessment.pays,
-    }
-
-
-def spans(options: argparse.Namespace) -> dict[str, Any]:
-    """Spans mined on Spark; then a fit on all tasks in passes, on each half of them, and on samples on the driver."""
-    session = cluster()
-    with tempfile.TemporaryDirectory(prefix="camdf-spark-") as scratch:
-        output = f"{scratch}/tasks.parquet"
-        files = spans_of(options.folder, options.millions, Path(scratch))
-        mined = mining.mine(session.read.parquet(*files))
-        took, _ = timed(lambda: mined.tasks.write.parquet(output))
-        say(mined, took)
-        mined.release()
-        tasks = session.read.parquet(output).filter("size(ranked) > 0")
-        part = "pmod(xxhash64(task_id, 99), 100)"
-        taught = tasks.filter(f"{part} >= {HELD_OUT_PERCENT}")
-        others = logged_tasks(sampled(tasks.filter(f"{part} < {HELD_OUT_PERCENT}"), at_most=10**9).tasks)
-        say("held out", len(others))
-
-        def in_passes(rows: Any) -> dict[str, Any]:
-            blocks = fit.pack(rows)
-            took, policy = timed(lambda: fit.fit_on_blocks(ExpectedPayoffBySet(), blocks, PAYOFF))
-            blocks.rows.unpersist()
-            found = {"tasks": len(blocks), **took, **decided(policy, others)}
-            say({name: found[name] for name in ("tasks", "seconds", "processor seconds", "verdict")})
-            return found
-
-        def in_one_place(at_most: int, seed: int) -> dict[str, Any]:
-            drawing, sample = timed(lambda: sampled(taught, at_most=at_most, seed=seed))
-            logged = logged_tasks(sample.tasks)
-            fitting, policy = timed(lambda: ExpectedPayoffBySet().fit(logged, PAYOFF))
-            found = {"tasks": len(logged), "drawing": drawing, "fitting": fitting, **decided(policy, others)}
-            say(str(sample), drawing, fitting, found["verdict"])
-            return found
-
-        whole = in_passes(taught)
-        halves = [in_passes(taught.filter(f"pmod(xxhash64(task_id, 5), 2) = {half}")) for half in (0, 1)]
-        samples = []
-        for at_most in SAMPLES:
-            for seed in (0, 1):
-                found = in_one_place(at_most, seed)
-                samples.append({"at most": at_most, "seed": seed, **compared(found, whole)})
-                say(samples[-1])
-    return {
-        "spans": mined.spans,
-        "held out": len(others),
-        "in passes": compared(whole, whole),
-        "halves in passes": compared(*halves),
-        "samples": samples,
-    }
-
-
-def compared(one: dict[str, Any], other: dict[str, Any], where: Any = slice(None)) -> dict[str, Any]:
-    """What a fit says of tasks that nobody learned from, and how it compares with another."""
-    more = (one["payoffs"] - other["payoffs"])[where]
-    return {
-        **{name: value for name, value in one.items() if name not in ("acquired", "payoffs")},
-        "payoff": round(float(one["payoffs"][where].mean()), 5),
-        "more": round(float(more.mean()), 5),
-        "standard error": round(float(more.std() / np.sqrt(len(more))), 5),
-        "lists that differ": round(float((one["acquired"] != other["acquired"]).any(axis=1).mean()), 5),
-    }
-
-
-PARTS = {"rankings": rankings, "tasks": tasks, "spans": spans}
-
-
-def main() -> int:
-    parser = arguments(__doc__, PARTS)
-    parser.add_argument("--tasks", type=int, default=TASKS, help=f"tasks: how many (default: {TASKS:,})")
-    parser.add_argument("--millions", type=float, default=20.0, help="spans: million spans (default: 20)")
-    parser.add_argument("--folder", type=Path, help="spans: where the spans are, or go")
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("part", nargs="?", choices=("rankings", "tasks"), default="rankings")
+    parser.add_argument("--store", type=Path, help="a JSON file that keeps both parts")
+    parser.add_argument("--check", type=Path, help="a stored file to compare the smallest rankings with")
     options = parser.parse_args()
+    if options.check:
+        check(options.check)
+        return
     METER.start()
-    return report(options, PARTS[options.part](options), [])
+    found = tasks() if options.part == "tasks" else {"rows": rankings()}
+    if options.store:
+        store(options.store, options.part, found)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

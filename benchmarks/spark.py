@@ -1,20 +1,18 @@
-"""The cost of mining and fitting on Spark: overhead beside bare Spark, growth with the spans, skewed traces.
+"""The cost of mining on Spark: overhead beside bare Spark, growth with the spans, skewed traces.
 
 python benchmarks/spark.py overhead                    a million spans, beside bare Spark, in one session
 python benchmarks/spark.py overhead --check            exit 1 where a limit is missed
 python benchmarks/spark.py growth --millions 1 5 20    seconds by size
-python benchmarks/spark.py default --millions 5        the default policy beside CAM-DF, on the same spans
 python benchmarks/spark.py skew                        one conversation, and one trace, of a million spans
     --json                                             print JSON
     --store results/spark.json                         and keep it under the name of the part
 
-It needs what `camdf[spark]` and `camdf[train]` bring, and Java 17. Spark runs as local[2]. The spans are those of
-benchmarks/mining.py; smaller sizes are its first files. --folder keeps them for the next run.
+It needs what `camdf[spark]` brings, and Java 17. Spark runs as local[2]. The spans are those of benchmarks/mining.py;
+smaller sizes are its first files. --folder keeps them for the next run.
 
 Bare Spark is the same session doing the same without us: the same columns through the same shuffle and an identity
-mapInArrow; the mined tasks sorted and written; as many passes with an identity mapInArrow over the same blocks. The
-core's own work is what the functions that Spark carries take without it. A shared machine disturbs seconds, so the
-processor seconds of all processes stand beside them.
+mapInArrow; the mined tasks sorted and written. The core's own work is what mining takes without Spark. A shared machine
+disturbs seconds, so the processor seconds of all processes stand beside them.
 """
 
 from __future__ import annotations
@@ -38,23 +36,17 @@ from typing import Any
 
 import numpy as np
 
-from camdf import CAMDF, ExpectedPayoffBySet, Payoff
-from camdf.mining.logged import LEARNED_COLUMNS, learnable, logged_tasks
+from camdf import Payoff
 from camdf.mining.spans import SPAN_COLUMNS
-from camdf.mining.spark import fit, mining
+from camdf.mining.spark import mining
 from camdf.mining.tasks import mine
-from camdf.models.newton import over
 
 PAYOFF = Payoff(0.05)
 MOST_OVERHEAD = 2.0
-"""1.25 was wanted. About 1.4 was measured before blocks held whole groups, and 1.6 since: docs/spark.md says what
-stands in the way."""
+"""1.25 was wanted, and about 1.36 was measured: docs/spark.md says what stands in the way."""
 
 MOST_TRANSPORT = 1.25
 MOST_EXPONENT = 1.1
-MOST_OF_CAM_DF = 2.0
-"""How long the default may take from spans to a fitted policy, as a multiple of CAM-DF's time."""
-
 ROUNDS = 5
 SPANS_A_FILE = 500_000
 
@@ -135,88 +127,40 @@ def identity(batches: Iterator[Any]) -> Iterator[Any]:
     yield from batches
 
 
-class Counted(fit.Blocks):
-    """Blocks that count the passes over them."""
-
-    passes = 0
-
-    def total(self, of: Any, /) -> Any:
-        type(self).passes += 1
-        return super().total(of)
-
-
 def ours(session: Any, files: list[str], output: Path) -> dict[str, Any]:
-    """Spans to a fitted policy: mine, write, pack, fit."""
+    """Spans to mined tasks, written."""
 
     def mined() -> Any:
         found = mining.mine(session.read.parquet(*files))
-        found.tasks.write.mode("overwrite").parquet(str(output))
+        found.write(output)
         return found
 
-    def packed() -> fit.Blocks:
-        blocks = Counted(fit.pack(session.read.parquet(str(output))).rows)
-        len(blocks)
-        return blocks
-
-    Counted.passes = 0
     before = shuffled()
-    mine_time, found = timed(mined)
+    took, found = timed(mined)
     moved = sum(size for file, size in shuffled().items() if file not in before)
-    pack_time, blocks = timed(packed)
-    fit_time, policy = timed(lambda: fit.fit_on_blocks(CAMDF(), blocks, PAYOFF))
-    parts = {"mine": mine_time, "pack": pack_time, "fit": fit_time}
     return {
         "spans": found.spans,
-        "tasks": len(blocks),
-        "passes": Counted.passes,
+        "tasks": found.ranked,
         "MB read": round(sum(Path(file).stat().st_size for file in files) / 1e6, 1),
         "MB shuffled": round(moved / 1e6, 1),
-        **{kind: round(sum(part[kind] for part in parts.values()), 2) for kind in mine_time},
-        "parts": parts,
-        "blocks": blocks,
-        "policy": policy,
+        **took,
     }
 
 
-def bare(session: Any, files: list[str], output: Path, blocks: Any, passes: int) -> dict[str, Any]:
-    """The same shuffles, identity mapInArrow in place of every function of ours, and as many passes."""
+def bare(session: Any, files: list[str], output: Path) -> dict[str, Any]:
+    """The same shuffle, an identity mapInArrow in place of ours, and the tasks sorted and written."""
     sql = import_module("pyspark.sql.functions")
     columns = [name for name in SPAN_COLUMNS if name != "text"]
-
-    def gone(frame: Any) -> None:
-        frame.write.format("noop").mode("overwrite").save()
 
     def mined() -> None:
         spans = session.read.parquet(*files).select(columns)
         partitions = max(-(-spans.count() // mining.SPANS_A_PARTITION), 2)
-        gone(spans.repartition(partitions, "trace_id").mapInArrow(identity, spans.schema))
+        together = spans.repartition(partitions, "trace_id").mapInArrow(identity, spans.schema)
+        together.write.format("noop").mode("overwrite").save()
         tasks = session.read.parquet(str(output)).orderBy(sql.col("time").asc_nulls_last(), "task_id")
         tasks.write.mode("overwrite").parquet(f"{output}.bare")
 
-    def packed() -> None:
-        tasks = session.read.parquet(str(output)).select(*LEARNED_COLUMNS)
-        gone(tasks.mapInArrow(identity, tasks.schema))
-
-    def passed() -> None:
-        for _ in range(passes):
-            gone(blocks.rows.filter("tasks > 0").select("block").mapInArrow(identity, "block binary"))
-
-    parts = {name: timed(action)[0] for name, action in {"mine": mined, "pack": packed, "fit": passed}.items()}
-    return {**{kind: round(sum(part[kind] for part in parts.values()), 2) for kind in parts["mine"]}, "parts": parts}
-
-
-def core(files: list[str], output: Path) -> dict[str, float]:
-    """The cost of the functions that Spark calls, by themselves in this process: mine, pack and fit."""
-    polars = import_module("polars")
-
-    def work() -> None:
-        mine(files)
-        tasks = polars.read_parquet(output / "*.parquet")
-        blocks = [logged_tasks(part) for part in tasks.filter(learnable()).iter_slices(fit.TASKS_A_BLOCK)]
-        start = CAMDF().fit_in_passes(over(blocks[:1]), PAYOFF).model_
-        CAMDF().fit_in_passes(over(blocks), PAYOFF, start=start)
-
-    return timed(work)[0]
+    return timed(mined)[0]
 
 
 def spans_of(folder: Path | None, millions: float, scratch: Path) -> list[str]:
@@ -237,21 +181,14 @@ def overhead(options: argparse.Namespace) -> dict[str, Any]:
         ours(session, files[:1], output)  # the virtual machine compiles as it runs
         for number in range(2 if options.check else ROUNDS):
             run = ours(session, files, output)
-            blocks = run.pop("blocks")
-            run.pop("policy")
-            plain = bare(session, files, output, blocks, run["passes"])
-            alone = core(files, output)
-            blocks.rows.unpersist()
+            plain = bare(session, files, output)
+            alone = timed(partial(mine, files))[0]
             session.catalog.clearCache()
             say(number, run, plain, alone)
             rounds.append({"ours": run, "bare": plain, "core": alone})
 
-    def ratio(kind: str, part: str | None = None) -> float:
-        pairs = [
-            (each["ours"], each["bare"]) if part is None else (each["ours"]["parts"][part], each["bare"]["parts"][part])
-            for each in rounds
-        ]
-        return round(float(statistics.median(mine[kind] / theirs[kind] for mine, theirs in pairs)), 3)
+    def ratio(kind: str) -> float:
+        return round(float(statistics.median(each["ours"][kind] / each["bare"][kind] for each in rounds)), 3)
 
     kinds = ("seconds", "processor seconds")
     return {
@@ -264,7 +201,6 @@ def overhead(options: argparse.Namespace) -> dict[str, Any]:
             ),
             3,
         ),
-        "ratio by part": {part: {kind: ratio(kind, part) for kind in kinds} for part in ("mine", "pack", "fit")},
         "rounds": rounds,
     }
 
@@ -278,47 +214,12 @@ def growth(options: argparse.Namespace) -> dict[str, Any]:
         for millions in options.millions:
             files = every[: math.ceil(millions * 1e6 / SPANS_A_FILE)]
             run = ours(session, files, output)
-            run.pop("blocks").rows.unpersist()
-            run.pop("policy")
             session.catalog.clearCache()
             say(run)
             sizes.append(run)
             if options.store:
                 store(options.store, "growth", grown(sizes))
     return grown(sizes)
-
-
-def default(options: argparse.Namespace) -> dict[str, Any]:
-    """Spans to a fitted default beside spans to a fitted CAM-DF: mined and packed once, fitted twice, one session."""
-    session, sizes = cluster(), []
-    with tempfile.TemporaryDirectory(prefix="camdf-spark-") as scratch:
-        output = Path(scratch) / "tasks.parquet"
-        every = spans_of(options.folder, max(options.millions), Path(scratch))
-        ours(session, every[:1], output)["blocks"].rows.unpersist()  # warms up
-        for millions in options.millions:
-            run = ours(session, every[: math.ceil(millions * 1e6 / SPANS_A_FILE)], output)
-            blocks = run.pop("blocks")
-            run.pop("policy")
-            Counted.passes = 0
-            took, policy = timed(partial(fit.fit_on_blocks, ExpectedPayoffBySet(), blocks, PAYOFF))
-            blocks.rows.unpersist()
-            session.catalog.clearCache()
-            before = {kind: run[kind] - run["parts"]["fit"][kind] for kind in took}
-            sizes.append(
-                {
-                    **{name: run[name] for name in ("spans", "tasks")},
-                    "mine and pack": before,
-                    "CAM-DF": {"passes": run["passes"], **run["parts"]["fit"]},
-                    "default": {"passes": Counted.passes, **took},
-                    "ratio": {kind: round((before[kind] + took[kind]) / run[kind], 3) for kind in took},
-                    "tools": len(policy.model_.tools),
-                    "times listed": sum(policy.model_.times_listed),
-                }
-            )
-            say(sizes[-1])
-            if options.store:
-                store(options.store, "default", {"sizes": sizes})
-    return {"sizes": sizes}
 
 
 def grown(sizes: list[dict[str, Any]]) -> dict[str, Any]:
@@ -372,19 +273,11 @@ def store(path: Path, name: str, found: dict[str, Any]) -> None:
     path.write_text(json.dumps(stored | {"machine": machine, name: found}, indent=1) + "\n")
 
 
-def _last_ratio(found: dict[str, Any]) -> float:
-    """Of the largest size."""
-    return float(found["sizes"][-1]["ratio"]["processor seconds"])
-
-
 def missed(part: str, found: dict[str, Any]) -> list[str]:
     figures: dict[str, list[tuple[str, Callable[[], float], float]]] = {
         "overhead": [
             ("processor seconds beside bare Spark", lambda: found["ratio"]["processor seconds"], MOST_OVERHEAD),
             ("and beside it and the core's own work", lambda: found["ratio to bare and core"], MOST_TRANSPORT),
-        ],
-        "default": [
-            ("the default's processor seconds beside CAM-DF's", lambda: _last_ratio(found), MOST_OF_CAM_DF),
         ],
         "growth": [("growth exponent", lambda: found["exponent"]["processor seconds"], MOST_EXPONENT)],
     }
@@ -413,7 +306,7 @@ def report(options: argparse.Namespace, found: dict[str, Any], misses: list[str]
     return 1 if options.check and misses else 0
 
 
-PARTS = {"overhead": overhead, "skew": skew, "growth": growth, "default": default}
+PARTS = {"overhead": overhead, "skew": skew, "growth": growth}
 
 
 def main() -> int:

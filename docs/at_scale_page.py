@@ -44,7 +44,7 @@ def page(spark: dict[str, Any], scale: dict[str, Any]) -> str:
     largest = spark["growth"]["sizes"][-1]
     spans, tasks = largest["spans"], largest["tasks"]
     stored, moved = largest["MB read"] * 1e6 / spans, largest["MB shuffled"] * 1e6 / spans
-    work = sum(largest["parts"][part]["processor seconds"] for part in ("mine", "pack")) / spans
+    work = largest["processor seconds"] / spans
     parts = [HEAD, *shuffle(stored, moved), *source(), *filters(stored), *prices(stored, work), *sampling(spans, tasks)]
     return "\n".join(map(wrapped, [*parts, *curve(scale), *engines()])) + "\n"
 
@@ -188,7 +188,8 @@ def curve(scale: dict[str, Any]) -> list[str]:
         "",
         f"From {near['tasks']:,} tasks on it gains at most 0.002. What more of them are for is tools that few tasks "
         "need: a tool is known by its own history, and one that is required once in ten thousand tasks has none before "
-        "there are some ten thousand. `camdf curve` draws the same for tasks of your own.",
+        "there are some ten thousand. So [`camdf fit --engine spark`](spark.md#why-the-fit-runs-in-one-place) samples "
+        "by tool, and fits in one place. `camdf curve` draws the same for tasks of your own.",
         "",
     ]
 

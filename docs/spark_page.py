@@ -1,4 +1,4 @@
-"""Writes docs/spark.md from results/spark.json, which benchmarks/spark.py and benchmarks/spark_fit.py measure.
+"""Writes docs/spark.md from results/spark.json and one_place.json, which benchmarks of those names measure.
 
 python docs/spark_page.py
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 DOCS = Path(__file__).parent
-RESULTS = DOCS.parent / "results" / "spark.json"
+RESULTS = DOCS.parent / "results"
 
 PRICE_A_CORE_HOUR = 0.05
 """An assumption, in dollars: about what a core of a general-purpose cloud machine costs on demand."""
@@ -25,8 +25,6 @@ NETWORK_GB = 1.25
 """What a machine of that size sends in a second: 10 Gbit/s."""
 
 DAYS = {"1 billion": 1e9, "100 billion": 1e11}
-SAMPLED_TASKS = 10_000_000
-
 HEAD = """# On Spark
 
 The largest users keep their traces in tables that Spark reads already. There the same two commands make
@@ -44,12 +42,13 @@ executors both see. Spark writes a folder of Parquet files where one machine wri
 `camdf` reads either. In a notebook, with any table that Spark has (a classic session; Spark Connect is not supported):
 
 ```text
-from camdf.mining.spark.fit import fit_on_blocks, pack
+from camdf.mining.logged import logged_tasks
 from camdf.mining.spark.mining import mine
+from camdf.mining.spark.sample import sampled
 
 mined = mine(session.table("traces.spans"))  # mined.tasks is a DataFrame; print(mined) has the counts
-blocks = pack(mined.tasks, prices)           # print(blocks) has the counts of tasks packed and left out
-policy = fit_on_blocks(camdf.ExpectedPayoffBySet(), blocks, camdf.Payoff(0.12))  # or camdf.CAMDF()
+sample = sampled(mined.tasks)                # print(sample) says how many tasks it holds, and what it left out
+policy = camdf.ExpectedPayoffBySet().fit(logged_tasks(sample.tasks, prices), camdf.Payoff(0.12))
 camdf.save(policy, "policy.json")
 mined.release()                              # the executors delete the mined rows
 ```
@@ -63,32 +62,14 @@ Spark carries rows. Every rule and every formula is the one that runs on one mac
 - Mining. A task never needs a span of another trace, so the spans are shuffled once, by trace, and each partition goes
   as Arrow batches through `camdf.mining.tasks.mine`. The tasks are then sorted as on one machine, and equal its to the
   bit. There is no second version of the rules in SQL that could drift from the first.
-- Features. `pack` brings the tasks of a group together and turns them into blocks of the core's own arrays, once. The
-  rows of a block (candidates, or the prefix states of CAM-DF) exist inside a worker for as long as its sums are taken,
-  some thousand at a time, and never as rows of a table.
-- The fit needs one thing of the engine: the sum, over all blocks, of a function's value for each. A worker adds up the
-  blocks of a partition; where there are more than 16 partitions, workers add up their sums, so the driver never gets
-  more than 16 however many there are.
-
-The default, `expected-payoff-by-set`, is fitted on every task (`camdf.models.warm_passes`). One pass counts tools, by
-fold. Then each pass moves all searches of Newton's method one step at once: five folds under every strength; one more
-gives the held-out losses by which strength and flipped labels are chosen, and a few the law of set sizes. The formulas
-and the choices are the very functions of one machine. Three things differ:
-
-- Folds are drawn by a hash of the group's name, because no place has a list of all names.
-- What is learned (coefficients, tools and their histories) is learned from every task. What is chosen (the prior, the
-  strength, flips, the law of set sizes) is chosen on all of up to 20,000 tasks; of more, on a sample of about 20,000,
-  in whole groups and with at most 1,000 tasks of each, which one pass brings to the driver.
-- What was asked is not read. Where the vectors of tasks help, `camdf fit` keeps the policy of the sample below, and
-  says so.
-
-CAM-DF is fitted with scikit-learn's `newton-cholesky` in place of liblinear: the intercept is not penalised, and the
-scaler is weighted like the loss. `CAMDF().fit` on one machine stays as the paper has it. One pass finds the weighted
-mean and variance of each column, and each Newton step is one more.
-
-The table that `camdf fit` prints, and its estimate of wrong labels, are of one-machine fits on a sample of whole groups
-(`camdf.mining.spark.fit.SAMPLED` tasks). Other policies need all of their tasks in one place and are fitted on that
-sample, and the command says so.
+- The sample. `camdf fit --engine spark` draws about 20,000 tasks on the cluster, by tool, and brings them to the
+  driver. A tool that few tasks list keeps about 100 of them, or all that it has; with very many tools, fewer, so that
+  rare tools at most double the sample. What a task required plays no part, so that labels are as frequent in the sample
+  as they were. The command says how many tasks there were, how many it took, and what it left out. Up to 20,000 tasks,
+  it takes all.
+- The fit runs on the driver. It is the fit of one machine, for every policy, and reads what was asked where that helps.
+  The table and the verdict that `camdf fit` prints are of the sample, in which tasks with rare tools are more frequent.
+- A [table of days](mining.md#day-by-day) and files of your own are read whole by the driver, without a sample.
 
 What goes wrong is counted:
 
@@ -98,13 +79,11 @@ What goes wrong is counted:
   that only with a master such as `local[2,4]`. A partition's counts travel with its tasks, so they count once.
 - A conversation of a million spans is as many traces as it has runs, which lie wherever they hash to. One trace of a
   million spans lies in one partition, which is a table of some hundred megabytes in one worker.
-- All tasks of a group lie in one block, so a conversation of a million tasks is a block of some hundred megabytes, and
-  one worker's work in every pass. Its rows are made a few thousand at a time.
 """
 
 
-def page(found: dict[str, Any]) -> str:
-    lines = [*agreement(found), *costs(found), *plan(found), *serving()]
+def page(found: dict[str, Any], compared: dict[str, Any]) -> str:
+    lines = [*one_place(compared), *costs(found), *plan(found), *serving()]
     return "\n".join([HEAD, *(line if line.startswith(("|", "`" * 3)) else filled(line) for line in lines)]) + "\n"
 
 
@@ -113,82 +92,99 @@ def filled(line: str) -> str:
     return textwrap.fill(line, 120, break_long_words=False, break_on_hyphens=False)
 
 
-def agreement(found: dict[str, Any]) -> list[str]:
-    """Whether the cluster gives the same numbers."""
-    part = found["agreement"]
+def one_place(found: dict[str, Any]) -> list[str]:
+    """Why the fit needs no cluster."""
+    rows, passes, made_up = found["rankings"]["rows"], found["passes"], found["tasks"]
+    decisions, differ, noise = (
+        sum(row[name] for row in rows) for name in ("decisions", "decisions that differ", "with other folds")
+    )
+    more = [row["payoff"] - row["in passes"] for row in rows]
+    by_folds = [row["in passes, other folds"] - row["in passes"] for row in rows]
+    same, whole = passes["same folds"], passes["tasks"]
     return [
-        "## The same numbers",
+        "## Why the fit runs in one place",
         "",
-        f"`python benchmarks/spark_fit.py agreement` fits CAM-DF on Spark on every shipped ranking at two "
-        "dispersions of cost, "
-        f"{part['rankings']} fits with {part['states']:,} states, and compares with scikit-learn's `newton-cholesky`:",
+        "An earlier version fitted the default on every task of a cluster, in passes that added up, and needed some "
+        "900 lines for it. Nobody needs them: a fit on a sample decides alike. `python benchmarks/one_place.py` "
+        "compares the two.",
         "",
-        "| | largest difference of a standardised coefficient | decisions that differ |",
-        "| --- | --- | --- |",
-        f"| Newton passes on Spark | {part['apart']:.1e} | {part['decisions that differ']} |",
-        f"| MLlib's logistic regression, tol 1e-10, on {sum('MLlib apart' in row for row in part['rows'])} of them "
-        f"| {part['MLlib apart']:.1e} | |",
+        f"On the {len(rows)} shipped rankings, all smaller than a sample, a fit in passes with the folds of one "
+        f"machine was the fit of one machine: the largest difference of a coefficient was {same['apart']:.1e}, and of "
+        f"{same['decisions']:,} decisions on candidates, at eight payoffs, {same['decisions that differ']} differed. "
+        "Only the folds differed in use, for the passes drew them by a hash. That changes "
+        f"{differ / decisions:.2%} of decisions, about as many as another draw by a hash changes "
+        f"({noise / decisions:.2%}), which is the noise of a fit in passes. In payoff, the mean over rankings changes "
+        f"by {statistics.fmean(more):+.4f} and by {statistics.fmean(by_folds):+.4f}; the most that one ranking changes "
+        f"is {max(map(abs, more)):.4f} and {max(map(abs, by_folds)):.4f}.",
         "",
-        "MLlib got the same penalty (`regParam` = 1 / sum of weights, `standardization=True`) and would need the "
-        "states as rows.",
+        f"Of {made_up['tasks']:,} made-up tasks, as many as 20 million spans give, with {made_up['rare tools']} rare "
+        "tools (listed by less than one task in a thousand; the rarest by "
+        f"{made_up['tasks of the rarest']}), Spark draws samples, and {made_up['held out']:,} other tasks are decided, "
+        f"of which {made_up['held out with a rare tool']:,} list a rare tool:",
         "",
-        *same_default(found["same-default"]),
+        "| learned from | tasks | for rare tools | payoff | less than from all | payoff with a rare tool "
+        "| less than from all |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+        f"| all, in passes | {whole['tasks']:,} | | {whole['payoff']:.4f} | | "
+        f"{whole['payoff with a rare tool']:.4f} | |",
+        *(
+            f"| a sample{'' if row['by tool'] else ', not by tool'} | {row['tasks']:,} | {row['for rare tools']:,} | "
+            f"{row['payoff']:.4f} | {whole['payoff'] - row['payoff']:.4f} | {row['payoff with a rare tool']:.4f} | "
+            f"{whole['payoff with a rare tool'] - row['payoff with a rare tool']:.4f} |"
+            for row in made_up["samples"]
+        ),
+        "",
+        _verdicts(made_up, passes),
+        "",
     ]
 
 
-def same_default(part: dict[str, Any]) -> list[str]:
-    """Whether the default in passes is the default."""
-    return [
-        "`python benchmarks/spark_fit.py same-default` fits the default in passes, with the folds that one machine "
-        f"draws, on all {part['rankings']} shipped rankings, and compares with `ExpectedPayoffBySet().fit`. The "
-        f"batches of {part['rankings'] - part['on Spark']} of them lie in one process, for every pass on Spark is a "
-        f"job; {part['on Spark']} are fitted on Spark. The largest difference of a coefficient, of a tool's level or "
-        f"slope, or of the law of set sizes is {part['apart']:.1e} (asked: 1e-6), and of {part['decisions']:,} "
-        f"decisions on candidates, at eight payoffs, {part['decisions that differ']} differ.",
-        "",
-    ]
+def _verdicts(made_up: dict[str, Any], passes: dict[str, Any]) -> str:
+    """Whether the samples say of the policy what all tasks say."""
+    samples, usual, apart, whole = made_up["samples"], made_up["samples"][0], passes["samples"][0], passes["tasks"]
+    alike = all(row["pays"] == whole["pays"] for row in samples)
+    within, rarely = ("within" if apart[name] <= 0.002 else "beyond" for name in ("less", "less with a rare tool"))
+    return (
+        f"The usual sample, the first, loses {apart['less']:.4f} (standard error {apart['standard error']:.4f}), "
+        f"{within} the 0.002 that [more tasks gain](at-scale.md#how-many-tasks-are-enough) from 1,000 on. Where a rare "
+        f"tool is listed it loses {apart['less with a rare tool']:.4f} ({apart['its standard error']:.4f}), {rarely} "
+        "that, and less than a sample that is not drawn by tool: this is what is left of the passes' worth. The "
+        "verdict, whether the policy pays more than tuned simple rules, is "
+        f"{'the same' if alike else 'not the same'} for all of them. Drawing the usual sample took "
+        f"{usual['drawing']['processor seconds']:.0f} processor seconds and its fit "
+        f"{usual['fitting']['processor seconds']:.0f}; the fit in passes took {whole['processor seconds']:.0f}. "
+        "`camdf curve` says how many tasks are enough for tasks of your own."
+    )
 
 
 def costs(found: dict[str, Any]) -> list[str]:
     """Overhead and growth."""
     over, growth = found["overhead"], found["growth"]
     first = over["rounds"][0]["ours"]
-    alone = statistics.median(each["core"]["processor seconds"] for each in over["rounds"])
+    ratio = over["ratio"]
     lines = [
         "## What it costs",
         "",
         f"Bare Spark here is the same session doing the same without us, in the same run: the shuffle of "
-        f"{first['spans']:,} spans and an identity `mapInArrow`, the mined tasks sorted and written, and "
-        f"as many passes of an identity `mapInArrow` over the blocks as ours took. Medians of "
-        f"{len(over['rounds'])} rounds, "
-        "alternating; on a machine that others use, processor seconds are the steadier figure.",
+        f"{first['spans']:,} spans and an identity `mapInArrow`, the mined tasks sorted and written. Mining takes "
+        f"{ratio['seconds']:.2f} times its seconds and {ratio['processor seconds']:.2f} times its processor seconds "
+        f"(medians of {len(over['rounds'])} rounds, alternating; the target was 1.25). An identity does no work, and "
+        "ours mines every span. On a machine that others use, processor seconds are the steadier figure.",
         "",
-        "| ours / bare | seconds | processor seconds |",
-        "| --- | --- | --- |",
-        *(
-            f"| {name} | {ratio['seconds']:.2f} | {ratio['processor seconds']:.2f} |"
-            for name, ratio in {"end to end": over["ratio"], **over["ratio by part"]}.items()
-        ),
-        "",
-        verdict(over),
-        "",
-        "| spans | tasks learned from | seconds | processor seconds | mine | pack | fit | MB shuffled |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| spans | tasks with a ranking | seconds | processor seconds | MB shuffled |",
+        "| --- | --- | --- | --- | --- |",
         *(
             f"| {row['spans']:,} | {row['tasks']:,} | {row['seconds']:,.0f} | {row['processor seconds']:,.0f} | "
-            + " | ".join(f"{row['parts'][name]['processor seconds']:,.0f}" for name in ("mine", "pack", "fit"))
-            + f" | {row['MB shuffled']:,.0f} |"
+            f"{row['MB shuffled']:,.0f} |"
             for row in growth["sizes"]
         ),
         "",
-        f"The parts are processor seconds. Seconds grow with the spans to the power "
-        f"{growth['exponent']['seconds']:.2f}, "
-        f"processor seconds to the power {growth['exponent']['processor seconds']:.2f}. One machine without Spark does "
-        f"the work on {first['spans']:,} spans in {alone:.0f} processor seconds, so Spark is for tables that are there "
-        "already, or larger than a machine.",
+        f"Seconds grow with the spans to the power {growth['exponent']['seconds']:.2f}, processor seconds to the power "
+        f"{growth['exponent']['processor seconds']:.2f}. One machine without Spark mines 20 million spans in minutes "
+        "([how much at once](mining.md#how-much-at-once)), so Spark is for tables that are there already, or larger "
+        "than a machine.",
         "",
     ]
-    lines += default_costs(found["default"]["sizes"])
     timings = " and ".join(
         f"{row['seconds']:.0f} seconds with one {row['one']} (the largest of four partitions holds "
         f"{row['largest partition']:.0%})"
@@ -203,89 +199,32 @@ def costs(found: dict[str, Any]) -> list[str]:
     ]
 
 
-def default_costs(sizes: list[dict[str, Any]]) -> list[str]:
-    """The default beside CAM-DF on the same spans."""
-    largest = sizes[-1]
-    ratio, seconds, asked = *(largest["ratio"][kind] for kind in ("processor seconds", "seconds")), 20_000_000
-    kept = "within" if max(ratio, seconds) <= 2 else "beyond"
-    run = "" if largest["spans"] >= asked else " That size was not run."
-    passes = [largest[name]["passes"] for name in ("CAM-DF", "default")]
-    size = (
-        f"The limit that was set is twice CAM-DF's time at 20 million spans.{run} At {largest['spans']:,} spans it is "
-        f"{ratio:.2f} times its processor seconds and {seconds:.2f} times its seconds, {kept} the limit; CAM-DF took "
-        f"{passes[0]} passes there and the default {passes[1]}. The driver's own work, choosing on its sample on one "
-        "core, costs the same however many tasks there are."
-    )
-    return [
-        "These tables were measured before `pack` brought the tasks of a group together, which is one more shuffle, of "
-        "tasks and not of spans. The next one has it, and a machine that was shared with much other work: `python "
-        "benchmarks/spark.py default` fits the default and CAM-DF on the same blocks in one session.",
-        "",
-        "| spans | tasks | mine and pack | fit of CAM-DF (passes) | fit of the default (passes) "
-        "| end to end, default / CAM-DF | in seconds |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-        *(
-            f"| {row['spans']:,} | {row['tasks']:,} | {row['mine and pack']['processor seconds']:,.0f} | "
-            + " | ".join(
-                f"{row[name]['processor seconds']:,.0f} ({row[name]['passes']})" for name in ("CAM-DF", "default")
-            )
-            + f" | {row['ratio']['processor seconds']:.2f} | {row['ratio']['seconds']:.2f} |"
-            for row in sizes
-        ),
-        "",
-        f"The parts are processor seconds. {size}",
-        "",
-    ]
-
-
-def verdict(over: dict[str, Any]) -> str:
-    """What the limit of 1.25 says, and what stands in its way."""
-    ratio, both = over["ratio"]["processor seconds"], over["ratio to bare and core"]
-    bare, core = (
-        statistics.median(each[name]["processor seconds"] for each in over["rounds"]) for name in ("bare", "core")
-    )
-    kept = "keeps" if ratio <= 1.25 else "misses"
-    return (
-        f"That {kept} the limit that was set, 1.25 end to end. An identity does no work, and ours mines every span and "
-        "builds 32 features and a Hessian for every state in each pass. By themselves, on one machine, those functions "
-        f"take {core:.1f} processor seconds beside bare Spark's {bare:.1f}, which is {core / bare:.0%} more whoever "
-        f"carries them. Beside the two together the ratio is {both:.2f}: what is added to the work is its transport."
-    )
-
-
 def plan(found: dict[str, Any]) -> list[str]:
     """Past this machine, from the largest run."""
     largest = found["growth"]["sizes"][-1]
     spans, tasks = largest["spans"], largest["tasks"]
-    mining = (largest["parts"]["mine"]["processor seconds"] + largest["parts"]["pack"]["processor seconds"]) / spans
-    a_pass = largest["parts"]["fit"]["processor seconds"] / tasks / largest["passes"]
+    mining = largest["processor seconds"] / spans
     moved = largest["MB shuffled"] * 1e6 / spans
     lines = [
         "## Past this machine",
         "",
-        f"The run of {spans:,} spans took {mining * 1e6:.1f} core seconds a million spans to mine and pack, and "
-        f"{a_pass * 1e6:.1f} a million tasks for each of {largest['passes']} passes; {tasks / spans:.1%} of its spans "
-        f"became tasks to learn from, and {moved:.0f} bytes a span were shuffled. Since time grows linearly, a day is "
-        f"arithmetic. The price is an assumption: {PRICE_A_CORE_HOUR:.2f} dollars a core hour; the machines are of "
-        f"{CORES_A_MACHINE} cores and 10 Gbit/s, and have {HOURS:.0f} hour.",
+        f"The run of {spans:,} spans took {mining * 1e6:.1f} core seconds a million spans to mine; "
+        f"{tasks / spans:.1%} of its spans became tasks with a ranking, and {moved:.0f} bytes a span were shuffled. "
+        f"Since time grows linearly, a day is arithmetic. The price is an assumption: {PRICE_A_CORE_HOUR:.2f} dollars "
+        f"a core hour; the machines are of {CORES_A_MACHINE} cores and 10 Gbit/s, and have {HOURS:.0f} hour.",
         "",
-        "| spans a day | core hours to mine | core hours to fit all tasks | machines | dollars a day | TB shuffled "
-        "| seconds of network | tasks |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| spans a day | core hours | machines | dollars a day | TB shuffled | seconds of network | tasks |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for name, day in DAYS.items():
-        mine, fit = day * mining / 3600, day * tasks / spans * a_pass * largest["passes"] / 3600
-        machines = max(1, -(-(mine + fit) // (CORES_A_MACHINE * HOURS)))
+        hours = day * mining / 3600
+        machines = max(1, -(-hours // (CORES_A_MACHINE * HOURS)))
         terabytes = day * moved / 1e12
         network = terabytes * 1000 / (machines * NETWORK_GB)
         lines.append(
-            f"| {name} | {mine:,.1f} | {fit:,.1f} | {machines:,.0f} | {(mine + fit) * PRICE_A_CORE_HOUR:,.2f} | "
+            f"| {name} | {hours:,.1f} | {machines:,.0f} | {hours * PRICE_A_CORE_HOUR:,.2f} | "
             f"{terabytes:,.2f} | {network:,.0f} | {day * tasks / spans / 1e6:,.0f} million |"
         )
-    share = SAMPLED_TASKS / (DAYS["100 billion"] * tasks / spans)
-    sampled = share * (DAYS["100 billion"] * mining + SAMPLED_TASKS / share * a_pass * largest["passes"]) / 3600
-    curve = found["curve"]
-    rows = curve["rows"]
     lines += [
         "",
         "What stands against that arithmetic, and how to go about it, is [another page](at-scale.md).",
@@ -294,36 +233,17 @@ def plan(found: dict[str, Any]) -> list[str]:
         "Python and mining them "
         "takes longer than moving them. Then comes the disk under the shuffle, which must hold what is moved.",
         "",
-        "None of this has to be paid. The model has one coefficient for each of "
-        f"{curve['columns']} columns and an intercept, and learns all that it can from a sample. "
-        "`python benchmarks/spark_fit.py curve` fits it on "
-        f"more and more made-up tasks and decides {curve['held out']:,} others, whose best prefixes in hindsight pay "
-        f"{curve['oracle']:.4f}:",
-        "",
-        "| tasks learned from | payoff | decisions unlike the last | largest change of a coefficient to the last |",
-        "| --- | --- | --- | --- |",
-        *(
-            f"| {row['tasks']:,} | {row['payoff']:.4f} | {row['decisions unlike the last']:.2%} | "
-            f"{row['coefficients from the last']:.3f} |"
-            for row in rows
-        ),
-        "",
-        f"From {rows[-3]['tasks']:,} tasks to {rows[-1]['tasks']:,} the payoff changes by "
-        f"{abs(rows[-1]['payoff'] - rows[-3]['payoff']):.5f}. `camdf curve` draws the same for tasks of your own. So "
-        "sample whole traces before the shuffle, by a hash of their name, which also cuts everything above by the same "
-        "factor:",
+        "Most of this can be saved. A fit needs some thousand tasks, so sample whole traces before the shuffle, by a "
+        "hash of their name, which cuts everything above by the same factor:",
         "",
         "```text",
         'spans.filter("pmod(xxhash64(trace_id), 1000) < 2")',
         "```",
         "",
-        f"Of 100 billion spans a day, {share:.2%} of the traces leave {SAMPLED_TASKS / 1e6:.0f} million tasks, "
-        f"{SAMPLED_TASKS // rows[-1]['tasks']} times the end of the curve, for {sampled:.1f} core hours "
-        f"({sampled * PRICE_A_CORE_HOUR:.2f} dollars) beside the reading of the ids. What a sample "
-        "does not do is find rare "
-        "tools: the statistics of a tool that is called once in a million runs want all of the "
-        "spans, but neither lists "
-        "nor features, so they need no shuffle of more than a few columns.",
+        f"Of 100 billion spans a day, that leaves {0.002 * 1e11 * tasks / spans / 1e6:.0f} million tasks, for "
+        f"{0.002 * 1e11 * mining / 3600:.1f} core hours beside the reading of the ids. What such a sample does not do "
+        "is find rare tools, which the sample of mined tasks keeps: mine every span for those, or tasks that "
+        "[explored](at-scale.md#a-sample-that-keeps-what-teaches).",
         "",
     ]
     return lines
@@ -344,4 +264,5 @@ def serving() -> list[str]:
 
 
 if __name__ == "__main__":
-    (DOCS / "spark.md").write_text(page(json.loads(RESULTS.read_text(encoding="utf-8"))), encoding="utf-8")
+    stored = (json.loads((RESULTS / name).read_text(encoding="utf-8")) for name in ("spark.json", "one_place.json"))
+    (DOCS / "spark.md").write_text(page(*stored), encoding="utf-8")

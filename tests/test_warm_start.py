@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 from camdf import ExpectedPayoffBySet, LoggedTasks, Payoff, cold_start
 from camdf.checks import check_policy
 from camdf.core.probability import sigmoid
+from camdf.core.rankings import Floats
 from camdf.core.vectors import at_length_one
 from camdf.errors import NotFittedError
 from camdf.models.design import Design, Setting
@@ -20,7 +20,7 @@ from camdf.models.posterior import Belief, Fitted, Rows, log_loss, most_likely, 
 from camdf.models.prior import KINDS, shipped_prior
 from camdf.models.set_law import SetLaw
 from camdf.models.task_text import FEWEST, TextSignal, _left_out, _ridge, fit_text
-from camdf.models.warm_start import FEWEST_TASKS, SURE_OF_FLIPS, Fall, LossComparison, fit_warm
+from camdf.models.warm_start import FEWEST_TASKS, SURE_OF_FLIPS, LossComparison, fit_warm
 from camdf.policies.artifact import from_json, to_json
 from camdf_lab import domains
 from camdf_lab.beyond.priors import kind_of, learned_prior, prior_without
@@ -138,14 +138,8 @@ class WithFalls(LossComparison):
     def __init__(self, falls: list[float]) -> None:
         self.falls = np.array(falls)
 
-    def try_out(self, settings: Sequence[Setting]) -> None:
-        pass
-
-    def loss(self, setting: Setting) -> float:
-        return -float(self.falls.sum()) * (setting.flips > 0)
-
-    def fall(self, first: Setting, other: Setting) -> Fall:
-        return Fall.of(self.falls, self.falls * (other.flips == first.flips))
+    def losses(self, setting: Setting) -> Floats:
+        return self.falls * (setting.flips == 0)
 
 
 groups_of_falls = st.lists(st.floats(-5, 5), min_size=2, max_size=30)
@@ -165,14 +159,6 @@ def test_one_group_is_no_evidence_however_loud() -> None:
     assert WithFalls([5.0, 4.0, 0.1, -0.2]).chosen(shared=True, trust_labels=False).flips > 0
     assert WithFalls([50.0, 0.1, 0.1, -0.3]).chosen(shared=True, trust_labels=False).flips == 0
     assert WithFalls([5.0, 4.0, 0.1, -0.2]).chosen(shared=True, trust_labels=True).flips == 0
-
-
-@given(groups_of_falls, groups_of_falls)
-def test_the_falls_of_two_batches_of_groups_add_up_to_that_of_all(one: list[float], other: list[float]) -> None:
-    first, second, both = (Fall.of(np.array(each), np.zeros(len(each))) for each in (one, other, one + other))
-    added = first + second
-    assert (added.groups, added.largest) == (both.groups, both.largest)
-    assert [added.total, added.squares] == pytest.approx([both.total, both.squares], abs=1e-9)
 
 
 def test_with_fewer_than_ten_tasks_labels_are_taken_as_they_are() -> None:

@@ -1,10 +1,9 @@
-"""Spark adds transport and nothing else: the same tasks, the same fit, whatever the partitions and whoever dies."""
+"""Spark adds transport and a sample: the same tasks, whatever the partitions and whoever dies."""
 
 from __future__ import annotations
 
 import json
 import os
-import pickle
 import signal
 import subprocess
 import sys
@@ -13,29 +12,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from camdf import CAMDF, ExpectedPayoffBySet, LoggedTasks, Payoff, load
+from camdf import ExpectedPayoffBySet, load
 from camdf.cli import main
 from camdf.errors import DataError
 from camdf.mining.logged import LEARNED_COLUMNS, logged_tasks, read_logged
 from camdf.mining.spans import Span, arrow_table
-from camdf.mining.spark import fit, mining
+from camdf.mining.spark import mining
+from camdf.mining.spark.sample import sampled
 from camdf.mining.tasks import mine
-from camdf.models.newton import over
-from camdf_lab import domains
-from same_fit import apart_by_name, differing_sets, folds_as_here, shared_tools
 from test_mining import AGENT, ASKS, RANKED, SEARCHES, random_spans, traces
-from test_newton import SAMPLE, apart, by_scikit_learn
-from worlds import random_logged
 
 __all__ = ["traces"]
 
-PAYOFF = Payoff(0.08)
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -139,20 +132,22 @@ def test_broken_tasks_are_counted_and_the_rest_is_learned_from(cluster: SparkSes
         }
     ).with_columns(task_id=pl.lit("broken"), group=pl.lit("g"))
     both = pl.concat([tasks.select(LEARNED_COLUMNS), damage.select(LEARNED_COLUMNS)])
-    blocks = fit.pack(cluster.createDataFrame(both.to_arrow()))
-    assert (len(blocks), blocks.refused, blocks.unranked) == (300, 5, 1)
-    assert "5 rows are broken" in str(blocks)
-    whole = CAMDF().fit_in_passes(over([logged_tasks(tasks)]), PAYOFF, blocks.tools)
-    assert apart(fit.fit_on_blocks(CAMDF(), blocks, PAYOFF).model_, whole.model_, logged_tasks(tasks), PAYOFF) <= 1e-10
-    dated = both.with_columns(time=pl.lit(None, pl.Int64))
-    assert len(fit.sampled_tasks(cluster.createDataFrame(dated.to_arrow()))) == 300
+    sample = sampled(cluster.createDataFrame(both.to_arrow()))
+    assert (len(sample.tasks), sample.broken, sample.unranked) == (300, 4, 2)
+    assert "2 more have no ranking, and 4 rows are broken" in str(sample)
+    assert logged_tasks(sample.tasks.sort("task_id")).digest() == logged_tasks(tasks.sort("task_id")).digest()
 
 
 def test_where_there_is_nothing_to_learn_from_the_error_says_what_was_left_out(cluster: SparkSession) -> None:
     unranked = mine(arrow_table(runs(9))).tasks.with_columns(ranked=pl.lit([], pl.List(pl.String)))
-    blocks = fit.pack(cluster.createDataFrame(unranked.to_arrow()))
-    with pytest.raises(DataError, match="nothing to learn from: 0 tasks to learn from; 9 have no ranking"):
-        fit.fit_on_blocks(CAMDF(), blocks, PAYOFF)
+    with pytest.raises(DataError, match="nothing to learn from: of 9 tasks 9 have no ranking"):
+        sampled(cluster.createDataFrame(unranked.to_arrow()))
+
+
+def test_a_sample_of_a_table_without_a_needed_column_is_refused(cluster: SparkSession) -> None:
+    tasks = mine(arrow_table(runs(3))).tasks.drop("called")
+    with pytest.raises(DataError, match="'called'"):
+        sampled(cluster.createDataFrame(tasks.to_arrow()))
 
 
 def test_files_of_other_types_and_columns_are_one_table(cluster: SparkSession, tmp_path: Path) -> None:
@@ -178,77 +173,81 @@ def test_a_folder_of_something_else_is_never_written_over(
     assert sorted(traces.iterdir()) == kept
 
 
-@pytest.mark.parametrize(("domain", "scorer"), SAMPLE[:3])
-def test_the_fit_is_newton_cholesky_and_decides_alike_at_every_shipped_state(
-    cluster: SparkSession, domain: str, scorer: str
+def test_where_mining_fails_the_tasks_of_before_stay(
+    cluster: SparkSession, traces: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    logged = domains.load(domain, scorer, dispersion=1.5)
-    policy = fit.fit_on_blocks(CAMDF(), fit.blocks_of(cluster, logged, 3), PAYOFF)
-    other = by_scikit_learn(CAMDF(), logged, PAYOFF)
-    if other.tools:
-        order = [other.tools.index(tool) for tool in policy.model_.tools]
-        other = replace(
-            other, tools=policy.model_.tools, tool_coefficients=tuple(other.tool_coefficients[i] for i in order)
-        )
-    assert apart(policy.model_, other, logged, PAYOFF) <= 1e-8
-    ours, theirs = (
-        policy.stops(model.evidence(logged.rankings, PAYOFF), policy.cutoff_) for model in (policy.model_, other)
+    output = tmp_path / "tasks.parquet"
+    arguments = ["mine", str(traces), "-o", str(output), "--engine", "spark"]
+    assert main(arguments) == 0
+    before = read_logged(output).digest()
+    mine_on_spark = mining.mine
+
+    def failing(*frames: Any, **choices: Any) -> mining.MinedOnSpark:
+        mined = mine_on_spark(*frames, **choices)
+        return replace(mined, tasks=mined.tasks.selectExpr("*", "raise_error('full disk') AS reason"))
+
+    monkeypatch.setattr(mining, "mine", failing)
+    with pytest.raises(Exception, match="full disk"):
+        main(arguments)
+    assert read_logged(output).digest() == before
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("tasks.parquet")] == ["tasks.parquet"]
+
+
+@pytest.fixture(scope="module")
+def skewed(cluster: SparkSession) -> tuple[pl.DataFrame, DataFrame]:
+    """6,000 tasks: two tools are in every list, and each of the others is in half as many as the one before."""
+    lists = [["a", "b", f"tool-{(i & -i).bit_length():02}"] for i in range(1, 6001)]
+    tasks = pl.DataFrame(
+        {
+            "task_id": [f"{i:05}" for i in range(6000)],
+            "group": [f"{i // 3}" for i in range(6000)],
+            "ranked": lists,
+            "scores": [[0.9, 0.5, 0.1]] * 6000,
+            "called": [names[i % 3 :][:1] for i, names in enumerate(lists)],
+        }
     )
-    assert (ours == theirs)[logged.rankings.listed].all()
+    return tasks, cluster.createDataFrame(tasks.to_arrow()).repartition(3)
 
 
-def test_the_default_is_that_of_one_machine(cluster: SparkSession) -> None:
-    """One ranking and labels taken as they are, for every pass is a job; tests/test_warm_passes.py has more."""
-    logged = domains.load("airline", "minilm", dispersion=1.5)
-    blocks = fit.blocks_of(cluster, logged, 3)
-    here, there = (ExpectedPayoffBySet(trust_labels=True) for _ in range(2))
-    here.fit(logged, PAYOFF)
-    there.fit_in_passes(blocks.total, PAYOFF, blocks.tools, folds_as_here(logged))
-    assert apart_by_name(here.model_, there.model_) <= 1e-6
-    assert differing_sets(here, there, logged.rankings) == 0
+def times_listed(tasks: pl.DataFrame) -> dict[str, int]:
+    return dict(tasks["ranked"].explode().value_counts().iter_rows())
 
 
-def test_however_many_partitions_the_driver_adds_few_sums(
-    cluster: SparkSession, monkeypatch: pytest.MonkeyPatch
+def test_a_sample_is_everything_where_there_is_no_more(skewed: tuple[pl.DataFrame, DataFrame]) -> None:
+    tasks, table = skewed
+    sample = sampled(table)
+    assert sample.tasks.equals(tasks)
+    assert str(sample).startswith("All 6,000 tasks with a ranking;")
+
+
+def test_in_a_sample_every_tool_keeps_its_tasks_or_about_as_many_as_asked(
+    skewed: tuple[pl.DataFrame, DataFrame],
 ) -> None:
-    monkeypatch.setattr(fit, "SUMS_AT_ONCE", 2)
-    logged = random_logged(np.random.default_rng(2), 90, 5)
-    blocks = fit.blocks_of(cluster, logged, 9)
-    assert len(blocks) == len(logged)
-    kind, collected_rows = type(blocks.rows), []
-    collect = kind.collect
-
-    def noted(rows: DataFrame) -> Any:
-        collected_rows.append(collect(rows))
-        return collected_rows[-1]
-
-    monkeypatch.setattr(kind, "collect", noted)
-    assert blocks.total(len) == len(logged)
-    assert [1 <= len(rows) <= 2 for rows in collected_rows] == [True]
+    tasks, table = skewed
+    sample = sampled(table, at_most=1000, a_tool=40)
+    kept, before = times_listed(sample.tasks), times_listed(tasks)
+    for tool, times in before.items():
+        assert kept[tool] == times if times <= 40 else kept[tool] > 20
+    assert 900 < len(sample.tasks) - sample.for_rare_tools < 1100
+    assert 100 < sample.for_rare_tools < 400
+    assert f"A sample of {len(sample.tasks):,} of 6,000 tasks" in str(sample)
+    assert sampled(table, at_most=1000, a_tool=0).for_rare_tools == 0
 
 
-def test_a_group_lies_in_one_block(cluster: SparkSession) -> None:
-    tasks = mine(arrow_table(runs(600))).tasks
-    blocks = fit.pack(cluster.createDataFrame(tasks.to_arrow()).repartition(5))
-    groups = [set(pickle.loads(row.block).groups.tolist()) for row in blocks.rows.filter("tasks > 0").collect()]
-    assert len(groups) > 1
-    assert sum(map(len, groups)) == len(set.union(*groups)) == 200
+def test_what_a_task_required_does_not_decide_whether_it_is_sampled(skewed: tuple[pl.DataFrame, DataFrame]) -> None:
+    _, table = skewed
+    sample = sampled(table, at_most=1000)
+    other = table.withColumn("called", table["ranked"])
+    assert sampled(other, at_most=1000).tasks["task_id"].equals(sample.tasks["task_id"])
 
 
-def test_tools_are_learned_by_name_only_where_every_task_lists_the_same(cluster: SparkSession) -> None:
-    shared = random_logged(np.random.default_rng(0), 60, 5, shared=True)
-    mixed = random_logged(np.random.default_rng(0), 60, 5)
-    assert fit.blocks_of(cluster, shared).tools == tuple(sorted(shared.rankings.catalogue))
-    assert fit.blocks_of(cluster, mixed).tools == ()
-
-
-def test_a_sample_keeps_groups_whole_and_is_everything_where_there_is_no_more(cluster: SparkSession) -> None:
-    tasks = mine(arrow_table(runs(600))).tasks
-    table = cluster.createDataFrame(tasks.to_arrow())
-    assert fit.sampled_tasks(table).equals(tasks, null_equal=True)
-    some = fit.sampled_tasks(table, at_most=200)
-    assert 100 < len(some) < 300
-    assert some["group"].value_counts()["count"].unique().to_list() == [3]
+def test_a_sample_is_the_same_whatever_the_partitions_and_another_with_another_seed(
+    skewed: tuple[pl.DataFrame, DataFrame],
+) -> None:
+    _, table = skewed
+    sample = sampled(table, at_most=500)
+    assert sampled(table.repartition(1), at_most=500).tasks.equals(sample.tasks)
+    assert not sampled(table, at_most=500, seed=1).tasks.equals(sample.tasks)
 
 
 def test_camdf_mine_and_fit_take_the_same_arguments_on_spark(
@@ -263,24 +262,24 @@ def test_camdf_mine_and_fit_take_the_same_arguments_on_spark(
     assert json.loads((tmp_path / "spark.json").read_text()) == json.loads((tmp_path / "local.json").read_text())
     here, there = (read_logged(tmp_path / f"{engine}.parquet") for engine in ("local", "spark"))
     assert here.digest() == there.digest()
+    policies = {}
     for policy, engine in (("by-set", "local"), ("by-set", "spark"), ("cam-df", "spark")):
         saved = tmp_path / f"{policy}-{engine}.json"
         arguments = ["fit", str(tmp_path / f"{engine}.parquet"), "-o", str(saved), "--cost-pressure", "0.1"]
         assert main([*arguments, "--splits", "2", "--policy", policy, "--engine", engine]) == 0
         printed[policy] = capsys.readouterr().out
         assert "40 tasks, 20 groups" in printed[policy]
-        assert engine == "local" or "Fitted on all 40 tasks by Newton's method" in printed[policy]
+        assert engine == "local" or printed[policy].startswith("All 40 tasks with a ranking; 10 more have no ranking")
+        policies[policy, engine] = load(saved)
     audits = []
     for engine in ("local", "spark"):
         assert main(["audit", str(tmp_path / f"{engine}.parquet")]) == 0
         audits.append(capsys.readouterr().out.replace(engine, "ENGINE"))
     assert audits[0] == audits[1]
-    by_set = load(tmp_path / "by-set-spark.json")
-    of_one_batch = ExpectedPayoffBySet().fit_in_passes(over([here]), Payoff(0.1), shared_tools(here))
-    assert apart_by_name(by_set.model_, of_one_batch.model_) <= 1e-6  # type: ignore[attr-defined]
-    newton = load(tmp_path / "cam-df-spark.json")
-    whole = CAMDF().fit_in_passes(over([here]), Payoff(0.1), tuple(sorted(here.rankings.catalogue)))
-    assert apart(newton.model_, whole.model_, here, Payoff(0.1)) <= 1e-10  # type: ignore[attr-defined]
+    here_fitted, there_fitted = (policies["by-set", engine] for engine in ("local", "spark"))
+    assert isinstance(here_fitted, ExpectedPayoffBySet)
+    assert isinstance(there_fitted, ExpectedPayoffBySet)
+    assert repr(there_fitted.model_) == repr(here_fitted.model_)
 
 
 def test_a_local_spark_runs_its_workers_in_the_python_that_asked(traces: Path, tmp_path: Path) -> None:
@@ -321,7 +320,7 @@ def dies_once(mark: Path) -> Callable[[], None]:
     return die
 
 
-def test_a_worker_killed_in_the_middle_of_mining_or_of_a_fit_is_retried_and_the_output_is_the_same(
+def test_a_worker_killed_in_the_middle_of_mining_is_retried_and_the_output_is_the_same(
     forgiving: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = mine(arrow_table(runs(200)))
@@ -343,18 +342,3 @@ def test_a_worker_killed_in_the_middle_of_mining_or_of_a_fit_is_retried_and_the_
     assert collected(there.tasks).equals(here.tasks, null_equal=True)
     assert there.spans == here.spans
     assert (tmp_path / "mining").exists()
-
-    blocks = fit.blocks_of(forgiving, random_logged(np.random.default_rng(1), 200, 6), 4)
-    calm = CAMDF().fit_in_passes(blocks.total, PAYOFF)
-    die_again = dies_once(tmp_path / "fit")
-
-    def total(of: Any, /) -> Any:
-        def asked(logged: LoggedTasks) -> Any:
-            value = of(logged)
-            die_again()
-            return value
-
-        return blocks.total(asked)
-
-    assert CAMDF().fit_in_passes(total, PAYOFF).model_.coefficients == calm.model_.coefficients
-    assert (tmp_path / "fit").exists()

@@ -11,8 +11,8 @@ from camdf.core.candidates import CANDIDATE_COLUMNS, candidate_features, counts_
 from camdf.core.groups import sizes_of
 from camdf.core.probability import unscaled
 from camdf.core.rankings import Bools, Floats, LoggedTasks
-from camdf.models.newton import NewtonSums, minimise, partial_sums, penalised
 from camdf.models.prior import Prior
+from camdf_lab.newton import NewtonSums, minimise, partial_sums, penalised
 
 COLUMNS = {"similarity": tuple(CANDIDATE_COLUMNS), "probability": ("score_logit",)}
 """What is read of a candidate, by what its score is."""

@@ -20,15 +20,12 @@ from camdf.errors import DataError, UsageError, expect
 from camdf.policies.artifact import load, save
 from camdf.policies.base import fitted_payoff
 from camdf.policies.by_set import ExpectedPayoffBySet
-from camdf.policies.camdf import CAMDF
 from camdf.policies.registry import DEFAULT, LIBRARY, own_policy, policy_name
 
 if TYPE_CHECKING:
     from camdf.core.rankings import LoggedTasks
     from camdf.evaluation.assess import Assessment
-    from camdf.evaluation.fit import Fit
     from camdf.mining.logged import Uncensored
-    from camdf.mining.spark.fit import Blocks
     from camdf.policies.base import Policy
 
 PICTURES = (".png", ".svg", ".pdf")
@@ -188,11 +185,11 @@ def _fit(options: argparse.Namespace) -> int:
         raise UsageError(
             f"The policy {options.policy} must have a 'kind', under which it is saved. Add one to its class."
         )
-    payoff, name, blocks = chosen_payoff(options), policy_name(options.policy), None
+    payoff, name = chosen_payoff(options), policy_name(options.policy)
     _check_splits(options)
     check_output(options.output, (".json",))
     if options.engine == "spark":
-        logged, blocks = _sampled_on_spark(options)
+        logged = _sampled_on_spark(options)
     else:
         logged = in_dollars(options, _read(options, explored_only=options.explored_only))
     one_blas_thread()
@@ -204,8 +201,6 @@ def _fit(options: argparse.Namespace) -> int:
     if not options.json:
         warnings = [*assessment.alarms(payoff), *assessment.warnings()]
         _print_assessment(options, logged, payoff, assessment, name, warnings)
-    if blocks is not None:
-        found = _fitted_on_spark(options, found, blocks, len(logged), payoff)
     save(found.policy, options.output, found.training)
     if options.json:
         known = {"policy": name, "wrote": str(options.output), "label_noise": asdict(noise)}
@@ -224,43 +219,20 @@ def _fit(options: argparse.Namespace) -> int:
     return _code(options, assessment)
 
 
-def _sampled_on_spark(options: argparse.Namespace) -> tuple[LoggedTasks, Blocks]:
-    """A sample of the tasks here, for what needs its tasks in one place, and all of them as blocks there."""
+def _sampled_on_spark(options: argparse.Namespace) -> LoggedTasks:
+    """Mined tasks as a sample that Spark draws; other files are read here."""
     from camdf.mining.days import is_days
     from camdf.mining.logged import is_mined, logged_tasks
-    from camdf.mining.spark.fit import blocks_of, pack, sampled_tasks
-    from camdf.mining.spark.session import session
 
     if is_days(options.data) or not is_mined(options.data):
-        logged = _read(options, explored_only=options.explored_only)
-        return logged, blocks_of(session(), logged)
+        return _read(options, explored_only=options.explored_only)
+    from camdf.mining.spark.sample import sampled
+    from camdf.mining.spark.session import session
+
     tasks = session().read.parquet(str(options.data))
-    if options.explored_only:
-        tasks = tasks.filter("explored")
-    blocks = pack(tasks)
-    blocks.require_some()
-    _note(options, str(blocks))
-    return logged_tasks(sampled_tasks(tasks, seed=options.seed)), blocks
-
-
-def _fitted_on_spark(options: argparse.Namespace, found: Fit, blocks: Blocks, sampled: int, payoff: Payoff) -> Fit:
-    """The policy fitted on every task where that can be done in passes; else as the sample made it."""
-    from camdf.mining.spark.fit import fit_on_blocks
-
-    policy = found.policy
-    if isinstance(policy, CAMDF) and policy.fits_in_passes:
-        fitted: Policy = fit_on_blocks(policy, blocks, payoff, start=policy.model_)
-    elif isinstance(policy, ExpectedPayoffBySet) and not policy.reads_texts:
-        fitted = fit_on_blocks(policy, blocks, payoff)
-    else:
-        why = "reading what was asked" if policy.reads_texts else policy.kind
-        _note(options, f"\nFitted on a sample of {sampled:,} tasks: {why} needs its tasks in one place.")
-        return found
-    _note(
-        options,
-        f"\nFitted on all {len(blocks):,} tasks by Newton's method. The table is of fits on {sampled:,} of them.",
-    )
-    return replace(found, policy=fitted, training=replace(found.training, tasks=len(blocks), validation_tasks=0))
+    sample = sampled(tasks.filter("explored") if options.explored_only else tasks, seed=options.seed)
+    _note(options, f"{sample}\n")
+    return logged_tasks(sample.tasks)
 
 
 def _evaluate(options: argparse.Namespace) -> int:

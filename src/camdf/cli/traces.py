@@ -229,7 +229,7 @@ def _mined(options: argparse.Namespace) -> Mined | MinedDay:
             from camdf.mining.spark import mining as spark
 
             found = spark.mine(spark.span_frame(tables), **choices, with_statistics=options.statistics is not None)
-            found.tasks.write.mode("overwrite").parquet(str(options.output))
+            found.write(options.output)
             print(f"{found}\nwrote {options.output}")
             if options.statistics is not None:
                 _write_statistics(options.statistics, found.tool_statistics, found.usage)

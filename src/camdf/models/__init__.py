@@ -1,1 +1,1 @@
-"""What policies are made of: linear and membership models, Newton passes, label noise, tuning."""
+"""What policies are made of: linear and membership models, label noise, tuning."""

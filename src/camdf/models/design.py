@@ -71,7 +71,7 @@ def weights_of(logged: LoggedTasks, strength: Strength) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """What all tasks together say, which every row depends on. The counts of two batches over one catalogue add up.
+    """What all tasks together say, which every row depends on.
 
     `seen` and `wanted` (tools,) are how often every tool was listed, and then required; `missing` counts the tasks
     whose list lacks no required tool, one, two, and so on.
@@ -85,16 +85,6 @@ class Counts:
     def of(cls, logged: LoggedTasks) -> Counts:
         seen, wanted = counts_of(logged.rankings, logged.required)
         return cls(seen, wanted, np.bincount(logged.missing).astype(np.float64))
-
-    def __add__(self, other: Counts) -> Counts:
-        width = max(len(self.missing), len(other.missing))
-        missing = sum(np.pad(each.missing, (0, width - len(each.missing))) for each in (self, other))
-        return Counts(self.seen + other.seen, self.wanted + other.wanted, np.asarray(missing))
-
-    @property
-    def tasks(self) -> int:
-        """How many tasks were counted."""
-        return int(self.missing.sum())
 
 
 @dataclass(frozen=True, eq=False)

@@ -69,6 +69,11 @@ class Fitted:
             z = z + np.where(known, self.levels[rows.tool] + self.slopes[rows.tool] * rows.slope, 0.0)
         return z
 
+    def moved(self, step: tuple[Floats, Floats, Floats], share: float) -> Fitted:
+        """A share of a step of theta, levels and slopes away from here."""
+        theta, levels, slopes = (share * part for part in step)
+        return Fitted(self.theta - theta, self.levels - levels, self.slopes - slopes)
+
 
 @dataclass(frozen=True, eq=False)
 class Belief:
@@ -106,27 +111,41 @@ def log_loss(z: Floats, labels: Floats, flips: float) -> Floats:
 
 
 def most_likely(rows: Rows, before: Belief, flips: float, start: Fitted | None = None) -> Fitted:
-    """The minimum, from `start` or from what was likeliest before."""
-    search = Search(before, start)
-    while not search.settled:
-        search.tell(sums_of(rows, search.at, flips))
-    return search.found
+    """The minimum, by Newton's method from `start` or from what was likeliest before.
+
+    A step that makes the loss rise is halved.
+    """
+
+    def measured(at: Fitted) -> tuple[Fitted, Sums]:
+        sums = sums_of(rows, at, flips)
+        return replace(at, loss=sums.loss + before.distance(at)), sums
+
+    here, sums = measured(start or before.likeliest)
+    for _ in range(MOST_STEPS):
+        curvature = _Curvature(sums, here, before)
+        step, share = curvature.step(), 1.0
+        last = curvature.fall(step) <= SETTLED
+        there, sums = measured(here.moved(step, share))
+        while there.loss > here.loss * (1 + ROUNDING):
+            share /= 2
+            if share < SMALLEST_SHARE:
+                return here
+            there, sums = measured(here.moved(step, share))
+        here = there
+        if last:
+            break
+    return here
 
 
 def afterwards(rows: Rows, at: Fitted, before: Belief, flips: float) -> Belief:
-    """What is believed once the rows are known."""
-    return believed(sums_of(rows, at, flips), at, before)
-
-
-def believed(sums: Sums, at: Fitted, before: Belief) -> Belief:
-    """The same from the sums of all rows: the curvature at the minimum, theta's with the tools summed out."""
-    curvature = _Curvature(sums, at, before)
+    """What is believed once the rows are known: the curvature at the minimum, theta's with the tools summed out."""
+    curvature = _Curvature(sums_of(rows, at, flips), at, before)
     return Belief(at, curvature.of_theta_alone(), curvature.of_tools)
 
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """What rows say at some point, without what was believed before: the sums of two batches of rows add up.
+    """What rows say at some point, without what was believed before.
 
     `gradient` (columns,) and `curvature` (columns, columns) are theta's. A tool's level and slope have `of_tools`
     (tools, 2, 2), `gradient_of_tools` (tools, 2), and `cross` (tools, 2, columns), what curves with both.
@@ -138,16 +157,6 @@ class Sums:
     gradient_of_tools: Floats
     of_tools: Floats
     cross: Floats
-
-    def __add__(self, other: Sums) -> Sums:
-        return Sums(
-            self.loss + other.loss,
-            self.gradient + other.gradient,
-            self.curvature + other.curvature,
-            self.gradient_of_tools + other.gradient_of_tools,
-            self.of_tools + other.of_tools,
-            self.cross + other.cross,
-        )
 
 
 def sums_of(rows: Rows, at: Fitted, flips: float) -> Sums:
@@ -170,44 +179,6 @@ def sums_of(rows: Rows, at: Fitted, flips: float) -> Sums:
         np.stack([level, both, both, slope], axis=1).reshape(-1, 2, 2),
         np.stack([_by_tool(curved, starts), _by_tool(curved * rows.slope[:, None], starts)], axis=1),
     )
-
-
-class Search:
-    """Newton's method as questions and answers, so that whoever holds the rows can sum them as he likes.
-
-    `at` is where the sums of all rows are wanted next; `tell` takes them. Once it has `settled`, `found` is the minimum
-    and `sums` are those there.
-    """
-
-    found: Fitted
-    sums: Sums
-
-    def __init__(self, before: Belief, start: Fitted | None = None) -> None:
-        self.before = before
-        self.at = start or before.likeliest
-        self.settled = False
-        self._steps, self._last = 0, False
-        self._step: tuple[Floats, Floats, Floats] | None = None
-        self._share = 1.0
-
-    def tell(self, sums: Sums) -> None:
-        """Go on from the sums at `at`: a step that makes the loss rise is halved."""
-        there = replace(self.at, loss=sums.loss + self.before.distance(self.at))
-        if self._step is not None and there.loss > self.found.loss * (1 + ROUNDING):
-            self._share /= 2
-            self.settled = self._share < SMALLEST_SHARE
-        else:
-            self.found, self.sums = there, sums
-            self.settled = self._last or self._steps == MOST_STEPS
-            if not self.settled:
-                curvature = _Curvature(sums, there, self.before)
-                self._step, self._share = curvature.step(), 1.0
-                self._steps, self._last = self._steps + 1, curvature.fall(self._step) <= SETTLED
-        if not self.settled:
-            assert self._step is not None
-            theta, levels, slopes = (self._share * part for part in self._step)
-            here = self.found
-            self.at = Fitted(here.theta - theta, here.levels - levels, here.slopes - slopes)
 
 
 class _Curvature:

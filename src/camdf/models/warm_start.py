@@ -7,7 +7,6 @@ strengths and texts by more than one standard error, flipped labels by half of o
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -59,7 +58,7 @@ class WarmFit:
 
 @dataclass(frozen=True)
 class Fall:
-    """By how much the held-out losses of groups fall from one setting to another: two batches of groups add up."""
+    """By how much the held-out losses of groups fall from one setting to another."""
 
     groups: int
     total: float
@@ -71,14 +70,6 @@ class Fall:
         """From the losses of every group under both."""
         fall = before - after
         return cls(len(fall), float(fall.sum()), float((fall**2).sum()), float(fall.max(initial=-np.inf)))
-
-    def __add__(self, other: Fall) -> Fall:
-        return Fall(
-            self.groups + other.groups,
-            self.total + other.total,
-            self.squares + other.squares,
-            max(self.largest, other.largest),
-        )
 
     def is_clear(self, sure: float) -> bool:
         """Whether the mean is above so many standard errors."""
@@ -111,9 +102,9 @@ def fit_warm(
     setting, losses = Setting(), np.zeros(0)
     compared = bool(folds) and len(logged) >= FEWEST_TASKS
     if compared:
-        comparison = _OverFolds(logged, folds)
+        comparison = LossComparison(logged, folds)
         setting = comparison.chosen(shared, trust_labels)
-        losses = comparison.known[setting]
+        losses = comparison.losses(setting)
     probability, holds = np.zeros(logged.required.shape), np.ones(len(logged))
     for each in folds:
         probability[each.held], holds[each.held] = each.predicted(setting)
@@ -156,45 +147,6 @@ def required_sets(
     return chance, needed, logged.rankings.listed[whole], weights[whole]
 
 
-class LossComparison(ABC):
-    """Settings compared by the held-out loss of all groups, whoever holds the tasks."""
-
-    @abstractmethod
-    def try_out(self, settings: Sequence[Setting]) -> None:
-        """Find the losses of these, and how each compares with the first."""
-
-    @abstractmethod
-    def loss(self, setting: Setting) -> float:
-        """The held-out loss of all groups under a setting that was tried out."""
-
-    @abstractmethod
-    def fall(self, first: Setting, other: Setting) -> Fall:
-        """From the first of settings that were tried out together to another of them, group by group."""
-
-    def chosen(self, shared: bool, trust_labels: bool) -> Setting:
-        """What held-out labels speak for."""
-        strengths = dict.fromkeys(each if shared else each.of_columns() for each in STRENGTHS)
-        settings = [Setting(each) for each in strengths]
-        self.try_out(settings)
-        strongest = min(settings, key=self.loss)
-        setting = strongest if self.fall(settings[0], strongest).is_clear(SURE) else settings[0]
-        if trust_labels:
-            return setting
-        flipped = min(self._while_falling(setting), key=self.loss)
-        fall = self.fall(setting, flipped)
-        return flipped if fall.is_clear(SURE_OF_FLIPS) and not fall.rests_on_one_group else setting
-
-    def _while_falling(self, setting: Setting) -> list[Setting]:
-        """The setting, and the same with more and more flips until that makes the held-out loss rise."""
-        tried = [setting]
-        for flips in FLIPS:
-            tried.append(replace(setting, flips=flips))
-            self.try_out([setting, tried[-1]])
-            if self.loss(tried[-1]) >= self.loss(tried[-2]):
-                break
-        return tried
-
-
 class _Fold:
     """What is learned from some tasks, tried on the others."""
 
@@ -216,25 +168,49 @@ class _Fold:
         return probability, np.full(len(probability), sigmoid(np.array(self.design.reading.holds())))
 
 
-class _OverFolds(LossComparison):
-    """Tasks in one place: `known` has the held-out loss of every group."""
+class LossComparison:
+    """Settings compared by the held-out loss of all groups. Each is fitted once, when it is first asked for."""
 
     def __init__(self, logged: LoggedTasks, folds: Sequence[_Fold]) -> None:
         self.tasks, self.folds = len(logged), folds
         self.group, self.groups = numbered(logged.groups)
-        self.known: dict[Setting, Floats] = {}
+        self._known: dict[Setting, Floats] = {}
 
-    def try_out(self, settings: Sequence[Setting]) -> None:
-        for setting in settings:
-            if setting not in self.known:
-                by_task = np.zeros(self.tasks)
-                for fold in self.folds:
-                    by_task[fold.held] = fold.losses(setting)
-                by_group = np.bincount(self.group, weights=by_task, minlength=self.groups)
-                self.known[setting] = by_group.astype(np.float64)
+    def losses(self, setting: Setting) -> Floats:
+        """(groups,): the held-out loss of every group."""
+        if setting not in self._known:
+            by_task = np.zeros(self.tasks)
+            for fold in self.folds:
+                by_task[fold.held] = fold.losses(setting)
+            by_group = np.bincount(self.group, weights=by_task, minlength=self.groups)
+            self._known[setting] = by_group.astype(np.float64)
+        return self._known[setting]
 
     def loss(self, setting: Setting) -> float:
-        return float(self.known[setting].sum())
+        """The held-out loss of all groups."""
+        return float(self.losses(setting).sum())
 
     def fall(self, first: Setting, other: Setting) -> Fall:
-        return Fall.of(self.known[first], self.known[other])
+        """From one setting to another, group by group."""
+        return Fall.of(self.losses(first), self.losses(other))
+
+    def chosen(self, shared: bool, trust_labels: bool) -> Setting:
+        """What held-out labels speak for."""
+        strengths = dict.fromkeys(each if shared else each.of_columns() for each in STRENGTHS)
+        settings = [Setting(each) for each in strengths]
+        strongest = min(settings, key=self.loss)
+        setting = strongest if self.fall(settings[0], strongest).is_clear(SURE) else settings[0]
+        if trust_labels:
+            return setting
+        flipped = min(self._while_falling(setting), key=self.loss)
+        fall = self.fall(setting, flipped)
+        return flipped if fall.is_clear(SURE_OF_FLIPS) and not fall.rests_on_one_group else setting
+
+    def _while_falling(self, setting: Setting) -> list[Setting]:
+        """The setting, and the same with more and more flips until that makes the held-out loss rise."""
+        tried = [setting]
+        for flips in FLIPS:
+            tried.append(replace(setting, flips=flips))
+            if self.loss(tried[-1]) >= self.loss(tried[-2]):
+                break
+        return tried

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 
@@ -25,10 +25,6 @@ from camdf.models.prior import KINDS, Prior, shipped_prior
 from camdf.models.set_law import sharpened
 from camdf.policies import fields
 from camdf.policies.base import Policy
-
-if TYPE_CHECKING:
-    from camdf.models.newton import Total
-    from camdf.models.warm_passes import FoldsOf
 
 MOST_NOISE = 0.4
 """At a half, labels say nothing and nothing can be corrected."""
@@ -90,22 +86,6 @@ class ExpectedPayoffBySet(Policy):
             return alone.held
         self.with_text_, self.label_noise_ = read.model, read.model.flips
         return read.held
-
-    def fit_in_passes(
-        self, total: Total, payoff: Payoff, tools: tuple[str, ...] = (), folds_of: FoldsOf | None = None
-    ) -> Self:
-        """Fit on tasks that lie in batches, whole groups together, in passes that add up (`camdf.models.warm_passes`).
-
-        It is the fit of one machine on the rankings alone: what was asked is not read. `tools` are the tools that every
-        task lists, () where lists differ. `folds_of` says which groups are held out together; `fit` draws folds
-        from a list of all groups, and this hashes their names.
-        """
-        from camdf.models.warm_passes import fit_warm_in_passes, hashed_folds
-
-        shared, folds = self.identity and bool(tools), folds_of or hashed_folds
-        model = fit_warm_in_passes(total, self.priors(), shared, trust_labels=self.trust_labels, folds_of=folds)
-        self.model_, self.with_text_, self.label_noise_ = model, None, model.flips
-        return self
 
     def priors(self) -> tuple[Prior, ...]:
         """What it starts from: a prior, or one of each kind."""

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
-from typing import Literal, Self
-
-import numpy as np
+from typing import Literal
 
 from camdf.core.features import FULL, LITE
 from camdf.core.payoff import Payoff
-from camdf.core.rankings import Bools, Floats, LoggedTasks, Rankings
+from camdf.core.rankings import LoggedTasks, Rankings
 from camdf.core.stopping import Targets, hindsight_targets, on_policy_targets, realised
-from camdf.errors import UsageError
-from camdf.models.linear import LinearModel, fit_logistic, state_matrix
-from camdf.models.newton import Total, fit_in_passes
+from camdf.models.linear import LinearModel, fit_logistic
 from camdf.policies import fields
 from camdf.policies.stopping import StoppingPolicy
 
@@ -73,44 +68,6 @@ class CAMDF(StoppingPolicy):
         labels = targets.stop if self.stops_above else ~targets.stop
         weights = targets.weight if self.weights == "regret" else None
         return fit_logistic(seen, payoff, self.columns, tools, targets.state, labels, weights)
-
-    @property
-    def fits_in_passes(self) -> bool:
-        """Whether the policy can be fitted by `fit_in_passes`: the target in hindsight, the threshold fixed."""
-        return self.target == "hindsight" and self.threshold is not None
-
-    def fit_in_passes(
-        self, total: Total, payoff: Payoff, tools: tuple[str, ...] = (), start: LinearModel | None = None
-    ) -> Self:
-        """Fit on all tasks behind `total`, wherever they are, by Newton's method (`camdf.models.newton`).
-
-        `tools` is the catalogue that every task lists, or () where there is none (`Rankings.shares_catalogue`). `start`
-        is a model of the same columns to begin from, such as a fit on a sample: it changes how many passes there are,
-        and nothing else. The target must be in hindsight and the threshold fixed: other fits need all tasks in one
-        place.
-        """
-        if not self.fits_in_passes or self.threshold is None:
-            raise UsageError(f"A fit in passes needs target='hindsight' and a fixed threshold. Got {self} instead.")
-        tools = tools if self.identity else ()
-        rows_of = partial(self.state_rows, payoff=payoff, tools=tools)
-        self.model_ = fit_in_passes(rows_of, total, self.columns, tools, start)
-        self.payoff_, self.cutoff_ = payoff, self.cutoff(self.threshold, payoff)
-        return self
-
-    def state_rows(self, logged: LoggedTasks, payoff: Payoff, tools: tuple[str, ...]) -> tuple[Floats, Bools, Floats]:
-        """Every state of some tasks as a row of the hindsight fit: (states, columns + tools), labels and weights.
-
-        `_classifier` makes the same choices for a fit in one place. The two stand apart because liblinear's last digits
-        depend on how its matrix lies in memory, and stored figures on those digits.
-        """
-        targets = hindsight_targets(logged, payoff)
-        matrix = state_matrix(self._seen(logged.rankings), payoff, self.columns, tools, targets.state)
-        labels, weights = targets.stop[targets.state], targets.weight[targets.state]
-        return (
-            matrix,
-            labels if self.stops_above else ~labels,
-            weights if self.weights == "regret" else np.ones_like(weights),
-        )
 
     def _rounds(
         self, logged: LoggedTasks, seen: Rankings, payoff: Payoff, tools: tuple[str, ...]

@@ -1,1 +1,1 @@
-"""Mining and fitting on Spark: the rules of one machine, on tables that Spark reads."""
+"""Mining on Spark by the rules of one machine, on tables that Spark reads, and samples that fit in one place."""

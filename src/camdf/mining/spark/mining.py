@@ -70,6 +70,22 @@ class MinedOnSpark(Mined):
         """Delete the rows that the executors keep; the tasks are mined again when they are next needed."""
         self.rows.unpersist()
 
+    def write(self, output: str | os.PathLike[str]) -> None:
+        """Write the tasks as a folder of Parquet files that is there whole or not at all.
+
+        They are written next to it, and take its place once all of them are there.
+        """
+        spark, place = self.tasks.sparkSession, os.fspath(output)
+        path_of = spark._jvm.org.apache.hadoop.fs.Path
+        final, new = path_of(place), path_of(f"{place}.{os.urandom(6).hex()}.part")
+        files = final.getFileSystem(spark._jsc.hadoopConfiguration())
+        try:
+            self.tasks.write.parquet(new.toString())
+            files.delete(final, True)
+            files.rename(new, final)
+        finally:
+            files.delete(new, True)
+
     @cached_property
     def _figures(self) -> dict[str, int]:
         sql = require("pyspark.sql.functions", "spark")

@@ -52,9 +52,7 @@ class Sample:
     """About how many tasks list each tool at least."""
 
     def __str__(self) -> str:
-        left_out = (
-            f"{self.unranked:,} more have no ranking, and {self.broken:,} rows are broken; they were left out."
-        )
+        left_out = f"{self.unranked:,} more have no ranking, and {self.broken:,} rows are broken; they were left out."
         kept = len(self.tasks)
         if kept + self.broken == self.ranked:
             return f"All {kept:,} tasks with a ranking; {left_out}"
@@ -71,7 +69,7 @@ def sampled(tasks: DataFrame, at_most: int = SAMPLED, a_tool: int = A_TOOL, seed
         raise DataError(f"The column {missing[0]!r} of mined tasks must be there, and is missing. Use camdf mine.")
     polars, sql = require("polars", "spark"), require("pyspark.sql.functions", "spark")
     ranked = tasks.filter(sql.size("ranked") > 0)
-    every, count = tasks.count(), ranked.count()
+    every, count = tasks.agg(sql.count("*"), sql.count_if(sql.size("ranked") > 0)).first()
     place = sql.pmod(sql.xxhash64("task_id", sql.lit(seed)), sql.lit(PLACES)) / PLACES
     share, kept = at_most / max(count, 1), ranked.withColumn("place", place)
     if share < 1:
