@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import camdf
 from camdf import Decisions, Policy, Rankings
-from camdf.gate import Gate, GateDecision, Rollout
+from camdf.gate import Gate, GateDecision, Guards, Limits, Rollout
 from camdf.gate.request import Question
 from camdf.tools import Tool
 from golden import PAYOFF, golden_gate
@@ -35,10 +35,10 @@ class Picky(Policy):
 GATES: dict[str, Any] = {
     "plain": {},
     "priced": {"prices": PRICES},
-    "bounded": {"at_least": 1, "at_most": 3, "pinned": ["tool-1"]},
-    "refusing": {"allow": NAMES[:8], "fallback": ["tool-2"]},
-    "exploring": {"explore": 0.5},
-    "trusting some": {"trusted": ["ours"]},
+    "bounded": {"limits": Limits(at_least=1, at_most=3), "guards": Guards(pinned=["tool-1"])},
+    "refusing": {"guards": Guards(allow=NAMES[:8], fallback=["tool-2"])},
+    "exploring": {"rollout": Rollout(explore=0.5)},
+    "trusting some": {"guards": Guards(trusted=["ours"])},
     "rolled out": {"rollout": Rollout(0.5)},
     "switched off": {"rollout": Rollout(off=True)},
     "picky": {"policy": Picky()},

@@ -118,12 +118,12 @@ def test_what_can_be_read_in_two_ways_is_refused_where_tools_are_authorised_and_
 ) -> None:
     tool, pinned = view(native), view(KNOWN["Anthropic"]).digest()
     assert (tool.foreign, tool.readable) == (True, False)
-    for settings in (
-        {"allow": ["get_weather", "dict"]},
-        {"allow": lambda tool: True},
-        {"digests": {"get_weather": pinned}},
+    for guards in (
+        Guards(allow=["get_weather", "dict"]),
+        Guards(allow=lambda tool: True),
+        Guards(digests={"get_weather": pinned}),
     ):
-        gate = Gate(TopK(5), None, PAYOFF, **settings)
+        gate = Gate(TopK(5), None, PAYOFF, guards=guards)
         assert gate.may_be_offered([native]) == []
         assert not gate.authorised(native)
         assert gate.decide("Weather in Oslo", [native, KNOWN["MCP"]], scores=[0.5, 0.2]).tools in ([KNOWN["MCP"]], [])

@@ -318,7 +318,7 @@ def _score(options: argparse.Namespace) -> int:
         raise UsageError(
             f"{options.tasks} holds tasks without descriptions of their tools. Name a file: --tools tools.json"
         )
-    of_a_log = is_log(options, options.tasks)
+    of_a_log = options.tasks.exists() and is_log(options, options.tasks)
     check_output(options.output, (".jsonl",) if options.tools is None or of_a_log else (".parquet",))
     if options.top is not None and options.top < 1:
         raise UsageError(f"--top says how many of a task's tools to keep, and must be at least 1. Got {options.top}.")
