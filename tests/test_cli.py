@@ -898,3 +898,13 @@ def test_only_policies_that_scikit_learn_fits_ask_for_its_extra(
     assert main(fitted) == 0
     assert main([*fitted, "--policy", "cam-df"]) == 2
     assert "pip install 'camdf[train]'" in capsys.readouterr().err
+
+
+def test_a_fit_of_a_file_imports_nothing_that_reads_traces(tmp_path: Path) -> None:
+    datasets.write_jsonl(datasets.sample(), tmp_path / "logged.jsonl")
+    fit = ["fit", "logged.jsonl", "-o", "p.json", "--cost-pressure", "0.1", "--splits", "2", "--policy", "fixed-k"]
+    program = (
+        f"import sys; from camdf.cli import main; main({fit}); "
+        "assert not [name for name in sys.modules if name.startswith('camdf.mining.readers')]"
+    )
+    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True, capture_output=True)

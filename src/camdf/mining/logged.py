@@ -15,10 +15,8 @@ from camdf.datasets.files import File, read
 from camdf.datasets.parquet import columns_of, tables_of
 from camdf.datasets.records import FOR_SCORES, Pairs, list_of_names, numbers, refuse, text
 from camdf.errors import DataError, require
-from camdf.mining.days import is_days, read_days
-from camdf.mining.runs import TASK_COLUMNS, has_usable_ranking
+from camdf.mining.runs import TASK_COLUMNS, TO_GET_RANKINGS, has_usable_ranking, unranked
 from camdf.mining.spans import polars_types
-from camdf.mining.tasks import TO_GET_RANKINGS, unranked
 
 if TYPE_CHECKING:
     import polars as pl
@@ -96,15 +94,26 @@ def learnable() -> pl.Expr:
 
 def is_mined(path: File) -> bool:
     """Whether a path holds mined tasks as `camdf mine` writes them: Parquet, a folder of it, or a table of days."""
-    if is_days(path):
+    if _is_days(path):
         return True
     may_be = Path(path).is_dir() or Path(path).suffix == ".parquet"
     return may_be and {"ranked", "called"} <= set(columns_of(path))
 
 
+def _is_days(path: File) -> bool:
+    """Whether a place is a table of days. A file is none, and needs nothing that reads traces."""
+    if Path(path).is_file():
+        return False
+    from camdf.mining.days import is_days
+
+    return is_days(path)
+
+
 def mined_table(path: File) -> pa.Table:
     """The mined tasks of a Parquet file, of a folder of them in the order of their names, or of a table of days."""
-    if is_days(path):
+    if _is_days(path):
+        from camdf.mining.days import read_days
+
         return read_days(path)
     table: pa.Table = require("pyarrow", "mining").concat_tables(tables_of(path)).combine_chunks()
     return table

@@ -50,6 +50,8 @@ NO_TOOL = f"(?i)^({DISCOVERY}|{HANDOFF}|{ANSWER}|{CALL.name})$"
 CLASS = "^[A-Z][a-z0-9]+([A-Z][a-z0-9]*)*$"
 """The name of a class: a request for one that nothing follows is a structured answer, and ends a run as words do."""
 
+TO_GET_RANKINGS = "Rank them with `camdf score`, or run a gate in shadow mode, which records its ranking."
+
 SPAN_KEY = ("trace_id", "span_id")
 IN_ORDER = ("start", "span_id")
 
@@ -282,6 +284,11 @@ def text_group(text: str) -> str:
     """
     same = re.sub(r"\d+", "0", " ".join(text.lower().split()))
     return f"text-{hashlib.sha256(same.encode()).hexdigest()[:16]}"
+
+
+def unranked(count: int) -> str:
+    """The words for tasks without a ranking, and what to do about them."""
+    return f"{count:,} tasks have no ranking, so nothing can be learned from them yet. {TO_GET_RANKINGS}"
 
 
 def has_ids() -> pl.Expr:

@@ -53,14 +53,12 @@ from typing import TYPE_CHECKING
 from camdf._progress import Progress, silent
 from camdf.errors import require
 from camdf.mining.ids import with_hashed_ids
-from camdf.mining.runs import NO_TOOL, TASK_COLUMNS, deduplicated, gathered, has_ids, with_owners
+from camdf.mining.runs import NO_TOOL, TASK_COLUMNS, deduplicated, gathered, has_ids, unranked, with_owners
 from camdf.mining.span_files import SPANS_AT_A_TIME, Source, in_parts
 from camdf.mining.spans import SPAN_COLUMNS
 
 if TYPE_CHECKING:
     import polars as pl
-
-TO_GET_RANKINGS = "Rank them with `camdf score`, or run a gate in shadow mode, which records its ranking."
 
 
 @dataclass(frozen=True)
@@ -171,11 +169,6 @@ def mine(
         seen.update(counts)
     table = require("polars", "mining").concat(tasks).sort("time", "task_id", nulls_last=True)
     return Mined(table, **seen, require_outcome=require_outcome)
-
-
-def unranked(count: int) -> str:
-    """The words for tasks without a ranking, and what to do about them."""
-    return f"{count:,} tasks have no ranking, so nothing can be learned from them yet. {TO_GET_RANKINGS}"
 
 
 def _mine_part(spans: pl.DataFrame, require_outcome: bool, no_tool: str) -> tuple[pl.DataFrame, dict[str, int]]:
