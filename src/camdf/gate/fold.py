@@ -3,9 +3,9 @@
 The first decision keeps the order of the request, and what a later turn or call adds is appended, so that any worker,
 after any restart, sends the same bytes for the same history, and a cached prompt stays intact up to what is new.
 
-A turn without signal changes nothing: no words, scores that prefer no tool, a choice of no tool. Where the agent has a
-tool search for the tools that it was not given, the first decision stands: a miss is a search, and not a rewritten
-prompt. Only a tool that its request forced, and that was called by its own name, is added even then.
+A turn without signal changes nothing: it has no words, its scores prefer no tool, or the policy chooses none. Where the
+agent has a tool search, the first decision stands: a missing tool costs a search, and not a rewritten prompt. One case
+adds a tool even then: the request forced the tool, and the model called it by its own name.
 """
 
 from __future__ import annotations

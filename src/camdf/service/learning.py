@@ -40,7 +40,7 @@ Place: TypeAlias = tuple[str, str]
 
 JOURNAL = "journal.jsonl"
 LONGER = 3
-"""So many times the patience has a challenger that the evidence speaks for; no more, as what it learned grows old."""
+"""A challenger that the evidence favors has so many times the patience. After that, what it learned is too old."""
 
 SHOWN = 12
 """How many digits of a digest people read."""
