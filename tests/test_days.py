@@ -187,6 +187,7 @@ def test_a_trace_of_which_spans_still_come_keeps_all_of_its_spans(table: Path) -
     for number in (1, 2, 3, 4):
         later = replace(spans[2], span_id=f"t{number}", name="find", start=BEGIN + number * DAY)
         bring(table, FIRST + timedelta(number), [later], watermark=1)
+    bring(table, FIRST + timedelta(5), [replace(spans[3], start=BEGIN + 5 * DAY)], watermark=1)
     assert [task["called"] for task in tasks_of(table)] == [["find", "get"]]
 
 
