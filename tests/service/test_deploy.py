@@ -173,7 +173,7 @@ def test_the_example_serves_and_its_probes_and_numbers_are_the_services(
     asked = {"ranking": [{"name": "search", "score": 0.9}, {"name": "mail", "score": 0.1}]}
     assert service.ask("/v1/decide", asked).status == 401
     answer = service.decide(asked, Authorization=f"Bearer {TOKEN}")
-    assert (answer["reason"], answer["mode"], answer["tools"]) == ("decided", "drop", ["search"])
+    assert (answer["reason"], answer["mode"], answer["tools"]) == ("decided", "drop", ["search", "mail"])
 
 
 def test_the_example_names_what_is_there(objects: dict[str, Any], pod: Any, container: Any) -> None:
