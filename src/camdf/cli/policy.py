@@ -19,8 +19,10 @@ from camdf.core.payoff import VALUES, Payoff
 from camdf.errors import DataError, UsageError, expect
 from camdf.policies.artifact import load, save
 from camdf.policies.base import fitted_payoff
+from camdf.policies.by_depth import ExpectedPayoffByDepth
 from camdf.policies.by_set import ExpectedPayoffBySet
-from camdf.policies.registry import DEFAULT, LIBRARY, own_policy, policy_name
+from camdf.policies.registry import DEFAULT, LIBRARY, POLICIES, own_policy, policy_name
+from camdf.policies.stopping import StoppingPolicy
 
 if TYPE_CHECKING:
     from camdf.core.rankings import LoggedTasks
@@ -192,6 +194,8 @@ def _fit(options: argparse.Namespace) -> int:
         logged = _sampled_on_spark(options)
     else:
         logged = in_dollars(options, _read(options, explored_only=options.explored_only))
+    if name in POLICIES and isinstance(POLICIES[name](), StoppingPolicy | ExpectedPayoffByDepth):
+        expect("sklearn", "train")  # now, and not after a line of progress
     one_blas_thread()
     payoff = on_tasks(options, payoff, logged, lambda like: ExpectedPayoffBySet().fit(logged, like))
     with shown("splits") as progress:
