@@ -35,6 +35,9 @@ PAGES: dict[str, dict[str, type[Any]]] = {
 }
 """The classes whose fields a page has, by what it calls them."""
 
+USUAL = {"[gate.limits]": config.GateSettings.limits}
+"""What the service sets otherwise than the gate does."""
+
 IN_CODE_ONLY = {"[gate.limits]": ("breaker",)}
 """What a file cannot say."""
 
@@ -72,7 +75,7 @@ def table(title: str, kind: type[Any]) -> str:
     said, in_file = meanings(kind), title.startswith("[")
     for field in fields(kind):
         if field.init and field.name in said and field.name not in IN_CODE_ONLY.get(title, ()):
-            value = 2.0 if (title, field.name) == ("[gate.limits]", "seconds") else field.default
+            value = getattr(USUAL[title], field.name) if title in USUAL else field.default
             default = "" if value is MISSING or (in_file and value is None) else f"`{written_value(value, in_file)}`"
             must = takes(kind, field.name)
             rows.append(f"| `{field.name}` | {must} | {default} | {said[field.name]} |")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from camdf.errors import UsageError
 from camdf.examples import Check, ExamplesFile, Prompt, Wanted, check_examples, named_tools, own_examples, prompts
 from camdf.examples.asking import TASK, cost
 from camdf.scorers.endpoint import completion
-from camdf.tools import FromServer, Tool
+from camdf.tools import Tool
 
 INCOMPLETE = 1
 RETRIES = 3
@@ -79,7 +78,7 @@ def _examples(options: argparse.Namespace) -> int:
     if (place := options.tools or options.listed) is None:
         raise UsageError("Name the file of tools: camdf examples tools.json ..., or --check FILE --tools tools.json.")
     if options.check is not None:
-        return _check(options, _tools_by_name(place))
+        return _check(options, named_tools(tools_in_file(place)))
     if options.output is None:
         raise UsageError("Name the file to write, with --print-prompt too: -o examples.jsonl. What is there is kept.")
     check_output(options.output, (".jsonl",))
@@ -90,7 +89,7 @@ def _examples(options: argparse.Namespace) -> int:
     dollars = _dollars(options.prices)
     trusted = None if options.trusted == EVERY else _split(options.trusted)
     wanted = Wanted(options.per_tool, _split(options.languages or "en"), options.together, options.none, trusted)
-    tools = _tools_by_name(place)
+    tools = named_tools(tools_in_file(place))
     file = ExamplesFile.open(options.output, tools)
     if options.own is not None:
         file.replace_own(example for own in options.own for example in own_examples(own, tools))
@@ -109,19 +108,6 @@ def _examples(options: argparse.Namespace) -> int:
             file.ask(asked, _model(options), progress)
     file.save()
     return _told(options, file, wanted, asked_for=scope if options.endpoint is not None else {})
-
-
-def _tools_by_name(path: Path) -> dict[str, Tool]:
-    """The tools of a file by server and name, with the servers that the file has beside the definitions."""
-    try:
-        listed = json.loads(path.read_text(encoding="utf-8-sig"))
-    except ValueError:
-        listed = None  # the next to read it says what is wrong
-    if isinstance(listed, list) and all(
-        isinstance(entry, dict) and isinstance(entry.get("server"), str) and "tool" in entry for entry in listed
-    ):
-        return named_tools(FromServer(entry["server"], entry["tool"]) for entry in listed)
-    return named_tools(tools_in_file(path))
 
 
 def _in_one_prompt(tools: dict[str, Tool], wanted: Wanted) -> dict[str, Tool]:

@@ -180,19 +180,13 @@ class Gate:
             raise UsageError("For a policy of yours and a number of tools, take Gate.for_target, with some requests.")
         payoff = settings.pop("payoff", None)
         listed = list(tools_by_key(tools)[0].values())
-        if examples is not None:
-            if scorer is not None:
-                raise UsageError("Give the examples to that scorer: Start, BM25 and Embeddings take 'examples', too.")
-            from camdf.scorers.start import Start
-
-            read = tool_examples(examples)
-            own = [tool for tool in listed if not tool.foreign]
-            scorer = Start(examples=read if any(tool.server for tool in own) else read.without_servers()).read(own)
+        if examples is not None and scorer is not None:
+            raise UsageError("Give the examples to that scorer: Start, BM25 and Embeddings take 'examples', too.")
         if policy is None:
             payoff = payoff or Payoff(0.0)
             pays = mean_tools is not None or cutting_pays(listed, USUAL_TOOLS, settings.get("prices"))
             policy = TopK(USUAL_TOOLS if mean_tools is None else mean_tools) if pays else AcquireAll()
-        return cls(policy, scorer or _start(), payoff, **{"tool_search": True, **settings})
+        return cls(policy, scorer or _start(listed, examples), payoff, **{"tool_search": True, **settings})
 
     @classmethod
     def for_target(
@@ -501,10 +495,14 @@ def _target(prices: PriceList | None, mean: float | None, sufficiency: float | N
     return Target(mean, sufficiency, dollars)
 
 
-def _start() -> Scorer:
+def _start(tools: Sequence[Tool], examples: GivenExamples | None) -> Scorer:
+    """`Start()`, or one that has read examples for these tools."""
     from camdf.scorers.start import Start
 
-    return Start()
+    if examples is None:
+        return Start()
+    own, read = [tool for tool in tools if not tool.foreign], tool_examples(examples)
+    return Start(examples=read if any(tool.server for tool in own) else read.without_servers()).read(own)
 
 
 def _nothing(characters: int) -> float:

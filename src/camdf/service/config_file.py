@@ -16,6 +16,7 @@ from typing import Any
 
 from camdf._settings import checks_of
 from camdf.errors import UsageError
+from camdf.gate.gate import EARLIER
 from camdf.service.config import (
     GROUPS,
     NAME,
@@ -37,15 +38,9 @@ TENANT = ("token_variable", "token_sha256", "routes")
 
 TOP: dict[str, type[Any]] = {"server": ServerSettings, "limits": LimitSettings, "learn": LearnSettings}
 
-EARLIER = {
-    **{name: ("guards", name) for name in ("allow", "pinned", "fallback")},
-    "at_least": ("limits", "at_least"),
-    "at_most": ("limits", "at_most"),
-    "budget_seconds": ("limits", "seconds"),
-    "explore": ("rollout", "explore"),
-    "explore_key": ("rollout", "explore_key"),
-}
-"""Keys of the release before, and where they went."""
+SAME_AS_KEYWORDS = ("allow", "pinned", "fallback", "at_least", "at_most", "explore", "explore_key")
+EARLIER_KEYS = {**{key: EARLIER[key] for key in SAME_AS_KEYWORDS}, "budget_seconds": EARLIER["budget"]}
+"""Keys of the release before, and where they went, which is where the gate's keywords of that name went."""
 
 
 def parsed(text: str, name: str) -> Configuration:
@@ -112,8 +107,8 @@ def _rename(table: Any, place: str, name: str) -> None:
     """Put keys of the release before where they stand now, with a warning."""
     if not isinstance(table, dict):
         return
-    for key in [key for key in table if key in EARLIER]:
-        group, new = EARLIER[key]
+    for key in [key for key in table if key in EARLIER_KEYS]:
+        group, new = EARLIER_KEYS[key]
         warnings.warn(
             f"{name}: the key {place}.{key} is called {place}.{group}.{new} now. The old name goes with the next "
             "release.",

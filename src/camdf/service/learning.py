@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 
 from camdf._files import locked, write_whole
 from camdf.core.payoff import Payoff
-from camdf.errors import DataError, UsageError, needs
+from camdf.errors import DataError, UsageError
 from camdf.evaluation.assess import require_choice
 from camdf.evaluation.champion import Evidence, Trial, compared
 from camdf.policies.artifact import to_json
@@ -31,9 +31,6 @@ from camdf.service import config_file
 from camdf.service.config import COLD_STARTS, START, Configuration, LearnSettings
 from camdf.service.gates import payoff_of_route, policy_of
 from camdf.service.lessons import Lesson, given_tools, lessons, tasks_of_lessons
-
-with needs("serve"):
-    pass
 
 Place: TypeAlias = tuple[str, str]
 """A tenant and a route."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from camdf.errors import needs
+from camdf.gate import Gate
 from camdf.gate.tool_search import listing
 from camdf.service import shapes
 from camdf.service.calls import HttpAnswer, HttpCall, parsed_body
@@ -28,9 +29,7 @@ class Searching:
         request = await call.read(partial(parsed_body, decoder=self._finds))
         gate = served_on(call, request.route).gate
         tools = _entered(call, request.tools)
-        found = await call.run(lambda: gate.find(request.query, tools, request.most))
-        text = listing(found, gate.may_be_offered(tools))
-        return HttpAnswer(self._encode(shapes.Found(tools=found, text=text)))
+        return HttpAnswer(self._encode(await call.run(partial(_found, gate, request, tools))))
 
     async def answer(self, call: HttpCall) -> HttpAnswer:
         """What a call means: which tool to run with which arguments, or what to answer."""
@@ -40,6 +39,12 @@ class Searching:
         answer = await call.run(lambda: gate.answer(request.call, tools))
         run = None if answer.run is None else shapes.ToolRun(name=answer.run.name, arguments=dict(answer.run.arguments))
         return HttpAnswer(self._encode(shapes.Answered(id=answer.id, run=run, text=answer.text)))
+
+
+def _found(gate: Gate, request: shapes.FindRequest, tools: list[shapes.JsonObject]) -> shapes.Found:
+    """What a query finds; where it finds nothing, names of what may be offered."""
+    found = gate.find(request.query, tools, request.most)
+    return shapes.Found(tools=found, text=listing(found, () if found else gate.may_be_offered(tools)))
 
 
 def _entered(call: HttpCall, sent: list[shapes.JsonObject]) -> list[shapes.JsonObject]:

@@ -15,15 +15,12 @@ from hashlib import sha256
 from pathlib import Path
 
 from camdf._files import write_whole
-from camdf.errors import CamdfError, UsageError, needs, require
+from camdf.errors import CamdfError, UsageError, require
 from camdf.gate import Gate
 from camdf.policies.artifact import LARGEST_FILE
 from camdf.service import config_file, rollouts
 from camdf.service.config import SHIPPED, Configuration, GateSettings
 from camdf.service.gates import gate_of, policy_of, warm
-
-with needs("serve"):
-    pass
 
 LOG = logging.getLogger("camdf.service")
 

@@ -150,7 +150,8 @@ class Playground:
         call.enter(max(len(asked.ranking or ()), len(asked.tools), 1))
         served = call.serving.places[call.tenant, ""]
         settings = call.serving.configuration.settings(call.tenant, "")
-        seconds = LOOKS * (served.gate.limits.seconds or 2.0)
+        limit = served.gate.limits.seconds
+        seconds = None if limit is None else LOOKS * limit
         try:
             found = await call.run(partial(looked, asked, served.gate, settings), seconds)
         except CamdfError as error:
