@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -97,10 +98,14 @@ def test_examples_change_the_ranking_and_are_read_again_when_they_change(tmp_pat
         found = post(service, "/v1/find", {"query": "einen Schirm brauche ich", "tools": tools})["tools"]
         return view(found[0]).name if found else ""
 
+    def refuses(service: Running, words: str) -> bool:
+        return words in service.ask("/v1/policy").body["refused"]
+
     with running(folder) as service:
         assert best(service) == "get_forecast"
         (folder / "examples.jsonl").write_text(example % "send_email", encoding="utf-8")
         eventually(lambda: best(service) == "send_email")
-        (folder / "examples.jsonl").write_text("nonsense\n", encoding="utf-8")
-        eventually(lambda: "examples" in service.ask("/v1/policy").body["refused"])
-        assert best(service) == "send_email"
+        for content, said in (("", "examples.jsonl is empty"), ("nonsense\n", "must be one JSON object")):
+            (folder / "examples.jsonl").write_text(content, encoding="utf-8")
+            eventually(partial(refuses, service, said))
+            assert best(service) == "send_email"

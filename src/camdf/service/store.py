@@ -105,6 +105,11 @@ def made(sources: Sources, before: Serving | None = None) -> Serving:
                 "Put the file there that was meant, or correct sha256."
             )
         examples = sources.examples.get(settings.examples, "")
+        if settings.examples and not examples.strip():  # it may be half written
+            raise UsageError(
+                f"{sources.name}: the file of examples {settings.examples} is empty. Write it with camdf examples, or "
+                "leave gate.examples out."
+            )
         made_of = (settings, digest, examples)
         old = before.places.get(place) if before is not None else None
         if old is None or old.made_of != made_of:
