@@ -13,7 +13,7 @@ import pytest
 from camdf.cli import main
 from camdf.datasets import Example, write_examples
 from camdf.examples import check_examples, checking, named_tools
-from camdf.examples.checking import PARTS, SharedRuns, held_out, installed_rankings
+from camdf.examples.checking import FIFTHS, SharedRuns, held_out, installed_rankings
 from camdf.scorers import Scorer
 from camdf.tools import Tool
 
@@ -93,7 +93,7 @@ def test_a_ranking_never_reads_the_example_that_it_ranks_nor_one_of_the_same_tex
 
     examples = [*EXAMPLES, Example("WRITE TO ANN", ("chat/message",))]
     assert held_out(examples, TOOLS, ranking).shape == (26, 5)
-    assert len(seen) == PARTS
+    assert len(seen) == FIFTHS
     assert frozenset.union(*seen) == {example.text.casefold() for example in examples}
 
 

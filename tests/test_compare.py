@@ -18,7 +18,7 @@ from camdf.cli import main
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import Bools, Floats, LoggedTasks
 from camdf.errors import DataError, UsageError
-from camdf.evaluation.compare import _RATE, ERROR, FEWEST, compare, half_width
+from camdf.evaluation.compare import _RATE, ERROR, FEWEST_OF_AN_ARM, compare, half_width
 from camdf.evaluation.shadow import shadow_report
 from camdf.mining.arms import Arms, arms
 from camdf.mining.readers.values import gate_decision
@@ -59,7 +59,7 @@ def test_at_the_end_of_an_interval_the_bets_of_all_sizes_have_together_won_twent
 
 
 @settings(deadline=None)
-@given(st.integers(FEWEST, 2000), st.integers(FEWEST, 2000), st.floats(0, 1), st.floats(0, 1))
+@given(st.integers(FEWEST_OF_AN_ARM, 2000), st.integers(FEWEST_OF_AN_ARM, 2000), st.floats(0, 1), st.floats(0, 1))
 def test_a_verdict_is_never_safe_and_harmful_and_says_one_thing(n: int, m: int, one: float, other: float) -> None:
     found = compare(*dealt(n, m, (one, other)), margin=0.05)
     assert found.harms == found.verdict.startswith("Stop")
@@ -103,7 +103,7 @@ def test_what_nobody_recorded_is_not_compared() -> None:
 
 def test_a_measure_that_was_rarely_recorded_has_no_interval_and_shows_no_saving() -> None:
     arm, measures = dealt(20_000, 20_000, (0.9, 0.9))
-    for recorded in (0, 1, FEWEST - 1):
+    for recorded in (0, 1, FEWEST_OF_AN_ARM - 1):
         tokens = measures["input_tokens"].copy()
         tokens[recorded:20_000] = np.nan
         found = compare(arm, {**measures, "input_tokens": tokens})

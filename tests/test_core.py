@@ -20,7 +20,7 @@ from camdf.core import resampling
 from camdf.core.costs import RETAIL_BASE_COSTS, dispersed, md5_base_costs
 from camdf.core.payoff import cost_of
 from camdf.core.rankings import MAX_SHARED_CATALOGUE, Bools, Floats, Ints
-from camdf.core.resampling import LEVEL, Interval, paired_bootstrap
+from camdf.core.resampling import CONFIDENCE, Interval, paired_bootstrap
 from camdf.core.stopping import first_stop
 from camdf.errors import UsageError
 from worlds import RECOURSES, random_logged, small_logged, small_payoffs
@@ -585,10 +585,10 @@ def test_draws_in_blocks_are_the_draws_of_one_block_to_the_last_bit(
     differences, resamples = rng.normal(0.1, 1.0, 130), 70
     drawn = np.random.default_rng(3).multinomial(130, np.full(130, 1 / 130), size=resamples).astype(np.float64)
     means = np.einsum("bg,g->b", drawn, differences) / np.einsum("bg,g->b", drawn, np.ones(130))
-    low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    low, high = np.quantile(means, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     monkeypatch.setattr(resampling, "AT_A_TIME", at_a_time)
     for kept in (0, 2**24):
-        monkeypatch.setattr(resampling, "KEPT", kept)
+        monkeypatch.setattr(resampling, "DRAWS_KEPT", kept)
         assert paired_bootstrap(differences, 3, resamples=resamples) == Interval(differences.mean(), low, high)
 
 

@@ -13,9 +13,9 @@ from camdf import LoggedTasks, Payoff, ScorePerCostThreshold, datasets
 from camdf.cli import main
 from camdf.core.resampling import Interval
 from camdf.evaluation.curve import (
-    FIXED,
+    LABEL_COUNTS,
     LEARNING,
-    SIZES,
+    RULES,
     THRESHOLD,
     CurveStep,
     Point,
@@ -55,7 +55,7 @@ def points(outcomes: Outcomes, steps: list[CurveStep]) -> list[Point]:
 
 
 def margins(*intervals: tuple[float, float, float]) -> list[Point]:
-    flat = {name: Interval(0.1, 0.0, 0.2) for name in (*LEARNING, *FIXED)}
+    flat = {name: Interval(0.1, 0.0, 0.2) for name in (*LEARNING, *RULES)}
     sizes = (10.0, 25.0, 50.0, 100.0)
     return [Point(n, flat, Interval(*each)) for n, each in zip(sizes, intervals, strict=False)]
 
@@ -93,7 +93,7 @@ def test_every_policy_learns_and_tunes_on_all_labels_of_a_step(
             return super().fit(tasks, payoff, validation)
 
     again = replay({"it": Counting}, logged, PAYOFF, steps[0].splits)
-    assert learned == {"tasks": SIZES[0], "validation": 0}
+    assert learned == {"tasks": LABEL_COUNTS[0], "validation": 0}
     assert np.array_equal(again.values["it"], outcomes.values[f"0: {THRESHOLD}"], equal_nan=True)
 
 
@@ -103,7 +103,7 @@ def test_a_point_has_the_margin_of_its_means_and_the_gain_over_the_one_before(po
         assert point.margin.mean == pytest.approx(point.payoff[DEFAULT].mean - point.payoff[THRESHOLD].mean)
         assert point.gain is not None
         assert point.gain.mean == pytest.approx(point.payoff[DEFAULT].mean - before.payoff[DEFAULT].mean)
-        assert {point.payoff[name] for name in FIXED} == {before.payoff[name] for name in FIXED}
+        assert {point.payoff[name] for name in RULES} == {before.payoff[name] for name in RULES}
 
 
 def test_learning_is_ahead_from_where_it_stays_ahead() -> None:
@@ -168,4 +168,4 @@ def test_too_few_tasks_are_refused_with_what_to_do(
 
 def test_a_picture_has_a_line_for_every_policy(points: list[Point]) -> None:
     (axes,) = curve_picture(points).axes
-    assert len(axes.lines) == len(LEARNING) + len(FIXED)
+    assert len(axes.lines) == len(LEARNING) + len(RULES)

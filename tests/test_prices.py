@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from camdf import Payoff, PlugIn, Prices
 from camdf.errors import DataError
 from camdf.gate import Gate
-from camdf.prices import REMEMBERED, ToolStatistics, estimated_tokens
+from camdf.prices import COUNTS_KEPT, ToolStatistics, estimated_tokens
 from camdf.tools import Tool
 
 SCHEMA = {"type": "object", "properties": {"query": {"type": "string", "description": "What to look for."}}}
@@ -143,9 +143,9 @@ def test_a_schema_of_other_than_plain_values_is_counted_as_written() -> None:
 
 def test_remembered_counts_stay_bounded_and_right() -> None:
     prices = Prices()
-    for i in range(REMEMBERED + 10):
+    for i in range(COUNTS_KEPT + 10):
         prices.count(Tool(f"tool-{i}"))
-    assert len(prices._counted) <= REMEMBERED
+    assert len(prices._counted) <= COUNTS_KEPT
     assert prices.count(Tool("tool-1")) == estimated_tokens(Tool("tool-1").definition())
 
 

@@ -220,7 +220,7 @@ def test_a_tool_is_embedded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     first = scorer(TASK, TOOLS)
     assert scorer(TASK, [*TOOLS, WEATHER]) == [*first, first[0]]
     assert [len(texts) for texts in asked] == [3, 1]
-    monkeypatch.setattr("camdf.scorers.embeddings.REMEMBERED", 2)
+    monkeypatch.setattr("camdf.scorers.embeddings.VECTORS_KEPT", 2)
     scorer(TASK, [Tool("new")])
     assert scorer(TASK, TOOLS) == first
 

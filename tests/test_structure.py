@@ -64,6 +64,13 @@ SAME_PART = {
 }
 """Names that stand in several files, because what they name plays one part in each."""
 
+ROOMS = (
+    *(PACKAGE / name for name in ("core", "datasets", "evaluation", "examples", "runtime", "scorers")),
+    *(PACKAGE / f"{name}.py" for name in ("_json", "_settings", "prices", "tools")),
+    LAB,
+)
+"""Where every variable says what it holds."""
+
 
 # Names.
 
@@ -77,6 +84,17 @@ def test_two_classes_or_functions_never_share_a_name() -> None:
             ):
                 places.setdefault(node.name, []).append(module)
     assert {name for name, found in places.items() if len(found) > 1} == SAME_PART.keys(), places
+
+
+def test_every_variable_says_what_it_holds() -> None:
+    files = [path for room in ROOMS for path in ([room] if room.is_file() else sorted(room.rglob("*.py")))]
+    assert len(files) > 100
+    assert {
+        f"{path.relative_to(ROOT)}:{node.lineno}: {node.id}"
+        for path in files
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in ("each", "found")
+    } == set()
 
 
 # Imports.

@@ -14,7 +14,7 @@ from camdf.cli import main
 from camdf.datasets import Example, read_examples
 from camdf.errors import DataError, UsageError
 from camdf.examples import ExamplesFile, Prompt, Wanted, named_tools, own_examples, prompts, read_answer
-from camdf.examples.answers import LONGEST
+from camdf.examples.answers import LONGEST_REQUEST
 from camdf.examples.asking import MOST_TOGETHER, TOOLS_IN_A_CALL, cost
 from camdf.tools import Tool
 from scripted_endpoint import answers, body, endpoint
@@ -149,7 +149,7 @@ def test_an_answer_is_read_however_it_is_wrapped(answer: str) -> None:
         ({"text": 3, "needed": ["mail/send"], "lang": "en"}, "without a text"),
         (line(" ... ", "mail/send"), "without a text"),
         (line("Write to \ud800", "mail/send"), "without a text"),
-        (line("x y " * LONGEST, "mail/send"), f"longer than {LONGEST} characters"),
+        (line("x y " * LONGEST_REQUEST, "mail/send"), f"longer than {LONGEST_REQUEST} characters"),
         ({"text": "Write to Bob", "lang": "en"}, "without a list of needed tools"),
         ({"text": "Write to Bob", "needed": "mail/send", "lang": "en"}, "without a list of needed tools"),
         ({**line("Write to Bob"), "or": [["mail/send", 1]]}, "without a list of needed tools"),

@@ -9,7 +9,7 @@ import pytest
 
 from camdf_lab import domains
 from camdf_lab.beyond import deployment
-from camdf_lab.beyond.deployment import DOMAINS, WAYS
+from camdf_lab.beyond.deployment import DEPLOYED, WAYS
 from camdf_lab.stored import stored
 
 ROOT = Path(__file__).parents[1]
@@ -22,11 +22,11 @@ def payoff(domain: str, way: int, number: int) -> tuple[float, float]:
 
 
 def test_every_way_starts_from_the_same_first_round() -> None:
-    for domain, _ in DOMAINS:
+    for domain, _ in DEPLOYED:
         assert len({payoff(domain, way, 0) for way in range(len(WAYS))}) == 1
 
 
-@pytest.mark.parametrize("domain", [domain for domain, _ in DOMAINS])
+@pytest.mark.parametrize("domain", [domain for domain, _ in DEPLOYED])
 def test_without_exploration_payoff_decays_and_with_it_learning_from_explored_runs_holds(domain: str) -> None:
     (first, error), (alone, alone_error) = payoff(domain, 1, 0), payoff(domain, 1, 10)
     explored, explored_error = payoff(domain, 3, 10)

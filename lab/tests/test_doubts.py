@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from camdf.evaluation.curve import SIZES, THRESHOLD
+from camdf.evaluation.curve import LABEL_COUNTS, THRESHOLD
 from camdf.policies.registry import DEFAULT
 from camdf_lab.beyond import doubts, labels
 from camdf_lab.beyond.cold_start import COLD
@@ -31,7 +31,7 @@ def labelled() -> Rows:
 def test_every_kept_set_is_one_case_and_no_case_is_counted_under_two_numbers_of_tools() -> None:
     job = doubts.Doubts("airline", "claude", splits=2)
     found = job.run().values
-    total = sum(found[name] for name in doubts.KEPT)
+    total = sum(found[name] for name in doubts.TOOLS_KEPT)
     assert np.allclose(total, found[doubts.ALL])
     assert (found[doubts.ALL][:, 1:] <= found[doubts.ALL][:, :1] + 1e-9).all()
 
@@ -49,18 +49,18 @@ def test_a_policy_that_expects_too_much_is_found_out() -> None:
 def test_the_stored_doubts_are_right_on_average_over_each_look(doubted: Rows) -> None:
     assert len(pairs_of(doubted)) == 22 + 21
     for look in LOOKS:
-        for name in (*doubts.KEPT, doubts.ALL):
+        for name in (*doubts.TOOLS_KEPT, doubts.ALL):
             here = [row for row in of_look(doubted, look) if row["kept"] == name]
             weight = np.array([row["tasks"] for row in here])
             off = weight @ [row["expected"] - row["realised"] for row in here] / weight.sum()
-            assert abs(off) <= doubts.ASKED, (look, name)
+            assert abs(off) <= doubts.MOST_OFF, (look, name)
 
 
 def test_a_step_learns_from_as_many_labels_as_its_row_says() -> None:
     job = labels.Labels("airline", "claude", splits=2)
     rows = labels.rows_of(job, job.run())
     assert [row["labels"] for row in rows[:: len(job.regimes)]] == [step.labels for step in job.steps()]
-    assert {3, 10} <= set(labels.by_labels(rows)) <= set(SIZES)
+    assert {3, 10} <= set(labels.by_labels(rows)) <= set(LABEL_COUNTS)
     for row in rows:
         assert row["lo_threshold"] <= row[DEFAULT] - row[THRESHOLD] <= row["hi_threshold"]
         assert row["lo_cold"] <= row[DEFAULT] - row[COLD] <= row["hi_cold"]
@@ -70,7 +70,7 @@ def test_the_stored_table_has_every_cell_from_three_labels_on(labelled: Rows) ->
     for look, cells in (("shipped", 438), ("second look", 504)):
         found = labels.by_labels(of_look(labelled, look))
         assert len(found[3]) == len(found[10]) == cells
-        assert set(found) <= set(SIZES)
+        assert set(found) <= set(LABEL_COUNTS)
 
 
 def test_the_default_beside_the_frozen_one_is_the_one_that_the_labels_were_measured_with(labelled: Rows) -> None:

@@ -12,7 +12,7 @@ import pytest
 from camdf.evaluation.replay import ORACLE, Outcomes, Regime
 from camdf.policies.registry import DEFAULT
 from camdf_lab.beyond import STUDIES, calibration, frontier
-from camdf_lab.beyond.frontier import ALONE, BASELINES, COMPARED, STARTS, Sweep, headline, rows_of, sweeps
+from camdf_lab.beyond.frontier import ALONE, COMPARED, SIMPLE_RULES, STARTS, Sweep, headline, rows_of, sweeps
 from camdf_lab.beyond.frontier_page import TARGETS
 from camdf_lab.beyond.looks import LOOKS, look_of, of_look
 from camdf_lab.beyond.past_the_paper import past_the_paper
@@ -51,7 +51,7 @@ def test_a_sweep_pays_what_a_cell_of_the_lab_pays(outcomes: Outcomes) -> None:
 
 def test_a_row_names_the_best_baseline_and_the_defaults_margin_over_it(outcomes: Outcomes) -> None:
     for row in rows_of(TINY, outcomes):
-        assert row[row["baseline"]] == max(row[name] for name in BASELINES)
+        assert row[row["baseline"]] == max(row[name] for name in SIMPLE_RULES)
         for start, policy in (("", DEFAULT), ("alone_", ALONE)):
             assert row[f"{start}margin"] == pytest.approx(row[policy] - row[row["baseline"]])
             assert row[f"{start}lo"] <= row[f"{start}margin"] <= row[f"{start}hi"]

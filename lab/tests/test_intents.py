@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from camdf_lab import domains
-from camdf_lab.beyond.intents import LEVELS, SHARES, STUDY, WITHIN, of_aim, off, rows_of
+from camdf_lab.beyond.intents import SHARES, STUDY, SUFFICIENCIES, WITHIN_SHARE, of_aim, off, rows_of
 from camdf_lab.beyond.looks import LOOKS
 from camdf_lab.stored import Rows, stored
 from camdf_lab.study import Run
@@ -26,7 +26,7 @@ def test_every_domain_ranking_and_aim_is_there(rows: Rows) -> None:
         for look, domains in LOOKS.items()
         for domain in domains
         for scorer in domain.scorers
-        for aim, values in (("tools", SHARES), ("sufficiency", LEVELS))
+        for aim, values in (("tools", SHARES), ("sufficiency", SUFFICIENCIES))
         for asked in values
     ]
     assert [tuple(row[name] for name in ("look", "domain", "scorer", "aim", "asked")) for row in rows] == expected
@@ -37,16 +37,16 @@ def test_a_number_of_tools_is_met_on_requests_that_the_pressure_was_not_found_on
     """But for one ranking, most of whose tools have the same score, so that they stay or go together."""
     aims = [row for look in LOOKS for share in SHARES for row in of_aim(rows, look, "tools", share)]
     assert len(aims) == 129
-    missed = [(row["domain"], row["scorer"], row["asked"]) for row in aims if abs(off(row)) > WITHIN]
+    missed = [(row["domain"], row["scorer"], row["asked"]) for row in aims if abs(off(row)) > WITHIN_SHARE]
     assert missed == [("toolsandbox", "bm25", 0.25)]
 
 
 def test_the_page_of_the_gate_says_what_is_stored(rows: Rows) -> None:
     page = " ".join((ROOT.parent / "docs" / "gate.md").read_text("utf-8").split())
     tried = [row for look in LOOKS for share in SHARES for row in of_aim(rows, look, "tools", share)]
-    met, domains = sum(abs(off(row)) <= WITHIN for row in tried), {row["domain"] for row in tried}
+    met, domains = sum(abs(off(row)) <= WITHIN_SHARE for row in tried), {row["domain"] for row in tried}
     assert f"In {len(domains)} domains that the cold start had not seen, the mean number of tools is met within" in page
-    assert f"within {WITHIN:.0%} in {met} of {len(tried)} rankings and targets" in page
+    assert f"within {WITHIN_SHARE:.0%} in {met} of {len(tried)} rankings and targets" in page
 
 
 def test_a_row_measured_again_is_the_stored_one_and_a_changed_table_is_noticed(rows: Rows) -> None:

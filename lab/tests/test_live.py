@@ -10,7 +10,16 @@ from scipy.stats import binomtest
 
 from camdf_lab.cli import main
 from camdf_lab.paper import live
-from camdf_lab.paper.live import CAMDF, CONDITIONS, DOOR, FULL, INSUFFICIENT, ORACLE, PAPER, TASKS
+from camdf_lab.paper.live import (
+    ANNOTATED_SET,
+    CONDITIONS,
+    EVERY_READ_TOOL,
+    INSUFFICIENT,
+    PAPER,
+    TASKS,
+    WITH_CAMDF,
+    WITH_SEARCH,
+)
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
@@ -41,11 +50,11 @@ def test_success_asks_for_the_state_and_for_the_outputs() -> None:
 
 
 def test_the_conditions_gave_what_they_say() -> None:
-    assert {(row["tools"], row["missed"]) for row in live.of(SEVEN, FULL)} == {(7, 0)}
-    assert {(row["missed"], row["spare"]) for row in live.of(SEVEN, ORACLE)} == {(0, 0)}
+    assert {(row["tools"], row["missed"]) for row in live.of(SEVEN, EVERY_READ_TOOL)} == {(7, 0)}
+    assert {(row["missed"], row["spare"]) for row in live.of(SEVEN, ANNOTATED_SET)} == {(0, 0)}
     assert {(row["missed"], row["spare"]) for row in live.of(SEVEN, INSUFFICIENT)} == {(1, 0)}
-    assert all(row["searches"] == 0 for row in SEVEN if row["condition"] != DOOR)
-    assert live.mean(SEVEN, DOOR, "tools") < live.mean(SEVEN, CAMDF, "tools")
+    assert all(row["searches"] == 0 for row in SEVEN if row["condition"] != WITH_SEARCH)
+    assert live.mean(SEVEN, WITH_SEARCH, "tools") < live.mean(SEVEN, WITH_CAMDF, "tools")
 
 
 def test_the_same_two_tasks_fail_whatever_the_tools() -> None:
@@ -55,7 +64,12 @@ def test_the_same_two_tasks_fail_whatever_the_tools() -> None:
 
 
 def test_the_papers_numbers_and_intervals_are_those_it_prints() -> None:
-    printed = {FULL: (0.46, 0.69), ORACLE: (0.55, 0.77), INSUFFICIENT: (0.15, 0.35), CAMDF: (0.55, 0.77)}
+    printed = {
+        EVERY_READ_TOOL: (0.46, 0.69),
+        ANNOTATED_SET: (0.55, 0.77),
+        INSUFFICIENT: (0.15, 0.35),
+        WITH_CAMDF: (0.55, 0.77),
+    }
     for name, interval in printed.items():
         assert live.wilson(PAPER[name].successes, TASKS) == pytest.approx(interval, abs=0.006)
     assert live.mcnemar(11, 5) == pytest.approx(0.21, abs=0.005)

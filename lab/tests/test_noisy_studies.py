@@ -20,7 +20,7 @@ from camdf_lab.study import differing, of_pair, pairs_of
 ROOT = Path(__file__).parents[1]
 
 
-NOISY = Sweep("airline", "claude", splits=4, noise=0.1, policies=noise.COMPARED, texts=False)
+NOISY = Sweep("airline", "claude", splits=4, noise=0.1, policies=noise.NOISE_COMPARED, texts=False)
 
 
 @pytest.fixture(scope="module")

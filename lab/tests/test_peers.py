@@ -13,7 +13,7 @@ from camdf_lab.cli import main
 from camdf_lab.peers import methods, page, study
 from camdf_lab.peers.answers import cases
 from camdf_lab.peers.methods import CAMDF_FITTED, EVERYTHING, METHODS
-from camdf_lab.peers.study import DOOR, FINAL, FOUND, measured_by
+from camdf_lab.peers.study import DOOR, FINAL, FOUND_SHARE, measured_by
 from camdf_lab.stored import stored
 
 ROOT = Path(__file__).parents[1]
@@ -106,7 +106,7 @@ def test_what_a_set_costs_and_pays_is_counted_by_hand() -> None:
     needed = case.logged.n_required[0]
     assert not any(final[name].any() for name in ("tools", "tokens", "dollars", "payoff"))
     assert door["misses"] == needed
-    assert door["repaired"] == pytest.approx(FOUND**needed)
+    assert door["repaired"] == pytest.approx(FOUND_SHARE**needed)
     assert door["payoff"] == pytest.approx(0.8**needed)
     each = study.PRICES.of_search(
         prefix_tokens=2_000, found_tokens=5 * case.tokens[0].sum() / 6, call_tokens=60, output=15.0

@@ -19,10 +19,10 @@ def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
     The last of two would win without a word.
     """
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
         raise ValueError("a field stands twice")
-    return found
+    return fields
 
 
 def objects_in(text: str) -> Iterator[dict[str, Any]]:
@@ -37,9 +37,9 @@ def objects_in(text: str) -> Iterator[dict[str, Any]]:
     decoder, left, failures, place = json.JSONDecoder(), 2 * len(text), 0, 0
     while failures < TRIES and left >= 0 and (begins := OBJECT.search(text, place)):
         try:
-            found, place = decoder.raw_decode(text, begins.start())
+            value, place = decoder.raw_decode(text, begins.start())
         except (ValueError, RecursionError) as error:
             failures, place = failures + 1, begins.end()
             left -= getattr(error, "pos", len(text)) - begins.start()
         else:
-            yield found
+            yield value

@@ -122,7 +122,7 @@ def by_name(check: Check, what: str) -> Check:
         if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
             return False
         try:
-            return all(check(each) is not None for each in value.values())
+            return all(check(item) is not None for item in value.values())
         except ValueError:
             return False
 

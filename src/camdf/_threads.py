@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-NAMED = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
+VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
 SETTERS = ("scipy_openblas_set_num_threads64_", "openblas_set_num_threads64_", "openblas_set_num_threads")
 """What OpenBLAS calls it in the wheels of numpy, by version."""
 
@@ -19,7 +19,7 @@ def one_blas_thread() -> bool:
     The matrices of a fit are so small that two threads wait for each other more than they work: on two cores that are
     busy, a fit took four times the processor time. What is computed is the same.
     """
-    if any(name in os.environ for name in NAMED):
+    if any(name in os.environ for name in VARIABLES):
         return False
     home = Path(np.__file__).parent
     for library in (*home.with_name("numpy.libs").glob("*openblas*"), *(home / ".dylibs").glob("*openblas*")):

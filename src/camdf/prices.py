@@ -25,7 +25,7 @@ from camdf.errors import DataError, UsageError
 from camdf.tools import Tool
 
 CHARACTERS_PER_TOKEN = 4.0
-REMEMBERED = 16_384
+COUNTS_KEPT = 16_384
 """How many definitions keep their token count, so that only a new or changed one is counted."""
 
 
@@ -125,9 +125,9 @@ class Prices:
                 f"{path}: cannot be read ({type(error).__name__}). `camdf mine --statistics {path}` writes it."
             ) from None
         try:
-            found = json.loads(content)
-            tools = {name: ToolStatistics(**each) for name, each in found["tools"].items()}
-            runs, turns = found["usage"]["runs"], found["usage"]["turns"]
+            mined = json.loads(content)
+            tools = {name: ToolStatistics(**statistics) for name, statistics in mined["tools"].items()}
+            runs, turns = mined["usage"]["runs"], mined["usage"]["turns"]
         except (ValueError, TypeError, KeyError, AttributeError):
             raise DataError(
                 f"{path}: must be what `camdf mine --statistics` writes, and is not. Mine the traces again."
@@ -179,12 +179,12 @@ class Prices:
         if tool.packed is None:
             return max(1, self.tokens(tool.definition()))
         key = tool.name, tool.description, tool.packed
-        found = self._counted.get(key)
-        if found is None:
-            if len(self._counted) >= REMEMBERED:
+        counted = self._counted.get(key)
+        if counted is None:
+            if len(self._counted) >= COUNTS_KEPT:
                 self._counted.clear()
-            found = self._counted[key] = max(1, self.tokens(tool.definition()))
-        return found
+            counted = self._counted[key] = max(1, self.tokens(tool.definition()))
+        return counted
 
     def of_search(self, *, prefix_tokens: float, found_tokens: float, call_tokens: float, output: float) -> float:
         """Dollars that one search for a tool costs a task: a round trip that loading the tool would have saved.
@@ -239,10 +239,10 @@ class Prices:
     @cached_property
     def _pooled(self) -> tuple[float, float]:
         known = self.statistics.values()
-        calls = sum(each.calls for each in known)
+        calls = sum(tool.calls for tool in known)
         if not calls:
             return self.seconds, self.failure_rate
-        return sum(each.seconds for each in known) / calls, sum(each.failures for each in known) / calls
+        return sum(tool.seconds for tool in known) / calls, sum(tool.failures for tool in known) / calls
 
 
 def _require(name: str, value: Any, requirement: str, holds: Callable[[float], bool]) -> None:

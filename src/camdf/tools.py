@@ -96,8 +96,8 @@ class Tool:
                 self.__dict__["_packed"] = marshal.dumps(schema, 2)
             except ValueError:
                 self.__dict__["_packed"] = None
-        found: bytes | None = self.__dict__["_packed"]
-        return found
+        packed: bytes | None = self.__dict__["_packed"]
+        return packed
 
     def definition(self) -> str:
         """Name, description and schema as one line of JSON: about what the model is sent."""
@@ -229,7 +229,7 @@ def _others(native: Mapping[str, Any], known: frozenset[str], around: Mapping[st
 
 def _of_arguments(properties: Any) -> Mapping[str, Any]:
     """The schema of LangChain's `args`: the property of each argument by its name; empty where these are no such."""
-    known = isinstance(properties, (dict, Mapping)) and all(isinstance(each, Mapping) for each in properties.values())
+    known = isinstance(properties, (dict, Mapping)) and all(isinstance(one, Mapping) for one in properties.values())
     return {"type": "object", "properties": properties} if known and properties else {}
 
 
@@ -316,13 +316,13 @@ def _pydantic_schema(native: Any) -> Mapping[str, Any]:
 
 def _told(fields: Mapping[str, Any]) -> Mapping[str, Any]:
     """Fields of a definition that say something; of annotations, those that do."""
-    found = {key: value for key, value in fields.items() if value not in (None, "", {}, []) and key not in UNTOLD}
-    hints: Any = found.get("annotations")
+    telling = {key: value for key, value in fields.items() if value not in (None, "", {}, []) and key not in UNTOLD}
+    hints: Any = telling.get("annotations")
     if hasattr(hints, "model_dump"):
         hints = hints.model_dump(by_alias=True)
     if isinstance(hints, Mapping):
-        found["annotations"] = {key: value for key, value in hints.items() if value is not None}
-    return {key: value for key, value in found.items() if key != "annotations" or value}
+        telling["annotations"] = {key: value for key, value in hints.items() if value is not None}
+    return {key: value for key, value in telling.items() if key != "annotations" or value}
 
 
 def _hosted(native: Any, plain: bool) -> Tool:
@@ -381,4 +381,4 @@ def forced_tools(tool_choice: Any) -> list[str]:
     inner, within = tool_choice.get("function") or tool_choice.get("custom"), tool_choice.get("allowed_tools")
     name = inner.get("name") if isinstance(inner, Mapping) else tool_choice.get("name")
     allowed = (within if isinstance(within, Mapping) else tool_choice).get("tools") or ()
-    return [str(name)] if name else [named for each in allowed for named in forced_tools(each)]
+    return [str(name)] if name else [named for allowed_tool in allowed for named in forced_tools(allowed_tool)]

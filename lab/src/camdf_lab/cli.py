@@ -47,20 +47,20 @@ def main(arguments: Sequence[str] | None = None, program: str = "camdf-lab") -> 
 
 def parser(program: str = "camdf-lab") -> Parser:
     """Every command with its options."""
-    found = Parser(
+    root = Parser(
         prog=program,
         usage=f"{program} COMMAND ...",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog=f"every command has an example: {program} COMMAND --help",
     )
-    add_version_and_completion(found, __version__)
-    commands = found.add_subparsers(prog=program, metavar="COMMAND", help=argparse.SUPPRESS)
+    add_version_and_completion(root, __version__)
+    commands = root.add_subparsers(prog=program, metavar="COMMAND", help=argparse.SUPPRESS)
     paper, past, both = (Section(title, commands) for title in ("The paper", "Past the paper", "Both"))
     _add_paper(paper)
     _add_past(past)
     _add_check(both)
-    found.description = table_of_contents("The research behind camdf, measured again.", [paper, past, both])
-    return found
+    root.description = table_of_contents("The research behind camdf, measured again.", [paper, past, both])
+    return root
 
 
 def _add_paper(commands: Section) -> None:
@@ -213,14 +213,14 @@ def _peers(options: argparse.Namespace) -> int:
 
 def _check(options: argparse.Namespace) -> int:
     with redirect_stdout(sys.stderr if options.json else sys.stdout):
-        found = _checked_whole(options) if options.all else _checked_sample(options)
-    for line in found:
+        disagreements = _checked_whole(options) if options.all else _checked_sample(options)
+    for line in disagreements:
         print(line, file=sys.stderr)
     if options.json:
-        print_json({"disagree": found})
+        print_json({"disagree": disagreements})
     else:
-        print(f"{len(found)} figures disagree with the stored ones")
-    return 1 if found else 0
+        print(f"{len(disagreements)} figures disagree with the stored ones")
+    return 1 if disagreements else 0
 
 
 def _checked_sample(options: argparse.Namespace) -> list[str]:
@@ -234,17 +234,19 @@ def _checked_sample(options: argparse.Namespace) -> list[str]:
     kept = stored_results(options.results)
     cells = [cell for table in TABLES.values() for cell in table.cells]
     again = _replayed(sampled_cells(cells, options.cells, options.seed), options.workers, fresh=True)
-    found = cell_disagreements(kept, again)
+    differences = cell_disagreements(kept, again)
     for study in STUDIES:
         rows = stored(options.results, study.name)
         differ = study.recheck(rows, options.seed, lambda jobs: _replayed(jobs, options.workers, fresh=True))
-        found += [f"{study.name}, {line}" for line in differ]
-    found += [f"{PEERS}, {line}" for line in recheck(stored(options.results, PEERS), options.results, options.seed)]
+        differences += [f"{study.name}, {line}" for line in differ]
+    differences += [
+        f"{PEERS}, {line}" for line in recheck(stored(options.results, PEERS), options.results, options.seed)
+    ]
     domains = len({cell.domain for cell in again})
     print(
         f"{len(again)} cells of {domains} domains and a sample of {len(STUDIES)} studies past the paper measured again"
     )
-    return found
+    return differences
 
 
 def _checked_whole(options: argparse.Namespace) -> list[str]:
@@ -257,16 +259,16 @@ def _checked_whole(options: argparse.Namespace) -> list[str]:
     from camdf_lab.study import row_disagreements
 
     outcomes = _replayed([cell for table in TABLES.values() for cell in table.cells], options.workers, fresh=False)
-    found = disagreements(stored_results(options.results), TABLES.values(), outcomes)
-    print(f"the paper: {len(outcomes)} cells measured again, {len(found)} figures differ", flush=True)
+    differences = disagreements(stored_results(options.results), TABLES.values(), outcomes)
+    print(f"the paper: {len(outcomes)} cells measured again, {len(differences)} figures differ", flush=True)
     for study in STUDIES:
         rows = study.measure(lambda jobs: _replayed(jobs, options.workers, fresh=False))
         differ = [f"{study.name}, {line}" for line in row_disagreements(stored(options.results, study.name), rows)]
         print(f"{study.name}: {len(rows)} rows measured again, {len(differ)} figures differ", flush=True)
-        found += differ
+        differences += differ
     differ = row_disagreements(stored(options.results, PEERS), measure(options.results))
     print(f"{PEERS}: measured again, {len(differ)} figures differ", flush=True)
-    return found + [f"{PEERS}, {line}" for line in differ]
+    return differences + [f"{PEERS}, {line}" for line in differ]
 
 
 def _past(options: argparse.Namespace) -> int:

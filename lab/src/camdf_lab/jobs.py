@@ -81,7 +81,7 @@ def run_jobs(
     from its own seed, and linear algebra runs on one thread.
     """
     wanted = list(dict.fromkeys(jobs))
-    finished = {} if cache is None else {job: found for job in wanted if (found := _read(cache, job)) is not None}
+    finished = {} if cache is None else {job: kept for job in wanted if (kept := _read(cache, job)) is not None}
     missing = [job for job in wanted if job not in finished]
     running = _run(missing, workers or os.cpu_count() or 1)
     for job, outcomes in counted(running, len(wanted), progress, before=len(finished)):

@@ -16,10 +16,10 @@ from camdf.core.probability import sigmoid
 from camdf.core.rankings import Bools, Floats
 from camdf.errors import DataError
 
-SETTLED = 1e-7
+LAST_STEP = 1e-7
 """A Newton step this small is the last: what it leaves is of the order of its square."""
 
-ROUNDING = 1e-10
+LOSS_ROUNDING = 1e-10
 """A loss that rises by no more than this share of itself has not risen: the sums of many rows are only so exact."""
 
 MOST_SUMS = 60
@@ -69,10 +69,14 @@ def minimise(sums_at: Callable[[Floats], NewtonSums], start: Floats) -> Floats:
     here, sums, taken = start, sums_at(start), 1
     while taken < MOST_SUMS:
         change = np.asarray(np.linalg.solve(sums.hessian, sums.gradient), dtype=np.float64)
-        if np.abs(change).max() <= SETTLED:
+        if np.abs(change).max() <= LAST_STEP:
             return here - change
         there, taken = sums_at(here - change), taken + 1
-        while there.loss - sums.loss > ROUNDING * sums.loss and np.abs(change).max() > SETTLED and taken < MOST_SUMS:
+        while (
+            there.loss - sums.loss > LOSS_ROUNDING * sums.loss
+            and np.abs(change).max() > LAST_STEP
+            and taken < MOST_SUMS
+        ):
             change = change / 2
             there, taken = sums_at(here - change), taken + 1
         here, sums = here - change, there

@@ -14,7 +14,7 @@ from camdf.core.rankings import Bools, Floats, LoggedTasks
 from camdf.models.prior import Prior
 from camdf_lab.newton import NewtonSums, minimise, partial_sums, penalised
 
-COLUMNS = {"similarity": tuple(CANDIDATE_COLUMNS), "probability": ("score_logit",)}
+COLUMNS_READ = {"similarity": tuple(CANDIDATE_COLUMNS), "probability": ("score_logit",)}
 """What is read of a candidate, by what its score is."""
 
 PENALTY = 1e-4
@@ -54,32 +54,34 @@ def pooled(rankings: Sequence[CandidateRows], scores: str) -> tuple[Floats, floa
 
     No tool has a history, so the columns that read one are constant and count for nothing.
     """
-    read = np.array([name in COLUMNS[scores] for name in CANDIDATE_COLUMNS])
-    share = [np.full(len(each.labels), 1.0 / (len(each.labels) * len(rankings))) for each in rankings]
-    mean: Floats = np.add.reduce([weights @ each.matrix for each, weights in zip(rankings, share, strict=True)])
-    squares = [weights @ (each.matrix - mean) ** 2 for each, weights in zip(rankings, share, strict=True)]
+    read = np.array([name in COLUMNS_READ[scores] for name in CANDIDATE_COLUMNS])
+    share = [np.full(len(ranking.labels), 1.0 / (len(ranking.labels) * len(rankings))) for ranking in rankings]
+    mean: Floats = np.add.reduce([weights @ ranking.matrix for ranking, weights in zip(rankings, share, strict=True)])
+    squares = [weights @ (ranking.matrix - mean) ** 2 for ranking, weights in zip(rankings, share, strict=True)]
     spread: Floats = np.sqrt(np.add.reduce(squares))
     varies = read & (spread > 1e-9)
-    rows = [(each.matrix[:, varies] - mean[varies]) / spread[varies] for each in rankings]
+    rows = [(ranking.matrix[:, varies] - mean[varies]) / spread[varies] for ranking in rankings]
 
     def sums_at(coefficients: Floats) -> NewtonSums:
         total = None
-        for matrix, each, weights in zip(rows, rankings, share, strict=True):
-            found = partial_sums(matrix, each.labels, weights, coefficients)
-            total = found if total is None else total + found
+        for matrix, ranking, weights in zip(rows, rankings, share, strict=True):
+            sums = partial_sums(matrix, ranking.labels, weights, coefficients)
+            total = sums if total is None else total + sums
         assert total is not None
         return penalised(total, coefficients, PENALTY)
 
-    found = minimise(sums_at, np.zeros(int(varies.sum()) + 1))
+    solution = minimise(sums_at, np.zeros(int(varies.sum()) + 1))
     raw = np.zeros(len(CANDIDATE_COLUMNS))
-    raw[varies], intercept = unscaled(found[:-1], found[-1], mean[varies], spread[varies])
+    raw[varies], intercept = unscaled(solution[:-1], solution[-1], mean[varies], spread[varies])
     return raw, intercept
 
 
 def missing_shares(rankings: Sequence[CandidateRows]) -> Floats:
     """Shares of tasks by how many required tools their list lacks, the mean over rankings."""
-    width = max(len(each.missing) for each in rankings)
-    shares: Floats = np.mean([np.pad(each.missing, (0, width - len(each.missing))) for each in rankings], axis=0)
+    width = max(len(ranking.missing) for ranking in rankings)
+    shares: Floats = np.mean(
+        [np.pad(ranking.missing, (0, width - len(ranking.missing))) for ranking in rankings], axis=0
+    )
     return shares
 
 
@@ -95,9 +97,9 @@ def assembled(
     rankings: Sequence[CandidateRows], coefficients: Floats, intercept: float, distances: Sequence[Sequence[Floats]]
 ) -> Prior:
     """A prior from its model, and from how far each domain's rankings lay from a model that had not seen the domain."""
-    means = np.mean([each.means for each in rankings], axis=0)
-    spreads = np.sqrt(np.maximum(np.mean([each.squares for each in rankings], axis=0) - means**2, 0.0))
-    covariance = np.mean([np.mean([np.outer(each, each) for each in domain], axis=0) for domain in distances], axis=0)
+    means = np.mean([ranking.means for ranking in rankings], axis=0)
+    spreads = np.sqrt(np.maximum(np.mean([ranking.squares for ranking in rankings], axis=0) - means**2, 0.0))
+    covariance = np.mean([np.mean([np.outer(line, line) for line in domain], axis=0) for domain in distances], axis=0)
     return Prior(
         tuple(coefficients.tolist()),
         intercept,

@@ -46,14 +46,14 @@ class Study:
 def differing(before: Rows, now: Rows, place: Sequence[str], figures: Sequence[str]) -> list[str]:
     """Where figures measured again differ from the stored ones, in words; the columns of `place` tell rows apart."""
     known = {tuple(row[name] for name in place): row for row in before}
-    found = []
+    differences = []
     for row in now:
         where = tuple(row[name] for name in place)
         for name in figures:
             then, again = known.get(where, {}).get(name, "nothing"), row[name]
             if not agrees(then, again):
-                found.append(f"{where} {name}: stored {then}, now {again}")
-    return found
+                differences.append(f"{where} {name}: stored {then}, now {again}")
+    return differences
 
 
 def row_disagreements(before: Rows, now: Rows) -> list[str]:

@@ -270,8 +270,8 @@ class LoggedTasks:
 
     def sufficient(self, acquired: Bools) -> Bools:
         """(n,): whether the acquired candidates, (n, m), hold all that each task requires."""
-        found: Bools = (self.required & acquired).sum(axis=1) == self.n_required
-        return found
+        enough: Bools = (self.required & acquired).sum(axis=1) == self.n_required
+        return enough
 
     def with_costs(self, costs: Mapping[str, float] | Floats) -> LoggedTasks:
         """The same tasks at other prices."""

@@ -17,12 +17,12 @@ from camdf.errors import UsageError
 RESAMPLES = 2000
 """The paper's number of resamples."""
 
-LEVEL = 0.95
+CONFIDENCE = 0.95
 
 AT_A_TIME = 2**22
 """How many draws are in memory together: 32 MB, and one row where that is more."""
 
-KEPT = 2**24
+DRAWS_KEPT = 2**24
 """How many draws are kept for the next interval: those of 8,000 tasks."""
 
 
@@ -60,14 +60,14 @@ def paired_bootstrap(
         raise UsageError(f"The 'groups' must name one group a task. Got {len(member)} for {len(differences)} tasks.")
     sums = np.bincount(member, weights=differences)
     sizes = np.bincount(member).astype(np.float64)
-    draw = _kept if len(sums) * resamples <= KEPT else _drawn
+    draw = _kept if len(sums) * resamples <= DRAWS_KEPT else _drawn
     means = np.concatenate(
         [
             np.einsum("bg,g->b", drawn, sums) / np.einsum("bg,g->b", drawn, sizes)
             for drawn in draw(len(sums), seed, resamples)
         ]
     )
-    low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    low, high = np.quantile(means, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     return Interval(float(differences.mean()), float(low), float(high))
 
 

@@ -186,8 +186,8 @@ def _shares_by_law(p: Floats, missing: tuple[float, ...], law: SizeLaw) -> Float
     log_not = np.log1p(-p)
     before, after = size_chances(log_not), size_chances(log_not[:, ::-1])[:, :, ::-1]
     number = np.arange(1.0, SIZES + 1.0)
-    each = sum(chance / (number + outside) for outside, chance in enumerate(missing))
-    gain = np.append(np.array(law.weights) * each, 0.0)  # of a set of one more than 0, 1, 2, ... others
+    share_of_one = sum(chance / (number + outside) for outside, chance in enumerate(missing))
+    gain = np.append(np.array(law.weights) * share_of_one, 0.0)  # of a set of one more than 0, 1, 2, ... others
     gain[-1] = gain[-2]
     weight = law.by_size()
     weight[0] = (1.0 - missing[0]) * weight[1]

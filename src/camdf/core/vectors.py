@@ -15,7 +15,7 @@ Bytes: TypeAlias = npt.NDArray[np.int8]
 WHOLE = 127
 """The largest of the whole numbers that vectors and their weights are kept in."""
 
-ROUNDING = 1e-12
+LENGTH_ROUNDING = 1e-12
 
 
 def at_length_one(vectors: Floats) -> Floats:
@@ -25,7 +25,7 @@ def at_length_one(vectors: Floats) -> Floats:
     [[0.6, 0.8], [0.0, 0.0]]
     """
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit: Floats = vectors / np.where((lengths == 0) | (np.abs(lengths - 1) < ROUNDING), 1.0, lengths)
+    unit: Floats = vectors / np.where((lengths == 0) | (np.abs(lengths - 1) < LENGTH_ROUNDING), 1.0, lengths)
     return unit
 
 

@@ -63,10 +63,10 @@ from camdf.errors import DataError, require
 REQUIRED = ("task_id", "scores", "required")
 OPTIONAL = ("n_required", "costs", "group", "vector")
 KNOWN = frozenset((*REQUIRED, *OPTIONAL))
-ALIKE = ("costs", "vector")
+ALL_OR_NONE = ("costs", "vector")
 """Fields that are in every record or in none."""
 
-NUMBERS, TEXTS = frozenset((float, int)), frozenset((str,))
+NUMBERS, STRINGS = frozenset((float, int)), frozenset((str,))
 REPORTED = 4096
 """Rows of CSV between two reports."""
 
@@ -109,12 +109,12 @@ def read_parquet(path: File, *, keep_order: bool = False, progress: Progress = s
             "camdf.mining.logged.read_logged."
         )
     if rows.is_rows(columns):
-        known, others = _columns(place, columns, rows.NEEDED, rows.OPTIONAL)
+        known, others = _columns(place, columns, rows.NEEDED, rows.OPTIONAL_COLUMNS)
         lists = (
             [batch.column(name).to_pylist() for name in known] for batch in parquet.batches(place, known, progress)
         )
         return _candidates(
-            place, known, others, chain.from_iterable(zip(*each, strict=True) for each in lists), keep_order
+            place, known, others, chain.from_iterable(zip(*cells, strict=True) for cells in lists), keep_order
         )
     known, others = _columns(place, columns, REQUIRED, OPTIONAL)
     tasks = _Tasks(place, "row", others)
@@ -127,11 +127,11 @@ def read_parquet(path: File, *, keep_order: bool = False, progress: Progress = s
 def read_csv(path: File, *, keep_order: bool = False, progress: Progress = silent) -> LoggedTasks:
     """Logged tasks from CSV in UTF-8 with a head: one row a candidate, or one row a task with JSON in its cells."""
     place = Path(path)
-    found = _csv_rows(place, progress)
-    head = next(found, [])
+    lines = _csv_rows(place, progress)
+    head = next(lines, [])
     if rows.is_rows(head):
-        known, others = _columns(place, head, rows.NEEDED, rows.OPTIONAL)
-        return _candidates(place, known, others, map(itemgetter(*map(head.index, known)), found), keep_order)
+        known, others = _columns(place, head, rows.NEEDED, rows.OPTIONAL_COLUMNS)
+        return _candidates(place, known, others, map(itemgetter(*map(head.index, known)), lines), keep_order)
     if not set(REQUIRED) <= set(head):
         raise DataError(
             f"{path}: must have a head with the columns {', '.join(rows.NEEDED)}, one row a candidate, or "
@@ -139,7 +139,7 @@ def read_csv(path: File, *, keep_order: bool = False, progress: Progress = silen
         )
     known, others = _columns(place, head, REQUIRED, OPTIONAL)
     tasks = _Tasks(place, "row", others)
-    for number, row in enumerate(found, start=1):
+    for number, row in enumerate(lines, start=1):
         cells = {name: cell for name, cell in zip(head, row, strict=True) if name in known}
         tasks.add(number, {name: _cell(place, number, name, cell) for name, cell in cells.items() if cell})
     return tasks.logged(keep_order)
@@ -235,7 +235,7 @@ class _Tasks:
             refuse(self._where(number), "task_id", "be different for every task", task_id, remedy)
         vector = record.get("vector", ())
         first = self.first = self.first or record
-        for name in ALIKE:
+        for name in ALL_OR_NONE:
             if (name in first) != (name in record):
                 raise DataError(
                     f"{self._where(number)}, field {name!r}: must be in every record or in none, and only some have "
@@ -275,7 +275,7 @@ class _Tasks:
             return False
         if not (scores.keys() <= known and _are_numbers(scores) and min(scores.values(), default=0) >= 0):
             return False
-        if not TEXTS.issuperset(map(type, required)) or len(set(required)) != len(required):
+        if not STRINGS.issuperset(map(type, required)) or len(set(required)) != len(required):
             return False
         if not all(map(number.__contains__, required)):
             return False
@@ -300,8 +300,8 @@ class _Tasks:
 
 def _are_numbers(values: dict[str, Any]) -> bool:
     """Finite ones: the sum is compared too, because a NaN hides from the largest."""
-    found = values.values()
-    return NUMBERS.issuperset(map(type, found)) and max(found, default=0) < 1e300 and sum(found) < inf
+    every = values.values()
+    return NUMBERS.issuperset(map(type, every)) and max(every, default=0) < 1e300 and sum(every) < inf
 
 
 def _is_vector(value: object) -> bool:
@@ -319,33 +319,33 @@ def _tell(ignored: Counter[str], unit: str) -> None:
         logging.getLogger("camdf.datasets").warning("%s", ignored_fields(ignored, unit))
 
 
-def _checked(where: str, found: dict[str, Any]) -> dict[str, Any]:
+def _checked(where: str, given: dict[str, Any]) -> dict[str, Any]:
     """The record with every field checked, and `n_required` filled in."""
-    scores = numbers(where, "scores", found["scores"], positive=False, remedy=FOR_SCORES)
-    required = list_of_names(where, "required", found["required"])
+    scores = numbers(where, "scores", given["scores"], positive=False, remedy=FOR_SCORES)
+    required = list_of_names(where, "required", given["required"])
     record = {
-        "task_id": text(where, "task_id", found["task_id"]),
+        "task_id": text(where, "task_id", given["task_id"]),
         "scores": scores,
         "required": required,
         "n_required": len(required),
     }
-    if "n_required" in found:
-        record["n_required"] = n_required = whole(where, "n_required", found["n_required"])
+    if "n_required" in given:
+        record["n_required"] = n_required = whole(where, "n_required", given["n_required"])
         if n_required < len(required):
             least = f"be at least {len(required)}, the number of names in 'required'"
             refuse(where, "n_required", least, n_required, "Raise it, or leave it out.")
-    if "costs" in found:
-        record["costs"] = prices = numbers(where, "costs", found["costs"], positive=True, remedy=FOR_COSTS)
+    if "costs" in given:
+        record["costs"] = prices = numbers(where, "costs", given["costs"], positive=True, remedy=FOR_COSTS)
         unpriced = [tool for tool in scores if tool not in prices]
         if unpriced:
             refuse(where, "costs", f"price every candidate, {unpriced[0]!r} too", list(prices), "Add its price.")
-    if "group" in found:
-        record["group"] = text(where, "group", found["group"])
-    if "vector" in found:
-        record["vector"] = found["vector"]
-        if not _is_vector(found["vector"]):
+    if "group" in given:
+        record["group"] = text(where, "group", given["group"])
+    if "vector" in given:
+        record["vector"] = given["vector"]
+        if not _is_vector(given["vector"]):
             remedy = "Write what an embedding model gives for the task's text."
-            refuse(where, "vector", "be a list of finite numbers", found["vector"], remedy)
+            refuse(where, "vector", "be a list of finite numbers", given["vector"], remedy)
     return record
 
 
@@ -362,12 +362,12 @@ def _columns(
 
 
 def _candidates(
-    path: Path, known: list[str], others: list[str], found: Iterable[tuple[Any, ...]], keep_order: bool
+    path: Path, known: list[str], others: list[str], candidates: Iterable[tuple[Any, ...]], keep_order: bool
 ) -> LoggedTasks:
     """One row a candidate, whose values come in the order of `known`."""
     if "group" in known and "cost" not in known:
-        found = ((*row[:-1], None, row[-1]) for row in found)
-    logged = rows.read_rows(path, starmap(rows.Row, found), priced="cost" in known, keep_order=keep_order)
+        candidates = ((*row[:-1], None, row[-1]) for row in candidates)
+    logged = rows.read_rows(path, starmap(rows.Row, candidates), priced="cost" in known, keep_order=keep_order)
     _tell(Counter(dict.fromkeys(others, len(logged))), "tasks")
     return logged
 
@@ -376,9 +376,9 @@ def _csv_rows(path: Path, progress: Progress) -> Iterator[list[str]]:
     """The head, if there is one, and then every row that is not blank, as wide as the head."""
     with path.open("rb") as raw, TextIOWrapper(raw, encoding="utf-8-sig", newline="") as file:
         report, width = in_megabytes(os.fstat(raw.fileno()).st_size, progress), 0
-        found = csv.reader(file)
+        reader = csv.reader(file)
         try:
-            for number, row in enumerate(filter(None, found)):
+            for number, row in enumerate(filter(None, reader)):
                 width = width or len(row)
                 if len(row) != width:
                     raise DataError(
@@ -390,7 +390,7 @@ def _csv_rows(path: Path, progress: Progress) -> Iterator[list[str]]:
                     report(raw.tell())
             report(raw.tell())
         except (UnicodeDecodeError, csv.Error) as error:
-            raise DataError(f"{path}, line {found.line_num + 1}: must be CSV in UTF-8. {error}. Mend it.") from None
+            raise DataError(f"{path}, line {reader.line_num + 1}: must be CSV in UTF-8. {error}. Mend it.") from None
 
 
 def _cell(path: Path, number: int, field: str, cell: str) -> Any:

@@ -92,9 +92,9 @@ def as_logged(
     listed: Bools = np.arange(int(lengths.max(initial=0))) < lengths[:, None]
 
     def padded(values: Any, empty: float, kind: npt.DTypeLike) -> npt.NDArray[Any]:
-        found = np.full(listed.shape, empty, dtype=kind)
-        found[listed] = values
-        return found
+        table = np.full(listed.shape, empty, dtype=kind)
+        table[listed] = values
+        return table
 
     tool, score = padded(candidates.tool, -1, np.int64), padded(candidates.score, 0.0, np.float64)
     required = padded(candidates.required, False, np.bool_)
@@ -104,11 +104,11 @@ def as_logged(
         ranks = np.append(by_name, len(names))[tool]
         order = np.lexsort((ranks, np.where(listed, -score, np.inf)), axis=1)
         tool, score, required, cost = (np.take_along_axis(a, order, axis=1) for a in (tool, score, required, cost))
-    found, first = np.unique(tool[listed], return_index=True)
-    found = found[np.argsort(first)]
+    present, first = np.unique(tool[listed], return_index=True)
+    present = present[np.argsort(first)]
     renumbered = np.full(len(names) + 1, -1, dtype=np.int64)
-    renumbered[found] = np.arange(len(found))
-    rankings = Rankings(score, cost, lengths, renumbered[tool], tuple(names[i] for i in found.tolist()))
+    renumbered[present] = np.arange(len(present))
+    rankings = Rankings(score, cost, lengths, renumbered[tool], tuple(names[i] for i in present.tolist()))
     return LoggedTasks(
         rankings, required, n_required, np.array(task_ids, dtype=np.str_), np.array(groups, dtype=np.str_)
     )

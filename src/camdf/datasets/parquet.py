@@ -19,7 +19,7 @@ from camdf.errors import DataError, require
 if TYPE_CHECKING:
     import pyarrow as pa
 
-BATCH = 4096
+BATCH_ROWS = 4096
 """Rows that are worked off at once."""
 
 
@@ -48,7 +48,7 @@ def batches(path: Path, columns: list[str], progress: Progress) -> Iterator[pa.R
         for part, size in zip(files, sizes, strict=True):
             with parquet.ParquetFile(part) as file:
                 total, done = file.metadata.num_rows, 0
-                for batch in file.iter_batches(BATCH, columns=columns):
+                for batch in file.iter_batches(BATCH_ROWS, columns=columns):
                     yield batch
                     done += batch.num_rows
                     report(before + size * done // max(total, 1))
@@ -81,8 +81,8 @@ def _per_task(path: Path, name: str, column: pa.Array, first: int, optional: boo
     tools, values = (column.flatten().field(field).to_pylist() for field in ("tool", part))
     ends = column.offsets.to_numpy() - column.offsets[0].as_py()
     for start, end in pairwise(ends.tolist()):
-        found = dict(zip(tools[start:end], values[start:end], strict=True))
-        yield found if len(found) == end - start else Pairs(zip(tools[start:end], values[start:end], strict=True))
+        by_tool = dict(zip(tools[start:end], values[start:end], strict=True))
+        yield by_tool if len(by_tool) == end - start else Pairs(zip(tools[start:end], values[start:end], strict=True))
 
 
 def _pairs(where: str, field: str, part: str, value: object) -> Pairs:

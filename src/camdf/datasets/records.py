@@ -70,20 +70,20 @@ def fields(
     """
     known = (*required, *optional)
     absent = tuple(name for name in known if name not in dict(record))
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, value in record:
         if name not in known:
             if ignored is None or misspelt(name, absent):
                 refuse(where, name, f"be one of {', '.join(known)}", name, "Rename or remove it.")
             ignored[name] += 1
-        elif name in found:
+        elif name in values:
             refuse(where, name, "occur once", value, "Remove one of the two.")
         else:
-            found[name] = value
+            values[name] = value
     for name in required:
-        if name not in found:
+        if name not in values:
             raise DataError(f"{where}, field {name!r}: must be there, and is missing. Add it.")
-    return found
+    return values
 
 
 @lru_cache(maxsize=1024)
@@ -113,13 +113,13 @@ def list_of_names(where: str, field: str, value: object) -> list[str]:
     """A list of different names."""
     if not isinstance(value, list):
         refuse(where, field, "be a list of tool names", value, 'Write it as ["...", "..."].')
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for item in value:
         name = text(where, field, item)
-        if name in found:
+        if name in names:
             refuse(where, field, "name every tool once", name, "Remove the repetition.")
-        found[name] = None
-    return list(found)
+        names[name] = None
+    return list(names)
 
 
 def whole(where: str, field: str, value: object) -> int:
@@ -133,16 +133,16 @@ def numbers(where: str, field: str, value: object, *, positive: bool, remedy: st
     """A mapping from tool to number: finite, at least 0 or above 0, every tool once, in the file's order."""
     if not isinstance(value, Pairs):
         refuse(where, field, "map tools to numbers", value, 'Write it as {"tool": 0.5}.')
-    found: dict[str, float] = {}
+    by_tool: dict[str, float] = {}
     for name, item in value:
         text(where, field, name)
-        if name in found:
+        if name in by_tool:
             refuse(where, field, "name every tool once", name, "Remove the repetition.")
         if isinstance(item, bool) or not isinstance(item, int | float) or not _fits(item, positive):
             kind = "a finite number above 0" if positive else "a finite number of at least 0"
             refuse(where, field, f"give {name!r} {kind}", item, remedy)
-        found[name] = float(item)
-    return found
+        by_tool[name] = float(item)
+    return by_tool
 
 
 def _fits(value: float, positive: bool) -> bool:

@@ -24,7 +24,7 @@ from camdf.datasets.records import FOR_COSTS, FOR_SCORES, refuse, text
 from camdf.errors import DataError
 
 NEEDED = ("task_id", "tool", "score", "required")
-OPTIONAL = ("cost", "group")
+OPTIONAL_COLUMNS = ("cost", "group")
 FLAGS: dict[Any, bool] = {"0": False, "1": True, "false": False, "true": True, 0: False, 1: True}
 
 
@@ -87,21 +87,21 @@ def read_rows(path: Path, rows: Iterable[Row], *, priced: bool, keep_order: bool
 
 
 def _flag(where: str, value: Any) -> bool:
-    found = FLAGS.get(value.strip().lower()) if isinstance(value, str) else None
-    if found is None:
+    flag = FLAGS.get(value.strip().lower()) if isinstance(value, str) else None
+    if flag is None:
         refuse(where, "required", "be 0, 1, true or false", value, "Write 1 where the task needed the tool, else 0.")
-    return found
+    return flag
 
 
 def _number(path: Path, number: int, field: str, value: Any, remedy: str) -> float:
     try:
-        found = float(value)
+        parsed = float(value)
     except (TypeError, ValueError):
-        found = -1.0
-    if not (0 < found < inf or (found == 0 and field == "score")):
+        parsed = -1.0
+    if not (0 < parsed < inf or (parsed == 0 and field == "score")):
         least = "at least 0" if field == "score" else "more than 0"
         refuse(f"{path}, row {number}", field, f"be a finite number of {least}", value, remedy)
-    return found
+    return parsed
 
 
 def _refuse_repeats(path: Path, task: Ints, tool: Ints, names: tuple[str, ...]) -> None:

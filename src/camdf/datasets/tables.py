@@ -57,8 +57,8 @@ def read_table(path: str | PathLike[str]) -> LooseTable:
     place = Path(path)
     if place.is_dir() or _begins(place) == b"PAR1":
         columns = parquet.columns_of(place)
-        found = (row for batch in parquet.batches(place, columns, silent) for row in batch.to_pylist())
-        return LooseTable("Parquet", [TableRow(*row) for row in enumerate(found, start=1)], {}, "row")
+        records = (row for batch in parquet.batches(place, columns, silent) for row in batch.to_pylist())
+        return LooseTable("Parquet", [TableRow(*row) for row in enumerate(records, start=1)], {}, "row")
     text, encoding = _decoded(place.read_bytes())
     if not text.strip():
         raise DataError(f"{path}: must have at least one row, and is empty. Name another file.")

@@ -37,18 +37,18 @@ def texts_from_folder(folder: str | PathLike[str], domain: str) -> Texts:
     """
     path = Path(folder) / domain / "tools.json"
     try:
-        found = json.loads(path.read_bytes())
+        descriptions = json.loads(path.read_bytes())
     except ValueError as error:
         raise DataError(f"{path}: must be JSON in UTF-8. {error}. Fetch the file again.") from None
-    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+    if not isinstance(descriptions, dict) or not all(isinstance(value, str) for value in descriptions.values()):
         raise DataError(f"{path}: must be one JSON object from tool name to description, all strings. Mend it.")
-    catalogue = tuple(found)
+    catalogue = tuple(descriptions)
     tasks = []
     for where, record in json_lines(Path(folder) / domain / "tasks.jsonl"):
         task = fields(where, record, ("task_id", "text"), ("tools",))
         listed = tuple(list_of_names(where, "tools", task["tools"])) if "tools" in task else catalogue
-        unknown = [name for name in listed if name not in found]
+        unknown = [name for name in listed if name not in descriptions]
         if unknown:
             refuse(where, "tools", "name tools of tools.json", unknown[0], "Describe it there, or remove it.")
         tasks.append(TaskText(text(where, "task_id", task["task_id"]), text(where, "text", task["text"]), listed))
-    return Texts(tuple(tasks), found)
+    return Texts(tuple(tasks), descriptions)

@@ -33,7 +33,7 @@ EVERY_TOOL = AcquireAll.kind
 FEW_SUFFICIENT = 0.8
 """Below this share of tasks with every required tool, a policy is warned of, whatever it saves."""
 
-MOST = 0.5
+MANY_EMPTY = 0.5
 """Above this share of tasks without any tool, that is said first."""
 
 SUBJECT = "this policy"
@@ -112,16 +112,16 @@ class Assessment:
             )
         kept = self.outcomes.values[self.subject][:, MEASURES.index("tools")]
         nothing = float((kept[~np.isnan(kept)] == 0).mean())
-        if nothing > MOST:
+        if nothing > MANY_EMPTY:
             told.append(f"{self.subject} keeps no tool at all in {nothing:.0%} of tasks.")
         return told
 
     def warnings(self) -> list[str]:
         """What an operator should know before shipping the policy, whatever it pays."""
-        found, most = (self.outcomes.mean(name, "sufficiency") for name in (self.subject, EVERY_TOOL))
-        if found >= FEW_SUFFICIENT:
+        kept, most = (self.outcomes.mean(name, "sufficiency") for name in (self.subject, EVERY_TOOL))
+        if kept >= FEW_SUFFICIENT:
             return []
-        told = f"{self.subject} keeps every required tool in only {found:.0%} of tasks."
+        told = f"{self.subject} keeps every required tool in only {kept:.0%} of tasks."
         if most < FEW_SUFFICIENT:
             return [f"{told} The lists themselves hold them in only {most:.0%}: rank more candidates."]
         return [
@@ -276,7 +276,7 @@ def unseen_tools(policy: Policy, logged: LoggedTasks) -> dict[str, int]:
     ids = logged.rankings.tool_ids[logged.rankings.listed]
     times = np.bincount(ids, minlength=len(logged.rankings.catalogue)).tolist()
     new = {tool: count for tool, count in zip(logged.rankings.catalogue, times, strict=True) if count}
-    return dict(sorted(((t, n) for t, n in new.items() if t not in known), key=lambda each: (-each[1], each[0])))
+    return dict(sorted(((t, n) for t, n in new.items() if t not in known), key=lambda pair: (-pair[1], pair[0])))
 
 
 def unseen_warning(policy: Policy, logged: LoggedTasks) -> list[str]:

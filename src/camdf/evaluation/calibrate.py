@@ -71,11 +71,11 @@ class Calibration:
         """The same for machines."""
         names = ("min_sufficiency", "budget", "per_task", "mean_tools", "task_worth")
         asked = {name: getattr(self, name) for name in names}
-        found = {
+        measured = {
             "sufficiency": asdict(self.sufficiency),
             **{name: getattr(self, name) for name in ("cost", "cost_of_all", "dearest", "tools", "tools_of_all")},
         }
-        return {"asked": asked, "measured": found, "sentences": self.sentences()}
+        return {"asked": asked, "measured": measured, "sentences": self.sentences()}
 
 
 def calibrate(
@@ -100,7 +100,7 @@ def calibrate(
     (2.99, 7.0)
     """
     asked = (min_sufficiency, budget, mean_tools, task_worth)
-    if sum(each is not None for each in asked) != 1:
+    if sum(target is not None for target in asked) != 1:
         raise UsageError(
             "A calibration is for a 'min_sufficiency', a 'budget', 'mean_tools' or a 'task_worth'. Name one of them."
         )

@@ -60,8 +60,8 @@ def log_evidence(total: Floats, squares: Floats, bound: float) -> Floats:
     paces = (-np.log1p(-bound * rates) - bound * rates) / bound**2
     grown = np.multiply.outer(total, rates) - np.multiply.outer(squares, paces)
     most = grown.max(axis=-1)
-    found: Floats = most + np.log(np.exp(grown - most[..., None]).sum(axis=-1)) - log(len(RATES))
-    return found
+    evidence: Floats = most + np.log(np.exp(grown - most[..., None]).sum(axis=-1)) - log(len(RATES))
+    return evidence
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def compared(
         len(logged),
         float(np.square(mine[:, 0] - theirs[:, 0]).sum()),
         1.0 + payoff.cost_pressure * float(apart.max(initial=0.0)),
-        *(tuple(each.sum(axis=0).tolist()) for each in (mine, theirs)),
+        *(tuple(figures.sum(axis=0).tolist()) for figures in (mine, theirs)),
     )
 
 

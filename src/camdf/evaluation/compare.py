@@ -9,7 +9,7 @@ means behaves as a mean of n terms with variance s^2 = s_1^2 / p + s_0^2 / (1 - 
     s * sqrt(2 (n r^2 + 1) / (n r)^2 * log(sqrt(n r^2 + 1) / alpha))
 
 of the truth at all n at once, but for a share alpha of histories; r is set so that it is narrowest at `NARROWEST`. As
-the central limit theorem, it wants some conversations first: `FEWEST` an arm.
+the central limit theorem, it wants some conversations first: `FEWEST_OF_AN_ARM` an arm.
 
 Conversations that began and never ended, or have no outcome where one is required, count as failed in both arms. Where
 an arm lost more of them than the other, or has more conversations than it was dealt, what is left of the arms is not
@@ -30,7 +30,7 @@ from camdf.core.resampling import Interval
 from camdf.errors import UsageError
 
 ERROR = 0.05
-FEWEST = 100
+FEWEST_OF_AN_ARM = 100
 NARROWEST = 2000
 """Conversations at which the intervals are as narrow as they can be made; nowhere are they much wider than that."""
 
@@ -58,7 +58,7 @@ class Measure:
     @property
     def early(self) -> bool:
         """Whether it was recorded too rarely for an interval."""
-        return min(self.known) < FEWEST
+        return min(self.known) < FEWEST_OF_AN_ARM
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class Comparison:
         success = self.measures[SUCCESS]
         n, fewest = sum(success.known), min(success.known)
         if self.early:
-            return FEWEST * n // fewest + 1 - n if fewest else None
+            return FEWEST_OF_AN_ARM * n // fewest + 1 - n if fewest else None
         room = success.difference.mean + self.margin
         if room <= 0:
             return None
@@ -167,7 +167,7 @@ class Comparison:
             known = " whose success is known" if gated + everything < self.gated + self.everything else ""
             return (
                 f"Too early: {gated:,} gated conversations and {everything:,} that saw every tool{known}, and at "
-                f"least {FEWEST} of each are needed.{self._more()}"
+                f"least {FEWEST_OF_AN_ARM} of each are needed.{self._more()}"
             )
         success = self.measures[SUCCESS]
         fell = f"{100 * success.difference.mean:+.1f} points ({_points(success.difference)} at every look)"
@@ -184,7 +184,7 @@ class Comparison:
             return f"Safe, and not shown to save anything: success changed by {fell}."
         saved = self.measures[self.saves]
         part = -saved.difference.mean / saved.everything if saved.everything else 0.0
-        return f"Pays: {part:.0%} fewer {NAMES[self.saves]} a conversation, and success changed by {fell}."
+        return f"Pays: {part:.0%} fewer {MEASURE_NAMES[self.saves]} a conversation, and success changed by {fell}."
 
     def _more(self) -> str:
         wanted = self.wanted
@@ -195,12 +195,12 @@ class Comparison:
     def table(self) -> str:
         """A row a measure."""
         lines = [f"{'a conversation':<16} {'gated':>12} {'every tool':>12} {'difference':>12}  at every look"]
-        for name, each in self.measures.items():
+        for name, measure in self.measures.items():
             way = _percent if name == SUCCESS else _number
-            interval = "" if each.early else f"{way(each.difference.low)} to {way(each.difference.high)}"
+            interval = "" if measure.early else f"{way(measure.difference.low)} to {way(measure.difference.high)}"
             lines.append(
-                f"{NAMES[name]:<16} {way(each.gated):>12} {way(each.everything):>12} {way(each.difference.mean):>12}  "
-                f"{interval}"
+                f"{MEASURE_NAMES[name]:<16} {way(measure.gated):>12} {way(measure.everything):>12} "
+                f"{way(measure.difference.mean):>12}  {interval}"
             )
         if any(self.lost) or self.unplaced:
             worst, best = map(_percent, self.bounds)
@@ -218,12 +218,12 @@ class Comparison:
             "everything": self.everything,
             "measures": {
                 name: {
-                    "gated": _or_none(each.gated),
-                    "everything": _or_none(each.everything),
-                    "difference": _or_none(each.difference.mean),
-                    **({} if each.early else {"low": each.difference.low, "high": each.difference.high}),
+                    "gated": _or_none(measure.gated),
+                    "everything": _or_none(measure.everything),
+                    "difference": _or_none(measure.difference.mean),
+                    **({} if measure.early else {"low": measure.difference.low, "high": measure.difference.high}),
                 }
-                for name, each in self.measures.items()
+                for name, measure in self.measures.items()
             },
             "margin": self.margin,
             "lost": {"gated": self.lost[0], "everything": self.lost[1], "unknown_arm": self.unplaced},
@@ -236,7 +236,7 @@ class Comparison:
         }
 
 
-NAMES = {
+MEASURE_NAMES = {
     SUCCESS: "success",
     "tool_calls": "tool calls",
     "input_tokens": "input tokens",
@@ -265,9 +265,9 @@ def compare(
         raise UsageError(f"The 'share' to be gated must lie between 0 and 1. Got {share!r} instead.")
     gone = np.zeros(len(gated), dtype=bool) if lost is None else lost
     counted = {**measures, SUCCESS: np.where(gone, 0.0, measures[SUCCESS])}
-    found = {name: _measure(gated, values, binary=name == SUCCESS) for name, values in counted.items()}
+    compared = {name: _measure(gated, values, binary=name == SUCCESS) for name, values in counted.items()}
     by_arm = int((gone & gated).sum()), int((gone & ~gated).sum())
-    return Comparison(int(gated.sum()), int((~gated).sum()), found, margin, by_arm, unplaced, share)
+    return Comparison(int(gated.sum()), int((~gated).sum()), compared, margin, by_arm, unplaced, share)
 
 
 def chance_of_share(gated: int, everything: int, share: float) -> float:
@@ -307,11 +307,11 @@ def _measure(gated: Bools, values: Floats, *, binary: bool) -> Measure:
     known = np.isfinite(values)
     arms = [values[known & gated], values[known & ~gated]]
     counts = (len(arms[0]), len(arms[1]))
-    one, other = (float(each.mean()) if len(each) else nan for each in arms)
+    one, other = (float(arm.mean()) if len(arm) else nan for arm in arms)
     n, difference = sum(counts), one - other
     if min(counts) < 2:
         return Measure(one, other, Interval(difference, -inf, inf), inf, counts)
-    variances = [_variance(each, binary) for each in arms]
+    variances = [_variance(arm, binary) for arm in arms]
     spread = sqrt(sum(variance * n / count for variance, count in zip(variances, counts, strict=True)))
     half = half_width(n, spread)
     return Measure(one, other, Interval(difference, difference - half, difference + half), spread, counts)

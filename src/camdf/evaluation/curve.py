@@ -18,17 +18,17 @@ from camdf.evaluation.replay import Outcomes, replay
 from camdf.evaluation.splits import Split, draw_splits
 from camdf.policies.registry import DEFAULT, POLICIES
 
-SIZES = (3, 10, 20, 50, 100, 200, 500, 1000)
+LABEL_COUNTS = (3, 10, 20, 50, 100, 200, 500, 1000)
 """Numbers of labelled tasks to learn from; all that a split leaves come last."""
 
-FEWEST_TASKS = 20
+CURVE_FEWEST = 20
 SPLITS = 20
 LITTLE = 0.01
 """A gain of less, in solved tasks, is called little."""
 
 PAPER, THRESHOLD = "cam-df", "score-per-cost-threshold"
 LEARNING = (DEFAULT, PAPER, THRESHOLD)
-FIXED = ("score-at-least", "top-k", "plug-in")
+RULES = ("score-at-least", "top-k", "plug-in")
 """Rules that learn nothing: a score of at least 0.5, the top 5, and every tool whose score is worth its price."""
 
 
@@ -60,9 +60,9 @@ def draw_steps(logged: LoggedTasks, splits: int = SPLITS, seed: int = 0) -> list
     split between learning and test. Every policy learns from all labels of a step, and tunes on them too: one number
     hardly overfits, and a threshold that had to give up a quarter of ten tasks would be a weak bar.
     """
-    if len(logged) < FEWEST_TASKS:
+    if len(logged) < CURVE_FEWEST:
         raise UsageError(
-            f"A learning curve needs at least {FEWEST_TASKS} logged tasks. Got {len(logged)}. Log more tasks first; "
+            f"A learning curve needs at least {CURVE_FEWEST} logged tasks. Got {len(logged)}. Log more tasks first; "
             "until then a rule that learns nothing, such as camdf.PlugIn, is the choice."
         )
     require_choice(logged)
@@ -71,12 +71,12 @@ def draw_steps(logged: LoggedTasks, splits: int = SPLITS, seed: int = 0) -> list
     orders = [_group_by_group(logged, split, [seed, number, 4]) for number, split in enumerate(drawn)]
     fewest = min(map(len, orders))
     nobody = np.zeros(0, dtype=np.int64)
-    found = []
-    sizes = [size for size in SIZES if size <= fewest]
+    steps = []
+    sizes = [size for size in LABEL_COUNTS if size <= fewest]
     for size in sizes if sizes and sizes[-1] == max(map(len, orders)) else [*sizes, len(logged)]:
         parts = [Split(order[:size], nobody, split.test) for order, split in zip(orders, drawn, strict=True)]
-        found.append(CurveStep(float(np.mean([len(part.train) for part in parts])), tuple(parts)))
-    return found
+        steps.append(CurveStep(float(np.mean([len(part.train) for part in parts])), tuple(parts)))
+    return steps
 
 
 def _group_by_group(logged: LoggedTasks, split: Split, seed: list[int]) -> Ints:
@@ -96,10 +96,10 @@ def replay_steps(
     splits = len(steps[0].splits)
     for number, step in enumerate(steps):
         drawn = counted(step.splits, splits * len(steps), progress, before=splits * number)
-        found = replay({name: POLICIES[name] for name in LEARNING}, logged, payoff, drawn)
-        values |= {at_step(number, name): found.values[name] for name in LEARNING}
-    fixed = replay({name: POLICIES[name] for name in FIXED}, logged, payoff, steps[-1].splits)
-    values |= {name: fixed.values[name] for name in FIXED}
+        outcomes = replay({name: POLICIES[name] for name in LEARNING}, logged, payoff, drawn)
+        values |= {at_step(number, name): outcomes.values[name] for name in LEARNING}
+    fixed = replay({name: POLICIES[name] for name in RULES}, logged, payoff, steps[-1].splits)
+    values |= {name: fixed.values[name] for name in RULES}
     return Outcomes(logged.task_ids, logged.groups, values, {})
 
 
@@ -112,7 +112,7 @@ def points_of(outcomes: Outcomes, steps: Sequence[CurveStep]) -> list[Point]:
     """Means and margins with 95% intervals, resampling groups."""
     points = []
     for number, step in enumerate(steps):
-        names = {name: at_step(number, name) for name in LEARNING} | {name: name for name in FIXED}
+        names = {name: at_step(number, name) for name in LEARNING} | {name: name for name in RULES}
         payoff = {name: _interval(outcomes, key) for name, key in names.items()}
         margin = outcomes.difference(names[DEFAULT], names[THRESHOLD], by_group=True)
         before = at_step(number - 1, DEFAULT)
@@ -132,12 +132,12 @@ def ahead_from(points: Sequence[Point], *, clearly: bool = False) -> float | Non
 
     `clearly` asks that the margin's whole interval lies above zero, at that number and every larger one.
     """
-    found = None
+    fewest = None
     for point in reversed(points):
         if point.margin.low <= 0 if clearly else point.margin.mean < 0:
             break
-        found = point.labels
-    return found
+        fewest = point.labels
+    return fewest
 
 
 def verdict(points: Sequence[Point]) -> str:
@@ -171,5 +171,5 @@ def table(points: Sequence[Point]) -> str:
         means = "  ".join(f"{point.payoff[name].mean:{len(head)}.3f}" for name, head in heads.items())
         lines.append(f"{point.labels:6.0f}  {means}   {point.margin}")
     lines.append(f"default: {DEFAULT}; threshold: {THRESHOLD}, tuned")
-    fixed = "; ".join(f"{name} {points[-1].payoff[name].mean:.3f}" for name in FIXED)
+    fixed = "; ".join(f"{name} {points[-1].payoff[name].mean:.3f}" for name in RULES)
     return "\n".join([*lines, f"without labels: {fixed}"])

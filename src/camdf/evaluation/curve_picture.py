@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from camdf._drawing import BLUE, COLUMN, GRAY, GREEN, VERMILLION, canvas, styled
-from camdf.evaluation.curve import FIXED, PAPER, THRESHOLD, Point
+from camdf.evaluation.curve import PAPER, RULES, THRESHOLD, Point
 from camdf.policies.registry import DEFAULT
 
 if TYPE_CHECKING:
@@ -33,17 +33,19 @@ def draw_curve(axes: Axes, points: Sequence[Point]) -> None:
     The curves fill the panel; a rule that lies outside it is named with its payoff instead.
     """
     labels = [point.labels for point in points]
-    fixed = {name: points[-1].payoff[name].mean for name in FIXED}
+    fixed = {name: points[-1].payoff[name].mean for name in RULES}
     for (name, payoff), style in zip(fixed.items(), (":", "--", "-."), strict=True):
         axes.axhline(payoff, color=GRAY, linewidth=0.9, linestyle=style, label=name)
     looks = ((PAPER, VERMILLION, "s", "CAM-DF"), (THRESHOLD, GREEN, "D", "tuned score per cost"))
     shown = []
     for name, colour, marker, text in (*looks, (DEFAULT, BLUE, "o", "by set, the default")):
-        found = [point.payoff[name] for point in points]
-        axes.plot(labels, [each.mean for each in found], color=colour, marker=marker, markersize=3, label=text)
-        shown += [each.mean for each in found]
+        intervals = [point.payoff[name] for point in points]
+        axes.plot(
+            labels, [interval.mean for interval in intervals], color=colour, marker=marker, markersize=3, label=text
+        )
+        shown += [interval.mean for interval in intervals]
         if name != PAPER:
-            low, high = [each.low for each in found], [each.high for each in found]
+            low, high = [interval.low for interval in intervals], [interval.high for interval in intervals]
             axes.fill_between(labels, low, high, color=colour, alpha=0.13, linewidth=0)
             shown += low + high
     room = 0.12 * max(max(shown) - min(shown), 0.05)
@@ -53,6 +55,6 @@ def draw_curve(axes: Axes, points: Sequence[Point]) -> None:
     axes.set_ylim(bottom, top)
     axes.set_xscale("log")
     following = [*labels[1:], float("inf")]
-    kept = [each for each, after in zip(labels, following, strict=True) if after / each >= NEAR]
-    axes.set_xticks(kept, [f"{each:.0f}" for each in kept])
+    kept = [count for count, after in zip(labels, following, strict=True) if after / count >= NEAR]
+    axes.set_xticks(kept, [f"{count:.0f}" for count in kept])
     axes.minorticks_off()

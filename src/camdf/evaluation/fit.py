@@ -55,7 +55,7 @@ def fit(
     train, validation = logged.take([*split.train, *split.test]), logged.take(split.validation)
     ships = make().fit(train, payoff, validation)
     noise = estimate_label_noise(logged)
-    means = {each: assessment.outcomes.mean(each) for each in assessment.outcomes.values}
+    means = {rival: assessment.outcomes.mean(rival) for rival in assessment.outcomes.values}
     groups = numbered(logged.groups)[1]
     told = payoff if isinstance(payoff.value, str) else None  # code is never stored
     training = Training(logged.digest(), len(logged), groups, len(validation), noise.rate, means, told)

@@ -74,15 +74,15 @@ def handed_over(
 ) -> Bools:
     """(n, m): the tools that a gate with these bounds makes of what a policy acquired: all where there is no signal."""
     stay = np.zeros_like(acquired) if given is None else given
-    found = acquired | stay
+    handed = acquired | stay
     for row, length in enumerate(rankings.lengths.tolist()):
         chosen = acquired[row, :length]
         if says_nothing(rankings.scores[row, :length].tolist()) or not (chosen.any() or at_least):
-            found[row, :length] = True
+            handed[row, :length] = True
         elif at_least or at_most is not None:
             stays = stay[row, :length].tolist()
-            found[row, :length] = bounded(chosen.tolist(), stays, at_least, at_most)
-    return found
+            handed[row, :length] = bounded(chosen.tolist(), stays, at_least, at_most)
+    return handed
 
 
 def measured(logged: LoggedTasks, payoff: Payoff, acquired: Bools) -> Floats:

@@ -14,7 +14,7 @@ from camdf.core.resampling import Interval, paired_bootstrap
 from camdf.evaluation.replay import handed_over
 from camdf.policies.base import Policy
 
-SHOWN = 10
+TOOLS_SHOWN = 10
 
 
 @dataclass(frozen=True)
@@ -57,18 +57,20 @@ class ShadowReport:
         """The tools that were missed most."""
         if not self.cut:
             return "No tool that was called would have been cut."
-        width = max(4, *(len(each.name) for each in self.cut[:SHOWN]))
+        width = max(4, *(len(tool.name) for tool in self.cut[:TOOLS_SHOWN]))
         lines = [f"{'tool':<{width}}  {'called':>7}  {'would have been cut':>19}"]
-        lines += [f"{e.name:<{width}}  {e.called:>7,}  {e.cut:>13,} ({e.cut / e.called:.0%})" for e in self.cut[:SHOWN]]
-        if len(self.cut) > SHOWN:
-            lines.append(f"and {len(self.cut) - SHOWN} more")
+        lines += [
+            f"{e.name:<{width}}  {e.called:>7,}  {e.cut:>13,} ({e.cut / e.called:.0%})" for e in self.cut[:TOOLS_SHOWN]
+        ]
+        if len(self.cut) > TOOLS_SHOWN:
+            lines.append(f"and {len(self.cut) - TOOLS_SHOWN} more")
         return "\n".join(lines)
 
     def record(self) -> dict[str, Any]:
         """As JSON."""
         interval = {"missed": self.missed.mean, "missed_low": self.missed.low, "missed_high": self.missed.high}
         sizes = {"tokens_offered": self.tokens_offered, "tokens_kept": self.tokens_kept}
-        cut = [vars(each) for each in self.cut]
+        cut = [vars(tool) for tool in self.cut]
         counts = {"tasks": self.tasks, "offered": self.offered, "kept": self.kept}
         return {**counts, **sizes, **interval, "cut": cut, "verdict": self.verdict}
 
@@ -87,7 +89,7 @@ def shadow_report(
     ids = rankings.tool_ids
     called = np.bincount(ids[logged.required], minlength=count)
     cut = np.bincount(ids[logged.required & ~acquired], minlength=count)
-    order = sorted(np.flatnonzero(cut).tolist(), key=lambda each: (-cut[each], rankings.catalogue[each]))
+    order = sorted(np.flatnonzero(cut).tolist(), key=lambda tool: (-cut[tool], rankings.catalogue[tool]))
     sizes = None if tokens is None else np.array([*(tokens.get(name, 0.0) for name in rankings.catalogue), 0.0])[ids]
     missed: Floats = np.any(logged.required & ~acquired, axis=1).astype(np.float64)
     return ShadowReport(
@@ -97,5 +99,5 @@ def shadow_report(
         tokens_offered=None if sizes is None else float((sizes * rankings.listed).sum(axis=1).mean()),
         tokens_kept=None if sizes is None else float((sizes * acquired).sum(axis=1).mean()),
         missed=paired_bootstrap(missed, groups=logged.groups),
-        cut=tuple(ToolCut(rankings.catalogue[each], int(called[each]), int(cut[each])) for each in order),
+        cut=tuple(ToolCut(rankings.catalogue[tool], int(called[tool]), int(cut[tool])) for tool in order),
     )

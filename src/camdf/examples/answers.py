@@ -12,7 +12,7 @@ from camdf.datasets.examples import Example
 from camdf.datasets.records import is_text
 from camdf.examples.asking import MOST_TOGETHER, TASK, Prompt
 
-LONGEST = 500
+LONGEST_REQUEST = 500
 """Characters. People who paste more than that paste a document."""
 
 LETTER = re.compile(r"[^\W\d_]")
@@ -91,8 +91,8 @@ def _example(record: Mapping[str, Any], names: Mapping[str, str], languages: Col
     text = " ".join(text.split()) if isinstance(text, str) else ""
     if not is_text(text) or len(LETTER.findall(text)) < 2:
         return "without a text"
-    if len(text) > LONGEST:
-        return f"longer than {LONGEST} characters"
+    if len(text) > LONGEST_REQUEST:
+        return f"longer than {LONGEST_REQUEST} characters"
     if not _is_names(needed) or not isinstance(groups, list) or not all(map(_is_names, groups)):
         return "without a list of needed tools"
     if not {*needed}.union(*groups) <= names.keys():

@@ -38,7 +38,7 @@ TASK = (
     "Answer with one JSON object and nothing else, in this form: "
     '{"examples": [{"text": "the request", "needed": ["names of tools"], "lang": "code of its language"}]}'
 )
-AGAIN = "An earlier answer lacked these, or they could not be used. Write them with care."
+SECOND_TRY = "An earlier answer lacked these, or they could not be used. Write them with care."
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class Prompt:
                 f"advice and general knowledge that an assistant answers by itself."
             )
         tools = ["Tools:", *lines, ""] if lines else []
-        return "\n".join([*tools, f"Write {self.size} requests.", *wishes, *([AGAIN] if self.again else [])])
+        return "\n".join([*tools, f"Write {self.size} requests.", *wishes, *([SECOND_TRY] if self.again else [])])
 
     @property
     def messages(self) -> list[dict[str, str]]:

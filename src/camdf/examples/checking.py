@@ -29,7 +29,7 @@ from camdf.tools import Tool
 Ranking: TypeAlias = Callable[[Sequence[Example]], Scorer]
 """Makes a scorer that has read some examples."""
 
-PARTS = 5
+FIFTHS = 5
 """A fifth of the examples is ranked by the others, five times."""
 
 BEST, ONE_IN = 8, 5
@@ -130,8 +130,8 @@ def held_out(
     """(n, m): the scores of all tools for each example, by a ranking that has not read it or any with the same text."""
     listed = list(tools.values())
     scores = np.zeros((len(examples), len(listed)))
-    parts = np.array([zlib.crc32(plain(example.text).encode()) % PARTS for example in examples], dtype=int)
-    for part in counted(range(PARTS), PARTS, progress):
+    parts = np.array([zlib.crc32(plain(example.text).encode()) % FIFTHS for example in examples], dtype=int)
+    for part in counted(range(FIFTHS), FIFTHS, progress):
         scorer = ranking([example for example, its in zip(examples, parts, strict=True) if its != part])
         for place in np.flatnonzero(parts == part).tolist():
             scores[place] = checked(scorer(examples[place].text, listed), listed)

@@ -67,10 +67,10 @@ class Work(Generic[T]):
 
     def answer(self, scorer: Scorer, task: str, tools: Sequence[Tool]) -> Sequence[float]:
         """What a scorer says, whether it is a function or a coroutine; called from the work itself."""
-        found = scorer(task, tools)
-        if not inspect.isawaitable(found):
-            return found
-        self._awaited = LOOP.start(_awaited(found))
+        scores = scorer(task, tools)
+        if not inspect.isawaitable(scores):
+            return scores
+        self._awaited = LOOP.start(_awaited(scores))
         try:
             left = None if self._ends is None else max(self._ends - time.monotonic(), 0.0)
             answer: Sequence[float] = self._awaited.result(0.0 if self.given_up else left)
@@ -129,8 +129,8 @@ class Workers:
                     self._at_work[future] = True
 
     def _work(self) -> None:
-        while (found := self._next()) is not None:
-            future, call = found
+        while (queued := self._next()) is not None:
+            future, call = queued
             if not self._takes_up(future):
                 continue
             try:
@@ -142,7 +142,7 @@ class Workers:
             else:
                 self._rest(future, future.set_result, answer)
                 del answer
-            del found, future, call  # an idle thread keeps nobody's task
+            del queued, future, call  # an idle thread keeps nobody's task
 
     def _next(self) -> tuple[Future[Any], Callable[[], Any]] | None:
         """The next call; None where there was none for so long that the thread may end."""
@@ -203,5 +203,5 @@ class Loop:
 LOOP = Loop()
 
 
-async def _awaited(found: Awaitable[T]) -> T:
-    return await found
+async def _awaited(answer: Awaitable[T]) -> T:
+    return await answer

@@ -14,7 +14,10 @@ from camdf.core.vectors import in_whole_numbers
 from camdf.errors import ScorerError
 from camdf.tools import PARAMETERS, READ, Tool
 
-LISTS = 8
+ENDS_READ = 5_000
+"""How many characters are read of each end of a long task: what is asked stands there, and pasted text between."""
+
+LISTS_KEPT = 8
 """How many tool lists are kept as they were read: a gate scores the whole list, and searches what a conversation
 lacks."""
 
@@ -24,20 +27,20 @@ Scorer: TypeAlias = Callable[[str, Sequence[Tool]], Sequence[float] | Awaitable[
 
 def checked(scores: Any, tools: Sequence[Tool], who: str = "The scorer") -> Floats:
     """(m,): the answer of a scorer as an array, or a `ScorerError` that says what is wrong with it."""
-    found = np.asarray(scores)
-    if found.dtype.kind not in "fiu" and found.size:
-        raise ScorerError(f"{who} must return numbers. Got {found.dtype} instead.")
-    if found.shape != (len(tools),):
+    values = np.asarray(scores)
+    if values.dtype.kind not in "fiu" and values.size:
+        raise ScorerError(f"{who} must return numbers. Got {values.dtype} instead.")
+    if values.shape != (len(tools),):
         raise ScorerError(
-            f"{who} must return one score for each of {len(tools)} tools. Got shape {found.shape} instead."
+            f"{who} must return one score for each of {len(tools)} tools. Got shape {values.shape} instead."
         )
-    bad = np.flatnonzero(~(np.isfinite(found) & (found >= 0)))
+    bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
     if bad.size:
-        name, value = tools[int(bad[0])].name, found[bad[0]]
+        name, value = tools[int(bad[0])].name, values[bad[0]]
         raise ScorerError(
             f"{who} must return scores that are finite and not negative. Got {value} for {name!r} instead."
         )
-    return found.astype(np.float64)
+    return values.astype(np.float64)
 
 
 def says_nothing(scores: Sequence[float]) -> bool:
@@ -53,8 +56,8 @@ def embedding_of(scorer: object, task: str) -> Floats | None:
 
 def vector_of(scorer: object, task: str) -> bytes:
     """The direction of a task's text, a signed byte a number; empty if the scorer embeds no texts."""
-    found = embedding_of(scorer, task)
-    return b"" if found is None else in_whole_numbers(found[None])[0].tobytes()
+    vector = embedding_of(scorer, task)
+    return b"" if vector is None else in_whole_numbers(vector[None])[0].tobytes()
 
 
 def over_maximum(scores: Floats) -> Floats:

@@ -13,7 +13,7 @@ import numpy as np
 
 from camdf.core.payoff import is_number
 from camdf.errors import UsageError, require
-from camdf.scorers.base import LISTS, over_maximum, words_text
+from camdf.scorers.base import LISTS_KEPT, over_maximum, words_text
 from camdf.scorers.with_examples import GivenExamples, Texts, tool_examples
 from camdf.tools import Tool
 
@@ -97,16 +97,16 @@ class BM25:
         if any(tokens):
             index = require("bm25s", "bm25").BM25(method="lucene", k1=self.k1, b=self.b)
             index.index(tokens, show_progress=False)
-        self._lists = (_Indexed(tuple(tools), texts, index), *self._lists[: LISTS - 1])
+        self._lists = (_Indexed(tuple(tools), texts, index), *self._lists[: LISTS_KEPT - 1])
         return index
 
     def _tokens(self, texts: list[str]) -> list[list[str]]:
         if self.tokens is not None:
             return list(map(self.tokens, texts))
-        found: list[list[str]] = require("bm25s", "bm25").tokenize(
+        tokens: list[list[str]] = require("bm25s", "bm25").tokenize(
             texts, stopwords="en", return_ids=False, show_progress=False
         )
-        return found
+        return tokens
 
 
 def word_parts(text: str) -> list[str]:
@@ -123,13 +123,13 @@ def word_parts(text: str) -> list[str]:
     ['天気', '気予', '予報']
     """
     stop = require("bm25s.stopwords", "bm25").STOPWORDS_EN
-    found: list[str] = []
+    parts: list[str] = []
     for word in WORD.finditer(without_accents(text)):
         if word["unspaced"]:
-            found += letter_runs(word[0], 2) or [word[0]]
+            parts += letter_runs(word[0], 2) or [word[0]]
         elif word[0] not in stop:
-            found += _parts(word[0]) if len(word[0]) <= USUAL else _parts.__wrapped__(word[0])
-    return found
+            parts += _parts(word[0]) if len(word[0]) <= USUAL else _parts.__wrapped__(word[0])
+    return parts
 
 
 @lru_cache(maxsize=WORDS)
@@ -146,7 +146,7 @@ def without_accents(text: str) -> str:
     What grows beyond `GROWS` times the text is left out: one sign may become eighteen letters.
     """
     letters = unicodedata.normalize("NFKD", text.casefold())[: GROWS * len(text)]
-    return "".join(each for each in letters if not unicodedata.combining(each))
+    return "".join(letter for letter in letters if not unicodedata.combining(letter))
 
 
 def letter_runs(letters: str, size: int) -> list[str]:

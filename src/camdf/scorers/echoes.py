@@ -19,10 +19,10 @@ HALF = 0.5
 ALIKE = 0.6
 """Two words are alike if they share this part of their letter pairs: a letter left out changes two or three."""
 
-CUT = 3
+SHORTEST_PART = 3
 """What is left of a word if it is cut: its first three letters, or four or more of them in a row."""
 
-LONGEST = 20
+LONGEST_WORD = 20
 """Longer words are compared by other means than by their parts."""
 
 VOWELS = frozenset("aeiou")
@@ -37,7 +37,9 @@ class WordsOfTexts:
     def __init__(self, texts: Mapping[int, str]) -> None:
         tokens = {place: [word for word, spaced in _words(text) if spaced] for place, text in texts.items()}
         self._by_run = _inverted((place, runs_of(text)) for place, text in texts.items())
-        self._by_cut = _inverted((place, (word for word in its if len(word) >= CUT)) for place, its in tokens.items())
+        self._by_cut = _inverted(
+            (place, (word for word in its if len(word) >= SHORTEST_PART)) for place, its in tokens.items()
+        )
         self._by_frame = _inverted((place, map(_frame, its)) for place, its in tokens.items())
         self._by_piece = _inverted((place, _pieces(its)) for place, its in tokens.items())
         pairs = list(map(_pairs, self._by_piece))
@@ -49,12 +51,12 @@ class WordsOfTexts:
         """The places of the texts that have a word."""
         runs = runs_of(word)
         shared = Counter(chain.from_iterable(self._by_run.get(run, ()) for run in runs))
-        found = {place for place, count in shared.items() if count >= HALF * len(runs)}
+        places = {place for place, count in shared.items() if count >= HALF * len(runs)}
         if len(word) >= LETTERS:
-            found.update(*(self._by_cut.get(part, ()) for part in _parts(word)))
-            found.update(self._by_frame.get(_frame(word), ()))
-            found.update(*(self._places[number] for number in self._alike(_pairs(word))))
-        return found
+            places.update(*(self._by_cut.get(part, ()) for part in _parts(word)))
+            places.update(self._by_frame.get(_frame(word), ()))
+            places.update(*(self._places[number] for number in self._alike(_pairs(word))))
+        return places
 
     def _alike(self, pairs: frozenset[str]) -> list[int]:
         """The numbers of the pieces of texts that are like a word of these letter pairs."""
@@ -68,13 +70,13 @@ class WordsOfTexts:
 
 def words_of(text: str) -> frozenset[str]:
     """The words that count, without case and accents; where words are written without spaces, pairs of letters."""
-    found: set[str] = set()
+    counted: set[str] = set()
     for word, spaced in _words(text):
         if not spaced:
-            found.update(letter_runs(word, 2))
+            counted.update(letter_runs(word, 2))
         elif len(word) >= LETTERS:
-            found.add(word)
-    return frozenset(found)
+            counted.add(word)
+    return frozenset(counted)
 
 
 def runs_of(text: str) -> frozenset[str]:
@@ -107,8 +109,8 @@ def _pieces(words: list[str]) -> Iterator[str]:
 
 def _parts(word: str) -> Iterator[str]:
     """What may be left of a word that was cut."""
-    yield word[:CUT]
-    for size in range(CUT + 1, min(len(word), LONGEST) + 1):
+    yield word[:SHORTEST_PART]
+    for size in range(SHORTEST_PART + 1, min(len(word), LONGEST_WORD) + 1):
         yield from letter_runs(word, size)
 
 
@@ -129,8 +131,8 @@ def _pairs(word: str) -> frozenset[str]:
 
 def _inverted(holding: Iterable[tuple[int, Iterable[str]]]) -> dict[str, list[int]]:
     """From each thing to the numbers of those that hold it."""
-    found: dict[str, list[int]] = {}
+    numbers: dict[str, list[int]] = {}
     for number, held in holding:
-        for each in set(held):
-            found.setdefault(each, []).append(number)
-    return found
+        for thing in set(held):
+            numbers.setdefault(thing, []).append(number)
+    return numbers

@@ -21,7 +21,7 @@ Encode: TypeAlias = Callable[[list[str]], Any]
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 """A small model that is good enough: 90 MB, 384 numbers a text, 256 words at most."""
 
-REMEMBERED = 50_000
+VECTORS_KEPT = 50_000
 """The vectors of so many tools are kept: 154 MB at 384 numbers each. With one more, only those of the list that is
 scored stay."""
 
@@ -62,16 +62,18 @@ class Embeddings:
             return []
         texts = self.examples.texts(tools, self.text)
         vectors = self._vectors
-        new = [each for each in dict.fromkeys(texts) if each not in vectors]
+        new = [text for text in dict.fromkeys(texts) if text not in vectors]
         asked = [(task,), *new]
-        found = np.concatenate([self._directions(asked[at : at + AT_ONCE]) for at in range(0, len(asked), AT_ONCE)])
-        if len(vectors) + len(new) > REMEMBERED:
-            vectors = {each: vectors[each] for each in texts if each in vectors}
+        directions = np.concatenate(
+            [self._directions(asked[at : at + AT_ONCE]) for at in range(0, len(asked), AT_ONCE)]
+        )
+        if len(vectors) + len(new) > VECTORS_KEPT:
+            vectors = {text: vectors[text] for text in texts if text in vectors}
             self._vectors = vectors
-        vectors.update(zip(new, found[1:], strict=True))
-        self._last = task, found[0]
+        vectors.update(zip(new, directions[1:], strict=True))
+        self._last = task, directions[0]
         # einsum, not a BLAS product: a tool's score must not depend on how many tools stand beside it.
-        cosines: Floats = np.einsum("td,d->t", np.stack([vectors[each] for each in texts]), found[0])
+        cosines: Floats = np.einsum("td,d->t", np.stack([vectors[text] for text in texts]), directions[0])
         scores: list[float] = np.clip(cosines, 0.0, 1.0).tolist()
         return scores
 
@@ -93,11 +95,13 @@ class Embeddings:
         """(n, d): vectors of length 1, or of 0s where the model gave 0s."""
         if self._encode is None:
             self._encode = _sentence_transformer(str(self.model))
-        found = np.asarray(self._encode(texts), dtype=np.float64)
-        if found.ndim != 2 or len(found) != len(texts) or not np.isfinite(found).all():
+        vectors = np.asarray(self._encode(texts), dtype=np.float64)
+        if vectors.ndim != 2 or len(vectors) != len(texts) or not np.isfinite(vectors).all():
             shape = f"({len(texts)}, d)"
-            raise ScorerError(f"The embedding function must return a finite {shape} array. Got {found.shape} instead.")
-        return at_length_one(found)
+            raise ScorerError(
+                f"The embedding function must return a finite {shape} array. Got {vectors.shape} instead."
+            )
+        return at_length_one(vectors)
 
     def _directions(self, groups: list[Texts]) -> Floats:
         """(m, d): the mean direction of each group of texts."""

@@ -191,12 +191,12 @@ def _connected(where: str, host: str, port: int, ends: float) -> socket.socket:
 
 def _found(host: str, port: int, ends: float) -> list[Any]:
     """The addresses of a host; a name server that hangs costs the time and no more, on a thread of its own."""
-    found: list[Any] = []
+    addresses: list[Any] = []
     problems: list[OSError] = []
 
     def ask() -> None:
         try:
-            found.extend(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+            addresses.extend(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
         except (OSError, UnicodeError) as error:
             problems.append(error if isinstance(error, OSError) else OSError("no such name"))
 
@@ -205,9 +205,9 @@ def _found(host: str, port: int, ends: float) -> list[Any]:
     asking.join(max(ends - time.monotonic(), 0.0))
     if problems:
         raise problems[0]
-    if not found:
+    if not addresses:
         raise TimeoutError
-    return found
+    return addresses
 
 
 def holds_credentials(address: str) -> bool:
@@ -216,14 +216,14 @@ def holds_credentials(address: str) -> bool:
     >>> [holds_credentials(each) for each in ("169.254.169.254", "::ffff:169.254.169.254", "127.0.0.1")]
     [True, True, False]
     """
-    found = ipaddress.ip_address(address.partition("%")[0])
-    inside = [found]
-    if isinstance(found, ipaddress.IPv6Address):
-        v4 = [found.ipv4_mapped, found.sixtofour, *(found.teredo or ())]
-        if found in _TRANSLATED:
-            v4.append(ipaddress.IPv4Address(int(found) & 0xFFFFFFFF))
-        inside += [each for each in v4 if each is not None]
-    return any(each in network for each in inside for network in CREDENTIALS)
+    parsed = ipaddress.ip_address(address.partition("%")[0])
+    inside = [parsed]
+    if isinstance(parsed, ipaddress.IPv6Address):
+        v4 = [parsed.ipv4_mapped, parsed.sixtofour, *(parsed.teredo or ())]
+        if parsed in _TRANSLATED:
+            v4.append(ipaddress.IPv4Address(int(parsed) & 0xFFFFFFFF))
+        inside += [inner for inner in v4 if inner is not None]
+    return any(inner in network for inner in inside for network in CREDENTIALS)
 
 
 _TRANSLATED = ipaddress.ip_network("64:ff9b::/96")

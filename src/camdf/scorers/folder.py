@@ -128,10 +128,10 @@ def _record(task: TaskText, scorer: Scorer, tools: Sequence[Tool], top: int | No
 
 
 def _vector(scorer: Scorer, task: str) -> list[int]:
-    found = vector_of(scorer, task)
-    if not found:
+    vector = vector_of(scorer, task)
+    if not vector:
         raise UsageError("This scorer embeds no texts, so it has no vectors. Score with 'start' or 'minilm'.")
-    numbers: list[int] = np.frombuffer(found, np.int8).tolist()
+    numbers: list[int] = np.frombuffer(vector, np.int8).tolist()
     return numbers
 
 

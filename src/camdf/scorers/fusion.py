@@ -41,7 +41,7 @@ class Fusion:
         if not (is_number(k) and 0 <= k < inf):
             raise UsageError(f"The 'k' of a fusion must be finite and not negative. Got {k!r} instead.")
         if weights is not None and (
-            len(weights) != len(scorers) or not all(is_number(each) and 0 < each < inf for each in weights)
+            len(weights) != len(scorers) or not all(is_number(weight) and 0 < weight < inf for weight in weights)
         ):
             raise UsageError(
                 f"The 'weights' of a fusion must be one positive number for each of its {len(scorers)} scorers. "
@@ -60,7 +60,7 @@ class Fusion:
 
     def embedding(self, task: str) -> Floats | None:
         """(d,): the task's vector under the first of the scorers that embeds texts."""
-        return next((found for each in self.scorers if (found := embedding_of(each, task)) is not None), None)
+        return next((vector for scorer in self.scorers if (vector := embedding_of(scorer, task)) is not None), None)
 
     @property
     def examples_digest(self) -> str:

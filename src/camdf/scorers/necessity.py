@@ -173,8 +173,8 @@ def _schema(named: Mapping[str, Tool]) -> dict[str, Any]:
 def _usable(answer: str, named: Mapping[str, Tool]) -> dict[str, float]:
     """The usable scores in an answer, for these tools."""
     first = next(objects_in(answer), {})
-    found = ((name, _number(value)) for name, value in first.items() if name in named)
-    return {name: number for name, number in found if number is not None}
+    scored = ((name, _number(value)) for name, value in first.items() if name in named)
+    return {name: number for name, number in scored if number is not None}
 
 
 def _number(value: Any) -> float | None:

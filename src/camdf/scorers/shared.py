@@ -47,8 +47,8 @@ class Shared:
         if kept is None:
             scores: Any = checked(self.scorer(task, tools), tools).tolist()
             kept = self.store.setdefault(key, json.dumps(scores))
-        found: list[float] = checked(json.loads(kept), tools, "The store").tolist()
-        return found
+        shared: list[float] = checked(json.loads(kept), tools, "The store").tolist()
+        return shared
 
     @property
     def examples_digest(self) -> str:

@@ -8,16 +8,13 @@ from typing import Self
 
 from camdf.core.rankings import Floats
 from camdf.errors import UsageError, expect
-from camdf.scorers.base import ends, full_text
+from camdf.scorers.base import ENDS_READ, ends, full_text
 from camdf.scorers.bm25 import BM25, word_parts
-from camdf.scorers.embeddings import REMEMBERED, Embeddings
+from camdf.scorers.embeddings import VECTORS_KEPT, Embeddings
 from camdf.scorers.fusion import Fusion
 from camdf.scorers.with_examples import GivenExamples, tool_examples
 from camdf.scorers.word_vectors import WordVectors
 from camdf.tools import Tool
-
-END = 5_000
-"""How many characters are read of each end of a long task: what is asked stands there, and pasted text between."""
 
 
 class Start(Fusion):
@@ -40,7 +37,7 @@ class Start(Fusion):
 
     def __call__(self, task: str, tools: Sequence[Tool]) -> list[float]:
         """Scores in [0, 1]."""
-        read = ends(task, END)
+        read = ends(task, ENDS_READ)
         return self._alike(read, tools) if self.examples.name_any(tools) else super().__call__(read, tools)
 
     def read(self, tools: Sequence[Tool]) -> Self:
@@ -49,7 +46,7 @@ class Start(Fusion):
         Raises where there are examples and none counts for this list: their names are probably those of another.
         """
         if self.examples.examples and not self.examples.name_any(tools):
-            named = ", ".join(islice((name for each in self.examples.examples for name in each.right), 3))
+            named = ", ".join(islice((name for example in self.examples.examples for name in example.right), 3))
             listed = ", ".join(tool.full_name for tool in tools[:3])
             raise UsageError(
                 "Examples must name tools of the list, by server and name or by name. "
@@ -60,7 +57,7 @@ class Start(Fusion):
 
     def embedding(self, task: str) -> Floats | None:
         """(256,): what its words mean together."""
-        return super().embedding(ends(task, END))
+        return super().embedding(ends(task, ENDS_READ))
 
 
 class _Texts:
@@ -72,9 +69,9 @@ class _Texts:
 
     def __call__(self, tool: Tool) -> str:
         key = tool.as_read
-        found = self._made.get(key)
-        if found is None:
-            if len(self._made) >= REMEMBERED:
+        text = self._made.get(key)
+        if text is None:
+            if len(self._made) >= VECTORS_KEPT:
                 self._made = {}
-            found = self._made[key] = self.text(tool)
-        return found
+            text = self._made[key] = self.text(tool)
+        return text

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from camdf.core.rankings import Floats
 from camdf.errors import UsageError
-from camdf.scorers.base import LISTS, Scorer, checked, embedding_of, ends, full_text, words_text
+from camdf.scorers.base import ENDS_READ, LISTS_KEPT, Scorer, checked, embedding_of, ends, full_text, words_text
 from camdf.scorers.echoes import WordsOfTexts, runs_of, words_of
 from camdf.scorers.with_examples import examples_digest_of
 from camdf.tools import READ, Tool
@@ -20,9 +20,6 @@ from camdf.tools import READ, Tool
 ECHO, AT_LEAST = 2.0, 5
 """A text echoes a request of n words if it has at least `AT_LEAST` of them, and more than `ECHO` times the square root
 of n. Honest tools seldom have so many: docs/poison.md counts them."""
-
-END = 5_000
-"""How many characters of each end of a long task are compared, as `Start` does."""
 
 COPIED = 0.8
 """A description that has more than this share of the runs of another is a copy of it."""
@@ -125,11 +122,13 @@ class TrustAware:
     async def _awaited(
         self, answers: Sequence[Any], parts: Sequence[tuple[list[int], list[Tool]]], count: int
     ) -> list[float]:
-        return self._placed([await each if inspect.isawaitable(each) else each for each in answers], parts, count)
+        return self._placed(
+            [await answer if inspect.isawaitable(answer) else answer for answer in answers], parts, count
+        )
 
     def _doubted(self, task: str, read: _Read) -> dict[int, str]:
         """Places of the tools that are doubted for a task, and why."""
-        words = words_of(ends(task, END))
+        words = words_of(ends(task, ENDS_READ))
         counts = Counter(place for word in words for place in read.untrusted.having(word))
         most = max(ECHO * sqrt(len(words)), AT_LEAST - 1)
         echoes = {
@@ -149,7 +148,7 @@ class TrustAware:
         orders = {place: "it gives orders" for place, tool in strange.items() if _orders(tool)}
         copies = _copies([tool for tool in tools if tool.server in self.trusted], strange)
         read = _Read(texts, WordsOfTexts({place: _text(tool) for place, tool in strange.items()}), orders | copies)
-        self._lists = (read, *self._lists[: LISTS - 1])
+        self._lists = (read, *self._lists[: LISTS_KEPT - 1])
         return read
 
 
@@ -173,12 +172,12 @@ def _copies(known: Sequence[Tool], strange: dict[int, Tool]) -> dict[int, str]:
             having.setdefault(run, []).append(number)
     telling = {run: numbers for run, numbers in having.items() if len(numbers) <= COMMON}
     most = [COPIED * sum(run in telling for run in its) for its in runs]
-    found: dict[int, str] = {}
+    doubted: dict[int, str] = {}
     for place, tool in strange.items():
         here = runs_of(tool.description[:READ])
         shared = Counter(number for run in here for number in telling.get(run, ()))
         for number, count in shared.items():
             if count > most[number] and (len(runs[number]) >= SHORTEST or here == runs[number]):
-                found[place] = f"its description copies that of {known[number].full_name}"
+                doubted[place] = f"its description copies that of {known[number].full_name}"
                 break
-    return found
+    return doubted

@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from camdf.datasets.examples import Example, read_examples
 from camdf.errors import UsageError
-from camdf.scorers.base import LISTS, ends
+from camdf.scorers.base import LISTS_KEPT, ends
 from camdf.tools import READ, Tool
 
 Texts: TypeAlias = tuple[str, ...]
@@ -68,7 +68,7 @@ class ToolExamples:
             if known == names:
                 return theirs
         theirs = self._read(tools)
-        self._lists = ((names, theirs), *self._lists[: LISTS - 1])
+        self._lists = ((names, theirs), *self._lists[: LISTS_KEPT - 1])
         return theirs
 
     def _read(self, tools: Sequence[Tool]) -> list[Texts]:

@@ -28,11 +28,11 @@ class WordVectors:
 
     def __call__(self, texts: list[str]) -> Floats:
         tokenizer, weights = self._opened = self._opened or _open()
-        found = np.zeros((len(texts), weights.shape[1]))
+        vectors = np.zeros((len(texts), weights.shape[1]))
         for row, encoded in enumerate(tokenizer.encode_batch(texts, add_special_tokens=False)):
             if encoded.ids:
-                found[row] = weights[encoded.ids].mean(axis=0, dtype=np.float64)
-        return found
+                vectors[row] = weights[encoded.ids].mean(axis=0, dtype=np.float64)
+        return vectors
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy, in this process or another, opens the files anew."""
@@ -41,10 +41,10 @@ class WordVectors:
 
 def _open() -> tuple[Any, Any]:
     """The tokenizer, and (32000, 256) weights in half precision."""
-    found = find_spec("wordllama")
-    assert found is not None
-    assert found.origin is not None
-    folder = Path(found.origin).parent
+    package = find_spec("wordllama")
+    assert package is not None
+    assert package.origin is not None
+    folder = Path(package.origin).parent
     tokenizer = require("tokenizers", "start").Tokenizer.from_file(str(folder / TOKENIZER))
     tokenizer.no_padding()
     tokenizer.no_truncation()

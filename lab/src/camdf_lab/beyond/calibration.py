@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
 BINS = 10
-FEWEST = 20
+FEWEST_CANDIDATES = 20
 """Bins of fewer candidates are left out of the picture; the table counts them."""
 
 RECHECKED_TASKS = 100
@@ -35,8 +35,8 @@ def reliability(probability: Floats, required: Bools) -> list[tuple[int, float, 
 
 def expected_calibration_error(bins: Iterable[tuple[int, float, float]]) -> float:
     """The mean over candidates of |share required - mean probability| of their bin."""
-    found = list(bins)
-    return sum(count * abs(share - mean) for count, mean, share in found) / sum(count for count, _, _ in found)
+    counted = list(bins)
+    return sum(count * abs(share - mean) for count, mean, share in counted) / sum(count for count, _, _ in counted)
 
 
 def rows_of(domain: str, scorer: str) -> list[Row]:
@@ -44,9 +44,9 @@ def rows_of(domain: str, scorer: str) -> list[Row]:
     logged = domains.load(domain, scorer)
     held = Unseen(domain).learn(logged)
     listed = logged.rankings.listed
-    found = reliability(held.probability[listed], logged.required[listed])
+    bins = reliability(held.probability[listed], logged.required[listed])
     names = ("candidates", "probability", "required")
-    return [{"domain": domain, "scorer": scorer, **dict(zip(names, each, strict=True))} for each in found]
+    return [{"domain": domain, "scorer": scorer, **dict(zip(names, figures, strict=True))} for figures in bins]
 
 
 def measure(run: Run) -> Rows:
@@ -64,11 +64,11 @@ def recheck(rows: Rows, seed: int, run: Run) -> list[str]:
 
 def bins_of(rows: Rows) -> dict[Pair, list[tuple[int, float, float]]]:
     """(domain, scorer) -> bins."""
-    found: dict[Pair, list[tuple[int, float, float]]] = {}
+    by_pair: dict[Pair, list[tuple[int, float, float]]] = {}
     for row in rows:
-        bins = found.setdefault((row["domain"], row["scorer"]), [])
+        bins = by_pair.setdefault((row["domain"], row["scorer"]), [])
         bins.append((int(row["candidates"]), row["probability"], row["required"]))
-    return found
+    return by_pair
 
 
 def section(rows: Rows) -> list[str]:
@@ -83,7 +83,7 @@ def section(rows: Rows) -> list[str]:
     for (domain, scorer), bins in bins_of(rows).items():
         count = sum(size for size, _, _ in bins)
         lines.append(f"| {look_of(domain)} | {domain}, {scorer} | {count:,} | {expected_calibration_error(bins):.3f} |")
-    note = f"The picture leaves out bins of fewer than {FEWEST} candidates; the errors count them."
+    note = f"The picture leaves out bins of fewer than {FEWEST_CANDIDATES} candidates; the errors count them."
     return [*lines, "", note, "", "![Reliability diagrams](pictures/reliability.png)\n"]
 
 
@@ -106,7 +106,7 @@ def reliability_diagram(rows: Rows) -> Picture:
         for (name, scorer), bins in calibration.items():
             if name == domain:
                 known = colours.get(scorer, "#56B4E9" if scorer == "claude-brief" else "#CC79A7")
-                _, mean, share = zip(*(each for each in bins if each[0] >= FEWEST), strict=True)
+                _, mean, share = zip(*(row for row in bins if row[0] >= FEWEST_CANDIDATES), strict=True)
                 axes.plot(mean, share, marker="o", markersize=2.5, linewidth=0.9, color=known, label=scorer)
         axes.set_title(domain)
         axes.set(xlim=(0, 1), ylim=(0, 1), xticks=(0, 0.5, 1), yticks=(0, 0.5, 1))

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 COLD, TOLD = "cold start", "told tools per task"
 SIMILAR, INFORMED = "taken for similarities", "shifted and scaled"
 PLACE = ("domain", "scorer", "value", "cost_pressure", "dispersion")
-ASKED = (0.90, 0.60)
+TARGET_SHARES = (0.90, 0.60)
 """The share of comparisons that the one told should win, and of cells in which it should win all six."""
 
 
@@ -63,7 +63,7 @@ def informed(policy: ExpectedPayoffBySet, logged: LoggedTasks) -> ExpectedPayoff
     wiser = ExpectedPayoffBySet(prior=policy.prior)
     wiser.model_ = replace(
         policy.model_,
-        coefficients=tuple(scale * each for each in policy.model_.coefficients),
+        coefficients=tuple(scale * coefficient for coefficient in policy.model_.coefficients),
         intercept=scale * policy.model_.intercept + shift,
     )
     return wiser
@@ -139,7 +139,7 @@ def _headline(rows: Rows) -> list[str]:
     for look in LOOKS:
         here = of_look(rows, look)
         constant = max(float(np.mean([row[name] for row in here])) for name in CONSTANTS)
-        for policy, asked in ((COLD, None), (TOLD, ASKED)):
+        for policy, asked in ((COLD, None), (TOLD, TARGET_SHARES)):
             (comparisons, cells), mean = shares_won(here, policy), np.mean([row[policy] for row in here])
             first, second = ("", "") if asked is None else (_verdict(comparisons, asked[0]), _verdict(cells, asked[1]))
             lines.append(
@@ -163,11 +163,11 @@ def _headline(rows: Rows) -> list[str]:
 
 
 def _by_constant(rows: Rows) -> list[str]:
-    found = margins_over_constants(rows)
+    margins = margins_over_constants(rows)
     lines = ["| against | comparisons won | mean margin | worst |", "| --- | --- | --- | --- |"]
-    for name, column in zip(CONSTANTS, found.T, strict=True):
+    for name, column in zip(CONSTANTS, margins.T, strict=True):
         lines.append(f"| {name} | {(column > 0).mean():.3f} | {column.mean():+.3f} | {column.min():+.3f} |")
-    best = found.min(axis=1)
+    best = margins.min(axis=1)
     last = f"| the best of them in each cell | {(best > 0).mean():.3f} | {best.mean():+.3f} | {best.min():+.3f} |"
     return [*lines, last, "", "![Margins over each constant](pictures/cold-start.png)\n"]
 
@@ -179,8 +179,8 @@ def _by_pair(rows: Rows) -> list[str]:
     ]
     for domain, scorer in pairs_of(rows):
         part = of_pair(rows, (domain, scorer))
-        found, (won, cells) = margins_over_constants(part), shares_won(part)
-        best, lost = found.min(axis=1), (found <= 0).mean(axis=0)
+        margins, (won, cells) = margins_over_constants(part), shares_won(part)
+        best, lost = margins.min(axis=1), (margins <= 0).mean(axis=0)
         worst = list(CONSTANTS)[int(lost.argmax())]
         lines.append(
             f"| {domain}, {scorer} | {won:.2f} | {cells:.2f} | {best.mean():+.3f} | {best.min():+.3f} | {worst} |"
@@ -220,9 +220,9 @@ def constants_picture(rows: Rows) -> Picture:
     picture, grid = canvas(2 * COLUMN, 0.17 * len(pairs) + 0.9, 1, len(CONSTANTS))
     for axes, (place, name) in zip(np.ravel(grid), enumerate(CONSTANTS), strict=True):
         for line, pair in enumerate(pairs):
-            found = margins_over_constants(of_pair(rows, pair))[:, place]
-            for part, colour in ((found > 0, BLUE), (found <= 0, VERMILLION)):
-                shown = np.clip(found[part], -0.5, 1.0)
+            margins = margins_over_constants(of_pair(rows, pair))[:, place]
+            for part, colour in ((margins > 0, BLUE), (margins <= 0, VERMILLION)):
+                shown = np.clip(margins[part], -0.5, 1.0)
                 axes.plot(shown, np.full(len(shown), line), "o", color=colour, markersize=2, alpha=0.5, mew=0)
         axes.axvline(0, color=GRAY, linewidth=0.8)
         axes.set(xlim=(-0.55, 1.05), xticks=(-0.5, 0, 0.5, 1), xticklabels=("-.5", "0", ".5", "1"))

@@ -28,16 +28,16 @@ from camdf_lab.study import Run, Study, differing
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
-DOMAINS = (("metatool", "minilm"), ("mcp-atlas", "minilm"))
-PAYOFF = Payoff(0.1)
+DEPLOYED = (("metatool", "minilm"), ("mcp-atlas", "minilm"))
+LIVE_PAYOFF = Payoff(0.1)
 ROUNDS = 10
 TASKS_A_ROUND = 200
-EXPLORED = 0.1
+EXPLORED_SHARE = 0.1
 LOWER = 4.0
 """What the cost pressure of an exploring run is divided by."""
 
 SEEDS = 12
-FEWEST_TASKS = 20
+FEWEST_LESSONS = 20
 """A round with fewer successful runs teaches nothing, and the fit before it stays."""
 
 
@@ -57,10 +57,10 @@ class Way:
 WAYS = (
     Way("every label known", 0.0, "truth", GRAY),
     Way("no exploration", 0.0, "all", VERMILLION),
-    Way("10% explore, learns from all runs", EXPLORED, "all", GREEN),
-    Way("10% explore, learns from explored runs", EXPLORED, "explored", BLUE),
+    Way("10% explore, learns from all runs", EXPLORED_SHARE, "all", GREEN),
+    Way("10% explore, learns from explored runs", EXPLORED_SHARE, "explored", BLUE),
     Way("no exploration, updates by what was offered", 0.0, "offered", ORANGE),
-    Way("10% at a quarter of the pressure, updates by what was offered", EXPLORED, "offered", SKY),
+    Way("10% at a quarter of the pressure, updates by what was offered", EXPLORED_SHARE, "offered", SKY),
 )
 
 
@@ -74,33 +74,36 @@ def payoffs(domain: str, tasks: LoggedTasks, way: Way, seed: int) -> Floats:
     live = (rng.permutation(groups) < groups // 2)[group]
     held_out = tasks.take(~live)
     lessons = _draw(tasks, live, rng)
-    unbiased, found = [lessons], []
-    policy = Unseen(domain).fit(lessons, PAYOFF)
+    unbiased, by_round = [lessons], []
+    policy = Unseen(domain).fit(lessons, LIVE_PAYOFF)
     for _ in range(ROUNDS + 1):
         traffic = _draw(tasks, live, rng)
         explores = rng.random(len(traffic)) < way.explore
         offered = _offered(policy, traffic, way, explores)
-        paid = PAYOFF.of(held_out, policy.decide(held_out.rankings, PAYOFF).acquired), PAYOFF.of(traffic, offered)
-        found.append([float(each.mean()) for each in paid])
+        paid = (
+            LIVE_PAYOFF.of(held_out, policy.decide(held_out.rankings, LIVE_PAYOFF).acquired),
+            LIVE_PAYOFF.of(traffic, offered),
+        )
+        by_round.append([float(payoff.mean()) for payoff in paid])
         called = traffic.required & offered
         succeeds = traffic.sufficient(offered)
         unbiased.append(traffic.take(explores & succeeds))
         if way.learns_from == "offered":
             seen = replace(traffic, required=called, n_required=called.sum(axis=1))
             policy.update(seen, offered)
-        elif way.learns_from != "all" or succeeds.sum() >= FEWEST_TASKS:
+        elif way.learns_from != "all" or succeeds.sum() >= FEWEST_LESSONS:
             lessons = {"truth": traffic, "explored": reduce(joined, unbiased)}.get(
                 way.learns_from, traffic.take(succeeds)
             )
-            policy = Unseen(domain).fit(lessons, PAYOFF)
-    return np.array(found)
+            policy = Unseen(domain).fit(lessons, LIVE_PAYOFF)
+    return np.array(by_round)
 
 
 def _offered(policy: ExpectedPayoffBySet, traffic: LoggedTasks, way: Way, explores: Bools) -> Bools:
-    usual = policy.decide(traffic.rankings, PAYOFF).acquired
+    usual = policy.decide(traffic.rankings, LIVE_PAYOFF).acquired
     if way.learns_from != "offered":
         return usual | (explores[:, None] & traffic.rankings.listed)
-    lower = policy.decide(traffic.rankings, Payoff(PAYOFF.cost_pressure / LOWER)).acquired
+    lower = policy.decide(traffic.rankings, Payoff(LIVE_PAYOFF.cost_pressure / LOWER)).acquired
     return np.where(explores[:, None], lower, usual)
 
 
@@ -111,8 +114,8 @@ def _draw(tasks: LoggedTasks, live: Bools, rng: np.random.Generator) -> LoggedTa
 def rows_of(domain: str, scorer: str, way: Way, seeds: int = SEEDS) -> list[Row]:
     """One row a round: the mean over simulated deployments, and its standard error."""
     tasks = domains.load(domain, scorer)
-    found = np.array([payoffs(domain, tasks, way, seed) for seed in range(seeds)])
-    held, live = found[:, :, 0], found[:, :, 1]
+    by_seed = np.array([payoffs(domain, tasks, way, seed) for seed in range(seeds)])
+    held, live = by_seed[:, :, 0], by_seed[:, :, 1]
     error = held.std(axis=0, ddof=1) / np.sqrt(seeds) if seeds > 1 else np.zeros(ROUNDS + 1)
     place = {"domain": domain, "scorer": scorer, "way": way.name}
     return [
@@ -130,13 +133,13 @@ def rows_of(domain: str, scorer: str, way: Way, seeds: int = SEEDS) -> list[Row]
 
 def measure(run: Run) -> Rows:
     """Every domain and way."""
-    return [row for pair in DOMAINS for way in WAYS for row in rows_of(*pair, way)]
+    return [row for pair in DEPLOYED for way in WAYS for row in rows_of(*pair, way)]
 
 
 def recheck(rows: Rows, seed: int, run: Run) -> list[str]:
     """The first deployment of one way on the smaller domain, again."""
     way = WAYS[np.random.default_rng(seed).integers(len(WAYS))]
-    return differing(rows, rows_of(*DOMAINS[1], way, seeds=1), ("domain", "way", "round"), ("first",))
+    return differing(rows, rows_of(*DEPLOYED[1], way, seeds=1), ("domain", "way", "round"), ("first",))
 
 
 def section(rows: Rows) -> list[str]:
@@ -147,14 +150,14 @@ def section(rows: Rows) -> list[str]:
         "each fit on a gate's own logs believes in smaller sets than the last. Here are",
         f"{ROUNDS} rounds of {TASKS_A_ROUND} tasks after a first one that saw all tools. Each round fits on what the",
         "one before logged, and is measured on tasks of groups that never were live. Means over",
-        f"{SEEDS} simulated deployments, exact value, pressure {PAYOFF.cost_pressure:g}, with standard errors.",
+        f"{SEEDS} simulated deployments, exact value, pressure {LIVE_PAYOFF.cost_pressure:g}, with standard errors.",
         "Learning from explored runs uses those of all rounds: they are few, but no policy has censored them. An",
         "update adds what every run was offered and called, and fits nothing again. 'Live' is the mean of what the",
         "traffic of all rounds paid, exploration included.\n",
         "| domain, ranking | labels | round 0 | round 5 | round 10 | live |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
-    for domain, scorer in DOMAINS:
+    for domain, scorer in DEPLOYED:
         for way in WAYS:
             mine = [row for row in rows if (row["domain"], row["way"]) == (domain, way.name)]
             shown = " | ".join(f"{mine[i]['payoff']:.3f} ± {mine[i]['error']:.3f}" for i in (0, 5, 10))
@@ -166,8 +169,8 @@ def section(rows: Rows) -> list[str]:
 @styled
 def rounds_picture(rows: Rows) -> Picture:
     """A panel a domain, a line a way, a band of two standard errors."""
-    picture, panels = canvas(2 * COLUMN, 2.7, 1, len(DOMAINS))
-    for axes, (domain, scorer) in zip(panels, DOMAINS, strict=True):
+    picture, panels = canvas(2 * COLUMN, 2.7, 1, len(DEPLOYED))
+    for axes, (domain, scorer) in zip(panels, DEPLOYED, strict=True):
         for way in WAYS:
             mine = [row for row in rows if (row["domain"], row["way"]) == (domain, way.name)]
             x, y = [row["round"] for row in mine], np.array([row["payoff"] for row in mine])

@@ -29,12 +29,19 @@ from camdf_lab.study import Run, Study, differing
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
-KEPT = {"one": (1, 1), "two": (2, 2), "three": (3, 3), "4 to 5": (4, 5), "6 to 10": (6, 10), "over 10": (11, 10**6)}
+TOOLS_KEPT = {
+    "one": (1, 1),
+    "two": (2, 2),
+    "three": (3, 3),
+    "4 to 5": (4, 5),
+    "6 to 10": (6, 10),
+    "over 10": (11, 10**6),
+}
 ALL = "any number"
-ASKED = 0.05
+MOST_OFF = 0.05
 """How far the mean may be off, pooled over a look."""
 
-FEWEST = 10
+FEWEST_SETS = 10
 """Fewer tasks say nothing about one ranking and number of tools."""
 
 PLACE = ("domain", "scorer", "kept")
@@ -48,7 +55,7 @@ class Doubts(RankingJob):
     def run(self) -> Outcomes:
         """By number of tools kept, (tasks, 3): how many sets, and the sums of what was expected and realised."""
         logged = domains.load(self.domain, self.scorer, texts=True)
-        found = {name: np.zeros((len(logged), 3)) for name in (*KEPT, ALL)}
+        sums = {name: np.zeros((len(logged), 3)) for name in (*TOOLS_KEPT, ALL)}
         for split in draw_splits(logged, self.splits, self.seed, grouped=has_groups(self.domain)):
             policy = Unseen(self.domain).fit(logged.take(split.train), Payoff(0.1), logged.take(split.validation))
             test = logged.take(split.test)
@@ -60,18 +67,20 @@ class Doubts(RankingJob):
                 realised = test.sufficient(acquired)
                 cases = np.stack([np.ones(len(test)), expected, realised], axis=1)
                 for name, those in _by_kept(acquired.sum(axis=1)).items():
-                    np.add.at(found[name], split.test[those], cases[those])
-        return Outcomes(logged.task_ids, logged.groups, found, {})
+                    np.add.at(sums[name], split.test[those], cases[those])
+        return Outcomes(logged.task_ids, logged.groups, sums, {})
 
 
 def _by_kept(tools: Ints) -> dict[str, Bools]:
-    found: dict[str, Bools] = {name: (tools >= low) & (tools <= high) for name, (low, high) in KEPT.items()}
-    return {**found, ALL: tools >= 1}
+    by_kept: dict[str, Bools] = {name: (tools >= low) & (tools <= high) for name, (low, high) in TOOLS_KEPT.items()}
+    return {**by_kept, ALL: tools >= 1}
 
 
 def jobs() -> list[Doubts]:
     """Every domain and ranking, the slowest first."""
-    return [Doubts(each.name, scorer, splits_for(each.name)) for each in SLOWEST_FIRST for scorer in each.scorers]
+    return [
+        Doubts(domain.name, scorer, splits_for(domain.name)) for domain in SLOWEST_FIRST for scorer in domain.scorers
+    ]
 
 
 def rows_of(job: Doubts, outcomes: Outcomes) -> list[Row]:
@@ -79,7 +88,7 @@ def rows_of(job: Doubts, outcomes: Outcomes) -> list[Row]:
     rows: list[Row] = []
     for name, cases in outcomes.values.items():
         some = cases[:, 0] > 0
-        if some.sum() < FEWEST:
+        if some.sum() < FEWEST_SETS:
             continue
         expected, realised = cases[some, 1] / cases[some, 0], cases[some, 2] / cases[some, 0]
         off = paired_bootstrap(expected - realised, groups=outcomes.groups[some])
@@ -91,12 +100,12 @@ def rows_of(job: Doubts, outcomes: Outcomes) -> list[Row]:
 
 def measure(run: Run) -> Rows:
     """Every domain and ranking: minutes of one core."""
-    return [row for job, found in run(jobs()).items() for row in rows_of(job, found)]
+    return [row for job, outcomes in run(jobs()).items() for row in rows_of(job, outcomes)]
 
 
 def recheck(rows: Rows, seed: int, run: Run) -> list[str]:
     """One small domain and ranking, replayed."""
-    again = [row for job, found in run(sampled_jobs(1, seed, jobs())).items() for row in rows_of(job, found)]
+    again = [row for job, outcomes in run(sampled_jobs(1, seed, jobs())).items() for row in rows_of(job, outcomes)]
     return differing(rows, again, PLACE, FIGURES)
 
 
@@ -106,18 +115,20 @@ def section(rows: Rows) -> list[str]:
         "## Is it right about its own doubts?\n",
         "`estimated_sufficiency` is how likely the default takes a set to suffice. Here it stands beside how often the",
         "sets that it kept for held-out tasks did, by number of tools, at all cost pressures and both values, at equal",
-        f"costs. Asked: off by at most {ASKED:g} pooled over a look, zero inside the 95% interval of every ranking.",
+        f"costs. Asked: off by at most {MOST_OFF:g} pooled over a look, zero inside the 95% interval of every ranking.",
         "'Rankings off' counts those whose interval does not hold zero; of so many, one in twenty is chance.\n",
         "| look | tools kept | rankings | expected | realised | off by | asked | rankings off |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for look in LOOKS:
-        for name in (*KEPT, ALL):
+        for name in (*TOOLS_KEPT, ALL):
             here = [row for row in of_look(rows, look) if row["kept"] == name]
             weight = np.array([row["tasks"] for row in here])
-            expected, realised = (float(weight @ [row[each] for row in here] / weight.sum()) for each in FIGURES[1:3])
+            expected, realised = (
+                float(weight @ [row[figure] for row in here] / weight.sum()) for figure in FIGURES[1:3]
+            )
             off, wrong = expected - realised, [row for row in here if _off(row)]
-            reached = "yes" if abs(off) <= ASKED else "**no**"
+            reached = "yes" if abs(off) <= MOST_OFF else "**no**"
             lines.append(
                 f"| {look} | {name} | {len(here)} | {expected:.3f} | {realised:.3f} | {off:+.3f} | {reached} "
                 f"| {len(wrong)} |"

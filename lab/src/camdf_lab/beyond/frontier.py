@@ -29,11 +29,11 @@ from camdf_lab.jobs import RankingJob
 from camdf_lab.stored import Row, Rows
 from camdf_lab.study import Run, differing
 
-BASELINES = ("fixed-k", "score-threshold", "score-per-cost-threshold", "predict-then-threshold", "constant-set")
+SIMPLE_RULES = ("fixed-k", "score-threshold", "score-per-cost-threshold", "predict-then-threshold", "constant-set")
 J = TypeVar("J", bound="Sweep | RankingJob")
 PAPER = "cam-df"
 ALONE, TRUSTING = f"{DEFAULT}, ranking alone", f"{DEFAULT}, trusting"
-COMPARED = (*BASELINES, PAPER, ALONE, DEFAULT)
+COMPARED = (*SIMPLE_RULES, PAPER, ALONE, DEFAULT)
 STARTS = {"": DEFAULT, "alone_": ALONE}
 """How the columns of each way to fit the default begin."""
 
@@ -68,7 +68,7 @@ class Sweep:
         """Every value, cost pressure and dispersion."""
         low = (0.02,) if has_long_lists(self.domain) else ()
         grid = product(("exact", "partial"), (*low, 0.05, 0.12, 0.20), (0.0, 1.0, 1.5))
-        return [Regime(*each) for each in grid]
+        return [Regime(*cell) for cell in grid]
 
     def run(self) -> Outcomes:
         """What every policy paid on every task in every regime."""
@@ -109,15 +109,15 @@ def maker(name: str, domain: str) -> Callable[[], Policy]:
 
 def sweeps(policies: Sequence[str] = COMPARED, noise: float = 0.0, *, texts: bool = True) -> list[Sweep]:
     """The grid: every domain and ranking, and again with grouped splits where groups exist; the slowest first."""
-    found = []
+    grid = []
     for domain in SLOWEST_FIRST:
         splits = splits_for(domain.name)
-        found += [
+        grid += [
             Sweep(domain.name, scorer, grouped, splits, noise=noise, policies=tuple(policies), texts=texts)
             for grouped in ((False, True) if has_groups(domain.name) else (False,))
             for scorer in domain.scorers
         ]
-    return found
+    return grid
 
 
 def rows_of(sweep: Sweep, outcomes: Outcomes) -> list[Row]:
@@ -126,12 +126,12 @@ def rows_of(sweep: Sweep, outcomes: Outcomes) -> list[Row]:
     for regime in sweep.regimes:
         means: dict[str, float] = dict.fromkeys(COMPARED, np.nan)
         means |= {name: outcomes.mean(regime.name(name)) for name in (*sweep.policies, ORACLE)}
-        best = max(BASELINES, key=lambda name: means[name])
+        best = max(SIMPLE_RULES, key=lambda name: means[name])
         margins: dict[str, float] = {}
         for start, policy in STARTS.items():
             for other, end in ((best, ""), (PAPER, "_camdf")):
-                found = outcomes.difference(regime.name(policy), regime.name(other), by_group=True)
-                figures = {"margin": found.mean, "lo": found.low, "hi": found.high}
+                margin = outcomes.difference(regime.name(policy), regime.name(other), by_group=True)
+                figures = {"margin": margin.mean, "lo": margin.low, "hi": margin.high}
                 margins |= {f"{start}{name}{end}": value for name, value in figures.items()}
         place = dict(zip(PLACE, place_of(sweep, regime), strict=True))
         rows.append({**place, "n_tasks": len(outcomes.task_ids), **means, "baseline": best, **margins})
@@ -145,7 +145,7 @@ def place_of(sweep: Sweep, regime: Regime) -> tuple[str | float, ...]:
 
 def measure(run: Run) -> Rows:
     """The whole grid: half an hour on two cores."""
-    return [row for sweep, found in run(sweeps()).items() for row in rows_of(sweep, found)]
+    return [row for sweep, outcomes in run(sweeps()).items() for row in rows_of(sweep, outcomes)]
 
 
 def recheck(rows: Rows, seed: int, run: Run) -> list[str]:

@@ -9,7 +9,7 @@ import numpy as np
 from camdf._drawing import BLUE, COLUMN, GRAY, VERMILLION, canvas, styled
 from camdf.core.rankings import Floats
 from camdf.policies.registry import DEFAULT
-from camdf_lab.beyond.frontier import BASELINES, COMPARED, PAPER, STARTS, headline, measure, recheck
+from camdf_lab.beyond.frontier import COMPARED, PAPER, SIMPLE_RULES, STARTS, headline, measure, recheck
 from camdf_lab.beyond.looks import LOOKS, of_look
 from camdf_lab.stored import Rows
 from camdf_lab.study import Pair, Study, of_pair, pairs_of
@@ -43,9 +43,9 @@ def grid_picture(rows: Rows) -> Picture:
     picture, axes = canvas(2 * COLUMN, 0.2 * len(pairs) + 0.9)
     for place, pair in enumerate(pairs):
         for policy, colour, shift in ((PAPER, VERMILLION, -0.17), (DEFAULT, BLUE, 0.17)):
-            found = _margins(rows, pair, policy)
-            axes.plot(found, np.full(len(found), place + shift), "o", color=colour, markersize=2, alpha=0.45, mew=0)
-            axes.plot([found.mean()], [place + shift], "|", color=colour, markersize=9, markeredgewidth=2)
+            margins = _margins(rows, pair, policy)
+            axes.plot(margins, np.full(len(margins), place + shift), "o", color=colour, markersize=2, alpha=0.45, mew=0)
+            axes.plot([margins.mean()], [place + shift], "|", color=colour, markersize=9, markeredgewidth=2)
     axes.axvline(0, color=GRAY, linewidth=0.8)
     axes.set_yticks(range(len(pairs)), [f"{domain}, {scorer}" for domain, scorer in pairs])
     axes.set_xlabel("mean payoff minus that of the best simple rule of the cell; a dot is a cell, a bar their mean")
@@ -60,7 +60,7 @@ def _headline(rows: Rows) -> list[str]:
         "## Against the best simple rule of each cell\n",
         f"{len(rows)} cells: every domain and ranking, exact and partial value, cost pressures 0.05, 0.12 and 0.20",
         "(and 0.02 on long lists), dispersions 0, 1.0 and 1.5, random splits, and grouped ones where groups exist. The",
-        f"bar is the best of {', '.join(BASELINES)},",
+        f"bar is the best of {', '.join(SIMPLE_RULES)},",
         "picked in hindsight for each cell. Intervals resample groups. The default starts from priors that have not",
         "seen the domain. 'With texts' it also reads a vector of 64 numbers of each task's text, where held-out labels",
         "show that it helps; 'alone' it has the scores and nothing else.\n",
@@ -69,9 +69,9 @@ def _headline(rows: Rows) -> list[str]:
     ]
     for look in LOOKS:
         here = of_look(rows, look)
-        found, alone = (headline(here, start) for start in STARTS)
-        lines.append(f"| {look} | cells | {found['cells']:.0f} | | | |")
-        for name, value in list(found.items())[1:]:
+        with_texts, alone = (headline(here, start) for start in STARTS)
+        lines.append(f"| {look} | cells | {with_texts['cells']:.0f} | | | |")
+        for name, value in list(with_texts.items())[1:]:
             asked = " | "
             if look in TARGETS.get(name, {}):
                 target, at_least = TARGETS[name][look]
@@ -82,7 +82,7 @@ def _headline(rows: Rows) -> list[str]:
 
 
 def _by_pair(rows: Rows) -> list[str]:
-    shown = [policy for policy in COMPARED if policy not in BASELINES]
+    shown = [policy for policy in COMPARED if policy not in SIMPLE_RULES]
     lines = [
         "## By domain and ranking\n",
         "Mean margin over the best simple rule of each cell.\n",

@@ -56,9 +56,11 @@ def _cold_starts(results: Path) -> list[str]:
     ]
     for look, name in COLD_STARTS.items():
         rows = of_look(stored(results / FOLDER, name), look)
-        found = np.array([[row[COLD] - row[each] for each in CONSTANTS] for row in rows])
-        won = found > 0
-        lines.append(f"| {look} | {len(rows)} | {won.mean():.3f} | {won.all(axis=1).mean():.3f} | {found.min():+.3f} |")
+        margins = np.array([[row[COLD] - row[constant] for constant in CONSTANTS] for row in rows])
+        won = margins > 0
+        lines.append(
+            f"| {look} | {len(rows)} | {won.mean():.3f} | {won.all(axis=1).mean():.3f} | {margins.min():+.3f} |"
+        )
     return [*lines, ""]
 
 

@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 SHARES = (0.1, 0.25, 0.5)
 """How many tools are asked for, as shares of the mean length of a list."""
 
-LEVELS = (0.8, 0.9, 0.95)
+SUFFICIENCIES = (0.8, 0.9, 0.95)
 """Which sufficiency is asked for."""
 
 VALUE = "partial"
 """Under it sets grow tool by tool, and `Gate.for_target` uses it."""
 
-RESAMPLES = 10
-WITHIN = 0.25
+HALVES = 10
+WITHIN_SHARE = 0.25
 """The mean number of tools should be off by no more than this share of what was asked."""
 
 PLACE = ("look", "domain", "scorer", "aim", "asked")
@@ -50,14 +50,14 @@ def rows_of(look: str, domain: str, scorer: str) -> list[Row]:
     length = float(logged.rankings.lengths.mean())
     place = {"look": look, "domain": domain, "scorer": scorer}
     rows: list[Row] = []
-    for aim, asked in [("tools", share) for share in SHARES] + [("sufficiency", level) for level in LEVELS]:
-        halves = [_half(logged, number) for number in range(RESAMPLES)]
+    for aim, asked in [("tools", share) for share in SHARES] + [("sufficiency", level) for level in SUFFICIENCIES]:
+        halves = [_half(logged, number) for number in range(HALVES)]
         tried = [_tried(policy, logged, half, aim, asked, length) for half in halves]
-        found = [each for each in tried if each is not None]
-        kept, suffices, expected = np.array(found).T if found else np.full((3, 1), np.nan)
+        reached = [trial for trial in tried if trial is not None]
+        kept, suffices, expected = np.array(reached).T if reached else np.full((3, 1), np.nan)
         wanted = asked * length
         worst = float(np.abs(kept / wanted - 1).max()) if aim == "tools" else np.nan
-        figures = (length, float(kept.mean()), worst, float(suffices.mean()), float(expected.mean()), len(found))
+        figures = (length, float(kept.mean()), worst, float(suffices.mean()), float(expected.mean()), len(reached))
         rows.append({**place, "aim": aim, "asked": asked, **dict(zip(FIGURES, figures, strict=True))})
     return rows
 
@@ -128,9 +128,9 @@ def section(rows: Rows) -> list[str]:
         "## Aims instead of a bare number\n",
         "`Gate.for_target(policy, scorer, requests=..., tools=..., mean_tools=8)` finds the cost pressure on requests",
         "without labels. Here the cold start, which has not seen the domain, finds it on a random half of the requests",
-        f"and is measured on the other half, {RESAMPLES} times; unit costs, partial value. Tools are asked for as",
-        f"shares of the mean length of a list, and should be off by no more than {WITHIN:.0%} of what was asked: the",
-        "mean of a domain and ranking, and beside it every single half.\n",
+        f"and is measured on the other half, {HALVES} times; unit costs, partial value. Tools are asked for as",
+        f"shares of the mean length of a list, and should be off by no more than {WITHIN_SHARE:.0%} of what was asked:",
+        "the mean of a domain and ranking, and beside it every single half.\n",
         "| look | tools asked for | rankings | mean within 25% | every half within 25% | mean kept, of asked "
         "| sufficiency |",
         "| --- | --- | --- | --- | --- | --- | --- |",
@@ -140,8 +140,8 @@ def section(rows: Rows) -> list[str]:
             here = of_aim(rows, look, "tools", share)
             ratio = np.array([1 + off(row) for row in here])
             lines.append(
-                f"| {look} | {share:.0%} of the list | {len(here)} | {(np.abs(ratio - 1) <= WITHIN).mean():.0%} "
-                f"| {np.mean([row['worst'] <= WITHIN for row in here]):.0%} | {ratio.mean():.2f} "
+                f"| {look} | {share:.0%} of the list | {len(here)} | {(np.abs(ratio - 1) <= WITHIN_SHARE).mean():.0%} "
+                f"| {np.mean([row['worst'] <= WITHIN_SHARE for row in here]):.0%} | {ratio.mean():.2f} "
                 f"| {np.mean([row['sufficiency'] for row in here]):.3f} |"
             )
     lines += [
@@ -153,7 +153,7 @@ def section(rows: Rows) -> list[str]:
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for look in LOOKS:
-        for level in LEVELS:
+        for level in SUFFICIENCIES:
             here = of_aim(rows, look, "sufficiency", level)
             achieved = np.array([row["sufficiency"] for row in here])
             worst = here[int(achieved.argmin())]
@@ -177,19 +177,19 @@ def asked_and_achieved(rows: Rows) -> Picture:
     left, right = np.ravel(grid)
     rng = np.random.default_rng(0)
     for look, colour, marker in (("shipped", BLUE, "o"), ("second look", VERMILLION, "^")):
-        for axes, aim, values in ((left, "tools", SHARES), (right, "sufficiency", LEVELS)):
+        for axes, aim, values in ((left, "tools", SHARES), (right, "sufficiency", SUFFICIENCIES)):
             for place, asked in enumerate(values):
                 here = of_aim(rows, look, aim, asked)
                 at = place + rng.uniform(-0.15, 0.15, len(here))
                 achieved = [1 + off(row) if aim == "tools" else row["sufficiency"] for row in here]
                 label = look if place == 0 else None
                 axes.plot(at, achieved, marker, color=colour, markersize=3, alpha=0.6, mew=0, label=label)
-    left.axhspan(1 - WITHIN, 1 + WITHIN, color=GRAY, alpha=0.2, linewidth=0)
+    left.axhspan(1 - WITHIN_SHARE, 1 + WITHIN_SHARE, color=GRAY, alpha=0.2, linewidth=0)
     left.set(xticks=range(len(SHARES)), xticklabels=[f"{share:.0%}" for share in SHARES])
     left.set(xlabel="tools asked for, of the list", ylabel="mean kept, of asked", ylim=(0, None))
-    for place, level in enumerate(LEVELS):
+    for place, level in enumerate(SUFFICIENCIES):
         right.plot([place - 0.3, place + 0.3], [level, level], color=GRAY, linewidth=1.2)
-    right.set(xticks=range(len(LEVELS)), xticklabels=[f"{level:g}" for level in LEVELS])
+    right.set(xticks=range(len(SUFFICIENCIES)), xticklabels=[f"{level:g}" for level in SUFFICIENCIES])
     right.set(xlabel="sufficiency asked for", ylabel="achieved")
     right.legend(loc="lower right")
     return picture

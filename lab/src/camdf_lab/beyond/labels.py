@@ -13,7 +13,7 @@ import numpy as np
 
 from camdf._drawing import COLUMN, GRAY, GREEN, VERMILLION, canvas, styled
 from camdf.core.rankings import LoggedTasks
-from camdf.evaluation.curve import SIZES, THRESHOLD, CurveStep, at_step, draw_steps
+from camdf.evaluation.curve import LABEL_COUNTS, THRESHOLD, CurveStep, at_step, draw_steps
 from camdf.evaluation.replay import Outcomes, Regime, replay_regimes
 from camdf.policies.registry import DEFAULT, POLICIES
 from camdf_lab import domains
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
 PLACE = ("domain", "scorer", "value", "cost_pressure", "dispersion", "step")
-MARGINS = {THRESHOLD: "threshold", COLD: "cold"}
-ASKED = {3: 0.330, 10: 0.347, 20: 0.351}
+MARGIN_ENDS = {THRESHOLD: "threshold", COLD: "cold"}
+TARGET_MEANS = {3: 0.330, 10: 0.347, 20: 0.351}
 """The mean payoff that was asked for at so many labels, over the shipped cells."""
 
 MOST_BELOW = 0.025
 """The share of cells in which the margin over either may lie wholly below -0.02, as asked, at any number of labels."""
 
-RECHECKED_TASKS = 61
+RECHECKED_SMALL = 61
 
 
 @dataclass(frozen=True)
@@ -51,21 +51,21 @@ class Labels(RankingJob):
     def steps(self) -> list[CurveStep]:
         """What is learned from at each step; the grid has what all labels give."""
         drawn = draw_steps(domains.load(self.domain, self.scorer), self.splits, self.seed)
-        return [step for step in drawn if step.labels in SIZES]
+        return [step for step in drawn if step.labels in LABEL_COUNTS]
 
     def run(self) -> Outcomes:
         """What the three paid at every step, in every regime; the cold start has no steps."""
         priced = {d: domains.load(self.domain, self.scorer, dispersion=d) for d in (0.0, 1.0, 1.5)}
         learning = {DEFAULT: lambda: Unseen(self.domain), THRESHOLD: POLICIES[THRESHOLD]}
         steps = self.steps()
-        found = replay_regimes(
+        cold = replay_regimes(
             {COLD: lambda: Cold(self.domain, self.scorer)}, priced, self.regimes, steps[0].splits, training=_as_it_is
         )
-        values = dict(found.values)
+        values = dict(cold.values)
         for number, step in enumerate(steps):
             here = replay_regimes(learning, priced, self.regimes, step.splits, training=_as_it_is)
-            values |= {at_step(number, name): each for name, each in here.values.items()}
-        return Outcomes(found.task_ids, found.groups, values, {})
+            values |= {at_step(number, name): paid for name, paid in here.values.items()}
+        return Outcomes(cold.task_ids, cold.groups, values, {})
 
 
 def _as_it_is(logged: LoggedTasks, split: int) -> LoggedTasks:
@@ -74,7 +74,9 @@ def _as_it_is(logged: LoggedTasks, split: int) -> LoggedTasks:
 
 def jobs() -> list[Labels]:
     """Every domain and ranking, the slowest first."""
-    return [Labels(each.name, scorer, splits_for(each.name)) for each in SLOWEST_FIRST for scorer in each.scorers]
+    return [
+        Labels(domain.name, scorer, splits_for(domain.name)) for domain in SLOWEST_FIRST for scorer in domain.scorers
+    ]
 
 
 def rows_of(job: Labels, outcomes: Outcomes) -> list[Row]:
@@ -83,11 +85,11 @@ def rows_of(job: Labels, outcomes: Outcomes) -> list[Row]:
     for number, step in enumerate(job.steps()):
         for regime in job.regimes:
             name = {COLD: regime.name(COLD)}
-            name |= {each: at_step(number, regime.name(each)) for each in (DEFAULT, THRESHOLD)}
-            figures = {each: outcomes.mean(name[each]) for each in name}
-            for other, end in MARGINS.items():
-                found = outcomes.difference(name[DEFAULT], name[other], by_group=True)
-                figures |= {f"lo_{end}": found.low, f"hi_{end}": found.high}
+            name |= {policy: at_step(number, regime.name(policy)) for policy in (DEFAULT, THRESHOLD)}
+            figures = {policy: outcomes.mean(name[policy]) for policy in name}
+            for other, end in MARGIN_ENDS.items():
+                margin = outcomes.difference(name[DEFAULT], name[other], by_group=True)
+                figures |= {f"lo_{end}": margin.low, f"hi_{end}": margin.high}
             place = zip(PLACE, (job.domain, job.scorer, *regime, number), strict=True)
             rows.append({**dict(place), "labels": step.labels, **figures})
     return rows
@@ -95,21 +97,21 @@ def rows_of(job: Labels, outcomes: Outcomes) -> list[Row]:
 
 def measure(run: Run) -> Rows:
     """Every domain and ranking: minutes of one core."""
-    return [row for job, found in run(jobs()).items() for row in rows_of(job, found)]
+    return [row for job, outcomes in run(jobs()).items() for row in rows_of(job, outcomes)]
 
 
 def recheck(rows: Rows, seed: int, run: Run) -> list[str]:
     """One small domain and ranking, replayed."""
-    some = sampled_jobs(1, seed, jobs(), RECHECKED_TASKS)
-    again = [row for job, found in run(some).items() for row in rows_of(job, found)]
-    ends = [f"{side}_{end}" for end in MARGINS.values() for side in ("lo", "hi")]
+    some = sampled_jobs(1, seed, jobs(), RECHECKED_SMALL)
+    again = [row for job, outcomes in run(some).items() for row in rows_of(job, outcomes)]
+    ends = [f"{side}_{end}" for end in MARGIN_ENDS.values() for side in ("lo", "hi")]
     return differing(rows, again, PLACE, ("labels", DEFAULT, THRESHOLD, COLD, *ends))
 
 
 def by_labels(rows: Rows) -> dict[int, Rows]:
     """The cells at every number of labels."""
-    found = {number: [row for row in rows if row["labels"] == number] for number in SIZES}
-    return {number: here for number, here in found.items() if here}
+    cells = {number: [row for row in rows if row["labels"] == number] for number in LABEL_COUNTS}
+    return {number: here for number, here in cells.items() if here}
 
 
 def section(rows: Rows) -> list[str]:
@@ -127,7 +129,7 @@ def section(rows: Rows) -> list[str]:
     for look in LOOKS:
         for number, here in by_labels(of_look(rows, look)).items():
             mean = {name: float(np.mean([row[name] for row in here])) for name in (DEFAULT, COLD, THRESHOLD)}
-            asked = f"at least {ASKED[number]:.3f}" if look == "shipped" and number in ASKED else ""
+            asked = f"at least {TARGET_MEANS[number]:.3f}" if look == "shipped" and number in TARGET_MEANS else ""
             below = [float(np.mean([row[f"hi_{end}"] < -0.02 for row in here])) for end in ("cold", "threshold")]
             shown = " | ".join(f"{share:.1%}" if share <= MOST_BELOW else f"**{share:.1%}**" for share in below)
             lines.append(
@@ -139,13 +141,13 @@ def section(rows: Rows) -> list[str]:
         "![Margins by number of labels](pictures/labels.png)\n",
         "The default's mean margin over the tuned threshold, by domain and ranking (`camdf curve` draws the curve of",
         "your own logged tasks):\n",
-        "| domain, ranking | " + " | ".join(f"{number} labels" for number in SIZES) + " |",
-        "| --- |" + " --- |" * len(SIZES),
+        "| domain, ranking | " + " | ".join(f"{number} labels" for number in LABEL_COUNTS) + " |",
+        "| --- |" + " --- |" * len(LABEL_COUNTS),
     ]
     for pair in pairs_of(rows):
-        found = by_labels(of_pair(rows, pair))
-        means = {number: np.mean([row[DEFAULT] - row[THRESHOLD] for row in here]) for number, here in found.items()}
-        shown = " | ".join(f"{means[number]:+.3f}" if number in means else "" for number in SIZES)
+        cells = by_labels(of_pair(rows, pair))
+        means = {number: np.mean([row[DEFAULT] - row[THRESHOLD] for row in here]) for number, here in cells.items()}
+        shown = " | ".join(f"{means[number]:+.3f}" if number in means else "" for number in LABEL_COUNTS)
         lines.append(f"| {pair[0]}, {pair[1]} | {shown} |")
     return [*lines, ""]
 
@@ -160,16 +162,16 @@ def margins_by_labels(rows: Rows) -> Picture:
     """The default's margin over both, a panel a look: the middle of the cells, and the band that holds 90% of them."""
     picture, panels = canvas(2 * COLUMN, 2.7, 1, len(LOOKS))
     for axes, look in zip(panels, LOOKS, strict=True):
-        found = by_labels(of_look(rows, look))
+        cells = by_labels(of_look(rows, look))
         for other, colour in ((COLD, GREEN), (THRESHOLD, VERMILLION)):
-            margins = [[row[DEFAULT] - row[other] for row in here] for here in found.values()]
-            low, middle, high = np.array([np.quantile(each, (0.05, 0.5, 0.95)) for each in margins]).T
+            margins = [[row[DEFAULT] - row[other] for row in here] for here in cells.values()]
+            low, middle, high = np.array([np.quantile(those, (0.05, 0.5, 0.95)) for those in margins]).T
             label = "over the cold start" if other == COLD else "over the tuned threshold"
-            axes.plot(list(found), middle, color=colour, marker="o", markersize=3, label=label)
-            axes.fill_between(list(found), low, high, color=colour, alpha=0.12, linewidth=0)
+            axes.plot(list(cells), middle, color=colour, marker="o", markersize=3, label=label)
+            axes.fill_between(list(cells), low, high, color=colour, alpha=0.12, linewidth=0)
         axes.axhline(0, color=GRAY, linewidth=0.8)
         axes.set_xscale("log")
-        axes.set_xticks(list(found), [str(number) for number in found])
+        axes.set_xticks(list(cells), [str(number) for number in cells])
         axes.minorticks_off()
         axes.set(title=look, xlabel="labelled tasks to learn from")
     panels[0].set_ylabel("mean payoff of the default, minus theirs")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
 THRESHOLD = "score-per-cost-threshold"
-COMPARED = (DEFAULT, THRESHOLD, PAPER, TRUSTING)
+NOISE_COMPARED = (DEFAULT, THRESHOLD, PAPER, TRUSTING)
 NOISE = (0.0, 0.05, 0.1, 0.2)
 MOST_BELOW = 0.025
 """The share of cells in which the default may be significantly below the threshold, as asked."""
@@ -41,51 +41,53 @@ def rows_of(sweep: Sweep, outcomes: Outcomes) -> list[Row]:
     rows: list[Row] = []
     for regime in sweep.regimes:
         place = dict(zip(PLACE, place_of(sweep, regime), strict=True))
-        figures = {name: outcomes.mean(regime.name(name)) for name in COMPARED}
+        figures = {name: outcomes.mean(regime.name(name)) for name in NOISE_COMPARED}
         for margin, (end, policy, other) in MARGINS.items():
-            found = outcomes.difference(regime.name(policy), regime.name(other), by_group=True)
-            figures |= {margin: found.mean, f"lo{end}": found.low, f"hi{end}": found.high}
+            interval = outcomes.difference(regime.name(policy), regime.name(other), by_group=True)
+            figures |= {margin: interval.mean, f"lo{end}": interval.low, f"hi{end}": interval.high}
         rows.append({**place, "noise": sweep.noise, "n_tasks": len(outcomes.task_ids), **figures})
     return rows
 
 
 def grid(noise: float) -> list[Sweep]:
     """Every domain and ranking, from the ranking alone; those of the second look with clean labels only."""
-    found = sweeps(COMPARED, noise, texts=False)
-    return [sweep for sweep in found if not noise or look_of(sweep.domain) == "shipped"]
+    every = sweeps(NOISE_COMPARED, noise, texts=False)
+    return [sweep for sweep in every if not noise or look_of(sweep.domain) == "shipped"]
 
 
 def measure(run: Run) -> Rows:
     """The whole grid at every noise: an hour of one core."""
     wanted = [sweep for noise in NOISE for sweep in grid(noise)]
-    return [row for sweep, found in run(wanted).items() for row in rows_of(sweep, found)]
+    return [row for sweep, outcomes in run(wanted).items() for row in rows_of(sweep, outcomes)]
 
 
 def recheck(rows: Rows, seed: int, run: Run) -> list[str]:
     """One small sweep at one noise, replayed."""
     noise = NOISE[np.random.default_rng(seed).integers(len(NOISE))]
-    again = [row for sweep, found in run(sampled_jobs(1, seed, grid(noise))).items() for row in rows_of(sweep, found)]
-    return differing(rows, again, (*PLACE, "noise"), (*COMPARED, *MARGINS))
+    again = [
+        row for sweep, outcomes in run(sampled_jobs(1, seed, grid(noise))).items() for row in rows_of(sweep, outcomes)
+    ]
+    return differing(rows, again, (*PLACE, "noise"), (*NOISE_COMPARED, *MARGINS))
 
 
 def by_noise(rows: Rows) -> dict[float, dict[str, float]]:
     """By noise: the mean margins over the threshold, and the shares of cells clearly below and above it."""
-    found: dict[float, dict[str, float]] = {}
+    figures: dict[float, dict[str, float]] = {}
     for noise in sorted({row["noise"] for row in rows}):
         here = [row for row in rows if row["noise"] == noise]
-        found[noise] = {"cells": float(len(here))}
+        figures[noise] = {"cells": float(len(here))}
         for name, end in OVER_THRESHOLD.items():
-            found[noise] |= {
+            figures[noise] |= {
                 name: float(np.mean([row[f"{name}_minus_score_per_cost"] for row in here])),
                 f"{name} below": float(np.mean([row[f"hi{end}"] < 0 for row in here])),
                 f"{name} above": float(np.mean([row[f"lo{end}"] > 0 for row in here])),
             }
-        found[noise] |= {
+        figures[noise] |= {
             "mended": float(np.mean([row["default_minus_trusting"] for row in here])),
             "mended below": float(np.mean([row["hi_mended"] < 0 for row in here])),
             "mended above": float(np.mean([row["lo_mended"] > 0 for row in here])),
         }
-    return found
+    return figures
 
 
 def section(rows: Rows) -> list[str]:
@@ -101,12 +103,12 @@ def section(rows: Rows) -> list[str]:
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for look in LOOKS:
-        for noise, each in by_noise(of_look(rows, look)).items():
+        for noise, figures in by_noise(of_look(rows, look)).items():
             for name, policy in (("default", "the default"), ("trusting", "trusting"), ("camdf", "CAM-DF")):
-                reached = "yes" if each[f"{name} below"] <= MOST_BELOW else "**no**"
+                reached = "yes" if figures[f"{name} below"] <= MOST_BELOW else "**no**"
                 lines.append(
-                    f"| {look} | {noise:g} | {policy} | {each[name]:+.3f} | {each[f'{name} below']:.1%} "
-                    f"| {each[f'{name} above']:.1%} | {reached} |"
+                    f"| {look} | {noise:g} | {policy} | {figures[name]:+.3f} | {figures[f'{name} below']:.1%} "
+                    f"| {figures[f'{name} above']:.1%} | {reached} |"
                 )
     retail = _paper_cell(rows)
     cell = ", ".join(
@@ -128,16 +130,17 @@ def section(rows: Rows) -> list[str]:
     ]
     for look in LOOKS:
         here = of_look(rows, look)
-        for noise, each in by_noise(here).items():
+        for noise, figures in by_noise(here).items():
             at = [row for row in here if row["noise"] == noise]
             lost = {
                 pair: float(np.mean([row["default_minus_trusting"] for row in of_pair(at, pair)]))
                 for pair in pairs_of(at)
             }
             most = min(lost, key=lambda pair: lost[pair])
-            shares = f"{each['mended above']:.1%} | {each['mended below']:.1%}"
+            shares = f"{figures['mended above']:.1%} | {figures['mended below']:.1%}"
             lines.append(
-                f"| {look} | {noise:g} | {each['mended']:+.4f} | {shares} | {lost[most]:+.3f} ({most[0]}, {most[1]}) |"
+                f"| {look} | {noise:g} | {figures['mended']:+.4f} | {shares} "
+                f"| {lost[most]:+.3f} ({most[0]}, {most[1]}) |"
             )
     return [
         *lines,
@@ -193,7 +196,7 @@ def margin_by_noise(rows: Rows) -> Picture:
     }
     picture, panels = canvas(2 * COLUMN, 2.8, 1, 4)
     rows = of_look(rows, "shipped")
-    found = by_noise(rows)
+    figures = by_noise(rows)
     for axes, (name, (colour, title, marker)) in zip(panels[:3], looks.items(), strict=True):
         margin = f"{name}_minus_score_per_cost"
         for domain in dict.fromkeys(row["domain"] for row in rows):
@@ -201,7 +204,7 @@ def margin_by_noise(rows: Rows) -> Picture:
         axes.plot(NOISE, _means(rows, margin), color=colour, linewidth=2.2, marker=marker, markersize=4)
         axes.axhline(0, color=GRAY, linewidth=0.8)
         axes.set(title=title)
-        shares = [100 * found[noise][f"{name} below"] for noise in NOISE]
+        shares = [100 * figures[noise][f"{name} below"] for noise in NOISE]
         panels[3].plot(NOISE, shares, color=colour, marker=marker, markersize=4, label=title)
     panels[0].set_ylabel("mean payoff minus that of\nthe score-per-cost threshold")
     reach = [axes.get_ylim() for axes in panels[:3]]

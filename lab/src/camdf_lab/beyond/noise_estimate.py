@@ -19,8 +19,8 @@ from camdf_lab.study import Run, Study, differing, of_pair, pairs_of
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
-INJECTED = (0.0, 0.02, 0.05, 0.1, 0.2)
-DRAWS = 5
+FLIPPED_SHARES = (0.0, 0.02, 0.05, 0.1, 0.2)
+NOISE_DRAWS = 5
 LARGE_TASKS, LARGE_DRAWS = 400, 2
 """Domains of more tasks get fewer draws: each has thousands of labels, and takes seconds to fit."""
 
@@ -31,13 +31,18 @@ def rows_of(domain: str, scorer: str, injected: float) -> list[Row]:
     """One row a draw of flips; without flips there is one draw."""
     logged = domains.load(domain, scorer)
     rows: list[Row] = []
-    for draw in range((LARGE_DRAWS if len(logged) > LARGE_TASKS else DRAWS) if injected else 1):
+    for draw in range((LARGE_DRAWS if len(logged) > LARGE_TASKS else NOISE_DRAWS) if injected else 1):
         taught = flipped(logged, injected, np.random.default_rng([draw, 3]))
         policy = Unseen(domain)
-        found = noise_of(taught, policy.learn(taught))
+        estimate = noise_of(taught, policy.learn(taught))
         place = {"domain": domain, "scorer": scorer, "injected": injected, "draw": draw}
         all_labels = int(logged.rankings.lengths.sum())
-        figures = {"rate": found.rate, "at_most": found.at_most, "sure_labels": found.labels, "labels": all_labels}
+        figures = {
+            "rate": estimate.rate,
+            "at_most": estimate.at_most,
+            "sure_labels": estimate.labels,
+            "labels": all_labels,
+        }
         rows.append({**place, **figures, "believed": policy.label_noise_})
     return rows
 
@@ -45,25 +50,25 @@ def rows_of(domain: str, scorer: str, injected: float) -> list[Row]:
 def measure(run: Run) -> Rows:
     """Every domain and ranking: ten minutes of one core."""
     pairs = [(domain.name, scorer) for domain in DOMAINS for scorer in domain.scorers]
-    return [row for pair in pairs for injected in INJECTED for row in rows_of(*pair, injected)]
+    return [row for pair in pairs for injected in FLIPPED_SHARES for row in rows_of(*pair, injected)]
 
 
 def recheck(rows: Rows, seed: int, run: Run) -> list[str]:
     """One small domain, ranking and share, all draws again."""
     rng = np.random.default_rng(seed)
     pairs = small_pairs(RECHECKED_TASKS)
-    again = rows_of(*pairs[rng.integers(len(pairs))], INJECTED[rng.integers(len(INJECTED))])
+    again = rows_of(*pairs[rng.integers(len(pairs))], FLIPPED_SHARES[rng.integers(len(FLIPPED_SHARES))])
     figures = ("rate", "at_most", "sure_labels", "believed")
     return differing(rows, again, ("domain", "scorer", "injected", "draw"), figures)
 
 
 def by_injected_share(rows: Rows) -> dict[float, dict[str, float]]:
     """By injected share: the mean bound, how often its upper end holds, and what the default believes."""
-    found = {}
-    for injected in INJECTED:
+    figures = {}
+    for injected in FLIPPED_SHARES:
         here = [row for row in rows if row["injected"] == injected]
         rate, bound, believed = (np.array([row[name] for row in here]) for name in ("rate", "at_most", "believed"))
-        found[injected] = {
+        figures[injected] = {
             "mean": float(rate.mean()),
             "bound": float(bound.mean()),
             "holds": float((bound >= injected).mean()),
@@ -71,7 +76,7 @@ def by_injected_share(rows: Rows) -> dict[float, dict[str, float]]:
             "believed error": float(np.abs(believed - injected).mean()),
             "estimates": len(rate),
         }
-    return found
+    return figures
 
 
 def section(rows: Rows) -> list[str]:
@@ -89,10 +94,11 @@ def section(rows: Rows) -> list[str]:
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for look in LOOKS:
-        for injected, each in by_injected_share(of_look(rows, look)).items():
+        for injected, figures in by_injected_share(of_look(rows, look)).items():
             lines.append(
-                f"| {look} | {injected:g} | {each['estimates']:.0f} | {each['mean']:.3f} | {each['bound']:.3f} "
-                f"| {each['holds']:.0%} | {each['believed']:.3f} | {each['believed error']:.3f} |"
+                f"| {look} | {injected:g} | {figures['estimates']:.0f} | {figures['mean']:.3f} "
+                f"| {figures['bound']:.3f} | {figures['holds']:.0%} | {figures['believed']:.3f} "
+                f"| {figures['believed error']:.3f} |"
             )
     lines += [
         "",
@@ -101,12 +107,12 @@ def section(rows: Rows) -> list[str]:
         "what the default believes tells the two apart. So labels are wrong in at most about the share under '0",
         "flipped', unless they are wrong in a way that the scores foresee, which nothing here can notice. What the",
         "default believes, by domain and ranking:\n",
-        "| domain, ranking | labels | " + " | ".join(f"{injected:g} flipped" for injected in INJECTED) + " |",
-        "| --- | --- |" + " --- |" * len(INJECTED),
+        "| domain, ranking | labels | " + " | ".join(f"{injected:g} flipped" for injected in FLIPPED_SHARES) + " |",
+        "| --- | --- |" + " --- |" * len(FLIPPED_SHARES),
     ]
     for pair in pairs_of(rows):
         here = of_pair(rows, pair)
-        means = " | ".join(f"{_believed(here, injected).mean():.3f}" for injected in INJECTED)
+        means = " | ".join(f"{_believed(here, injected).mean():.3f}" for injected in FLIPPED_SHARES)
         lines.append(f"| {pair[0]}, {pair[1]} | {here[0]['labels']:,.0f} | {means} |")
     return [*lines, "", "![Estimated against injected label noise](pictures/noise-estimate.png)\n"]
 
@@ -128,7 +134,7 @@ def estimated_by_injected(rows: Rows) -> Picture:
     ):
         at = [row["injected"] + shift for row in rows] + places
         axes.plot(at, [row[name] for row in rows], marker, color=colour, markersize=2.5, alpha=0.5, mew=0, label=label)
-    axes.set(xticks=INJECTED, xlabel="share of labels flipped", ylabel="estimated share", ylim=(-0.005, None))
+    axes.set(xticks=FLIPPED_SHARES, xlabel="share of labels flipped", ylabel="estimated share", ylim=(-0.005, None))
     axes.legend(loc="upper left")
     return picture
 

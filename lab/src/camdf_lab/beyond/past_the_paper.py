@@ -55,4 +55,6 @@ def past_the_paper(results: Path, studies: Sequence[Study]) -> str:
 def write_past_the_paper(results: Path, studies: Sequence[Study], path: Path) -> None:
     """The page, and its pictures beside it."""
     drawn = [study.pictures(stored(results, study.name)) for study in studies]
-    write_page(path, past_the_paper(results, studies), {stem: each for some in drawn for stem, each in some.items()})
+    write_page(
+        path, past_the_paper(results, studies), {stem: picture for some in drawn for stem, picture in some.items()}
+    )

@@ -59,20 +59,20 @@ def prior_without(domain: str, kind: str) -> Prior:
 
     A domain of the second look has no part in any prior, so it is the one that ships.
     """
-    names = [each.name for each in domains.DOMAINS]
+    names = [shipped.name for shipped in domains.DOMAINS]
     return learned_prior(kind, domain) if domain in names else shipped_prior(kind)
 
 
 def learned_prior(kind: str, without: str = "") -> Prior:
     """The same, computed; with no domain left out, what `scripts/fit_priors.py` writes."""
-    names = tuple(each.name for each in domains.DOMAINS if each.name != without)
+    names = tuple(domain.name for domain in domains.DOMAINS if domain.name != without)
     distances = []
     for name in names:
         others = _pooled(kind, tuple(other for other in names if other != name))
         own = [scorer for scorer in domains.scorers(name) if kind_of(scorer) == kind]
         if own:
             distances.append([distance(_candidates(name, scorer), *others) for scorer in own])
-    return assembled([_candidates(*each) for each in _taught(kind, names)], *_pooled(kind, names), distances)
+    return assembled([_candidates(*domain) for domain in _taught(kind, names)], *_pooled(kind, names), distances)
 
 
 def _taught(kind: str, names: tuple[str, ...]) -> list[tuple[str, str]]:
@@ -84,7 +84,7 @@ def _taught(kind: str, names: tuple[str, ...]) -> list[tuple[str, str]]:
 
 @cache
 def _pooled(kind: str, names: tuple[str, ...]) -> tuple[Floats, float]:
-    return pooled([_candidates(*each) for each in _taught(kind, names)], kind)
+    return pooled([_candidates(*ranking) for ranking in _taught(kind, names)], kind)
 
 
 @cache

@@ -27,9 +27,9 @@ FIGURES = ("level", "units", "refused", "highest", "sufficiency", "error", "kept
 
 def rows_of(domain: str, scorer: str) -> list[Row]:
     """One row a promised level."""
-    found = _promises(domain, scorer).coverage
+    coverage = _promises(domain, scorer).coverage
     place = {"domain": domain, "scorer": scorer}
-    return [{**place, **{name: getattr(each, name) for name in FIGURES}} for each in found]
+    return [{**place, **{name: getattr(promise, name) for name in FIGURES}} for promise in coverage]
 
 
 def measure(run: Run) -> Rows:

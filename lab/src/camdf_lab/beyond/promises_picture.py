@@ -52,23 +52,24 @@ def frontier_picture(studies: Mapping[str, Promises]) -> Picture:
 
 def _draw(axes: Axes, study: Promises) -> None:
     highest = float(study.frontier.sufficiency[-1])
-    promised = [found for found in study.coverage if found.refused < 1]
+    promised = [promise for promise in study.coverage if promise.refused < 1]
     right = _reach(study)
     axes.plot(study.frontier.cost, study.frontier.sufficiency, color=BLUE, linewidth=1.6, zorder=3, label="the policy")
     _draw_depths(axes, study.by_k, right)
     _draw_thresholds(axes, study.by_score, right)
-    for found in promised:
-        axes.plot([0, right], [found.level] * 2, color="#BBBBBB", linewidth=0.7, linestyle=":", zorder=1)
-        axes.plot([found.cost] * 2, found.spread, color=VERMILLION, linewidth=1.0, zorder=4)
-        _point(axes, (found.cost, found.sufficiency), "o", VERMILLION, "promised level")
-        partly = f" ({found.refused:.0%} refused)" if found.refused else ""
-        _label(axes, found.cost, found.sufficiency, f"≥ {found.level:.2f}{partly}", VERMILLION, (-6, 5), "right")
+    for promise in promised:
+        axes.plot([0, right], [promise.level] * 2, color="#BBBBBB", linewidth=0.7, linestyle=":", zorder=1)
+        axes.plot([promise.cost] * 2, promise.spread, color=VERMILLION, linewidth=1.0, zorder=4)
+        _point(axes, (promise.cost, promise.sufficiency), "o", VERMILLION, "promised level")
+        partly = f" ({promise.refused:.0%} refused)" if promise.refused else ""
+        promised_level = f"≥ {promise.level:.2f}{partly}"
+        _label(axes, promise.cost, promise.sufficiency, promised_level, VERMILLION, (-6, 5), "right")
     for spent in study.spending:
         _point(axes, (spent.cost, spent.sufficiency), "D", GREEN, "budget")
         _label(axes, spent.cost, spent.sufficiency, f"budget {spent.budget:g}", GREEN, (6, -8), "left")
-    refused = [found for found in study.coverage if found.refused == 1]
+    refused = [promise for promise in study.coverage if promise.refused == 1]
     if refused:
-        names = ", ".join(f"{found.level:.2f}" for found in refused)
+        names = ", ".join(f"{promise.level:.2f}" for promise in refused)
         axes.text(right, 0.02, f"refused: {names} (highest {refused[0].highest:.2f})", ha="right", fontsize=6.5)
     if highest < 0.995:
         axes.axhline(highest, color=GRAY, linewidth=0.7, linestyle="--", zorder=1)
@@ -106,7 +107,9 @@ def _draw_thresholds(axes: Axes, by_score: Frontier, right: float) -> None:
 
 def _reach(study: Promises) -> float:
     """How far to the right the picture goes: past what all promises cost, and no further than all tools."""
-    costs = [found.cost for found in study.coverage if found.refused < 1] + [spent.cost for spent in study.spending]
+    costs = [promise.cost for promise in study.coverage if promise.refused < 1] + [
+        spent.cost for spent in study.spending
+    ]
     return float(min(study.frontier.cost[-1], max(1.6 * max(costs, default=np.inf), 0.5 * study.frontier.cost[-1])))
 
 

@@ -30,10 +30,10 @@ from camdf_lab.stored import Row, Rows
 from camdf_lab.study import Run, differing
 
 RECOURSES = (0.0, 0.5, 0.8, 0.95)
-DISPERSIONS = (0.0, 1.0)
+RECOURSE_DISPERSIONS = (0.0, 1.0)
 TOLD, IGNORING, BY_PRESSURE = "told", "not told", "pressure raised"
-CONSTANTS = ("all tools", "nothing up front", "3 most used", "5 most used")
-COMPARED = (TOLD, IGNORING, BY_PRESSURE, *CONSTANTS)
+RECOURSE_CONSTANTS = ("all tools", "nothing up front", "3 most used", "5 most used")
+RECOURSE_COMPARED = (TOLD, IGNORING, BY_PRESSURE, *RECOURSE_CONSTANTS)
 PLACE = ("domain", "scorer", "splits", "value", "cost_pressure", "dispersion", "recourse")
 FIGURES = {"": "payoff", "tools: ": "tools", "enough: ": "sufficiency"}
 """A column's prefix, and the measure that it holds of every policy."""
@@ -67,8 +67,8 @@ class Doors(RankingJob):
     def cells(self) -> list[RecourseSetting]:
         """Every value, cost pressure, dispersion and recourse."""
         low = (0.02,) if has_long_lists(self.domain) else ()
-        grid = product(("exact", "partial"), (*low, 0.05, 0.12, 0.20), DISPERSIONS, RECOURSES)
-        return [RecourseSetting(*each) for each in grid]
+        grid = product(("exact", "partial"), (*low, 0.05, 0.12, 0.20), RECOURSE_DISPERSIONS, RECOURSES)
+        return [RecourseSetting(*cell) for cell in grid]
 
     @property
     def grouped(self) -> bool:
@@ -77,7 +77,7 @@ class Doors(RankingJob):
 
     def run(self) -> Outcomes:
         """What every policy paid on every task in every cell."""
-        priced = {d: domains.load(self.domain, self.scorer, dispersion=d) for d in DISPERSIONS}
+        priced = {d: domains.load(self.domain, self.scorer, dispersion=d) for d in RECOURSE_DISPERSIONS}
         tally = Tally(priced[0.0])
         for split in draw_splits(priced[0.0], self.splits, self.seed, grouped=self.grouped):
             tally.appearances[split.test] += 1
@@ -93,7 +93,7 @@ class Doors(RankingJob):
 def decided(
     policy: ExpectedPayoffBySet, known: LoggedTasks, rankings: Rankings, cell: RecourseSetting
 ) -> Iterator[tuple[str, Bools]]:
-    """What each of `COMPARED` loads up front. All three that learn share one fit and differ in the payoff they see."""
+    """What each of `RECOURSE_COMPARED` loads up front. All three that learn share one fit under different payoffs."""
     final = replace(cell.payoff, recourse=0.0)
     yield TOLD, policy.decide(rankings, cell.payoff).acquired
     yield IGNORING, policy.decide(rankings, final).acquired
@@ -122,7 +122,7 @@ def rows_of(job: Doors, outcomes: Outcomes) -> list[Row]:
         means = {
             f"{prefix}{name}": outcomes.mean(cell.name(name), measure)
             for prefix, measure in FIGURES.items()
-            for name in COMPARED
+            for name in RECOURSE_COMPARED
         }
         margins: dict[str, float] = {}
         for other in (IGNORING, BY_PRESSURE):
@@ -139,11 +139,11 @@ def jobs() -> list[Doors]:
 
 def measure(run: Run) -> Rows:
     """The whole grid: minutes on two cores."""
-    return [row for job, found in run(jobs()).items() for row in rows_of(job, found)]
+    return [row for job, outcomes in run(jobs()).items() for row in rows_of(job, outcomes)]
 
 
 def recheck(rows: Rows, seed: int, run: Run) -> list[str]:
     """Two domains of at most 100 tasks under one ranking each, replayed."""
     some = sampled_jobs(2, seed, jobs())
-    again = [row for job, found in run(some).items() for row in rows_of(job, found)]
-    return differing(rows, again, PLACE, [f"{prefix}{name}" for prefix in FIGURES for name in COMPARED])
+    again = [row for job, outcomes in run(some).items() for row in rows_of(job, outcomes)]
+    return differing(rows, again, PLACE, [f"{prefix}{name}" for prefix in FIGURES for name in RECOURSE_COMPARED])

@@ -10,7 +10,15 @@ import numpy as np
 from camdf._drawing import BLUE, COLUMN, GRAY, VERMILLION, canvas, styled
 from camdf.core.rankings import Floats
 from camdf_lab.beyond.looks import LOOKS, of_look
-from camdf_lab.beyond.recourse import BY_PRESSURE, COMPARED, CONSTANTS, IGNORING, TOLD, measure, recheck
+from camdf_lab.beyond.recourse import (
+    BY_PRESSURE,
+    IGNORING,
+    RECOURSE_COMPARED,
+    RECOURSE_CONSTANTS,
+    TOLD,
+    measure,
+    recheck,
+)
 from camdf_lab.page import picture_line
 from camdf_lab.stored import Row, Rows
 from camdf_lab.study import Study, pairs_of
@@ -29,7 +37,7 @@ def section(rows: Rows) -> list[str]:
 
 def margin(row: Row, other: str) -> float:
     """How much more the policy that is told pays, in misses: payoff over what one miss costs."""
-    paid = max(row[name] for name in CONSTANTS) if other == BEST_CONSTANT else row[other]
+    paid = max(row[name] for name in RECOURSE_CONSTANTS) if other == BEST_CONSTANT else row[other]
     return float((row[TOLD] - paid) / (1.0 - row["recourse"]))
 
 
@@ -60,14 +68,14 @@ def _opening(rows: Rows) -> list[str]:
 
 def _by_recourse(rows: Rows) -> list[str]:
     lines = [
-        "| look, value, recourse | " + " | ".join(COMPARED) + " |",
-        "| --- |" + " --- |" * len(COMPARED),
+        "| look, value, recourse | " + " | ".join(RECOURSE_COMPARED) + " |",
+        "| --- |" + " --- |" * len(RECOURSE_COMPARED),
     ]
     for look in LOOKS:
         here = of_look(rows, look)
         for value, recourse in sorted({(row["value"], row["recourse"]) for row in here}):
             some = [row for row in here if (row["value"], row["recourse"]) == (value, recourse)]
-            figures = " | ".join(_figures(some, name) for name in COMPARED)
+            figures = " | ".join(_figures(some, name) for name in RECOURSE_COMPARED)
             lines.append(f"| {look}, {value}, {recourse:g} | {figures} |")
     return [*lines, ""]
 
@@ -89,13 +97,13 @@ def _against(rows: Rows) -> list[str]:
     ]
     for look, other in product(LOOKS, AGAINST):
         some = of_look(shown, look)
-        found = _margins(some, other)
+        margins = _margins(some, other)
         surely = ("", "")
         if other != BEST_CONSTANT:
             low, high = (np.array([row[f"{end}: {other}"] for row in some]) for end in ("low", "high"))
             surely = f"{(low > 0).mean():.3f}", f"{(high < 0).mean():.3f}"
         lines.append(
-            f"| {look} | {other} | {found.mean():+.3f} | {np.median(found):+.3f} | {(found > 0).mean():.3f} |"
+            f"| {look} | {other} | {margins.mean():+.3f} | {np.median(margins):+.3f} | {(margins > 0).mean():.3f} |"
             f" {surely[0]} | {surely[1]} |"
         )
     even = float(np.mean(np.abs(_margins(shown, BY_PRESSURE)) < 0.05))
@@ -122,7 +130,7 @@ def _by_pair(rows: Rows) -> list[str]:
         some = [row for row in shown if (row["domain"], row["scorer"]) == pair]
         tools = [np.mean([row[f"tools: {name}"] for row in some]) for name in (TOLD, IGNORING)]
         missed = [1 - np.mean([row[f"enough: {name}"] for row in some]) for name in (TOLD, IGNORING)]
-        figures = [*(f"{each:.1f}" for each in tools), *(f"{each:.0%}" for each in missed)]
+        figures = [*(f"{figure:.1f}" for figure in tools), *(f"{figure:.0%}" for figure in missed)]
         figures += [f"{_margins(some, other).mean():+.3f}" for other in AGAINST]
         lines.append(f"| {pair[0]}, {pair[1]} | {' | '.join(figures)} |")
     return [*lines, ""]
@@ -132,7 +140,7 @@ def _losses(rows: Rows) -> list[str]:
     shown = _with_door(rows)
     lost = sorted(
         ((row, other) for row in shown for other in (IGNORING, BY_PRESSURE) if row[f"high: {other}"] < 0),
-        key=lambda each: margin(*each),
+        key=lambda loss: margin(*loss),
     )
     behind = sorted((row for row in shown if margin(row, BEST_CONSTANT) < 0), key=lambda r: margin(r, BEST_CONSTANT))
     lines = [
@@ -143,7 +151,7 @@ def _losses(rows: Rows) -> list[str]:
     ]
     for row, other in [*lost[:5], *((row, BEST_CONSTANT) for row in behind[:5])]:
         place = f"{row['domain']}, {row['scorer']} | {row['cost_pressure']:g} | {row['dispersion']:g}"
-        name = max(CONSTANTS, key=lambda each: row[each]) if other == BEST_CONSTANT else other
+        name = max(RECOURSE_CONSTANTS, key=lambda constant: row[constant]) if other == BEST_CONSTANT else other
         lines.append(f"| {place} | {row['recourse']:g} | {name} | {margin(row, other):+.3f} |")
     return [*lines, ""]
 
@@ -161,9 +169,9 @@ def margins_picture(rows: Rows) -> Picture:
     picture, grid = canvas(2 * COLUMN, 0.17 * len(pairs) + 0.9, 1, len(AGAINST))
     for place, (axes, other) in enumerate(zip(np.ravel(grid), AGAINST, strict=True)):
         for line, pair in enumerate(pairs):
-            found = _margins([row for row in shown if (row["domain"], row["scorer"]) == pair], other)
-            for part, colour in ((found > 0, BLUE), (found <= 0, VERMILLION)):
-                axes.plot(found[part], np.full(part.sum(), line), "o", color=colour, markersize=2, alpha=0.5, mew=0)
+            margins = _margins([row for row in shown if (row["domain"], row["scorer"]) == pair], other)
+            for part, colour in ((margins > 0, BLUE), (margins <= 0, VERMILLION)):
+                axes.plot(margins[part], np.full(part.sum(), line), "o", color=colour, markersize=2, alpha=0.5, mew=0)
         axes.axvline(0, color=GRAY, linewidth=0.8)
         axes.set_yticks(range(len(pairs)), [f"{d}, {s}" for d, s in pairs] if place == 0 else [""] * len(pairs))
         axes.set_title(f"over {other}", fontsize=7)

@@ -48,14 +48,14 @@ def texts_from_tau2_bench(checkout: str | PathLike[str], domain: str) -> Texts:
     """
     if domain not in TAU2_TEXT:
         raise UsageError(f"The 'domain' of tau2-bench must be one of {', '.join(TAU2_TEXT)}. Got {domain!r} instead.")
-    data = Path(checkout) / "data" / "tau2" / "domains" / domain
-    path = data / "tasks.json"
+    folder = Path(checkout) / "data" / "tau2" / "domains" / domain
+    path = folder / "tasks.json"
     try:
         instructions = {task["id"]: task["user_scenario"]["instructions"] for task in _json(path)}
         parts = TAU2_TEXT[domain]
         texts = {key: " ".join(said[part] for part in parts if said[part]) for key, said in instructions.items()}
         if domain == "telecom":
-            splits = _json(data / "split_tasks.json")
+            splits = _json(folder / "split_tasks.json")
             ordered = [*splits["train"], *splits["test"]]
             requests = {f"telecom-{i:03d}": texts[key] for i, key in enumerate(ordered)}
         else:

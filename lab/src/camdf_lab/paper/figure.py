@@ -52,13 +52,13 @@ def figures(text: str, columns: Sequence[str], *, starred: bool = False) -> dict
     >>> figures("fixed-k | +0.12* | -0.01", ["d=0", "d=1"], starred=True)["fixed-k", "d=1"]
     Figure(value=-0.01, low=None, high=None, clear=False)
     """
-    found = {}
+    numbers = {}
     for line in filter(None, map(str.strip, text.strip().splitlines())):
         label, *values = (part.strip() for part in line.split("|"))
         for column, value in zip(columns, values, strict=True):
             if value not in {"", "-"}:
-                found[label, column] = _figure(value, starred)
-    return found
+                numbers[label, column] = _figure(value, starred)
+    return numbers
 
 
 def _figure(text: str, starred: bool) -> Figure:

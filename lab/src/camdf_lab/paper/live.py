@@ -25,18 +25,24 @@ from camdf_lab.stored import Row, Rows, store, stored
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
-NAMES = ("live", "live_415")
+STORED_AS = ("live", "live_415")
 """The two experiments: seven read tools, and 415 tools. Their rows are stored as results/NAME.csv."""
 
 COMMAND = "camdf-lab live --episodes FOLDER"
-FULL, ORACLE, INSUFFICIENT, CAMDF, DOOR = "full", "oracle", "insufficient", "camdf", "camdf-with-door"
+EVERY_READ_TOOL, ANNOTATED_SET, INSUFFICIENT, WITH_CAMDF, WITH_SEARCH = (
+    "full",
+    "oracle",
+    "insufficient",
+    "camdf",
+    "camdf-with-door",
+)
 ALL_415, DOOR_415 = "full-415", "camdf-with-door-415"
 CONDITIONS = {
-    FULL: "full: all seven",
-    ORACLE: "oracle: the annotated set",
+    EVERY_READ_TOOL: "full: all seven",
+    ANNOTATED_SET: "oracle: the annotated set",
     INSUFFICIENT: "insufficient: the annotated set less its lowest-scored tool",
-    CAMDF: "camdf",
-    DOOR: "camdf with a door",
+    WITH_CAMDF: "camdf",
+    WITH_SEARCH: "camdf with a door",
 }
 """The conditions of the first experiment, as the page calls them."""
 
@@ -59,35 +65,37 @@ class Compared(NamedTuple):
 
 TASKS = 67
 PAPER = {
-    FULL: Reported(39, 7.00, 6.8),
-    ORACLE: Reported(45, 3.73, 6.6),
+    EVERY_READ_TOOL: Reported(39, 7.00, 6.8),
+    ANNOTATED_SET: Reported(45, 3.73, 6.6),
     INSUFFICIENT: Reported(16, 2.73, 5.0),
-    CAMDF: Reported(45, 4.39, 7.0),
+    WITH_CAMDF: Reported(45, 4.39, 7.0),
 }
 """tab:e2e. Its CAM-DF stands beside our default policy, and its CAM-DF-lite (43 of 67, 4.31 tools) was not run here."""
 
 PAPER_TESTS = {
-    (ORACLE, FULL): Compared(11, 5, "0.21"),
-    (ORACLE, INSUFFICIENT): Compared(34, 5, "< 0.001"),
-    (CAMDF, INSUFFICIENT): Compared(29, 0, "< 0.001"),
-    (CAMDF, FULL): Compared(None, None, "0.210"),
-    (CAMDF, ORACLE): Compared(None, None, "1.000"),
+    (ANNOTATED_SET, EVERY_READ_TOOL): Compared(11, 5, "0.21"),
+    (ANNOTATED_SET, INSUFFICIENT): Compared(34, 5, "< 0.001"),
+    (WITH_CAMDF, INSUFFICIENT): Compared(29, 0, "< 0.001"),
+    (WITH_CAMDF, EVERY_READ_TOOL): Compared(None, None, "0.210"),
+    (WITH_CAMDF, ANNOTATED_SET): Compared(None, None, "1.000"),
 }
-PAIRS = (*PAPER_TESTS, (DOOR, FULL), (DOOR, CAMDF), (DOOR, INSUFFICIENT))
+PAIRS = (*PAPER_TESTS, (WITH_SEARCH, EVERY_READ_TOOL), (WITH_SEARCH, WITH_CAMDF), (WITH_SEARCH, INSUFFICIENT))
 PRICES = Prices()
 
 
 def store_episodes(folder: Path, results: Path) -> None:
     """Keep the counts and outcomes of FOLDER/episodes.jsonl and FOLDER/episodes-415.jsonl, and no word of them."""
     required = {task["task_id"]: set(task["required"]) for task in domains.labels("retail")}
-    seven = [_seven(each, required[each["task_id"]]) for each in _lines(folder / "episodes.jsonl")]
-    for name, rows in zip(NAMES, (seven, [_many(each) for each in _lines(folder / "episodes-415.jsonl")]), strict=True):
+    seven = [_seven(episode, required[episode["task_id"]]) for episode in _lines(folder / "episodes.jsonl")]
+    for name, rows in zip(
+        STORED_AS, (seven, [_many(episode) for episode in _lines(folder / "episodes-415.jsonl")]), strict=True
+    ):
         store(results, name, rows, COMMAND)
 
 
 def episodes(results: Path) -> tuple[Rows, Rows]:
     """What is stored of both experiments, once it is known to be what was stored."""
-    first, second = (stored(results, name, COMMAND) for name in NAMES)
+    first, second = (stored(results, name, COMMAND) for name in STORED_AS)
     return first, second
 
 
@@ -162,7 +170,7 @@ def wins_and_losses(rows: Rows, one: str, other: str) -> tuple[int, int]:
 def live_page(results: Path) -> str:
     """docs/live.md, from what is stored alone."""
     seven, many = episodes(results)
-    lines = [*_opening(seven, many), *_conditions(seven), *_tests(seven), *_many_tools(many), *LIMITS]
+    lines = [*_opening(seven, many), *_conditions(seven), *_tests(seven), *_many_tools(many), *WHAT_LIMITS_IT]
     return "\n\n".join(map(_wrapped, "\n".join(lines).split("\n\n"))) + "\n"
 
 
@@ -176,7 +184,9 @@ def _opening(seven: Rows, many: Rows) -> list[str]:
     solved = {name: successes(seven, name) for name in CONDITIONS} | {
         c: successes(many, c) for c in (ALL_415, DOOR_415)
     }
-    failed = sorted({str(row["task_id"]) for row in seven if row["condition"] == FULL and not row["success"]})
+    failed = sorted(
+        {str(row["task_id"]) for row in seven if row["condition"] == EVERY_READ_TOOL and not row["success"]}
+    )
     return [
         "# Live: does an agent with fewer tools still do the task?\n",
         "Every other figure of this repository is a replay: it counts whether a set holds the required tools. Here an",
@@ -186,9 +196,9 @@ def _opening(seven: Rows, many: Rows) -> list[str]:
         f"{len(seven) + len(many)} episodes of tau-bench retail (`59a200c`), the paper's {TASKS} tasks under seven",
         "conditions, on 2026-11-15. The agent was Claude, a frontier language model, in the real environment: its",
         "database, its tools, its check of the final state of the database and of what the customer was told.\n",
-        f"- **With camdf's tools it solved as many tasks as with all tools**: {solved[CAMDF]} and",
-        f"{solved[FULL]} of {TASKS} with",
-        f"  {mean(seven, CAMDF, 'tools'):.2f} of seven read tools; {solved[DOOR_415]} and {solved[ALL_415]} with "
+        f"- **With camdf's tools it solved as many tasks as with all tools**: {solved[WITH_CAMDF]} and",
+        f"{solved[EVERY_READ_TOOL]} of {TASKS} with",
+        f"  {mean(seven, WITH_CAMDF, 'tools'):.2f} of seven read tools; {solved[DOOR_415]} and {solved[ALL_415]} with "
         f"{mean(many, DOOR_415, 'tools'):.2f} of 415 tools and a door, at {1 - cut / whole:.0%} fewer",
         "  tokens of definitions at the start. No task was won, none lost.",
         "- **A required tool that is missing costs the task**, where there is no door:",
@@ -215,17 +225,17 @@ def _conditions(rows: Rows) -> list[str]:
         "|" + " --- |" * 10,
     ]
     for name, said in CONDITIONS.items():
-        found = "-"
+        by_search = "-"
         if searches := mean(rows, name, "searches"):
-            found = f"{mean(rows, name, 'found'):.2f} by {searches:.2f}"
+            by_search = f"{mean(rows, name, 'found'):.2f} by {searches:.2f}"
         paper = PAPER.get(name)
         theirs = " | ".join(_measured(*paper)) if paper else "- | - | - | -"
         tools, *ours = _measured(successes(rows, name), mean(rows, name, "tools"), mean(rows, name, "calls"))
-        lines.append(f"| {said} | {tools} | {found} | {' | '.join(ours)} | {theirs} |")
-    sufficient = [row for row in rows if row["condition"] in (FULL, ORACLE)]
+        lines.append(f"| {said} | {tools} | {by_search} | {' | '.join(ours)} | {theirs} |")
+    sufficient = [row for row in rows if row["condition"] in (EVERY_READ_TOOL, ANNOTATED_SET)]
     both = int(sum(row["success"] for row in sufficient))
-    missing = [row for row in of(rows, CAMDF) if row["missed"]]
-    exact = sum(not row["missed"] and not row["spare"] for row in of(rows, CAMDF))
+    missing = [row for row in of(rows, WITH_CAMDF) if row["missed"]]
+    exact = sum(not row["missed"] and not row["spare"] for row in of(rows, WITH_CAMDF))
     wider = TASKS - exact - len(missing)
     return [
         *lines,
@@ -250,7 +260,7 @@ def _tests(rows: Rows) -> list[str]:
     for one, other in PAIRS:
         wins, losses = wins_and_losses(rows, one, other)
         paper = PAPER_TESTS.get((one, other), Compared(None, None, "-"))
-        theirs = " | ".join("-" if each is None else str(each) for each in paper)
+        theirs = " | ".join("-" if figure is None else str(figure) for figure in paper)
         lines.append(f"| {one}, {other} | {wins} | {losses} | {_p(mcnemar(wins, losses))} | {theirs} |")
     return [
         *lines,
@@ -279,12 +289,12 @@ def _many_tools(rows: Rows) -> list[str]:
         "|" + " --- |" * 11,
     ]
     for name, said in ((ALL_415, "all 415"), (DOOR_415, "camdf with a door")):
-        tokens, found = mean(rows, name, "tokens"), mean(rows, name, "found_tokens")
+        tokens, found_tokens = mean(rows, name, "tokens"), mean(rows, name, "found_tokens")
         calls, searches = mean(rows, name, "calls"), mean(rows, name, "searches")
-        dollars = Prices(turns=1 + calls + searches).of_tokens(tokens + found)
+        dollars = Prices(turns=1 + calls + searches).of_tokens(tokens + found_tokens)
         lines.append(
             f"| {said} | {mean(rows, name, 'tools'):.2f} | {tokens:,.0f} | {searches:.2f} "
-            f"| {mean(rows, name, 'found'):.2f} | {found:,.0f} | {dollars:.4f} | {calls:.1f} "
+            f"| {mean(rows, name, 'found'):.2f} | {found_tokens:,.0f} | {dollars:.4f} | {calls:.1f} "
             f"| {mean(rows, name, 'other_systems'):.0f} | {_interval(successes(rows, name))} "
             f"| {successes(rows, name)}/{TASKS} |"
         )
@@ -300,7 +310,7 @@ def _many_tools(rows: Rows) -> list[str]:
     ]
 
 
-LIMITS = [
+WHAT_LIMITS_IT = [
     "## What limits it\n",
     "- **No user simulator.** The agent saw the whole instruction of the simulated customer as a ticket, and took",
     "  confirmations as given. That is easier than a dialogue, and one reason why success is far above the paper's.",
@@ -361,7 +371,7 @@ def _wrapped(paragraph: str) -> str:
     if paragraph.startswith(("#", "|", "!")):
         return paragraph
     if paragraph.startswith("- "):
-        return "\n".join(_item(each) for each in paragraph[2:].split("\n- "))
+        return "\n".join(_item(item) for item in paragraph[2:].split("\n- "))
     return fill(paragraph, 120, break_on_hyphens=False)
 
 

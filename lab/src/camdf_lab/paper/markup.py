@@ -12,7 +12,7 @@ from camdf_lab.paper.summary import VERDICTS, by_place, departures, largest, ver
 from camdf_lab.paper.table import Result, Table
 
 STARS = "A star marks a difference whose 95% interval excludes zero."
-LEVELS = (
+LEVELS_AND_DIFFERENCES = (
     "A level, such as a mean payoff, moves with the scorer and the labels: what is judged there is how far the table's "
     "leading policy is ahead."
 )
@@ -40,21 +40,21 @@ def interval_text(figure: Figure) -> str:
 
 def markdown(table: Table, results: Iterable[Result]) -> str:
     """One table: at every place our number, the paper's below it, and the verdict."""
-    found = by_place(table, results)
+    filled = by_place(table, results)
     lines = [f"### {_markdown_text(table.title)}", "", f"In the paper: {_markdown_text(table.where)}."]
     lines += [f"Not as in the paper: {_markdown_text(table.differs)}"] if table.differs else []
     lines += ["", _markdown_row(["", *map(_markdown_text, table.columns)])]
     lines.append(_markdown_row(["---"] * (1 + len(table.columns))))
     for row in table.rows:
-        entries = [_markdown_entry(found.get((row, column))) for column in table.columns]
+        entries = [_markdown_entry(filled.get((row, column))) for column in table.columns]
         lines.append(_markdown_row([_markdown_text(row), *entries]))
     return "\n".join([*lines, "", f"First line: ours. {STARS} Without a verdict, the two cannot be compared.", ""])
 
 
 def result_text(table: Table, results: Iterable[Result]) -> str:
     """One table for a terminal: a line for every place, under the name of its row."""
-    found = by_place(table, results)
-    filled = {place: (_shown(each.ours), _shown(each.paper), each.verdict) for place, each in found.items()}
+    placed = by_place(table, results)
+    filled = {place: (_shown(result.ours), _shown(result.paper), result.verdict) for place, result in placed.items()}
     widths = [
         max([len(head), *(len(cells[i]) for cells in filled.values())]) for i, head in enumerate(("ours", "paper"))
     ]
@@ -74,8 +74,8 @@ def result_text(table: Table, results: Iterable[Result]) -> str:
 def result_json(result: Result) -> dict[str, Any]:
     """One number for machines, with the paper's and the verdict."""
 
-    def figure(found: Figure | None) -> dict[str, Any] | None:
-        return None if found is None or not found.measured else asdict(found)
+    def figure(value: Figure | None) -> dict[str, Any] | None:
+        return None if value is None or not value.measured else asdict(value)
 
     named = {"table": result.table, "row": result.row, "column": result.column}
     return {**named, "ours": figure(result.ours), "paper": figure(result.paper), "verdict": result.verdict}
@@ -109,9 +109,9 @@ def markdown_findings(tables: Iterable[Table], results: Sequence[Result]) -> str
         "Furthest from the paper": departures(results),
     }
     lines = []
-    for heading, found in lists.items():
-        lines += [f"{heading}:", "", *(_markdown_finding(each, titles[each.table]) for each in found)]
-        lines += ["" if found else "none.\n"]
+    for heading, findings in lists.items():
+        lines += [f"{heading}:", "", *(_markdown_finding(finding, titles[finding.table]) for finding in findings)]
+        lines += ["" if findings else "none.\n"]
     return "\n".join(lines)
 
 

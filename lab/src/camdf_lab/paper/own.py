@@ -28,13 +28,13 @@ def own_cells(table: Table, policy: str | None, tasks: str | None) -> list[Cell]
 def own_rows(outcomes: Mapping[Cell, Outcomes], policy: str | None) -> list[dict[str, Any]]:
     """One row for every contestant of every cell, the best first: its payoff, and how far your policy is ahead."""
     rows = []
-    for cell, found in outcomes.items():
+    for cell, paid in outcomes.items():
         place = {name: getattr(cell, name) for name in ("domain", "scorer", "value", "cost_pressure", "dispersion")}
         place |= {"noise": cell.noise, "splits": cell.splits}
-        for name in sorted(cell.policies, key=lambda each: -found.mean(each)):
-            row: dict[str, Any] = {**place, "policy": name, "payoff": found.mean(name)}
+        for name in sorted(cell.policies, key=lambda contestant: -paid.mean(contestant)):
+            row: dict[str, Any] = {**place, "policy": name, "payoff": paid.mean(name)}
             if policy not in (None, name):
-                ahead = found.difference(str(policy), name)
+                ahead = paid.difference(str(policy), name)
                 row |= {"ahead": ahead.mean, "low": ahead.low, "high": ahead.high}
             rows.append(row)
     return rows

@@ -166,10 +166,10 @@ def interval_picture(results: Iterable[Result]) -> Picture:
 def verdict_picture(results: Mapping[str, Sequence[Result]]) -> Picture:
     """One bar a table, its name to the left: the share of every verdict, with counts inside."""
     picture, axes = canvas(COLUMN * 1.5, 0.75 + 0.23 * len(results))
-    for line, found in enumerate(results.values()):
+    for line, judged in enumerate(results.values()):
         left = 0.0
-        for verdict, count in verdict_counts(found).items():
-            share = count / max(len(found), 1)
+        for verdict, count in verdict_counts(judged).items():
+            share = count / max(len(judged), 1)
             axes.barh(line, share, left=left, height=0.68, color=VERDICT_COLOURS[verdict], edgecolor="white")
             if share > 0.016 * len(str(count)):
                 dark = verdict in ("replicates", "differs")
@@ -255,10 +255,10 @@ class _Square(NamedTuple):
 
 
 def _squares(table: Table, results: Iterable[Result]) -> list[_Square]:
-    found = by_place(table, results)
+    placed = by_place(table, results)
     squares = []
     for entry in table.entries:
-        result = found.get((entry.row, entry.column))
+        result = placed.get((entry.row, entry.column))
         if result is not None and isinstance(entry.quantity, Difference) and len(entry.cells) == 1:
             (cell,) = entry.cells
             squares.append(_Square(entry.quantity.baseline, cell.dispersion, cell.cost_pressure, result.ours))

@@ -30,7 +30,7 @@ class Mean:
     measure: str = "payoff"
 
     def of(self, outcomes: Sequence[Outcomes]) -> Figure:
-        return Figure(float(np.mean([each.mean(self.policy, self.measure) for each in outcomes])))
+        return Figure(float(np.mean([outcome.mean(self.policy, self.measure) for outcome in outcomes])))
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Difference:
 
     def of(self, outcomes: Sequence[Outcomes]) -> Figure:
         paired = np.mean(
-            [each.values[self.policy][:, 0] - each.values[self.baseline][:, 0] for each in outcomes], axis=0
+            [outcome.values[self.policy][:, 0] - outcome.values[self.baseline][:, 0] for outcome in outcomes], axis=0
         )
         tested = ~np.isnan(paired)
         groups = outcomes[0].groups[tested] if self.by_group else None
@@ -62,7 +62,7 @@ class WinRate:
     baseline: str
 
     def of(self, outcomes: Sequence[Outcomes]) -> Figure:
-        return Figure(float(np.mean([each.win_rate(self.policy, self.baseline) for each in outcomes])))
+        return Figure(float(np.mean([outcome.win_rate(self.policy, self.baseline) for outcome in outcomes])))
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,9 @@ class ShareOfCells:
     clearly: bool = False
 
     def of(self, outcomes: Sequence[Outcomes]) -> Figure:
-        found = [Difference(self.policy, self.baseline).of([each]) for each in outcomes]
-        return Figure(float(np.mean([each.value > 0 and (not self.clearly or bool(each.clear)) for each in found])))
+        differences = [Difference(self.policy, self.baseline).of([outcome]) for outcome in outcomes]
+        won = [one.value > 0 and (not self.clearly or bool(one.clear)) for one in differences]
+        return Figure(float(np.mean(won)))
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ class ExtremeOfCells:
     end: Literal["lowest", "highest"]
 
     def of(self, outcomes: Sequence[Outcomes]) -> Figure:
-        means = [each.mean(self.policy) - each.mean(self.baseline) for each in outcomes]
+        means = [outcome.mean(self.policy) - outcome.mean(self.baseline) for outcome in outcomes]
         return Figure(min(means) if self.end == "lowest" else max(means))
 
 

@@ -10,7 +10,7 @@ from camdf.evaluation.replay import ORACLE, Outcomes
 from camdf_lab.page import picture_line, write_page
 from camdf_lab.paper import NOT_REPLICATED, TABLES
 from camdf_lab.paper.cells import Cell
-from camdf_lab.paper.markup import LEVELS, markdown, markdown_findings, markdown_summary
+from camdf_lab.paper.markup import LEVELS_AND_DIFFERENCES, markdown, markdown_findings, markdown_summary
 from camdf_lab.paper.pictures import (
     dispersion_picture,
     interval_picture,
@@ -57,8 +57,8 @@ def picture_cells() -> list[Cell]:
 
 def pictures(results: Iterable[Result], outcomes: Mapping[Cell, Outcomes]) -> dict[str, Picture]:
     """Every figure of the paper that a replay can draw, by the name of its table; and the overview of all verdicts."""
-    found = list(results)
-    by_table = {name: list(by_place(table, found).values()) for name, table in TABLES.items()}
+    every = list(results)
+    by_table = {name: list(by_place(table, every).values()) for name, table in TABLES.items()}
     (depth_cell,) = TABLES["payoff-by-depth"].cells
     by_dispersion = {d: outcomes[cell] for d, cell in _retail_by_dispersion().items()}
     return {
@@ -66,7 +66,7 @@ def pictures(results: Iterable[Result], outcomes: Mapping[Cell, Outcomes]) -> di
             depth_cell.logged(), depth_cell.payoff, outcomes[depth_cell], POLICIES_SHOWN
         ),
         "main": dispersion_picture(by_dispersion, POLICIES_SHOWN),
-        "dense-grid": regime_picture(TABLES["dense-grid"], found),
+        "dense-grid": regime_picture(TABLES["dense-grid"], every),
         **{name: interval_picture(by_table[name]) for name in WITH_INTERVALS},
         OVERVIEW: verdict_picture({name: filled for name, filled in by_table.items() if filled}),
     }
@@ -79,27 +79,27 @@ def write_markdown(stored: StoredResults, outcomes: Mapping[Cell, Outcomes], out
 
 def markdown_page(results: Iterable[Result]) -> str:
     """The text of the Markdown page, from stored results alone."""
-    found = list(results)
+    every = list(results)
     parts = [
         "# What replicates\n",
         "Every table and figure of 'Scores Are Not Decisions', run again on open data with this package, beside the",
         "paper's own numbers. Written by `camdf-lab run all` and `camdf-lab report`;",
         "words such as payoff, cost pressure and sufficiency are in the [glossary](../../docs/glossary.md).\n",
-        *(f"{sentence}\n" for sentence in sentences(found)),
+        *(f"{sentence}\n" for sentence in sentences(every)),
         "Many entries overlap, since several tables read the same replays, so read the tables rather than the totals.",
         "Tables named after another ranker or after grouped splits repeat a table of the paper under other conditions.",
-        f"{LEVELS}\n",
+        f"{LEVELS_AND_DIFFERENCES}\n",
         f"{picture_line(OVERVIEW, 'Verdicts by table')}\n",
-        markdown_summary(TABLES.values(), found),
+        markdown_summary(TABLES.values(), every),
         "## What stands out\n",
         "One finding a table. Gains and losses are differences in mean payoff whose interval excludes zero.\n",
-        markdown_findings(TABLES.values(), found),
+        markdown_findings(TABLES.values(), every),
         "## Not replicated\n",
         *(f"- {what}: {why}." for what, why in NOT_REPLICATED.items()),
         "\n## The tables\n",
     ]
     for name, table in TABLES.items():
-        parts.append(markdown(table, found))
+        parts.append(markdown(table, every))
         if name in CAPTIONS:
             parts.append(f"{picture_line(name, table.title)}\n")
     return "\n".join(parts)

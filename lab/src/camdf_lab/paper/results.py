@@ -27,7 +27,7 @@ COMMAND = "camdf-lab run all"
 SIDES = ("ours", "paper", "margin", "paper_margin")
 """The figures of a result."""
 
-PARTS = ("value", "low", "high", "clear")
+FIGURE_PARTS = ("value", "low", "high", "clear")
 """The fields of a figure."""
 
 
@@ -45,10 +45,10 @@ def store_results(folder: Path, tables: Iterable[Table], outcomes: Mapping[Cell,
     results = [result for table in tables for result in fill(table, outcomes)]
     figures = [_flat(result) for result in results]
     cells = [
-        {"cell": cell.key, "policy": policy, "standard_error": found.standard_error(policy)}
-        | {measure: found.mean(policy, measure) for measure in MEASURES}
-        for cell, found in outcomes.items()
-        for policy in found.values
+        {"cell": cell.key, "policy": policy, "standard_error": paid.standard_error(policy)}
+        | {measure: paid.mean(policy, measure) for measure in MEASURES}
+        for cell, paid in outcomes.items()
+        for policy in paid.values
     ]
     folder.mkdir(parents=True, exist_ok=True)
     _write(folder / FIGURES, figures)
@@ -81,15 +81,17 @@ def sampled_cells(cells: Iterable[Cell], count: int, seed: int) -> list[Cell]:
 
 def cell_disagreements(stored: StoredResults, outcomes: Mapping[Cell, Outcomes]) -> list[str]:
     """Where the means of replayed cells differ from the stored ones, in words; empty where all agree."""
-    found = []
+    differences = []
     for cell, again in outcomes.items():
         known = stored.means.get(cell.key, {})
         for policy in again.values:
             for measure in MEASURES:
                 before, now = known.get(policy, {}).get(measure, math.nan), again.mean(policy, measure)
                 if not agrees(before, now):
-                    found.append(f"{cell.domain}/{cell.scorer} {policy} {measure}: stored {before:.6f}, now {now:.6f}")
-    return found
+                    differences.append(
+                        f"{cell.domain}/{cell.scorer} {policy} {measure}: stored {before:.6f}, now {now:.6f}"
+                    )
+    return differences
 
 
 def disagreements(stored: StoredResults, tables: Iterable[Table], outcomes: Mapping[Cell, Outcomes]) -> list[str]:
@@ -98,36 +100,36 @@ def disagreements(stored: StoredResults, tables: Iterable[Table], outcomes: Mapp
     Compares every mean of every cell, and every figure of every table; verdicts follow from these.
     """
     keys = {cell.key for cell in outcomes}
-    found = cell_disagreements(stored, outcomes)
-    found += [f"a stored cell was not replayed: {key}" for key in stored.means if key not in keys]
+    differences = cell_disagreements(stored, outcomes)
+    differences += [f"a stored cell was not replayed: {key}" for key in stored.means if key not in keys]
     before = {(result.table, result.row, result.column): result for result in stored.results}
     now = {(result.table, result.row, result.column): result for table in tables for result in fill(table, outcomes)}
     for place in dict.fromkeys([*before, *now]):
         where = ", ".join(place)
         if place not in now or place not in before:
-            found.append(f"{where}: {'stored, but in no table' if place in before else 'not stored'}")
+            differences.append(f"{where}: {'stored, but in no table' if place in before else 'not stored'}")
             continue
         old, new = _flat(before[place]), _flat(now[place])
-        found += [
+        differences += [
             f"{where} {name}: stored {then}, now {new[name]}"
             for name, then in old.items()
             if not agrees(then, new[name])
         ]
-    return found
+    return differences
 
 
 def _flat(result: Result) -> dict[str, Any]:
     flat: dict[str, Any] = {name: getattr(result, name) for name in ("table", "row", "column")}
     for side in SIDES:
         figure: Figure | None = getattr(result, side)
-        parts = dict.fromkeys(PARTS) if figure is None else asdict(figure)
+        parts = dict.fromkeys(FIGURE_PARTS) if figure is None else asdict(figure)
         flat |= {f"{side}_{name}": part for name, part in parts.items()}
     return flat
 
 
 def _unflat(row: Mapping[str, Any]) -> Result:
     sides: dict[str, Any] = {
-        side: None if row[f"{side}_value"] is None else Figure(*(row[f"{side}_{part}"] for part in PARTS))
+        side: None if row[f"{side}_value"] is None else Figure(*(row[f"{side}_{part}"] for part in FIGURE_PARTS))
         for side in SIDES
     }
     verdict, why = judge(sides["margin"], sides["paper_margin"])  # which the figures decide

@@ -13,7 +13,7 @@ VERDICTS = ("replicates", "same direction", "unclear in both", "differs", "canno
 NOT_PAYOFFS = frozenset({"lite-coefficients"})
 """Tables whose signed numbers are not differences in payoff: their numbers are judged, but are no gain and no loss."""
 
-MOST = 8
+FINDINGS_SHOWN = 8
 """How many of the largest gains and of the largest losses a page names."""
 
 
@@ -32,7 +32,7 @@ def sentences(results: Sequence[Result]) -> list[str]:
     """Plain sentences for readers: how many findings replicate, and how often a policy wins and loses."""
     counts = verdict_counts(results)
     compared = len(results) - counts["cannot be compared"]
-    opposite = sum((each.verdict, each.why) == ("unclear in both", "with opposite signs") for each in results)
+    opposite = sum((result.verdict, result.why) == ("unclear in both", "with opposite signs") for result in results)
     said = [
         f"Of {_many(len(results), 'number')}, {compared:,} can be compared with the paper: "
         f"{counts['replicates']:,} replicate, clear in both with the same sign; {counts['same direction']:,} go the "
@@ -62,7 +62,7 @@ def largest(results: Iterable[Result], sign: int) -> list[Result]:
             held = best.get(result.table)
             if held is None or sign * result.margin.value > sign * held.margin.value:
                 best[result.table] = result
-    return sorted(best.values(), key=lambda result: -sign * result.margin.value)[:MOST]
+    return sorted(best.values(), key=lambda result: -sign * result.margin.value)[:FINDINGS_SHOWN]
 
 
 def departures(results: Iterable[Result]) -> list[Result]:
@@ -73,7 +73,7 @@ def departures(results: Iterable[Result]) -> list[Result]:
             held = furthest.get(result.table)
             if held is None or _distance(result) > _distance(held):
                 furthest[result.table] = result
-    return sorted(furthest.values(), key=_distance, reverse=True)[:MOST]
+    return sorted(furthest.values(), key=_distance, reverse=True)[:FINDINGS_SHOWN]
 
 
 def _distance(result: Result) -> float:

@@ -78,11 +78,11 @@ def fill(table: Table, outcomes: Mapping[Cell, Outcomes]) -> list[Result]:
     """Measure every entry of a table and judge it against the paper."""
     results = []
     for entry in table.entries:
-        found = [outcomes[cell] for cell in entry.cells]
-        ours = entry.quantity.of(found)
+        replayed = [outcomes[cell] for cell in entry.cells]
+        ours = entry.quantity.of(replayed)
         margin, theirs = ours, entry.paper
         if entry.contrast is not None:
-            margin, theirs = entry.contrast.of(found), entry.paper_contrast
+            margin, theirs = entry.contrast.of(replayed), entry.paper_contrast
         results.append(
             Result(table.name, entry.row, entry.column, ours, entry.paper, margin, theirs, *judge(margin, theirs))
         )

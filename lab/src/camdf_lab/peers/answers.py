@@ -92,7 +92,7 @@ def cases(folder: Path) -> list[Case]:
 
 def cases_of(arrays: Mapping[str, Any]) -> list[Case]:
     """The same, from the arrays."""
-    found = []
+    stored_cases = []
     for key in arrays:
         domain, _, rest = key.partition("/")
         scorer, _, what = rest.partition("/")
@@ -117,8 +117,8 @@ def cases_of(arrays: Mapping[str, Any]) -> list[Case]:
             small = Small(**few | {"chosen": _wide(few["chosen"], width)})
         rows, request = arrays[f"{domain}/rows"].astype(np.int64), arrays[f"{domain}/request"].astype(np.float64)
         tokens = _wide(arrays[key], width).astype(np.float64)
-        found.append(Case(domain, scorer, rows, request, tokens, answers, small))
-    return found
+        stored_cases.append(Case(domain, scorer, rows, request, tokens, answers, small))
+    return stored_cases
 
 
 def _wide(array: Any, width: int, padding: int = 0) -> Any:

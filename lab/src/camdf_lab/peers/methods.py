@@ -30,7 +30,7 @@ Options: TypeAlias = Callable[[Case, Ints], Iterable[Bools]]
 DRAWS = 3
 """How many times three labels are drawn."""
 
-LIMITS = (1, 2, 3, 4, 5, 7, 10, 15, 20, 50)
+MOST_TOOLS = (1, 2, 3, 4, 5, 7, 10, 15, 20, 50)
 LOADED = (0, 1, 2, 3, 4, 5)
 """How many tools that most tasks required stay loaded beside a search: providers advise 3 to 5."""
 
@@ -62,8 +62,8 @@ def fitted(policy: Callable[[Case], FittedPolicy]) -> Decide:
     """A policy fitted on the labels that are known."""
 
     def decide(case: Case, known: Ints, rows: Ints, payoff: Payoff) -> list[Bools]:
-        made = policy(case).fit(case.logged.take(known), payoff)
-        return [made.decide(case.logged.rankings.take(rows), payoff).acquired]
+        learned = policy(case).fit(case.logged.take(known), payoff)
+        return [learned.decide(case.logged.rankings.take(rows), payoff).acquired]
 
     return decide
 
@@ -107,7 +107,7 @@ def best_of(peer: str) -> Options:
 
     def options(case: Case, known: Ints) -> Iterable[Bools]:
         places = case.peers[peer].places
-        return [(places >= 0) & (places < k) for k in LIMITS]
+        return [(places >= 0) & (places < k) for k in MOST_TOOLS]
 
     return options
 
@@ -117,7 +117,7 @@ def at_most(peer: str) -> Options:
 
     def options(case: Case, known: Ints) -> Iterable[Bools]:
         answer = case.peers[peer]
-        return [answer.default & (answer.places < k) for k in LIMITS]
+        return [answer.default & (answer.places < k) for k in MOST_TOOLS]
 
     return options
 
@@ -130,7 +130,7 @@ def similar(peer: str, *, all_if_none: bool) -> Options:
         assert answer.scores is not None
         listed = case.logged.rankings.listed
         cuts = np.quantile(answer.scores[known][listed[known]], np.linspace(0, 0.98, 15))
-        for k, cut in product(LIMITS, cuts):
+        for k, cut in product(MOST_TOOLS, cuts):
             mask = (answer.places < k) & (answer.scores >= cut) & listed
             if all_if_none:
                 mask = mask | (listed & ~mask.any(axis=1, keepdims=True))
@@ -157,15 +157,15 @@ def provider_tuned(peer: str) -> Options:
     """So many loaded, and so many found."""
 
     def options(case: Case, known: Ints) -> Iterable[Bools]:
-        found = list(best_of(peer)(case, known))
+        masks = list(best_of(peer)(case, known))
         for count in LOADED:
             kept = loaded(case, known, count)
-            yield from (kept | mask for mask in found)
+            yield from (kept | mask for mask in masks)
 
     return options
 
 
-CONSTANTS = (
+PEER_CONSTANTS = (
     Method(EVERYTHING, by(lambda case: AcquireAll())),
     Method("top 5", by(lambda case: TopK(5))),
     Method("top 10", by(lambda case: TopK(10))),
@@ -181,7 +181,7 @@ CAMDF = (
 BM25, REGEX, LITELLM, ROUTER, LANGCHAIN = "fastmcp-bm25", "fastmcp-regex", "litellm", "semantic-router", "langchain"
 METHODS: dict[str, tuple[Method, ...]] = {
     "minilm": (
-        *CONSTANTS,
+        *PEER_CONSTANTS,
         Method("LiteLLM's filter", as_it_comes(LITELLM), LITELLM),
         Method("LiteLLM's filter, tuned", tuned(similar(LITELLM, all_if_none=True)), LITELLM),
         Method("semantic-router", as_it_comes(ROUTER), ROUTER),
@@ -195,10 +195,13 @@ METHODS: dict[str, tuple[Method, ...]] = {
         *CAMDF,
     ),
     "claude": (
-        *(Method(each.name, each.decide, model="" if each.name == EVERYTHING else "scores") for each in CONSTANTS),
+        *(
+            Method(method.name, method.decide, model="" if method.name == EVERYTHING else "scores")
+            for method in PEER_CONSTANTS
+        ),
         Method("LangChain's selector", as_it_comes(LANGCHAIN), LANGCHAIN, model="names"),
         Method("LangChain's selector, tuned", tuned(at_most(LANGCHAIN)), LANGCHAIN, model="names"),
-        *(Method(each.name, each.decide, model="scores") for each in CAMDF),
+        *(Method(method.name, method.decide, model="scores") for method in CAMDF),
     ),
 }
 """By ranking: with MiniLM's similarities or a search of words, and with scores by a language model that read all."""

@@ -77,8 +77,8 @@ that have them.
 
 def _of(rows: Rows, look: str, scorer: str, method: str, setting: str, domain: str = "all") -> Row:
     place = (look, domain, scorer, method, setting)
-    found = [row for row in rows if (row["look"], row["domain"], row["scorer"], row["method"], row["setting"]) == place]
-    return found[0]
+    names = ("look", "domain", "scorer", "method", "setting")
+    return next(row for row in rows if tuple(row[name] for name in names) == place)
 
 
 def _domains(rows: Rows, look: str, scorer: str) -> list[str]:
@@ -157,15 +157,15 @@ def _best(rows: Rows, look: str, scorer: str, names: list[str], setting: str) ->
 
 def lost(rows: Rows, scorer: str, setting: str, method: str, against: list[str]) -> list[tuple[str, str, float]]:
     """The domains in which the best of some others pays more: the domain, that other, and by how much."""
-    found = []
+    behind = []
     for look in LOOKS:
         for domain in _domains(rows, look, scorer):
             own = _of(rows, look, scorer, method, setting, domain)["payoff"]
             others = {name: _of(rows, look, scorer, name, setting, domain)["payoff"] for name in against}
             best = max(others, key=lambda name: float(others[name]))
             if others[best] > own + 5e-4:
-                found.append((domain, best, float(others[best] - own)))
-    return sorted(found, key=lambda each: -each[2])
+                behind.append((domain, best, float(others[best] - own)))
+    return sorted(behind, key=lambda loss: -loss[2])
 
 
 def _small(results: Path) -> str:
@@ -177,11 +177,11 @@ def _small(results: Path) -> str:
         "| --- | --- | --- | --- |",
         *(f"| {row['method']} | {row['tools']:.1f} | {row['sufficient']:.2f} | {row['payoff']:+.3f} |" for row in rows),
     ]
-    told = SMALL.format(**rows[0])
+    told = SMALL_TEXT.format(**rows[0])
     return "\n".join(["### A small model as the selector\n", _wrapped(told), "", *lines, ""])
 
 
-SMALL = """
+SMALL_TEXT = """
 The selector with a real model on this machine, SmolLM2-135M, is a floor: {tasks} tasks, one a domain, so read it as a
 smoke test and not as a figure. {failed:.0%} of the answers were no valid list within 64 tokens, which by the selector's
 default is an error and here hands over nothing. A task took {seconds:.0f} seconds on a busy machine. The server turns
@@ -203,9 +203,9 @@ def _losses(rows: Rows) -> str:
         total = sum(len(_domains(rows, look, scorer)) for look in LOOKS)
         for setting in SETTINGS:
             for method, against in ((CAMDF_COLD, plain), (CAMDF_FITTED, every)):
-                found = lost(rows, scorer, setting, method, against)
-                most = "; ".join(f"{domain} ({by:.3f} to {name})" for domain, name, by in found[:3])
-                lines.append(f"| {method}, {scorer} | {setting} | {len(found)} of {total} domains | {most} |")
+                losses = lost(rows, scorer, setting, method, against)
+                most = "; ".join(f"{domain} ({by:.3f} to {name})" for domain, name, by in losses[:3])
+                lines.append(f"| {method}, {scorer} | {setting} | {len(losses)} of {total} domains | {most} |")
     whole, search, read, scored = (
         float(_of(rows, "shipped", scorer, name, FINAL)["dollars"])
         for scorer, name in (
@@ -233,7 +233,7 @@ than its tokens (wrong calls, exposure, attention), or where lists are far longe
 def _assumptions() -> str:
     final, door = (SETTINGS[setting].cost_pressure for setting in (FINAL, DOOR))
     items = ASSUMPTIONS.format(final=final, door=door, **vars(study))
-    return "\n".join(["## How it was measured\n", *(_wrapped(each, "- ") for each in items.strip().split("\n\n"))])
+    return "\n".join(["## How it was measured\n", *(_wrapped(item, "- ") for item in items.strip().split("\n\n"))])
 
 
 ASSUMPTIONS = """
@@ -253,9 +253,9 @@ request itself, and for the pattern the request's words, up to 200 characters, j
 runs the pattern and keeps the order of the catalogue. A real agent searches again and in better words; with a door
 that is counted, without it is not. The first search is in the dollars and not in the payoff.
 
-**A door** finds a missed tool with probability {FOUND:g} ([the first
-search](../../docs/recourse.md#how-often-the-first-search-finds-it), {ANSWERS} answers of 40 tools), the same for all;
-'sufficient in the end' is the share of tasks whose every missed tool would be found.
+**A door** finds a missed tool with probability {FOUND_SHARE:g} ([the first
+search](../../docs/recourse.md#how-often-the-first-search-finds-it), {TOOLS_ANSWERED} answers of 40 tools), the same for
+all; 'sufficient in the end' is the share of tasks whose every missed tool would be found.
 
 **Dollars.** {PRICES.uncached:g} for a million tokens, {PRICES.cached:g} for cached ones, {OUTPUT:g} for written ones;
 {PRICES.turns:g} requests a task, {INSTRUCTIONS:,} tokens of instructions, {DOOR_TOKENS} for a door's two tools. Tokens

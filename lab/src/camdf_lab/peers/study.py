@@ -17,7 +17,7 @@ import numpy as np
 from camdf.core.groups import numbered
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import Bools, Floats, Ints
-from camdf.core.resampling import LEVEL, RESAMPLES
+from camdf.core.resampling import CONFIDENCE, RESAMPLES
 from camdf.prices import Prices
 from camdf_lab.beyond.looks import LOOKS, look_of
 from camdf_lab.peers.answers import Case, cases
@@ -27,10 +27,10 @@ from camdf_lab.stored import Row, Rows
 NAME = "peers"
 COMMAND = "camdf-lab run peers"
 FINAL, DOOR = "a miss is final", "with a door"
-SMALL = "LangChain's selector with SmolLM2-135M"
+SMALL_MODEL = "LangChain's selector with SmolLM2-135M"
 RECOURSE = 0.8
 SETTINGS = {FINAL: Payoff(0.05), DOOR: Payoff(0.05 * (1 - RECOURSE), recourse=RECOURSE)}
-PARTS = 4
+CROSS_FITS = 4
 
 PRICES = Prices()
 INSTRUCTIONS = 2_000
@@ -39,7 +39,7 @@ INSTRUCTIONS = 2_000
 DOOR_TOKENS = 150
 """The definitions of the two tools that make a door, or of a search and a call."""
 
-FOUND, ANSWERS = 0.89, 5
+FOUND_SHARE, TOOLS_ANSWERED = 0.89, 5
 """How often a search finds the tool among so many: docs/recourse.md, 40 tools."""
 
 CALL_TOKENS, NAME_TOKENS, SCORE_TOKENS, OUTPUT = 60, 8, 12, 15.0
@@ -66,21 +66,21 @@ class Measured:
 def parts_of(case: Case) -> list[Ints]:
     """The rows of each part, groups kept together."""
     group, groups = numbered(case.logged.groups)
-    part = np.random.default_rng([len(group), 4]).permutation(groups) % PARTS
-    return [rows for number in range(PARTS) if len(rows := np.flatnonzero(part[group] == number))]
+    part = np.random.default_rng([len(group), 4]).permutation(groups) % CROSS_FITS
+    return [rows for number in range(CROSS_FITS) if len(rows := np.flatnonzero(part[group] == number))]
 
 
 def measured_by(case: Case, method: Method, setting: str) -> Measured:
     """Every task decided on once, by what the labels of the other parts taught."""
     n = len(case.rows)
-    found = {name: np.zeros(n) for name in FIGURES}
+    figures = {name: np.zeros(n) for name in FIGURES}
     for rows in parts_of(case):
         known = np.setdiff1d(np.arange(n), rows)
         masks = method.decide(case, known, rows, SETTINGS[setting])
         for mask in masks:
             for name, values in figures_of(case, method, setting, rows, mask).items():
-                found[name][rows] += values / len(masks)
-    return Measured(case, method, setting, found)
+                figures[name][rows] += values / len(masks)
+    return Measured(case, method, setting, figures)
 
 
 def figures_of(case: Case, method: Method, setting: str, rows: Ints, mask: Bools) -> dict[str, Floats]:
@@ -92,34 +92,34 @@ def figures_of(case: Case, method: Method, setting: str, rows: Ints, mask: Bools
     sufficient = logged.sufficient(mask)
     door = setting == DOOR and method.name != EVERYTHING
     whole, count = tokens.sum(axis=1), logged.rankings.lengths
-    dollars = np.array([PRICES.of_tokens(each) for each in exposed])
+    dollars = np.array([PRICES.of_tokens(held) for held in exposed])
     if method.searches or door:
         dollars += PRICES.of_tokens(DOOR_TOKENS)
     searches = np.full(len(rows), float(method.searches)) + (missed if door else 0)
-    answered = ANSWERS * whole / count * (missed if door else 0)
+    answered = TOOLS_ANSWERED * whole / count * (missed if door else 0)
     dollars += [
-        _search(each, held, found / each) if each else 0.0
-        for each, held, found in zip(searches, exposed, answered, strict=True)
+        _search(times, held, answer / times) if times else 0.0
+        for times, held, answer in zip(searches, exposed, answered, strict=True)
     ]
     if method.model:
         written = SCORE_TOKENS * count if method.model == "scores" else NAME_TOKENS * mask.sum(axis=1)
         read = whole + case.request[rows]
-        dollars += [PRICES.of_request(new=each) for each in read] + written * OUTPUT / 1e6
+        dollars += [PRICES.of_request(new=size) for size in read] + written * OUTPUT / 1e6
     return {
         "tools": mask.sum(axis=1).astype(np.float64),
         "tokens": exposed,
         "sufficient": sufficient.astype(np.float64),
         "misses": missed.astype(np.float64),
-        "repaired": np.where(reachable, FOUND**missed, 0.0) if door else sufficient.astype(np.float64),
+        "repaired": np.where(reachable, FOUND_SHARE**missed, 0.0) if door else sufficient.astype(np.float64),
         "dollars": dollars,
         "payoff": SETTINGS[setting].of(logged, mask),
     }
 
 
-def _search(count: float, held: float, found: float) -> float:
+def _search(count: float, held: float, answered: float) -> float:
     """Dollars of so many searches that each answer with so many tokens."""
     prefix = INSTRUCTIONS + held
-    return count * PRICES.of_search(prefix_tokens=prefix, found_tokens=found, call_tokens=CALL_TOKENS, output=OUTPUT)
+    return count * PRICES.of_search(prefix_tokens=prefix, found_tokens=answered, call_tokens=CALL_TOKENS, output=OUTPUT)
 
 
 def measure(results: Path, progress: Callable[[str], None] = lambda said: None) -> Rows:
@@ -127,12 +127,12 @@ def measure(results: Path, progress: Callable[[str], None] = lambda said: None) 
     rows: list[Row] = []
     every: list[Measured] = []
     for case in cases(results):
-        found = rows_of(case)
-        every += found
-        rows += [_row(look_of(case.domain), case.domain, [each]) for each in found]
+        measured = rows_of(case)
+        every += measured
+        rows += [_row(look_of(case.domain), case.domain, [way]) for way in measured]
         progress(f"{case.domain}, {case.scorer}: measured")
     for look in LOOKS:
-        here = [each for each in every if look_of(each.case.domain) == look]
+        here = [way for way in every if look_of(way.case.domain) == look]
         rows += [_row(look, "all", group, _others(here, group)) for group in _grouped(here)]
     return rows
 
@@ -147,20 +147,21 @@ def small_rows(every: list[Case]) -> list[Row]:
     ways = {method.name: method for method in METHODS["minilm"]}
     every = [case for case in every if case.small is not None]
     rows: list[Row] = []
-    for name in (SMALL, "top 5", CAMDF_COLD) if every else ():
-        found: dict[str, list[float]] = {figure: [] for figure in (*FIGURES, "failed", "seconds")}
+    for name in (SMALL_MODEL, "top 5", CAMDF_COLD) if every else ():
+        by_figure: dict[str, list[float]] = {figure: [] for figure in (*FIGURES, "failed", "seconds")}
         for case in every:
             assert case.small is not None
             numbers = case.small.numbers
             mask, method = case.small.chosen, ways["top 5"]
-            if name != SMALL:
+            if name != SMALL_MODEL:
                 method = ways[name]
                 (mask,) = method.decide(case, numbers, numbers, SETTINGS[FINAL])
             figures = figures_of(case, method, FINAL, numbers, mask)
             figures |= {"failed": case.small.failed.astype(np.float64), "seconds": case.small.seconds}
             for figure, values in figures.items():
-                found[figure] += values.tolist()
-        rows.append({"method": name, "tasks": len(found["tools"]), **{k: float(np.mean(v)) for k, v in found.items()}})
+                by_figure[figure] += values.tolist()
+        means = {figure: float(np.mean(values)) for figure, values in by_figure.items()}
+        rows.append({"method": name, "tasks": len(by_figure["tools"]), **means})
     return rows
 
 
@@ -170,42 +171,42 @@ def recheck(rows: Rows, results: Path, seed: int) -> list[str]:
 
     small = [case for case in cases(results) if case.logged.rankings.width <= 25]
     chosen = np.random.default_rng(seed).choice(len(small), 2, replace=False)
-    again = [_row(look_of(small[i].domain), small[i].domain, [each]) for i in chosen for each in rows_of(small[i])]
+    again = [_row(look_of(small[i].domain), small[i].domain, [way]) for i in chosen for way in rows_of(small[i])]
     return differing(rows, again, PLACE, FIGURES)
 
 
 def _grouped(every: Iterable[Measured]) -> list[list[Measured]]:
-    found: dict[tuple[str, str, str], list[Measured]] = {}
-    for each in every:
-        found.setdefault((each.case.scorer, each.method.name, each.setting), []).append(each)
-    return list(found.values())
+    groups: dict[tuple[str, str, str], list[Measured]] = {}
+    for way in every:
+        groups.setdefault((way.case.scorer, way.method.name, way.setting), []).append(way)
+    return list(groups.values())
 
 
 def _others(every: Iterable[Measured], group: list[Measured]) -> list[Measured]:
     """camdf, fitted, on the same cases in the same setting."""
     first = group[0]
     fitted = {
-        each.case.domain: each
-        for each in every
-        if (each.case.scorer, each.method.name, each.setting) == (first.case.scorer, CAMDF_FITTED, first.setting)
+        way.case.domain: way
+        for way in every
+        if (way.case.scorer, way.method.name, way.setting) == (first.case.scorer, CAMDF_FITTED, first.setting)
     }
-    return [fitted[each.case.domain] for each in group]
+    return [fitted[way.case.domain] for way in group]
 
 
 def _row(look: str, domain: str, group: list[Measured], fitted: list[Measured] | None = None) -> Row:
     first = group[0]
     place = look, domain, first.case.scorer, first.method.name, first.setting
-    means = {name: float(np.mean([each.means[name] for each in group])) for name in FIGURES}
+    means = {name: float(np.mean([way.means[name] for way in group])) for name in FIGURES}
     low = high = behind = behind_low = behind_high = float("nan")
     if fitted is not None:
-        low, high = interval([(each.case, each.figures["payoff"]) for each in group])
+        low, high = interval([(way.case, way.figures["payoff"]) for way in group])
         apart = [(a.case, b.figures["payoff"] - a.figures["payoff"]) for a, b in zip(group, fitted, strict=True)]
-        behind = float(np.mean([each.mean() for _, each in apart]))
+        behind = float(np.mean([difference.mean() for _, difference in apart]))
         behind_low, behind_high = interval(apart)
-    answers = [each.case.peers[first.method.peer].ratio for each in group if first.method.peer]
+    answers = [way.case.peers[first.method.peer].ratio for way in group if first.method.peer]
     return {
         **dict(zip(PLACE, place, strict=True)),
-        "tasks": sum(len(each.case.rows) for each in group),
+        "tasks": sum(len(way.case.rows) for way in group),
         **means,
         "low": low,
         "high": high,
@@ -219,10 +220,10 @@ def _row(look: str, domain: str, group: list[Measured], fitted: list[Measured] |
 def interval(values: list[tuple[Case, Floats]]) -> tuple[float, float]:
     """The 95% bootstrap interval of a mean over domains that count alike; within each, groups are drawn."""
     rng, total = np.random.default_rng(0), np.zeros(RESAMPLES)
-    for case, found in values:
+    for case, figures in values:
         group, groups = numbered(case.logged.groups)
-        sums, sizes = np.bincount(group, found, groups), np.bincount(group, minlength=groups).astype(np.float64)
+        sums, sizes = np.bincount(group, figures, groups), np.bincount(group, minlength=groups).astype(np.float64)
         drawn = rng.multinomial(groups, np.full(groups, 1 / groups), size=RESAMPLES).astype(np.float64)
         total += np.einsum("bg,g->b", drawn, sums) / np.einsum("bg,g->b", drawn, sizes) / len(values)
-    low, high = np.quantile(total, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    low, high = np.quantile(total, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     return float(low), float(high)

@@ -21,12 +21,12 @@ cam-df, no identity - predict-then-threshold | -                    | +.035 [+.0
     BY_DISPERSION,
 )
 
-VARIANTS = ("cam-df, no identity", "aggregate-only-df", "cam-df, uniform weights", "cam-df-lite")
+ABLATED = ("cam-df, no identity", "aggregate-only-df", "cam-df, uniform weights", "cam-df-lite")
 
 
 def _entries(scorer: str) -> Iterator[Entry]:
     columns = retail_by_dispersion(MAIN_PRESSURE, scorer)
-    yield from differences(minus("cam-df", VARIANTS), columns, PAPER)
+    yield from differences(minus("cam-df", ABLATED), columns, PAPER)
     weights = {"cam-df, uniform weights at 0.05": ("cam-df", "cam-df, uniform weights")}
     yield from differences(weights, retail_by_dispersion(0.05, scorer), PAPER)
     row = "cam-df, no identity - predict-then-threshold"

@@ -16,7 +16,7 @@ COLUMNS = tuple(f"lambda {pressure:.2f}" for pressure in ATLAS_PRESSURES)
 WINS = tuple(f"wins, {column}" for column in COLUMNS)
 POSITIVE = tuple(f"positive, {column}" for column in COLUMNS)
 
-COST_FREE, COST_AUGMENTED = "cam-df-lite, cost-free", "cam-df-lite, cost-augmented"
+LITE_COST_FREE, LITE_COST_AUGMENTED = "cam-df-lite, cost-free", "cam-df-lite, cost-augmented"
 
 UNIT_LEVELS = figures(
     """
@@ -53,7 +53,7 @@ UNIT_ROWS = {
     "fixed-k": "fixed-k",
     "score-threshold": "score-threshold",
     "predict-then-threshold": "predict-then-threshold, cost-free",
-    "cam-df-lite": COST_FREE,
+    "cam-df-lite": LITE_COST_FREE,
     ORACLE: ORACLE,
 }
 
@@ -63,9 +63,9 @@ def _at_unit_costs() -> Iterator[Entry]:
     yield from means(UNIT_ROWS, columns, UNIT_LEVELS)
     for name in ("predict-then-threshold", "score-threshold", "fixed-k"):
         row, baseline = f"cam-df-lite - {name}", UNIT_ROWS[name]
-        yield from differences({row: (COST_FREE, baseline)}, columns, UNIT_DIFFERENCES)
+        yield from differences({row: (LITE_COST_FREE, baseline)}, columns, UNIT_DIFFERENCES)
         for wins, cell in zip(WINS, columns.values(), strict=True):
-            yield Entry(row, wins, (cell,), WinRate(COST_FREE, baseline), UNIT_WINS[row, wins])
+            yield Entry(row, wins, (cell,), WinRate(LITE_COST_FREE, baseline), UNIT_WINS[row, wins])
 
 
 VECTORS = figures(
@@ -96,7 +96,7 @@ VECTOR_ROWS = {
     "score-threshold": "score-threshold",
     "score-per-cost-threshold": "score-per-cost-threshold",
     "predict-then-threshold": "predict-then-threshold, cost-augmented",
-    COST_FREE: COST_FREE,
+    LITE_COST_FREE: LITE_COST_FREE,
 }
 
 
@@ -104,8 +104,10 @@ def _under_ten_vectors() -> Iterator[Entry]:
     for row, baseline in VECTOR_ROWS.items():
         for column, positive, pressure in zip(COLUMNS, POSITIVE, ATLAS_PRESSURES, strict=True):
             cells = tuple(atlas(pressure, 1.0, costs=BaseCosts("vector", number), splits=10) for number in range(10))
-            yield Entry(row, column, cells, Difference(COST_AUGMENTED, baseline), VECTORS[row, column])
-            yield Entry(row, positive, cells, ShareOfCells(COST_AUGMENTED, baseline), VECTORS_POSITIVE[row, positive])
+            yield Entry(row, column, cells, Difference(LITE_COST_AUGMENTED, baseline), VECTORS[row, column])
+            yield Entry(
+                row, positive, cells, ShareOfCells(LITE_COST_AUGMENTED, baseline), VECTORS_POSITIVE[row, positive]
+            )
 
 
 RANDOM = figures(
@@ -127,14 +129,14 @@ partial: score-per-cost-threshold at 0.20 | +.021 [+.014, +.029] | -.005 [-.011,
 
 def _at_random_costs() -> Iterator[Entry]:
     for value, baseline in (
-        ("partial", COST_FREE),
+        ("partial", LITE_COST_FREE),
         ("exact", "score-per-cost-threshold"),
         ("partial", "score-per-cost-threshold"),
     ):
         for pressure in PRESSURES:
             row = f"{value}: {baseline} at {pressure:.2f}"
             columns = {f"d={d:g}": atlas(pressure, d, value=value, costs=BaseCosts("random")) for d in DISPERSIONS}
-            yield from differences({row: (COST_AUGMENTED, baseline)}, columns, RANDOM)
+            yield from differences({row: (LITE_COST_AUGMENTED, baseline)}, columns, RANDOM)
 
 
 _TASKS = (

@@ -9,8 +9,8 @@ from camdf_lab.paper.figure import figures
 from camdf_lab.paper.protocols import RETAIL_DIFFERS, retail
 from camdf_lab.paper.table import Entry, Table
 
-PRESSURES = (0.05, 0.08, 0.12, 0.16, 0.20)
-DISPERSIONS = (0.0, 0.5, 1.0, 1.5, 2.0)
+DENSE_PRESSURES = (0.05, 0.08, 0.12, 0.16, 0.20)
+DENSE_DISPERSIONS = (0.0, 0.5, 1.0, 1.5, 2.0)
 
 PAPER = figures(
     """
@@ -25,15 +25,15 @@ score-per-cost-threshold, d=1   | -.002  | +.006  | +.040  | +.057* | +.052
 score-per-cost-threshold, d=1.5 | -.005  | +.001  | +.021  | +.041  | +.109*
 score-per-cost-threshold, d=2   | -.020  | -.025  | -.016  | -.013  | +.095*
 """,
-    tuple(f"lambda {pressure:.2f}" for pressure in PRESSURES),
+    tuple(f"lambda {pressure:.2f}" for pressure in DENSE_PRESSURES),
     starred=True,
 )
 
 
 def _entries() -> Iterator[Entry]:
     for baseline in ("predict-then-threshold", "score-per-cost-threshold", "fixed-k"):
-        for d in DISPERSIONS:
-            columns = {f"lambda {pressure:.2f}": retail(pressure, d) for pressure in PRESSURES}
+        for d in DENSE_DISPERSIONS:
+            columns = {f"lambda {pressure:.2f}": retail(pressure, d) for pressure in DENSE_PRESSURES}
             yield from differences({f"{baseline}, d={d:g}": ("cam-df", baseline)}, columns, PAPER)
 
 

@@ -9,7 +9,7 @@ from camdf_lab.paper.protocols import FEW_RETAIL_POLICIES, MAIN_PRESSURE, RETAIL
 from camdf_lab.paper.quantities import Difference, Mean
 from camdf_lab.paper.table import Entry, Table
 
-POLICIES_SHOWN = ("cam-df", "cam-df-lite", "predict-then-threshold", "score-per-cost-threshold")
+POLICIES_WITH_NOISE = ("cam-df", "cam-df-lite", "predict-then-threshold", "score-per-cost-threshold")
 
 PAPER = figures(
     """
@@ -22,7 +22,7 @@ noise 0.1, d=1  | .228 | .237 | .225 | .261
 noise 0.2, d=0  | .174 | .183 | .196 | .249
 noise 0.2, d=1  | .176 | .180 | .185 | .213
 """,
-    POLICIES_SHOWN,
+    POLICIES_WITH_NOISE,
 )
 
 
@@ -32,7 +32,7 @@ def _entries() -> Iterator[Entry]:
             policies = FEW_RETAIL_POLICIES if noise else RETAIL_POLICIES
             cell = retail(MAIN_PRESSURE, d, noise=noise, policies=policies)
             row = f"noise {noise:g}, d={d:g}"
-            for policy in POLICIES_SHOWN:
+            for policy in POLICIES_WITH_NOISE:
                 yield Entry(row, policy, (cell,), Mean(policy), PAPER[row, policy])
             margin = Figure(PAPER[row, "cam-df"].value - PAPER[row, "score-per-cost-threshold"].value)
             difference = Difference("cam-df", "score-per-cost-threshold")
