@@ -50,26 +50,26 @@ class Tried:
             every = f"all {total} tools" if total > 1 else "its one tool"
             got = "the tool search alone" if self.tool_search else every
             return [f"{self._no_decision()}, so the agent gets {got}."]
-        found = [f"{kept} of {total} tools kept: {self._aimed()}.", ""]
-        found += [*waterfall_lines(self.decision.ranking, self.tokens, width, whole=whole, block=block), ""]
-        if apart := sorted(self.tokens.keys() - {each.name for each in self.decision.ranking}):
-            found.append(f"Besides   {', '.join(apart)}: without a description to score, never cut")
+        told = [f"{kept} of {total} tools kept: {self._aimed()}.", ""]
+        told += [*waterfall_lines(self.decision.ranking, self.tokens, width, whole=whole, block=block), ""]
+        if apart := sorted(self.tokens.keys() - {tool.name for tool in self.decision.ranking}):
+            told.append(f"Besides   {', '.join(apart)}: without a description to score, never cut")
         tool_search = ", the tool search included" if self.tool_search and self.decision.cut else ""
-        found.append(f"Tokens    {self.loaded:,} of {self.every:,} in every model call{tool_search}: {self._saved()}")
+        told.append(f"Tokens    {self.loaded:,} of {self.every:,} in every model call{tool_search}: {self._saved()}")
         if not self.decision.cut:
             why = (
                 "without labels, fewer are not expected to be enough that often"
                 if self.target.sufficiency
                 else "nothing is cut"
             )
-            return [*found, f"Enough?   all there is; {why}"]
-        found.append(f"Enough?   in {self.sufficiency:.0%} of such requests, the policy expects; no label has shown it")
+            return [*told, f"Enough?   all there is; {why}"]
+        told.append(f"Enough?   in {self.sufficiency:.0%} of such requests, the policy expects; no label has shown it")
         within = (
             "one search away: find_tool, then call_tool"
             if self.tool_search
             else "out of reach; a tool search would change that"
         )
-        return [*found, f"Missed?   a tool that was cut is {within}"]
+        return [*told, f"Missed?   a tool that was cut is {within}"]
 
     def summary(self) -> dict[str, Any]:
         """The same for machines."""
@@ -85,13 +85,13 @@ class Tried:
             "tokens_of_all": self.every,
             "ranking": [
                 {
-                    "tool": each.name,
-                    "score": each.score,
-                    "needed": each.evidence,
-                    "tokens": self.tokens[each.name],
-                    "kept": each.name in self.decision.kept,
+                    "tool": tool.name,
+                    "score": tool.score,
+                    "needed": tool.evidence,
+                    "tokens": self.tokens[tool.name],
+                    "kept": tool.name in self.decision.kept,
                 }
-                for each in self.decision.ranking
+                for tool in self.decision.ranking
             ],
         }
 
@@ -155,7 +155,7 @@ def trial(
 def _enough(policy: ExpectedPayoffBySet, decision: GateDecision) -> float:
     if not decision.cut or not decision.ranking:
         return 1.0
-    rankings = Rankings.from_scores({each.name: each.score for each in decision.ranking})
-    kept = {each.name for each in decision.ranking if each.kept}
+    rankings = Rankings.from_scores({tool.name: tool.score for tool in decision.ranking})
+    kept = {tool.name for tool in decision.ranking if tool.kept}
     acquired = np.array([[name in kept for name in rankings.names(0)]])
     return float(policy.estimated_sufficiency(rankings, acquired)[0])

@@ -43,16 +43,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def parser() -> Parser:
     """Every command with its options."""
-    found = Parser(
+    program = Parser(
         prog="camdf",
         usage="camdf COMMAND ...",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog=ENDING,
     )
-    add_version_and_completion(found, __version__)
-    commands = found.add_subparsers(prog="camdf", metavar="COMMAND", help=argparse.SUPPRESS)
+    add_version_and_completion(program, __version__)
+    commands = program.add_subparsers(prog="camdf", metavar="COMMAND", help=argparse.SUPPRESS)
     sections = [Section(title, commands) for title in SECTIONS]
     for section, kind in zip(sections, SECTIONS.values(), strict=True):
         kind.add_commands(section)
-    found.description = table_of_contents("Which of an agent's tools are worth giving to it for a task?", sections)
-    return found
+    program.description = table_of_contents("Which of an agent's tools are worth giving to it for a task?", sections)
+    return program

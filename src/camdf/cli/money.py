@@ -117,11 +117,11 @@ def on_tasks(
     if _asked(options, "tool_search") and options.recourse is None and options.prices and options.task_worth:
         payoff = replace(payoff, recourse=_recourse(options.prices, options.task_worth, options.tools))
     if _asked(options, "mean_tools"):
-        found = policy(payoff)
-        return pressure_for_tools(found, logged, payoff.value, payoff.recourse, tools=options.mean_tools)
+        fitted = policy(payoff)
+        return pressure_for_tools(fitted, logged, payoff.value, payoff.recourse, tools=options.mean_tools)
     if _asked(options, "sufficiency"):
-        found = policy(payoff)
-        return pressure_for_estimate(found, logged, payoff.value, payoff.recourse, sufficiency=options.sufficiency)
+        fitted = policy(payoff)
+        return pressure_for_estimate(fitted, logged, payoff.value, payoff.recourse, sufficiency=options.sufficiency)
     return payoff
 
 

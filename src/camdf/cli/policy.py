@@ -200,20 +200,20 @@ def _fit(options: argparse.Namespace) -> int:
     payoff = on_tasks(options, payoff, logged, lambda like: ExpectedPayoffBySet().fit(logged, like))
     with shown("splits") as progress:
         drawn: dict[str, Any] = {"splits": options.splits, "seed": options.seed}
-        found = fit(logged, payoff, name, **drawn, first=_first_verdict, progress=progress)
-    assessment, noise = found.assessment, found.label_noise
+        result = fit(logged, payoff, name, **drawn, first=_first_verdict, progress=progress)
+    assessment, noise = result.assessment, result.label_noise
     if not options.json:
         warnings = [*assessment.alarms(payoff), *assessment.warnings()]
         _print_assessment(options, logged, payoff, assessment, name, warnings)
-    save(found.policy, options.output, found.training)
+    save(result.policy, options.output, result.training)
     if options.json:
         known = {"policy": name, "wrote": str(options.output), "label_noise": asdict(noise)}
-        reads, warnings = {"reads_texts": found.policy.reads_texts}, assessment.alarms(payoff) + assessment.warnings()
+        reads, warnings = {"reads_texts": result.policy.reads_texts}, assessment.alarms(payoff) + assessment.warnings()
         told = {"meaning": _meaning(options, assessment, payoff), "warnings": warnings}
         print_json({**_about(logged, payoff), **known, **reads, **assessment.summary(), **told})
     else:
         if logged.rankings.vectors is not None:
-            helps = "helps, and the policy reads it" if found.policy.reads_texts else "does not help, and is left out"
+            helps = "helps, and the policy reads it" if result.policy.reads_texts else "does not help, and is left out"
             print(f"what was asked, by the vectors of the tasks, {helps}")
         print(f"at most about {noise.rate:.1%} of labels look wrong (95% interval up to {noise.at_most:.1%})")
         print(f"wrote {options.output}")
@@ -309,7 +309,7 @@ def _calibrate(options: argparse.Namespace) -> int:
         raise UsageError("This policy was fitted on these very tasks, which can promise nothing. Name other tasks.")
     if options.min_sufficiency is not None and read.censored:
         raise UsageError(f"These tasks can promise nothing. {read.warnings[0]}")
-    found = calibrate(
+    calibration = calibrate(
         policy,
         logged,
         options.value or str(fitted.value),
@@ -318,11 +318,11 @@ def _calibrate(options: argparse.Namespace) -> int:
         per_task=options.per_task,
     )
     if options.json:
-        print_json({**_about(logged, found.payoff), **found.summary(), "warnings": read.warnings})
+        print_json({**_about(logged, calibration.payoff), **calibration.summary(), "warnings": read.warnings})
     else:
-        print(_described(logged, found.payoff))
-        print("\n".join([found.sentences(), *(f"Warning: {warning}" for warning in read.warnings)]))
-        print(f"\n--cost-pressure {found.payoff.cost_pressure!r}")
+        print(_described(logged, calibration.payoff))
+        print("\n".join([calibration.sentences(), *(f"Warning: {warning}" for warning in read.warnings)]))
+        print(f"\n--cost-pressure {calibration.payoff.cost_pressure!r}")
     return 0
 
 

@@ -67,14 +67,14 @@ def _shadow(options: argparse.Namespace) -> int:
 
     policy, prices = saved_policy(options), Prices()
     payoff = chosen_payoff(options, fitted_payoff(policy))
-    tools = None if options.tools is None else [view(each) for each in tools_in_file(options.tools)]
+    tools = None if options.tools is None else [view(tool) for tool in tools_in_file(options.tools)]
     tokens = None if tools is None else {tool.name: float(prices.count(tool)) for tool in tools}
     read = uncensored_tasks(options)
-    found = shadow_report(policy, read.logged, payoff, tokens)
+    report = shadow_report(policy, read.logged, payoff, tokens)
     if options.json:
-        print_json({**found.record(), "saw_every_tool": read.told, "left_out": read.left_out})
+        print_json({**report.record(), "saw_every_tool": read.told, "left_out": read.left_out})
         return 0
-    print("\n".join([f"{found.table()}\n", found.verdict, *read.warnings]))
+    print("\n".join([f"{report.table()}\n", report.verdict, *read.warnings]))
     if not (read.told or read.censored):
         print("Nothing says that these tasks saw every tool. What a gate had cut, none of them could call.")
     return 0
@@ -88,9 +88,9 @@ def _compare(options: argparse.Namespace) -> int:
     with read_traces(options, with_text=False) as tables:
         dealt = arms(tables, prices, options.output_price, require_outcome=options.require_outcome)
     counts = {"lost": dealt.lost, "unplaced": dealt.unplaced, "share": options.gated_share}
-    found = compare(dealt.gated, dealt.measures, options.margin, **counts)
+    comparison = compare(dealt.gated, dealt.measures, options.margin, **counts)
     if options.json:
-        print_json(found.record())
+        print_json(comparison.record())
     else:
-        print(f"{dealt}\n\n{found.table()}\n\n{found.verdict}")
-    return 3 if found.harms else 0
+        print(f"{dealt}\n\n{comparison.table()}\n\n{comparison.verdict}")
+    return 3 if comparison.harms else 0

@@ -11,17 +11,17 @@ STATE = Path("camdf-state")
 
 def add_commands(commands: Any) -> None:
     """serve, learn."""
-    found = commands.add_parser(
+    serve = commands.add_parser(
         "serve", help="serve decisions over HTTP, for harnesses in any language", example="camdf serve camdf.toml"
     )
-    found.add_argument("configuration", type=Path, help="camdf.toml, or a saved policy (.json) with the defaults")
-    found.add_argument(
+    serve.add_argument("configuration", type=Path, help="camdf.toml, or a saved policy (.json) with the defaults")
+    serve.add_argument(
         "--state",
         type=Path,
         default=STATE,
         help="a folder for outcomes and for the last version that worked (default: %(default)s)",
     )
-    found.set_defaults(run=_serve)
+    serve.set_defaults(run=_serve)
 
     learn = commands.add_parser(
         "learn",

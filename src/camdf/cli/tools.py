@@ -59,12 +59,12 @@ def add_commands(commands: Any) -> None:
     add_json(tried)
     tried.set_defaults(run=_try)
 
-    found = commands.add_parser(
+    worth_parser = commands.add_parser(
         "worth",
         help="say whether gating a list of tools pays, before it is deployed",
         example="camdf worth tools.json --turns 6",
     )
-    found.add_argument("tools", type=Path, help=TOOLS_FILE)
+    worth_parser.add_argument("tools", type=Path, help=TOOLS_FILE)
     usual = Conversation()
     for name, kind, told in (
         ("turns", int, "turns of the user in a conversation"),
@@ -76,12 +76,12 @@ def add_commands(commands: Any) -> None:
         ("searches", float, "with a tool search: searches a turn"),
         ("widened", float, "without a tool search: share of later turns that add a tool"),
     ):
-        found.add_argument(f"--{name}", type=kind, default=getattr(usual, name), help=f"{told} (%(default)s)")
-    found.add_argument("--mean-tools", type=float, metavar="N", help="or: how many tools are loaded at first")
-    add_prices(found)
-    add_worth(found, "a conversation that solves its task")
-    add_json(found)
-    found.set_defaults(run=_worth)
+        worth_parser.add_argument(f"--{name}", type=kind, default=getattr(usual, name), help=f"{told} (%(default)s)")
+    worth_parser.add_argument("--mean-tools", type=float, metavar="N", help="or: how many tools are loaded at first")
+    add_prices(worth_parser)
+    add_worth(worth_parser, "a conversation that solves its task")
+    add_json(worth_parser)
+    worth_parser.set_defaults(run=_worth)
 
 
 def add_prices(parser: argparse.ArgumentParser) -> None:
@@ -122,8 +122,8 @@ def of_its_worth(options: argparse.Namespace, dollars: float, every: float) -> l
 
 
 def _try(options: argparse.Namespace) -> int:
-    scorer = options.scorer or usual_scorer()
-    made = SCORERS[scorer]()
+    name = options.scorer or usual_scorer()
+    scorer = SCORERS[name]()
     if options.output is not None:
         check_output(options.output, (".svg",))
     if options.most is not None and not options.most >= 1:
@@ -134,19 +134,19 @@ def _try(options: argparse.Namespace) -> int:
     most = USUAL_TOOLS if (options.most, options.sufficiency, options.dollars) == (None, None, None) else options.most
     target = Target(mean_tools=most, sufficiency=options.sufficiency, dollars_per_task=options.dollars)
     prices = Prices(uncached=options.uncached, cached=options.cached)
-    found = trial(
-        options.request, tools_in_file(options.tools), made, target, tool_search=options.tool_search, prices=prices
+    tried = trial(
+        options.request, tools_in_file(options.tools), scorer, target, tool_search=options.tool_search, prices=prices
     )
     if options.output is not None:
-        options.output.write_text(found.decision.svg(), encoding="utf-8")
+        options.output.write_text(tried.decision.svg(), encoding="utf-8")
     if options.json:
-        print_json({"scorer": scorer, **found.summary()})
+        print_json({"scorer": name, **tried.summary()})
         return 0
-    for line in of_its_worth(options, prices.of_tokens(found.loaded), prices.of_tokens(found.every)):
+    for line in of_its_worth(options, prices.of_tokens(tried.loaded), prices.of_tokens(tried.every)):
         print(line)
     width = shutil.get_terminal_size().columns
-    print("\n".join(found.lines(width, whole=options.all, block=_block())))
-    print(f"Scores    {SCORED[scorer]}")
+    print("\n".join(tried.lines(width, whole=options.all, block=_block())))
+    print(f"Scores    {SCORED[name]}")
     if options.output is not None:
         print(f"wrote {options.output}")
     return 0
@@ -195,23 +195,23 @@ def usual_scorer() -> str:
 def tools_in_file(path: Path) -> list[Any]:
     """The tools of a file, in whatever shape a harness has them."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8-sig"))
+        written = json.loads(path.read_text(encoding="utf-8-sig"))
     except ValueError as error:
         place = f" (line {error.lineno}, column {error.colno})" if isinstance(error, json.JSONDecodeError) else ""
         raise UsageError(f"{path} is not JSON{place}. Give tool definitions, as a request to a model has.") from None
-    if isinstance(found, dict) and found and all(isinstance(each, str) for each in found.values()):
-        return [Tool(name, description) for name, description in found.items()]
-    if isinstance(found, dict):
-        if "mcpServers" in found:
+    if isinstance(written, dict) and written and all(isinstance(value, str) for value in written.values()):
+        return [Tool(name, description) for name, description in written.items()]
+    if isinstance(written, dict):
+        if "mcpServers" in written:
             raise UsageError(f"{path} names MCP servers, not tools. Give what they answer to tools/list.")
-        answer = found.get("result")  # of an MCP server to tools/list
-        found = (answer if isinstance(answer, dict) else found).get("tools")
-    if not isinstance(found, list):
+        answer = written.get("result")  # of an MCP server to tools/list
+        written = (answer if isinstance(answer, dict) else written).get("tools")
+    if not isinstance(written, list):
         raise UsageError(
             f"{path} has no list of tools: it must be one, an object with one under 'tools', or one from "
             "name to description."
         )
-    return [_told_apart(each) if isinstance(each, dict) else each for each in found]
+    return [_told_apart(tool) if isinstance(tool, dict) else tool for tool in written]
 
 
 def _told_apart(listed: dict[str, Any]) -> Any:

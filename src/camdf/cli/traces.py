@@ -181,11 +181,11 @@ def read_traces(options: argparse.Namespace, with_text: bool) -> Iterator[list[P
 
 def _mine(options: argparse.Namespace) -> int:
     with redirect_stdout(sys.stderr if options.json else sys.stdout):
-        found = _mined(options)
+        mined = _mined(options)
     if options.json:
-        counts = {name: value for name, value in vars(found).items() if isinstance(value, int)}
+        counts = {name: value for name, value in vars(mined).items() if isinstance(value, int)}
         wrote = [options.output or options.into, options.statistics]
-        print_json({**counts, "sentences": str(found).splitlines(), "wrote": [str(path) for path in wrote if path]})
+        print_json({**counts, "sentences": str(mined).splitlines(), "wrote": [str(path) for path in wrote if path]})
     return 0
 
 
@@ -228,12 +228,12 @@ def _mined(options: argparse.Namespace) -> Mined | MinedDay:
         if on_spark:
             from camdf.mining.spark import mining as spark
 
-            found = spark.mine(spark.span_frame(tables), **choices, with_statistics=options.statistics is not None)
-            found.write(options.output)
-            print(f"{found}\nwrote {options.output}")
+            gathered = spark.mine(spark.span_frame(tables), **choices, with_statistics=options.statistics is not None)
+            gathered.write(options.output)
+            print(f"{gathered}\nwrote {options.output}")
             if options.statistics is not None:
-                _write_statistics(options.statistics, found.tool_statistics, found.usage)
-            return found
+                _write_statistics(options.statistics, gathered.tool_statistics, gathered.usage)
+            return gathered
         with shown("parts") as progress:
             mined = mine(tables, **choices, progress=progress)
         with whole_file(options.output) as new:
@@ -263,15 +263,15 @@ def _forget(options: argparse.Namespace) -> int:
 
     named = {name: getattr(options, name) for name in ("conversation", "user", "before", "alone")}
     with redirect_stdout(sys.stderr if options.json else sys.stdout):
-        found = forget(options.table, **named, id_key=_id_key(options), hours=options.grace_hours)
-        print(found)
+        forgotten = forget(options.table, **named, id_key=_id_key(options), hours=options.grace_hours)
+        print(forgotten)
     if options.json:
-        print_json({**asdict(found), "sentences": str(found).splitlines()})
+        print_json({**asdict(forgotten), "sentences": str(forgotten).splitlines()})
     return 0
 
 
 def _write_statistics(path: Path, tools: dict[str, ToolStatistics], used: Usage) -> None:
-    written = {"usage": asdict(used), "tools": {name: asdict(found) for name, found in tools.items()}}
+    written = {"usage": asdict(used), "tools": {name: asdict(statistics) for name, statistics in tools.items()}}
     write_whole(path, f"{json.dumps(written, indent=1, ensure_ascii=False)}\n".encode())
     print(f"wrote {path}")
 
@@ -282,18 +282,18 @@ def _rank(options: argparse.Namespace, scorer: Scorer, choices: dict[str, Any]) 
 
     tools = [view(tool) for tool in tools_in_file(options.tools)]
     scores = options.output.with_suffix(".scores.jsonl")
-    found = rank_tasks(options.tasks, tools, scorer, scores, **choices)
+    ranked = rank_tasks(options.tasks, tools, scorer, scores, **choices)
     with whole_file(options.output) as new:
-        found.tasks.write_parquet(new)
-    if found.textless:
-        print(f"{found.textless:,} tasks have no ranking, as nobody recorded what was asked.")
-    if found.undescribed:
-        count, listed = len(found.undescribed), ", ".join(found.undescribed[:5])
+        ranked.tasks.write_parquet(new)
+    if ranked.textless:
+        print(f"{ranked.textless:,} tasks have no ranking, as nobody recorded what was asked.")
+    if ranked.undescribed:
+        count, listed = len(ranked.undescribed), ", ".join(ranked.undescribed[:5])
         print(f"{count:,} tools were ranked by their names alone, as {options.tools} lacks them: {listed}")
-    if not found.scored.refused:
+    if not ranked.scored.refused:
         scores.unlink()
         scores.with_suffix(".settings.json").unlink()
-    return found.scored
+    return ranked.scored
 
 
 def _audit(options: argparse.Namespace) -> int:
@@ -303,11 +303,11 @@ def _audit(options: argparse.Namespace) -> int:
         tasks = TaskLists.from_logged(ranked_log(options, options.data, *named_scorer(options.scorer)).logged)
     else:
         tasks = read_tasks(options.data)
-    found = audit(tasks, since=options.since, split=options.split)
+    audited = audit(tasks, since=options.since, split=options.split)
     if options.json:
-        print_json(audit_json(found))
+        print_json(audit_json(audited))
     else:
-        print(audit_text(found))
+        print(audit_text(audited))
     return 0
 
 
