@@ -231,9 +231,9 @@ class Design:
     def of(cls, logged: LoggedTasks, prior: Prior, shared: bool, texts: bool) -> Design:
         rankings = logged.rankings
         reading, more = TaskReading.of(rankings.catalogue, Counts.of(logged), prior, shared), None
-        found = fit_text(logged) if texts else None
-        if found is not None:
-            text, more = found
+        signal = fit_text(logged) if texts else None
+        if signal is not None:
+            text, more = signal
             reading = reading.with_text(text, more[:, rankings.listed])
         rows, order = reading.taught(logged, more)
         return cls(logged, reading, rows, order, Starts())
@@ -241,10 +241,10 @@ class Design:
     def fitted(self, setting: Setting) -> Fitted:
         """The most likely model, from the nearest one that is known already."""
         start = self.starts.nearest(setting.strength)
-        found = most_likely(self.weighted(setting), self.reading.before(setting), setting.flips, start)
+        fitted = most_likely(self.weighted(setting), self.reading.before(setting), setting.flips, start)
         if not setting.flips:
-            self.starts[setting.strength] = found
-        return found
+            self.starts[setting.strength] = fitted
+        return fitted
 
     def weighted(self, setting: Setting) -> Rows:
         """The rows, each with the weight of its task."""

@@ -54,13 +54,13 @@ def _tightest(probability: Floats, required: Bools) -> LabelNoise:
     """The tightest bound among sets of held-out predictions, one prediction and label a listed candidate."""
     surest_first = np.argsort(-np.abs(probability - 0.5), kind="stable")
     wrong = np.cumsum(((probability >= 0.5) != required)[surest_first])
-    count, found = len(wrong), LabelNoise(0.0, 1.0, 0)
+    count, tightest = len(wrong), LabelNoise(0.0, 1.0, 0)
     while count and (count >= FEWEST_LABELS or count == len(wrong)):
         rate = float(wrong[count - 1] / count)
-        if (high := upper_end(rate, count)) < found.at_most:
-            found = LabelNoise(rate, high, count)
+        if (high := upper_end(rate, count)) < tightest.at_most:
+            tightest = LabelNoise(rate, high, count)
         count //= 2
-    return found
+    return tightest
 
 
 def upper_end(share: float, count: int) -> float:

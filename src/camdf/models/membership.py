@@ -106,7 +106,7 @@ class MembershipModel:
                 "A membership model's rates must lie between 0 and 1, and a tool must be required at least 0 times and "
                 "at most as often as it was listed."
             )
-        if len(self.sizes) != SIZES or not all(0 < each <= 1 for each in self.sizes) or not 0 < self.sharpness < 10:
+        if len(self.sizes) != SIZES or not all(0 < weight <= 1 for weight in self.sizes) or not 0 < self.sharpness < 10:
             raise UsageError(
                 f"A membership model needs {SIZES} weights of set sizes in (0, 1], and a sharpness below 10."
             )

@@ -39,18 +39,18 @@ def updated(model: MembershipModel, logged: LoggedTasks, offered: Bools) -> Memb
         of_tools,
     )
     rows, place = _rows(model, logged, known, count)
-    found = most_likely(rows, before, model.flips)
-    after = afterwards(rows, found, before, model.flips)
+    fitted = most_likely(rows, before, model.flips)
+    after = afterwards(rows, fitted, before, model.flips)
     own = 1 + len(model.coefficients)
     listed = np.bincount(place, minlength=len(model.tools))
     required = np.bincount(place, weights=logged.required[known], minlength=len(model.tools))
     return replace(
         model,
-        intercept=float(found.theta[0]),
-        coefficients=tuple(found.theta[1:own].tolist()),
-        text_coefficients=tuple(found.theta[own:].tolist()),
-        levels=tuple(found.levels.tolist()) if count else model.levels,
-        slopes=tuple(found.slopes.tolist()) if count else model.slopes,
+        intercept=float(fitted.theta[0]),
+        coefficients=tuple(fitted.theta[1:own].tolist()),
+        text_coefficients=tuple(fitted.theta[own:].tolist()),
+        levels=tuple(fitted.levels.tolist()) if count else model.levels,
+        slopes=tuple(fitted.slopes.tolist()) if count else model.slopes,
         times_listed=tuple((listed + model.times_listed).tolist()),
         times_required=tuple((required + model.times_required).tolist()),
         doubt=Doubt.of(after.precision, after.of_tools),
@@ -83,7 +83,7 @@ def _rows(model: MembershipModel, logged: LoggedTasks, known: Bools, count: int)
     rankings = logged.rankings
     position = {name: i for i, name in enumerate(model.tools)}
     ids = rankings.places(position)
-    seen, wanted = (np.array([*each, 0.0])[ids] for each in (model.times_listed, model.times_required))
+    seen, wanted = (np.array([*counts, 0.0])[ids] for counts in (model.times_listed, model.times_required))
     columns = candidate_features(rankings, history(seen, wanted, model.base_rate))
     features = np.concatenate([columns, model.text_columns(rankings)])
     place = ids[known]

@@ -169,7 +169,7 @@ def sums_of(rows: Rows, at: Fitted, flips: float) -> Sums:
     curved = rows.dense * curvature[:, None]
     starts = np.searchsorted(rows.tool, np.arange(len(at.levels)))
     level, both, slope = (
-        _by_tool(each, starts) for each in (curvature, curvature * rows.slope, curvature * rows.slope**2)
+        _by_tool(values, starts) for values in (curvature, curvature * rows.slope, curvature * rows.slope**2)
     )
     return Sums(
         float(rows.weights @ _surprise(seen, rows.labels)),

@@ -38,7 +38,7 @@ class Prior:
     missing: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        if any(len(each) != len(CANDIDATE_COLUMNS) for each in (self.coefficients, self.means, self.spreads)):
+        if any(len(numbers) != len(CANDIDATE_COLUMNS) for numbers in (self.coefficients, self.means, self.spreads)):
             raise UsageError("A prior needs a coefficient, a mean and a spread for every candidate column.")
         a, both, s = self.covariance
         if not (a > 0 and s > 0 and a * s > both**2 and all(spread > 0 for spread in self.spreads)):

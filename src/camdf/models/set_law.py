@@ -17,7 +17,7 @@ from camdf.core.sets import AT_LEAST_ONE, SIZES, SMALLEST, SizeLaw, log_not_requ
 
 STEP = 1.0
 SPREAD = 0.5
-SHARPNESS = tuple(float(each) for each in np.exp(np.linspace(-0.7, 0.7, 15)))
+SHARPNESS = tuple(np.exp(np.linspace(-0.7, 0.7, 15)).tolist())
 """Among which likelihood picks; the one in the middle is 1."""
 
 LEVEL = 0.1
@@ -48,7 +48,7 @@ def fit_set_law(probability: Floats, needed: Floats, listed: Bools, weights: Flo
     if not len(probability):
         return SetLaw()
     required = required_sizes(needed, listed, weights)
-    fits = [(*fit_sizes(probability, needed, listed, weights, required, each), each) for each in SHARPNESS]
+    fits = [(*fit_sizes(probability, needed, listed, weights, required, power), power) for power in SHARPNESS]
     _, log_g, sharpness = min(fits, key=lambda fit: fit[0])
     return SetLaw(SizeLaw(tuple(np.exp(log_g - log_g.max()).tolist())), sharpness)
 

@@ -42,7 +42,7 @@ class TextSignal:
     weights: tuple[tuple[int, ...], ...]
 
     def __post_init__(self) -> None:
-        if not self.tools or any(len(each) != len(self.tools) for each in (self.rates, self.scales, self.weights)):
+        if not self.tools or any(len(table) != len(self.tools) for table in (self.rates, self.scales, self.weights)):
             raise UsageError("A text signal needs a rate, a scale and weights for every tool, and at least one tool.")
         if len({len(row) for row in self.weights}) != 1:
             raise UsageError("All weights of a text signal must be equally many.")
@@ -93,7 +93,7 @@ def fit_text(logged: LoggedTasks) -> tuple[TextSignal, Floats] | None:
     rates = (needed.sum(axis=0) + AVERAGE_SIGHTINGS * base) / (shown.sum(axis=0) + AVERAGE_SIGHTINGS)
     beyond = shown * (needed - rates)
     best = min(
-        ((_left_out(rankings.vectors, beyond, group, groups, each), each) for each in PENALTIES),
+        ((_left_out(rankings.vectors, beyond, group, groups, penalty), penalty) for penalty in PENALTIES),
         key=lambda pair: float((shown * (pair[0] - beyond) ** 2).sum()),
     )
     explained = 1.0 - (shown * (best[0] - beyond) ** 2).sum() / max(float((beyond**2).sum()), 1e-12)

@@ -106,8 +106,8 @@ def fit_warm(
         setting = comparison.chosen(shared, trust_labels)
         losses = comparison.losses(setting)
     probability, holds = np.zeros(logged.required.shape), np.ones(len(logged))
-    for each in folds:
-        probability[each.held], holds[each.held] = each.predicted(setting)
+    for part in folds:
+        probability[part.held], holds[part.held] = part.predicted(setting)
     held = HeldOut(probability, holds, fold)
     law = SetLaw()
     if compared:
@@ -119,8 +119,8 @@ def task_losses(fitted: Fitted, rows: Rows, logged: LoggedTasks, flips: float) -
     """(n,): the log loss of every task, whose candidates are the rows, in rank order."""
     labels = logged.required[logged.rankings.listed].astype(np.float64)
     task = np.repeat(np.arange(len(logged)), logged.rankings.lengths)
-    each = log_loss(fitted.log_odds(rows), labels, flips)
-    return np.bincount(task, weights=each, minlength=len(logged)).astype(np.float64)
+    losses = log_loss(fitted.log_odds(rows), labels, flips)
+    return np.bincount(task, weights=losses, minlength=len(logged)).astype(np.float64)
 
 
 def predicted(fitted: Fitted, rows: Rows, listed: Bools) -> Floats:
@@ -196,8 +196,8 @@ class LossComparison:
 
     def chosen(self, shared: bool, trust_labels: bool) -> Setting:
         """What held-out labels speak for."""
-        strengths = dict.fromkeys(each if shared else each.of_columns() for each in STRENGTHS)
-        settings = [Setting(each) for each in strengths]
+        strengths = dict.fromkeys(known if shared else known.of_columns() for known in STRENGTHS)
+        settings = [Setting(strength) for strength in strengths]
         strongest = min(settings, key=self.loss)
         setting = strongest if self.fall(settings[0], strongest).is_clear(SURE) else settings[0]
         if trust_labels:

@@ -97,7 +97,7 @@ def from_json(content: bytes, policies: Iterable[type[Policy]] = LIBRARY) -> Pol
     kinds, kind = by_kind(policies), document["kind"]
     known = kinds.get(kind) or added_policy(ALIASES.get(kind, kind))
     if known is None:
-        ours = sorted({each.kind for each in kinds.values()})
+        ours = sorted({policy.kind for policy in kinds.values()})
         _refuse(
             f"it holds a policy of the unknown kind {kind[:80]!r}",
             "It is part of the lab. Install it with: pip install camdf-lab."

@@ -13,7 +13,7 @@ from camdf.core.decisions import Decisions
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import LoggedTasks, Rankings
 from camdf.errors import NotFittedError, UsageError
-from camdf.policies.fields import Field
+from camdf.policies.fields import Field, written_fields
 from camdf.policies.training import Training
 
 Serves: TypeAlias = Literal["anything", "a value", "a payoff"]
@@ -96,7 +96,7 @@ class Policy(ABC):
 
     def __repr__(self) -> str:
         held = vars(self)  # a policy of your own that keeps an argument under another name prints without it
-        known = {name: each.default for name, each in _settings(type(self)).items() if name in held}
+        known = {name: setting.default for name, setting in _settings(type(self)).items() if name in held}
         told = (f"{name}={held[name]!r}" for name, default in known.items() if held[name] != default)
         return f"{type(self).__name__}({', '.join(told)})"
 
@@ -109,12 +109,14 @@ def fitted_payoff(policy: Policy) -> Payoff | None:
 
 def _settings(kind: type[Policy]) -> dict[str, Parameter]:
     """The arguments of a policy's constructor."""
-    return {name: each for name, each in signature(kind).parameters.items() if each.kind is not Parameter.VAR_KEYWORD}
+    parameters = signature(kind).parameters.items()
+    return {name: setting for name, setting in parameters if setting.kind is not Parameter.VAR_KEYWORD}
 
 
 def _content(policy: Policy) -> dict[str, Any]:
     """What a policy holds, in values that compare. `training_` says where that comes from, and not what it is."""
-    written = {name: each.write(getattr(policy, name)) for name, each in policy.fields.items() if hasattr(policy, name)}
+    there = {name: field for name, field in policy.fields.items() if hasattr(policy, name)}
+    written = written_fields(there, policy)
     others = {name: _plain(value) for name, value in vars(policy).items() if name not in written}
     return {**written, **others, "training_": None}
 

@@ -62,7 +62,7 @@ class CAMDF(StoppingPolicy):
         if self.target == "hindsight":
             return self._classifier(hindsight_targets(logged, payoff), seen, payoff, tools)
         rounds = list(self._rounds(logged, seen, payoff, tools))
-        return max(reversed(rounds), key=lambda each: each[0])[1]
+        return max(reversed(rounds), key=lambda pair: pair[0])[1]
 
     def _classifier(self, targets: Targets, seen: Rankings, payoff: Payoff, tools: tuple[str, ...]) -> LinearModel:
         labels = targets.stop if self.stops_above else ~targets.stop

@@ -155,16 +155,16 @@ def record(
 
 
 def _share(value: Any) -> float:
-    if not 0 <= (found := _number(value)) <= 1:
+    if not 0 <= (parsed := _number(value)) <= 1:
         raise ValueError(f"must lie from 0 to 1, not {_shown(value)}")
-    return found
+    return parsed
 
 
 def _shares(value: Any) -> tuple[float, ...]:
-    found = _numbers(value)
-    if not all(0 <= each <= 1 for each in found):
+    parsed = _numbers(value)
+    if not all(0 <= part <= 1 for part in parsed):
         raise ValueError("must be numbers from 0 to 1")
-    return found
+    return parsed
 
 
 def _columns(value: Any) -> tuple[str, ...]:
@@ -182,11 +182,11 @@ def _small_rows(value: Any) -> tuple[tuple[int, ...], ...]:
         rows = [bytes.fromhex(line) for line in value.split("\n")]
     except ValueError:
         raise ValueError("must be lines of hexadecimal digits") from None
-    return tuple(tuple(each - 128 for each in row) for row in rows)
+    return tuple(tuple(byte - 128 for byte in row) for row in rows)
 
 
 def _as_text(rows: Any) -> str:
-    return "\n".join(bytes(each + 128 for each in row).hex() for row in rows)
+    return "\n".join(bytes(weight + 128 for weight in row).hex() for row in rows)
 
 
 number = Field(_number, float)

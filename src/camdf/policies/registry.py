@@ -134,12 +134,12 @@ def own_policy(place: str) -> type[Policy]:
     """The policy class that `module:Class` names."""
     module, _, name = place.partition(":")
     try:
-        found = getattr(import_module(module), name)
+        policy = getattr(import_module(module), name)
     except (AttributeError, ImportError, ValueError) as error:
         raise UsageError(f"The policy {place!r} must be importable as module:Class. {error}.") from error
-    if not (isinstance(found, type) and issubclass(found, Policy)):
-        raise UsageError(f"The policy {place!r} must be a class that extends camdf.Policy. Got {found!r} instead.")
-    return found
+    if not (isinstance(policy, type) and issubclass(policy, Policy)):
+        raise UsageError(f"The policy {place!r} must be a class that extends camdf.Policy. Got {policy!r} instead.")
+    return policy
 
 
 def added_policy(kind: str) -> type[Policy] | None:
@@ -152,7 +152,7 @@ def added_policy(kind: str) -> type[Policy] | None:
 def _added() -> dict[str, EntryPoint]:
     from importlib.metadata import entry_points  # which most decisions never need
 
-    return {each.name: each for each in entry_points(group=GROUP)}
+    return {entry.name: entry for entry in entry_points(group=GROUP)}
 
 
 def by_kind(policies: Iterable[type[Policy]] = LIBRARY) -> dict[str, type[Policy]]:

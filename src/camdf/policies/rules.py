@@ -209,10 +209,10 @@ def _best_constant_set(logged: LoggedTasks, payoff: Payoff) -> tuple[str, ...]:
         value: Floats = (worth * count).sum(axis=1) / count.sum() - payoff.cost_pressure * (sets * costs).sum(axis=1)
         return value
 
-    each = np.eye(len(costs), dtype=bool)
+    alone = np.eye(len(costs), dtype=bool)
     best = np.zeros(len(costs), dtype=bool)
     while True:
-        steps = np.concatenate([best[None], best ^ each, best | needs])
+        steps = np.concatenate([best[None], best ^ alone, best | needs])
         following = steps[mean_payoffs(steps).argmax()]
         if (following == best).all():
             return tuple(name for name, kept in zip(rankings.catalogue, best, strict=True) if kept)
