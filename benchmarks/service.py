@@ -45,7 +45,7 @@ from camdf.service.app import Service
 from camdf.service.deciding import Deciding
 from camdf.service.gates import Costs, candidate
 from camdf.service.outcomes import OutcomeLog
-from camdf.service.store import Versions
+from camdf.service.store import VersionStore
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
@@ -383,7 +383,7 @@ def profile(rounds: int) -> dict[str, Any]:
         folder = folder_of(Path(place) / "served", CONFIGURATION)
         (state := Path(place) / "state").mkdir()
         outcomes = OutcomeLog(state)
-        asyncio.run(all_of_them(Service(Versions(folder / "camdf.toml", state), outcomes)))
+        asyncio.run(all_of_them(Service(VersionStore(folder / "camdf.toml", state), outcomes)))
         outcomes.close()
     assert set(sent) == {200}
     took, total = {entry.code: entry.totaltime for entry in profiler.getstats()}, pstats.Stats(profiler).total_tt  # type: ignore[attr-defined]

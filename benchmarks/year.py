@@ -6,7 +6,7 @@ python benchmarks/year.py --check FILE      exit 1 where days drawn by CAMDF_SAM
 python benchmarks/year.py --draw FILE       docs/pictures/year.svg and .png, from a file of numbers alone
 
 The tasks are those of workbench, ranked by MiniLM. The loop is the one of the service, with its files and its journal
-(`camdf.service.learning.Seat`), and looks every day. Needs the extras serve and lab.
+(`camdf.service.learning.PolicyContest`), and looks every day. Needs the extras serve and lab.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from camdf.policies.base import Policy
 from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf.service.config import LearnSettings
 from camdf.service.config_file import parsed
-from camdf.service.learning import Seat
+from camdf.service.learning import PolicyContest
 from camdf.service.lessons import Lesson, Seen, tasks_of_lessons
 from camdf_lab import domains
 from camdf_lab.stored import check_digest, note_digests
@@ -224,7 +224,7 @@ def learned(draws: Draws, said: list[dict[str, Any]]) -> Iterator[Policy]:
         save_policy(draws.first, path)
         configuration = parsed(CONFIGURATION, "camdf.toml")
         (Path(folder) / "policy.json.learned").mkdir()
-        seat, policy, serves, known = Seat(path, configuration, [("", "")]), draws.first, "", list[Lesson]()
+        seat, policy, serves, known = PolicyContest(path, configuration, [("", "")]), draws.first, "", list[Lesson]()
         for day in range(DAYS):
             yield policy
             rows, explores = draws.runs(day)

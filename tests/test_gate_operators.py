@@ -603,7 +603,7 @@ def test_an_answer_that_comes_after_the_budget_is_no_success() -> None:
     gate = gate_of(scorer=late, limits=Limits(breaker=breaker, seconds=0.5))
     assert gate.decide(f"{TASK} one", TOOLS).reason == "scorer too slow"
     released.set()
-    eventually(lambda: len(gate._decider.shared.turn_scores._said) == 1)
+    eventually(lambda: len(gate._decider.shared.turn_scores._turns) == 1)
     released.clear()
     assert gate.decide(f"{TASK} one", TOOLS).reason == "decided", "what came late is kept"
     assert not breaker.resting

@@ -17,7 +17,7 @@ from camdf.errors import UsageError
 from camdf.service.config import PriceSettings, RolloutSettings
 from camdf.service.config_file import parsed
 from camdf.service.gates import prices_of
-from camdf.service.store import Versions
+from camdf.service.store import VersionStore
 from running_service import SECONDS, folder_of
 
 GATE = '[gate]\npolicy = "cold-start"\ncost_pressure = 0.1\ntool_search = true\n'
@@ -169,25 +169,25 @@ def test_a_share_on_a_route_leaves_the_kill_switch_of_all_in_place() -> None:
 def test_a_policy_that_cannot_be_used_is_refused_at_the_start(tmp_path: Path, configuration: str, said: str) -> None:
     folder = folder_of(tmp_path / "served", configuration)
     with pytest.raises(camdf.CamdfError, match=said):
-        Versions(folder / "camdf.toml", folder / "state")
+        VersionStore(folder / "camdf.toml", folder / "state")
 
 
 def test_a_policy_may_stand_behind_a_url_of_the_operator(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "served")
     text = f'[gate]\npolicy = "file://{folder / "policy.json"}"\ncost_pressure = 0.06\n'
     (folder / "camdf.toml").write_text(text, encoding="utf-8")
-    store = Versions(folder / "camdf.toml", folder / "state")
+    store = VersionStore(folder / "camdf.toml", folder / "state")
     assert store.current.places["", ""].gate.policy.kind == "expected-payoff-by-set"
 
 
 def test_one_policy_serves_with_the_defaults_at_the_payoff_that_it_was_fitted_for(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "served")
     camdf.save(camdf.CAMDF().fit(sample_tasks(1), camdf.Payoff(0.3)), folder / "own.json")
-    store = Versions(folder / "own.json", folder / "state")
+    store = VersionStore(folder / "own.json", folder / "state")
     assert store.current.places["", ""].gate.payoff == camdf.Payoff(0.3)
     assert store.current.configuration.server.host == "127.0.0.1"
     with pytest.raises(UsageError, match=r"gate\.cost_pressure is not set"):
-        Versions(folder / "policy.json", folder / "elsewhere")
+        VersionStore(folder / "policy.json", folder / "elsewhere")
 
 
 ASYNCIO = (

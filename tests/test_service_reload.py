@@ -14,7 +14,7 @@ import pytest
 
 import camdf
 from camdf.errors import UsageError
-from camdf.service.store import Versions
+from camdf.service.store import VersionStore
 from running_service import PLAIN, SECONDS, Running, asked, eventually, folder_of, ranking, running
 
 VERSIONS = {
@@ -140,8 +140,8 @@ def test_what_is_kept_of_the_last_good_version_is_text_and_nothing_that_runs(tmp
 
 def test_the_last_good_version_of_one_file_is_never_served_for_another(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "served")
-    Versions(folder / "camdf.toml", folder / "state")
+    VersionStore(folder / "camdf.toml", folder / "state")
     other = folder / "other.toml"
     other.write_text("[gate", encoding="utf-8")
     with pytest.raises(UsageError, match=r"other\.toml is not TOML"):
-        Versions(other, folder / "state")
+        VersionStore(other, folder / "state")

@@ -11,7 +11,7 @@ import pytest
 import camdf
 from camdf.errors import UsageError
 from camdf.gate import Rollout
-from camdf.service.store import Versions
+from camdf.service.store import VersionStore
 from running_service import PLAIN, eventually, folder_of, ranking, running
 
 ASKED = ranking({"a": 0.9, "b": 0.7, "c": 0.5})
@@ -165,4 +165,4 @@ def test_a_file_or_a_flag_that_says_nothing_is_refused_at_the_start(
     folder = folder_with(tmp_path / "served", f"\n[gate.rollout]\n{rollout}\n")
     (folder / "words").write_text("maybe\n")
     with pytest.raises(UsageError, match=rf"^camdf\.toml: {said}"):
-        Versions(folder / "camdf.toml", folder / "state")
+        VersionStore(folder / "camdf.toml", folder / "state")

@@ -13,7 +13,7 @@ from typing import Any
 from camdf.gate.decision import GateDecision, Reason
 from camdf.gate.fold import Fold, Folding, Outcome, UnscoredError
 from camdf.gate.lists import Mode, list_for_the_model
-from camdf.gate.memory import ConversationTerms, Memory, SharedMemory, Terms
+from camdf.gate.memory import ConversationTerms, JudgeAndMode, Memory, SharedMemory
 from camdf.gate.request import Question, Request, RequestReader, UndecidedError, unread
 from camdf.gate.rollout import Rollout
 from camdf.gate.settings import Guards, Limits, Records
@@ -96,18 +96,18 @@ class Decider:
             except Exception as error:
                 raise UndecidedError("scores refused", _refused(error)) from None
 
-    def terms_of(self, question: Question) -> Terms:
+    def terms_of(self, question: Question) -> JudgeAndMode:
         """Those that the conversation began with, else those of today: one answer for the whole of a question."""
         if question.terms is None:
             assert question.request is not None
             question.terms = self._terms(question.request)
         return question.terms
 
-    def _terms(self, request: Request) -> Terms:
+    def _terms(self, request: Request) -> JudgeAndMode:
         known, rollout, name = self.terms, self.rollout, request.conversation
         began = known.recall(name)
         if rollout.is_off:  # for good: switched on again, it would narrow what it saw
-            terms = Terms(began.judge if began else known.judge, "shadow")
+            terms = JudgeAndMode(began.judge if began else known.judge, "shadow")
             known.keep(name, terms)
             return terms
         if began is not None:
@@ -117,7 +117,7 @@ class Decider:
         else:
             cuts = rollout.cuts(name)
         earlier = known.earlier() if request.began_before else ()
-        return Terms(known.judge, self.mode if cuts else "shadow", earlier)
+        return JudgeAndMode(known.judge, self.mode if cuts else "shadow", earlier)
 
     # Score.
 
@@ -220,7 +220,7 @@ class Decider:
         now = self.shared.memory.widen(request.conversation, [known[key] for key in kept], explores)
         return tuple(key for identity in now if (key := request.identities.get(identity)) in request.natives)
 
-    def _open(self, request: Request, terms: Terms, fold: Fold, error: str) -> GateDecision:
+    def _open(self, request: Request, terms: JudgeAndMode, fold: Fold, error: str) -> GateDecision:
         """Nothing is decided: what the conversation has, else the tool search, or the whole authorised list without.
 
         A named fallback goes before both. Nothing is remembered, so that one failure does not open a conversation for
@@ -239,7 +239,7 @@ class Decider:
     def _answer(
         self,
         request: Request,
-        terms: Terms,
+        terms: JudgeAndMode,
         kept: Iterable[str],
         fold: Fold,
         error: str = "",

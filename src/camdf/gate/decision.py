@@ -124,19 +124,19 @@ class GateDecision:
         note = NOTES[self.mode] + (" It has no name, so it is neither explored nor split." if self.needs_name else "")
         lines = [f"Kept {len(self.kept)} of {total} tools: {self._because()}.{note}"]
         if self.ranking:
-            shown = [self._full(each.name) for each in self.ranking]
+            shown = [self._full(tool.name) for tool in self.ranking]
             width = max(4, *map(len, shown))
             lines += ["", f"{'rank':>4}  {'tool':<{width}}  {'score':>6}  {'evidence':>8}  {'priced':>7}"]
-            for rank, (name, each) in enumerate(zip(shown, self.ranking, strict=True), 1):
-                evidence = "" if each.evidence is None else f"{each.evidence:.3f}"
-                mark = "kept" if each.kept else "cut"
+            for rank, (name, tool) in enumerate(zip(shown, self.ranking, strict=True), 1):
+                evidence = "" if tool.evidence is None else f"{tool.evidence:.3f}"
+                mark = "kept" if tool.kept else "cut"
                 lines.append(
-                    f"{rank:>4}  {name:<{width}}  {each.score:>6.3f}  {evidence:>8}  {each.priced_cost:>7.4f}  "
-                    f"{mark}, {each.why}"
+                    f"{rank:>4}  {name:<{width}}  {tool.score:>6.3f}  {evidence:>8}  {tool.priced_cost:>7.4f}  "
+                    f"{mark}, {tool.why}"
                 )
             priced = f"{self.priced_cost:.4f} of a solved task, of {self.priced_cost_of_all:.4f}"
             lines.append(f"\nPriced cost of what was kept: {priced}.")
-        ranked = {each.name for each in self.ranking}
+        ranked = {tool.name for tool in self.ranking}
         unranked = [name for name in self.kept if name not in ranked]
         if unranked and self.ranking:
             lines.append(f"Never cut: {', '.join(map(self._full, unranked))}.")
@@ -182,12 +182,12 @@ class GateDecision:
     @property
     def priced_cost(self) -> float:
         """What the kept tools cost together, in solved tasks."""
-        return sum(each.priced_cost for each in self.ranking if each.kept)
+        return sum(tool.priced_cost for tool in self.ranking if tool.kept)
 
     @property
     def priced_cost_of_all(self) -> float:
         """What all ranked tools would cost, in solved tasks."""
-        return sum(each.priced_cost for each in self.ranking)
+        return sum(tool.priced_cost for tool in self.ranking)
 
     def svg(self) -> str:
         """The decision as a picture: a waterfall of the ranked tools, the cut, and the priced cost of each."""
@@ -213,8 +213,8 @@ class GateDecision:
             "camdf.kept": list(self.kept),
             "camdf.cut": list(self.cut),
             "camdf.refused": list(self.refused),
-            "camdf.ranking.names": [each.name for each in self.ranking],
-            "camdf.ranking.scores": [each.score for each in self.ranking],
+            "camdf.ranking.names": [tool.name for tool in self.ranking],
+            "camdf.ranking.scores": [tool.score for tool in self.ranking],
             "camdf.priced_cost": self.priced_cost,
         }
 

@@ -111,8 +111,8 @@ class Folding:
 
     def _called(self, now: Fold, request: Request, call: Call) -> Fold:
         keys = request.keys_of(call)
-        found = request.tool_search and request.found_by_name
-        kept = now.kept if found or not now.first else _appended(now.kept, keys)
+        searched = request.tool_search and request.found_by_name
+        kept = now.kept if searched or not now.first else _appended(now.kept, keys)
         reason: Reason = "decided before" if now.reason == "decided" else now.reason
         return now._replace(kept=kept, reason=reason, called=now.called.union(keys))
 
@@ -120,8 +120,8 @@ class Folding:
         ranking = self.turn_scores.ranking(request, turn.subject, judge)
         named, vector = request.named(turn.subject), self.turn_scores.vector(request, turn.subject)
         decides = deciding(ranking)
-        chosen = named or any(each.kept for each in decides) or self.at_least > 0 or not ranking
-        if not chosen or says_nothing([each.score for each in decides]):
+        chosen = named or any(tool.kept for tool in decides) or self.at_least > 0 or not ranking
+        if not chosen or says_nothing([tool.score for tool in decides]):
             return now._replace(reason="no signal", ranking=ranking, vector=vector)
         stays = {
             **dict.fromkeys(now.kept, "kept before"),
@@ -129,45 +129,45 @@ class Folding:
             **dict.fromkeys(named, "the task is its name"),
             **request.guarded,
         }
-        trusted = self._bounded(tuple(each for each in ranking if each.trusted), stays)
-        others = tuple(each for each in ranking if not each.trusted)
+        trusted = self._bounded(tuple(tool for tool in ranking if tool.trusted), stays)
+        others = tuple(tool for tool in ranking if not tool.trusted)
         if now.first:
             trusted = self._worth_rewriting(trusted, request, judge, turn, stays)
             others = self._worth_rewriting(others, request, judge, turn, stays)
-        ranking = (*trusted, *self._placed(others, stays, sum(each.kept for each in trusted)))
-        adds = {*stays, *(each.name for each in ranking if each.kept)}
+        ranking = (*trusted, *self._placed(others, stays, sum(tool.kept for tool in trusted)))
+        adds = {*stays, *(tool.name for tool in ranking if tool.kept)}
         kept = _appended(now.kept, (key for key in request.offered if key in adds))
         reason: Reason = "decided before" if now.first and kept == now.kept else "decided"
         return Fold(kept, now.first or turn.subject, reason, ranking, now.called, vector)
 
     def _placed(self, ranking: tuple[Ranked, ...], stays: Mapping[str, str], trusted: int) -> tuple[Ranked, ...]:
         """Of untrusted servers' tools those that stay, and the best of the others while there are places."""
-        left = self.untrusted_places - sum(each.name in stays for each in ranking)
+        left = self.untrusted_places - sum(tool.name in stays for tool in ranking)
         if self.at_most is not None:
-            left = min(left, self.at_most - trusted - sum(each.name in stays for each in ranking))
+            left = min(left, self.at_most - trusted - sum(tool.name in stays for tool in ranking))
         placed: list[Ranked] = []
-        for each in ranking:
-            if each.name in stays:
-                each = each._replace(kept=True, why=stays[each.name], held=True)
-            elif each.kept and left > 0:
+        for tool in ranking:
+            if tool.name in stays:
+                tool = tool._replace(kept=True, why=stays[tool.name], held=True)
+            elif tool.kept and left > 0:
                 left -= 1
-            elif each.kept:
-                each = each._replace(kept=False, why="no place is left for untrusted servers")
-            placed.append(each)
+            elif tool.kept:
+                tool = tool._replace(kept=False, why="no place is left for untrusted servers")
+            placed.append(tool)
         return tuple(placed)
 
     def _bounded(self, ranking: tuple[Ranked, ...], stays: Mapping[str, str]) -> tuple[Ranked, ...]:
         """Keep the best of the rest where too few are kept, drop the last that nothing guards where too many are."""
         if not stays and not self.at_least and self.at_most is None:
             return ranking
-        chosen, held = [each.kept for each in ranking], [each.name in stays for each in ranking]
+        chosen, held = [tool.kept for tool in ranking], [tool.name in stays for tool in ranking]
         kept = bounded(chosen, held, self.at_least, self.at_most)
         filled = f"at least {self.at_least}"
-        why = (stays.get(each.name) or (each.why if each.kept else filled) for each in ranking)
+        why = (stays.get(tool.name) or (tool.why if tool.kept else filled) for tool in ranking)
         reasons = [reason if stay else "not worth it" for reason, stay in zip(why, kept, strict=True)]
         return tuple(
-            each if each.why == reason else each._replace(kept=stay, why=reason, held=hold)
-            for each, reason, stay, hold in zip(ranking, reasons, kept, held, strict=True)
+            tool if tool.why == reason else tool._replace(kept=stay, why=reason, held=hold)
+            for tool, reason, stay, hold in zip(ranking, reasons, kept, held, strict=True)
         )
 
     def _worth_rewriting(
@@ -175,20 +175,20 @@ class Folding:
     ) -> tuple[Ranked, ...]:
         """Without what is not worth its share of rewriting the cached prompt: shared anew until all that is left is."""
         price, vector = self.rewrite(turn.before), self.turn_scores.vector(request, turn.subject)
-        adds = {each.name for each in ranking if each.kept and each.name not in stays}
+        adds = {tool.name for tool in ranking if tool.kept and tool.name not in stays}
         while price > 0 and adds:
             share = price / len(adds)
             costs = {key: cost if key in stays else cost + share for key, cost in request.costs.items()}
-            again = judge.ranked({each.name: each.score for each in ranking}, costs, vector)
-            left = adds & {each.name for each in again if each.kept}
+            again = judge.ranked({tool.name: tool.score for tool in ranking}, costs, vector)
+            left = adds & {tool.name for tool in again if tool.kept}
             if left == adds:
                 break
             adds = left
         return tuple(
-            each._replace(kept=False, why="not worth rewriting the cached prompt")
-            if each.kept and each.name not in adds and each.name not in stays
-            else each
-            for each in ranking
+            tool._replace(kept=False, why="not worth rewriting the cached prompt")
+            if tool.kept and tool.name not in adds and tool.name not in stays
+            else tool
+            for tool in ranking
         )
 
 

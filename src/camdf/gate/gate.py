@@ -447,8 +447,8 @@ class Gate:
         except Exception:
             offered = {}
         if written.name == FIND.name and FIND.name not in offered:
-            found = self.find(query_of(written.arguments), tools)
-            return Answer(written.id, None, listing(found, offered.values()))
+            matches = self.find(query_of(written.arguments), tools)
+            return Answer(written.id, None, listing(matches, offered.values()))
         return written.answer(offered)
 
     async def afind(self, query: str, tools: Iterable[Any], most: int = FOUND) -> list[Any]:

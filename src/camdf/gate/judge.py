@@ -60,8 +60,8 @@ class Judge:
         policy = from_json(content)
         try:
             judge = cls.of(policy, payoff, explore_pressure, json.loads(content)["sha256"])
-            for each in (judge, judge.exploring or judge):
-                try_policy(policy, each.payoff)
+            for judging in (judge, judge.exploring or judge):
+                try_policy(policy, judging.payoff)
         except Exception as error:
             raise ArtifactError(f"The policy in {str(path)!r} does not decide here: {error}") from error
         return judge
@@ -78,8 +78,8 @@ class Judge:
         rankings = Rankings.from_scores(scores, costs)
         if vector:
             rankings = replace(rankings, vectors=from_bytes([vector]))
-        (found,) = self._ranked(rankings, [scores])
-        return found
+        (ranked,) = self._ranked(rankings, [scores])
+        return ranked
 
     def ranked_together(
         self, scores: Sequence[Mapping[str, float]], costs: Sequence[Mapping[str, float]]
@@ -88,9 +88,9 @@ class Judge:
         return self._ranked(Rankings.from_scores(scores, costs), scores)
 
     def _ranked(self, rankings: Rankings, scores: Sequence[Mapping[str, float]]) -> list[tuple[Ranked, ...]]:
-        silent = [says_nothing(list(each.values())) for each in scores]
+        silent = [says_nothing(list(by_name.values())) for by_name in scores]
         decisions = None if all(silent) else self.policy.decide(rankings, self.payoff)
-        pressure, found = self.payoff.cost_pressure, []
+        pressure, lists = self.payoff.cost_pressure, []
         for row, length in enumerate(rankings.lengths.tolist()):
             names = rankings.names(row)
             given, costs = rankings.scores[row, :length].tolist(), rankings.costs[row, :length].tolist()
@@ -102,12 +102,12 @@ class Judge:
                     evidence = decisions.evidence[row, :length].tolist()
             why = ["worth its cost" if good else "not worth it" for good in worth]
             priced = [pressure * cost for cost in costs]
-            found.append(tuple(map(Ranked, names, given, costs, priced, evidence, worth, why)))
-        return found
+            lists.append(tuple(map(Ranked, names, given, costs, priced, evidence, worth, why)))
+        return lists
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Said:
+class ScoredTurn:
     """What a scorer said of a turn: a score for every tool, and the direction of its text where the policy reads it."""
 
     scores: tuple[float, ...]

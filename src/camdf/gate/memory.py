@@ -121,16 +121,16 @@ class SharedMemory(Memory):
         try:
             self.breaker.check()
             seconds = PATIENCE if within is None else min(PATIENCE, within / 2)
-            found = _checked(self._askers.start(lambda work: self.store.recall(name), seconds).wait())
+            stored = _checked(self._askers.start(lambda work: self.store.recall(name), seconds).wait())
             self.breaker.succeeded()
         except Exception as error:
             self._note(error)
             return here
-        if found is None:
+        if stored is None:
             return here
         with self._lock:
             here = self._kept.get(conversation, Remembered((), False))
-            return self._put(conversation, Remembered((*found.kept, *here.kept), found.explored or here.explored))
+            return self._put(conversation, Remembered((*stored.kept, *here.kept), stored.explored or here.explored))
 
     def widen(self, conversation: str | None, kept: Iterable[Identity], explored: bool) -> tuple[Identity, ...]:
         """Add tools here at once, and have all that the conversation has now written to the store."""
@@ -170,7 +170,7 @@ def _checked(found: Any) -> Remembered | None:
     return Remembered(known, bool(explored))
 
 
-class Terms(NamedTuple):
+class JudgeAndMode(NamedTuple):
     """Who decides on a conversation, and what becomes of the tools that are cut."""
 
     judge: Judge
@@ -190,7 +190,7 @@ class ConversationTerms:
     def __init__(self, judge: Judge, size: int) -> None:
         self.judge, self.size = judge, size
         self._replaced: tuple[tuple[Judge, float], ...] = ()
-        self._terms: OrderedDict[str, Terms] = OrderedDict()
+        self._terms: OrderedDict[str, JudgeAndMode] = OrderedDict()
         self.renew()
         renewed_in_forks(self)
 
@@ -208,7 +208,7 @@ class ConversationTerms:
         late = [judge for judge, when in self._replaced if monotonic() - when < SECONDS]
         return tuple({judge.digest or id(judge): judge for judge in late if judge.digest != self.judge.digest}.values())
 
-    def recall(self, name: str | None) -> Terms | None:
+    def recall(self, name: str | None) -> JudgeAndMode | None:
         """The terms of a conversation that began before."""
         with self._lock:
             terms = None if name is None else self._terms.get(name)
@@ -216,7 +216,7 @@ class ConversationTerms:
                 self._terms.move_to_end(name)
             return terms
 
-    def keep(self, name: str | None, terms: Terms) -> None:
+    def keep(self, name: str | None, terms: JudgeAndMode) -> None:
         """Something was decided under these terms."""
         if name is None:
             return

@@ -52,13 +52,13 @@ class RedisMemory:
 
     def recall(self, conversation: str) -> Remembered | None:
         """What the conversation has; None where it is not known, or was too long ago."""
-        found = self._client.lrange(self._key(conversation), 0, -1)
-        tools = [json.loads(each) for each in found if each not in (EXPLORED, EXPLORED.decode())]
-        return Remembered(tuple(map(tuple, tools)), len(tools) < len(found)) if found else None
+        entries = self._client.lrange(self._key(conversation), 0, -1)
+        tools = [json.loads(entry) for entry in entries if entry not in (EXPLORED, EXPLORED.decode())]
+        return Remembered(tuple(map(tuple, tools)), len(tools) < len(entries)) if entries else None
 
     def add(self, conversation: str, kept: Sequence[Identity], explored: bool) -> None:
         """Append what is new."""
-        tools = [*(json.dumps(each) for each in kept), *([EXPLORED] if explored else [])]
+        tools = [*(json.dumps(identity) for identity in kept), *([EXPLORED] if explored else [])]
         self._client.eval(ADD, 1, self._key(conversation), MOST + 1, self.seconds, *tools)
 
     def _key(self, conversation: str) -> str:

@@ -16,9 +16,9 @@ from typing import Any, Protocol, TypeAlias
 from camdf.errors import UsageError
 from camdf.gate import turns
 from camdf.gate.decision import Reason
-from camdf.gate.judge import Said
+from camdf.gate.judge import ScoredTurn
 from camdf.gate.lists import Mode, has_search
-from camdf.gate.memory import Identity, Memory, Terms
+from camdf.gate.memory import Identity, JudgeAndMode, Memory
 from camdf.gate.settings import Guards, Limits
 from camdf.gate.turns import Call, Event, Messages, Turn, events
 from camdf.scorers.base import ends
@@ -74,7 +74,7 @@ class Question:
     request: Request | None = None
     """What was read of it, once its tools are."""
 
-    terms: Terms | None = None
+    terms: JudgeAndMode | None = None
     """Who decides on it, once that is known."""
 
     asks_scorer: bool = False
@@ -135,7 +135,7 @@ class Request:
     explored: bool = False
     """Whether it then explores."""
 
-    said: dict[str, Said] = field(default_factory=dict)
+    scored_turns: dict[str, ScoredTurn] = field(default_factory=dict)
     """The scores of its turns by their text, once they are at hand: no other call drops or replaces them here."""
 
     @cached_property
@@ -171,13 +171,13 @@ class Request:
     @cached_property
     def identities(self) -> dict[Identity, str]:
         """Keys by what a tool is in every request: its server, its name, and how many of these came before it."""
-        found: dict[Identity, str] = {}
+        keys: dict[Identity, str] = {}
         seen: dict[tuple[str, str], int] = {}
         for key, tool in self.tools.items():
             which = tool.server, tool.name
             seen[which] = seen.get(which, 0) + 1
-            found[(*which, seen[which])] = key
-        return found
+            keys[(*which, seen[which])] = key
+        return keys
 
     def asks(self, turn: Turn) -> bool:
         """Whether a turn says enough to be scored: it has words, and more than a greeting, or is a tool's name."""
@@ -197,11 +197,11 @@ class Request:
     @cached_property
     def _keyed_otherwise(self) -> dict[str, list[str]]:
         """Names and keys of the tools whose key is not their name."""
-        found: dict[str, list[str]] = {}
+        keys: dict[str, list[str]] = {}
         for key in self.offered:
             if (name := self.tools[key].name) != key:
-                found.setdefault(name, []).append(key)
-        return found
+                keys.setdefault(name, []).append(key)
+        return keys
 
     def aligned(self, scores: Scores) -> list[float]:
         """The harness's own scores, one for every candidate."""
@@ -281,8 +281,8 @@ def readable(text: object) -> str:
 def names_in(given: Iterable[str]) -> frozenset[str]:
     """The names in what a harness hands over, which may be one of them, or anything."""
     try:
-        found = (given,) if isinstance(given, str) else given
-        return frozenset(str.__str__(name) for name in found if isinstance(name, str))
+        names = (given,) if isinstance(given, str) else given
+        return frozenset(str.__str__(name) for name in names if isinstance(name, str))
     except Exception:
         return frozenset()
 

@@ -44,14 +44,14 @@ class Target:
         Value and recourse stay those of `like`. The bytes are the directions of the requests' texts, where the policy
         reads them.
         """
-        found = [each for each in scored if each[0]]
-        if not found:
+        known = [pair for pair in scored if pair[0]]
+        if not known:
             raise UsageError("A target is found on at least one request that could be scored. Got none.")
-        lists, vectors = zip(*found, strict=True)
-        rankings = Rankings.from_scores([{each.name: each.score for each in ranking} for ranking in lists])
+        lists, vectors = zip(*known, strict=True)
+        rankings = Rankings.from_scores([{tool.name: tool.score for tool in ranking} for ranking in lists])
         costs = np.zeros(rankings.costs.shape)
         for row, ranking in enumerate(lists):
-            by_name = {each.name: each.cost for each in ranking}
+            by_name = {tool.name: tool.cost for tool in ranking}
             costs[row, : len(ranking)] = [by_name[name] for name in rankings.names(row)]
         rankings = rankings.with_costs(costs)
         if all(vectors):

@@ -133,14 +133,14 @@ class WrittenCall(NamedTuple):
     def answer(self, tools: Mapping[str, Any]) -> Answer:
         """What to do with it, if it is no search, given the tools that it may call."""
         if self.name == CALL.name and CALL.name not in tools:
-            found = meant(self.arguments, tools)
+            outcome = meant(self.arguments, tools)
         elif self.name not in tools:
-            found = f"There is no tool named {self.name[:200]!r}. Search with {FIND.name} for one that does it."
+            outcome = f"There is no tool named {self.name[:200]!r}. Search with {FIND.name} for one that does it."
         else:
             arguments = {} if self.arguments in (None, "") else json_arguments(self.arguments)
             told = f"Nothing ran: {self.name} takes one whole JSON object with its arguments."
-            found = told if arguments is None else ToolCall(self.name, arguments)
-        return Answer(self.id, None, found) if isinstance(found, str) else Answer(self.id, found, "")
+            outcome = told if arguments is None else ToolCall(self.name, arguments)
+        return Answer(self.id, None, outcome) if isinstance(outcome, str) else Answer(self.id, outcome, "")
 
 
 def _field(held: Any, name: str) -> Any:
@@ -181,7 +181,7 @@ def meant(written: object, tools: Mapping[str, Any], search: str = FIND.name) ->
 
 def _readings(call: dict[str, Any], parameters: Collection[str] | None) -> list[dict[str, Any]]:
     """All that a call without its name can mean, given the parameters of the tool, if they are all known."""
-    named, found = set(parameters or ()), list[dict[str, Any]]()
+    named, readings = set(parameters or ()), list[dict[str, Any]]()
     if WRAPPED[0] not in named and call.get(WRAPPED[0], "") in (None, ""):
         call = {key: value for key, value in call.items() if key != WRAPPED[0]}
     if not call:
@@ -190,13 +190,13 @@ def _readings(call: dict[str, Any], parameters: Collection[str] | None) -> list[
     if key in WRAPPED and not more:
         inner = json_arguments(value)
         if inner is not None and (parameters is None or inner.keys() <= named):
-            found.append(inner)
+            readings.append(inner)
         if key == WRAPPED[0] and isinstance(value, Mapping):  # as it should be
-            return found
-    if call.keys() <= named and call not in found:
-        found.append(call)
-        return [] if "name" in named else found  # the name may be the tool's, or an argument
-    return found
+            return readings
+    if call.keys() <= named and call not in readings:
+        readings.append(call)
+        return [] if "name" in named else readings  # the name may be the tool's, or an argument
+    return readings
 
 
 def _parameters(tool: Tool) -> Collection[str] | None:
@@ -233,10 +233,10 @@ def json_arguments(written: object) -> dict[str, Any] | None:
 
 
 def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    once = dict(pairs)
+    if len(once) < len(pairs):
         raise ValueError("A key stands twice.")
-    return found
+    return once
 
 
 def _no_number(constant: str) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 
 from camdf.errors import UsageError
 from camdf.gate.decision import Ranked
-from camdf.gate.judge import Judge, Said
+from camdf.gate.judge import Judge, ScoredTurn
 from camdf.gate.request import Request
 from camdf.runtime.forks import renewed_in_forks
 from camdf.runtime.workers import Work
@@ -22,7 +22,7 @@ KEPT = 200_000
 JUDGES = 20
 """The rankings of one turn are kept for so many judges, the latest."""
 
-UNKNOWN = Said(())
+UNKNOWN = ScoredTurn(())
 """Stands for scores that conversations without a name disagree about."""
 
 
@@ -33,12 +33,12 @@ class RefusedScoresError(Exception):
 class TurnScores:
     """A scorer, what it said of the turns of late, and what judges made of that.
 
-    What is kept here spares work, and no more: a call holds the scores that it decides on (`Request.said`).
+    What is kept here spares work, and no more: a call holds the scores that it decides on (`Request.scored_turns`).
     """
 
     def __init__(self, scorer: Scorer | None) -> None:
         self.scorer = scorer
-        self._said: OrderedDict[tuple[str, int], Said] = OrderedDict()
+        self._turns: OrderedDict[tuple[str, int], ScoredTurn] = OrderedDict()
         self._held = 0
         self.renew()
         renewed_in_forks(self)
@@ -49,18 +49,20 @@ class TurnScores:
 
     def missing(self, request: Request, judges: Sequence[Judge]) -> list[str]:
         """The turns that have no scores yet, each once, the oldest first: those that the decision needs."""
-        found: list[str] = []
+        unscored: list[str] = []
         for subject in dict.fromkeys(turn.subject for turn in request.turns if request.asks(turn)):
             if not self.scored(request, subject):
-                found.append(subject)
-            elif request.tool_search and not found and all(self._settles(request, subject, judge) for judge in judges):
+                unscored.append(subject)
+            elif (
+                request.tool_search and not unscored and all(self._settles(request, subject, judge) for judge in judges)
+            ):
                 break
-        return found if request.costs else []
+        return unscored if request.costs else []
 
     def _settles(self, request: Request, subject: str, judge: Judge) -> bool:
         """Whether a turn decides for good where there is a tool search: the first with signal does."""
         with suppress(Exception):  # a policy that breaks says so when it decides
-            return any(each.kept for each in deciding(self.ranking(request, subject, judge)))
+            return any(tool.kept for tool in deciding(self.ranking(request, subject, judge)))
         return False
 
     def score(
@@ -103,74 +105,74 @@ class TurnScores:
             sound = tuple(checked(scores, [request.tools[key] for key in request.costs]).tolist())
         except Exception as error:
             raise RefusedScoresError(type(error).__name__) from None
-        said = request.said[subject] = Said(sound, vector)
+        turn = request.scored_turns[subject] = ScoredTurn(sound, vector)
         if own and not request.goes_on:  # one text and no more: nobody will ask again
             return
         key = (subject, request.own_catalogue if own else request.catalogue)
         with self._lock:
-            before = self._said.pop(key, Said(()))
+            before = self._turns.pop(key, ScoredTurn(()))
             if own and request.conversation is None and (before is UNKNOWN or before.scores not in ((), sound)):
-                said = UNKNOWN
-            self._held += len(said.scores) - len(before.scores)
-            self._said[key] = said
-            while self._held > KEPT and len(self._said) > 1:
-                self._held -= len(self._said.popitem(last=False)[1].scores)
+                turn = UNKNOWN
+            self._held += len(turn.scores) - len(before.scores)
+            self._turns[key] = turn
+            while self._held > KEPT and len(self._turns) > 1:
+                self._held -= len(self._turns.popitem(last=False)[1].scores)
 
     def scored(self, request: Request, subject: str, *, ranked_by: Judge | None = None) -> bool:
         """Whether the scores of a turn are at hand; with `ranked_by`, whether that judge has spoken too."""
-        said = self._said_of(request, subject)
-        return said is not None and (ranked_by is None or ranked_by in said.rankings)
+        turn = self._scored_turn(request, subject)
+        return turn is not None and (ranked_by is None or ranked_by in turn.rankings)
 
     def ranking(self, request: Request, subject: str, judge: Judge) -> tuple[Ranked, ...]:
         """The candidates of a scored turn in rank order, `kept` where this turn alone makes them worth their cost."""
         if not request.costs:
             return ()
-        said = self._said_of(request, subject)
-        assert said is not None, "a turn is ranked once it is scored"
-        known = said.rankings.get(judge)
+        turn = self._scored_turn(request, subject)
+        assert turn is not None, "a turn is ranked once it is scored"
+        known = turn.rankings.get(judge)
         if known is None:
-            known = _ranked(judge, dict(zip(request.costs, said.scores, strict=True)), request, said.vector)
+            known = _ranked(judge, dict(zip(request.costs, turn.scores, strict=True)), request, turn.vector)
             with self._lock:
-                said.rankings[judge] = known
-                while len(said.rankings) > JUDGES:
-                    del said.rankings[next(iter(said.rankings))]
+                turn.rankings[judge] = known
+                while len(turn.rankings) > JUDGES:
+                    del turn.rankings[next(iter(turn.rankings))]
         return known
 
     def rank_together(self, asked: Iterable[tuple[Request, Judge]]) -> None:
         """Have judges rank last turns whose scores were just taken: the policy of each is asked once for all."""
-        by_judge: dict[Judge, list[tuple[Request, Said]]] = {}
+        by_judge: dict[Judge, list[tuple[Request, ScoredTurn]]] = {}
         for request, judge in asked:
-            said = self._said_of(request, request.turns[-1].subject) if request.costs and request.turns else None
-            if said is not None and not said.vector:
-                by_judge.setdefault(judge, []).append((request, said))
+            turn = self._scored_turn(request, request.turns[-1].subject) if request.costs and request.turns else None
+            if turn is not None and not turn.vector:
+                by_judge.setdefault(judge, []).append((request, turn))
         for judge, own in by_judge.items():
             if len(own) > 1:
-                scores = [dict(zip(request.costs, said.scores, strict=True)) for request, said in own]
+                scores = [dict(zip(request.costs, turn.scores, strict=True)) for request, turn in own]
                 with suppress(Exception):  # a policy that breaks says so when it decides
                     rankings = judge.ranked_together(scores, [request.costs for request, _ in own])
-                    for (_, said), ranking in zip(own, rankings, strict=True):
-                        said.rankings[judge] = ranking
+                    for (_, turn), ranking in zip(own, rankings, strict=True):
+                        turn.rankings[judge] = ranking
 
     def vector(self, request: Request, subject: str) -> bytes:
         """The direction of a scored turn's text, where it is known."""
-        said = self._said_of(request, subject)
-        return said.vector if said else b""
+        turn = self._scored_turn(request, subject)
+        return turn.vector if turn else b""
 
-    def _said_of(self, request: Request, subject: str) -> Said | None:
+    def _scored_turn(self, request: Request, subject: str) -> ScoredTurn | None:
         """The scores of a turn, if they are at hand. In a conversation, those that a harness once gave come first."""
-        if (said := request.said.get(subject)) is not None:
-            return said
+        if (turn := request.scored_turns.get(subject)) is not None:
+            return turn
         given = (subject, request.own_catalogue)
         with self._lock:
-            key = given if request.goes_on and given in self._said else (subject, request.catalogue)
-            said = self._said.get(key)
-            if said is not None:
-                self._said.move_to_end(key)
-        if said is UNKNOWN:
+            key = given if request.goes_on and given in self._turns else (subject, request.catalogue)
+            turn = self._turns.get(key)
+            if turn is not None:
+                self._turns.move_to_end(key)
+        if turn is UNKNOWN:
             return None
-        if said is not None:
-            request.said[subject] = said
-        return said
+        if turn is not None:
+            request.scored_turns[subject] = turn
+        return turn
 
     def of_late(self, judge: Judge) -> list[tuple[tuple[Ranked, ...], bytes]]:
         """What a judge said of the turns that are still kept, with the direction of each one's text, where it is known.
@@ -178,13 +180,13 @@ class TurnScores:
         Turns whose scores prefer no tool are left out.
         """
         with self._lock:
-            known = [(each.rankings[judge], each.vector) for each in self._said.values() if judge in each.rankings]
-        return [each for each in known if not says_nothing([one.score for one in deciding(each[0])])]
+            known = [(turn.rankings[judge], turn.vector) for turn in self._turns.values() if judge in turn.rankings]
+        return [ranked for ranked in known if not says_nothing([one.score for one in deciding(ranked[0])])]
 
 
 def deciding(ranking: tuple[Ranked, ...]) -> tuple[Ranked, ...]:
     """The part of a ranking that decides whether a turn says anything: trusted tools, unless there are none."""
-    return tuple(each for each in ranking if each.trusted) or ranking
+    return tuple(tool for tool in ranking if tool.trusted) or ranking
 
 
 def _ranked(judge: Judge, scores: dict[str, float], request: Request, vector: bytes) -> tuple[Ranked, ...]:
@@ -193,4 +195,4 @@ def _ranked(judge: Judge, scores: dict[str, float], request: Request, vector: by
         return judge.ranked(scores, request.costs, vector)
     alone = judge.ranked({key: scores[key] for key in scores if key not in request.untrusted}, request.costs, vector)
     among_all = judge.ranked(scores, request.costs, vector)
-    return (*alone, *(each._replace(trusted=False) for each in among_all if each.name in request.untrusted))
+    return (*alone, *(tool._replace(trusted=False) for tool in among_all if tool.name in request.untrusted))

@@ -92,7 +92,7 @@ def events(messages: Messages, most: int | None = None) -> tuple[Event, ...]:
     >>> second.subject
     'Book a flight\\nTomorrow please'
     """
-    found: list[Event] = []
+    events: list[Event] = []
     said: list[str] = []
     before = 0
     for message in messages:
@@ -102,11 +102,11 @@ def events(messages: Messages, most: int | None = None) -> tuple[Event, ...]:
         if is_turn(message):
             said.append(ends(own_words(ends(text_of(message.get("content")), INJECTED_IN)), READ))
             about = subject(said)
-            found.append(Turn(about, before, greets=words_in(about) <= GREETING))
+            events.append(Turn(about, before, greets=words_in(about) <= GREETING))
         elif isinstance(message, Mapping):
-            found += _calls(message)
+            events += _calls(message)
         before += size
-    return tuple(found)
+    return tuple(events)
 
 
 def subject(turns: Sequence[str]) -> str:
@@ -166,7 +166,7 @@ def _characters(part: Any) -> int:
     if isinstance(part, str):
         return len(part)
     if isinstance(part, Mapping):
-        return sum(_characters(each) for key, each in part.items() if key not in ("role", "type"))
+        return sum(_characters(inner) for key, inner in part.items() if key not in ("role", "type"))
     return sum(map(_characters, part)) if isinstance(part, (list, tuple)) else 0
 
 

@@ -43,7 +43,7 @@ def waterfall(title: str, ranking: Sequence[DrawnTool]) -> str:
     height = TOP + ROW * (len(shown) + 2 + bool(rest))
     width = MARGIN * 2 + LABEL + SCORES + PRICES + 190
     total = max(_reach(ranking), kept)
-    best = max((each.score for each in shown), default=0.0) or 1.0
+    best = max((tool.score for tool in shown), default=0.0) or 1.0
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
         'font-family="sans-serif" font-size="12">',
@@ -53,10 +53,10 @@ def waterfall(title: str, ranking: Sequence[DrawnTool]) -> str:
         _text(MARGIN + LABEL + SCORES + 10, 46, "priced cost, in solved tasks; kept ones add up", FAINT),
     ]
     spent = 0.0
-    for row, each in enumerate(shown):
+    for row, tool in enumerate(shown):
         y = TOP + ROW * row
-        lines += _row(each, y, spent, total or 1.0, best)
-        spent += each.priced_cost if each.kept else 0.0
+        lines += _row(tool, y, spent, total or 1.0, best)
+        spent += tool.priced_cost if tool.kept else 0.0
     if rest:
         lines.append(_text(MARGIN, TOP + ROW * len(shown) + 14, f"and {rest} more", FAINT))
     y = TOP + ROW * (len(shown) + bool(rest))
@@ -78,21 +78,21 @@ def waterfall_lines(
 
     All tools with `whole`; else those down to the last kept one, the next few, and a line that counts the rest.
     """
-    last = max((place for place, each in enumerate(ranking, 1) if each.kept), default=0)
+    last = max((place for place, tool in enumerate(ranking, 1) if tool.kept), default=0)
     shown = ranking if whole or len(ranking) <= last + CUT_LINES + 1 else ranking[: last + CUT_LINES]
-    best = max((each.score for each in ranking), default=0.0) or 1.0
+    best = max((tool.score for tool in ranking), default=0.0) or 1.0
     room = max(width - 48, 24)
     bar = min(20, max(8, room // 3))
-    names = min(max([4, *(len(each.name) for each in shown)]), room - bar)
+    names = min(max([4, *(len(tool.name) for tool in shown)]), room - bar)
     lines = [f"{'':>4}  {'tool':<{names}}  {'score':<{bar + 6}}  needed  tokens  together"]
     together = 0
-    for rank, each in enumerate(shown, 1):
-        together += tokens[each.name] if each.kept else 0
-        name = each.name if len(each.name) <= names else f"{each.name[: names - 1]}…"
-        drawn = f"{block * round(bar * each.score / best):<{bar}} {each.score:5.2f}"
-        needed = "" if each.evidence is None else f"{each.evidence:.0%}" if each.evidence >= 0.01 else "<1%"
-        summed = f"{together:>8,}  kept" if each.kept else f"{'':>8}  cut"
-        lines.append(f"{rank:>4}  {name:<{names}}  {drawn}  {needed:>6}  {tokens[each.name]:>6,}  {summed}")
+    for rank, tool in enumerate(shown, 1):
+        together += tokens[tool.name] if tool.kept else 0
+        name = tool.name if len(tool.name) <= names else f"{tool.name[: names - 1]}…"
+        drawn = f"{block * round(bar * tool.score / best):<{bar}} {tool.score:5.2f}"
+        needed = "" if tool.evidence is None else f"{tool.evidence:.0%}" if tool.evidence >= 0.01 else "<1%"
+        summed = f"{together:>8,}  kept" if tool.kept else f"{'':>8}  cut"
+        lines.append(f"{rank:>4}  {name:<{names}}  {drawn}  {needed:>6}  {tokens[tool.name]:>6,}  {summed}")
     rest = len(ranking) - len(shown)
     return [*lines, f"{'':>4}  and {rest} more, cut"] if rest else lines
 
@@ -121,9 +121,9 @@ def _row(each: DrawnTool, y: int, spent: float, total: float, best: float) -> li
 def _reach(ranking: Sequence[DrawnTool]) -> float:
     """Where the rightmost bar ends: a cut tool is drawn where it would have been added."""
     spent, reach = 0.0, 0.0
-    for each in ranking:
-        reach = max(reach, spent + each.priced_cost)
-        spent += each.priced_cost if each.kept else 0.0
+    for tool in ranking:
+        reach = max(reach, spent + tool.priced_cost)
+        spent += tool.priced_cost if tool.kept else 0.0
     return reach
 
 

@@ -80,8 +80,8 @@ def worth(tools: Iterable[Any], prices: Prices, conversation: Conversation) -> l
     loaded = ceil(conversation.share * len(listed) - 1e-9)
     mean = every / len(listed)
     # A search is one more model call, and what it finds stays in what was said: about three definitions' worth.
-    found = min(3, len(listed)) * mean
-    searched = _searched(said, conversation, found + conversation.spoken)
+    answer = min(3, len(listed)) * mean
+    searched = _searched(said, conversation, answer + conversation.spoken)
     search = _tokens(TOOL_SEARCH, prices)
     growing = _growing(loaded, len(listed), conversation, mean)
 
@@ -90,7 +90,8 @@ def worth(tools: Iterable[Any], prices: Prices, conversation: Conversation) -> l
     ) -> Cost:
         """The mean of a conversation whose first turn decides, and of one whose first turn has an open list."""
         first = conversation.requests
-        decided, opened = (_bill(prices, each, spoken) for each in (lists, [*[opening] * first, *lists[first:]]))
+        decided = _bill(prices, lists, spoken)
+        opened = _bill(prices, [*[opening] * first, *lists[first:]], spoken)
         dollars, tokens = (
             b * conversation.opened + a * (1 - conversation.opened) for a, b in zip(decided, opened, strict=True)
         )

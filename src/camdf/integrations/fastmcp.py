@@ -127,7 +127,7 @@ class Authorised(Transform):
             await get_context().fastmcp.list_tools(run_middleware=False)
         finally:
             self._listed.reset(token)
-        return view(tool).full_name in {view(each).full_name for each in listed}
+        return view(tool).full_name in {view(other).full_name for other in listed}
 
 
 async def _decided(

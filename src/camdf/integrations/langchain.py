@@ -144,7 +144,8 @@ class ToolGate(AgentMiddleware):
         """A call of the tool search with what its two functions take, whatever the model wrote."""
         if not any(request.tool is own for own in self.tools):
             return request
-        call, said = request.tool_call, [each.response_metadata.get(SLIPS) or {} for each in request.state["messages"]]
+        call, history = request.tool_call, request.state["messages"]
+        said = [message.response_metadata.get(SLIPS) or {} for message in history]
         if call["name"] == FIND.name:
             taken = {"query": query_of(call["args"])}
         else:
@@ -306,12 +307,12 @@ def _readable(broken: Any) -> dict[str, Any]:
 
 def _as_written(message: Any) -> Any:
     """A message as the model wrote it."""
-    found = message.response_metadata.get(THROUGH)
-    if not found:
+    ids = message.response_metadata.get(THROUGH)
+    if not ids:
         return message
     calls = [
         {**call, "name": CALL.name, "args": {"name": call["name"], "arguments": call["args"]}}
-        if call["id"] in found
+        if call["id"] in ids
         else call
         for call in message.tool_calls
     ]

@@ -97,10 +97,10 @@ class Retrieved:
     def __call__(self, task: str, tools: Sequence[Tool]) -> list[float]:
         query, objects = QueryBundle(task), self.retriever.object_node_mapping
         nodes = self.retriever.retriever.retrieve(query)
-        for each in self.retriever.node_postprocessors:
-            nodes = each.postprocess_nodes(nodes, query_bundle=query)
-        found = {view(objects.from_node(node.node)).name: node.score or 0.0 for node in nodes}
-        return [max(found.get(tool.name, 0.0), 0.0) for tool in tools]
+        for processor in self.retriever.node_postprocessors:
+            nodes = processor.postprocess_nodes(nodes, query_bundle=query)
+        similarity = {view(objects.from_node(node.node)).name: node.score or 0.0 for node in nodes}
+        return [max(similarity.get(tool.name, 0.0), 0.0) for tool in tools]
 
 
 @dataclass
@@ -131,8 +131,8 @@ class _Find(_SearchTool):
     tool = FIND
 
     async def acall(self, **arguments: Any) -> Any:
-        found = await self.gate.gate.afind(query_of(arguments), self.gate.tools)
-        return ToolOutput(FIND.name, listing(found, self.gate.authorised()), raw_input=arguments)
+        matches = await self.gate.gate.afind(query_of(arguments), self.gate.tools)
+        return ToolOutput(FIND.name, listing(matches, self.gate.authorised()), raw_input=arguments)
 
 
 class _Call(_SearchTool):
@@ -174,7 +174,7 @@ async def _history(store: Any) -> list[dict[str, Any]]:
     """The messages of the memory and those of the run; none where the memory cannot be read, which opens the list."""
     try:
         memory = await store.get("memory")
-        return [_read(each) for each in (*await memory.aget_all(), *await store.get("scratchpad", default=[]))]
+        return [_read(message) for message in (*await memory.aget_all(), *await store.get("scratchpad", default=[]))]
     except Exception:
         return []
 

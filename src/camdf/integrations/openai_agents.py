@@ -105,14 +105,14 @@ class _Settings(ModelSettings):
     """Settings whose `tool_choice` stays away where every tool was refused: providers reject a choice among nothing."""
 
     def resolve(self, override: Any) -> Any:
-        found = super().resolve(override)
-        return replace(found, tool_choice=None, parallel_tool_calls=None) if NOTHING.get() else found
+        settings = super().resolve(override)
+        return replace(settings, tool_choice=None, parallel_tool_calls=None) if NOTHING.get() else settings
 
 
 def _without_choice_of_nothing(settings: Any) -> Any:
     if settings.tool_choice is None or isinstance(settings, _Settings):
         return settings
-    return _Settings(**{each.name: getattr(settings, each.name) for each in fields(settings)})
+    return _Settings(**{setting.name: getattr(settings, setting.name) for setting in fields(settings)})
 
 
 def _run() -> tuple[bool, str | None]:
@@ -194,16 +194,16 @@ def _tool_search(gate: Gate, tools: list[Any], refused: tuple[str, ...]) -> list
         tool, inner = read(data.context.tool_arguments)
         for guardrail in (tool and tool.tool_input_guardrails) or ():
             within = ToolInputGuardrailData(_inside(data.context, tool, inner), data.agent)
-            if (found := await guardrail.run(within)).behavior["type"] != "allow":
-                return found
+            if (verdict := await guardrail.run(within)).behavior["type"] != "allow":
+                return verdict
         return ToolGuardrailFunctionOutput.allow()
 
     async def check_output(data: ToolOutputGuardrailData) -> ToolGuardrailFunctionOutput:
         tool, inner = read(data.context.tool_arguments)
         for guardrail in (tool and tool.tool_output_guardrails) or ():
             within = ToolOutputGuardrailData(_inside(data.context, tool, inner), data.agent, data.output)
-            if (found := await guardrail.run(within)).behavior["type"] != "allow":
-                return found
+            if (verdict := await guardrail.run(within)).behavior["type"] != "allow":
+                return verdict
         return ToolGuardrailFunctionOutput.allow()
 
     return [

@@ -90,9 +90,9 @@ class GatedToolset(WrapperToolset[Any]):
         if not isinstance(tool, SearchTool):
             return await super().call_tool(name, tool_args, ctx, tool)
         if name == FIND.name:
-            behind = [each.tool_def for each in tool.behind.values()]
+            behind = [hidden.tool_def for hidden in tool.behind.values()]
             return listing(await self.gate.afind(query_of(tool_args), behind), behind)
-        read = meant(tool_args, {key: each.tool_def for key, each in tool.behind.items()})
+        read = meant(tool_args, {key: hidden.tool_def for key, hidden in tool.behind.items()})
         if not isinstance(read, ToolCall):
             return read
         manager: Any = ToolManager(self.wrapped, ctx.root_capability, ctx, tool.behind)
@@ -110,19 +110,19 @@ class GatedToolset(WrapperToolset[Any]):
     def _tool_search(self, ctx: Any, behind: dict[str, Any]) -> dict[str, Any]:
         alone = any(tool.tool_def.sequential for tool in behind.values())
         return {
-            each.name: SearchTool(
+            part.name: SearchTool(
                 toolset=self,
                 tool_def=ToolDefinition(
-                    name=each.name,
-                    description=each.description,
-                    parameters_json_schema=dict(each.schema),
-                    sequential=alone and each is CALL,
+                    name=part.name,
+                    description=part.description,
+                    parameters_json_schema=dict(part.schema),
+                    sequential=alone and part is CALL,
                 ),
                 max_retries=ctx.max_retries,
                 args_validator=_Anything(),
                 behind=behind,
             )
-            for each in TOOL_SEARCH
+            for part in TOOL_SEARCH
         }
 
 
@@ -159,13 +159,13 @@ def _allowed(ctx: Any) -> Any:
 
 def _history(ctx: Any) -> list[dict[str, Any]]:
     """The messages so far, with the prompt of the run, as OpenAI has them."""
-    return [each for message in ctx.messages for each in _read(message)]
+    return [read for message in ctx.messages for read in _read(message)]
 
 
 def _name(ctx: Any) -> str | None:
     """The conversation's id, unless it was made up for this run: that of a history has its messages."""
     earlier = [message for message in ctx.messages if getattr(message, "run_id", None) != ctx.run_id]
-    known = not earlier or any(getattr(each, "conversation_id", None) == ctx.conversation_id for each in earlier)
+    known = not earlier or any(getattr(message, "conversation_id", None) == ctx.conversation_id for message in earlier)
     return ctx.conversation_id if known else None
 
 

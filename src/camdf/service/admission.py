@@ -149,12 +149,12 @@ class Turns(Generic[Q, A]):
 
     def ask(self, tenant: str, request: Hashable, question: Q, weight: int) -> asyncio.Future[A]:
         """The answer, once it is there: at once where nobody is in line."""
-        found: asyncio.Future[A] = asyncio.get_running_loop().create_future()
-        self._lines.setdefault(tenant, {}).setdefault(request, deque()).append(_Piece(question, weight, found))
+        answer: asyncio.Future[A] = asyncio.get_running_loop().create_future()
+        self._lines.setdefault(tenant, {}).setdefault(request, deque()).append(_Piece(question, weight, answer))
         if self._rests:
             self._rests = False
             self._next()
-        return found
+        return answer
 
     def _next(self, rounds: int = 0) -> None:
         """Answer a slice, after so many rounds of the loop in which it does nothing but look at the network."""
@@ -179,7 +179,7 @@ class Turns(Generic[Q, A]):
 
     def _slice(self) -> list[_Piece[Q, A]]:
         """What one tenant asks now: a piece of each of its requests in turn, until the slice is full."""
-        tenant = next((each for each in self._lines if each != self._last), self._last)
+        tenant = next((other for other in self._lines if other != self._last), self._last)
         self._last = tenant
         line, left = self._lines.pop(tenant), SLICE
         taken: list[_Piece[Q, A]] = []

@@ -25,7 +25,7 @@ from camdf.service.metrics import Metrics
 from camdf.service.outcomes import OutcomeLog
 from camdf.service.playground import Playground
 from camdf.service.searching import Searching
-from camdf.service.store import Versions
+from camdf.service.store import VersionStore
 
 with needs("serve"):
     import msgspec
@@ -38,7 +38,7 @@ Send: TypeAlias = Callable[[dict[str, Any]], Awaitable[None]]
 class Service:
     """The application."""
 
-    def __init__(self, store: Versions, outcomes: OutcomeLog) -> None:
+    def __init__(self, store: VersionStore, outcomes: OutcomeLog) -> None:
         self.store, self.outcomes = store, outcomes
         self.metrics, self.admission = Metrics(), Admission()
         self.deciding = Deciding(self.metrics, SeenLog(store.state))
@@ -88,18 +88,18 @@ class Service:
     async def decide(self, call: HttpCall) -> HttpAnswer:
         """Decide on one request, or on each of a list."""
         asked, is_list = await call.read(partial(self.deciding.read, call))
-        call.enter(sum(each.work for each in asked))
+        call.enter(sum(question.work for question in asked))
         answers = await self.deciding.answers(asked)
         return HttpAnswer(b"[%b]" % b",".join(answers) if is_list else answers[0])
 
     async def learn(self, call: HttpCall) -> HttpAnswer:
         """Write outcomes down; the answer comes once they are on disk."""
-        found = await call.read(partial(parsed_body, decoder=self._learns))
-        told = check_batch(found if isinstance(found, list) else [found], call.limits)
+        body = await call.read(partial(parsed_body, decoder=self._learns))
+        told = check_batch(body if isinstance(body, list) else [body], call.limits)
         if not told:
             raise RefusedError(422, "There is no outcome in this list. Send at least one.")
         call.enter(len(told))
-        lines = [{"tenant": call.tenant, **msgspec.structs.asdict(each)} for each in told]
+        lines = [{"tenant": call.tenant, **msgspec.structs.asdict(outcome)} for outcome in told]
         try:
             numbers = await asyncio.wrap_future(self.outcomes.append(lines))
         except OSError as error:
@@ -131,8 +131,8 @@ class Service:
         refused = self.store.refused
         if refused and call.tenant:  # whose words may be about another tenant
             refused = "The files as they are now are refused; the service's log says why."
-        found = shapes.PolicyAnswer(configuration=call.serving.digest, routes=routes, refused=refused)
-        return HttpAnswer(self._encode(found))
+        answer = shapes.PolicyAnswer(configuration=call.serving.digest, routes=routes, refused=refused)
+        return HttpAnswer(self._encode(answer))
 
     async def health(self, call: HttpCall) -> HttpAnswer:
         """The process is alive."""

@@ -11,7 +11,7 @@ from camdf.errors import needs
 from camdf.service.admission import Admission
 from camdf.service.config import LimitSettings
 from camdf.service.limits import GoneError, Headers, RefusedError, tenant_of
-from camdf.service.store import Serving
+from camdf.service.store import ServedVersion
 
 with needs("serve"):
     import msgspec
@@ -42,7 +42,7 @@ class HttpCall:
 
     headers: Headers
     receive: Receive
-    serving: Serving
+    serving: ServedVersion
     admission: Admission
     tenant: str = ""
     _bytes: int = 0

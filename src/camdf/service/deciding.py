@@ -24,7 +24,7 @@ from camdf.service.gates import candidate, scored_elsewhere
 from camdf.service.lessons import Seen, SeenLog, seen
 from camdf.service.limits import RefusedError, check_depth
 from camdf.service.metrics import Metrics
-from camdf.service.store import Served
+from camdf.service.store import RouteGate
 
 with needs("serve"):
     import msgspec
@@ -41,7 +41,7 @@ class Asked(NamedTuple):
     """One decision that is asked for, in which call, and who makes it."""
 
     call: HttpCall
-    served: Served
+    served: RouteGate
     request: shapes.DecideRequest
 
     @property
@@ -52,7 +52,7 @@ class Asked(NamedTuple):
             return max(len(request.ranking), FEWEST)
         assert request.messages is not UNSET
         assert request.tools is not UNSET
-        turns = len([each for each in request.messages if each.get("role") == "user"])
+        turns = len([message for message in request.messages if message.get("role") == "user"])
         return max(len(request.tools) * turns, FEWEST)
 
 
@@ -76,11 +76,11 @@ class Deciding:
 
     async def answers(self, asked: Sequence[Asked]) -> list[bytes]:
         """The answers to what was asked, in its order."""
-        for rollout in {each.served.gate.rollout for each in asked}:
+        for rollout in {question.served.gate.rollout for question in asked}:
             if rollout.due:  # no decision on the event loop waits for a file
                 await asyncio.to_thread(rollout.look)
-        begun = [asyncio.ensure_future(self._answer(each)) for each in asked]
-        return [await each for each in begun]
+        begun = [asyncio.ensure_future(self._answer(question)) for question in asked]
+        return [await question for question in begun]
 
     def _answer(self, asked: Asked) -> Awaitable[bytes]:
         is_ranking, work = asked.request.ranking is not UNSET, asked.work
@@ -93,14 +93,14 @@ class Deciding:
     def _together(self, asked: Sequence[Asked]) -> list[bytes]:
         """Answers to short rankings, those of one gate together."""
         places: dict[Gate, list[int]] = {}
-        for place, each in enumerate(asked):
-            places.setdefault(each.served.gate, []).append(place)
-        found: dict[int, bytes] = {}
+        for place, question in enumerate(asked):
+            places.setdefault(question.served.gate, []).append(place)
+        answers: dict[int, bytes] = {}
         for gate, own in places.items():
             decisions = gate.decide_together([Question(**_arguments(asked[place]), budget=0.0) for place in own])
             for place, decision in zip(own, decisions, strict=True):
-                found[place] = self._told(asked[place], decision)
-        return [found[place] for place in range(len(asked))]
+                answers[place] = self._told(asked[place], decision)
+        return [answers[place] for place in range(len(asked))]
 
     def _on_this_thread(self, asked: Asked) -> bytes:
         return self._told(asked, asked.served.gate.decide(**_arguments(asked)))
@@ -136,9 +136,9 @@ class Deciding:
                 error=decision.error,
                 cost_pressure=decision.cost_pressure,
                 policy=asked.served.policy_sha256,
-                tools=decision.tools if request.ranking is UNSET else [each.name for each in decision.tools],
+                tools=decision.tools if request.ranking is UNSET else [tool.name for tool in decision.tools],
                 search=[] if request.ranking is not UNSET else list(map(written_like(first), decision.search)),
-                ranking=[self._explained(each) for each in decision.ranking] if request.explain else UNSET,
+                ranking=[self._explained(tool) for tool in decision.ranking] if request.explain else UNSET,
             )
         )
 
@@ -147,7 +147,7 @@ class Deciding:
         return msgspec.Raw(self._encode(shapes.RankedTool(*ranked)))
 
 
-def served_on(call: HttpCall, route: str) -> Served:
+def served_on(call: HttpCall, route: str) -> RouteGate:
     """What decides on a route, for whoever calls."""
     served = call.serving.places.get((call.tenant, route))
     if served is None:
@@ -185,6 +185,6 @@ def _arguments(asked: Asked) -> dict[str, Any]:
         **always,
         "task": RANKED,
         "conversation": "" if name is None and is_dealt else name,  # a ranking without a name is a draw of its own
-        "tools": [candidate(each.name, each.cost or 0.0) for each in request.ranking],
-        "scores": [each.score for each in request.ranking],
+        "tools": [candidate(ranked.name, ranked.cost or 0.0) for ranked in request.ranking],
+        "scores": [ranked.score for ranked in request.ranking],
     }

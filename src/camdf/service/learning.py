@@ -55,9 +55,9 @@ def learn(path: Path, states: Sequence[Path]) -> list[str]:
         if why:
             said.append(f"{source}: {why}")
             continue
-        with seat(folder, source, configuration) as found:
-            own = [each for each in known if (each.seen.tenant, each.seen.route) in set(places)]
-            said.append(f"{source}: {found.look(own, settings)}")
+        with contest_of(folder, source, configuration) as contest:
+            own = [lesson for lesson in known if (lesson.seen.tenant, lesson.seen.route) in set(places)]
+            said.append(f"{source}: {contest.look(own, settings)}")
     return said
 
 
@@ -72,8 +72,8 @@ def roll_back(path: Path, policy: str = "") -> str:
         raise UsageError(
             f"One policy with versions to go back to must be meant; here: {named}. Name it: --roll-back policy.json."
         )
-    with seat(folder, sources[0], configuration) as found:
-        return f"{sources[0]}: {found.roll_back()}"
+    with contest_of(folder, sources[0], configuration) as contest:
+        return f"{sources[0]}: {contest.roll_back()}"
 
 
 @dataclass(frozen=True)
@@ -108,8 +108,8 @@ class State:
         return replace(self, champion=version, earlier=(*self.earlier, self.champion), challenger="")
 
 
-class Seat:
-    """The place of a policy's file, who sits there, and who would like to."""
+class PolicyContest:
+    """A policy's file: the champion that it holds, the challenger that may replace it, and the journal of both."""
 
     def __init__(self, path: Path, configuration: Configuration, places: Sequence[Place]) -> None:
         self.path, self.configuration, self.places = path, configuration, places
@@ -158,7 +158,7 @@ class Seat:
         state = self.state
         if not state.challenger:
             return []
-        new = [each for each in known if each.seq > state.seen.get(each.log, 0)]
+        new = [lesson for lesson in known if lesson.seq > state.seen.get(lesson.log, 0)]
         trial = state.trial.and_then(self._evidence(new))
         self.state = replace(state, trial=trial, seen={**state.seen, **_last(new)})
         name = f"challenger {trial.number} ({_short(state.challenger)})"
@@ -174,16 +174,16 @@ class Seat:
 
     def _evidence(self, new: Sequence[Lesson]) -> Evidence:
         """Each task at the payoff of its own tenant and route, within the bounds of its gate."""
-        champion, challenger = (self._policy(each) for each in (self.state.champion, self.state.challenger))
-        found = Evidence()
+        champion, challenger = (self._policy(digest) for digest in (self.state.champion, self.state.challenger))
+        evidence = Evidence()
         for place in self.places:
-            own = [each for each in new if (each.seen.tenant, each.seen.route) == place]
+            own = [lesson for lesson in new if (lesson.seen.tenant, lesson.seen.route) == place]
             if own:
                 logged, payoff = tasks_of_lessons(own), self._payoff(place, champion)
                 limits = self.configuration.settings(*place).limits
                 given, least, most = given_tools(own, logged), limits.at_least, limits.at_most
-                found += compared(challenger, champion, logged, payoff, given, at_least=least, at_most=most)
-        return found
+                evidence += compared(challenger, champion, logged, payoff, given, at_least=least, at_most=most)
+        return evidence
 
     def _challenged(self, recent: Sequence[Lesson], settings: LearnSettings) -> str:
         """A challenger that has learned from the tasks of late."""
@@ -228,13 +228,13 @@ class Seat:
 
 
 @contextmanager
-def seat(folder: Path, source: str, configuration: Configuration) -> Iterator[Seat]:
-    """The seat of a policy's file, for one process at a time."""
+def contest_of(folder: Path, source: str, configuration: Configuration) -> Iterator[PolicyContest]:
+    """The contest for a policy's file, for one process at a time."""
     path = folder / source
     versions = versions_of(path)
     versions.mkdir(exist_ok=True)
     with locked(versions, wait=True):
-        yield Seat(path, configuration, configuration.policies()[source])
+        yield PolicyContest(path, configuration, configuration.policies()[source])
 
 
 def versions_of(path: Path) -> Path:
@@ -265,7 +265,7 @@ def _cannot_learn(source: str, configuration: Configuration, places: Sequence[Pl
 
 def _last(of: Sequence[Lesson]) -> dict[str, int]:
     """By log, the last number."""
-    return {each.log: each.seq for each in sorted(of, key=lambda each: each.seq)}
+    return {lesson.log: lesson.seq for lesson in sorted(of, key=lambda lesson: lesson.seq)}
 
 
 def _digest(content: str) -> str:

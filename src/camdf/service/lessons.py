@@ -66,16 +66,16 @@ def seen(tenant: str, route: str, decision: GateDecision) -> Seen | None:
     """What can be learned from later; None where the run does not see every tool, or the ranking says nothing."""
     ranking = decision.ranking
     sees_all = decision.explored or (decision.mode == "shadow" and decision.reason in DECIDED)
-    if not (sees_all and ranking) or says_nothing([each.score for each in ranking]):
+    if not (sees_all and ranking) or says_nothing([tool.score for tool in ranking]):
         return None
-    chosen = {each.name for each in ranking if not each.held}
+    chosen = {tool.name for tool in ranking if not tool.held}
     return Seen(
         decision.id,
         tenant,
         route,
-        [each.name for each in ranking],
-        [each.score for each in ranking],
-        [each.cost for each in ranking],
+        [tool.name for tool in ranking],
+        [tool.score for tool in ranking],
+        [tool.cost for tool in ranking],
         [name for name in decision.kept if name not in chosen],
     )
 
@@ -109,8 +109,8 @@ def lessons(folders: Iterable[Path]) -> list[Lesson]:
     decisions: dict[tuple[str, str], Seen] = {}
     for folder in places:
         for name in (EARLIER, FILE):
-            decisions.update({(each.tenant, each.id): each for each in _decisions(folder / name)})
-    found = []
+            decisions.update({(decision.tenant, decision.id): decision for decision in _decisions(folder / name)})
+    taught = []
     for folder in places:
         lines = list(_lines(folder / OUTCOMES))
         log = sha256(lines[0]).hexdigest()[:16] if lines else ""
@@ -120,36 +120,36 @@ def lessons(folders: Iterable[Path]) -> list[Lesson]:
             if about is not None and outcome["success"]:
                 given = set(about.given) - set(about.tools)
                 required = [name for name in dict.fromkeys(outcome["called"]) if name not in given]
-                found.append(Lesson(about, required, log, outcome["seq"], outcome["at"]))
-    return sorted(found, key=lambda each: each.at)
+                taught.append(Lesson(about, required, log, outcome["seq"], outcome["at"]))
+    return sorted(taught, key=lambda each: each.at)
 
 
 def tasks_of_lessons(of: Sequence[Lesson]) -> LoggedTasks:
     """Lessons as logged tasks, at the prices of their time."""
     records = [
         {
-            "task_id": each.seen.id,
-            "scores": dict(zip(each.seen.tools, each.seen.scores, strict=True)),
-            "required": each.required,
+            "task_id": lesson.seen.id,
+            "scores": dict(zip(lesson.seen.tools, lesson.seen.scores, strict=True)),
+            "required": lesson.required,
         }
-        for each in of
+        for lesson in of
     ]
     logged = LoggedTasks.from_records(records)
     rankings = logged.rankings
     costs = np.zeros(rankings.scores.shape)
-    for row, each in enumerate(of):
-        price = dict(zip(each.seen.tools, each.seen.costs, strict=True))
+    for row, lesson in enumerate(of):
+        price = dict(zip(lesson.seen.tools, lesson.seen.costs, strict=True))
         costs[row, : rankings.lengths[row]] = [price[name] for name in rankings.names(row)]
     return logged.with_costs(costs)
 
 
 def given_tools(of: Sequence[Lesson], logged: LoggedTasks) -> Bools:
     """(n, m): the candidates that these tasks have whatever a policy says."""
-    found = np.zeros_like(logged.required)
-    for row, each in enumerate(of):
-        stays = set(each.seen.given)
-        found[row, : logged.rankings.lengths[row]] = [name in stays for name in logged.rankings.names(row)]
-    return found
+    given = np.zeros_like(logged.required)
+    for row, lesson in enumerate(of):
+        stays = set(lesson.seen.given)
+        given[row, : logged.rankings.lengths[row]] = [name in stays for name in logged.rankings.names(row)]
+    return given
 
 
 def _is_torn(file: BinaryIO) -> bool:
@@ -165,11 +165,11 @@ def _decisions(path: Path) -> Iterator[Seen]:
     decoder, torn = msgspec.json.Decoder(Seen), 0
     for line in _lines(path):
         try:
-            found = decoder.decode(line)
+            decision = decoder.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError):
             torn += 1
         else:
-            yield found
+            yield decision
     if torn:
         LOG.warning("Left out of what is learned from: %d of the lines in %s, which cannot be read.", torn, path)
 

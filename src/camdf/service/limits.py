@@ -33,8 +33,8 @@ def check_depth(value: Any, most: int) -> None:
             raise RefusedError(422, f"Lists and objects may be nested {most} deep. Send plainer tools or messages.")
         level = [
             child
-            for each in level
-            for child in (each.values() if type(each) is dict else each)
+            for parent in level
+            for child in (parent.values() if type(parent) is dict else parent)
             if type(child) is dict or type(child) is list
         ]
         depth += 1
@@ -45,15 +45,15 @@ def tenant_of(headers: Headers, tokens: Mapping[str, str]) -> str:
     if not tokens:
         return ""
     scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
-    sent, found = sha256(token.strip()).hexdigest(), None
+    sent, owner = sha256(token.strip()).hexdigest(), None
     for digest, tenant in tokens.items():
         if compare_digest(sent, digest):
-            found = tenant
-    if found is None or scheme.lower() != b"bearer":
+            owner = tenant
+    if owner is None or scheme.lower() != b"bearer":
         raise RefusedError(
             401, "Send 'Authorization: Bearer TOKEN' with a token of this service.", [(b"www-authenticate", b"Bearer")]
         )
-    return found
+    return owner
 
 
 def check_host(headers: Headers, allowed: tuple[str, ...]) -> None:
@@ -77,9 +77,9 @@ def may_call(host: bytes, origin: bytes | None, allowed: tuple[str, ...]) -> boo
     [True, True, True, False]
     """
     named = [b"//" + host] if origin is None else [b"//" + host, origin]
-    for each in named:
+    for url in named:
         try:
-            name = urlsplit(each.decode("ascii")).hostname or ""
+            name = urlsplit(url.decode("ascii")).hostname or ""
         except ValueError:
             return False
         if not is_loopback(name) and name not in {one.lower() for one in allowed}:

@@ -36,5 +36,5 @@ class Metrics:
 
     def text(self) -> bytes:
         """All of them, as Prometheus reads them."""
-        found: bytes = generate_latest(self.registry)
-        return found
+        exposition: bytes = generate_latest(self.registry)
+        return exposition

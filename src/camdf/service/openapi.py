@@ -134,7 +134,7 @@ def _split(schemas: dict[str, Any], limits: LimitSettings) -> None:
         schemas[name]["properties"]["tools"]["maxItems"] = limits.tools - 1
     special = {field for fields in EITHER.values() for field in fields}
     for name, required in EITHER.items():
-        fields = {key: each for key, each in whole["properties"].items() if key in required or key not in special}
+        fields = {key: schema for key, schema in whole["properties"].items() if key in required or key not in special}
         schemas[name] = {**whole, "title": name, "properties": fields, "required": list(required)}
 
 

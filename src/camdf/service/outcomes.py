@@ -90,9 +90,9 @@ class OutcomeLog:
         """Where the last line begins of what stands before this place, however long that line is."""
         while before:
             start = max(before - BLOCK, 0)
-            found = self._read(start, before).rfind(b"\n") + 1
-            if found:
-                return start + found
+            newline = self._read(start, before).rfind(b"\n") + 1
+            if newline:
+                return start + newline
             before = start
         return 0
 
@@ -101,8 +101,8 @@ class OutcomeLog:
         return os.read(self._file, ends - begins)
 
     def _write(self) -> None:
-        while (found := self._waiting.get()) is not None:
-            calls = [found]
+        while (waiting := self._waiting.get()) is not None:
+            calls = [waiting]
             while len(calls) < MOST_AT_ONCE and not self._waiting.empty():
                 more = self._waiting.get()
                 if more is None:

@@ -73,13 +73,13 @@ def _check_flag(flag: str, name: str, said: str) -> None:
     client = _client(said)
     ask, default = (client.get_float_details, 0.0) if name == "share" else (client.get_boolean_details, True)
     try:
-        found = FLAG_READER.start(lambda _: ask(flag, default), PATIENCE).wait()
+        details = FLAG_READER.start(lambda _: ask(flag, default), PATIENCE).wait()
     except (TimeoutError, BusyError):
         return  # a client that is away is no mistake in the file: nothing is cut until it answers
-    if found.error_code in ("FLAG_NOT_FOUND", "TYPE_MISMATCH"):
+    if details.error_code in ("FLAG_NOT_FOUND", "TYPE_MISMATCH"):
         kind = "float" if name == "share" else "boolean"
         raise UsageError(
-            f"{said}, and the OpenFeature provider says {found.error_code.value}. Make it a {kind} flag there, or "
+            f"{said}, and the OpenFeature provider says {details.error_code.value}. Make it a {kind} flag there, or "
             "correct its name."
         )
 

@@ -43,8 +43,8 @@ class Searching:
 
 def _found(gate: Gate, request: shapes.FindRequest, tools: list[shapes.JsonObject]) -> shapes.Found:
     """What a query finds; where it finds nothing, names of what may be offered."""
-    found = gate.find(request.query, tools, request.most)
-    return shapes.Found(tools=found, text=listing(found, () if found else gate.may_be_offered(tools)))
+    matches = gate.find(request.query, tools, request.most)
+    return shapes.Found(tools=matches, text=listing(matches, () if matches else gate.may_be_offered(tools)))
 
 
 def _entered(call: HttpCall, sent: list[shapes.JsonObject]) -> list[shapes.JsonObject]:

@@ -23,7 +23,7 @@ from typing import Any
 from camdf.errors import UsageError, needs
 from camdf.service.app import Service
 from camdf.service.outcomes import OutcomeLog
-from camdf.service.store import Versions
+from camdf.service.store import VersionStore
 from camdf.service.wire import Connections, Wire
 
 with needs("serve"):
@@ -84,7 +84,7 @@ def serve(path: Path, state: Path) -> int:
     """Serve a configuration, or one policy with the defaults, until a signal ends it."""
     _log_to_stderr()
     sys.setswitchinterval(SWITCH)
-    store = Versions(path, state)
+    store = VersionStore(path, state)
     outcomes = OutcomeLog(state)
     service = Service(store, outcomes)
     settings = store.current.configuration.server
@@ -118,7 +118,7 @@ async def _bound(host: str, port: int) -> list[socket.socket]:
     """A socket for each address that a host has, as asyncio binds them, not listening yet."""
     made = await asyncio.get_running_loop().create_server(asyncio.Protocol, host, port, start_serving=False)
     try:
-        return [socket.socket(fileno=socket.dup(each.fileno())) for each in made.sockets]
+        return [socket.socket(fileno=socket.dup(bound.fileno())) for bound in made.sockets]
     finally:
         made.close()
 
@@ -141,7 +141,7 @@ def _log_to_stderr() -> None:
         logger.propagate = False
 
 
-async def _run(server: Server, store: Versions) -> None:
+async def _run(server: Server, store: VersionStore) -> None:
     now = asyncio.Event()
     with suppress(NotImplementedError, AttributeError):  # Windows has no such signal
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, now.set)
@@ -157,7 +157,7 @@ async def _run(server: Server, store: Versions) -> None:
         await asyncio.gather(*beside, return_exceptions=True)
 
 
-async def _watch(store: Versions, now: asyncio.Event) -> None:
+async def _watch(store: VersionStore, now: asyncio.Event) -> None:
     """Look at the files every so often, on a thread, so that requests go on meanwhile."""
     while True:
         with suppress(TimeoutError):
@@ -167,7 +167,7 @@ async def _watch(store: Versions, now: asyncio.Event) -> None:
         await asyncio.to_thread(store.refresh)
 
 
-async def _learn(store: Versions) -> None:
+async def _learn(store: VersionStore) -> None:
     """Have `camdf learn` look every so often, in a process of its own that waits for whoever decides."""
     mark = store.state / LEARNED
     while True:
@@ -182,7 +182,7 @@ async def _learn(store: Versions) -> None:
                 LOG.error("Nothing could be learned: %s", error.strerror)
 
 
-async def _look(store: Versions) -> None:
+async def _look(store: VersionStore) -> None:
     command = [sys.executable, "-m", "camdf", "learn", str(store.path), "--state", str(store.state)]
     looking = await asyncio.create_subprocess_exec(
         *command,

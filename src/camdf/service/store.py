@@ -1,7 +1,8 @@
 """What serves now: a configuration and its gates, made whole, tried, and only then put in the place of the old ones.
 
-A request takes `Versions.current` once and decides by it to the end, so no decision mixes two versions. A configuration
-or a policy that cannot be used changes nothing: the last good one goes on, and is kept on disk for the next start.
+A request takes `VersionStore.current` once and decides by it to the end, so no decision mixes two versions. A
+configuration or a policy that cannot be used changes nothing: the last good one goes on, and is kept on disk for the
+next start.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ LOG = logging.getLogger("camdf.service")
 
 
 @dataclass(frozen=True)
-class Sources:
+class ConfigurationTexts:
     """The texts that a version is made of."""
 
     name: str
@@ -50,7 +51,7 @@ class Sources:
 
 
 @dataclass(frozen=True)
-class Served:
+class RouteGate:
     """One gate and what it was made of."""
 
     gate: Gate
@@ -59,29 +60,29 @@ class Served:
 
 
 @dataclass(frozen=True)
-class Serving:
+class ServedVersion:
     """One version, whole: nothing in it ever changes."""
 
     configuration: Configuration
     tokens: Mapping[str, str]
     """SHA-256 of a token to its tenant."""
 
-    places: Mapping[tuple[str, str], Served]
+    places: Mapping[tuple[str, str], RouteGate]
     """By tenant and route."""
 
     digest: str
 
 
-def sources_of(path: Path) -> Sources:
+def sources_of(path: Path) -> ConfigurationTexts:
     """Read a configuration and every policy that it names."""
     text, folder = config_file.read_configuration(path)
     configuration = config_file.parsed(text, path.name)
     settings = [configuration.settings(*place) for place in configuration.places()]
-    for each, place in zip(settings, configuration.places(), strict=True):
-        rollouts.check_rollout(each.rollout, f"{path.name}: {config_file.table_of_route(*place)}", folder)
-    named = dict.fromkeys(each.policy for each in settings if each.policy not in SHIPPED)
-    examples = dict.fromkeys(each.examples for each in settings if each.examples)
-    return Sources(
+    for own, place in zip(settings, configuration.places(), strict=True):
+        rollouts.check_rollout(own.rollout, f"{path.name}: {config_file.table_of_route(*place)}", folder)
+    named = dict.fromkeys(own.policy for own in settings if own.policy not in SHIPPED)
+    examples = dict.fromkeys(own.examples for own in settings if own.examples)
+    return ConfigurationTexts(
         path.name,
         folder,
         text,
@@ -90,7 +91,7 @@ def sources_of(path: Path) -> Sources:
     )
 
 
-def made(sources: Sources, before: Serving | None = None) -> Serving:
+def made(sources: ConfigurationTexts, before: ServedVersion | None = None) -> ServedVersion:
     """A version from its texts, or an error; gates whose settings did not change are those of `before`."""
     configuration = config_file.parsed(sources.configuration, sources.name)
     places = {}
@@ -115,9 +116,9 @@ def made(sources: Sources, before: Serving | None = None) -> Serving:
         if old is None or old.made_of != made_of:
             gate = gate_of(settings, policy_of(source, content, settings), sources.folder, examples)
             warm(gate)
-            old = Served(gate, digest, made_of)
+            old = RouteGate(gate, digest, made_of)
         places[place] = old
-    return Serving(configuration, configuration.tokens(), places, sources.digest)
+    return ServedVersion(configuration, configuration.tokens(), places, sources.digest)
 
 
 def _content(source: str, folder: str, key: str) -> str:
@@ -137,7 +138,7 @@ def _content(source: str, folder: str, key: str) -> str:
         ) from None
 
 
-class Versions:
+class VersionStore:
     """The version that serves, and the files it is read from."""
 
     def __init__(self, path: Path, state: Path) -> None:
@@ -191,15 +192,15 @@ class Versions:
             LOG.error("Refused, and the last good version goes on: %s", words)
         self.refused = words
 
-    def _last_good(self, error: CamdfError) -> Serving:
+    def _last_good(self, error: CamdfError) -> ServedVersion:
         """The version that served before this process began; where there is none, the error."""
         try:
             kept = json.loads(self.last_good.read_text(encoding="utf-8"))
-            return made(Sources(**kept))
+            return made(ConfigurationTexts(**kept))
         except (OSError, ValueError, TypeError):
             raise error from None
 
-    def _keep(self, sources: Sources) -> None:
+    def _keep(self, sources: ConfigurationTexts) -> None:
         """Write a good version to disk in one step. A full disk costs the next start, not this one."""
         try:
             write_whole(self.last_good, json.dumps(vars(sources)).encode())
