@@ -184,7 +184,7 @@ def test_every_shape_of_a_list_is_read(tmp_path: Path, capsys: pytest.CaptureFix
     refused = {
         "[]": "Give definitions as a request to a model has them",
         '["book_hotel"]': "or an object from name to description",
-        '{"mcpServers": {"git": {"command": "uvx"}}}': "names MCP servers, not tools. Give what they answer",
+        '{"mcpServers": {"git": {"command": "uvx"}}}': "Install it with: pip install 'camdf[fastmcp]'",
     }
     for text, told in refused.items():
         path.write_text(text, encoding="utf-8")

@@ -12,6 +12,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+from camdf.cli.mcp_file import servers_in, tools_of_servers
 from camdf.cli.parser import add_json, check_output, print_json
 from camdf.errors import UsageError
 from camdf.gate.gate import USUAL_TOOLS
@@ -22,7 +23,10 @@ from camdf.scorers import BM25, Scorer, Start
 from camdf.tools import FromServer, Tool
 from camdf.trial import trial
 
-TOOLS_FILE = "the tools as JSON: OpenAI, Anthropic or MCP definitions, or an object from name to description"
+TOOLS_FILE = (
+    "the tools as JSON: OpenAI, Anthropic or MCP definitions, an object from name to description, or an MCP client's "
+    "file of servers (mcp.json), which are asked for their tools"
+)
 
 
 SCORERS: dict[str, Callable[[], Scorer]] = {"start": Start, "bm25": BM25}
@@ -202,14 +206,14 @@ def tools_in_file(path: Path) -> list[Any]:
     if isinstance(written, dict) and written and all(isinstance(value, str) for value in written.values()):
         return [Tool(name, description) for name, description in written.items()]
     if isinstance(written, dict):
-        if "mcpServers" in written:
-            raise UsageError(f"{path} names MCP servers, not tools. Give what they answer to tools/list.")
+        if servers := servers_in(written):
+            return tools_of_servers(path, servers)
         answer = written.get("result")  # of an MCP server to tools/list
         written = (answer if isinstance(answer, dict) else written).get("tools")
     if not isinstance(written, list):
         raise UsageError(
-            f"{path} has no list of tools: it must be one, an object with one under 'tools', or one from "
-            "name to description."
+            f"{path} has no list of tools: it must be one, an object with one under 'tools', one from name to "
+            "description, or a client's file of MCP servers."
         )
     return [_told_apart(tool) if isinstance(tool, dict) else tool for tool in written]
 
