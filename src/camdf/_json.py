@@ -1,4 +1,4 @@
-"""JSON as others write it: objects that must name no field twice, and objects that stand in prose."""
+"""JSON as others write it: with comments, with a field twice, and in prose."""
 
 from __future__ import annotations
 
@@ -12,6 +12,21 @@ OBJECT = re.compile(r'\{(?=\s*["}])')
 
 TRIES = 32
 """How many such places of a text may hold no object."""
+
+
+_COMMENTED = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/', re.S)
+_LAST_COMMA = re.compile(r'"(?:\\.|[^"\\])*"|,(?=\s*[}\]])', re.S)
+
+
+def plain_json(text: str) -> str:
+    """The same without the comments and the commas after the last of a list that editors allow in settings.
+
+    >>> plain_json('{"url": "http://a", // mine\\n "list": [1, 2,]}').split()
+    ['{"url":', '"http://a",', '"list":', '[1,', '2', ']}']
+    """
+    for pattern in (_COMMENTED, _LAST_COMMA):
+        text = pattern.sub(lambda part: part[0] if part[0].startswith('"') else " ", text)
+    return text.strip()
 
 
 def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

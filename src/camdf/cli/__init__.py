@@ -7,10 +7,11 @@ import sys
 from collections.abc import Sequence
 
 from camdf._version import __version__
-from camdf.cli import examples, lab, policy, production, service, tools, traces
+from camdf.cli import examples, lab, mcp, policy, production, service, tools, traces
 from camdf.cli.parser import Parser, Section, add_version_and_completion, run_command, table_of_contents
 
 SECTIONS = {
+    "In front of the MCP servers of a client": mcp,
     "On day one, without labels": tools,
     "With a language model, once": examples,
     "From traces to tasks": traces,

@@ -20,6 +20,7 @@ from camdf.cli.parser import add_json, check_output, print_json
 from camdf.cli.policy import add_engine
 from camdf.cli.tools import TOOLS_FILE, tools_in_file
 from camdf.errors import DataError, UsageError, require
+from camdf.gateway.folder import kept_by_gateway
 from camdf.scorers import Necessity, Scorer
 from camdf.scorers.base import TEXTS
 from camdf.scorers.necessity import VARIANTS
@@ -69,7 +70,7 @@ def add_commands(commands: Any) -> None:
         help="delete a session, a user or old days from a table of tasks",
         example="camdf forget --user ada@example.com table",
     )
-    forget.add_argument("table", help="what camdf mine --into wrote: a folder or a URL")
+    forget.add_argument("table", help="what camdf mine --into wrote, or the file of camdf mcp")
     forget.add_argument("--conversation", metavar="ID", default="", help="the session whose traces are deleted")
     forget.add_argument("--user", metavar="ID", default="", help="the user whose traces are deleted")
     forget.add_argument("--before", type=_day, metavar="DAY", help="traces that began before this day: 2026-01-31")
@@ -259,6 +260,10 @@ def _mine_day(options: argparse.Namespace, tables: Sequence[Path], choices: dict
 
 
 def _forget(options: argparse.Namespace) -> int:
+    if gateway := kept_by_gateway(options.table):
+        count = gateway.forget(options.before)
+        print_json({"lines": count}) if options.json else print(f"Forgot {count:,} searches and calls.")
+        return 0
     from camdf.mining.forget import forget
 
     named = {name: getattr(options, name) for name in ("conversation", "user", "before", "alone")}

@@ -1,0 +1,107 @@
+"""Which tools a new connection loads: those that are cheaper to have than to search for, by what was called before.
+
+`tools/list` carries no request, so what is loaded is what this client, project and user call. A tool is taken to be
+called in a connection with the chance p, its share of the connections before, shrunk to what is known at the start:
+
+    p = (weight of the connections that called it + START * p at the start) / (weight of all + START)
+
+The set is then the best one by the payoff with recourse (docs/recourse.md): a tool that is missed costs a search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+
+from camdf.core.sets import value_order, worth_by_cut
+from camdf.core.sums import before_each
+from camdf.datasets.examples import Example
+from camdf.prices import Prices
+from camdf.tools import Tool
+
+START = 3.0
+"""How many connections the start weighs: after as many that call nothing of it, it counts half."""
+
+AT_FIRST, OTHERS = 0.5, 0.01
+"""The chance at the start of tools that are loaded at first, and of all others."""
+
+HALF_LIFE, ELSEWHERE = 30.0, 0.25
+"""After so many days a connection weighs half; one of another client or project weighs this much beside one's own."""
+
+PRICES = Prices(turns=20)
+"""A connection of twenty model calls at example prices; only what a search costs beside a definition matters."""
+
+WORTH, FOUND_CHANCE = 0.40, 0.9
+"""Dollars that the work of a connection is worth, and how often a search finds the tool (docs/recourse.md)."""
+
+
+def chances(
+    tools: Mapping[str, Tool],
+    records: Iterable[Mapping[str, Any]],
+    *,
+    client: str = "",
+    project: str = "",
+    first: int = 8,
+    examples: Sequence[Example] = (),
+) -> dict[str, float]:
+    """How likely a connection is to call each tool, by name.
+
+    `records` are the log. Before there are any, the `first` tools of the servers in turn are as likely as not, or what
+    `examples` need: each of them counts as a connection.
+    """
+    at_first = set() if examples else set(_in_turn(tools)[:first])
+    start = {name: AT_FIRST if name in at_first else OTHERS for name in tools}
+    weights: dict[str, float] = {}
+    called: dict[str, set[str]] = {}
+    for place, example in enumerate(examples):
+        weights[f"example {place}"], called[f"example {place}"] = 1.0, set(example.right)
+    for record in records:
+        connection = str(record.get("connection"))
+        if record.get("event") == "connect":
+            own = (record.get("client"), record.get("project")) == (client, project)
+            weights[connection] = 0.5 ** (_days_ago(record["at"]) / HALF_LIFE) * (1.0 if own else ELSEWHERE)
+        elif record.get("event") == "call" and record.get("ok"):
+            called.setdefault(connection, set()).add(str(record.get("tool")))
+    weights = {key: weight for key, weight in weights.items() if called.get(key)}  # idle ones say nothing
+    all_of_them = sum(weights.values()) + START
+    return {
+        name: (sum(weight for key, weight in weights.items() if name in called[key]) + START * start[name])
+        / all_of_them
+        for name in tools
+    }
+
+
+def worth_loading(tools: Mapping[str, Tool], chance: Mapping[str, float], at_most: int | None = None) -> list[str]:
+    """The names of the tools worth loading, in the order of `tools`; at most so many of them, the likeliest."""
+    if not tools:
+        return []
+    likely = np.array([[chance[name] for name in tools]])
+    costs = np.array([[PRICES.of(tool) for tool in tools.values()]])
+    recourse = PRICES.recourse(WORTH, found=FOUND_CHANCE, prefix_tokens=8_000, found_tokens=600)
+    order, log_not = value_order(likely, costs, np.ones_like(likely, dtype=bool), recourse)
+    spent = before_each(costs[[[0]], order])
+    best = int((worth_by_cut(log_not, recourse) - spent / WORTH).argmax())
+    names = list(tools)
+    loaded = [names[place] for place in order[0, :best]]
+    if at_most is not None:
+        loaded = sorted(loaded, key=lambda name: -chance[name])[: max(at_most, 0)]
+    return [name for name in names if name in set(loaded)]
+
+
+def _in_turn(tools: Mapping[str, Tool]) -> list[str]:
+    """One tool of every server, then the next of each: servers list first what is used most."""
+    by_server: dict[str, list[str]] = {}
+    for name, tool in tools.items():
+        by_server.setdefault(tool.server, []).append(name)
+    return [name for row in zip_longest(*by_server.values()) for name in row if name is not None]
+
+
+def _days_ago(written: str) -> float:
+    try:
+        return max(0.0, (datetime.now(UTC) - datetime.fromisoformat(written)).total_seconds() / 86_400)
+    except (TypeError, ValueError):
+        return 0.0

@@ -1,0 +1,107 @@
+"""The servers of a client's own file: Claude Code, Claude Desktop, Cursor and VS Code write them alike, almost."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from camdf._json import plain_json
+from camdf.errors import DataError, UsageError
+
+TABLES = ("mcpServers", "servers")
+"""What the table of servers is called: by most clients, and by VS Code."""
+
+GATEWAY = "camdf"
+"""The name of the gateway in a client's file: an entry of this name is never started, for it would start itself."""
+
+_VARIABLE = re.compile(r"\$\{(?:env:)?(\w+)(?::-([^}]*))?\}|\$\{(input:[^}]+)\}")
+
+
+class Server(NamedTuple):
+    """One server of a file."""
+
+    name: str
+    """As the configuration has it, in letters that names of tools may have."""
+
+    entry: dict[str, Any]
+    """Its command or URL, as FastMCP reads them."""
+
+    problem: str = ""
+    """Why it cannot be started; empty where it can."""
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a client's file."""
+    try:
+        document = json.loads(plain_json(path.read_text(encoding="utf-8-sig")) or "{}")
+    except (ValueError, RecursionError) as error:  # text that is no UTF-8 among them
+        raise DataError(f"{path}: must hold one JSON object, and does not: {error}. Mend it.") from None
+    if not isinstance(document, dict):
+        raise DataError(f"{path}: must hold one JSON object. Got {type(document).__name__} instead.")
+    return document
+
+
+def servers_table(document: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
+    """The servers of a client's file by name, those of this project over those of the user, as Claude Code has them."""
+    project = (document.get("projects") or {}).get(str(folder)) if isinstance(document.get("projects"), dict) else None
+    levels = [level.get(key) for level in (document, project or {}) for key in TABLES]
+    if not any(isinstance(level, dict) for level in levels):
+        levels = [{name: entry for name, entry in document.items() if isinstance(entry, dict) and _starts(entry)}]
+    return {name: entry for level in levels if isinstance(level, dict) for name, entry in level.items()}
+
+
+def read_servers(path: Path, environ: Mapping[str, str] = os.environ) -> list[Server]:
+    """All servers of a file that are not disabled. One that cannot be started says why."""
+    named = servers_table(read_json(path), Path.cwd())
+    values = {"workspaceFolder": str(Path.cwd()), "userHome": str(Path.home()), **environ}
+    servers: dict[str, Server] = {}
+    for written, entry in named.items():
+        name = re.sub(r"[^A-Za-z0-9_-]", "_", written)
+        if name == GATEWAY or (isinstance(entry, dict) and entry.get("disabled")):
+            continue
+        if name in servers:
+            raise UsageError(f"{path}: two servers would both be called {name!r}. Rename one of them.")
+        servers[name] = _server(name, entry, values)
+    if not servers:
+        raise DataError(f"{path}: must name a server in 'mcpServers', and names none. Add one, or name another file.")
+    return list(servers.values())
+
+
+def _starts(entry: Mapping[str, Any]) -> bool:
+    return isinstance(entry.get("command"), str) or isinstance(entry.get("url"), str)
+
+
+def _server(name: str, entry: Any, values: Mapping[str, str]) -> Server:
+    if not isinstance(entry, dict) or not _starts(entry):
+        return Server(name, {}, "its entry must have a 'command' or a 'url'")
+    missing: set[str] = set()
+    filled = _filled(entry, values, missing)
+    kind = filled.pop("type", None)
+    if "url" in filled and kind in ("http", "streamable-http", "streamableHttp", "sse"):
+        filled["transport"] = "sse" if kind == "sse" else "http"
+    told = f"set {', '.join(sorted(missing))} in the environment, and start again" if missing else ""
+    return Server(name, filled, told)
+
+
+def _filled(written: Any, values: Mapping[str, str], missing: set[str]) -> Any:
+    """The same with `${VAR}`, `${VAR:-default}` and `${env:VAR}` filled in; names without a value join `missing`."""
+    if isinstance(written, dict):
+        return {key: _filled(value, values, missing) for key, value in written.items()}
+    if isinstance(written, list):
+        return [_filled(value, values, missing) for value in written]
+    if not isinstance(written, str):
+        return written
+
+    def value(variable: re.Match[str]) -> str:
+        name, default, asked = variable.groups()
+        if asked is None and name in values:
+            return values[name]
+        if default is None:
+            missing.add(asked or name)
+        return default or ""
+
+    return _VARIABLE.sub(value, written)

@@ -1,0 +1,94 @@
+"""A gateway to real servers in processes of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastmcp import Client
+
+from camdf.gateway.config import Server, read_servers
+from camdf.gateway.folder import Folder
+from camdf.gateway.server import Gateway
+
+SERVERS = Path(__file__).with_name("small_servers.py")
+
+
+def entry(kind: str) -> dict[str, Any]:
+    """How a client's file names a small server that is started over stdio."""
+    return {"command": sys.executable, "args": [str(SERVERS), kind]}
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+@contextmanager
+def over_http(kind: str, transport: str = "http") -> Iterator[dict[str, Any]]:
+    """A small server over HTTP or SSE, as a client's file names it."""
+    port = free_port()
+    process = subprocess.Popen([sys.executable, str(SERVERS), kind, f"--{transport}", str(port)])
+    try:
+        wait_for_port(port)
+        yield {"type": transport, "url": f"http://127.0.0.1:{port}/{'mcp' if transport == 'http' else 'sse'}"}
+    finally:
+        process.kill()
+        process.wait()
+
+
+def wait_for_port(port: int) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        with socket.socket() as tried:
+            if tried.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    raise TimeoutError(f"nothing listens on {port}")
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A state folder of the test's own."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
+def client_file(folder: Path, servers: dict[str, Any]) -> Path:
+    path = folder / "mcp.json"
+    path.write_text(json.dumps({"mcpServers": servers}))
+    return path
+
+
+@asynccontextmanager
+async def connected(
+    path: Path, *, era: str = "auto", handlers: dict[str, Any] | None = None, **settings: Any
+) -> AsyncIterator[tuple[Any, Gateway]]:
+    """A client of a gateway in this process, whose servers have processes of their own."""
+    learn = settings.pop("learn", True)
+    gateway = Gateway(read_servers(path), Folder.of(path, learn=learn), **settings)
+    async with Client(gateway.server, mode=era, **(handlers or {})) as client:
+        yield client, gateway
+
+
+def as_server(name: str, kind: str) -> Server:
+    return Server(name, entry(kind))
+
+
+def environment(**others: str) -> dict[str, str]:
+    root = Path(__file__).parents[2]
+    return {**os.environ, "PYTHONPATH": str(root / "src"), **others}
+
+
+def text(result: Any) -> str:
+    return "\n".join(block.text for block in result.content)

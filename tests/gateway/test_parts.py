@@ -1,0 +1,289 @@
+"""The parts of the gateway that start no server: clients' files, log, definitions, what is loaded, the receipt."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from camdf import DataError, UsageError
+from camdf.cli import main
+from camdf.datasets.examples import Example
+from camdf.gate.working_set import chances, worth_loading
+from camdf.gateway.config import read_servers
+from camdf.gateway.definitions import Definitions
+from camdf.gateway.folder import Folder
+from camdf.gateway.receipt import receipt
+from camdf.tools import Tool
+from conftest import client_file
+
+SCHEMA = {
+    "type": "object",
+    "properties": {name: {"type": "string", "description": "One of its words, as a text."} for name in "abcd"},
+}
+TOOLS = {
+    f"{server}_tool_{number}": Tool(f"{server}_tool_{number}", "Does one of many things. " * 8, SCHEMA, server)
+    for server in ("git", "mail", "maps", "notes")
+    for number in range(15)
+}
+
+
+# Files of clients.
+
+
+def test_the_files_of_four_clients_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    written = {
+        "claude-desktop": '{"mcpServers": {"files": {"command": "npx", "args": ["-y", "server"]}}}',
+        "claude-code": '{"mcpServers": {"api": {"type": "http", "url": "https://a/mcp", "headers": {"X": "${KEY}"}}},'
+        f' "projects": {{"{tmp_path}": {{"mcpServers": {{"own": {{"command": "x"}}}}}}}}}}',
+        "cursor": '{"mcpServers": {"old": {"type": "sse", "url": "${env:HOST:-http://b}/events"}}}',
+        "vscode": '{ // mine\n "servers": {"x y": {"type": "stdio", "command": "z", "cwd": "${workspaceFolder}",},}, }',
+    }
+    servers = {}
+    for client, content in written.items():
+        (tmp_path / "file.json").write_text(content)
+        servers[client] = read_servers(tmp_path / "file.json", {"KEY": "secret"})
+    assert servers["claude-desktop"][0].entry == {"command": "npx", "args": ["-y", "server"]}
+    assert [server.name for server in servers["claude-code"]] == ["api", "own"]
+    assert servers["claude-code"][0].entry["headers"] == {"X": "secret"}
+    assert servers["cursor"][0].entry == {"url": "http://b/events", "transport": "sse"}
+    assert servers["vscode"][0].name == "x_y"
+    assert servers["vscode"][0].entry["cwd"] == str(tmp_path)
+
+
+def test_a_server_that_cannot_start_says_why_and_costs_itself(tmp_path: Path) -> None:
+    servers: dict[str, Any] = {
+        "good": {"command": "x"},
+        "off": {"command": "x", "disabled": True},
+        "keyless": {"url": "https://a", "headers": {"Authorization": "Bearer ${TOKEN_A} ${TOKEN_B}"}},
+        "asking": {"command": "x", "env": {"KEY": "${input:key}"}},
+        "empty": {"args": []},
+        "camdf": {"command": "camdf", "args": ["mcp", "mcp.json"]},
+    }
+    problems = {server.name: server.problem for server in read_servers(client_file(tmp_path, servers), {})}
+    assert problems == {
+        "good": "",
+        "keyless": "set TOKEN_A, TOKEN_B in the environment, and start again",
+        "asking": "set input:key in the environment, and start again",
+        "empty": "its entry must have a 'command' or a 'url'",
+    }
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", '{"mcpServers": {}}', '{"mcpServers": 3}', "\x00"])
+def test_a_file_without_servers_is_refused(tmp_path: Path, content: str) -> None:
+    (tmp_path / "mcp.json").write_text(content)
+    with pytest.raises(DataError, match=r"mcp\.json: must"):
+        read_servers(tmp_path / "mcp.json")
+
+
+def test_two_servers_never_have_one_name(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="both be called 'a_b'"):
+        read_servers(client_file(tmp_path, {"a b": {"command": "x"}, "a_b": {"command": "y"}}))
+
+
+# The log.
+
+
+def test_a_search_that_ended_in_a_call_is_an_example_and_can_be_forgotten(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "kept")
+    folder.note("search", query="write to Bob", found=["mail_send"])
+    folder.note("call", tool="mail_send", ok=True, query="write to Bob")
+    folder.note("call", tool="mail_send", ok=False, query="write to Ann")
+    assert folder.examples() == [Example("write to Bob", ("mail_send",), origin="logged")]
+    assert folder.path.stat().st_mode & 0o077 == 0
+    assert main(["forget", str(folder.path), "--before", "2020-01-01"]) == 0
+    assert len(list(folder.records())) == 3
+    assert folder.forget(date(2999, 1, 1)) == 3
+    assert folder.log.read_bytes() == b""
+
+
+def test_nothing_is_kept_where_nothing_is_learned(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "kept", learn=False)
+    folder.note("search", query="write to Bob")
+    assert not folder.path.exists()
+    assert folder.examples() == []
+
+
+def test_a_long_log_loses_its_older_half_and_a_broken_line_costs_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("camdf.gateway.folder.MOST_BYTES", 10_000)
+    folder = Folder(tmp_path / "kept")
+    for number in range(1_000):
+        folder.note("call", tool=f"tool_{number}", ok=True)
+    assert folder.log.stat().st_size <= 10_000
+    with open(folder.log, "a") as file:
+        file.write('{"at": 3}\nbroken\n[]\n')
+    assert list(folder.records())[-1]["tool"] == "tool_999"
+
+
+# Definitions.
+
+
+def test_a_changed_definition_is_held_back_and_a_new_one_waits_until_they_are_accepted(tmp_path: Path) -> None:
+    definitions = Definitions(Folder(tmp_path))
+    send, read = Tool("send", "Send a message."), Tool("read", "Read a message.")
+    assert definitions.standings("mail", [send, read]) == {"send": "accepted", "read": "accepted"}
+    changed, added = Tool("send", "Send a message, and a copy to me."), Tool("draft", "Write a draft.")
+    assert definitions.standings("mail", [changed, read, added]) == {
+        "send": "changed",
+        "read": "accepted",
+        "draft": "new",
+    }
+    waiting = {tool.full_name: tool for tool in definitions.pending()}
+    assert {name: tool.standing for name, tool in waiting.items()} == {"mail/send": "changed", "mail/draft": "new"}
+    assert '+ "description": "Send a message, and a copy to me.",' in waiting["mail/send"].diff
+    definitions.accept(["mail/send"])
+    assert definitions.standings("mail", [changed, added]) == {"send": "accepted", "draft": "new"}
+    assert definitions.standings("mail", [send]) == {"send": "changed"}
+
+
+def test_a_new_tool_that_changes_before_it_is_accepted_is_held_back(tmp_path: Path) -> None:
+    definitions = Definitions(Folder(tmp_path))
+    definitions.standings("mail", [])
+    assert definitions.standings("mail", [Tool("send", "Send.")]) == {"send": "new"}
+    assert definitions.standings("mail", [Tool("send", "Send all.")]) == {"send": "changed"}
+    assert definitions.standings("mail", [Tool("send", "Send all.")]) == {"send": "changed"}
+
+
+# What is loaded.
+
+
+def connections(count: int, *tools: str, client: str = "", project: str = "") -> list[dict[str, Any]]:
+    records: list[dict[str, Any]] = []
+    for number in range(count):
+        name = f"{client}{project}{number}"
+        fields = {"at": "2999-01-01T00:00:00+00:00", "connection": name, "client": client, "project": project}
+        records += [
+            {"event": "connect", **fields},
+            *({"event": "call", "tool": t, "ok": True, **fields} for t in tools),
+        ]
+    return records
+
+
+def test_the_first_connection_loads_the_first_tools_of_every_server() -> None:
+    loaded = worth_loading(TOOLS, chances(TOOLS, [], first=8))
+    assert loaded == [f"{server}_tool_{number}" for server in ("git", "mail", "maps", "notes") for number in (0, 1)]
+    assert worth_loading(TOOLS, chances(TOOLS, [], first=0)) == []
+
+
+def test_what_is_called_is_loaded_and_what_is_not_goes() -> None:
+    few, many = (worth_loading(TOOLS, chances(TOOLS, connections(n, "maps_tool_9"))) for n in (2, 60))
+    assert "maps_tool_9" in few
+    assert "git_tool_0" in few
+    assert many == ["maps_tool_9"]
+
+
+def test_another_client_or_project_counts_less() -> None:
+    own = connections(4, "git_tool_5", client="a", project="p")
+    elsewhere = connections(4, "mail_tool_5", client="b", project="q")
+    chance = chances(TOOLS, own + elsewhere, client="a", project="p")
+    assert chance["git_tool_5"] > chance["mail_tool_5"] > chance["maps_tool_5"]
+
+
+def test_examples_say_what_is_loaded_first() -> None:
+    chance = chances(TOOLS, [], examples=[Example("go", ("maps_tool_3",))] * 3)
+    assert worth_loading(TOOLS, chance) == ["maps_tool_3"]
+
+
+def test_a_long_definition_has_to_be_called_more_often() -> None:
+    long = {**TOOLS, "git_long": Tool("git_long", "x" * 60_000, SCHEMA, "git")}
+    records = connections(2, "git_long", "git_tool_7")
+    loaded = worth_loading(long, chances(long, records, first=0))
+    assert "git_tool_7" in loaded
+    assert "git_long" not in loaded
+
+
+def test_no_list_is_longer_than_a_client_can_take() -> None:
+    chance = chances(TOOLS, connections(5, "notes_tool_14"), first=60)
+    loaded = worth_loading(TOOLS, chance, at_most=10)
+    assert len(loaded) == 10
+    assert "notes_tool_14" in loaded
+    assert worth_loading({}, {}) == []
+
+
+# The receipt.
+
+
+def test_the_receipt_says_which_servers_earn_their_place() -> None:
+    fields = {"connection": "a", "offered": 60, "loaded": ["x"] * 8, "tokens_offered": 9000, "tokens_loaded": 1000}
+    calls = [
+        {"event": "call", "connection": "a", "server": "git", "ok": True, "loaded": True},
+        {"event": "call", "connection": "a", "server": "git", "ok": False},
+        {"event": "call", "connection": "a", "server": "mail", "ok": True, "query": "write"},
+    ]
+    searches = [{"event": "search", "connection": "a"}] * 2
+    total = receipt([{"event": "connect", **fields}, *searches, *calls], ["git", "mail", "maps"])
+    assert (total.connections, total.searches, total.misses, total.learned, total.calls) == (1, 2, 1, 1, 3)
+    assert total.tokens_saved == 8000
+    assert {name: use.calls for name, use in total.servers.items()} == {"git": 2, "mail": 1, "maps": 0}
+    assert "8 of 60 tools loaded, 8,000 of 9,000 tokens" in str(total)
+    assert receipt([], only=["b"]).connections == 0
+
+
+# Clients' files.
+
+
+@pytest.mark.parametrize(
+    ("client", "place", "table"),
+    [("claude-code", ".mcp.json", "mcpServers"), ("cursor", ".cursor/mcp.json", "mcpServers"),
+     ("vscode", ".vscode/mcp.json", "servers")],
+)  # fmt: skip
+def test_install_and_uninstall_give_the_file_back_byte_by_byte(
+    client: str,
+    place: str,
+    table: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    path = tmp_path / place
+    path.parent.mkdir(exist_ok=True)
+    before = f'{{"{table}":   {{"git": {{"command": "x"}}, }}, // mine\r\n "other": 1}}\n'.encode()
+    path.write_bytes(before)
+    assert main(["mcp", "install", client]) == 2  # nobody can be asked
+    assert path.read_bytes() == before
+    assert main(["mcp", "install", client, "--yes"]) == 0
+    installed = json.loads(path.read_text())
+    assert installed["other"] == 1
+    assert list(installed[table]) == ["camdf"]
+    assert [server.name for server in read_servers(Path(installed[table]["camdf"]["args"][-1]))] == ["git"]
+    assert '+    "camdf": {' in capsys.readouterr().out
+    assert main(["mcp", "install", client, "--yes"]) == 2
+    assert main(["mcp", "uninstall", client, "--yes"]) == 0
+    assert path.read_bytes() == before
+    assert main(["mcp", "uninstall", client, "--yes"]) == 2
+
+
+def test_uninstall_keeps_what_changed_since(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    path = tmp_path / ".mcp.json"
+    path.write_text('{"mcpServers": {"git": {"command": "x"}}}')
+    assert main(["mcp", "install", "claude-code", "--yes"]) == 0
+    document = json.loads(path.read_text())
+    document["mcpServers"]["mail"], document["seen"] = {"command": "y"}, True
+    path.write_text(json.dumps(document))
+    assert main(["mcp", "uninstall", "claude-code", "--yes"]) == 0
+    back = json.loads(path.read_text())
+    assert back == {"mcpServers": {"git": {"command": "x"}, "mail": {"command": "y"}}, "seen": True}
+
+
+@pytest.mark.parametrize(
+    "words", [["nofile.json"], ["a", "b"], ["install"], ["install", "emacs"], ["login"], ["--at-most", "1"]]
+)
+def test_what_cannot_run_says_what_to_do_in_one_line(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    client_file(tmp_path, {"git": {"command": "x"}})
+    assert main(["mcp", *words]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("camdf: ")
+    assert told.count("\n") == 1

@@ -1,0 +1,279 @@
+"""A gateway to real servers over stdio, HTTP and SSE: what is loaded, found and called, and what a bad server costs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastmcp.exceptions import ToolError
+
+from camdf.cli import main
+from camdf.gateway import link, server
+from camdf.gateway.folder import Folder
+from conftest import client_file, connected, entry, over_http, text
+
+NODE = Path(os.environ.get("CAMDF_CACHE", Path.home() / ".cache" / "camdf")) / "gateway" / "node" / "node_modules"
+REFERENCE = NODE / "@modelcontextprotocol"
+
+
+async def until(holds: Any, seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize("era", ["legacy", "auto"])
+def test_six_servers_over_three_transports_are_one(tmp_path: Path, era: str) -> None:
+    """FastMCP's and the protocol's own, over stdio, HTTP and SSE: listed, found and called."""
+    files = tmp_path / "files"
+    files.mkdir()
+    (files / "note.txt").write_text("water the flowers")
+
+    async def run(path: Path) -> None:
+        async with connected(path, era=era, first=4) as (client, gateway):
+            tools = await client.list_tools()
+            assert len(tools) == 6
+            assert [tool.name for tool in tools[-2:]] == ["find_tool", "call_tool"]
+            assert "filesystem: " in tools[-2].description
+            assert {link.state for link in gateway.links} == {"up"}
+            answer = text(await client.call_tool("find_tool", {"query": "read a text file"}))
+            assert "filesystem_read_text_file" in answer
+            called = {"name": "filesystem_read_text_file", "arguments": {"path": str(files / "note.txt")}}
+            assert "water the flowers" in text(await client.call_tool("call_tool", called))
+            for name in ("calendar_create_event", "mail_send_mail", "money_pay_invoice"):
+                called = {"name": name, "arguments": {"text": "x"}}
+                assert text(await client.call_tool("call_tool", called)) == f"{name.replace('_', '.', 1)}(x)"
+            called = {"name": "everything_echo", "arguments": {"message": "hello"}}
+            assert "hello" in text(await client.call_tool("call_tool", called))
+            assert text(await client.call_tool("mail_search_mail", {"text": "y"})) == "mail.search_mail(y)"
+
+    with ExitStack() as stack:
+        servers = {
+            "calendar": entry("calendar"),
+            "mail": stack.enter_context(over_http("mail")),
+            "money": stack.enter_context(over_http("money", "sse")),
+            "asking": entry("asking"),
+            "filesystem": node("server-filesystem", str(files)),
+            "everything": node("server-everything"),
+        }
+        asyncio.run(run(client_file(tmp_path, servers)))
+
+
+def node(name: str, *arguments: str) -> dict[str, Any]:
+    return {"command": "node", "args": [str(REFERENCE / name / "dist" / "index.js"), *arguments]}
+
+
+def test_the_search_and_the_list_learn_from_calls(tmp_path: Path) -> None:
+    path = client_file(tmp_path, {"mail": entry("mail"), "money": entry("money"), "calendar": entry("calendar")})
+    query = "drop Bob a line"
+
+    async def run() -> None:
+        async with connected(path, first=0) as (client, _):
+            assert [tool.name for tool in await client.list_tools()] == ["find_tool", "call_tool"]
+            before = json.loads(text(await client.call_tool("find_tool", {"query": query})))
+            await client.call_tool("call_tool", {"name": "mail_send_mail", "arguments": {"text": "hi"}})
+            await client.call_tool("find_tool", {"query": "send an email to a person"})
+            await client.call_tool("call_tool", {"name": "mail_send_mail", "arguments": {"text": "hi"}})
+            after = json.loads(text(await client.call_tool("find_tool", {"query": query})))
+            assert after[0]["name"] == "mail_send_mail"
+            assert "mail_send_mail" not in [tool["name"] for tool in before[:1]]
+            assert [tool.name for tool in await client.list_tools()] == ["find_tool", "call_tool"]
+        async with connected(path, first=0) as (client, _):
+            assert [tool.name for tool in await client.list_tools()][0] == "mail_send_mail"
+
+    asyncio.run(run())
+    folder = Folder.of(path)
+    assert [example.text for example in folder.examples()] == [query, "send an email to a person"]
+    assert "hi" not in [json.dumps(value) for record in folder.records() for value in record.values()]
+    assert main(["mcp", "report", str(path)]) == 0
+    assert main(["forget", str(path)]) == 0
+    assert folder.examples() == []
+
+
+def test_with_learning_off_no_log_is_kept(tmp_path: Path) -> None:
+    path = client_file(tmp_path, {"mail": entry("mail")})
+
+    async def run() -> None:
+        async with connected(path, learn=False) as (client, _):
+            await client.call_tool("find_tool", {"query": "secret words"})
+            await client.call_tool("call_tool", {"name": "mail_send_mail", "arguments": {"text": "hi"}})
+
+    asyncio.run(run())
+    folder = Folder.of(path).path
+    assert not any("secret" in file.read_text() for file in folder.rglob("*") if file.is_file())
+    assert not (folder / "log.jsonl").exists()
+
+
+def test_a_server_that_hangs_dies_or_floods_costs_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds = ("mail", "hanging", "dying", "flooding")
+    path = client_file(tmp_path, {**{kind: entry(kind) for kind in kinds}, "broken": {"command": "no-such-program"}})
+
+    async def run() -> None:
+        async with connected(path, seconds=3.0) as (client, gateway):
+            await client.list_tools()
+            links = {link.name: link for link in gateway.links}
+            assert links["broken"].state == "down"
+            answer = text(await client.call_tool("find_tool", {"query": "send an email"}))
+            assert "mail_send_mail" in answer
+            assert "These servers do not answer now: broken (" in answer
+
+            waiting = asyncio.create_task(client.call_tool("hanging_wait", {}, raise_on_error=False))
+            flood = asyncio.create_task(client.call_tool("flooding_flood", {}, raise_on_error=False))
+            began = time.monotonic()
+            for _ in range(5):
+                assert text(await client.call_tool("mail_send_mail", {"text": "x"})) == "mail.send_mail(x)"
+            beside = time.monotonic() - began
+            assert (await waiting).is_error
+            assert time.monotonic() - began > beside
+            await flood
+            assert text(await client.call_tool("flooding_drip", {"text": "x"})) == "flooding.drip(x)"
+            assert text(await client.call_tool("hanging_quick", {"text": "x"})) == "hanging.quick(x)"
+
+            assert (await client.call_tool("dying_die", {}, raise_on_error=False)).is_error
+            await until(lambda: links["dying"].restarts == 1 and links["dying"].state == "up")
+            assert text(await client.call_tool("dying_live", {"text": "x"})) == "dying.live(x)"
+            assert links["mail"].restarts == 0
+
+    asyncio.run(run())
+    assert main(["mcp", "status", str(path)]) == 1
+
+
+def test_changes_of_a_list_are_found_at_once_and_loaded_by_nobody_yet(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = client_file(tmp_path, {"renaming": entry("renaming")})
+
+    async def run(era: str) -> None:
+        async with connected(path, era=era) as (client, gateway):
+            listed = await client.list_tools()
+            assert "renaming_old_name" in [tool.name for tool in listed]
+            await client.call_tool("renaming_rename", {})
+            await until(lambda: "renaming_new_name" in gateway.offered)
+            assert await client.list_tools() == listed
+            gone = await client.call_tool("renaming_old_name", {"text": "x"}, raise_on_error=False)
+            assert "There is no tool named 'renaming_old_name'. Did you mean renaming_" in text(gone)
+            assert "renaming_new_name" in text(await client.call_tool("find_tool", {"query": "water the plants"}))
+            called = {"name": "renaming_new_name", "arguments": {"text": "x"}}
+            assert text(await client.call_tool("call_tool", called)) == "renaming.new(x)"
+        async with connected(path, era=era) as (client, gateway):
+            await client.call_tool("renaming_rename", {})
+            await until(lambda: "renaming_new_name" in gateway.offered)
+            assert gateway.offered["renaming_new_name"].standing == "new"
+
+    asyncio.run(run("legacy"))
+    assert main(["mcp", "review", str(path)]) == 1
+    assert "renaming/new_name is new:" in capsys.readouterr().out
+
+
+def test_a_tool_whose_definition_changed_does_not_run_until_it_is_accepted(tmp_path: Path) -> None:
+    path = client_file(tmp_path, {"renaming": entry("renaming")})
+
+    async def run() -> None:
+        async with connected(path, era="legacy") as (client, gateway):
+            await client.list_tools()
+            await client.call_tool("renaming_rewrite", {})
+            await until(lambda: gateway.held_back == ["renaming/old_name"])
+            refused = await client.call_tool("renaming_old_name", {"text": "x"}, raise_on_error=False)
+            assert "held back" in text(refused)
+            called = {"name": "renaming_old_name", "arguments": {"text": "x"}}
+            assert (await client.call_tool("call_tool", called, raise_on_error=False)).is_error
+            assert "passwords" not in text(await client.call_tool("find_tool", {"query": "water the flowers"}))
+            assert main(["mcp", "review", str(path), "--accept", "renaming/old_name"]) == 0
+            assert text(await client.call_tool("renaming_old_name", {"text": "x"})) == "renaming.old(x)"
+
+    asyncio.run(run())
+
+
+def test_the_500_tools_of_a_server_come_in_pages_and_one_is_found(tmp_path: Path) -> None:
+    path = client_file(tmp_path, {"many": entry("many")})
+
+    async def run() -> None:
+        async with connected(path, at_most=40, first=60) as (client, gateway):
+            tools = await client.list_tools()
+            assert len(gateway.offered) == 500
+            assert len(tools) == 40
+            assert "and 261 more" in tools[-2].description.replace("and 262 more", "and 261 more")
+            answer = text(await client.call_tool("find_tool", {"query": "the violin number 466"}))
+            assert "many_violin_466" in answer
+            called = {"name": "many_violin_466", "arguments": {"text": "x"}}
+            assert text(await client.call_tool("call_tool", called)) == "many.violin_466(x)"
+            wrong = {"name": "many_violin_4666", "arguments": {}}
+            with pytest.raises(ToolError, match="Did you mean many_violin_466"):
+                await client.call_tool("call_tool", wrong)
+
+    asyncio.run(run())
+
+
+def test_a_tool_never_passes_for_one_of_another_server(tmp_path: Path) -> None:
+    """A server `mail` whose tool `send_mail` is `mail_send_mail`, and a server `mail_send` beside it."""
+    path = client_file(tmp_path, {"mail": entry("mail"), "mail_send": entry("mail")})
+
+    async def run() -> None:
+        async with connected(path) as (client, gateway):
+            await client.list_tools()
+            assert "mail_send_mail" not in gateway.offered
+            assert gateway.offered["mail_search_mail"].link.name == "mail"
+            assert gateway.offered["mail_send_send_mail"].link.name == "mail_send"
+
+    asyncio.run(run())
+
+
+def test_progress_questions_resources_prompts_and_cancellation_pass_through(tmp_path: Path) -> None:
+    path = client_file(tmp_path, {"asking": entry("asking"), "other": entry("asking")})
+    steps: dict[str, list[float]] = {"a": [], "b": []}
+    asked: list[str] = []
+
+    async def answer(message: str, response_type: Any, params: Any, context: Any) -> dict[str, str]:
+        asked.append(message)
+        return {"name": "Ada"}
+
+    def note(name: str) -> Any:
+        async def progress(done: float, total: float | None, message: str | None) -> None:
+            steps[name].append(done)
+
+        return progress
+
+    async def run() -> None:
+        async with connected(path, era="legacy", handlers={"elicitation_handler": answer}) as (client, _):
+            await client.list_tools()
+            await asyncio.gather(
+                client.call_tool("asking_slow_count", {"steps": 3}, progress_handler=note("a")),
+                client.call_tool("asking_slow_count", {"steps": 5}, progress_handler=note("b")),
+            )
+            assert steps == {"a": [1, 2, 3], "b": [1, 2, 3, 4, 5]}
+            assert "Ada" in text(await client.call_tool("other_ask_name", {}))
+            assert asked == ["Your name?"]
+            resources = [str(resource.uri) for resource in await client.list_resources()]
+            assert len(resources) == 2
+            assert (await client.read_resource(resources[0]))[0].text == "water the flowers"
+            prompts = [prompt.name for prompt in await client.list_prompts()]
+            assert prompts == ["asking_summarize", "other_summarize"]
+            assert "Summarize: x" in str(await client.get_prompt("asking_summarize", {"text": "x"}))
+            marker = tmp_path / "marker"
+            slow = asyncio.create_task(client.call_tool("asking_cancelled_where", {"path": str(marker)}))
+            await asyncio.sleep(1.0)
+            slow.cancel()
+            await until(marker.exists)
+
+    asyncio.run(run())
+
+
+def test_bounds_hold_for_what_a_server_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link, "MOST_TOOLS", 120)
+    monkeypatch.setattr(server, "NAMES", 10)
+    path = client_file(tmp_path, {"many": entry("many")})
+
+    async def run() -> None:
+        async with connected(path) as (client, gateway):
+            await client.list_tools()
+            assert len(gateway.offered) == 120
+            assert gateway.links[0].left_out == 80
+
+    asyncio.run(run())
