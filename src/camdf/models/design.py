@@ -4,7 +4,8 @@ A candidate's row is 1, the prior's log odds z0, and every column less the prior
 
     z = a + s * z0 + sum over columns of d_k * (x_k - mean_k) / spread_k + u_tool + v_tool * logit(score).
 
-Before the labels, (a, s) is (0, 1) with the prior's precision and all else is 0, as firmly as a `Strength` says.
+Before the first label, (a, s) is (0, 1), and the prior's precision says how firmly. Every other coefficient is 0, and a
+`Strength` says how firmly.
 """
 
 from __future__ import annotations

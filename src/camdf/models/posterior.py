@@ -24,7 +24,8 @@ SETTLED = 1e-8
 
 MOST_STEPS = 40
 SMALLEST_SHARE = 1e-6
-"""A step is halved until the loss does not rise; where less than this share of it would still raise it, that is all."""
+"""A step that raises the loss is halved, and halved again. The search ends where less than this share of the step is
+left."""
 
 ROUNDING = 1e-12
 """A loss that rises by no more than this share of itself has not risen."""
@@ -148,7 +149,7 @@ class Sums:
     """What rows say at some point, without what was believed before.
 
     `gradient` (columns,) and `curvature` (columns, columns) are theta's. A tool's level and slope have `of_tools`
-    (tools, 2, 2), `gradient_of_tools` (tools, 2), and `cross` (tools, 2, columns), what curves with both.
+    (tools, 2, 2), `gradient_of_tools` (tools, 2), and `cross` (tools, 2, columns), second derivatives by both.
     """
 
     loss: float

@@ -1,13 +1,14 @@
 """What a task's text says of its tools beyond any ranking: tools that similar tasks required.
 
-A ridge regression, for every tool that training tasks required at least `FEWEST` times, of what it was required beyond
-its rate on the tasks' vectors (`Rankings.vectors`):
+Every tool that training tasks required at least `FEWEST` times has a ridge regression of its own. It predicts, from a
+task's vector (`Rankings.vectors`), by how much the tool is required more often than its rate:
 
     rate_j = (required_j + 5 b) / (listed_j + 5),    R = listed * (required - rate),    W = (E'E + lambda I)^-1 E'R,
 
-b the rate of all tools together. E'E and E'R add up over tasks. What it says of a training task comes from the other
-groups, in closed form: with H = E (E'E + lambda I)^-1 E', it is R_G - (I - H_GG)^-1 (R - H R)_G. Lambda is the one
-whose left-out answers are nearest; where even these explain less than `LEAST_EXPLAINED` of R, the text is not used.
+b the rate of all tools together. E'E and E'R add up over tasks. What the regression says of a training task comes
+from the other groups, in closed form: with H = E (E'E + lambda I)^-1 E', it is R_G - (I - H_GG)^-1 (R - H R)_G. Lambda
+is the one whose left-out answers are nearest; where even these explain less than `LEAST_EXPLAINED` of R, the text is
+not used.
 
 No text is kept, and no weight is one task's vector, because no tool is there that fewer than five tasks required.
 """
