@@ -58,7 +58,7 @@ SAMPLES = ((20_000, A_TOOL), (5_000, A_TOOL), (5_000, 0), (1_000, A_TOOL))
 def rankings(wanted: Callable[[str], bool] = bool) -> list[dict[str, Any]]:
     """Every shipped ranking: the fit of one machine, with the folds of the passes, and with others drawn alike."""
     rows: list[dict[str, Any]] = []
-    for domain in (*domains.DOMAINS, *domains.SECOND_LOOK):
+    for domain in (*domains.DOMAINS, *domains.LATER_DOMAINS):
         for scorer in domain.scorers if wanted(domain.name) else ():
             logged = domains.load(domain.name, scorer, dispersion=1.0)
             one_place = ExpectedPayoffBySet().fit(logged, PAYOFF)

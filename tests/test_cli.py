@@ -495,7 +495,9 @@ def test_calibrate_says_what_one_gets_and_what_is_promised(
     printed = capsys.readouterr().out
     found = calibrate(policy, datasets.read(other), budget=5.0, per_task=True)
     assert found.dearest <= 5.0
-    assert f"Measured, not promised: the dearest task costs {found.dearest:.2f}, the budget of 5 is met" in printed
+    assert (
+        f"Measured, not promised: the most expensive task costs {found.dearest:.2f}, the budget of 5 is met" in printed
+    )
     with pytest.raises(camdf.UsageError, match="Name one of them"):
         calibrate(policy, logged)
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import camdf
 from camdf_lab import domains
+from camdf_lab.beyond.batches import BATCHES, IN_TABLES, of_batch
 from camdf_lab.beyond.frontier import headline
-from camdf_lab.beyond.looks import LOOKS, of_look
 from camdf_lab.paper.live import episodes, mean, of, successes
 from camdf_lab.peers.study import FINAL, SETTINGS
 from camdf_lab.stored import held, stored
@@ -46,7 +46,8 @@ def test_the_table_of_what_it_saves_has_the_stored_figures_and_its_losses() -> N
     paid = {
         row["method"]: row
         for row in stored(held(), "peers")
-        if (row["look"], row["domain"], row["scorer"]) == ("second look", "all", "minilm") and row["setting"] == FINAL
+        if (row["look"], row["domain"], row["scorer"]) == (IN_TABLES["later"], "all", "minilm")
+        and row["setting"] == FINAL
     }
     best = max(row["payoff"] for name, row in paid.items() if "camdf" not in name)
     assert peers[1] == cold[1] == f"{paid['everything']['tools']:.0f} on average"
@@ -71,11 +72,11 @@ def test_the_table_of_what_it_saves_has_the_stored_figures_and_its_losses() -> N
     assert rows[3][2] == f"{sum(each['found'] for each in started) / needing:.0%}"
     (plain,) = (each for each in results("first_day")["searches"] if each["ranking"] == "Start")
     assert rows[4][2] == f"{plain['found'] / plain['searches']:.0%}"
-    _, second = LOOKS
-    found = headline(of_look(stored(held(), "frontier"), second), "alone_")
+    _, second = BATCHES
+    found = headline(of_batch(stored(held(), "frontier"), second), "alone_")
     better, worse = (found[f"significantly {way}"] for way in ("above", "below"))
     assert rows[5][2] == f"clearly better in {better:.0%} of settings, clearly worse in {worse:.1%}"
-    sizes = [domain.tools for domain in domains.SECOND_LOOK]
+    sizes = [domain.tools for domain in domains.LATER_DOMAINS]
     assert rows[5][1] == f"{min(sizes)} to {max(sizes)}"
     assert [row[0].startswith("**worse:**") for row in rows] == [False, False, True, False, True, False]
 

@@ -103,7 +103,7 @@ Peer = Callable[[Asked], Answered]
 
 
 def asked_domains() -> list[str]:
-    return [domain.name for domain in (*domains.DOMAINS, *domains.SECOND_LOOK)]
+    return [domain.name for domain in (*domains.DOMAINS, *domains.LATER_DOMAINS)]
 
 
 @cache
@@ -524,13 +524,13 @@ def main() -> int:
     options.add_argument("action", choices=("ask", "check", "part", "embed"))
     options.add_argument("files", nargs="*", type=Path)
     options.add_argument("--data", type=Path, default=FOLDERS[0], help="texts of the shipped domains")
-    options.add_argument("--second", type=Path, default=FOLDERS[1], help="texts of the second look")
+    options.add_argument("--later", type=Path, default=FOLDERS[1], help="texts of the later domains")
     options.add_argument("--domains", nargs="+", default=asked_domains())
     options.add_argument("--peers", nargs="+", default=[*PEERS, SMALL_PEER])
     options.add_argument("--tasks", nargs="+", type=int)
     options.add_argument("--into", type=Path, default=RESULTS)
     chosen = options.parse_args()
-    FOLDERS[:] = [chosen.data, chosen.second]
+    FOLDERS[:] = [chosen.data, chosen.later]
     if chosen.action == "embed":
         embed(*chosen.files)
     elif chosen.action == "part":

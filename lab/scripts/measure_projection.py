@@ -50,12 +50,12 @@ def ways(embeddings: dict[str, Array]) -> dict[str, Callable[[str], Array]]:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print a line a way and domain, and the means over the nine domains and over the second look."""
+    """Print a line a way and domain, and the means over the nine domains and over the later domains."""
     embeddings = embedded(requests(Path(arguments[0])), Embeddings(arguments[1]).encoded)
     for way, vectors in ways(embeddings).items():
         rows = {name: measures(embeddings[name], vectors(name)) for name in embeddings}
         rows["mean of the nine"] = _mean([rows[name] for name in NINE])
-        rows["mean of the eight"] = _mean([rows[domain.name] for domain in domains.SECOND_LOOK])
+        rows["mean of the eight"] = _mean([rows[domain.name] for domain in domains.LATER_DOMAINS])
         for name, row in rows.items():
             print(f"{way:14} {name:20}", *(f"{value:.3f}" for value in row))
 

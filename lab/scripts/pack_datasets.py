@@ -1,6 +1,6 @@
 """Pack the evaluation data into the files that ship: `python scripts/pack_datasets.py FOLDER [TARGET] [--model MODEL]`.
 
-FOLDER holds `data` with the domains of `DOMAINS` and `second-look` with those of `SECOND_LOOK`: one folder a domain
+FOLDER holds `data` with the domains of `DOMAINS` and `second-look` with those of `LATER_DOMAINS`: one folder a domain
 with `tasks.jsonl`, `labels.jsonl`, `tools.json` and `scores/SCORER.jsonl`. TARGET is by default the package's own
 folder. MODEL is
 the folder of all-MiniLM-L6-v2, or its name for sentence-transformers; without it the vectors of the tasks are left as
@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from camdf.core.rankings import LoggedTasks
 from camdf.scorers.embeddings import Embeddings, Encode
-from camdf_lab.domains.catalogue import DOMAINS, SECOND_LOOK, Domain
+from camdf_lab.domains.catalogue import DOMAINS, LATER_DOMAINS, Domain
 from camdf_lab.domains.shipped import SCORE_UNITS, SELF_SELECTED
 
 TARGET = Path(__file__).parents[1] / "src" / "camdf_lab" / "domains" / "packed"
@@ -71,7 +71,7 @@ def pack(source: Path, domain: Domain) -> dict[str, Array]:
 def sources(folder: Path) -> dict[Domain, Path]:
     """Where each domain's files are."""
     nine = {domain: folder / "data" / domain.name for domain in DOMAINS}
-    return nine | {domain: folder / "second-look" / domain.name for domain in SECOND_LOOK}
+    return nine | {domain: folder / "second-look" / domain.name for domain in LATER_DOMAINS}
 
 
 def requests(folder: Path) -> dict[str, list[str]]:

@@ -32,7 +32,7 @@ SHARED = Path(__file__).parents[3] / "shared"
 PACKAGE = Path(domains.__file__).parent
 
 
-ALL = (*domains.DOMAINS, *domains.SECOND_LOOK)
+ALL = (*domains.DOMAINS, *domains.LATER_DOMAINS)
 
 
 NAMES = [domain.name for domain in ALL]
@@ -55,7 +55,7 @@ AUC = {
 """Pooled AUCs as published with the data."""
 
 
-SECOND_LOOK = {
+LATER_DOMAINS = {
     "restbench-tmdb": (100, 54, 50, 2.25, 99, (0.721, 0.754), (5, 2)),
     "nestful-executable": (85, 39, 39, 2.65, 83, (0.864, 0.929), (0, 0)),
     "nestful-glaive": (159, 64, 50, 2.72, 157, (0.967, 0.949), (1, 0)),
@@ -68,7 +68,7 @@ SECOND_LOOK = {
 """As published: tasks, tools, list, mean required, groups, and for bm25 and minilm AUC and % with a tool missing."""
 
 
-SECOND_LOOK_CLAUDE = {
+LATER_DOMAINS_CLAUDE = {
     "restbench-tmdb": 0.999,
     "nestful-executable": 1.000,
     "toolsandbox": 0.964,
@@ -115,7 +115,7 @@ def source() -> Path:
 
 def at(source: Path, domain: str) -> Path:
     """The folder of one domain in the source."""
-    return source / ("second-look" if domain in SECOND_LOOK else "data") / domain
+    return source / ("second-look" if domain in LATER_DOMAINS else "data") / domain
 
 
 def packing() -> Any:
@@ -151,7 +151,7 @@ def test_packed_rankings_equal_the_source_bit_by_bit(source: Path, domain: str, 
     scored = lines(folder / "scores" / f"{scorer}.jsonl")
     records = [{**label, **score} for label, score in zip(lines(folder / "labels.jsonl"), scored, strict=True)]
     tools = json.loads((folder / "tools.json").read_bytes())
-    keep_order = domain in ("seal-tools", "livemcpbench", "bfcl-multi-turn", *SECOND_LOOK)
+    keep_order = domain in ("seal-tools", "livemcpbench", "bfcl-multi-turn", *LATER_DOMAINS)
 
     uniform = LoggedTasks.from_records(records, keep_order=keep_order)
     assert_same(domains.load(domain, scorer), uniform)
@@ -231,9 +231,9 @@ def test_the_records_of_the_domains_give_their_sizes() -> None:
 
 
 def test_the_second_look_is_as_published() -> None:
-    assert [domain.name for domain in domains.SECOND_LOOK] == list(SECOND_LOOK)
-    for domain in domains.SECOND_LOOK:
-        tasks, tools, width, required, groups, aucs, missing = SECOND_LOOK[domain.name]
+    assert [domain.name for domain in domains.LATER_DOMAINS] == list(LATER_DOMAINS)
+    for domain in domains.LATER_DOMAINS:
+        tasks, tools, width, required, groups, aucs, missing = LATER_DOMAINS[domain.name]
         assert (domain.tasks, domain.tools) == (tasks, tools)
         assert domain.ranked_in_file
         for scorer, auc_, percent in zip(("bm25", "minilm"), aucs, missing, strict=True):
@@ -244,12 +244,12 @@ def test_the_second_look_is_as_published() -> None:
             quality = domains.score_quality(logged)
             assert round(quality.auc, 3) == auc_, (domain.name, scorer)
             assert round(100 * (1 - quality.covered)) == percent, (domain.name, scorer)
-        claude = ("claude",) if domain.name in SECOND_LOOK_CLAUDE else ()
+        claude = ("claude",) if domain.name in LATER_DOMAINS_CLAUDE else ()
         assert domain.scorers == (*claude, "minilm", "bm25")
         if claude:
             logged = domains.load(domain.name)
             assert set(logged.rankings.lengths.tolist()) == {tools}
-            assert round(domains.score_quality(logged).auc, 3) == SECOND_LOOK_CLAUDE[domain.name]
+            assert round(domains.score_quality(logged).auc, 3) == LATER_DOMAINS_CLAUDE[domain.name]
 
 
 @pytest.mark.parametrize("domain", ALL, ids=NAMES)

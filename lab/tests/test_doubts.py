@@ -10,8 +10,8 @@ import pytest
 from camdf.evaluation.curve import LABEL_COUNTS, THRESHOLD
 from camdf.policies.registry import DEFAULT
 from camdf_lab.beyond import doubts, labels
+from camdf_lab.beyond.batches import BATCHES, of_batch
 from camdf_lab.beyond.cold_start import COLD
-from camdf_lab.beyond.looks import LOOKS, of_look
 from camdf_lab.stored import Rows, stored
 from camdf_lab.study import differing, pairs_of
 
@@ -48,12 +48,12 @@ def test_a_policy_that_expects_too_much_is_found_out() -> None:
 
 def test_the_stored_doubts_are_right_on_average_over_each_look(doubted: Rows) -> None:
     assert len(pairs_of(doubted)) == 22 + 21
-    for look in LOOKS:
+    for batch in BATCHES:
         for name in (*doubts.TOOLS_KEPT, doubts.ALL):
-            here = [row for row in of_look(doubted, look) if row["kept"] == name]
+            here = [row for row in of_batch(doubted, batch) if row["kept"] == name]
             weight = np.array([row["tasks"] for row in here])
             off = weight @ [row["expected"] - row["realised"] for row in here] / weight.sum()
-            assert abs(off) <= doubts.MOST_OFF, (look, name)
+            assert abs(off) <= doubts.MOST_OFF, (batch, name)
 
 
 def test_a_step_learns_from_as_many_labels_as_its_row_says() -> None:
@@ -67,8 +67,8 @@ def test_a_step_learns_from_as_many_labels_as_its_row_says() -> None:
 
 
 def test_the_stored_table_has_every_cell_from_three_labels_on(labelled: Rows) -> None:
-    for look, cells in (("shipped", 438), ("second look", 504)):
-        found = labels.by_labels(of_look(labelled, look))
+    for batch, cells in (("shipped", 438), ("later", 504)):
+        found = labels.by_labels(of_batch(labelled, batch))
         assert len(found[3]) == len(found[10]) == cells
         assert set(found) <= set(LABEL_COUNTS)
 

@@ -12,9 +12,9 @@ import pytest
 from camdf.evaluation.replay import ORACLE, Outcomes, Regime
 from camdf.policies.registry import DEFAULT
 from camdf_lab.beyond import STUDIES, calibration, frontier
+from camdf_lab.beyond.batches import BATCHES, batch_of, of_batch
 from camdf_lab.beyond.frontier import ALONE, COMPARED, SIMPLE_RULES, STARTS, Sweep, headline, rows_of, sweeps
 from camdf_lab.beyond.frontier_page import TARGETS
-from camdf_lab.beyond.looks import LOOKS, look_of, of_look
 from camdf_lab.beyond.past_the_paper import past_the_paper
 from camdf_lab.paper.cells import Cell
 from camdf_lab.stored import store, stored
@@ -35,10 +35,10 @@ def test_the_grid_has_every_domain_and_ranking_and_grouped_splits_where_groups_e
     assert len({(sweep.domain, sweep.scorer) for sweep in grid}) == 22 + 21
     shipped, second = {"retail", "airline", "telecom", "workbench"}, {"api-bank", "toolsandbox", "tau2-banking"}
     assert {sweep.domain for sweep in grid if sweep.grouped} == shipped | second
-    cells = Counter(dict.fromkeys(LOOKS, 0))
+    cells = Counter(dict.fromkeys(BATCHES, 0))
     for sweep in grid:
-        cells[look_of(sweep.domain)] += len(sweep.regimes)
-    assert cells == {"shipped": 636, "second look": 696}
+        cells[batch_of(sweep.domain)] += len(sweep.regimes)
+    assert cells == {"shipped": 636, "later": 696}
     assert {sweep.splits for sweep in grid if sweep.domain != "seal-tools"} == {10}
 
 
@@ -97,18 +97,18 @@ def test_the_page_is_what_the_stored_tables_say() -> None:
 def test_the_stored_grid_keeps_what_the_default_reaches() -> None:
     rows = stored(ROOT / "results", "frontier")
     missed = set()
-    for look in LOOKS:
-        found = headline(of_look(rows, look))
-        for name, by_look in TARGETS.items():
-            target, at_least = by_look.get(look, (0.0, True))
+    for batch in BATCHES:
+        found = headline(of_batch(rows, batch))
+        for name, by_batch in TARGETS.items():
+            target, at_least = by_batch.get(batch, (0.0, True))
             if found[name] < target if at_least else found[name] > target:
-                missed.add((look, name))
+                missed.add((batch, name))
     assert missed == MISSED
 
 
 def test_the_page_of_fitting_says_what_is_stored() -> None:
     page = " ".join((ROOT.parent / "docs" / "fitting.md").read_text("utf-8").split())
-    shipped = of_look(stored(ROOT / "results", "frontier"), "shipped")
+    shipped = of_batch(stored(ROOT / "results", "frontier"), "shipped")
     with_texts, without = (headline(shipped, start)["mean margin"] for start in ("", "alone_"))
     assert f"the default gains {with_texts:.3f} with texts and {without:.3f} without" in page
 
@@ -116,13 +116,13 @@ def test_the_page_of_fitting_says_what_is_stored() -> None:
 def test_the_page_of_policies_says_what_is_stored() -> None:
     rows = stored(ROOT / "results", "frontier")
     page = " ".join((ROOT.parent / "docs" / "policies.md").read_text("utf-8").split())
-    found = {(look, start): headline(of_look(rows, look), start) for look in LOOKS for start in STARTS}
+    found = {(batch, start): headline(of_batch(rows, batch), start) for batch in BATCHES for start in STARTS}
     above, below = ({key: each[f"significantly {way}"] for key, each in found.items()} for way in ("above", "below"))
-    shipped, second = LOOKS
+    shipped, second = BATCHES
     assert f"clearly more in {above[shipped, 'alone_']:.0%} of settings" in page
     assert f"and in {above[second, 'alone_']:.0%} of eight others" in page
     assert f"clearly less in {below[shipped, 'alone_']:.1%} and {below[second, 'alone_']:.1%}" in page
-    told = [f"{each[look, '']:{form}}" for each, form in ((above, ".0%"), (below, ".1%")) for look in LOOKS]
+    told = [f"{each[batch, '']:{form}}" for each, form in ((above, ".0%"), (below, ".1%")) for batch in BATCHES]
     assert "{} and {}, and {} and {}".format(*told) in page
 
 

@@ -1,4 +1,4 @@
-"""The stored table of aims: every domain and ranking of both looks, and what the page may say of it."""
+"""The stored table of targets: every domain and ranking of both batches, and what the page may say of it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from camdf_lab import domains
+from camdf_lab.beyond.batches import BATCHES, IN_TABLES
 from camdf_lab.beyond.intents import SHARES, STUDY, SUFFICIENCIES, WITHIN_SHARE, of_aim, off, rows_of
-from camdf_lab.beyond.looks import LOOKS
 from camdf_lab.stored import Rows, stored
 from camdf_lab.study import Run
 
@@ -22,20 +22,20 @@ def rows() -> Rows:
 
 def test_every_domain_ranking_and_aim_is_there(rows: Rows) -> None:
     expected = [
-        (look, domain.name, scorer, aim, asked)
-        for look, domains in LOOKS.items()
+        (IN_TABLES[batch], domain.name, scorer, aim, asked)
+        for batch, domains in BATCHES.items()
         for domain in domains
         for scorer in domain.scorers
         for aim, values in (("tools", SHARES), ("sufficiency", SUFFICIENCIES))
         for asked in values
     ]
     assert [tuple(row[name] for name in ("look", "domain", "scorer", "aim", "asked")) for row in rows] == expected
-    assert len({row["domain"] for row in rows}) == len(domains.DOMAINS) + len(domains.SECOND_LOOK) == 17
+    assert len({row["domain"] for row in rows}) == len(domains.DOMAINS) + len(domains.LATER_DOMAINS) == 17
 
 
 def test_a_number_of_tools_is_met_on_requests_that_the_pressure_was_not_found_on(rows: Rows) -> None:
     """But for one ranking, most of whose tools have the same score, so that they stay or go together."""
-    aims = [row for look in LOOKS for share in SHARES for row in of_aim(rows, look, "tools", share)]
+    aims = [row for batch in BATCHES for share in SHARES for row in of_aim(rows, batch, "tools", share)]
     assert len(aims) == 129
     missed = [(row["domain"], row["scorer"], row["asked"]) for row in aims if abs(off(row)) > WITHIN_SHARE]
     assert missed == [("toolsandbox", "bm25", 0.25)]
@@ -43,7 +43,7 @@ def test_a_number_of_tools_is_met_on_requests_that_the_pressure_was_not_found_on
 
 def test_the_page_of_the_gate_says_what_is_stored(rows: Rows) -> None:
     page = " ".join((ROOT.parent / "docs" / "gate.md").read_text("utf-8").split())
-    tried = [row for look in LOOKS for share in SHARES for row in of_aim(rows, look, "tools", share)]
+    tried = [row for batch in BATCHES for share in SHARES for row in of_aim(rows, batch, "tools", share)]
     met, domains = sum(abs(off(row)) <= WITHIN_SHARE for row in tried), {row["domain"] for row in tried}
     assert f"In {len(domains)} domains that the cold start had not seen, the mean number of tools is met within" in page
     assert f"within {WITHIN_SHARE:.0%} in {met} of {len(tried)} rankings and targets" in page

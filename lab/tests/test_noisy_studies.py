@@ -10,8 +10,8 @@ import pytest
 from camdf.evaluation.replay import Outcomes, Regime
 from camdf.policies.registry import DEFAULT
 from camdf_lab.beyond import noise, noise_estimate
+from camdf_lab.beyond.batches import BATCHES, of_batch
 from camdf_lab.beyond.frontier import PAPER, TRUSTING, Sweep
-from camdf_lab.beyond.looks import LOOKS, of_look
 from camdf_lab.beyond.noise import MOST_BELOW, NOISE, THRESHOLD, by_noise
 from camdf_lab.paper.cells import Cell
 from camdf_lab.stored import stored
@@ -51,10 +51,10 @@ def test_the_stored_grid_says_that_the_default_keeps_to_what_was_asked_under_noi
     """At every noise; trusting its labels it does so on clean ones alone, where doubting costs next to nothing."""
     rows = stored(ROOT / "results", "noise")
     assert len(rows) == 636 * len(NOISE) + 696
-    found = by_noise(of_look(rows, "shipped"))
+    found = by_noise(of_batch(rows, "shipped"))
     assert [round(found[each]["default below"], 3) for each in NOISE] == [0.005, 0.019, 0.014, 0.013]
     assert [round(found[each]["trusting below"], 3) for each in NOISE] == [0.005, 0.039, 0.049, 0.127]
-    for each in (*found.values(), *by_noise(of_look(rows, "second look")).values()):
+    for each in (*found.values(), *by_noise(of_batch(rows, "later")).values()):
         assert each["default below"] <= MOST_BELOW
         assert each["default"] > 0.09
         assert each["trusting"] > 0.015 > each["camdf"]
@@ -74,10 +74,10 @@ def test_on_clean_labels_doubting_costs_at_most_what_was_asked_but_in_one_rankin
 def test_the_stored_check_finds_a_bound_that_nearly_always_holds_and_flips_that_were_put_in() -> None:
     rows = stored(ROOT / "results", "noise_estimate")
     assert len(pairs_of(rows)) == 22 + 21
-    for look in LOOKS:
-        for injected, found in noise_estimate.by_injected_share(of_look(rows, look)).items():
-            assert found["holds"] > 0.88, (look, injected)
-            assert found["believed error"] < 0.056, (look, injected)
+    for batch in BATCHES:
+        for injected, found in noise_estimate.by_injected_share(of_batch(rows, batch)).items():
+            assert found["holds"] > 0.88, (batch, injected)
+            assert found["believed error"] < 0.056, (batch, injected)
 
 
 def test_a_changed_estimate_is_noticed() -> None:

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from camdf.core.payoff import Payoff
-from camdf_lab.beyond.looks import LOOKS
+from camdf_lab.beyond.batches import BATCHES, IN_TABLES
 from camdf_lab.cli import main
 from camdf_lab.peers import methods, page, study
 from camdf_lab.peers.answers import cases
 from camdf_lab.peers.methods import CAMDF_FITTED, EVERYTHING, METHODS
-from camdf_lab.peers.study import DOOR, FINAL, FOUND_SHARE, measured_by
+from camdf_lab.peers.study import FINAL, FOUND_SHARE, WITH_TOOL_SEARCH, measured_by
 from camdf_lab.stored import stored
 
 ROOT = Path(__file__).parents[1]
@@ -24,10 +24,12 @@ CASES = {(case.domain, case.scorer): case for case in cases(RESULTS)}
 
 def test_the_page_is_what_is_stored_and_its_picture_has_a_point_for_every_payoff() -> None:
     assert (ROOT / "docs" / "peers.md").read_text(encoding="utf-8") == page.peers_page(RESULTS)
-    for axes, look in zip(page.peers_picture(ROWS).axes, LOOKS, strict=True):
+    for axes, batch in zip(page.peers_picture(ROWS).axes, BATCHES, strict=True):
         names = [method.name for method in METHODS["minilm"]][::-1]
         points = [each[0] for line in axes.lines if len(each := np.asarray(line.get_xydata())) == 1]
-        of_all = [row for row in ROWS if (row["look"], row["domain"], row["scorer"]) == (look, "all", "minilm")]
+        of_all = [
+            row for row in ROWS if (row["look"], row["domain"], row["scorer"]) == (IN_TABLES[batch], "all", "minilm")
+        ]
         paid = {row["method"]: row["payoff"] for row in of_all if row["setting"] == FINAL}
         drawn = {names[round(height)]: payoff for payoff, height in points}
         assert drawn == {name: payoff for name, payoff in paid.items() if name in names and payoff >= page.LEFT}
@@ -102,21 +104,21 @@ def test_what_a_set_costs_and_pays_is_counted_by_hand() -> None:
     mask = np.zeros((1, case.logged.rankings.width), bool)
     method = METHODS["minilm"][1]
     final = study.figures_of(case, method, FINAL, rows, mask)
-    door = study.figures_of(case, method, DOOR, rows, mask)
+    searched = study.figures_of(case, method, WITH_TOOL_SEARCH, rows, mask)
     needed = case.logged.n_required[0]
     assert not any(final[name].any() for name in ("tools", "tokens", "dollars", "payoff"))
-    assert door["misses"] == needed
-    assert door["repaired"] == pytest.approx(FOUND_SHARE**needed)
-    assert door["payoff"] == pytest.approx(0.8**needed)
+    assert searched["misses"] == needed
+    assert searched["repaired"] == pytest.approx(FOUND_SHARE**needed)
+    assert searched["payoff"] == pytest.approx(0.8**needed)
     each = study.PRICES.of_search(
         prefix_tokens=2_000, found_tokens=5 * case.tokens[0].sum() / 6, call_tokens=60, output=15.0
     )
-    assert door["dollars"] == pytest.approx(study.PRICES.of_tokens(150) + needed * each)
+    assert searched["dollars"] == pytest.approx(study.PRICES.of_tokens(150) + needed * each)
 
 
-def test_everything_is_sufficient_where_the_list_holds_all_and_needs_no_door() -> None:
+def test_everything_is_sufficient_where_the_list_holds_all_and_needs_no_searched() -> None:
     case = CASES["retail", "claude"]
-    found = measured_by(case, METHODS["claude"][0], DOOR)
+    found = measured_by(case, METHODS["claude"][0], WITH_TOOL_SEARCH)
     assert METHODS["claude"][0].name == EVERYTHING
     assert found.means["sufficient"] == found.means["repaired"] == 1.0
     assert found.means["tokens"] == pytest.approx(float(case.tokens.sum(axis=1).mean()))

@@ -40,9 +40,9 @@ def test_without_recourse_being_told_changes_nothing_and_partial_needs_only_the_
 
 def test_a_sample_of_the_study_is_what_is_stored_and_another_figure_is_noticed() -> None:
     rows = stored(ROOT / "results", "recourse")
-    replayed: list[study.Doors] = []
+    replayed: list[study.RecourseJob] = []
 
-    def run(jobs: Sequence[study.Doors]) -> dict[study.Doors, Outcomes]:
+    def run(jobs: Sequence[study.RecourseJob]) -> dict[study.RecourseJob, Outcomes]:
         replayed.extend(jobs[:1])
         return run_jobs(jobs[:1], workers=1)
 

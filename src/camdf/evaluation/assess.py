@@ -125,7 +125,7 @@ class Assessment:
         if most < FEW_SUFFICIENT:
             return [f"{told} The lists themselves hold them in only {most:.0%}: rank more candidates."]
         return [
-            f"{told} Where a miss is dear, fit at a lower cost pressure; for policies by expected payoff, camdf "
+            f"{told} Where a miss is expensive, fit at a lower cost pressure; for policies by expected payoff, camdf "
             "calibrate finds it without a fit."
         ]
 

@@ -19,7 +19,7 @@ from camdf.policies.pressure import pressure_for_budget, pressure_for_sufficienc
 
 @dataclass(frozen=True)
 class Calibration:
-    """The payoff that was found, what was asked for, and what its decisions are on these very tasks.
+    """The payoff that was found, its target, and what its decisions are on these very tasks.
 
     `sufficiency` is the share of tasks that get every required tool, with its 95% interval, resampling groups. `cost`
     and `tools` are means over tasks, `dearest` is the highest cost of a task; `cost_of_all` and `tools_of_all` are the
@@ -50,7 +50,9 @@ class Calibration:
             f"task, at a cost of {amount(self.cost, self.cost_of_all)} instead of {amount(self.cost_of_all)}."
         )
         if self.min_sufficiency is None:
-            within = f"the dearest task costs {amount(self.dearest, self.cost_of_all)}, " if self.per_task else ""
+            within = (
+                f"the most expensive task costs {amount(self.dearest, self.cost_of_all)}, " if self.per_task else ""
+            )
             met = "this is so"
             if self.budget is not None:
                 met = f"the budget of {self.budget:g} is met"

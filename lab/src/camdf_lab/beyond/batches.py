@@ -1,4 +1,7 @@
-"""The two looks: domains that the package was developed on, and domains that frozen code was the first to see."""
+"""Two batches of domains: the shipped ones, which the package was developed on, and the later ones.
+
+Frozen code was the first to see the later domains. They were looked at more than once since, so they are not held out.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +9,25 @@ from camdf_lab import domains
 from camdf_lab.domains import Domain
 from camdf_lab.stored import Rows
 
-LOOKS: dict[str, tuple[Domain, ...]] = {"shipped": domains.DOMAINS, "second look": domains.SECOND_LOOK}
-DOMAINS: tuple[Domain, ...] = tuple(domain for domains in LOOKS.values() for domain in domains)
+BATCHES: dict[str, tuple[Domain, ...]] = {"shipped": domains.DOMAINS, "later": domains.LATER_DOMAINS}
+DOMAINS: tuple[Domain, ...] = tuple(domain for domains in BATCHES.values() for domain in domains)
 SLOWEST_FIRST: tuple[Domain, ...] = tuple(sorted(DOMAINS, key=lambda domain: -domain.tasks))
 """The order in which jobs are worked off, so that none is left for the end alone."""
 
-_LOOK_OF = {domain.name: look for look, domains in LOOKS.items() for domain in domains}
+IN_TABLES = {"shipped": "shipped", "later": "second look"}
+"""What the column `look` of stored tables calls each batch."""
+
+_BATCH_OF = {domain.name: batch for batch, domains in BATCHES.items() for domain in domains}
 
 
-def look_of(domain: str) -> str:
-    """In which look a domain was."""
-    return _LOOK_OF[domain]
+def batch_of(domain: str) -> str:
+    """The batch of a domain."""
+    return _BATCH_OF[domain]
 
 
-def of_look(rows: Rows, look: str) -> Rows:
-    """The rows of the look's domains."""
-    return [row for row in rows if _LOOK_OF.get(row["domain"]) == look]
+def of_batch(rows: Rows, batch: str) -> Rows:
+    """The rows of a batch's domains."""
+    return [row for row in rows if _BATCH_OF.get(row["domain"]) == batch]
 
 
 def small_pairs(tasks: int) -> list[tuple[str, str]]:

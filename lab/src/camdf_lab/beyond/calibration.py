@@ -10,7 +10,7 @@ import numpy as np
 from camdf._drawing import BLUE, COLUMN, GRAY, VERMILLION, canvas, styled
 from camdf.core.rankings import Bools, Floats
 from camdf_lab import domains
-from camdf_lab.beyond.looks import DOMAINS, look_of, small_pairs
+from camdf_lab.beyond.batches import DOMAINS, batch_of, small_pairs
 from camdf_lab.beyond.priors import Unseen
 from camdf_lab.stored import Row, Rows
 from camdf_lab.study import Pair, Run, Study, of_pair, row_disagreements
@@ -77,12 +77,14 @@ def section(rows: Rows) -> list[str]:
         "## Do the probabilities mean what they say?\n",
         "Held-out membership probabilities: every task is predicted by models that saw no task of its group, from the",
         "ranking alone and from priors that have not seen the domain.\n",
-        "| look | domain, ranking | candidates | expected calibration error |",
+        "| domains | domain, ranking | candidates | expected calibration error |",
         "| --- | --- | --- | --- |",
     ]
     for (domain, scorer), bins in bins_of(rows).items():
         count = sum(size for size, _, _ in bins)
-        lines.append(f"| {look_of(domain)} | {domain}, {scorer} | {count:,} | {expected_calibration_error(bins):.3f} |")
+        lines.append(
+            f"| {batch_of(domain)} | {domain}, {scorer} | {count:,} | {expected_calibration_error(bins):.3f} |"
+        )
     note = f"The picture leaves out bins of fewer than {FEWEST_CANDIDATES} candidates; the errors count them."
     return [*lines, "", note, "", "![Reliability diagrams](pictures/reliability.png)\n"]
 

@@ -24,8 +24,8 @@ from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf.policies.cold_start import from_prior, told_tools_per_task
 from camdf.policies.rules import PlugIn, ScoreAtLeast, TopK
 from camdf_lab import domains
+from camdf_lab.beyond.batches import BATCHES, DOMAINS, of_batch
 from camdf_lab.beyond.frontier import Sweep
-from camdf_lab.beyond.looks import DOMAINS, LOOKS, of_look
 from camdf_lab.beyond.priors import kind_of, prior_without
 from camdf_lab.stored import Row, Rows
 from camdf_lab.study import Run, Study, differing, of_pair, pairs_of
@@ -129,21 +129,23 @@ def _headline(rows: Rows) -> list[str]:
         "## Without a label of one's own\n",
         "`camdf.cold_start()` is the default policy with a model that knows no tool, learned from all shipped tasks;",
         'the scores of Claude are read by `camdf.cold_start("probability")`, a shift and a scale of their logit. Here',
-        "every shipped domain is left out in turn, and the second look is seen by the one that ships:",
+        "every shipped domain is left out in turn, and the later domains are seen by the one that ships:",
         f"{len(rows)} cells, measured on all tasks beside {len(CONSTANTS)} constants. A tie counts as not won. The one",
         "that is told knows the mean number of tools that a task requires, which any trace shows, and sees the lists",
         f"without labels. In {int(behind.sum())} cells the cold start beats no constant at all.\n",
-        "| look | | mean payoff | best constant | comparisons won | asked | all six beaten | asked |",
+        "| domains | | mean payoff | best constant | comparisons won | target | all six beaten | target |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for look in LOOKS:
-        here = of_look(rows, look)
+    for batch in BATCHES:
+        here = of_batch(rows, batch)
         constant = max(float(np.mean([row[name] for row in here])) for name in CONSTANTS)
-        for policy, asked in ((COLD, None), (TOLD, TARGET_SHARES)):
+        for policy, target in ((COLD, None), (TOLD, TARGET_SHARES)):
             (comparisons, cells), mean = shares_won(here, policy), np.mean([row[policy] for row in here])
-            first, second = ("", "") if asked is None else (_verdict(comparisons, asked[0]), _verdict(cells, asked[1]))
+            first, second = (
+                ("", "") if target is None else (_verdict(comparisons, target[0]), _verdict(cells, target[1]))
+            )
             lines.append(
-                f"| {look} | {policy} | {mean:+.3f} | {constant:+.3f} | {comparisons:.3f} | {first} | {cells:.3f} "
+                f"| {batch} | {policy} | {mean:+.3f} | {constant:+.3f} | {comparisons:.3f} | {first} | {cells:.3f} "
                 f"| {second} |"
             )
     return [
@@ -233,8 +235,8 @@ def constants_picture(rows: Rows) -> Picture:
     return picture
 
 
-def _verdict(value: float, asked: float) -> str:
-    return f"at least {asked:g}: {'yes' if value >= asked else '**no**'}"
+def _verdict(value: float, target: float) -> str:
+    return f"at least {target:g}: {'yes' if value >= target else '**no**'}"
 
 
 STUDY = Study("cold_start", measure, recheck, section, pictures)

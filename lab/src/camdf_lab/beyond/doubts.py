@@ -19,8 +19,8 @@ from camdf.core.resampling import paired_bootstrap
 from camdf.evaluation.replay import Outcomes
 from camdf.evaluation.splits import draw_splits
 from camdf_lab import domains
+from camdf_lab.beyond.batches import BATCHES, SLOWEST_FIRST, of_batch
 from camdf_lab.beyond.frontier import Sweep, has_groups, sampled_jobs, splits_for
-from camdf_lab.beyond.looks import LOOKS, SLOWEST_FIRST, of_look
 from camdf_lab.beyond.priors import Unseen
 from camdf_lab.jobs import RankingJob
 from camdf_lab.stored import Row, Rows
@@ -39,7 +39,7 @@ TOOLS_KEPT = {
 }
 ALL = "any number"
 MOST_OFF = 0.05
-"""How far the mean may be off, pooled over a look."""
+"""How far the mean may be off, pooled over a batch of domains."""
 
 FEWEST_SETS = 10
 """Fewer tasks say nothing about one ranking and number of tools."""
@@ -113,16 +113,17 @@ def section(rows: Rows) -> list[str]:
     """Pooled by number of tools, and every ranking whose interval does not hold zero."""
     lines = [
         "## Is it right about its own doubts?\n",
-        "`estimated_sufficiency` is how likely the default takes a set to suffice. Here it stands beside how often the",
-        "sets that it kept for held-out tasks did, by number of tools, at all cost pressures and both values, at equal",
-        f"costs. Asked: off by at most {MOST_OFF:g} pooled over a look, zero inside the 95% interval of every ranking.",
+        "`estimated_sufficiency` is how likely the default takes a set to suffice. Here it is compared with",
+        "how often the sets that it kept for held-out tasks did, by number of tools, at all cost pressures and both",
+        f"values, at equal costs. Target: off by at most {MOST_OFF:g} pooled over each batch of domains, and zero",
+        "inside the 95% interval of every ranking.",
         "'Rankings off' counts those whose interval does not hold zero; of so many, one in twenty is chance.\n",
-        "| look | tools kept | rankings | expected | realised | off by | asked | rankings off |",
+        "| domains | tools kept | rankings | expected | realised | off by | target reached | rankings off |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for look in LOOKS:
+    for batch in BATCHES:
         for name in (*TOOLS_KEPT, ALL):
-            here = [row for row in of_look(rows, look) if row["kept"] == name]
+            here = [row for row in of_batch(rows, batch) if row["kept"] == name]
             weight = np.array([row["tasks"] for row in here])
             expected, realised = (
                 float(weight @ [row[figure] for row in here] / weight.sum()) for figure in FIGURES[1:3]
@@ -130,7 +131,7 @@ def section(rows: Rows) -> list[str]:
             off, wrong = expected - realised, [row for row in here if _off(row)]
             reached = "yes" if abs(off) <= MOST_OFF else "**no**"
             lines.append(
-                f"| {look} | {name} | {len(here)} | {expected:.3f} | {realised:.3f} | {off:+.3f} | {reached} "
+                f"| {batch} | {name} | {len(here)} | {expected:.3f} | {realised:.3f} | {off:+.3f} | {reached} "
                 f"| {len(wrong)} |"
             )
     worst = sorted((row for row in rows if _off(row)), key=lambda row: -abs(row["expected"] - row["realised"]))[:12]
@@ -159,16 +160,16 @@ def pictures(rows: Rows) -> dict[str, Picture]:
 
 @styled
 def expected_and_realised(rows: Rows) -> Picture:
-    """A panel a look, a dot a ranking and number of tools kept; its area grows with the tasks."""
-    picture, panels = canvas(2 * COLUMN, 3.2, 1, len(LOOKS))
-    for axes, look in zip(panels, LOOKS, strict=True):
+    """A panel a batch of domains, a dot a ranking and number of tools kept; its area grows with the tasks."""
+    picture, panels = canvas(2 * COLUMN, 3.2, 1, len(BATCHES))
+    for axes, batch in zip(panels, BATCHES, strict=True):
         axes.plot([0, 1], [0, 1], color=GRAY, linewidth=0.7, linestyle=":")
         for off, colour, label in ((False, BLUE, "zero inside the interval"), (True, VERMILLION, "outside")):
-            here = [row for row in of_look(rows, look) if row["kept"] != ALL and _off(row) == off]
+            here = [row for row in of_batch(rows, batch) if row["kept"] != ALL and _off(row) == off]
             sizes = [2 + row["tasks"] / 12 for row in here]
             x, y = [row["expected"] for row in here], [row["realised"] for row in here]
             axes.scatter(x, y, s=sizes, color=colour, alpha=0.55, linewidths=0, label=label)
-        axes.set(title=look, xlim=(0, 1), ylim=(0, 1), xlabel="expected to suffice")
+        axes.set(title=batch, xlim=(0, 1), ylim=(0, 1), xlabel="expected to suffice")
     panels[0].set_ylabel("did suffice")
     panels[0].legend(loc="upper left")
     return picture

@@ -22,7 +22,7 @@ from camdf.evaluation.splits import draw_splits
 from camdf.policies.base import Policy
 from camdf.policies.registry import DEFAULT, POLICIES
 from camdf_lab import domains
-from camdf_lab.beyond.looks import DOMAINS, SLOWEST_FIRST, look_of
+from camdf_lab.beyond.batches import DOMAINS, SLOWEST_FIRST, batch_of
 from camdf_lab.beyond.priors import Unseen
 from camdf_lab.flips import noisy
 from camdf_lab.jobs import RankingJob
@@ -82,14 +82,14 @@ class Sweep:
 
 
 def has_long_lists(domain: str) -> bool:
-    """Whether the lowest cost pressure is measured too: all lists of the second look hold over 30 tools."""
-    return domain in LONG_LISTS or look_of(domain) == "second look"
+    """Whether the lowest cost pressure is measured too: all lists of the later domains hold over 30 tools."""
+    return domain in LONG_LISTS or batch_of(domain) == "later"
 
 
 def has_groups(domain: str) -> bool:
-    """Whether splits that keep groups together differ: in the second look, where a tenth of tasks share a group."""
+    """Whether splits that keep groups together differ: in the later domains, where a tenth of tasks share a group."""
     groups = domains.load(domain).groups
-    return len(set(groups.tolist())) < (1.0 if look_of(domain) == "shipped" else 0.9) * len(groups)
+    return len(set(groups.tolist())) < (1.0 if batch_of(domain) == "shipped" else 0.9) * len(groups)
 
 
 def splits_for(domain: str) -> int:

@@ -18,7 +18,7 @@ from camdf.errors import UsageError
 from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf.policies.pressure import pressure_for_estimate, pressure_for_tools
 from camdf_lab import domains
-from camdf_lab.beyond.looks import LOOKS
+from camdf_lab.beyond.batches import BATCHES, IN_TABLES
 from camdf_lab.beyond.priors import Cold
 from camdf_lab.stored import Row, Rows
 from camdf_lab.study import Run, Study, differing
@@ -43,12 +43,12 @@ PLACE = ("look", "domain", "scorer", "aim", "asked")
 FIGURES = ("tools", "kept", "worst", "sufficiency", "expected", "found")
 
 
-def rows_of(look: str, domain: str, scorer: str) -> list[Row]:
+def rows_of(batch: str, domain: str, scorer: str) -> list[Row]:
     """Every aim."""
     logged = domains.load(domain, scorer)
     policy = Cold(domain, scorer)
     length = float(logged.rankings.lengths.mean())
-    place = {"look": look, "domain": domain, "scorer": scorer}
+    place = {"look": IN_TABLES[batch], "domain": domain, "scorer": scorer}
     rows: list[Row] = []
     for aim, asked in [("tools", share) for share in SHARES] + [("sufficiency", level) for level in SUFFICIENCIES]:
         halves = [_half(logged, number) for number in range(HALVES)]
@@ -89,21 +89,21 @@ def _tried(
 
 
 def measure(run: Run) -> Rows:
-    """Every domain and ranking of both looks: minutes of one core."""
+    """Every domain and ranking of both batches: minutes of one core."""
     return [
         row
-        for look, domains in LOOKS.items()
+        for batch, domains in BATCHES.items()
         for domain in domains
         for scorer in domain.scorers
-        for row in rows_of(look, domain.name, scorer)
+        for row in rows_of(batch, domain.name, scorer)
     ]
 
 
 def recheck(rows: Rows, seed: int, run: Run) -> list[str]:
-    """One small domain and ranking, all aims again."""
+    """One small domain and ranking, all targets again."""
     small = [
-        (look, domain.name, scorer)
-        for look, domains in LOOKS.items()
+        (batch, domain.name, scorer)
+        for batch, domains in BATCHES.items()
         for domain in domains
         if domain.tasks <= 100
         for scorer in domain.scorers
@@ -112,9 +112,13 @@ def recheck(rows: Rows, seed: int, run: Run) -> list[str]:
     return differing(rows, again, PLACE, FIGURES)
 
 
-def of_aim(rows: Rows, look: str, aim: str, asked: float) -> Rows:
-    """The rows of one aim on one look, those left out in which it was never tried."""
-    return [row for row in rows if (row["look"], row["aim"], row["asked"]) == (look, aim, asked) and row["found"]]
+def of_aim(rows: Rows, batch: str, aim: str, asked: float) -> Rows:
+    """The rows of one target on one batch of domains, those left out in which it was never tried."""
+    return [
+        row
+        for row in rows
+        if (row["look"], row["aim"], row["asked"]) == (IN_TABLES[batch], aim, asked) and row["found"]
+    ]
 
 
 def off(row: Row) -> float:
@@ -123,74 +127,74 @@ def off(row: Row) -> float:
 
 
 def section(rows: Rows) -> list[str]:
-    """Asked beside achieved."""
+    """Targets compared with what was achieved."""
     lines = [
-        "## Aims instead of a bare number\n",
+        "## Targets instead of a bare number\n",
         "`Gate.for_target(policy, scorer, requests=..., tools=..., mean_tools=8)` finds the cost pressure on requests",
         "without labels. Here the cold start, which has not seen the domain, finds it on a random half of the requests",
-        f"and is measured on the other half, {HALVES} times; unit costs, partial value. Tools are asked for as",
-        f"shares of the mean length of a list, and should be off by no more than {WITHIN_SHARE:.0%} of what was asked:",
-        "the mean of a domain and ranking, and beside it every single half.\n",
-        "| look | tools asked for | rankings | mean within 25% | every half within 25% | mean kept, of asked "
+        f"and is measured on the other half, {HALVES} times; unit costs, partial value. The target is a share of",
+        f"the mean length of a list. What is kept should be off by no more than {WITHIN_SHARE:.0%} of the target: on",
+        "average over the halves of a domain and ranking, and in every single half.\n",
+        "| domains | target, tools | rankings | mean within 25% | every half within 25% | mean kept, of the target "
         "| sufficiency |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for look in LOOKS:
+    for batch in BATCHES:
         for share in SHARES:
-            here = of_aim(rows, look, "tools", share)
+            here = of_aim(rows, batch, "tools", share)
             ratio = np.array([1 + off(row) for row in here])
             lines.append(
-                f"| {look} | {share:.0%} of the list | {len(here)} | {(np.abs(ratio - 1) <= WITHIN_SHARE).mean():.0%} "
+                f"| {batch} | {share:.0%} of the list | {len(here)} | {(np.abs(ratio - 1) <= WITHIN_SHARE).mean():.0%} "
                 f"| {np.mean([row['worst'] <= WITHIN_SHARE for row in here]):.0%} | {ratio.mean():.2f} "
                 f"| {np.mean([row['sufficiency'] for row in here]):.3f} |"
             )
     lines += [
         "",
-        "Sufficiency is asked of the policy's own estimate, which without labels is as good as the other domains make",
-        "it: achieved stands beside asked. Rankings of which the policy does not expect as much, even of whole lists,",
-        "are left out. A promise takes labels (`camdf calibrate --min-sufficiency`).\n",
-        "| look | sufficiency asked for | rankings | expected | achieved | at worst | mean kept, of the list |",
+        "A target sufficiency is one of the policy's own estimate, which without labels is as good as the other",
+        "domains make it: so the table has what was achieved. Rankings of which the policy does not expect as much,",
+        "even of whole lists, are left out. A promise takes labels (`camdf calibrate --min-sufficiency`).\n",
+        "| domains | target sufficiency | rankings | expected | achieved | at worst | mean kept, of the list |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for look in LOOKS:
+    for batch in BATCHES:
         for level in SUFFICIENCIES:
-            here = of_aim(rows, look, "sufficiency", level)
+            here = of_aim(rows, batch, "sufficiency", level)
             achieved = np.array([row["sufficiency"] for row in here])
             worst = here[int(achieved.argmin())]
             lines.append(
-                f"| {look} | {level:g} | {len(here)} | {np.mean([row['expected'] for row in here]):.3f} "
+                f"| {batch} | {level:g} | {len(here)} | {np.mean([row['expected'] for row in here]):.3f} "
                 f"| {achieved.mean():.3f} | {achieved.min():.3f} ({worst['domain']}, {worst['scorer']}) "
                 f"| {np.mean([row['kept'] / row['tools'] for row in here]):.0%} |"
             )
-    return [*lines, "", "![Asked and achieved](pictures/aims.png)\n"]
+    return [*lines, "", "![Targets and what was achieved](pictures/aims.png)\n"]
 
 
 def pictures(rows: Rows) -> dict[str, Picture]:
-    """Asked against achieved."""
+    """Targets against what was achieved."""
     return {"aims": asked_and_achieved(rows)}
 
 
 @styled
 def asked_and_achieved(rows: Rows) -> Picture:
-    """One dot a domain and ranking: tools kept over tools asked for, and the sufficiency that was achieved."""
+    """One dot a domain and ranking: tools kept over the target, and the sufficiency that was achieved."""
     picture, grid = canvas(2 * COLUMN, 2.8, 1, 2)
     left, right = np.ravel(grid)
     rng = np.random.default_rng(0)
-    for look, colour, marker in (("shipped", BLUE, "o"), ("second look", VERMILLION, "^")):
+    for batch, colour, marker in (("shipped", BLUE, "o"), ("later", VERMILLION, "^")):
         for axes, aim, values in ((left, "tools", SHARES), (right, "sufficiency", SUFFICIENCIES)):
             for place, asked in enumerate(values):
-                here = of_aim(rows, look, aim, asked)
+                here = of_aim(rows, batch, aim, asked)
                 at = place + rng.uniform(-0.15, 0.15, len(here))
                 achieved = [1 + off(row) if aim == "tools" else row["sufficiency"] for row in here]
-                label = look if place == 0 else None
+                label = batch if place == 0 else None
                 axes.plot(at, achieved, marker, color=colour, markersize=3, alpha=0.6, mew=0, label=label)
     left.axhspan(1 - WITHIN_SHARE, 1 + WITHIN_SHARE, color=GRAY, alpha=0.2, linewidth=0)
     left.set(xticks=range(len(SHARES)), xticklabels=[f"{share:.0%}" for share in SHARES])
-    left.set(xlabel="tools asked for, of the list", ylabel="mean kept, of asked", ylim=(0, None))
+    left.set(xlabel="target, share of the list", ylabel="mean kept, of the target", ylim=(0, None))
     for place, level in enumerate(SUFFICIENCIES):
         right.plot([place - 0.3, place + 0.3], [level, level], color=GRAY, linewidth=1.2)
     right.set(xticks=range(len(SUFFICIENCIES)), xticklabels=[f"{level:g}" for level in SUFFICIENCIES])
-    right.set(xlabel="sufficiency asked for", ylabel="achieved")
+    right.set(xlabel="target sufficiency", ylabel="achieved")
     right.legend(loc="lower right")
     return picture
 

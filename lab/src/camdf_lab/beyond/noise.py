@@ -9,8 +9,8 @@ import numpy as np
 from camdf._drawing import BLUE, COLUMN, GRAY, GREEN, SKY, VERMILLION, canvas, styled
 from camdf.evaluation.replay import Outcomes
 from camdf.policies.registry import DEFAULT
+from camdf_lab.beyond.batches import BATCHES, batch_of, of_batch
 from camdf_lab.beyond.frontier import PAPER, PLACE, TRUSTING, Sweep, place_of, sampled_jobs, sweeps
-from camdf_lab.beyond.looks import LOOKS, look_of, of_look
 from camdf_lab.stored import Row, Rows
 from camdf_lab.study import Run, Study, differing, of_pair, pairs_of
 
@@ -21,7 +21,7 @@ THRESHOLD = "score-per-cost-threshold"
 NOISE_COMPARED = (DEFAULT, THRESHOLD, PAPER, TRUSTING)
 NOISE = (0.0, 0.05, 0.1, 0.2)
 MOST_BELOW = 0.025
-"""The share of cells in which the default may be significantly below the threshold, as asked."""
+"""The share of cells in which the default may be significantly below the threshold: a target."""
 
 MOST_COST = 0.01
 
@@ -50,9 +50,9 @@ def rows_of(sweep: Sweep, outcomes: Outcomes) -> list[Row]:
 
 
 def grid(noise: float) -> list[Sweep]:
-    """Every domain and ranking, from the ranking alone; those of the second look with clean labels only."""
+    """Every domain and ranking, from the ranking alone; those of later domains with clean labels only."""
     every = sweeps(NOISE_COMPARED, noise, texts=False)
-    return [sweep for sweep in every if not noise or look_of(sweep.domain) == "shipped"]
+    return [sweep for sweep in every if not noise or batch_of(sweep.domain) == "shipped"]
 
 
 def measure(run: Run) -> Rows:
@@ -91,23 +91,23 @@ def by_noise(rows: Rows) -> dict[float, dict[str, float]]:
 
 
 def section(rows: Rows) -> list[str]:
-    """Margins by noise, what was asked, what doubting labels brings, and where the default loses."""
+    """Margins by noise, the targets, what doubting labels brings, and where the default loses."""
     lines = [
         "## When labels are wrong\n",
         "The same cells from the ranking alone, with every listed tool's membership flipped at random in the training",
-        "and validation labels; the test labels stay clean. The second look was tried with clean labels only. The bar",
-        "is the score-per-cost threshold, tuned on the same wrong labels. Asked: the default is significantly",
+        "and validation labels; the test labels stay clean. The later domains were tried with clean labels only. The",
+        "bar is the score-per-cost threshold, tuned on the same wrong labels. Target: the default is significantly",
         f"below it in at most {MOST_BELOW:.1%} of cells at every noise. 'Trusting' is the",
         "default with `trust_labels=True`: it takes no label for flipped.\n",
-        "| look | noise | policy | minus threshold | below | above | asked |",
+        "| domains | noise | policy | minus threshold | below | above | target reached |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for look in LOOKS:
-        for noise, figures in by_noise(of_look(rows, look)).items():
+    for batch in BATCHES:
+        for noise, figures in by_noise(of_batch(rows, batch)).items():
             for name, policy in (("default", "the default"), ("trusting", "trusting"), ("camdf", "CAM-DF")):
                 reached = "yes" if figures[f"{name} below"] <= MOST_BELOW else "**no**"
                 lines.append(
-                    f"| {look} | {noise:g} | {policy} | {figures[name]:+.3f} | {figures[f'{name} below']:.1%} "
+                    f"| {batch} | {noise:g} | {policy} | {figures[name]:+.3f} | {figures[f'{name} below']:.1%} "
                     f"| {figures[f'{name} above']:.1%} | {reached} |"
                 )
     retail = _paper_cell(rows)
@@ -124,12 +124,12 @@ def section(rows: Rows) -> list[str]:
         "that no set seems to suffice. The default asks under which share of flips held-out labels are likeliest, and",
         "believes in flips only where that is clear: a hard task makes a prediction less sure, a flipped label",
         "contradicts a sure one. What doubting adds, the shares of cells where it is clearly better or worse, and the",
-        f"domain and ranking where it costs most on average (asked on clean labels: at most {MOST_COST:g}):\n",
-        "| look | noise | default minus trusting | better | worse | costs most |",
+        f"domain and ranking where it costs most on average (target on clean labels: at most {MOST_COST:g}):\n",
+        "| domains | noise | default minus trusting | better | worse | costs most |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
-    for look in LOOKS:
-        here = of_look(rows, look)
+    for batch in BATCHES:
+        here = of_batch(rows, batch)
         for noise, figures in by_noise(here).items():
             at = [row for row in here if row["noise"] == noise]
             lost = {
@@ -139,7 +139,7 @@ def section(rows: Rows) -> list[str]:
             most = min(lost, key=lambda pair: lost[pair])
             shares = f"{figures['mended above']:.1%} | {figures['mended below']:.1%}"
             lines.append(
-                f"| {look} | {noise:g} | {figures['mended']:+.4f} | {shares} "
+                f"| {batch} | {noise:g} | {figures['mended']:+.4f} | {shares} "
                 f"| {lost[most]:+.3f} ({most[0]}, {most[1]}) |"
             )
     return [
@@ -189,15 +189,15 @@ def pictures(rows: Rows) -> dict[str, Picture]:
 @styled
 def margin_by_noise(rows: Rows) -> Picture:
     """Mean margin over the threshold, a thin line a domain and a thick one for all; and the shares clearly below."""
-    looks = {
+    styles = {
         "default": (BLUE, "the default", "o"),
         "trusting": (SKY, "without correction", "^"),
         "camdf": (VERMILLION, "CAM-DF", "s"),
     }
     picture, panels = canvas(2 * COLUMN, 2.8, 1, 4)
-    rows = of_look(rows, "shipped")
+    rows = of_batch(rows, "shipped")
     figures = by_noise(rows)
-    for axes, (name, (colour, title, marker)) in zip(panels[:3], looks.items(), strict=True):
+    for axes, (name, (colour, title, marker)) in zip(panels[:3], styles.items(), strict=True):
         margin = f"{name}_minus_score_per_cost"
         for domain in dict.fromkeys(row["domain"] for row in rows):
             axes.plot(NOISE, _means(rows, margin, domain), color=colour, linewidth=0.7, alpha=0.5)
@@ -212,7 +212,7 @@ def margin_by_noise(rows: Rows) -> Picture:
         axes.set_ylim(min(low for low, _ in reach), max(high for _, high in reach))
     for axes in panels:
         axes.set_xticks(NOISE, ["0", ".05", ".1", ".2"])
-    panels[3].axhline(100 * MOST_BELOW, color=GREEN, linewidth=1.0, linestyle="--", label="asked, at most")
+    panels[3].axhline(100 * MOST_BELOW, color=GREEN, linewidth=1.0, linestyle="--", label="target, at most")
     panels[3].set(title="cells clearly below, %", ylim=(0, None))
     panels[3].legend(loc="center right", bbox_to_anchor=(1.0, 0.65), fontsize=6)
     picture.supxlabel("share of training labels flipped; a thin line is a domain, the thick one all cells", fontsize=8)

@@ -10,7 +10,7 @@ from camdf._drawing import BLUE, COLUMN, GRAY, VERMILLION, canvas, styled
 from camdf.core.rankings import Floats
 from camdf.models.label_noise import FEWEST_LABELS, noise_of
 from camdf_lab import domains
-from camdf_lab.beyond.looks import DOMAINS, LOOKS, of_look, small_pairs
+from camdf_lab.beyond.batches import BATCHES, DOMAINS, of_batch, small_pairs
 from camdf_lab.beyond.priors import Unseen
 from camdf_lab.flips import flipped
 from camdf_lab.stored import Row, Rows
@@ -90,13 +90,13 @@ def section(rows: Rows) -> list[str]:
         "is taken. `camdf fit` stores the estimate with the policy. What the default itself believes, and learns by,",
         "is another number: the share of flips under which held-out labels are likeliest. Checked against flips put",
         "in:\n",
-        "| look | flipped | estimates | mean bound | mean upper end | upper end holds | believed | error of that |",
+        "| domains | flipped | estimates | mean bound | mean upper end | upper end holds | believed | error of that |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for look in LOOKS:
-        for injected, figures in by_injected_share(of_look(rows, look)).items():
+    for batch in BATCHES:
+        for injected, figures in by_injected_share(of_batch(rows, batch)).items():
             lines.append(
-                f"| {look} | {injected:g} | {figures['estimates']:.0f} | {figures['mean']:.3f} "
+                f"| {batch} | {injected:g} | {figures['estimates']:.0f} | {figures['mean']:.3f} "
                 f"| {figures['bound']:.3f} | {figures['holds']:.0%} | {figures['believed']:.3f} "
                 f"| {figures['believed error']:.3f} |"
             )

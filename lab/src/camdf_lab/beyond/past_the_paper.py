@@ -40,9 +40,9 @@ Read the figures with two caveats. Every fit and every choice inside a policy se
 not seen the domain that they are tried on. But the default itself was designed with the shipped cells in view: about
 thirty variants of how texts are read, half a dozen of the model, three of how sure it must be of a text before it reads
 it, and, in view of five of their rankings, that one group of tasks is not enough to believe in flipped labels. And the
-second look is no longer sealed: after the frozen code, its cells were looked at once with an earlier version of the
-present model, once by the cold start with aims, once when the projection of texts was chosen, twice beside the frozen
-default at every number of labels, and for the tables below.
+later domains are no longer sealed: after the frozen code, their cells were looked at once with an earlier version of
+the present model, once by the cold start with targets, once when the projection of texts was chosen, twice compared
+with the frozen default at every number of labels, and for the tables below.
 """
 
 

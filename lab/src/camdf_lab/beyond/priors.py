@@ -57,7 +57,7 @@ def priors_without(domain: str) -> tuple[Prior, ...]:
 def prior_without(domain: str, kind: str) -> Prior:
     """The prior of one kind from all domains but one, each domain's distance from a model that saw neither.
 
-    A domain of the second look has no part in any prior, so it is the one that ships.
+    A later domain has no part in any prior, so its prior is the one that ships.
     """
     names = [shipped.name for shipped in domains.DOMAINS]
     return learned_prior(kind, domain) if domain in names else shipped_prior(kind)

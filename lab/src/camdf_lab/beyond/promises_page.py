@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from camdf_lab import domains
-from camdf_lab.beyond.looks import DOMAINS, LOOKS, of_look
+from camdf_lab.beyond.batches import BATCHES, DOMAINS, of_batch
 from camdf_lab.beyond.priors import Unseen
 from camdf_lab.beyond.promises import CALIBRATION_SHARE, LEVELS, RECALIBRATIONS, Promises, promises
 from camdf_lab.beyond.promises_picture import frontier_picture
@@ -51,16 +51,16 @@ def section(rows: Rows) -> list[str]:
         "lowest pressure whose mean cost is within a budget. Here the default is fitted once on half of the groups of",
         f"every domain and ranking; {CALIBRATION_SHARE:.0%} of the other half calibrate and the rest test, drawn",
         f"{RECALIBRATIONS:,} times.\n",
-        "| look | level | rankings | promised in | kept | lowest kept | cost |",
+        "| domains | level | rankings | promised in | kept | lowest kept | cost |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for look, level in product(LOOKS, LEVELS):
-        here = [row for row in of_look(rows, look) if row["level"] == level]
+    for batch, level in product(BATCHES, LEVELS):
+        here = [row for row in of_batch(rows, batch) if row["level"] == level]
         if not here:
             continue
         worst = min(here, key=lambda row: row["kept"])
         lines.append(
-            f"| {look} | {level:.2f} | {len(here)} | {np.mean([1 - row['refused'] for row in here]):.0%} of draws "
+            f"| {batch} | {level:.2f} | {len(here)} | {np.mean([1 - row['refused'] for row in here]):.0%} of draws "
             f"| {np.mean([row['kept'] for row in here]):.3f} "
             f"| {worst['kept']:.3f} ({worst['domain']}, {worst['scorer']}) "
             f"| {_mean([row['cost'] for row in here if row['refused'] < 1])} |"

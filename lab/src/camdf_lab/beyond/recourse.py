@@ -22,8 +22,8 @@ from camdf.evaluation.replay import Outcomes, Tally
 from camdf.evaluation.splits import draw_splits
 from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf_lab import domains
+from camdf_lab.beyond.batches import SLOWEST_FIRST
 from camdf_lab.beyond.frontier import has_groups, has_long_lists, sampled_jobs
-from camdf_lab.beyond.looks import SLOWEST_FIRST
 from camdf_lab.beyond.priors import Unseen
 from camdf_lab.jobs import RankingJob
 from camdf_lab.stored import Row, Rows
@@ -58,7 +58,7 @@ class RecourseSetting(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Doors(RankingJob):
+class RecourseJob(RankingJob):
     """One domain under one ranking in every cell, over splits that keep groups together where there are any."""
 
     splits: int = 4
@@ -113,7 +113,7 @@ def most_used(known: LoggedTasks, k: int) -> frozenset[str]:
     return frozenset(catalogue[i] for i in np.argsort(-times, kind="stable")[:k])
 
 
-def rows_of(job: Doors, outcomes: Outcomes) -> list[Row]:
+def rows_of(job: RecourseJob, outcomes: Outcomes) -> list[Row]:
     """One row a cell: every policy's figures, and by how much the one that is told pays more, with intervals."""
     rows: list[Row] = []
     splits = "grouped" if job.grouped else "random"
@@ -132,9 +132,9 @@ def rows_of(job: Doors, outcomes: Outcomes) -> list[Row]:
     return rows
 
 
-def jobs() -> list[Doors]:
+def jobs() -> list[RecourseJob]:
     """Every domain and ranking, the slowest first."""
-    return [Doors(domain.name, scorer) for domain in SLOWEST_FIRST for scorer in domain.scorers]
+    return [RecourseJob(domain.name, scorer) for domain in SLOWEST_FIRST for scorer in domain.scorers]
 
 
 def measure(run: Run) -> Rows:

@@ -9,7 +9,7 @@ import numpy as np
 
 from camdf._drawing import BLUE, COLUMN, GRAY, VERMILLION, canvas, styled
 from camdf.core.rankings import Floats
-from camdf_lab.beyond.looks import LOOKS, of_look
+from camdf_lab.beyond.batches import BATCHES, of_batch
 from camdf_lab.beyond.recourse import (
     BY_PRESSURE,
     IGNORING,
@@ -45,7 +45,7 @@ def _margins(rows: Rows, other: str) -> Floats:
     return np.array([margin(row, other) for row in rows])
 
 
-def _with_door(rows: Rows) -> Rows:
+def _with_recourse(rows: Rows) -> Rows:
     """The exact value with recourse, where the policies differ: partial and scaled, all three that learn agree."""
     return [row for row in rows if row["value"] == "exact" and row["recourse"] > 0]
 
@@ -68,15 +68,15 @@ def _opening(rows: Rows) -> list[str]:
 
 def _by_recourse(rows: Rows) -> list[str]:
     lines = [
-        "| look, value, recourse | " + " | ".join(RECOURSE_COMPARED) + " |",
+        "| domains, value, recourse | " + " | ".join(RECOURSE_COMPARED) + " |",
         "| --- |" + " --- |" * len(RECOURSE_COMPARED),
     ]
-    for look in LOOKS:
-        here = of_look(rows, look)
+    for batch in BATCHES:
+        here = of_batch(rows, batch)
         for value, recourse in sorted({(row["value"], row["recourse"]) for row in here}):
             some = [row for row in here if (row["value"], row["recourse"]) == (value, recourse)]
             figures = " | ".join(_figures(some, name) for name in RECOURSE_COMPARED)
-            lines.append(f"| {look}, {value}, {recourse:g} | {figures} |")
+            lines.append(f"| {batch}, {value}, {recourse:g} | {figures} |")
     return [*lines, ""]
 
 
@@ -86,24 +86,24 @@ def _figures(rows: Rows, name: str) -> str:
 
 
 def _against(rows: Rows) -> list[str]:
-    shown = _with_door(rows)
+    shown = _with_recourse(rows)
     lines = [
         f"Under the exact value with recourse, {len(shown)} cells; margins are in misses: payoff over 1 - r, what one",
         f"miss costs. (Under the partial value `{BY_PRESSURE}` is the same policy as `{TOLD}`: a candidate stays where",
         "1 - r times its share is at least 1 - r times its price.) The best constant is picked in hindsight for each",
         "cell. Intervals resample groups.\n",
-        f"| look | `{TOLD}` against | mean margin | median | cells above | wholly above | wholly below |",
+        f"| domains | `{TOLD}` against | mean margin | median | cells above | wholly above | wholly below |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for look, other in product(LOOKS, AGAINST):
-        some = of_look(shown, look)
+    for batch, other in product(BATCHES, AGAINST):
+        some = of_batch(shown, batch)
         margins = _margins(some, other)
         surely = ("", "")
         if other != BEST_CONSTANT:
             low, high = (np.array([row[f"{end}: {other}"] for row in some]) for end in ("low", "high"))
             surely = f"{(low > 0).mean():.3f}", f"{(high < 0).mean():.3f}"
         lines.append(
-            f"| {look} | {other} | {margins.mean():+.3f} | {np.median(margins):+.3f} | {(margins > 0).mean():.3f} |"
+            f"| {batch} | {other} | {margins.mean():+.3f} | {np.median(margins):+.3f} | {(margins > 0).mean():.3f} |"
             f" {surely[0]} | {surely[1]} |"
         )
     even = float(np.mean(np.abs(_margins(shown, BY_PRESSURE)) < 0.05))
@@ -119,7 +119,7 @@ def _against(rows: Rows) -> list[str]:
 
 
 def _by_pair(rows: Rows) -> list[str]:
-    shown = _with_door(rows)
+    shown = _with_recourse(rows)
     lines = [
         "| domain, ranking | tools, told | not told | misses, told | not told | "
         + " | ".join(f"over {other}" for other in AGAINST)
@@ -137,7 +137,7 @@ def _by_pair(rows: Rows) -> list[str]:
 
 
 def _losses(rows: Rows) -> list[str]:
-    shown = _with_door(rows)
+    shown = _with_recourse(rows)
     lost = sorted(
         ((row, other) for row in shown for other in (IGNORING, BY_PRESSURE) if row[f"high: {other}"] < 0),
         key=lambda loss: margin(*loss),
@@ -164,7 +164,7 @@ def pictures(rows: Rows) -> dict[str, Picture]:
 @styled
 def margins_picture(rows: Rows) -> Picture:
     """A panel a comparison, a line a domain and ranking, a dot a cell: blue where being told pays."""
-    shown = _with_door(rows)
+    shown = _with_recourse(rows)
     pairs = pairs_of(shown)[::-1]
     picture, grid = canvas(2 * COLUMN, 0.17 * len(pairs) + 0.9, 1, len(AGAINST))
     for place, (axes, other) in enumerate(zip(np.ravel(grid), AGAINST, strict=True)):

@@ -3,10 +3,10 @@
 >>> from camdf_lab import domains
 >>> logged = domains.load("retail", scorer="claude")
 
-Sources, licences and attributions are in `SOURCES.md` beside this file, and in `DOMAINS` and `SECOND_LOOK`.
+Sources, licences and attributions are in `SOURCES.md` beside this file, and in `DOMAINS` and `LATER_DOMAINS`.
 """
 
-from camdf_lab.domains.catalogue import DOMAINS, SECOND_LOOK, Domain, scorers
+from camdf_lab.domains.catalogue import DOMAINS, LATER_DOMAINS, Domain, scorers
 from camdf_lab.domains.checkouts import texts_from_tau2_bench, texts_from_tau_bench
 from camdf_lab.domains.quality import ScoreQuality, as_markdown, quality_table, score_quality
 from camdf_lab.domains.shipped import (
@@ -26,7 +26,7 @@ from camdf_lab.domains.shipped import (
 __all__ = [
     "DOMAINS",
     "OWN",
-    "SECOND_LOOK",
+    "LATER_DOMAINS",
     "Domain",
     "ScoreQuality",
     "ToolSize",

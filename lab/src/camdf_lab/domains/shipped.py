@@ -128,7 +128,7 @@ def sizes(domain: str, part: str = "definition") -> dict[str, ToolSize]:
 
     `part` is "description", "definition" (name, description and an empty schema as JSON, `Tool.definition()`) or, for
     bfcl-multi-turn alone, "schema" (the definition with its parameter schema). Descriptions were cut before counting:
-    mcp-atlas at 400 characters, livemcpbench, bfcl-multi-turn and seal-tools at 600. The second-look domains have none.
+    mcp-atlas at 400 characters, livemcpbench, bfcl-multi-turn and seal-tools at 600. The later domains have none.
 
     >>> sizes("mcp-atlas")["calculator_calculate"]
     ToolSize(characters=111, tokens=26)
@@ -181,7 +181,7 @@ def projection() -> Floats:
     """(64, 384): the 64 main directions of the nine domains' requests under all-MiniLM-L6-v2, one a row.
 
     The right singular vectors of all distinct requests of `DOMAINS`, stacked as unit vectors and not centred. Requests
-    of `SECOND_LOOK` had no part in it.
+    of `LATER_DOMAINS` had no part in it.
     """
     with _packed("task-vectors") as pack:
         matrix: Floats = pack["projection"].astype(np.float64)

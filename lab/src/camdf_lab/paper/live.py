@@ -36,13 +36,13 @@ EVERY_READ_TOOL, ANNOTATED_SET, INSUFFICIENT, WITH_CAMDF, WITH_SEARCH = (
     "camdf",
     "camdf-with-door",
 )
-ALL_415, DOOR_415 = "full-415", "camdf-with-door-415"
+ALL_415, SEARCH_415 = "full-415", "camdf-with-door-415"
 CONDITIONS = {
     EVERY_READ_TOOL: "full: all seven",
     ANNOTATED_SET: "oracle: the annotated set",
     INSUFFICIENT: "insufficient: the annotated set less its lowest-scored tool",
     WITH_CAMDF: "camdf",
-    WITH_SEARCH: "camdf with a door",
+    WITH_SEARCH: "camdf with tool search",
 }
 """The conditions of the first experiment, as the page calls them."""
 
@@ -180,9 +180,9 @@ def write_live(results: Path, path: Path) -> None:
 
 
 def _opening(seven: Rows, many: Rows) -> list[str]:
-    whole, cut = (mean(many, name, "tokens") for name in (ALL_415, DOOR_415))
+    whole, cut = (mean(many, name, "tokens") for name in (ALL_415, SEARCH_415))
     solved = {name: successes(seven, name) for name in CONDITIONS} | {
-        c: successes(many, c) for c in (ALL_415, DOOR_415)
+        c: successes(many, c) for c in (ALL_415, SEARCH_415)
     }
     failed = sorted(
         {str(row["task_id"]) for row in seven if row["condition"] == EVERY_READ_TOOL and not row["success"]}
@@ -198,10 +198,10 @@ def _opening(seven: Rows, many: Rows) -> list[str]:
         "database, its tools, its check of the final state of the database and of what the customer was told.\n",
         f"- **With camdf's tools it solved as many tasks as with all tools**: {solved[WITH_CAMDF]} and",
         f"{solved[EVERY_READ_TOOL]} of {TASKS} with",
-        f"  {mean(seven, WITH_CAMDF, 'tools'):.2f} of seven read tools; {solved[DOOR_415]} and {solved[ALL_415]} with "
-        f"{mean(many, DOOR_415, 'tools'):.2f} of 415 tools and a door, at {1 - cut / whole:.0%} fewer",
+        f"  {mean(seven, WITH_CAMDF, 'tools'):.2f} of seven read tools; {solved[SEARCH_415]} and {solved[ALL_415]} "
+        f"with {mean(many, SEARCH_415, 'tools'):.2f} of 415 tools and tool search, at {1 - cut / whole:.0%} fewer",
         "  tokens of definitions at the start. No task was won, none lost.",
-        "- **A required tool that is missing costs the task**, where there is no door:",
+        "- **A required tool that is missing costs the task**, where there is no tool search:",
         f"{solved[INSUFFICIENT]} of {TASKS}.",
         f"- It does not show that fewer tools help. The agent fails {' and '.join(failed)} under every condition and",
         "  solves all else with all tools, so there is nothing to gain. And all of it is easier than a",
@@ -218,7 +218,7 @@ def _conditions(rows: Rows) -> list[str]:
         "`tab:e2e` does. 'camdf' is the default policy (`ExpectedPayoffBySet` at commit `5ea6493`) at cost",
         "pressure 0.12",
         "and dispersion 1, with Claude's scores, in grouped tenfold cross-fitting; the paper's row beside it is its",
-        "CAM-DF. 'With a door' is the same policy at recourse 0.8, and `find_tool`, which answers with two tools.",
+        "CAM-DF. 'With tool search' is the same policy at recourse 0.8, and `find_tool`, which answers with two tools.",
         "Intervals are Wilson's, 95%.\n",
         "| condition | read tools at the start | found by searches | success | solved | tool calls "
         "| paper: read tools | success | solved | tool calls |",
@@ -277,7 +277,7 @@ def _many_tools(rows: Rows) -> list[str]:
         "all 415 by",
         "the ticket's text; the default policy, fitted on the other nine tenths of the customers, loads a",
         "tool where its",
-        "probability is at least 0.2 (4.91 tools are annotated for a task). The door answers a search with",
+        "probability is at least 0.2 (4.91 tools are annotated for a task). Tool search answers with",
         "the five best",
         "hidden tools by MiniLM and BM25 together. Tokens are characters / 4. Dollars are those of definitions for one",
         f"ticket at {PRICES.uncached:g} dollars for a million tokens and {PRICES.cached:g} for cached ones,",
@@ -288,7 +288,7 @@ def _many_tools(rows: Rows) -> list[str]:
         "definitions | calls | calls into other systems | success | solved |",
         "|" + " --- |" * 11,
     ]
-    for name, said in ((ALL_415, "all 415"), (DOOR_415, "camdf with a door")):
+    for name, said in ((ALL_415, "all 415"), (SEARCH_415, "camdf with tool search")):
         tokens, found_tokens = mean(rows, name, "tokens"), mean(rows, name, "found_tokens")
         calls, searches = mean(rows, name, "calls"), mean(rows, name, "searches")
         dollars = Prices(turns=1 + calls + searches).of_tokens(tokens + found_tokens)
@@ -298,8 +298,8 @@ def _many_tools(rows: Rows) -> list[str]:
             f"| {mean(rows, name, 'other_systems'):.0f} | {_interval(successes(rows, name))} "
             f"| {successes(rows, name)}/{TASKS} |"
         )
-    wins, losses = wins_and_losses(rows, DOOR_415, ALL_415)
-    unsearched = sum(row["searches"] == 0 for row in of(rows, DOOR_415))
+    wins, losses = wins_and_losses(rows, SEARCH_415, ALL_415)
+    unsearched = sum(row["searches"] == 0 for row in of(rows, SEARCH_415))
     return [
         *lines,
         "",
@@ -322,11 +322,11 @@ WHAT_LIMITS_IT = [
     "Read it as: a",
     "  strong agent does as well with the cut list as with the whole; not as a measure of the agent.",
     "- **Not the paper's policies.** 'camdf' is this package's default, not CAM-DF, and CAM-DF-lite was not run.",
-    "- **Tools at the start, and tools found.** Behind a door the agent gets more than it starts with: over seven read",
-    "  tools, those at the start and those found are together more than camdf gives without a door.",
-    "- **The door of the experiment.** A tool that was found could be called by its own name. A real provider needs",
-    "  declared names, hence `call_tool` in [our door](../../docs/gate.md#a-tool-search). `find_tool` matched words",
-    "  over seven tools.",
+    "- **Tools at the start, and tools found.** With tool search the agent gets more than it starts with: over seven",
+    "  read tools, those at the start and those found are together more than camdf gives without it.",
+    "- **Tool search in the experiment.** A tool that was found could be called by its own name. A real provider needs",
+    "  declared names, hence `call_tool` in [our tool search](../../docs/gate.md#a-tool-search). `find_tool` matched",
+    "  words over seven tools.",
     "- **Rules of the desk.** At most 40 actions; write actions with ids that the episode had not shown were",
     "refused, so",
     "  that nothing could leak from one episode to another. One run of the agent worked through 16 to 18",

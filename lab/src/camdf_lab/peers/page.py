@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from camdf._drawing import BLUE, COLUMN, GRAY, VERMILLION, canvas, styled
-from camdf_lab.beyond.looks import LOOKS
+from camdf_lab.beyond.batches import BATCHES, IN_TABLES
 from camdf_lab.page import picture_line, write_page
 from camdf_lab.peers import study
 from camdf_lab.peers.answers import cases
 from camdf_lab.peers.methods import CAMDF_COLD, CAMDF_FITTED, CAMDF_THREE, EVERYTHING, METHODS
-from camdf_lab.peers.study import COMMAND, DOOR, FINAL, NAME, SETTINGS
+from camdf_lab.peers.study import COMMAND, FINAL, NAME, SETTINGS, WITH_TOOL_SEARCH
 from camdf_lab.stored import Row, Rows, stored
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ WITHOUT_LABELS = (
 )
 """Every way but camdf's that takes no label."""
 
+SHOWN_AS = {FINAL: FINAL, WITH_TOOL_SEARCH: "with tool search"}
 RANKED = {"minilm": "MiniLM's similarities, or words", "claude": "a language model's judgement"}
 
 
@@ -36,8 +37,8 @@ def peers_page(results: Path) -> str:
     parts = [OPENING, _headlines(rows), picture_line("peers", "Payoff and tokens of every way") + "\n"]
     for scorer in METHODS:
         parts += [f"## With {RANKED[scorer]}", INTRODUCTION[scorer]]
-        for look in LOOKS:
-            parts += [_table(rows, look, scorer)]
+        for batch in BATCHES:
+            parts += [_table(rows, batch, scorer)]
     parts += [_small(results), _losses(rows), _assumptions()]
     return "\n".join(parts).rstrip() + "\n"
 
@@ -56,9 +57,9 @@ rest), constants, and giving everything. `python benchmarks/peers.py ask` asked 
 what they answered and writes this page.
 
 How to read it: a way *pays* 1 for a task that gets every needed tool, less what its tools cost. Where *a miss is final*
-the agent cannot search for what was cut. With a door it can, and a task that lacks a tool still pays a part. *Shipped*
-are the nine domains that camdf was developed on, *second look* the eight that it was not. All other words are in the
-[glossary](../../docs/glossary.md).
+the agent cannot search for what was cut. With tool search it can, and a task that lacks a tool still pays a part.
+*Shipped* are the nine domains that camdf was developed on, *later* the eight that it was not. All other words are in
+the [glossary](../../docs/glossary.md).
 """
 
 INTRODUCTION = {
@@ -75,33 +76,33 @@ that have them.
 }
 
 
-def _of(rows: Rows, look: str, scorer: str, method: str, setting: str, domain: str = "all") -> Row:
-    place = (look, domain, scorer, method, setting)
+def _of(rows: Rows, batch: str, scorer: str, method: str, setting: str, domain: str = "all") -> Row:
+    place = (IN_TABLES[batch], domain, scorer, method, setting)
     names = ("look", "domain", "scorer", "method", "setting")
     return next(row for row in rows if tuple(row[name] for name in names) == place)
 
 
-def _domains(rows: Rows, look: str, scorer: str) -> list[str]:
+def _domains(rows: Rows, batch: str, scorer: str) -> list[str]:
     return list(
         dict.fromkeys(
             str(row["domain"])
             for row in rows
-            if row["look"] == look and row["scorer"] == scorer and row["domain"] != "all"
+            if row["look"] == IN_TABLES[batch] and row["scorer"] == scorer and row["domain"] != "all"
         )
     )
 
 
-def _table(rows: Rows, look: str, scorer: str) -> str:
-    count = len(_domains(rows, look, scorer))
-    tasks = int(_of(rows, look, scorer, EVERYTHING, FINAL)["tasks"])
+def _table(rows: Rows, batch: str, scorer: str) -> str:
+    count = len(_domains(rows, batch, scorer))
+    tasks = int(_of(rows, batch, scorer, EVERYTHING, FINAL)["tasks"])
     lines = [
-        f"**{look.capitalize()}: {count} domains, {tasks} tasks.** Left: a miss is final. Right: with a door.\n",
+        f"**{batch.capitalize()} domains: {count}, {tasks} tasks.** Left: a miss is final. Right: with tool search.\n",
         "| way | tools | tokens | sufficient | dollars | payoff | camdf fitted pays more by "
         "| tools | misses | sufficient in the end | dollars | payoff | camdf fitted pays more by | time |",
         "|" + " --- |" * 14,
     ]
     for method in METHODS[scorer]:
-        one, two = (_of(rows, look, scorer, method.name, setting) for setting in (FINAL, DOOR))
+        one, two = (_of(rows, batch, scorer, method.name, setting) for setting in (FINAL, WITH_TOOL_SEARCH))
         time = "" if isnan(one["latency"]) else f"{one['latency']:.1f}"
         shown = f"**{method.name}**" if method.name.startswith("camdf") else method.name
         lines.append(
@@ -124,26 +125,26 @@ def _behind(row: Row) -> str:
 
 def _headlines(rows: Rows) -> str:
     lines = []
-    for look in LOOKS:
+    for batch in BATCHES:
         fitted, cold, three = (
-            _of(rows, look, "minilm", name, FINAL) for name in (CAMDF_FITTED, CAMDF_COLD, CAMDF_THREE)
+            _of(rows, batch, "minilm", name, FINAL) for name in (CAMDF_FITTED, CAMDF_COLD, CAMDF_THREE)
         )
-        everything = _of(rows, look, "minilm", EVERYTHING, FINAL)
+        everything = _of(rows, batch, "minilm", EVERYTHING, FINAL)
         tuned = _best(
-            rows, look, "minilm", [m.name for m in METHODS["minilm"] if not m.name.startswith("camdf")], FINAL
+            rows, batch, "minilm", [m.name for m in METHODS["minilm"] if not m.name.startswith("camdf")], FINAL
         )
-        plain = _best(rows, look, "minilm", [m.name for m in METHODS["minilm"] if m.name in WITHOUT_LABELS], FINAL)
+        plain = _best(rows, batch, "minilm", [m.name for m in METHODS["minilm"] if m.name in WITHOUT_LABELS], FINAL)
         lines.append(
-            f"**{look.capitalize()}**, embedding, a miss is final: camdf fitted on about 38 labels exposes "
+            f"**{batch.capitalize()} domains**, embedding, a miss is final: camdf fitted on about 38 labels exposes "
             f"{fitted['tokens']:,.0f} tokens of {everything['tokens']:,.0f} and pays {fitted['payoff']:+.3f}; the best "
             f"of all others, {tuned['method']}, {tuned['payoff']:+.3f}; with three labels camdf pays "
             f"{three['payoff']:+.3f}. Without a label it pays {cold['payoff']:+.3f}, the best that needs none "
             f"({plain['method']}) {plain['payoff']:+.3f}."
         )
-        ceiling, judged = (_of(rows, look, "claude", name, FINAL) for name in ("LangChain's selector", CAMDF_FITTED))
-        unlabelled = _of(rows, look, "claude", CAMDF_COLD, FINAL)
+        ceiling, judged = (_of(rows, batch, "claude", name, FINAL) for name in ("LangChain's selector", CAMDF_FITTED))
+        unlabelled = _of(rows, batch, "claude", CAMDF_COLD, FINAL)
         lines.append(
-            f"**{look.capitalize()}**, a language model's scores: LangChain's selector pays "
+            f"**{batch.capitalize()} domains**, a language model's scores: LangChain's selector pays "
             f"{ceiling['payoff']:+.3f} at {ceiling['dollars']:.4f} dollars, camdf without a label "
             f"{unlabelled['payoff']:+.3f} at {unlabelled['dollars']:.4f}, fitted {judged['payoff']:+.3f} at "
             f"{judged['dollars']:.4f}."
@@ -151,17 +152,17 @@ def _headlines(rows: Rows) -> str:
     return "\n".join(_wrapped(line, "- ") for line in lines) + "\n"
 
 
-def _best(rows: Rows, look: str, scorer: str, names: list[str], setting: str) -> Row:
-    return max((_of(rows, look, scorer, name, setting) for name in names), key=lambda row: float(row["payoff"]))
+def _best(rows: Rows, batch: str, scorer: str, names: list[str], setting: str) -> Row:
+    return max((_of(rows, batch, scorer, name, setting) for name in names), key=lambda row: float(row["payoff"]))
 
 
 def lost(rows: Rows, scorer: str, setting: str, method: str, against: list[str]) -> list[tuple[str, str, float]]:
     """The domains in which the best of some others pays more: the domain, that other, and by how much."""
     behind = []
-    for look in LOOKS:
-        for domain in _domains(rows, look, scorer):
-            own = _of(rows, look, scorer, method, setting, domain)["payoff"]
-            others = {name: _of(rows, look, scorer, name, setting, domain)["payoff"] for name in against}
+    for batch in BATCHES:
+        for domain in _domains(rows, batch, scorer):
+            own = _of(rows, batch, scorer, method, setting, domain)["payoff"]
+            others = {name: _of(rows, batch, scorer, name, setting, domain)["payoff"] for name in against}
             best = max(others, key=lambda name: float(others[name]))
             if others[best] > own + 5e-4:
                 behind.append((domain, best, float(others[best] - own)))
@@ -200,12 +201,14 @@ def _losses(rows: Rows) -> str:
     for scorer in METHODS:
         every = [method.name for method in METHODS[scorer] if not method.name.startswith("camdf")]
         plain = [name for name in WITHOUT_LABELS if name in every]
-        total = sum(len(_domains(rows, look, scorer)) for look in LOOKS)
+        total = sum(len(_domains(rows, batch, scorer)) for batch in BATCHES)
         for setting in SETTINGS:
             for method, against in ((CAMDF_COLD, plain), (CAMDF_FITTED, every)):
                 losses = lost(rows, scorer, setting, method, against)
                 most = "; ".join(f"{domain} ({by:.3f} to {name})" for domain, name, by in losses[:3])
-                lines.append(f"| {method}, {scorer} | {setting} | {len(losses)} of {total} domains | {most} |")
+                lines.append(
+                    f"| {method}, {scorer} | {SHOWN_AS[setting]} | {len(losses)} of {total} domains | {most} |"
+                )
     whole, search, read, scored = (
         float(_of(rows, "shipped", scorer, name, FINAL)["dollars"])
         for scorer, name in (
@@ -231,8 +234,8 @@ than its tokens (wrong calls, exposure, attention), or where lists are far longe
 
 
 def _assumptions() -> str:
-    final, door = (SETTINGS[setting].cost_pressure for setting in (FINAL, DOOR))
-    items = ASSUMPTIONS.format(final=final, door=door, **vars(study))
+    final, search = (SETTINGS[setting].cost_pressure for setting in (FINAL, WITH_TOOL_SEARCH))
+    items = ASSUMPTIONS.format(final=final, search=search, **vars(study))
     return "\n".join(["## How it was measured\n", *(_wrapped(item, "- ") for item in items.strip().split("\n\n"))])
 
 
@@ -245,20 +248,20 @@ labels. 'Tuned' is the choice of limits, thresholds and loaded tools that pays m
 that most of those tasks required. camdf's priors had not seen the domain. Three labels are drawn three times.
 
 **Payoff.** A miss is final: the value is 1 if the set holds all that the task requires, and a tool costs {final:g}.
-With a door: a set that misses k listed tools is worth {RECOURSE:g}^k, and a tool costs {door:g}. Domains count alike;
-intervals are 95%, bootstrapped by group within domains.
+With tool search: a set that misses k listed tools is worth {RECOURSE:g}^k, and a tool costs {search:g}. Domains count
+alike; intervals are 95%, bootstrapped by group within domains.
 
 **Searches.** FastMCP and the provider's way answer a search, and what an agent would type is not known: here it is the
 request itself, and for the pattern the request's words, up to 200 characters, joined by 'or'. FastMCP's regex search
-runs the pattern and keeps the order of the catalogue. A real agent searches again and in better words; with a door
+runs the pattern and keeps the order of the catalogue. A real agent searches again and in better words; with tool search
 that is counted, without it is not. The first search is in the dollars and not in the payoff.
 
-**A door** finds a missed tool with probability {FOUND_SHARE:g} ([the first
+**Tool search** finds a missed tool with probability {FOUND_SHARE:g} ([the first
 search](../../docs/recourse.md#how-often-the-first-search-finds-it), {TOOLS_ANSWERED} answers of 40 tools), the same for
 all; 'sufficient in the end' is the share of tasks whose every missed tool would be found.
 
 **Dollars.** {PRICES.uncached:g} for a million tokens, {PRICES.cached:g} for cached ones, {OUTPUT:g} for written ones;
-{PRICES.turns:g} requests a task, {INSTRUCTIONS:,} tokens of instructions, {DOOR_TOKENS} for a door's two tools. Tokens
+{PRICES.turns:g} requests a task, {INSTRUCTIONS:,} tokens of instructions, {SEARCH_TOKENS} for its two tools. Tokens
 are characters / 4 of name and description, as the texts have no parameters. A model that judges reads request and
 candidates once, uncached, and writes {NAME_TOKENS} tokens for each name that the selector chooses, or {SCORE_TOKENS}
 for the score of each candidate. Embedding a request is free. Examples, not a price list.
@@ -278,12 +281,12 @@ def _wrapped(text: str, mark: str = "") -> str:
 
 @styled
 def peers_picture(rows: Rows) -> Picture:
-    """What every way pays where a miss is final, with its interval: a panel a look; what is left of it is written."""
+    """What every way pays where a miss is final, with its interval: a panel a batch; what is left of it is written."""
     names = [method.name for method in METHODS["minilm"]][::-1]
-    drawn, grid = canvas(2.2 * COLUMN, 0.19 * len(names) + 0.7, 1, len(LOOKS), sharey=True)
-    for axes, look in zip(np.ravel(grid), LOOKS, strict=True):
+    drawn, grid = canvas(2.2 * COLUMN, 0.19 * len(names) + 0.7, 1, len(BATCHES), sharey=True)
+    for axes, batch in zip(np.ravel(grid), BATCHES, strict=True):
         for height, name in enumerate(names):
-            row = _of(rows, look, "minilm", name, FINAL)
+            row = _of(rows, batch, "minilm", name, FINAL)
             marker, colour = _look(name)
             if row["payoff"] < LEFT:
                 axes.text(LEFT, height, f"\u2190 {row['payoff']:.2f}", fontsize=7, color=colour, va="center")
@@ -294,7 +297,7 @@ def peers_picture(rows: Rows) -> Picture:
             axes.text(RIGHT, height, said, fontsize=6.5, color=colour, va="center", ha="right")
         axes.axvline(0, color=GRAY, linewidth=0.6)
         axes.set(
-            title=f"{look}; right: tokens exposed",
+            title=f"{batch} domains; right: tokens exposed",
             xlim=(LEFT - 0.02, RIGHT),
             ylim=(-0.6, len(names) - 0.4),
             xlabel="payoff, a miss is final",

@@ -2,8 +2,8 @@
 
 Tasks are decided on in four parts, groups kept together, by what was learned on the other three: every way that is
 tuned or fitted sees the same labels. Two settings, both with the exact value. Where a miss is final, a tool costs 0.05
-of a solved task. With a door a missed tool is a search away and worth 0.8, and a tool costs 0.01: the same share of a
-miss. Ways that are tuned or fitted are so for the setting at hand.
+of a solved task. With tool search a missed tool is a search away and worth 0.8, and a tool costs 0.01: the same share
+of a miss. Ways that are tuned or fitted are so for the setting at hand.
 """
 
 from __future__ import annotations
@@ -19,25 +19,27 @@ from camdf.core.payoff import Payoff
 from camdf.core.rankings import Bools, Floats, Ints
 from camdf.core.resampling import CONFIDENCE, RESAMPLES
 from camdf.prices import Prices
-from camdf_lab.beyond.looks import LOOKS, look_of
+from camdf_lab.beyond.batches import BATCHES, IN_TABLES, batch_of
 from camdf_lab.peers.answers import Case, cases
 from camdf_lab.peers.methods import CAMDF_COLD, CAMDF_FITTED, EVERYTHING, METHODS, Method
 from camdf_lab.stored import Row, Rows
 
 NAME = "peers"
 COMMAND = "camdf-lab run peers"
-FINAL, DOOR = "a miss is final", "with a door"
+FINAL, WITH_TOOL_SEARCH = "a miss is final", "with a door"
+"""What stored tables call the two settings."""
+
 SMALL_MODEL = "LangChain's selector with SmolLM2-135M"
 RECOURSE = 0.8
-SETTINGS = {FINAL: Payoff(0.05), DOOR: Payoff(0.05 * (1 - RECOURSE), recourse=RECOURSE)}
+SETTINGS = {FINAL: Payoff(0.05), WITH_TOOL_SEARCH: Payoff(0.05 * (1 - RECOURSE), recourse=RECOURSE)}
 CROSS_FITS = 4
 
 PRICES = Prices()
 INSTRUCTIONS = 2_000
 """Tokens that a request holds besides tools."""
 
-DOOR_TOKENS = 150
-"""The definitions of the two tools that make a door, or of a search and a call."""
+SEARCH_TOKENS = 150
+"""The definitions of the two tools of tool search, or of a search and a call."""
 
 FOUND_SHARE, TOOLS_ANSWERED = 0.89, 5
 """How often a search finds the tool among so many: docs/recourse.md, 40 tools."""
@@ -90,13 +92,13 @@ def figures_of(case: Case, method: Method, setting: str, rows: Ints, mask: Bools
     missed = (logged.required & ~mask).sum(axis=1)
     reachable = logged.missing == 0
     sufficient = logged.sufficient(mask)
-    door = setting == DOOR and method.name != EVERYTHING
+    search = setting == WITH_TOOL_SEARCH and method.name != EVERYTHING
     whole, count = tokens.sum(axis=1), logged.rankings.lengths
     dollars = np.array([PRICES.of_tokens(held) for held in exposed])
-    if method.searches or door:
-        dollars += PRICES.of_tokens(DOOR_TOKENS)
-    searches = np.full(len(rows), float(method.searches)) + (missed if door else 0)
-    answered = TOOLS_ANSWERED * whole / count * (missed if door else 0)
+    if method.searches or search:
+        dollars += PRICES.of_tokens(SEARCH_TOKENS)
+    searches = np.full(len(rows), float(method.searches)) + (missed if search else 0)
+    answered = TOOLS_ANSWERED * whole / count * (missed if search else 0)
     dollars += [
         _search(times, held, answer / times) if times else 0.0
         for times, held, answer in zip(searches, exposed, answered, strict=True)
@@ -110,7 +112,7 @@ def figures_of(case: Case, method: Method, setting: str, rows: Ints, mask: Bools
         "tokens": exposed,
         "sufficient": sufficient.astype(np.float64),
         "misses": missed.astype(np.float64),
-        "repaired": np.where(reachable, FOUND_SHARE**missed, 0.0) if door else sufficient.astype(np.float64),
+        "repaired": np.where(reachable, FOUND_SHARE**missed, 0.0) if search else sufficient.astype(np.float64),
         "dollars": dollars,
         "payoff": SETTINGS[setting].of(logged, mask),
     }
@@ -123,17 +125,17 @@ def _search(count: float, held: float, answered: float) -> float:
 
 
 def measure(results: Path, progress: Callable[[str], None] = lambda said: None) -> Rows:
-    """One row a domain, ranking, way and setting; and one a look with intervals, domains counting alike."""
+    """One row a domain, ranking, way and setting; and one a batch of domains with intervals, domains counting alike."""
     rows: list[Row] = []
     every: list[Measured] = []
     for case in cases(results):
         measured = rows_of(case)
         every += measured
-        rows += [_row(look_of(case.domain), case.domain, [way]) for way in measured]
+        rows += [_row(batch_of(case.domain), case.domain, [way]) for way in measured]
         progress(f"{case.domain}, {case.scorer}: measured")
-    for look in LOOKS:
-        here = [way for way in every if look_of(way.case.domain) == look]
-        rows += [_row(look, "all", group, _others(here, group)) for group in _grouped(here)]
+    for batch in BATCHES:
+        here = [way for way in every if batch_of(way.case.domain) == batch]
+        rows += [_row(batch, "all", group, _others(here, group)) for group in _grouped(here)]
     return rows
 
 
@@ -171,7 +173,7 @@ def recheck(rows: Rows, results: Path, seed: int) -> list[str]:
 
     small = [case for case in cases(results) if case.logged.rankings.width <= 25]
     chosen = np.random.default_rng(seed).choice(len(small), 2, replace=False)
-    again = [_row(look_of(small[i].domain), small[i].domain, [way]) for i in chosen for way in rows_of(small[i])]
+    again = [_row(batch_of(small[i].domain), small[i].domain, [way]) for i in chosen for way in rows_of(small[i])]
     return differing(rows, again, PLACE, FIGURES)
 
 
@@ -193,9 +195,9 @@ def _others(every: Iterable[Measured], group: list[Measured]) -> list[Measured]:
     return [fitted[way.case.domain] for way in group]
 
 
-def _row(look: str, domain: str, group: list[Measured], fitted: list[Measured] | None = None) -> Row:
+def _row(batch: str, domain: str, group: list[Measured], fitted: list[Measured] | None = None) -> Row:
     first = group[0]
-    place = look, domain, first.case.scorer, first.method.name, first.setting
+    place = IN_TABLES[batch], domain, first.case.scorer, first.method.name, first.setting
     means = {name: float(np.mean([way.means[name] for way in group])) for name in FIGURES}
     low = high = behind = behind_low = behind_high = float("nan")
     if fitted is not None:

@@ -59,7 +59,7 @@ _DIFFERS = (
 TABLES = (
     Table(
         "grid",
-        "How much more CAM-DF pays than simpler policies on Retail, as tools get dearer and costs lie further apart",
+        "How much more CAM-DF pays than simpler policies on Retail, as tools cost more and costs lie further apart",
         "tab:grid",
         f"{RETAIL_DIFFERS} {_DIFFERS}",
         tuple(_entries("claude")),
