@@ -754,11 +754,12 @@ def test_a_gate_that_cannot_work_is_refused_when_it_is_made() -> None:
 
 def test_a_slow_scorer_does_not_hold_up_an_event_loop() -> None:
     def slow(task: str, tools: Sequence[Tool]) -> list[float]:
-        time.sleep(0.3)
+        time.sleep(1.0)
         return falling(tools, ["get_weather"])
 
     async def longest_pause() -> float:
-        gate, longest, last = Gate(ScoreAtLeast(0.5), slow, PAYOFF), 0.0, time.perf_counter()
+        gate = Gate(ScoreAtLeast(0.5), slow, PAYOFF, limits=Limits(seconds=60))
+        longest, last = 0.0, time.perf_counter()
         deciding = asyncio.create_task(gate.adecide(TASK, TOOLS))
         while not deciding.done():
             await asyncio.sleep(0.005)
@@ -766,7 +767,7 @@ def test_a_slow_scorer_does_not_hold_up_an_event_loop() -> None:
         assert deciding.result().reason == "decided"
         return longest
 
-    assert asyncio.run(longest_pause()) < 0.2
+    assert asyncio.run(longest_pause()) < 0.5, "half of what the scorer takes"
 
 
 def test_a_coroutine_is_a_scorer_too_in_both_worlds() -> None:
@@ -848,7 +849,7 @@ def test_a_stalled_sink_never_holds_up_a_decision() -> None:
     release, seen = threading.Event(), []
 
     def stalled(decision: GateDecision) -> None:
-        release.wait(20)
+        release.wait(120)
         seen.append(decision)
 
     gate = high("get_weather", records=Records(on_decision=stalled))
@@ -856,7 +857,7 @@ def test_a_stalled_sink_never_holds_up_a_decision() -> None:
     start = time.perf_counter()
     for _ in range(1500):
         gate.decide(TASK, TOOLS[:2], scores=[1.0, 0.0])
-    assert time.perf_counter() - start < 15
+    assert time.perf_counter() - start < 60, "half of what one call of the sink takes"
     assert 498 <= gate.sink.dropped <= 500
     release.set()
     gate.sink.drain()

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -98,7 +98,10 @@ def test_a_long_history_of_calls_takes_time_by_its_own_length_and_not_times_the_
 def test_a_reminder_that_is_opened_again_and_again_takes_no_square_of_its_length() -> None:
     from camdf.gate.turns import own_words
 
-    assert least_seconds(lambda: own_words("<system-reminder " * 60_000), rounds=1) < 5
+    def seconds(count: int) -> float:
+        return least_seconds(lambda: own_words("<system-reminder " * count))
+
+    assert seconds(60_000) < 25 * max(seconds(7_500), 0.002), "a square would take 64 times as long"
 
 
 # Bounds: beyond them the list is open, and the decision says so.
@@ -280,6 +283,17 @@ def test_a_tool_whose_name_is_no_plain_text_costs_that_tool_alone() -> None:
 # One budget for reading, pricing, scoring and deciding.
 
 
+RELEASED = threading.Event()
+"""Ends what is slow, once a test has seen that nobody waits for it."""
+
+
+@pytest.fixture
+def _slow() -> Iterator[None]:
+    RELEASED.clear()
+    yield
+    RELEASED.set()
+
+
 class SlowTool:
     """A tool that takes its time to say what it is called."""
 
@@ -287,18 +301,18 @@ class SlowTool:
 
     @property
     def name(self) -> str:
-        time.sleep(3)
+        RELEASED.wait(60)
         return "slow"
 
 
 class SlowPolicy(ScoreAtLeast):
     def decide(self, rankings: camdf.Rankings, payoff: camdf.Payoff) -> camdf.Decisions:
-        time.sleep(3)
+        RELEASED.wait(60)
         return super().decide(rankings, payoff)
 
 
 def slowly(*_: object) -> Any:
-    time.sleep(3)
+    RELEASED.wait(60)
     return 1.0
 
 
@@ -311,6 +325,7 @@ SLOW: dict[str, tuple[dict[str, Any], list[Any], str]] = {
 }
 
 
+@pytest.mark.usefixtures("_slow")
 @pytest.mark.parametrize("slow", SLOW)
 def test_whatever_is_slow_costs_the_budget_and_no_more(slow: str) -> None:
     settings, tools, reason = SLOW[slow]
@@ -320,17 +335,19 @@ def test_whatever_is_slow_costs_the_budget_and_no_more(slow: str) -> None:
     for decide in (gate.decide, lambda *asked: asyncio.run(gate.adecide(*asked))):
         began = time.perf_counter()
         decision = decide(TASK, tools)
-        assert time.perf_counter() - began < 2
+        assert time.perf_counter() - began < 30, "half of what it would take to wait"
         assert (decision.reason, decision.error, decision.open) == (reason, "TimeoutError", True)
         assert decision.tools == tools
 
 
+@pytest.mark.usefixtures("_slow")
 def test_what_may_be_offered_fails_closed_where_there_was_no_time_to_read() -> None:
     tools = [*TOOLS, SlowTool()]
     decision = gate_of(limits=Limits(seconds=0.1), guards=Guards(allow=["get_weather", "slow"])).decide(TASK, tools)
     assert (decision.tools, decision.kept, len(decision.refused)) == ([], (), len(tools))
 
 
+@pytest.mark.usefixtures("_slow")
 def test_a_slow_scorer_leaves_time_to_say_what_may_be_offered() -> None:
     decision = gate_of(slowly, limits=Limits(seconds=0.5), guards=Guards(allow=["get_weather"])).decide(TASK, TOOLS)
     assert (decision.reason, decision.kept, len(decision.refused)) == ("scorer too slow", ("get_weather",), 17)
@@ -484,7 +501,7 @@ def test_reading_five_hundred_tools_that_take_long_to_read_does_not_hold_up_an_e
         return longest, time.perf_counter() - began
 
     pauses = [asyncio.run(longest_pause()) for _ in range(5)]
-    assert min(pause for pause, _ in pauses) < 0.02
+    assert min(pause / took for pause, took in pauses) < 0.5, "on the loop it would be the whole"
 
 
 # Threads, forks, dropped gates.
@@ -525,7 +542,7 @@ async def thoughtful(task, tools):
     return first(task, tools)
 
 seen = []
-limits = Limits(seconds=10)
+limits = Limits(seconds=60)
 gates = [gate_of(limits=limits, records=Records(on_decision=seen.append)), gate_of(thoughtful, limits=limits)]
 gates.append(gate_of(limits=limits, rollout=Rollout(lambda: 1.0, off=lambda: False, every=0)))
 for gate in gates:
@@ -541,7 +558,7 @@ if child == 0:
     found = [gate.decide(f"{TASK} again", TOOLS, conversation="c") for gate in gates]
     gates[0].sink.drain()
     sound = all((d.reason, d.kept) == ("decided before", ("get_weather",)) for d in found)
-    os._exit(0 if sound and len(seen) == 1 and time.monotonic() - began < 8 else 1)
+    os._exit(0 if sound and len(seen) == 1 and time.monotonic() - began < 30 else 1)
 _, status = os.waitpid(child, 0)
 sys.exit(os.waitstatus_to_exitcode(status))
 """
@@ -552,7 +569,7 @@ def test_a_forked_process_goes_on_with_what_its_conversations_have() -> None:
     tests = Path(__file__).parent
     here = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (tests, tests.parent / "src")))}
     run = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", IN_A_FORK], timeout=60, capture_output=True, text=True, env=here
+        [sys.executable, "-W", "ignore", "-c", IN_A_FORK], timeout=300, capture_output=True, text=True, env=here
     )
     assert run.returncode == 0, run.stderr
 
