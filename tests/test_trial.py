@@ -139,7 +139,7 @@ def test_a_greeting_gets_what_a_gate_gives_it() -> None:
         )
         asked = gate.decide([{"role": "user", "content": "Hello there!"}], TOOLS, tool_search=tool_search)
         assert (found.decision.kept, found.decision.reason) == (asked.kept, asked.reason)
-        told = f"A request of at most 3 words may be a mere greeting (no signal), so the agent gets {got}."
+        told = f"The request is a mere greeting (no signal), so the agent gets {got}."
         assert found.lines() == [told]
 
 

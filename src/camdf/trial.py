@@ -15,7 +15,6 @@ from camdf.gate import Gate, Limits
 from camdf.gate.decision import GateDecision
 from camdf.gate.target import Target
 from camdf.gate.tool_search import TOOL_SEARCH
-from camdf.gate.turns import GREETING
 from camdf.gate.waterfall import waterfall_lines
 from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf.policies.cold_start import cold_start
@@ -100,7 +99,7 @@ class Tried:
             return "The request is empty"
         if self.decision.ranking:
             return f"No tool stands out for this request ({self.decision.reason})"
-        return f"A request of at most {GREETING} words may be a mere greeting ({self.decision.reason})"
+        return f"The request is a mere greeting ({self.decision.reason})"
 
     def _saved(self) -> str:
         part = self.loaded / self.every if self.every else 1.0

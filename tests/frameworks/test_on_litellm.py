@@ -32,7 +32,6 @@ import camdf
 from camdf.errors import UsageError
 from camdf.gate import Gate, Guards, Rollout
 from camdf.gate.lists import allowed_choice
-from camdf.gate.turns import GREETING, words_in
 from camdf.integrations.litellm import MESSAGES, RESPONSES, SEARCHES, ToolGate
 from camdf.tools import forced_tools
 from golden import PAYOFF, VECTORS, golden_gate, openai_tool, overlap
@@ -40,8 +39,6 @@ from local_llm import local_llm
 from scripted import Call, ScriptedModel
 
 TRIP = VECTORS[0]
-LONG = [vector for vector in VECTORS if words_in(vector.task) > GREETING]
-"""A first turn of a few words may be a greeting, and decides nothing."""
 
 CHAT = "acompletion"
 GATING = """
@@ -199,7 +196,7 @@ def test_the_proxy_skips_a_hook_that_is_only_inherited(monkeypatch: pytest.Monke
 def test_the_provider_gets_exactly_the_kept_tools_in_order(
     proxy: Proxy, path: str, ask: Ask, model: str, stream: bool
 ) -> None:
-    for vector in LONG:
+    for vector in VECTORS:
         answer = proxy.post(path, {**ask(vector.task, vector.tools, model), "stream": stream}, next(sessions))
         assert proxy.seen() == vector.kept, vector.task
         assert answer.startswith(("data:", "event:")) == stream

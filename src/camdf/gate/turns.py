@@ -7,8 +7,8 @@ A user turn is a message of the user. One that only carries tool results is none
 user. Text that a harness puts between a user's words (`INJECTED`) is left out.
 
 A turn is short where it has at most `SHORT` words ("and tomorrow?", "yes please"). By itself it says little about the
-tools it needs, so it is read together with the turns before it, back to the last one that is not short. Where there is
-none before it, at most `GREETING` words ("Good morning!") say nothing.
+tools it needs, so it is read together with the turns before it, back to the last one that is not short. Where all of
+that is but greetings and thanks ("Good morning!"), it says nothing.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from camdf.gate.greetings import greets
 from camdf.scorers.base import ends
 
 Messages: TypeAlias = Sequence[Mapping[str, Any]]
@@ -34,9 +35,6 @@ INJECTED = (
 
 SHORT = 6
 """A turn of at most this many words is read together with the turns before it."""
-
-GREETING = 3
-"""A turn of at most this many words, read with those before it, is a greeting, or might be: no signal."""
 
 MOST_BEFORE = 3
 """How many turns before a short one are read with it at most."""
@@ -69,7 +67,7 @@ class Turn(NamedTuple):
     """Characters of the conversation before it: what a changed tool list makes a provider read again."""
 
     greets: bool = False
-    """Whether it is too short to say what it wants, with none before it that does."""
+    """Whether it only greets or thanks, with none before it that says what it wants."""
 
 
 class Call(NamedTuple):
@@ -102,7 +100,7 @@ def events(messages: Messages, most: int | None = None) -> tuple[Event, ...]:
         if is_turn(message):
             said.append(ends(own_words(ends(text_of(message.get("content")), INJECTED_IN)), READ))
             about = subject(said)
-            events.append(Turn(about, before, greets=words_in(about) <= GREETING))
+            events.append(Turn(about, before, greets(about)))
         elif isinstance(message, Mapping):
             events += _calls(message)
         before += size
