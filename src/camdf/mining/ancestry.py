@@ -21,11 +21,11 @@ def rows_above(keys: pl.DataFrame) -> NDArray[np.int64]:
     """`up` for spans with a number of their `trace`, a `span_id` that is unique in it and a `parent_id`."""
     polars = require("polars", "mining")
     rows = keys.select("trace", parent_id="span_id").with_row_index("row")
-    found = keys.select("trace", "parent_id").join(rows, on=["trace", "parent_id"], how="left", maintain_order="left")
+    parents = keys.select("trace", "parent_id").join(rows, on=["trace", "parent_id"], how="left", maintain_order="left")
     top = polars.col("parent_id") == ""
     above = polars.when(top).then(len(keys)).otherwise(polars.col("row").cast(polars.Int64).fill_null(len(keys) + 1))
     ends = np.arange(len(keys), len(keys) + 2)
-    return np.concatenate([found.select(above.alias("above"))["above"].to_numpy(), ends])
+    return np.concatenate([parents.select(above.alias("above"))["above"].to_numpy(), ends])
 
 
 def nearest(up: NDArray[np.int64], wanted: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -47,14 +47,14 @@ def leads_to_a_top(up: NDArray[np.int64]) -> NDArray[np.bool_]:
 def any_above(up: NDArray[np.int64], marked: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Whether any row above each row is `marked`, not counting itself."""
     count, jump = len(marked), up
-    found = np.append(marked, [False, False])[up]
+    is_below = np.append(marked, [False, False])[up]
     for _ in range(count.bit_length()):
-        found |= found[jump]
+        is_below |= is_below[jump]
         further = jump[jump]
         if np.array_equal(further, jump):
             break
         jump = further
-    return found[:count]
+    return is_below[:count]
 
 
 def _walked(jump: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -93,7 +93,7 @@ def arms(
     runs = runs.with_columns(arm=_arms(runs))
     sums = [col(name).sum() for name in ("tool_calls", "cached", "output", "seconds")]
     named = polars.when(col("conversation") != "").then("conversation").otherwise("task_id")
-    found = runs.group_by(conversation=named).agg(
+    conversations = runs.group_by(conversation=named).agg(
         *sums,
         *((col("arm") == arm).any().alias(arm) for arm in (GATED, EXPLORED, UNKNOWN)),
         input_tokens=polars.when(col("input_tokens").is_not_null().all()).then(col("input_tokens").sum()),
@@ -103,10 +103,10 @@ def arms(
         known=col("success").is_not_null().any() | col("failed").any(),
         lost=col("lost").any(),
     )
-    there = found.filter(col(GATED) | col(EXPLORED))
+    there = conversations.filter(col(GATED) | col(EXPLORED))
     kept = there.filter(col(GATED) != col(EXPLORED)).sort("conversation")
     lost = col("lost") | ~(col("known") | polars.lit(not require_outcome))
-    unplaced = len(found.filter(col(UNKNOWN) & ~col(GATED) & ~col(EXPLORED)))
+    unplaced = len(conversations.filter(col(UNKNOWN) & ~col(GATED) & ~col(EXPLORED)))
     new, again = prices.of_request(new=1), prices.of_request(new=0, again=1)
     read = (col("input_tokens") - col("cached")) * new + col("cached") * again
     dollars = read + col("output") * output_price / A_MILLION
@@ -122,7 +122,7 @@ def arms(
         {name: measures[name].fill_null(np.nan).to_numpy() for name in measures.columns},
         lost=kept.select(lost).to_series().to_numpy().astype(bool),
         unplaced=unplaced,
-        ungated=len(found) - len(there) - unplaced,
+        ungated=len(conversations) - len(there) - unplaced,
         mixed=len(there) - len(kept),
     )
 
@@ -145,14 +145,14 @@ def _arms(runs: pl.DataFrame) -> pl.Series:
             return UNKNOWN
         if offer in every:
             return EXPLORED
-        return GATED if offer in cut or any(offer < each for each in every) else NO_GATE
+        return GATED if offer in cut or any(offer < whole for whole in every) else NO_GATE
 
     columns = zip(decided, explored, runs["lost"], runs["offered"], strict=True)
-    found = (
+    placed = (
         (EXPLORED if saw_all else GATED) if by_gate else (of_lost(frozenset(names)) if lost else NO_GATE)
         for by_gate, saw_all, lost, names in columns
     )
-    arm: pl.Series = polars.Series("arm", list(found), polars.String)
+    arm: pl.Series = polars.Series("arm", list(placed), polars.String)
     return arm
 
 

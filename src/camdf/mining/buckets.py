@@ -129,22 +129,22 @@ class Bucket:
 
     def rows_of(self, traces: pl.DataFrame, rules: Rules) -> pl.DataFrame:
         """All spans of some traces."""
-        found = [no_rows({**rules.span_columns(), **SPAN_PLACE})]
+        parts = [no_rows({**rules.span_columns(), **SPAN_PLACE})]
         for file in self.spans:
             (ids,) = read_data(self.place, [file], ["trace_id"])
             if not ids.join(traces, on="trace_id", how="semi").is_empty():
-                found += [rows.join(traces, on="trace_id", how="semi") for rows in read_data(self.place, [file])]
-        together: pl.DataFrame = require("polars", "mining").concat(found, how="diagonal_relaxed")
+                parts += [rows.join(traces, on="trace_id", how="semi") for rows in read_data(self.place, [file])]
+        together: pl.DataFrame = require("polars", "mining").concat(parts, how="diagonal_relaxed")
         return together
 
     def tasks_of(self, days: Iterable[str]) -> pl.DataFrame:
         """The tasks of some days, and those without a day."""
         wanted = {"", *days}
         files = [file for file in self.tasks if file.value("day") in wanted]
-        found: pl.DataFrame = require("polars", "mining").concat(
+        tasks: pl.DataFrame = require("polars", "mining").concat(
             [no_rows(ROW), *read_data(self.root, files)], how="diagonal_relaxed"
         )
-        return found
+        return tasks
 
 
 @dataclass
@@ -327,8 +327,8 @@ def _reason(day: date, until: int, rules: Rules) -> pl.Expr:
     ahead = polars.col("start") > until + int(rules.ahead_hours * NANOSECONDS_AN_HOUR)
     late = day_of("start") < str(day - timedelta(rules.watermark))
     reason = polars.when(ahead).then(polars.lit("ahead")).when(late).then(polars.lit("late"))
-    found: pl.Expr = reason.otherwise(polars.lit(OPEN))
-    return found
+    told: pl.Expr = reason.otherwise(polars.lit(OPEN))
+    return told
 
 
 def _settled(own: Bucket, rows: pl.DataFrame, stored: pl.DataFrame) -> pl.Series:
@@ -351,7 +351,7 @@ def _tasks(spans: pl.DataFrame, rules: Rules) -> pl.DataFrame:
     """The tasks of whole traces, as rows of the table."""
     polars = require("polars", "mining")
     mined = mine(spans, require_outcome=rules.require_outcome, with_text=rules.with_text).tasks
-    ids = [polars.concat_str("trace_id", polars.lit("/"), *each) for each in (("span_id",), ())]
-    traces = polars.concat([spans.select("trace_id", task_id=each) for each in ids]).unique("task_id")
+    ids = [polars.concat_str("trace_id", polars.lit("/"), *key) for key in (("span_id",), ())]
+    traces = polars.concat([spans.select("trace_id", task_id=key) for key in ids]).unique("task_id")
     rows: pl.DataFrame = mined.join(traces, on="task_id", how="left").with_columns(day=day_of("time"))
     return rows.select(*(name for name in ROW if name != "bucket"))

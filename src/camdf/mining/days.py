@@ -66,7 +66,7 @@ SPANS_A_BUCKET = 500_000
 GRACE_HOURS = 1
 """For how long files that have left the table stay for whoever still reads them."""
 
-Each: TypeAlias = Callable[[Callable[[Bucket], Changes], Iterable[Bucket]], Iterable[Changes]]
+MapBuckets: TypeAlias = Callable[[Callable[[Bucket], Changes], Iterable[Bucket]], Iterable[Changes]]
 """What applies a worker's function to every bucket: `map`, or a cluster."""
 
 
@@ -165,8 +165,8 @@ def mine_day(
 
     arrived = Changes()
     for part in in_parts(source, rules.columns()):
-        for each in by_bucket(part, days.buckets).items():
-            arrived.include([days.retried(partial(put_down, *each))])
+        for bucket in by_bucket(part, days.buckets).items():
+            arrived.include([days.retried(partial(put_down, *bucket))])
     return days.brought(arrived, day, replace=replace, grace_hours=grace_hours)
 
 
@@ -195,12 +195,12 @@ class Days:
                 raise DataError(f"{root}: must be a table of camdf's, or not be there yet. Name another folder.")
             made = {"buckets": max(1, -(-spans_a_day() // SPANS_A_BUCKET)), "salt": secrets.token_hex(16)}
             DeltaFolder.made(root, "tasks", ROW, ["bucket", "day"], {"camdf": SCHEMA, **settings, **made})
-        found = cls(table, rules)
+        days = cls(table, rules)
         for name, value in settings.items():
-            if found.settings.get(name) != value:
-                before = found.settings.get(name)
+            if days.settings.get(name) != value:
+                before = days.settings.get(name)
                 raise UsageError(f"{root} was made with {name}={before}, and every day of it must be. Got {value}.")
-        return found
+        return days
 
     @classmethod
     def as_it_is(cls, table: File, id_key: bytes | None) -> Days:
@@ -235,12 +235,12 @@ class Days:
     def all_buckets(self) -> list[Bucket]:
         """Every bucket, as workers need it."""
         seq, last = self._spans.version, self.last()
-        found = [Bucket(self.root, number, seq, last, self.forgotten) for number in range(self.buckets)]
+        buckets = [Bucket(self.root, number, seq, last, self.forgotten) for number in range(self.buckets)]
         files = {"tasks": self._tasks.files, "spans": self._spans.files, "mined": self._mined()}
         for name, some in files.items():
             for file in some:
-                getattr(found[int(file.value("bucket"))], name).append(file)
-        return found
+                getattr(buckets[int(file.value("bucket"))], name).append(file)
+        return buckets
 
     def _mined(self) -> list[DataFile]:
         """The files of spans that the tasks are of; none where nobody knows any more, and all are mined again."""
@@ -256,20 +256,22 @@ class Days:
         *,
         replace: bool = False,
         grace_hours: int = GRACE_HOURS,
-        each: Each = map,
+        map_buckets: MapBuckets = map,
         numbers: Mapping[str, int] | None = None,
     ) -> MinedDay:
         """The table once these files of spans are in it, and their tasks are mined; the commit carries `numbers`."""
         before = self.last()
         self.retried(lambda: self._put_down(arrived, day if replace else None, numbers or {}))
         if arrived.forgotten:
-            self.erase(arrived.forgotten, each)
-        counts = arrived.counts + self.retried(partial(self._mine, each))
+            self.erase(arrived.forgotten, map_buckets)
+        counts = arrived.counts + self.retried(partial(self._mine, map_buckets))
         self.vacuum(grace_hours)
         if before < self.last():
             self.vacuum(LEFTOVER_HOURS, leftovers=True)
         counts["new"] = counts[OPEN]
-        named = {each.name: counts[each.name] for each in fields(MinedDay) if each.name not in ("day", "version")}
+        named = {
+            column.name: counts[column.name] for column in fields(MinedDay) if column.name not in ("day", "version")
+        }
         return MinedDay(day, **named, version=self._tasks.version)
 
     def retried(self, work: Callable[[], T]) -> T:
@@ -288,9 +290,9 @@ class Days:
         if arrived.add_spans or remove or numbers:
             self._spans.commit(arrived.add_spans, remove, **numbers)
 
-    def _mine(self, each: Each) -> Counter[str]:
+    def _mine(self, map_buckets: MapBuckets) -> Counter[str]:
         """Mine what nobody has mined yet, and let old spans go; what was counted."""
-        done = Changes().include(each(partial(mine_bucket, rules=self.rules), self.all_buckets()))
+        done = Changes().include(map_buckets(partial(mine_bucket, rules=self.rules), self.all_buckets()))
         try:
             if done.add or done.remove or done.counts["moved"]:
                 self._tasks.commit(done.add, done.remove, **{MINED: self._spans.version})
@@ -305,14 +307,14 @@ class Days:
             discard(self._spans.root, done.add_spans)
         return done.counts
 
-    def erase(self, traces: Iterable[str] = (), each: Each = map) -> Counter[str]:
+    def erase(self, traces: Iterable[str] = (), map_buckets: MapBuckets = map) -> Counter[str]:
         """Take out all that is to be forgotten, and remember its traces and these; what was counted."""
         self.forgotten.remember(self.root, [("trace_id", trace) for trace in traces])
         self._reload()
-        return self.retried(partial(self._erase, each))
+        return self.retried(partial(self._erase, map_buckets))
 
-    def _erase(self, each: Each) -> Counter[str]:
-        done = Changes().include(each(erase_bucket, self.all_buckets()))
+    def _erase(self, map_buckets: MapBuckets) -> Counter[str]:
+        done = Changes().include(map_buckets(erase_bucket, self.all_buckets()))
         self.forgotten.remember(self.root, [("trace_id", trace) for trace in done.forgotten])
         if done.remove_spans:
             self._spans.commit(done.add_spans, done.remove_spans)

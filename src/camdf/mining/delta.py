@@ -122,18 +122,18 @@ class DeltaFolder:
         columns = self._table.metadata().partition_columns
         return [
             DataFile(
-                each["path"],
-                {name: _written(each[f"partition.{name}"]) for name in columns},
-                each["size_bytes"],
-                each["num_records"],
+                action["path"],
+                {name: _written(action[f"partition.{name}"]) for name in columns},
+                action["size_bytes"],
+                action["num_records"],
             )
-            for each in actions
+            for action in actions
         ]
 
     def number(self, name: str) -> int | None:
         """The number that the last commit with one of this name carries."""
-        found: int | None = self._table.transaction_version(name)
-        return found
+        version: int | None = self._table.transaction_version(name)
+        return version
 
     def commit(self, add: Iterable[DataFile], remove: Iterable[DataFile] = (), **numbers: int) -> None:
         """Make the next version; `LostRaceError` where a file to remove is gone, or a number has changed, meanwhile."""
@@ -142,11 +142,11 @@ class DeltaFolder:
         changes = [
             *(
                 actions.AddAction(
-                    each.path, each.size, dict(each.values), now, True, json.dumps({"numRecords": each.rows})
+                    file.path, file.size, dict(file.values), now, True, json.dumps({"numRecords": file.rows})
                 )
-                for each in add
+                for file in add
             ),
-            *(actions.RemoveAction(each.path, True, now, each.size, dict(each.values)) for each in remove),
+            *(actions.RemoveAction(file.path, True, now, file.size, dict(file.values)) for file in remove),
         ]
         carried = [delta.Transaction(name, number) for name, number in numbers.items()]
         try:
@@ -200,13 +200,13 @@ def read_data(root: str, files: Iterable[DataFile], columns: Sequence[str] | Non
     """The rows of each file, with the values of its partition; some columns of it, or all."""
     polars, parquet = require("polars", "mining"), require("pyarrow.parquet", "mining")
     filesystem, place = elsewhere(root) if "://" in root else (None, root)
-    found = []
+    tables = []
     for file in files:
         read = None if columns is None else [name for name in columns if name not in file.values]
         table = parquet.read_table(f"{place}/{file.path}", columns=read, filesystem=filesystem, partitioning=None)
         values = [polars.lit(value, polars.String).alias(name) for name, value in file.values.items()]
-        found.append(polars.from_arrow(table).with_columns(values))
-    return found
+        tables.append(polars.from_arrow(table).with_columns(values))
+    return tables
 
 
 def put(path: str, content: bytes) -> None:

@@ -79,8 +79,8 @@ class Forgotten:
     def of(cls, table: str, salt: str) -> Forgotten:
         """All that a table was ever told."""
         told = [json.loads(content) for content in listed(f"{table}/{FORGOTTEN}")]
-        marks = frozenset(mark for each in told for mark in each["marks"])
-        return cls(salt, marks, max((each["before"] for each in told), default=""))
+        marks = frozenset(mark for record in told for mark in record["marks"])
+        return cls(salt, marks, max((record["before"] for record in told), default=""))
 
     def mark(self, column: str, text: str) -> str:
         """What is remembered of an id."""
@@ -88,7 +88,7 @@ class Forgotten:
 
     def remember(self, table: str, ids: Iterable[tuple[str, str]], before: str = "") -> None:
         """Tell a table to forget these, each a column and an id, and what began before a day."""
-        told = {"marks": sorted(self.mark(*each) for each in ids), "before": before}
+        told = {"marks": sorted(self.mark(*column_and_id) for column_and_id in ids), "before": before}
         put(f"{table}/{FORGOTTEN}/{uuid.uuid4().hex}.json", json.dumps(told).encode())
 
     def covers(self, spans: pl.DataFrame) -> pl.Series:
@@ -99,7 +99,7 @@ class Forgotten:
             return early
         columns = ("trace_id", *IDS)
         told = {
-            name: [each for each in spans[name].unique() if self.mark(name, each) in self.marks] for name in columns
+            name: [value for value in spans[name].unique() if self.mark(name, value) in self.marks] for name in columns
         }
         traces = spans.filter(polars.any_horizontal(polars.col(name).is_in(told[name]) for name in columns))["trace_id"]
         return early | spans["trace_id"].is_in(traces.unique().implode())

@@ -83,13 +83,13 @@ def learnable() -> pl.Expr:
     polars = require("polars", "mining")
     called = polars.col("called")
     known = polars.all_horizontal(polars.col("task_id", "group").is_not_null())
-    found: pl.Expr = (
+    holds: pl.Expr = (
         known
         & (polars.col("ranked").list.len() > 0)
         & has_usable_ranking()
         & (called.list.len() == called.list.n_unique())
     )
-    return found
+    return holds
 
 
 def is_mined(path: File) -> bool:
@@ -259,7 +259,7 @@ def _has_unstorable_names() -> pl.Expr:
         return ((name == "") | name.str.contains("\0", literal=True)).fill_null(True)
 
     ids = [unstorable_name(polars.col(name)) for name in ("task_id", "group")]
-    each = unstorable_name(polars.element())
-    tools = [polars.col(name).list.eval(each).list.any() for name in ("ranked", "called")]
+    is_unstorable = unstorable_name(polars.element())
+    tools = [polars.col(name).list.eval(is_unstorable).list.any() for name in ("ranked", "called")]
     unstorable: pl.Expr = polars.any_horizontal(*ids, *tools).fill_null(True)
     return unstorable

@@ -68,13 +68,13 @@ def rank_tasks(
     known = {**catalogue, **{name: Tool(name) for name in undescribed}}
     choices: dict[str, Any] = {"top": top, "vectors": vectors, "settings": settings, "progress": progress}
     done = score_tasks(tasks, known, scorer, scores, **choices)
-    found = scored_records(scores)
+    records = scored_records(scores)
     rankings = polars.DataFrame(
         {
-            "task_id": [each["task_id"] for each in found],
-            "ranked": [list(each["scores"]) for each in found],
-            "scores": [list(each["scores"].values()) for each in found],
-            **({"vector": [each["vector"] for each in found]} if vectors else {}),
+            "task_id": [record["task_id"] for record in records],
+            "ranked": [list(record["scores"]) for record in records],
+            "scores": [list(record["scores"].values()) for record in records],
+            **({"vector": [record["vector"] for record in records]} if vectors else {}),
         },
         schema_overrides={name: types[TASK_COLUMNS[name]] for name in ("task_id", "ranked", "scores")},
     )

@@ -107,7 +107,7 @@ def with_owners(spans: pl.DataFrame) -> pl.DataFrame:
     )
     # Beside the spans, not joined to them: copying their lists would take most of the time.
     keys = spans.select(*SPAN_KEY, "parent_id").join(traces, on="trace_id", how="left", maintain_order="left")
-    marks = {name: found.to_numpy() for name, found in spans.select(**_marks()).to_dict().items()}
+    marks = {name: column.to_numpy() for name, column in spans.select(**_marks()).to_dict().items()}
     up, trace = rows_above(keys), keys["trace"].to_numpy()
     run, own = _runs(up, trace, marks, joined=keys["threads"].to_numpy() == 1)
     agents = polars.Series(run, dtype=polars.Int64).set(polars.Series(run >= len(spans)), None)
@@ -188,24 +188,24 @@ def gathered(owned: pl.DataFrame, no_tool: str = NO_TOOL) -> pl.DataFrame:
         has_tools=(col("own") & _is_tool()).any(),
     )
     steps = spans.filter("own")
-    for found in (_called(steps, no_tool), _ends(steps), _offered(steps), _ranked(steps), _texts(steps)):
-        runs = runs.join(found, on="run", how="left")
+    for of_runs in (_called(steps, no_tool), _ends(steps), _offered(steps), _ranked(steps), _texts(steps)):
+        runs = runs.join(of_runs, on="run", how="left")
     task_id = polars.concat_str("trace_id", polars.lit("/"), "owner")
     conversation = when(col("conversation") != "").then("conversation").otherwise("thread")
     by_text = col("text").map_elements(text_group, return_dtype=polars.String)
-    found = runs.with_columns(
+    of_runs = runs.with_columns(
         col("offered", "ranked", "scores", "called", "inferred", "last", "wanted").fill_null([]),
         task_id=task_id,
         conversation=conversation,
         group=when(conversation != "").then(conversation).otherwise(polars.coalesce(by_text, task_id)),
         text=col("text").fill_null(""),
     )
-    whole, accepted = _with_required(found.collect()), col("success").fill_null(False)
+    whole, accepted = _with_required(of_runs.collect()), col("success").fill_null(False)
     stopped = ((col("last").list.len() > 0) | col("broken").fill_null(False)) & ~accepted
     untraced = accepted & ~col("has_tools")  # it succeeded, so what it waited for ran
     stand = [when(untraced).then(col(name).list.set_union("wanted").list.sort()) for name in ("called", "inferred")]
     return whole.with_columns(
-        *(each.otherwise(name).alias(name) for each, name in zip(stand, ("called", "inferred"), strict=True)),
+        *(standing.otherwise(name).alias(name) for standing, name in zip(stand, ("called", "inferred"), strict=True)),
         wanted=when(~untraced).then("wanted").otherwise([]),
         stopped=stopped,
     ).select(*TASK_COLUMNS, "failed", "stopped", "incomplete")
@@ -235,14 +235,14 @@ def required(called: list[str], offered: list[str], ranked: list[str]) -> list[s
     """
     known = {*offered, *ranked}
     closed = offered and not any(re.fullmatch(f"(?i){DISCOVERY}|{CALL.name}", name) for name in offered)
-    found = set()
+    names = set()
     for name in called:
-        longer = [each for each in known if re.search(rf"[/.:_-]{re.escape(name)}$", each)]
+        longer = [other for other in known if re.search(rf"[/.:_-]{re.escape(name)}$", other)]
         if name not in known and len(longer) == 1:
-            found |= {*longer}
+            names |= {*longer}
         elif name in known or not closed:
-            found.add(name)
-    return sorted(found)
+            names.add(name)
+    return sorted(names)
 
 
 def awaited(requested: list[str], offered: list[str], ranked: list[str]) -> list[str]:
@@ -301,12 +301,12 @@ def has_ids() -> pl.Expr:
 def has_usable_ranking() -> pl.Expr:
     """A ranking to learn from: a finite score that is not negative for every name, and every name once."""
     polars = require("polars", "mining")
-    ranked, scores, each = polars.col("ranked"), polars.col("scores"), polars.element()
+    ranked, scores, element = polars.col("ranked"), polars.col("scores"), polars.element()
     usable: pl.Expr = (
         (ranked.list.len() == scores.list.len())
         & (ranked.list.len() == ranked.list.n_unique())
-        & ranked.list.eval((each != "").fill_null(False)).list.all()
-        & scores.list.eval((each.is_finite() & (each >= 0)).fill_null(False)).list.all()
+        & ranked.list.eval((element != "").fill_null(False)).list.all()
+        & scores.list.eval((element.is_finite() & (element >= 0)).fill_null(False)).list.all()
     )
     return usable
 
@@ -404,7 +404,7 @@ def _ends(steps: pl.LazyFrame) -> pl.LazyFrame:
 def _offered(steps: pl.LazyFrame) -> pl.LazyFrame:
     """The tools of the model's requests, first seen first; the agent's own where no request names any."""
     polars = require("polars", "mining")
-    offered, each, kind = polars.col("offered"), polars.element(), polars.col("kind")
+    offered, tool, kind = polars.col("offered"), polars.element(), polars.col("kind")
     some = steps.filter(offered.list.len() > 0).select("run", *IN_ORDER, "kind", "offered")
     requests = some.filter(kind == "model")
     without = some.filter(kind.is_in(["agent", "other"])).join(requests, on="run", how="anti")
@@ -416,7 +416,7 @@ def _offered(steps: pl.LazyFrame) -> pl.LazyFrame:
         .sort("place")
         .group_by("run", maintain_order=True)
         .agg(offered.explode())
-        .with_columns(offered.list.eval(each.filter(each != "")).list.unique(maintain_order=True))
+        .with_columns(offered.list.eval(tool.filter(tool != "")).list.unique(maintain_order=True))
     )
     return offers
 

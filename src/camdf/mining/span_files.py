@@ -46,7 +46,7 @@ def in_parts(
     once a part.
     """
     polars = require("polars", "mining")
-    table = polars.concat([_typed(each, columns) for each in _tables(source)])
+    table = polars.concat([_typed(source_table, columns) for source_table in _tables(source)])
     rows = table.select(polars.len()).collect(engine="streaming").item()
     total = -(-rows // at_a_time)
     if total < 2:
@@ -134,10 +134,10 @@ def _fetch(file: TraceFile, path: Path, with_text: bool) -> None:
 
 def by_schema(files: Sequence[Path]) -> list[list[Path]]:
     """Parquet files, those of one schema together."""
-    found: dict[tuple[Any, ...], list[Path]] = defaultdict(list)
+    files_of: dict[tuple[Any, ...], list[Path]] = defaultdict(list)
     for file in files:
-        found[tuple(_schema(file).items())].append(file)
-    return list(found.values())
+        files_of[tuple(_schema(file).items())].append(file)
+    return list(files_of.values())
 
 
 def require_span_columns(present: Sequence[str]) -> None:

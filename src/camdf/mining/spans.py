@@ -153,5 +153,5 @@ def day_of(column: str) -> pl.Expr:
     """The day in UTC of nanoseconds since 1970, as 2026-11-14."""
     polars = require("polars", "mining")
     days = polars.col(column).floordiv(NANOSECONDS_A_DAY).cast(polars.Int32).cast(polars.Date)
-    found: pl.Expr = days.dt.to_string("%Y-%m-%d")
-    return found
+    day: pl.Expr = days.dt.to_string("%Y-%m-%d")
+    return day

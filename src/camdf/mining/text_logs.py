@@ -217,8 +217,8 @@ def rank_log(
     scored = {record["task_id"]: record for record in scored_records(output)}
     gathered = Gathered()
     for task_id, text, required, group in log.requests:
-        if found := scored.get(_digest(text)):
-            gathered.add(task_id, group, found["scores"], required, len(required), None, found.get("vector", ()))
+        if ranking := scored.get(_digest(text)):
+            gathered.add(task_id, group, ranking["scores"], required, len(required), None, ranking.get("vector", ()))
     return RankedLog(gathered.logged(priced=False, keep_order=False), done)
 
 
@@ -421,22 +421,22 @@ def _tool(item: Any) -> str:
 
 def _apart(kept: Mapping[int, Sequence[LoggedRequest]], left_out: dict[str, list[int]]) -> list[LoggedRequest]:
     """Requests whose ids differ. Rows of one id and text are one request; others of one id share a group."""
-    found: dict[str, LoggedRequest] = {}
+    requests_by_id: dict[str, LoggedRequest] = {}
     ids: Counter[str] = Counter()
     for place, requests in kept.items():
         for request in requests:
-            first = found.get(request.task_id)
+            first = requests_by_id.get(request.task_id)
             if first is not None and first.text == request.text:
                 both = tuple(dict.fromkeys(first.required + request.required))
-                found[first.task_id] = first._replace(required=both)
+                requests_by_id[first.task_id] = first._replace(required=both)
                 why = "repeats another" if both == first.required else "has more tools of another, which got them"
                 left_out.setdefault(why, []).append(place)
                 continue
             ids[request.task_id] += 1
             if first is not None:
-                request = request._replace(task_id=_free(request.task_id, ids, found), group=first.group)
-            found[request.task_id] = request
-    return list(found.values())
+                request = request._replace(task_id=_free(request.task_id, ids, requests_by_id), group=first.group)
+            requests_by_id[request.task_id] = request
+    return list(requests_by_id.values())
 
 
 def _free(task_id: str, ids: Counter[str], taken: Mapping[str, LoggedRequest]) -> str:

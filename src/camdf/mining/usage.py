@@ -48,7 +48,7 @@ def tool_counts(source: Source, at_a_time: int = SPANS_AT_A_TIME) -> pl.DataFram
     """Calls, failures, timed calls and their microseconds by tool: counts that `statistics_of` adds up."""
     polars = require("polars", "mining")
     microseconds = ((polars.col("end") - polars.col("start")) // 1000).clip(0, MICROSECONDS_A_DAY)
-    found = [
+    parts = [
         deduplicated(spans)
         .filter((polars.col("kind") == "tool") & (polars.col("name") != ""))
         .group_by("name")
@@ -60,7 +60,7 @@ def tool_counts(source: Source, at_a_time: int = SPANS_AT_A_TIME) -> pl.DataFram
         )
         for spans in in_parts(source, SCALARS, at_a_time)
     ]
-    counts: pl.DataFrame = polars.concat(found).group_by("name").sum()
+    counts: pl.DataFrame = polars.concat(parts).group_by("name").sum()
     return counts
 
 

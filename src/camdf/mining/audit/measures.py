@@ -88,8 +88,8 @@ def label_noise(tasks: TaskLists, rng: np.random.Generator) -> Noise | Unknown:
     some = np.sort(rng.choice(whole, min(len(whole), MOST_FITTED), replace=False)) if len(whole) else whole
     if len({tasks.groups[row] for row in some.tolist()}) < 2 or not tasks.called.filled[some].any():
         return Unknown("Too few runs saw all of their ranking to estimate it.")
-    found = estimate_label_noise(tasks.logged(some))
-    return Noise(found.rate, found.at_most, found.labels, len(some))
+    noise = estimate_label_noise(tasks.logged(some))
+    return Noise(noise.rate, noise.at_most, noise.labels, len(some))
 
 
 def censoring(tasks: TaskLists) -> Censoring | Unknown:
@@ -180,10 +180,10 @@ def shift(values: Floats, task: Ints, later: Bools, rng: np.random.Generator) ->
         before = np.flatnonzero(ends) + 1 - now
         return float(np.abs(now / max(now[-1], 1) - before / max(before[-1], 1)).max())
 
-    found = distance(side)
+    measured = distance(side)
     # Counts are whole numbers, so a dealing that does as well differs by rounding at most.
-    reached = sum(distance(rng.permutation(side)) >= found - 1e-12 for _ in range(DEALINGS))
-    return Shift(found, (1 + reached) / (1 + DEALINGS))
+    reached = sum(distance(rng.permutation(side)) >= measured - 1e-12 for _ in range(DEALINGS))
+    return Shift(measured, (1 + reached) / (1 + DEALINGS))
 
 
 def exploration(tasks: TaskLists) -> Exploration | Unknown:
@@ -213,11 +213,11 @@ def _labels(tasks: TaskLists, rows: Bools) -> tuple[Ints, Ints, Bools]:
 
 def _tools(tasks: TaskLists, period: Bools) -> Bools:
     """The tools that a period's tasks ranked or were offered."""
-    found = np.zeros(len(tasks.catalogue), dtype=bool)
+    is_there = np.zeros(len(tasks.catalogue), dtype=bool)
     for lists in (tasks.ranked, tasks.offered):
         if lists is not None:
-            found[lists.tools[period[lists.task]]] = True
-    return found
+            is_there[lists.tools[period[lists.task]]] = True
+    return is_there
 
 
 def _sums(number: Ints, weights: Floats, count: int) -> Floats:

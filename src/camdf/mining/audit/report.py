@@ -29,21 +29,21 @@ NAMED = 3
 """How many tools of a list are named."""
 
 
-def audit_text(found: Audit) -> str:
+def audit_text(audit: Audit) -> str:
     """The report: the counts, then a paragraph for each finding and for the verdict."""
-    sentences = {name.replace("_", " "): in_words(finding) for name, finding in found.findings.items()}
+    sentences = {name.replace("_", " "): in_words(finding) for name, finding in audit.findings.items()}
     indent = max(map(len, sentences)) + 2
-    lines = [f"{found.tasks:,} tasks, {found.ranked:,} with a ranking, {found.tools:,} tools.", ""]
-    for name, words in {**sentences, "verdict": verdict_of(found).sentence}.items():
+    lines = [f"{audit.tasks:,} tasks, {audit.ranked:,} with a ranking, {audit.tools:,} tools.", ""]
+    for name, words in {**sentences, "verdict": verdict_of(audit).sentence}.items():
         lines += textwrap.wrap(words, WIDTH, initial_indent=f"{name:{indent}}", subsequent_indent=" " * indent)
     return "\n".join(lines)
 
 
-def audit_json(found: Audit) -> dict[str, Any]:
+def audit_json(audit: Audit) -> dict[str, Any]:
     """Numbers and sentences, for machines."""
-    findings = {name: {**asdict(finding), "sentence": in_words(finding)} for name, finding in found.findings.items()}
-    counts = {"tasks": found.tasks, "ranked": found.ranked, "tools": found.tools}
-    return {**counts, **findings, "verdict": asdict(verdict_of(found))}
+    findings = {name: {**asdict(finding), "sentence": in_words(finding)} for name, finding in audit.findings.items()}
+    counts = {"tasks": audit.tasks, "ranked": audit.ranked, "tools": audit.tools}
+    return {**counts, **findings, "verdict": asdict(verdict_of(audit))}
 
 
 @singledispatch

@@ -90,7 +90,7 @@ class TaskLists:
             polars = require("polars", "mining")
             some = polars.from_arrow(table.select(["ranked", "scores", "called"]).take(rows))
             names = {"task_id": rows.astype(str), "group": [group_names[row] for row in rows.tolist()]}
-            return logged_tasks(some.with_columns(polars.Series(name, each) for name, each in names.items()))
+            return logged_tasks(some.with_columns(polars.Series(name, values) for name, values in names.items()))
 
         offered = lists.get("offered")
         return cls(
@@ -157,8 +157,8 @@ def within(codes: Ints, others: Ints) -> Bools:
     if not len(others):
         return np.zeros(len(codes), dtype=bool)
     known = np.sort(others, kind="stable")
-    found: Bools = known[np.minimum(np.searchsorted(known, codes), len(known) - 1)] == codes
-    return found
+    is_known: Bools = known[np.minimum(np.searchsorted(known, codes), len(known) - 1)] == codes
+    return is_known
 
 
 def read_tasks(path: File) -> TaskLists:
@@ -184,8 +184,8 @@ def _tool_lists(table: pa.Table) -> tuple[dict[str, ToolLists], tuple[str, ...]]
 
 def _recorded(table: pa.Table, name: str) -> Any:
     """A column of a table; None where it is missing or all null."""
-    found = table[name] if name in table.column_names else None
-    return None if found is None or found.null_count == len(found) else found
+    column = table[name] if name in table.column_names else None
+    return None if column is None or column.null_count == len(column) else column
 
 
 def _digests(texts: list[str | None]) -> list[str]:

@@ -44,16 +44,16 @@ class Verdict:
     sentence: str
 
 
-def verdict_of(found: Audit) -> Verdict:
+def verdict_of(audit: Audit) -> Verdict:
     """The verdict that follows from the findings and the thresholds above."""
-    if found.ranked == 0:
+    if audit.ranked == 0:
         return Verdict(
             "not yet", "Not yet: no task has a ranking. Run a gate in shadow mode, or rank with camdf score."
         )
-    censored = isinstance(found.censoring, Censoring) and found.censoring.cut_runs.mean > CENSORED
-    unbiased = found.exploration.unbiased if isinstance(found.exploration, Exploration) else 0
-    count, which = (unbiased, "explored runs") if censored else (found.ranked, "tasks")
-    noise = _share_of_wrong_labels(found)
+    censored = isinstance(audit.censoring, Censoring) and audit.censoring.cut_runs.mean > CENSORED
+    unbiased = audit.exploration.unbiased if isinstance(audit.exploration, Exploration) else 0
+    count, which = (unbiased, "explored runs") if censored else (audit.ranked, "tasks")
+    noise = _share_of_wrong_labels(audit)
     if noise > TOO_NOISY:
         return Verdict(
             "not yet",
@@ -73,12 +73,12 @@ def verdict_of(found: Audit) -> Verdict:
         words.append("Run camdf fit --explored-only.")
     if noise > NOISY:
         words.append(f"Expect little: {noise:.0%} of the labels look wrong.")
-    if isinstance(found.censoring, Unknown):
+    if isinstance(audit.censoring, Unknown):
         words.append("What a gate may have cut is not known.")
-    if isinstance(found.surfacing, Surfacing) and found.surfacing.missed.mean > MISSED:
+    if isinstance(audit.surfacing, Surfacing) and audit.surfacing.missed.mean > MISSED:
         words.append("Mend the ranking first: no cut brings back a tool that it lacks.")
-    if isinstance(found.drift, Drift) and has_drifted(found.drift):
-        words.append(f"Things changed: check the fitted policy on tasks since {found.drift.since}.")
+    if isinstance(audit.drift, Drift) and has_drifted(audit.drift):
+        words.append(f"Things changed: check the fitted policy on tasks since {audit.drift.since}.")
     return Verdict("explored only" if censored else "yes", " ".join(words))
 
 
@@ -92,9 +92,9 @@ def has_drifted(drift: Drift) -> bool:
     return has_moved(drift.scores) or has_moved(drift.top_scores) or drift.shared < SAME_CATALOGUE
 
 
-def _share_of_wrong_labels(found: Audit) -> float:
+def _share_of_wrong_labels(audit: Audit) -> float:
     """The larger of both estimates. Near-copies may truly need different tools; runs of the same text should not."""
-    noise = found.label_noise.rate if isinstance(found.label_noise, Noise) else 0.0
-    if isinstance(found.repeated_runs, RepeatedRuns) and found.repeated_runs.by == "text":
-        noise = max(noise, found.repeated_runs.flips.mean)
+    noise = audit.label_noise.rate if isinstance(audit.label_noise, Noise) else 0.0
+    if isinstance(audit.repeated_runs, RepeatedRuns) and audit.repeated_runs.by == "text":
+        noise = max(noise, audit.repeated_runs.flips.mean)
     return noise

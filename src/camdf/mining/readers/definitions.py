@@ -32,7 +32,7 @@ class Definition(Struct, gc=False):
         if wrapped is not None:
             raise ValueError("a wrapped definition without a name")
         known = {"name": self.name, "type": self.type}
-        return {key: each for key, each in known.items() if each is not None}
+        return {key: value for key, value in known.items() if value is not None}
 
 
 _decode = Decoder(Definition).decode

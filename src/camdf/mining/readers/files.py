@@ -103,12 +103,12 @@ class TraceFile:
         """How many lines begin before its part."""
         if not self.start:
             return 0
-        left, found = self.start - 1, 1
+        left, lines = self.start - 1, 1
         with self.unpacked() as stream:
             while some := stream.read(min(left, BYTES_AT_A_TIME)):
                 left -= len(some)
-                found += some.count(b"\n")
-        return found
+                lines += some.count(b"\n")
+        return lines
 
 
 def trace_files(place: Place) -> tuple[list[TraceFile], list[str]]:
@@ -119,12 +119,12 @@ def trace_files(place: Place) -> tuple[list[TraceFile], list[str]]:
         return [TraceFile(root, filesystem)], []
     if not (filesystem or Path(root).is_dir()):
         raise DataError(f"There is no file or folder {named}. Check its name, or run the command where it is.")
-    below = filesystem.find(root) if filesystem else (str(each) for each in Path(root).rglob("*") if each.is_file())
-    files = [TraceFile(each, filesystem) for each in sorted(below)]
-    found = [file for file in files if file.name.endswith(SUFFIXES)]
-    if not found:
+    below = filesystem.find(root) if filesystem else (str(path) for path in Path(root).rglob("*") if path.is_file())
+    files = [TraceFile(path, filesystem) for path in sorted(below)]
+    readable = [file for file in files if file.name.endswith(SUFFIXES)]
+    if not readable:
         raise DataError(f"There are no traces below {named}: no file ends in {ENDINGS}.")
-    return found, [file.name for file in files if not file.name.endswith(SUFFIXES)]
+    return readable, [file.name for file in files if not file.name.endswith(SUFFIXES)]
 
 
 def elsewhere(url: str) -> tuple[Any, str]:

@@ -38,20 +38,20 @@ def guess(record: Any) -> str:
         return next(filter(None, map(guess, record[:10])), "")
     if isinstance(record, TypedDocument):
         return "otel"
-    found = as_mapping(record)
-    if found.keys() & {"resourceSpans", "resource_spans", "scopeSpans", "scope_spans"}:
+    fields = as_mapping(record)
+    if fields.keys() & {"resourceSpans", "resource_spans", "scopeSpans", "scope_spans"}:
         return "otel"
-    if "run_type" in found or isinstance(found.get("runs"), list):
+    if "run_type" in fields or isinstance(fields.get("runs"), list):
         return "langsmith"
-    if "observations" in found or (
-        found.keys() & {"traceId", "trace_id"} and as_text(found.get("type")).upper() in langfuse.OBSERVATION_TYPES
+    if "observations" in fields or (
+        fields.keys() & {"traceId", "trace_id"} and as_text(fields.get("type")).upper() in langfuse.OBSERVATION_TYPES
     ):
         return "langfuse"
-    if "info" in found and found.keys() & {"data", "spans"}:
+    if "info" in fields and fields.keys() & {"data", "spans"}:
         return "mlflow"
-    if found.keys() >= {"trace_id", "span_id", "kind"} and found.keys() <= SPAN_COLUMNS.keys():
+    if fields.keys() >= {"trace_id", "span_id", "kind"} and fields.keys() <= SPAN_COLUMNS.keys():
         return "plain"
-    if found.keys() & {"spanId", "span_id", "SpanId", "context", "context.span_id"}:
+    if fields.keys() & {"spanId", "span_id", "SpanId", "context", "context.span_id"}:
         return "otel"
-    inner = found.get("data") or found.get("spans")
+    inner = fields.get("data") or fields.get("spans")
     return guess(inner) if isinstance(inner, list) else ""

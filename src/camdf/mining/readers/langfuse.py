@@ -38,16 +38,16 @@ OBSERVATION_TYPES = frozenset({*KINDS, "SPAN", "EVENT", "CHAIN", "RETRIEVER", "E
 def parts(record: Any) -> Iterator[Any]:
     """Observations: of a list, of a page of the API, or of a trace, with the trace's own id, session and scores."""
     if isinstance(record, list):
-        for each in record:
-            yield from parts(each)
+        for part in record:
+            yield from parts(part)
         return
-    found = as_mapping(record)
-    if isinstance(found.get("observations"), list):
-        trace = {key: found.get(key) for key in ("id", "sessionId", "userId", "scores")}
-        for each in found["observations"]:
-            yield {"traceId": trace["id"], **as_mapping(each), "trace": trace}
-    elif isinstance(found.get("data"), list):
-        yield from parts(found["data"])
+    fields = as_mapping(record)
+    if isinstance(fields.get("observations"), list):
+        trace = {key: fields.get(key) for key in ("id", "sessionId", "userId", "scores")}
+        for part in fields["observations"]:
+            yield {"traceId": trace["id"], **as_mapping(part), "trace": trace}
+    elif isinstance(fields.get("data"), list):
+        yield from parts(fields["data"])
     else:
         yield record
 
@@ -57,50 +57,50 @@ def span(part: Any, with_text: bool = True) -> Span:
     record = as_mapping(part)
     if as_text(record.get("type")).upper() not in OBSERVATION_TYPES:
         raise Unreadable("not an observation: traces and scores are read where a trace holds its observations")
-    found = _observation_columns(record, with_text)
-    whole = found["kind"] == "agent" or not lookup(record, LANGFUSE, "parent_id")
+    columns = _observation_columns(record, with_text)
+    whole = columns["kind"] == "agent" or not lookup(record, LANGFUSE, "parent_id")
     ids = {column: lookup(record, LANGFUSE, column) for column in ("trace_id", "span_id", "parent_id")}
     times = {column: nanoseconds(lookup(record, LANGFUSE, column), 1_000_000) for column in ("start", "end")}
     decision = gate_decision([as_mapping(record.get("metadata"))])
-    return checked_span(**ids, **times, **decision, **found, success=outcome(_scores(record, whole)))
+    return checked_span(**ids, **times, **decision, **columns, success=outcome(_scores(record, whole)))
 
 
 def convention_columns(otel: OtelSpan, with_text: bool) -> dict[str, Any]:
     """The columns that the attributes of Langfuse's SDK give."""
-    record = {name.removeprefix("langfuse.observation."): each for name, each in otel.attributes.items()}
+    record = {name.removeprefix("langfuse.observation."): value for name, value in otel.attributes.items()}
     record |= {"model": record.get("model.name"), "name": otel.name, "sessionId": otel.attributes.get("session.id")}
     pieces = {name: parsed_json(record.pop(name)) for name in list(record) if name.startswith(PIECE)}
-    metadata = {name.removeprefix(PIECE): each for name, each in pieces.items()}
+    metadata = {name.removeprefix(PIECE): value for name, value in pieces.items()}
     record["metadata"] = {**as_mapping(record.get("metadata")), **metadata}
-    found = _observation_columns(record, with_text)
-    return {**found, "error": found["error"] or otel.error}
+    columns = _observation_columns(record, with_text)
+    return {**columns, "error": columns["error"] or otel.error}
 
 
 def _observation_columns(record: Mapping[str, Any], with_text: bool) -> dict[str, Any]:
     """The columns that an observation gives by itself, without its trace."""
-    found = COLUMNS.of(record)
-    kind = KINDS.get(as_text(found["kind"]).upper(), "other")
-    kind = kind_of_chain(kind, found["name"], record.get("metadata"))
+    fields = COLUMNS.of(record)
+    kind = KINDS.get(as_text(fields["kind"]).upper(), "other")
+    kind = kind_of_chain(kind, fields["name"], record.get("metadata"))
     model, tool = kind == "model", kind == "tool"
-    failed = as_text(found["error"]).upper() == "ERROR"
+    failed = as_text(fields["error"]).upper() == "ERROR"
     return {
         "kind": kind,
-        "name": (as_text(found["model"]) if model else "")
-        or (tool_that_ran(found["name"], found["text"]) if tool else found["name"]),
-        "conversation": found["conversation"],
-        "user": found["user"],
+        "name": (as_text(fields["model"]) if model else "")
+        or (tool_that_ran(fields["name"], fields["text"]) if tool else fields["name"]),
+        "conversation": fields["conversation"],
+        "user": fields["user"],
         "error": "error" if failed else (reported_error(record.get("output")) if tool else ""),
-        "text": user_text(_conversation(found["text"])) if with_text and kind in ("agent", "model") else "",
-        "offered": (tool_names(found["offered"]) or _appended(record.get("input"))) if model else (),
+        "text": user_text(_conversation(fields["text"])) if with_text and kind in ("agent", "model") else "",
+        "offered": (tool_names(fields["offered"]) or _appended(record.get("input"))) if model else (),
         "requested": _requested(record) if model else (),
-        "call_id": found["call_id"] if tool else "",
-        **(_spent(found) if model else {}),
+        "call_id": fields["call_id"] if tool else "",
+        **(_spent(fields) if model else {}),
     }
 
 
-def _spent(found: Mapping[str, Any]) -> dict[str, int | None]:
+def _spent(fields: Mapping[str, Any]) -> dict[str, int | None]:
     """Tokens of the request, those of them read from a cache, which Langfuse counts apart, and of the answer."""
-    new, cached, output = (as_whole(found[f"{name}_tokens"]) for name in ("input", "cached", "output"))
+    new, cached, output = (as_whole(fields[f"{name}_tokens"]) for name in ("input", "cached", "output"))
     whole = new if new is None or cached is None else new + cached
     return {"input_tokens": whole, "cached_tokens": cached, "output_tokens": output}
 
@@ -110,9 +110,9 @@ def _appended(value: Any) -> tuple[str, ...]:
 
     A tool's result has that role too, but it answers a call and its content is no definition.
     """
-    found = structured(value)
-    messages = as_list(as_mapping(found).get("messages") if isinstance(found, Mapping) else found)
-    return tool_names([as_mapping(each)["content"] for each in messages if _is_definition(each)])
+    input = structured(value)
+    messages = as_list(as_mapping(input).get("messages") if isinstance(input, Mapping) else input)
+    return tool_names([as_mapping(message)["content"] for message in messages if _is_definition(message)])
 
 
 def _is_definition(message: Any) -> bool:
@@ -125,8 +125,8 @@ def _is_definition(message: Any) -> bool:
 
 
 def _conversation(value: Any) -> Any:
-    found = structured(value)
-    return [each for each in found if not _is_definition(each)] if isinstance(found, list) else found
+    messages = structured(value)
+    return [message for message in messages if not _is_definition(message)] if isinstance(messages, list) else messages
 
 
 def _requested(record: Mapping[str, Any]) -> tuple[str, ...]:

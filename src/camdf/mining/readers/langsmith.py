@@ -31,41 +31,43 @@ COLUMNS = Fields(LANGSMITH)
 def parts(record: Any) -> Iterator[Any]:
     """Runs: of a list, of a page of the API, and the children that a run may hold."""
     if isinstance(record, list):
-        for each in record:
-            yield from parts(each)
+        for part in record:
+            yield from parts(part)
         return
-    found = as_mapping(record)
-    if isinstance(found.get("runs"), list):
-        yield from parts(found["runs"])
+    fields = as_mapping(record)
+    if isinstance(fields.get("runs"), list):
+        yield from parts(fields["runs"])
         return
     yield record
-    for child in as_list(found.get("child_runs")):
+    for child in as_list(fields.get("child_runs")):
         yield from parts(child)
 
 
 def span(part: Any, with_text: bool = True) -> Span:
     """One run."""
     record = as_mapping(part)
-    found = COLUMNS.of(record)
-    kind = KINDS.get(as_text(found["kind"])) or ("agent" if _is_agent(record) else "other")
+    fields = COLUMNS.of(record)
+    kind = KINDS.get(as_text(fields["kind"])) or ("agent" if _is_agent(record) else "other")
     model = kind == "model"
-    spent = {name: found[name] if model else None for name in ("input_tokens", "cached_tokens", "output_tokens")}
+    spent = {name: fields[name] if model else None for name in ("input_tokens", "cached_tokens", "output_tokens")}
     return checked_span(
-        trace_id=found["trace_id"] or found["span_id"],
-        span_id=found["span_id"],
-        parent_id=found["parent_id"],
+        trace_id=fields["trace_id"] or fields["span_id"],
+        span_id=fields["span_id"],
+        parent_id=fields["parent_id"],
         kind=kind,
-        name=(as_text(found["model"]) if model else "") or _name(found, kind),
-        conversation=found["conversation"],
-        user=found["user"],
-        start=nanoseconds(found["start"], MILLISECOND),
-        end=nanoseconds(found["end"], MILLISECOND),
-        error="" if hands_over(found["error"]) else error_type(found["error"]) or _other_error(record, kind),
-        text=user_text(found["text"]) if with_text and kind in ("agent", "model") else "",
-        offered=tool_names(found["offered"]) if model else (),
-        **(requested_columns(found["requested"]) if model else {}),
-        call_id=found["call_id"] if kind == "tool" else "",
-        success=outcome((name, as_mapping(rating).get("avg")) for name, rating in as_mapping(found["success"]).items()),
+        name=(as_text(fields["model"]) if model else "") or _name(fields, kind),
+        conversation=fields["conversation"],
+        user=fields["user"],
+        start=nanoseconds(fields["start"], MILLISECOND),
+        end=nanoseconds(fields["end"], MILLISECOND),
+        error="" if hands_over(fields["error"]) else error_type(fields["error"]) or _other_error(record, kind),
+        text=user_text(fields["text"]) if with_text and kind in ("agent", "model") else "",
+        offered=tool_names(fields["offered"]) if model else (),
+        **(requested_columns(fields["requested"]) if model else {}),
+        call_id=fields["call_id"] if kind == "tool" else "",
+        success=outcome(
+            (name, as_mapping(rating).get("avg")) for name, rating in as_mapping(fields["success"]).items()
+        ),
         **gate_decision([as_mapping(as_mapping(record.get("extra")).get("metadata"))]),
         **spent,
     )
@@ -80,8 +82,8 @@ def _is_agent(record: dict[str, Any]) -> bool:
     return top or kind_of_chain("other", record.get("name"), metadata) == "agent"
 
 
-def _name(found: dict[str, Any], kind: str) -> str:
-    return tool_that_ran(found["name"], found["text"]) if kind == "tool" else as_text(found["name"])
+def _name(fields: dict[str, Any], kind: str) -> str:
+    return tool_that_ran(fields["name"], fields["text"]) if kind == "tool" else as_text(fields["name"])
 
 
 def _other_error(record: dict[str, Any], kind: str) -> str:

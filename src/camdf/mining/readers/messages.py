@@ -38,15 +38,15 @@ def _name_in_text(definition: str) -> str:
     with needs("mining"):
         from camdf.mining.readers.definitions import bare_definition
     bare = bare_definition(definition)
-    found = structured(definition) if bare is None else bare
-    return as_text(found) if isinstance(found, str) else _tool_name(found)
+    parsed = structured(definition) if bare is None else bare
+    return as_text(parsed) if isinstance(parsed, str) else _tool_name(parsed)
 
 
 def _names(value: Any) -> tuple[str, ...]:
-    found = structured(value)
-    if isinstance(found, Mapping):
-        found = [found] if _tool_name(found) else list(found)
-    names = map(_tool_name, found) if isinstance(found, (list, tuple)) else ()
+    definitions = structured(value)
+    if isinstance(definitions, Mapping):
+        definitions = [definitions] if _tool_name(definitions) else list(definitions)
+    names = map(_tool_name, definitions) if isinstance(definitions, (list, tuple)) else ()
     return tuple(dict.fromkeys(filter(None, names)))
 
 
@@ -56,7 +56,7 @@ def _tool_name(definition: Any) -> str:
     definition = structured(definition)
     if isinstance(definition, dict):
         known = map(definition.get, ("name", "type", "function"))
-        named = any(isinstance(each, (str, dict)) and each for each in known)
+        named = any(isinstance(candidate, (str, dict)) and candidate for candidate in known)
         return as_text(name_of(definition)) if named else ""
     name = as_text(definition)
     return "" if name.startswith("<") and " object at 0x" in name else name  # as Python shows LlamaIndex's to MLflow
@@ -81,46 +81,46 @@ def requested_columns(*answers: Any, without: Collection[str] = ()) -> dict[str,
 
 def requested_calls(value: Any) -> list[tuple[str, str]]:
     """The tools that a model's answer calls, each with the id of the call, "" where there is none."""
-    found: dict[tuple[str, str], None] = {}
-    _add_called(structured(value), 8, found)
-    return list(found)
+    calls: dict[tuple[str, str], None] = {}
+    _add_called(structured(value), 8, calls)
+    return list(calls)
 
 
-def _add_called(value: Any, depth: int, found: dict[tuple[str, str], None]) -> None:
+def _add_called(value: Any, depth: int, calls: dict[tuple[str, str], None]) -> None:
     if isinstance(value, (list, tuple)):
-        for each in value if depth else ():
-            _add_called(structured(each), depth - 1, found)
+        for part in value if depth else ():
+            _add_called(structured(part), depth - 1, calls)
     elif isinstance(value, dict) and depth:
         if value.get("type") in CALLS and (
             name := tool_that_ran(value.get("name"), value.get("arguments") or value.get("input"))
         ):
-            found[name, as_text(value.get("call_id") or value.get("id"))] = None
+            calls[name, as_text(value.get("call_id") or value.get("id"))] = None
         if value.get("part_kind") == "tool-call" and (name := tool_that_ran(value.get("tool_name"), value.get("args"))):
-            found[name, as_text(value.get("tool_call_id"))] = None  # pydantic-ai's own messages
+            calls[name, as_text(value.get("tool_call_id"))] = None  # pydantic-ai's own messages
         for call in as_list(value["tool_calls"]) if "tool_calls" in value else ():
             inner = as_mapping(call)
             named = {**inner, **as_mapping(inner.get("function"))}
             if name := tool_that_ran(named.get("name"), named.get("arguments") or named.get("args")):
-                found[name, as_text(inner.get("id"))] = None
+                calls[name, as_text(inner.get("id"))] = None
         if not DEEPER.isdisjoint(value):
             for key in (*ANSWERS, "parts", "content"):
                 deeper = value.get(key)
                 if isinstance(deeper, (list, dict)) or (key == "message" and deeper):
-                    _add_called(structured(deeper), depth - 1, found)
+                    _add_called(structured(deeper), depth - 1, calls)
 
 
 def user_text(value: Any) -> str:
     """The user's last request, from messages, from a function's arguments or from a bare string."""
-    found = structured(value)
-    if isinstance(found, str):
-        return as_text(found)
-    if isinstance(found, Mapping):
+    messages = structured(value)
+    if isinstance(messages, str):
+        return as_text(messages)
+    if isinstance(messages, Mapping):
         for key in QUESTIONS:
-            if found.get(key):
-                return user_text(found[key])
-        words = [each for each in found.values() if isinstance(each, str)]
+            if messages.get(key):
+                return user_text(messages[key])
+        words = [field for field in messages.values() if isinstance(field, str)]
         return as_text(words[0]) if len(words) == 1 else ""
-    return next(filter(None, map(_text_of_message, reversed(as_list(found)))), "")
+    return next(filter(None, map(_text_of_message, reversed(as_list(messages)))), "")
 
 
 def _text_of_message(message: Any) -> str:
@@ -138,5 +138,5 @@ def _words(content: Any) -> str:
     if isinstance(content, str):
         return as_text(content).strip()
     parts = [as_mapping(as_mapping(part).get("message_content") or part) for part in as_list(content)]
-    found = [part.get("text") or part.get("content") for part in parts if part.get("type") in ("text", "input_text")]
-    return "\n".join(as_text(each) for each in found if isinstance(each, str)).strip()
+    texts = [part.get("text") or part.get("content") for part in parts if part.get("type") in ("text", "input_text")]
+    return "\n".join(as_text(text) for text in texts if isinstance(text, str)).strip()

@@ -20,15 +20,15 @@ KINDS = {"AGENT": "agent", "CHAT_MODEL": "model", "LLM": "model", "TOOL": "tool"
 def parts(record: Any) -> Iterator[Any]:
     """The spans of one trace or a list of them, each with the info of its trace."""
     if isinstance(record, list):
-        for each in record:
-            yield from parts(each)
+        for part in record:
+            yield from parts(part)
         return
-    found = as_mapping(record)
-    bare = {key: found.get(key) for key in ("trace_id", "trace_metadata", "assessments")}
-    info = as_mapping(found.get("info") or bare)
-    spans = as_list(as_mapping(found.get("data")).get("spans")) or as_list(found.get("spans"))
-    for each in spans:
-        yield {"span": each, "info": info}
+    fields = as_mapping(record)
+    bare = {key: fields.get(key) for key in ("trace_id", "trace_metadata", "assessments")}
+    info = as_mapping(fields.get("info") or bare)
+    spans = as_list(as_mapping(fields.get("data")).get("spans")) or as_list(fields.get("spans"))
+    for part in spans:
+        yield {"span": part, "info": info}
     if not spans:
         yield {"span": record, "info": {}}
 
@@ -36,35 +36,35 @@ def parts(record: Any) -> Iterator[Any]:
 def span(part: Any, with_text: bool = True) -> Span:
     """One span of a trace; the outcome of the trace is that of its agents and of its top."""
     info, otel = as_mapping(part["info"]), otel_span(part["span"])
-    found = common_columns(otel) | convention_columns(otel, with_text)
-    found["trace_id"] = as_text(info.get("trace_id") or info.get("request_id")).removeprefix("tr-") or otel.trace_id
+    columns = common_columns(otel) | convention_columns(otel, with_text)
+    columns["trace_id"] = as_text(info.get("trace_id") or info.get("request_id")).removeprefix("tr-") or otel.trace_id
     for name in ("conversation", "user"):
-        found[name] = lookup(as_mapping(info.get("trace_metadata")), MLFLOW, name) or found[name]
-    if found["kind"] == "agent" or not otel.parent_id:
-        found["success"] = outcome(map(_assessment, as_list(lookup(info, MLFLOW, "success"))))
-    return checked_span(**found)
+        columns[name] = lookup(as_mapping(info.get("trace_metadata")), MLFLOW, name) or columns[name]
+    if columns["kind"] == "agent" or not otel.parent_id:
+        columns["success"] = outcome(map(_assessment, as_list(lookup(info, MLFLOW, "success"))))
+    return checked_span(**columns)
 
 
 def convention_columns(otel: OtelSpan, with_text: bool) -> dict[str, Any]:
     """The columns that MLflow's attributes give."""
-    attributes = {name: parsed_json(each) for name, each in otel.attributes.items()}
-    found = COLUMNS.of(attributes)
-    kind = KINDS.get(as_text(found["kind"]).upper(), "other")
-    kind = kind_of_chain(kind, otel.name, found["metadata"])
+    attributes = {name: parsed_json(value) for name, value in otel.attributes.items()}
+    fields = COLUMNS.of(attributes)
+    kind = KINDS.get(as_text(fields["kind"]).upper(), "other")
+    kind = kind_of_chain(kind, otel.name, fields["metadata"])
     model, tool = kind == "model", kind == "tool"
-    offered = found["offered"] if isinstance(found["offered"], list) else _in_inputs(as_mapping(found["offered"]))
+    offered = fields["offered"] if isinstance(fields["offered"], list) else _in_inputs(as_mapping(fields["offered"]))
     return {
         "kind": kind,
-        "name": (as_text(found["model"]) if model else "")
-        or (tool_that_ran(as_text(found["tool"]) or otel.name, found["text"]) if tool else otel.name),
-        "conversation": found["conversation"],
-        "user": found["user"],
-        "error": otel.error or (reported_error(found["requested"]) if tool else ""),
-        "text": user_text(found["text"]) if with_text and kind in ("agent", "model") else "",
+        "name": (as_text(fields["model"]) if model else "")
+        or (tool_that_ran(as_text(fields["tool"]) or otel.name, fields["text"]) if tool else otel.name),
+        "conversation": fields["conversation"],
+        "user": fields["user"],
+        "error": otel.error or (reported_error(fields["requested"]) if tool else ""),
+        "text": user_text(fields["text"]) if with_text and kind in ("agent", "model") else "",
         "offered": tool_names(offered) if model else (),
-        **(requested_columns(found["requested"]) if model else {}),
-        "call_id": found["call_id"],
-        **{name: found[name] if model else None for name in ("input_tokens", "cached_tokens", "output_tokens")},
+        **(requested_columns(fields["requested"]) if model else {}),
+        "call_id": fields["call_id"],
+        **{name: fields[name] if model else None for name in ("input_tokens", "cached_tokens", "output_tokens")},
     }
 
 

@@ -27,20 +27,20 @@ REDACTED = "__REDACTED__"
 def convention_columns(otel: OtelSpan, with_text: bool) -> dict[str, Any]:
     """The columns that the OpenInference conventions give."""
     flat = _flat_attributes(otel.attributes)
-    found = COLUMNS.of(flat)
-    kind = OPENINFERENCE_KINDS.get(as_text(found["kind"]).upper(), "other")
-    kind = kind_of_chain(kind, otel.name, found["metadata"])
+    fields = COLUMNS.of(flat)
+    kind = OPENINFERENCE_KINDS.get(as_text(fields["kind"]).upper(), "other")
+    kind = kind_of_chain(kind, otel.name, fields["metadata"])
     if kind == "model":
-        found["offered"] = _offered(_by_place(flat, "llm.tools"))
+        fields["offered"] = _offered(_by_place(flat, "llm.tools"))
         answers = _messages(flat, "llm.output_messages")
-        found["requested"] = requested_tools(answers) or requested_tools(flat.get("output.value"))
+        fields["requested"] = requested_tools(answers) or requested_tools(flat.get("output.value"))
     else:
-        found |= dict.fromkeys(("offered", "requested", "input_tokens", "cached_tokens", "output_tokens"))
+        fields |= dict.fromkeys(("offered", "requested", "input_tokens", "cached_tokens", "output_tokens"))
     return {
-        **{column: each for column, each in found.items() if column in SPAN_COLUMNS},
+        **{column: value for column, value in fields.items() if column in SPAN_COLUMNS},
         "kind": kind,
-        "name": tool_that_ran(found.get(kind), found["arguments"]) or otel.name,
-        "error": otel.error or (reported_error(found["answer"]) if kind == "tool" else ""),
+        "name": tool_that_ran(fields.get(kind), fields["arguments"]) or otel.name,
+        "error": otel.error or (reported_error(fields["answer"]) if kind == "tool" else ""),
         "text": _text(flat) if with_text and kind in ("agent", "model") else "",
     }
 
@@ -52,12 +52,12 @@ def _text(flat: Mapping[str, Any]) -> str:
 def _offered(tools: Mapping[int, dict[str, Any]]) -> tuple[str, ...]:
     """The name where it stands by itself: then the schema beside it may be that of the parameters alone."""
     definitions = [tools[place].get("tool.name") or tools[place].get("tool.json_schema") for place in sorted(tools)]
-    return tool_names([each for each in definitions if each])
+    return tool_names([definition for definition in definitions if definition])
 
 
 def _messages(flat: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]:
-    found = _by_place(flat, prefix)
-    return [_message(found[place]) for place in sorted(found)]
+    by_place = _by_place(flat, prefix)
+    return [_message(by_place[place]) for place in sorted(by_place)]
 
 
 def _message(flat: dict[str, Any]) -> dict[str, Any]:
@@ -80,30 +80,30 @@ def _message(flat: dict[str, Any]) -> dict[str, Any]:
 
 def _by_place(flat: Mapping[str, Any], prefix: str) -> dict[int, dict[str, Any]]:
     """The keys under a prefix by the number that follows it: `llm.tools.0.tool.name` is `tool.name` of 0."""
-    found: dict[int, dict[str, Any]] = {}
+    places: dict[int, dict[str, Any]] = {}
     for key, value in flat.items():
         if key.startswith(prefix) and (match := PLACE.fullmatch(key, len(prefix))):
-            found.setdefault(int(match[1]), {})[match[2]] = value
-    return found
+            places.setdefault(int(match[1]), {})[match[2]] = value
+    return places
 
 
 def _flat_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """The attributes under dotted keys, without those that were hidden."""
-    found: dict[str, Any] = {}
+    flat: dict[str, Any] = {}
     for key, value in attributes.items():
         if isinstance(value, (dict, list, tuple)):
-            found |= {inner: each for inner, each in _flat(value, f"{key}.") if each != REDACTED}
+            flat |= {inner: leaf for inner, leaf in _flat(value, f"{key}.") if leaf != REDACTED}
         elif value != REDACTED:
-            found[key] = value
-    return found
+            flat[key] = value
+    return flat
 
 
 def _flat(value: Any, prefix: str) -> Iterator[tuple[str, Any]]:
     """Nested attributes under dotted keys; a list of objects counts its places, a list of plain values is a value."""
-    nested = isinstance(value, (list, tuple)) and any(isinstance(each, dict) for each in value)
+    nested = isinstance(value, (list, tuple)) and any(isinstance(inner, dict) for inner in value)
     if nested or (isinstance(value, dict) and not prefix.endswith(("json_schema.", "metadata."))):
         pairs = enumerate(value) if nested else value.items()
-        for key, each in pairs:
-            yield from _flat(each, f"{prefix}{key}.")
+        for key, inner in pairs:
+            yield from _flat(inner, f"{prefix}{key}.")
     else:
         yield prefix[:-1], value

@@ -40,8 +40,8 @@ def span(part: Any, with_text: bool = True) -> Span:
 
 def _convention(otel: OtelSpan, with_text: bool) -> dict[str, Any]:
     if not OTHERS.keys.keys().isdisjoint(otel.attributes):
-        for mark, found in OTHERS.of(otel.attributes).items():
-            if found:
+        for mark, value in OTHERS.of(otel.attributes).items():
+            if value:
                 columns: dict[str, Any] = CONVENTIONS[mark].convention_columns(otel, with_text)
                 return columns
     return convention_columns(otel, with_text)
@@ -53,43 +53,43 @@ def convention_columns(otel: OtelSpan, with_text: bool) -> dict[str, Any]:
     for name, details in events:
         if name == "gen_ai.client.inference.operation.details":
             attributes = {**details, **attributes}
-    found = COLUMNS.of(attributes)
-    kind = KINDS.get(as_text(found["kind"]), "other")
-    if found["chain"] is not None:
-        kind = kind_of_chain(kind, found["chain"], found)
+    fields = COLUMNS.of(attributes)
+    kind = KINDS.get(as_text(fields["kind"]), "other")
+    if fields["chain"] is not None:
+        kind = kind_of_chain(kind, fields["chain"], fields)
         if kind == "other":
-            return _step_of_a_chain(otel, found)
-    answers = tool_names(found["answers"]) if found["answers"] else ()
+            return _step_of_a_chain(otel, fields)
+    answers = tool_names(fields["answers"]) if fields["answers"] else ()
     if kind == "model":
-        found |= requested_columns(found["requested"], _choices(events), without=answers)
+        fields |= requested_columns(fields["requested"], _choices(events), without=answers)
     else:
-        found |= dict.fromkeys(("requested", "request_ids", "input_tokens", "cached_tokens", "output_tokens"))
-    offered = tool_names(found["offered"]) if kind in ("agent", "model") else ()
-    error = "" if found["error"] is None or hands_over(found["error"]) else as_text(found["error"])
+        fields |= dict.fromkeys(("requested", "request_ids", "input_tokens", "cached_tokens", "output_tokens"))
+    offered = tool_names(fields["offered"]) if kind in ("agent", "model") else ()
+    error = "" if fields["error"] is None or hands_over(fields["error"]) else as_text(fields["error"])
     graded = [event for name, event in events if name == "gen_ai.evaluation.result"]
     return {
-        "conversation": found["conversation"],
-        "user": found["user"],
-        "call_id": found["call_id"],
-        "requested": found["requested"],
-        "request_ids": found["request_ids"],
-        "input_tokens": found["input_tokens"],
-        "cached_tokens": found["cached_tokens"],
-        "output_tokens": found["output_tokens"],
+        "conversation": fields["conversation"],
+        "user": fields["user"],
+        "call_id": fields["call_id"],
+        "requested": fields["requested"],
+        "request_ids": fields["request_ids"],
+        "input_tokens": fields["input_tokens"],
+        "cached_tokens": fields["cached_tokens"],
+        "output_tokens": fields["output_tokens"],
         "kind": kind,
-        "name": tool_that_ran(found.get(kind), found["arguments"]) or otel.name,
-        "error": error or otel.error or (reported_error(found["answer"]) if kind == "tool" else ""),
+        "name": tool_that_ran(fields.get(kind), fields["arguments"]) or otel.name,
+        "error": error or otel.error or (reported_error(fields["answer"]) if kind == "tool" else ""),
         "offered": tuple(name for name in offered if name not in answers) if answers else offered,
-        "text": user_text(found["text"]) or _prompt(events) if with_text and kind in ("agent", "model") else "",
+        "text": user_text(fields["text"]) or _prompt(events) if with_text and kind in ("agent", "model") else "",
         "success": outcome((event.get("gen_ai.evaluation.name"), _score(event)) for event in graded)
         if graded
         else None,
     }
 
 
-def _step_of_a_chain(otel: OtelSpan, found: dict[str, Any]) -> dict[str, Any]:
+def _step_of_a_chain(otel: OtelSpan, fields: dict[str, Any]) -> dict[str, Any]:
     """A step that Traceloop records without the GenAI conventions: of LlamaIndex, its tools and its requests."""
-    output = as_mapping(found["chain_output"])
+    output = as_mapping(fields["chain_output"])
     if output.keys() >= {"tool_name", "raw_output"}:
         return {"kind": "tool", "name": output["tool_name"], "error": otel.error or reported_error(output)}
     return {"kind": "other", "name": otel.name, "error": otel.error, "offered": tool_names(output.get("tools"))}

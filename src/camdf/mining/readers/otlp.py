@@ -69,17 +69,17 @@ class TypedSpan:
 def parts(record: Any) -> Iterator[Any]:
     """The spans of an OTLP export, of a list or of a page of an API; a span by itself."""
     if isinstance(record, list):
-        for each in record:
-            yield from parts(each)
+        for part in record:
+            yield from parts(part)
         return
     if isinstance(record, TypedDocument):
         yield from record.spans()
         return
-    found = as_mapping(record)
+    fields = as_mapping(record)
     for key in ("resourceSpans", "resource_spans", "scopeSpans", "scope_spans", "spans", "data"):
-        if isinstance(found.get(key), list):
-            for each in found[key]:
-                yield from parts(each) if key not in ("spans", "data") else [each]
+        if isinstance(fields.get(key), list):
+            for part in fields[key]:
+                yield from parts(part) if key not in ("spans", "data") else [part]
             return
     yield record
 
@@ -89,17 +89,17 @@ def otel_span(part: Any, with_text: bool = True) -> OtelSpan:
     if isinstance(part, TypedSpan):
         return part.otel_span(with_text)
     record = as_mapping(part)
-    found = SPAN.of(record)
-    columns = {key[11:]: each for key, each in record.items() if key.startswith("attributes.") and each is not None}
-    attributes = {**_attributes(found["attributes"]), **columns}
-    if as_text(found["span_kind"]) in OPENINFERENCE_KINDS:  # Phoenix keeps it beside the attributes
-        attributes.setdefault(OPENINFERENCE_MARK, found["span_kind"])
-    ids = found["trace_id"], found["span_id"], found["parent_id"]
-    times = found["start"], found["end"]
-    events = _events(found["events"], record)
-    span = otel_span_of(*ids, found["name"], *times, found["status"], attributes, events)
-    span = span._replace(cut=any(as_whole(found[name]) for name in ("dropped_attributes", "dropped_events")))
-    lasted = nanoseconds(found["duration"])
+    fields = SPAN.of(record)
+    columns = {key[11:]: value for key, value in record.items() if key.startswith("attributes.") and value is not None}
+    attributes = {**_attributes(fields["attributes"]), **columns}
+    if as_text(fields["span_kind"]) in OPENINFERENCE_KINDS:  # Phoenix keeps it beside the attributes
+        attributes.setdefault(OPENINFERENCE_MARK, fields["span_kind"])
+    ids = fields["trace_id"], fields["span_id"], fields["parent_id"]
+    times = fields["start"], fields["end"]
+    events = _events(fields["events"], record)
+    span = otel_span_of(*ids, fields["name"], *times, fields["status"], attributes, events)
+    span = span._replace(cut=any(as_whole(fields[name]) for name in ("dropped_attributes", "dropped_events")))
+    lasted = nanoseconds(fields["duration"])
     if span.end is None and span.start is not None and lasted is not None:
         return span._replace(end=span.start + lasted)
     return span
@@ -152,7 +152,7 @@ def common_columns(otel: OtelSpan) -> dict[str, Any]:
 
 def _told_by_a_step(attributes: Mapping[str, Any]) -> list[dict[str, Any]]:
     """What the attributes of a step that is a decision hold: as a whole under one name, or in pieces."""
-    pieces = {name.removeprefix(PIECES): each for name, each in attributes.items() if name.startswith(PIECES)}
+    pieces = {name.removeprefix(PIECES): value for name, value in attributes.items() if name.startswith(PIECES)}
     return [pieces, *(as_mapping(attributes.get(name)) for name in STEP)]
 
 
@@ -162,14 +162,14 @@ def _events(value: Any, record: Mapping[str, Any]) -> list[tuple[str, dict[str, 
         return [(as_text(name), _attributes(attributes)) for name, attributes in pairs]
     events = [as_mapping(event) for event in as_list(value)]
     names = ("name", "Name"), ("attributes", "Attributes")
-    found = [tuple(event.get(low, event.get(high)) for low, high in names) for event in events]
-    return [(as_text(name), _attributes(attributes)) for name, attributes in found]
+    named = [tuple(event.get(low, event.get(high)) for low, high in names) for event in events]
+    return [(as_text(name), _attributes(attributes)) for name, attributes in named]
 
 
 def _attributes(value: Any) -> dict[str, Any]:
     pairs = structured(value)
-    if isinstance(pairs, list) and all(isinstance(each, dict) and "key" in each for each in pairs):
-        return {as_text(each["key"]): attribute_value(each.get("value")) for each in pairs}
+    if isinstance(pairs, list) and all(isinstance(pair, dict) and "key" in pair for pair in pairs):
+        return {as_text(pair["key"]): attribute_value(pair.get("value")) for pair in pairs}
     return as_mapping(pairs)
 
 
@@ -184,7 +184,7 @@ def attribute_value(value: Any) -> Any:
         return int(inner)
     kind = str(kind).replace("_", "").lower()
     if kind == "arrayvalue":
-        return [attribute_value(each) for each in as_list(as_mapping(inner).get("values"))]
+        return [attribute_value(item) for item in as_list(as_mapping(inner).get("values"))]
     if kind == "kvlistvalue":
         return _attributes(as_mapping(inner).get("values"))
     return int(inner) if kind == "intvalue" and re.fullmatch(r"-?\d{1,19}", str(inner)) else inner

@@ -149,11 +149,11 @@ def typed_document(text: bytes) -> TypedDocument | None:
 
 
 def _values(pairs: list[Pair]) -> dict[str, Any]:
-    found = {}
+    values = {}
     for pair in pairs:
         key = pair.key
-        found[key] = _long_value(bytes(pair.value)) if key.startswith(LONG) else attribute_value(_decode(pair.value))
-    return found
+        values[key] = _long_value(bytes(pair.value)) if key.startswith(LONG) else attribute_value(_decode(pair.value))
+    return values
 
 
 @lru_cache(maxsize=256)

@@ -102,11 +102,11 @@ class Reading(Iterator[Span]):
     def _spans_of(self, record: Any, format: str | None, file: TraceFile, number: int) -> Iterator[Span]:
         try:
             reader = _reader(record, format)
-            found = list(reader.parts(record))
+            parts = list(reader.parts(record))
         except Exception as error:
             self.report.skip(Skipped(file, number, _why(error)))
             return
-        for part in found:
+        for part in parts:
             try:
                 span = reader.span(part, self._with_text)
             except Exception as error:  # whatever a record does to a reader must not end the reading

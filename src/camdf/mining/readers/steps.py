@@ -33,13 +33,13 @@ def reported_error(answer: Any) -> str:
 
     LangChain's messages, the results of MCP and those of LlamaIndex say so.
     """
-    found = as_mapping(answer)
-    if not found:
+    fields = as_mapping(answer)
+    if not fields:
         return ""
     for key in ("output", "data", "kwargs"):  # tracers wrap LangChain's messages
-        found = as_mapping(found.get(key)) or found
-    message = found.get("type") == "tool" or "tool_call_id" in found
-    failed = (message and found.get("status") == "error") or True in (found.get("isError"), found.get("is_error"))
+        fields = as_mapping(fields.get(key)) or fields
+    message = fields.get("type") == "tool" or "tool_call_id" in fields
+    failed = (message and fields.get("status") == "error") or True in (fields.get("isError"), fields.get("is_error"))
     return "error" if failed else ""
 
 

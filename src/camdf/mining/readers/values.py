@@ -45,10 +45,10 @@ def decoded(text: bytes | str) -> Any:
         return json.loads(text)
 
 
-def checked_span(**found: Any) -> Span:
+def checked_span(**columns: Any) -> Span:
     """A span from whatever values a record holds: one that does not fit its column counts as not recorded."""
     checked: dict[str, Any] = _NOTHING_RECORDED.copy()
-    for name, value in found.items():
+    for name, value in columns.items():
         if value or value == 0:
             plain = value.isascii() if type(value) is str else type(value) is tuple
             checked[name] = value if plain and name in _PLAIN[type(value)] else _CONVERSIONS[name](value)
@@ -93,16 +93,18 @@ def as_texts(value: Any) -> tuple[str, ...]:
     """A list of names; a tuple is one that a reader made."""
     if isinstance(value, tuple):
         return value
-    found = structured(value)
-    return tuple(filter(None, map(as_text, found))) if isinstance(found, list) else ()
+    items = structured(value)
+    return tuple(filter(None, map(as_text, items))) if isinstance(items, list) else ()
 
 
 def as_numbers(value: Any) -> tuple[float, ...]:
     """A list of finite numbers; empty where one of them is not."""
-    found = structured(value)
-    found = found if isinstance(found, (list, tuple)) else ()
-    fine = all(isinstance(each, (int, float)) and not isinstance(each, bool) and abs(each) < 1e300 for each in found)
-    return tuple(map(float, found)) if fine and not any(map(math.isnan, found)) else ()
+    numbers = structured(value)
+    numbers = numbers if isinstance(numbers, (list, tuple)) else ()
+    fine = all(
+        isinstance(number, (int, float)) and not isinstance(number, bool) and abs(number) < 1e300 for number in numbers
+    )
+    return tuple(map(float, numbers)) if fine and not any(map(math.isnan, numbers)) else ()
 
 
 _BY_KIND: dict[str, Callable[[Any], Any]] = {
@@ -145,27 +147,27 @@ def parsed_json(value: Any) -> Any:
 
 def as_mapping(value: Any) -> dict[str, Any]:
     """An object, a JSON string of one, or the pairs of a Parquet map column; empty for anything else."""
-    found = value if isinstance(value, dict) else structured(value)
-    if isinstance(found, dict):
-        return found
-    pairs = isinstance(found, list) and all(isinstance(each, tuple) and len(each) == 2 for each in found)
-    return {str(key): each for key, each in found} if pairs else {}
+    fields = value if isinstance(value, dict) else structured(value)
+    if isinstance(fields, dict):
+        return fields
+    pairs = isinstance(fields, list) and all(isinstance(item, tuple) and len(item) == 2 for item in fields)
+    return {str(key): item for key, item in fields} if pairs else {}
 
 
 def as_list(value: Any) -> list[Any]:
     """A list, also as a JSON string; empty for anything else."""
-    found = structured(value)
-    return list(found) if isinstance(found, (list, tuple)) else []
+    items = structured(value)
+    return list(items) if isinstance(items, (list, tuple)) else []
 
 
 def lookup(record: Mapping[str, Any], names: FieldNames, column: str) -> Any:
     """The value under the first of a column's names that a record has: as a key, or level by level at the dots."""
     for name in names.get(column, ()):
-        found = record.get(name)
-        if found is None and "." in name:
-            found = _descend(record, name.split("."))
-        if found or (found is not None and found not in ("", [], {})):
-            return found
+        value = record.get(name)
+        if value is None and "." in name:
+            value = _descend(record, name.split("."))
+        if value or (value is not None and value not in ("", [], {})):
+            return value
     return None
 
 
@@ -186,13 +188,13 @@ class Fields:
 
     def of(self, record: Mapping[str, Any]) -> dict[str, Any]:
         """What `lookup` finds for every column of the table."""
-        found: dict[str, Any] = self._columns.copy()
+        values: dict[str, Any] = self._columns.copy()
         for key, value in record.items():
             if key in self.keys and (value or value == 0):
                 for column, first in self.keys[key].items():
-                    if found[column] is None:
-                        found[column] = value if first and value else lookup(record, self._names, column)
-        return found
+                    if values[column] is None:
+                        values[column] = value if first and value else lookup(record, self._names, column)
+        return values
 
 
 def _descend(record: Any, path: list[str]) -> Any:
@@ -230,19 +232,19 @@ def gate_decision(sources: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
     It does where the conversation explores, and where the gate only watches: neither censors what is called.
     """
-    decisions = [_DECISION.of(each) for each in sources if not _DECISION.keys.keys().isdisjoint(each)]
+    decisions = [_DECISION.of(source) for source in sources if not _DECISION.keys.keys().isdisjoint(source)]
     if not decisions:
         return {}
-    explored = [True if each["mode"] == "shadow" else as_truth(each["explored"]) for each in decisions]
-    known = [each for each in explored if each is not None]
-    first = next((each for each in decisions if as_texts(each["ranked"])), {})
+    explored = [True if source["mode"] == "shadow" else as_truth(source["explored"]) for source in decisions]
+    known = [source for source in explored if source is not None]
+    first = next((source for source in decisions if as_texts(source["ranked"])), {})
     return {"ranked": first.get("ranked"), "scores": first.get("scores"), "explored": any(known) if known else None}
 
 
 def outcome(scores: Iterable[tuple[Any, Any]]) -> bool | None:
     """Whether a run succeeded by its named scores: all that name an outcome must be good; None where none does."""
     rated = [_is_good(value) for name, value in scores if re.sub(r"[\W_]+", "", as_text(name).lower()) in _OUTCOMES]
-    known = [each for each in rated if each is not None]
+    known = [rating for rating in rated if rating is not None]
     return all(known) if known else None
 
 

@@ -45,7 +45,9 @@ def mine_day(
     days = Days.opened(table, rules or Rules(), spans.count if spans_a_day is None else lambda: spans_a_day)
     days.refuse_early(day)
     arrived = _arrived(spans, days, day, end_of(day), replace=replace)
-    return days.brought(arrived, day, replace=replace, grace_hours=grace_hours, each=_each(spans.sparkSession))
+    return days.brought(
+        arrived, day, replace=replace, grace_hours=grace_hours, map_buckets=_map_buckets(spans.sparkSession)
+    )
 
 
 def mine_stream(
@@ -76,7 +78,7 @@ def mine_stream(
         known = before is not None and number <= before
         arrived = Changes() if known else _arrived(batch, days, day, until)
         numbers = {} if known else {BATCH: number}
-        tell(days.brought(arrived, day, each=_each(batch.sparkSession), numbers=numbers))
+        tell(days.brought(arrived, day, map_buckets=_map_buckets(batch.sparkSession), numbers=numbers))
 
     writer = spans.writeStream.foreachBatch(brought).option("checkpointLocation", str(checkpoint))
     return (writer.trigger(availableNow=True) if once else writer).start()
@@ -102,25 +104,27 @@ def _arrived(spans: DataFrame, days: Days, day: date, until: int, *, replace: bo
     return Changes().include(_unpacked(grouped.applyInArrow(of_bucket, "changes binary")))
 
 
-def _each(spark: SparkSession) -> Callable[[Callable[[Bucket], Changes], Iterable[Bucket]], Iterable[Changes]]:
+def _map_buckets(spark: SparkSession) -> Callable[[Callable[[Bucket], Changes], Iterable[Bucket]], Iterable[Changes]]:
     """What applies a worker's function to every bucket."""
 
-    def each(function: Callable[[Bucket], Changes], buckets: Iterable[Bucket]) -> Iterable[Changes]:
+    def map_buckets(function: Callable[[Bucket], Changes], buckets: Iterable[Bucket]) -> Iterable[Changes]:
         def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             _one_thread()
             for batch in batches:
-                yield from _packed(function(pickle.loads(each)) for each in batch["bucket"].to_pylist()).to_batches()
+                yield from _packed(
+                    function(pickle.loads(bucket)) for bucket in batch["bucket"].to_pylist()
+                ).to_batches()
 
         packed = [(pickle.dumps(bucket),) for bucket in buckets]
         return _unpacked(spark.createDataFrame(packed, "bucket binary").mapInArrow(work, "changes binary"))
 
-    return each
+    return map_buckets
 
 
 def _packed(changes: Iterable[Changes]) -> pa.Table:
     import pyarrow
 
-    return pyarrow.table({"changes": pyarrow.array([pickle.dumps(each) for each in changes], pyarrow.binary())})
+    return pyarrow.table({"changes": pyarrow.array([pickle.dumps(change) for change in changes], pyarrow.binary())})
 
 
 def _unpacked(rows: DataFrame) -> Iterable[Changes]:

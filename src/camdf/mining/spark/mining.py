@@ -48,7 +48,7 @@ SPARK_TYPES = {
 MINED_COLUMNS = {**TASK_COLUMNS, "counts": "text"}
 """A row that a worker returns is a task, or the counts of its partition as JSON."""
 
-COUNTED = tuple(each.name for each in fields(Mined) if each.name not in ("tasks", "require_outcome"))
+COUNTED = tuple(field.name for field in fields(Mined) if field.name not in ("tasks", "require_outcome"))
 
 
 @dataclass(frozen=True)
@@ -143,8 +143,8 @@ def mine(
     mined = together.mapInArrow(_miner(options, with_statistics), types)
     mined = mined.persist(require("pyspark", "spark").StorageLevel.DISK_ONLY)
     counts = [json.loads(row.counts) for row in mined.filter("counts IS NOT NULL").select("counts").collect()]
-    seen, used = (sum((Counter(each[part]) for each in counts), Counter[str]()) for part in ("seen", "usage"))
-    tools = statistics_of([_tool_counts({}), *(_tool_counts(each["tools"]) for each in counts)])
+    seen, used = (sum((Counter(counted[part]) for counted in counts), Counter[str]()) for part in ("seen", "usage"))
+    tools = statistics_of([_tool_counts({}), *(_tool_counts(counted["tools"]) for counted in counts)])
     tasks = mined.filter("counts IS NULL").select(*TASK_COLUMNS).orderBy(sql.col("time").asc_nulls_last(), "task_id")
     return MinedOnSpark(
         tasks,
@@ -229,7 +229,7 @@ def _is_utf8(texts: pa.StringArray) -> bool:
 def _tool_counts(columns: dict[str, list[Any]]) -> pl.DataFrame:
     polars = require("polars", "spark")
     numbers = ("calls", "failures", "timed", "microseconds")
-    found: pl.DataFrame = polars.DataFrame(
+    table: pl.DataFrame = polars.DataFrame(
         columns, schema={"name": polars.String} | dict.fromkeys(numbers, polars.Int64)
     )
-    return found
+    return table
