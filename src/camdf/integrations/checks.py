@@ -1,0 +1,483 @@
+"""What every adapter must do, as named checks: for the library's adapters, and for one of your own.
+
+    check_adapter(driver)
+
+A driver tells the checks how to build an agent of a framework with its adapter, and how to send it a turn. The agents
+are real, and so is HTTP: their model is a scripted one on loopback, and what counts is the request that reaches it. What
+a framework cannot do is exempt by the name of the check, with a reason.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from camdf.errors import BrokenPromiseError, UsageError
+from camdf.gate import Gate, GateDecision, Guards, Records
+from camdf.gate.tool_search import CALL, FIND
+from camdf.integrations.scripted_model import ScriptedCall, ScriptedModel, Step
+from camdf.tools import Tool
+
+
+@dataclass(frozen=True)
+class RunnableTool:
+    """A tool that the driver makes one of its framework's."""
+
+    name: str
+    description: str
+    run: Callable[[dict[str, Any]], str]
+    """Takes the arguments of the call."""
+
+    parameters: Mapping[str, Any] = field(default_factory=lambda: ONE_TEXT)
+    """The JSON schema of the arguments."""
+
+    server: str = ""
+    """Where it comes from, if that is to be told to the gate."""
+
+    needs_approval: bool = False
+
+
+@dataclass(frozen=True)
+class Setup:
+    """The agent that a driver builds."""
+
+    url: str
+    """The base url of its model, which an OpenAI client takes."""
+
+    tools: tuple[RunnableTool, ...]
+    gate: Gate
+    tool_search: bool = True
+    system: str = ""
+    structured: bool = False
+    """Whether its answer is an object with the text `answer`."""
+
+    colleague: str = ""
+    """The name of an agent that it can hand over to, if any, which the driver builds too, with the same model."""
+
+
+@dataclass(frozen=True)
+class ChatTurn:
+    """What the user does next."""
+
+    said: Any = ""
+    """A text, or parts as OpenAI's chat messages have them."""
+
+    history: Any = None
+    """What the reply before had; None at the beginning."""
+
+    conversation: str | None = None
+    """The name of the conversation, where the framework takes one."""
+
+    forced: str | None = None
+    """The tool that the first model request has to call."""
+
+    stream: bool = False
+    approve: Any = None
+    """What the reply before waits for: the user approves it, and says nothing."""
+
+
+class Reply(NamedTuple):
+    """What came of a turn."""
+
+    history: Any
+    """All that was said so far, as a database would keep it: any agent of the driver can go on with it."""
+
+    text: str = ""
+    waits_for: Any = None
+    """The call that the user has to approve, if the run stopped at one."""
+
+
+class Driver(Protocol):
+    """What the checks do with a framework."""
+
+    def build(self, setup: Setup) -> Any:
+        """An agent, as a process that has just begun would build it."""
+
+    def send(self, agent: Any, turn: ChatTurn) -> Reply:
+        """Run the agent until it has answered, or waits for an approval."""
+
+
+ONE_TEXT: dict[str, Any] = {"type": "object", "properties": {"what": {"type": "string"}}, "required": ["what"]}
+TRAVEL = {
+    "book_flight": "Book a flight to a city",
+    "cancel_flight": "Cancel a flight that was booked",
+    "find_hotel": "Find a hotel room in a city",
+    "send_email": "Send an email to a person",
+    "read_calendar": "Read the appointments of a day",
+    "play_music": "Play a song",
+    "get_weather": "Get the weather forecast of a city",
+    "run_query": "Run a query on the database",
+    "stock_price": "Get the price of a stock",
+}
+ASKED, LATER, SOMETHING_ELSE = "Book a flight to Oslo", "Tomorrow, please", "And play a song while we wait"
+HIDDEN = "play_music"
+"""What the first turn does not get."""
+
+MISUSED = (
+    (FIND.name, {}),
+    (FIND.name, {"query": ["a", "b"]}),
+    (FIND.name, {"q": "play a song", "limit": 3}),
+    (CALL.name, {}),
+    (CALL.name, {"name": "nothing_of_that_name", "arguments": {}}),
+    (CALL.name, {"name": [HIDDEN], "arguments": {}}),
+    (CALL.name, {"name": HIDDEN}),
+    (CALL.name, {"name": HIDDEN, "arguments": {"that": "x"}}),
+    (CALL.name, {"name": CALL.name, "arguments": {"name": HIDDEN, "arguments": {"what": "x"}}}),
+    (CALL.name, {"name": FIND.name, "arguments": {"query": "x"}}),
+)
+"""Calls of the tool search that mean nothing."""
+
+NO_JSON = (
+    (FIND.name, '{"query": "play a so'),
+    (FIND.name, ""),
+    (CALL.name, f'{{"name": "{HIDDEN}", "arguments": {{"what": "Bl'),
+    (CALL.name, f'["{HIDDEN}"]'),
+)
+"""Calls whose arguments are no object."""
+
+
+def word_overlap(task: str, tools: Sequence[Tool]) -> list[float]:
+    """A scorer that needs nothing: the share of a tool's words that the task has."""
+
+    def words(text: str) -> set[str]:
+        return set(re.findall(r"[a-z]{4,}", text.lower()))
+
+    return [len(words(task) & words(tool.text)) / len(words(tool.text)) for tool in tools]
+
+
+class _Bench:
+    """Nine tools, a scripted model, and a driver that talks to it."""
+
+    def __init__(self, driver: Driver, model: ScriptedModel, **settings: Any) -> None:
+        self.driver, self.model, self.settings = driver, model, settings
+        self.ran: list[tuple[str, dict[str, Any]]] = []
+
+    def tool(self, name: str, description: str, **more: Any) -> RunnableTool:
+        def run(arguments: dict[str, Any]) -> str:
+            self.ran.append((more.get("server") or name, arguments))
+            return f"{name} ran"
+
+        return RunnableTool(name, description, run, **more)
+
+    def setup(self, **changes: Any) -> Setup:
+        tools = tuple(self.tool(*each) for each in TRAVEL.items())
+        setup = Setup(self.model.url, tools, self.gate(), system="You book journeys.")
+        return replace(setup, **{**self.settings, **changes})
+
+    def gate(self, **settings: Any) -> Gate:
+        listed = [Tool(*each, ONE_TEXT) for each in TRAVEL.items()]
+        return Gate.start(listed, mean_tools=2, **{"scorer": word_overlap, **settings})
+
+    def send(self, said: Any, agent: Any = None, **turn: Any) -> Reply:
+        return self.driver.send(agent or self.driver.build(self.setup()), ChatTurn(said, **turn))
+
+    def kept(self, task: str) -> list[str]:
+        """What the gate says to a conversation that begins like this."""
+        return list(self.gate().decide([{"role": "user", "content": task}], [*map(_view, self.setup().tools)]).kept)
+
+    @property
+    def lists(self) -> list[list[str]]:
+        """The names of the tools that reached the model, request by request."""
+        return [self.model.tool_names(place) for place in range(len(self.model.requests))]
+
+    def told(self, request: int = -1) -> str:
+        """What reached the model after its last answer and before this request."""
+        return json.dumps(self.model.requests[request]["messages"][-4:])
+
+
+def check_the_model_gets_what_the_gate_keeps(driver: Driver) -> None:
+    """In the gate's order, and after it the tool search."""
+    with ScriptedModel() as model:
+        bench = _Bench(driver, model)
+        reply = bench.send(ASKED)
+        _promise(bench.lists == [[*bench.kept(ASKED), *SEARCH]], f"the gate's list reaches the model: {bench.lists}")
+        _promise(reply.text == "done", "the run ends with the model's answer")
+
+
+def check_any_worker_gives_the_same_tools(driver: Driver) -> None:
+    """One worker, two in turn, and a new one for every turn send the same bytes."""
+    for tool_search in (False, True):
+        sent = []
+        for workers in (1, 2, 0):
+            with ScriptedModel() as model:
+                bench = _Bench(driver, model, tool_search=tool_search)
+                agents = [driver.build(bench.setup()) for _ in range(workers)]
+                history = None
+                for place, said in enumerate((ASKED, LATER, SOMETHING_ELSE)):
+                    agent = agents[place % workers] if workers else None
+                    history = bench.send(said, agent, history=history).history
+                sent.append([request["tools"] for request in model.requests])
+                lists = bench.lists
+        _promise(sent[0] == sent[1] == sent[2], "the same bytes reach the model, whoever serves")
+        _promise(all(later[: len(one)] == one for one, later in pairwise(lists)), f"the list only widens: {lists}")
+        _promise((lists[0] == lists[2]) is tool_search, f"it stands where there is a tool search: {lists}")
+
+
+def check_the_search_leads_to_what_is_cut(driver: Driver) -> None:
+    """The model finds a tool and runs it; the list stands, in this turn and the next."""
+    steps = [_find(), _call(HIDDEN, what="Blue")]
+    with ScriptedModel(steps) as model:
+        bench = _Bench(driver, model)
+        reply = bench.send(ASKED)
+        bench.send(LATER, history=reply.history)
+        _promise(HIDDEN in bench.told(1), "find_tool answers with the tool")
+        _promise(bench.ran == [(HIDDEN, {"what": "Blue"})], f"call_tool runs it once: {bench.ran}")
+        _promise(f"{HIDDEN} ran" in bench.told(2), "its result reaches the model")
+        _promise(len({tuple(names) for names in bench.lists}) == 1, f"the list stands: {bench.lists}")
+
+
+def check_the_search_may_be_misused(driver: Driver) -> None:
+    """A call that means nothing is answered in words, and nothing runs."""
+    _misused(driver, MISUSED)
+
+
+def check_arguments_may_be_no_json(driver: Driver) -> None:
+    """A call whose arguments were cut off runs nothing and ends no run."""
+    _misused(driver, NO_JSON)
+
+
+def check_the_search_may_be_left_out(driver: Driver) -> None:
+    """Without it, the two tools are not there, and a tool that the gate refuses never runs."""
+    with ScriptedModel([ScriptedCall("run_query", {"what": "x"})]) as model:
+        bench = _Bench(driver, model, tool_search=False)
+        guards = Guards(allow=[name for name in TRAVEL if name != "run_query"])
+        bench.send(ASKED, driver.build(bench.setup(gate=bench.gate(guards=guards))))
+        _promise(bench.lists[0] == bench.kept(ASKED), f"the gate's list alone reaches the model: {bench.lists[0]}")
+        _promise(bench.ran == [], f"what is refused does not run: {bench.ran}")
+
+
+def check_calls_side_by_side(driver: Driver) -> None:
+    """A call, a search and a call through the search in one answer of the model."""
+    step = (ScriptedCall("book_flight", {"what": "Oslo"}), _find(), _call(HIDDEN, what="Blue"))
+    with ScriptedModel([step]) as model:
+        bench = _Bench(driver, model)
+        reply = bench.send(ASKED)
+        expected = [("book_flight", {"what": "Oslo"}), (HIDDEN, {"what": "Blue"})]
+        _promise(sorted(bench.ran, key=str) == expected, f"each runs once: {bench.ran}")
+        _promise(reply.text == "done", "the run goes on")
+
+
+def check_streaming(driver: Driver) -> None:
+    """A streamed run gets the same tools, and runs the same."""
+    sent = []
+    for stream in (False, True):
+        with ScriptedModel([_find(), _call(HIDDEN, what="Blue")]) as model:
+            bench = _Bench(driver, model)
+            reply = bench.send(ASKED, stream=stream)
+            bench.send(LATER, history=reply.history, stream=stream)
+            sent.append(([request["tools"] for request in model.requests], bench.ran, reply.text))
+    _promise(bool(model.requests[0].get("stream")), "the driver streams")
+    _promise(sent[0] == sent[1], f"streamed or not, the same: {sent}")
+
+
+def check_structured_output(driver: Driver) -> None:
+    """What ends a structured answer is never cut."""
+    with _Structured() as model:
+        bench = _Bench(driver, model)
+        reply = bench.send(ASKED, driver.build(bench.setup(structured=True)))
+        _promise(json.loads(reply.text) == {"answer": "yes"}, f"the answer is an object: {reply.text}")
+        known = [name for name in bench.lists[0] if name in TRAVEL]
+        _promise(known == bench.kept(ASKED), f"the tools are cut as ever: {bench.lists[0]}")
+
+
+def check_a_sub_agent_decides_for_itself(driver: Driver) -> None:
+    """An agent that a tool runs has a conversation of its own."""
+    with ScriptedModel([ScriptedCall("book_flight", {"what": "Oslo"})]) as model:
+        bench = _Bench(driver, model)
+        weather = "What is the weather forecast"
+
+        def run(arguments: dict[str, Any]) -> str:
+            with ThreadPoolExecutor(1) as elsewhere:
+                return elsewhere.submit(bench.send, weather).result().text
+
+        tools = tuple(replace(tool, run=run) if tool.name == "book_flight" else tool for tool in bench.setup().tools)
+        bench.send(ASKED, driver.build(bench.setup(tools=tools)))
+        outer, inner = [*bench.kept(ASKED), *SEARCH], [*bench.kept(weather), *SEARCH]
+        _promise(bench.lists == [outer, inner, outer], f"each has its own tools: {bench.lists}")
+
+
+def check_handoffs(driver: Driver) -> None:
+    """What hands over to another agent is never cut, and hands over."""
+    with _HandingOver() as model:
+        bench = _Bench(driver, model)
+        bench.send(ASKED, driver.build(bench.setup(colleague="billing")))
+        _promise(bool(model.handed_over), f"a tool that hands over is offered: {bench.lists[0]}")
+        _promise("billing" in json.dumps(model.requests[-1]["messages"]), "the other agent is asked")
+
+
+def check_approvals(driver: Driver) -> None:
+    """A run that stopped for an approval goes on, on another worker, with the tools that it had."""
+    _approved(driver, "book_flight", ScriptedCall("book_flight", {"what": "Oslo"}))
+
+
+def check_approvals_through_the_search(driver: Driver) -> None:
+    """A tool that needs an approval needs it behind the search, too."""
+    _approved(driver, HIDDEN, _call(HIDDEN, what="Oslo"))
+
+
+def check_tools_may_change(driver: Driver) -> None:
+    """Between two turns a tool goes and another comes."""
+    with ScriptedModel() as model:
+        bench = _Bench(driver, model)
+        reply = bench.send(ASKED)
+        gone = bench.kept(ASKED)[0]
+        tools = tuple(tool for tool in bench.setup().tools if tool.name != gone)
+        new = bench.tool("book_train", "Book a train ticket")
+        reply = bench.send(LATER, driver.build(bench.setup(tools=(*tools, new))), history=reply.history)
+        _promise(reply.text == "done", "the run ends with the model's answer")
+        _promise(gone not in bench.lists[1] and bool(bench.lists[1]), f"what went is not offered: {bench.lists[1]}")
+
+
+def check_equal_names_on_two_servers(driver: Driver) -> None:
+    """Both tools can be called, each by a name of its own."""
+    with _CallingAll("send") as model:
+        bench = _Bench(driver, model, tool_search=False)
+        both = tuple(bench.tool("send", f"Send a {server} message", server=server) for server in ("mail", "chat"))
+        bench.send("Send a mail message and a chat message", driver.build(bench.setup(tools=both)))
+        _promise(sorted(name for name, _ in bench.ran) == ["chat", "mail"], f"both run: {bench.ran}, {bench.lists[0]}")
+
+
+def check_a_name_of_the_conversation_reaches_the_gate(driver: Driver) -> None:
+    """By it the gate explores, rolls out and records."""
+    decisions: list[GateDecision] = []
+    with ScriptedModel() as model:
+        bench = _Bench(driver, model)
+        gate = bench.gate(records=Records(on_decision=decisions.append))
+        bench.send(ASKED, driver.build(bench.setup(gate=gate)), conversation="chat-7")
+        if gate.sink is not None:
+            gate.sink.drain()
+    _promise(
+        {decision.conversation for decision in decisions} == {"chat-7"}, "the decision has the conversation's name"
+    )
+
+
+def check_nothing_is_raised_out_of_a_run(driver: Driver) -> None:
+    """A scorer that fails leaves every tool within reach."""
+
+    def broken(task: str, tools: Sequence[Tool]) -> list[float]:
+        raise RuntimeError("no scores today")
+
+    with ScriptedModel() as model:
+        bench = _Bench(driver, model, tool_search=False)
+        reply = bench.send(ASKED, driver.build(bench.setup(gate=bench.gate(scorer=broken))))
+        _promise(bench.lists == [list(TRAVEL)], f"every tool reaches the model: {bench.lists}")
+        _promise(reply.text == "done", "the run ends with the model's answer")
+
+
+Check: TypeAlias = Callable[[Driver], None]
+
+CHECKS: dict[str, Check] = {
+    name.removeprefix("check_").replace("_", " "): check
+    for name, check in list(globals().items())
+    if name.startswith("check_")
+}
+"""By what they say."""
+
+
+def check_adapter(driver: Driver, exempt: Mapping[str, str] | None = None) -> None:
+    """Run every check on an adapter; raise BrokenPromiseError with the name of the first that fails.
+
+    Args:
+        driver: How to build an agent with the adapter, and how to send it a turn.
+        exempt: Names of checks that the framework cannot pass, and for each the reason.
+    """
+    exempt = exempt or {}
+    unknown = [name for name, reason in exempt.items() if name not in CHECKS or not reason.strip()]
+    if unknown:
+        raise UsageError(
+            f"The exemptions must be names of checks with a reason each: {', '.join(CHECKS)}. Got {unknown} instead."
+        )
+    for name, check in CHECKS.items():
+        if name in exempt:
+            continue
+        try:
+            check(driver)
+        except Exception as error:
+            raise BrokenPromiseError(f"{name}: {error}") from error
+
+
+SEARCH = (FIND.name, CALL.name)
+
+
+class _Structured(ScriptedModel):
+    """Answers with an object: in a text, or through the tool that the framework has added for it."""
+
+    def answer(self, body: dict[str, Any]) -> Step | int:
+        super().answer(body)
+        added = [name for name in self.tool_names(-1) if name not in TRAVEL and name not in SEARCH]
+        return ScriptedCall(added[0], {"answer": "yes"}) if added else json.dumps({"answer": "yes"})
+
+
+class _HandingOver(ScriptedModel):
+    """Calls, once, the tool that the framework has added, with the colleague's name for every argument."""
+
+    handed_over = False
+
+    def answer(self, body: dict[str, Any]) -> Step | int:
+        super().answer(body)
+        added = [
+            tool["function"]
+            for tool in body.get("tools") or ()
+            if tool["function"]["name"] not in TRAVEL and tool["function"]["name"] not in SEARCH
+        ]
+        if self.handed_over or not added:
+            return "done"
+        self.handed_over = True
+        return ScriptedCall(added[0]["name"], dict.fromkeys(added[0]["parameters"].get("properties", {}), "billing"))
+
+
+class _CallingAll(ScriptedModel):
+    """Calls, once, every tool whose name has this word in it."""
+
+    def __init__(self, word: str) -> None:
+        super().__init__()
+        self.word = word
+
+    def answer(self, body: dict[str, Any]) -> Step | int:
+        super().answer(body)
+        calls = [ScriptedCall(name, {"what": name}) for name in self.tool_names(-1) if self.word in name]
+        return "done" if len(self.requests) > 1 else tuple(calls)
+
+
+def _misused(driver: Driver, calls: Sequence[tuple[str, Any]]) -> None:
+    with ScriptedModel([*(ScriptedCall(*call) for call in calls), _call(HIDDEN, what="Blue")]) as model:
+        bench = _Bench(driver, model)
+        reply = bench.send(ASKED)
+        while model.script:  # where the framework ends a run at such a call
+            reply = bench.send(LATER, history=reply.history)
+        _promise(bench.ran == [(HIDDEN, {"what": "Blue"})], f"only the call that means something runs: {bench.ran}")
+
+
+def _approved(driver: Driver, name: str, call: ScriptedCall) -> None:
+    with ScriptedModel([call]) as model:
+        bench = _Bench(driver, model)
+        tools = tuple(replace(tool, needs_approval=tool.name == name) for tool in bench.setup().tools)
+        setup = bench.setup(tools=tools)
+        reply = bench.send(ASKED, driver.build(setup))
+        _promise(reply.waits_for is not None and bench.ran == [], f"nothing runs before it is approved: {bench.ran}")
+        reply = bench.send("", driver.build(setup), history=reply.history, approve=reply.waits_for)
+        _promise(bench.ran == [(name, {"what": "Oslo"})], f"it runs once it is: {bench.ran}")
+        _promise(reply.text == "done", "the run goes on")
+        _promise(bench.lists[0] == bench.lists[-1], f"with the same tools: {bench.lists}")
+
+
+def _find() -> ScriptedCall:
+    return ScriptedCall(FIND.name, {"query": "play a song"})
+
+
+def _call(tool: str, **arguments: Any) -> ScriptedCall:
+    return ScriptedCall(CALL.name, {"name": tool, "arguments": arguments})
+
+
+def _view(tool: RunnableTool) -> Tool:
+    return Tool(tool.name, tool.description, tool.parameters, tool.server)
+
+
+def _promise(kept: bool, promise: str) -> None:
+    if not kept:
+        raise BrokenPromiseError(promise)

@@ -1,0 +1,154 @@
+"""Google ADK: a plugin that gives the models of an app's agents the tools that their conversations deserve.
+
+    app = App(name="travel", root_agent=agent, plugins=[ToolGate(gate)])
+
+The conversation is the contents of a model request, so any worker that has the session decides the same, and nothing is
+kept here. With a tool search, ADK, its callbacks, confirmations and traces see the tool that a `call_tool` means, called
+by its own name; the model sees the `call_tool` that it wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
+from functools import partial
+from typing import Any
+
+from camdf.errors import needs
+from camdf.gate import Gate
+from camdf.gate.tool_search import CALL, TOOL_SEARCH, ToolCall, fits, listing, meant, query_of
+from camdf.tools import Tool
+
+with needs("google-adk"):
+    from google.adk.plugins.base_plugin import BasePlugin
+    from google.adk.tools.base_tool import BaseTool
+    from google.genai import types
+
+THROUGH = "camdf_through_the_search"
+"""Where the metadata of a part says that the model wrote its call as a `call_tool`."""
+
+OWN = ("FinishTaskTool", "SetModelResponseTool", "TransferToAgentTool")
+"""Tools that ADK adds to an agent: they hand over, and end a task or a structured answer."""
+
+NOT_THE_USER = ("For context: below is a transcript of what another agent did", "<<<BEGIN_SYSTEM_INSTRUCTION>>>")
+"""How ADK begins what it files under the user, and others said."""
+
+BEHIND: ContextVar[Mapping[str, Tool]] = ContextVar("camdf_behind")
+"""What the tool search of the request that is under way leads to; nothing where it has none."""
+
+
+class ToolGate(BasePlugin):
+    """Hands the model the functions that `gate` keeps, in its order; tools the provider runs itself always pass.
+
+    Kept are what ADK adds to an agent, and the functions that the request allows by name. `tool_search` adds
+    `find_tool` and `call_tool` where functions are cut. ADK runs a cut tool that the model calls from memory, unless
+    the gate refuses it. Where the provider holds the history, and in live sessions, nothing is cut.
+    """
+
+    def __init__(self, gate: Gate, *, tool_search: bool = True) -> None:
+        super().__init__(name="camdf")
+        self.gate, self.tool_search = gate, tool_search
+
+    async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> None:
+        config, hosted = llm_request.config, [tool for tool in llm_request.config.tools or () if not _functions(tool)]
+        declared = {function.name: function for tool in config.tools or () for function in _functions(tool)}
+        tools = {name: Tool(name, each.description or "", partial(_schema, each)) for name, each in declared.items()}
+        own = [name for name in tools if type(llm_request.tools_dict.get(name)).__name__ in OWN]
+        choice = config.tool_config and config.tool_config.function_calling_config
+        contents, elsewhere = list(_as_written(llm_request.contents)), bool(llm_request.previous_interaction_id)
+        tool_search = self.tool_search and fits(self.gate.mode, tools)
+        decision = await self.gate.adecide(
+            [] if elsewhere else [*map(_read, contents)],
+            tools.values(),
+            conversation=callback_context.session.id,
+            keep=list(tools) if elsewhere else own,
+            forced=(choice and choice.allowed_function_names) or (),
+            tool_search=tool_search,
+        )
+        offered, behind = [declared[tool.name] for tool in decision.tools], dict[str, Tool]()
+        for name in decision.refused:
+            llm_request.tools_dict.pop(name, None)
+        if tool_search and decision.needs_tool_search:
+            behind = {name: tools[name] for name in (*decision.kept, *decision.cut)}
+            for each in TOOL_SEARCH:
+                search = llm_request.tools_dict[each.name] = _SearchTool(each, self.gate, behind)
+                offered.append(search._get_declaration())
+        BEHIND.set(behind)
+        llm_request.contents = contents
+        config.tools = [*([types.Tool(function_declarations=offered)] if offered else ()), *hosted]
+
+    async def after_model_callback(self, *, callback_context: Any, llm_response: Any) -> None:
+        behind, content = BEHIND.get({}), llm_response.content
+        if behind and content is not None and not llm_response.partial:
+            content.parts = [_as_meant(part, behind) for part in content.parts or ()]
+
+
+class _SearchTool(BaseTool):
+    """`find_tool`, or a `call_tool` that means no tool: the others are called by their own names."""
+
+    def __init__(self, tool: Tool, gate: Gate, behind: Mapping[str, Tool]) -> None:
+        super().__init__(name=tool.name, description=tool.description)
+        self.schema, self.gate, self.behind = dict(tool.schema), gate, behind
+
+    def _get_declaration(self) -> Any:
+        return types.FunctionDeclaration(
+            name=self.name, description=self.description, parameters_json_schema=self.schema
+        )
+
+    async def run_async(self, *, args: dict[str, Any], tool_context: Any) -> Any:
+        if self.name == CALL.name:
+            return str(meant(args, self.behind))
+        tools = self.behind.values()
+        return listing(await self.gate.afind(query_of(args), tools), tools)
+
+
+def _functions(tool: Any) -> list[Any]:
+    return getattr(tool, "function_declarations", None) or []
+
+
+def _schema(function: Any) -> Mapping[str, Any]:
+    schema: Any = function.parameters_json_schema
+    if schema is None and function.parameters is not None:
+        schema = function.parameters.json_schema.model_dump(mode="json", exclude_none=True)
+    return schema or {}
+
+
+def _read(content: Any) -> dict[str, Any]:
+    """Contents as a message of OpenAI's chat."""
+    parts = content.parts or ()
+    texts = [part.text for part in parts if part.text and not part.thought]
+    calls = [part.function_call for part in parts if part.function_call]
+    others = any(part.function_response for part in parts) or "".join(texts).startswith(NOT_THE_USER)
+    return {
+        "role": "assistant" if content.role == "model" else "tool" if others else "user",
+        "content": [{"type": "text", "text": text} for text in texts],
+        "tool_calls": [{"function": {"name": call.name, "arguments": call.args}} for call in calls],
+    }
+
+
+def _as_meant(part: Any, behind: Mapping[str, Tool]) -> Any:
+    """A call of `call_tool` as a call of the tool that it means, with a note."""
+    call = part.function_call
+    if not call or call.name != CALL.name or not isinstance(read := meant(call.args, behind), ToolCall):
+        return part
+    named = call.model_copy(update={"name": read.name, "args": read.arguments})
+    note = {**(part.part_metadata or {}), THROUGH: True}
+    return part.model_copy(update={"function_call": named, "part_metadata": note})
+
+
+def _as_written(contents: list[Any]) -> Iterator[Any]:
+    """The contents as the model wrote them. An answer belongs to the call of its id or, where ADK has none, its name."""
+    through = set()
+    for content in contents:
+        parts = []
+        for part in content.parts or ():
+            call, answer, note = part.function_call, part.function_response, part.part_metadata or {}
+            if call and THROUGH in note:
+                through.add(call.id or call.name)
+                told = {"name": CALL.name, "args": {"name": call.name, "arguments": call.args or {}}}
+                left = {key: value for key, value in note.items() if key != THROUGH} or None
+                part = part.model_copy(update={"function_call": call.model_copy(update=told), "part_metadata": left})
+            elif answer and (answer.id or answer.name) in through:
+                part = part.model_copy(update={"function_response": answer.model_copy(update={"name": CALL.name})})
+            parts.append(part)
+        yield content.model_copy(update={"parts": parts})

@@ -1,0 +1,172 @@
+"""Haystack: a chat generator around another, which sends the tools that a conversation deserves.
+
+    agent = Agent(chat_generator=ToolGate(generator, gate), tools=tools)
+
+The conversation is the messages of a request, so any worker that has them decides the same, and nothing is kept here.
+This is no toolset: a toolset is not told what was said. The agent keeps all tools, and sees the tool that a `call_tool`
+means, called by its own name. Searches are answered here, and noted in the metadata of the reply that follows, from
+where the model gets them again: it sees all that it wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from camdf.errors import needs
+from camdf.gate import Gate
+from camdf.gate.tool_search import CALL, FIND, TOOL_SEARCH, ToolCall, fits, listing, meant, query_of
+from camdf.tools import forced_tools
+
+with needs("haystack"):
+    from haystack import component
+    from haystack.dataclasses import ChatMessage
+    from haystack.tools import Tool, flatten_tools_or_toolsets
+
+THROUGH, SEARCHED = "camdf_through_the_search", "camdf_searched"
+"""Where a call says that the model wrote it as a `call_tool`, and a reply which searches came before it."""
+
+IN_A_ROW = 20
+"""How many replies of a step may be searches alone; after that Haystack answers, and counts the step."""
+
+
+@component
+class ToolGate:
+    """Sends `generator` the tools that `gate` keeps, in its order.
+
+    Kept is a forced `tool_choice`. `tool_search` adds `find_tool` and `call_tool` where tools are cut. The agent runs a
+    cut tool that the model calls from memory, unless the gate refuses it.
+    """
+
+    def __init__(self, generator: Any, gate: Gate, *, tool_search: bool = True) -> None:
+        self.generator, self.gate, self.tool_search = generator, gate, tool_search
+
+    def warm_up(self) -> None:
+        if hasattr(self.generator, "warm_up"):
+            self.generator.warm_up()
+
+    @component.output_types(replies=list[ChatMessage])
+    def run(
+        self,
+        messages: list[ChatMessage],
+        streaming_callback: Any = None,
+        generation_kwargs: dict[str, Any] | None = None,
+        tools: Any = None,
+    ) -> dict[str, Any]:
+        does = {"decide": self.gate.decide, "find": self.gate.find, "ask": self.generator.run}
+        steps, result = self._steps(messages, tools, streaming_callback, generation_kwargs), None
+        try:
+            while True:
+                step, arguments = steps.send(result)
+                result = does[step](**arguments)
+        except StopIteration as end:
+            return {"replies": end.value}
+
+    @component.output_types(replies=list[ChatMessage])
+    async def run_async(
+        self,
+        messages: list[ChatMessage],
+        streaming_callback: Any = None,
+        generation_kwargs: dict[str, Any] | None = None,
+        tools: Any = None,
+    ) -> dict[str, Any]:
+        does = {"decide": self.gate.adecide, "find": self.gate.afind, "ask": self.generator.run_async}
+        steps, result = self._steps(messages, tools, streaming_callback, generation_kwargs), None
+        try:
+            while True:
+                step, arguments = steps.send(result)
+                result = await does[step](**arguments)
+        except StopIteration as end:
+            return {"replies": end.value}
+
+    def _steps(
+        self, messages: list[ChatMessage], tools: Any, callback: Any, settings: Any
+    ) -> Generator[tuple[str, dict[str, Any]], Any, list[ChatMessage]]:
+        """Yields what to do and with which arguments, and is sent what came of it; returns the replies."""
+        listed = flatten_tools_or_toolsets(tools) if tools else []
+        natives = {tool.name: tool for tool in listed}
+        history, tool_search = list(_as_written(messages)), self.tool_search and fits(self.gate.mode, natives)
+        forced = forced_tools((settings or {}).get("tool_choice"))
+        question = {"task": [*map(_read, history)], "tools": listed, "forced": forced, "tool_search": tool_search}
+        decision = yield "decide", question
+        behind = {name: natives[name] for name in natives if name not in decision.refused}
+        search = TOOL_SEARCH if tool_search and decision.needs_tool_search else ()
+        given = {"streaming_callback": callback, "generation_kwargs": settings}
+        given["tools"] = [*decision.tools, *map(_declared, search)] or None
+        given = {name: value for name, value in given.items() if value is not None}
+        searched: list[ChatMessage] = []
+        for _ in range(IN_A_ROW):
+            replies = (yield "ask", {"messages": [*history, *searched], **given})["replies"]
+            answers = []
+            for call in replies[0].tool_calls if len(replies) == 1 else ():
+                words = None
+                if search and call.tool_name == FIND.name:
+                    hits = yield "find", {"query": query_of(call.arguments), "tools": behind.values()}
+                    words = listing(hits, behind.values())
+                elif search and call.tool_name == CALL.name:
+                    read = meant(call.arguments, behind)
+                    words = read if isinstance(read, str) else None
+                elif call.tool_name in decision.refused:
+                    words = f"{call.tool_name} may not be used."
+                answers += [] if words is None else [ChatMessage.from_tool(words, call)]
+            if not answers or len(answers) < len(replies[0].tool_calls):
+                break
+            searched += [replies[0], *answers]
+        return [_as_meant(reply, behind if search else {}, searched, answers) for reply in replies]
+
+
+def _declared(tool: Any) -> Any:
+    return Tool(name=tool.name, description=tool.description, parameters=dict(tool.schema), function=_never)
+
+
+def _never(**_: Any) -> str:
+    """The tool search is answered by the gate, and not by a tool of the agent."""
+    return ""
+
+
+def _as_meant(reply: Any, behind: dict[str, Any], searched: list[Any], answers: list[Any]) -> Any:
+    """A reply as the agent gets it: with the tools that its calls mean, and without the calls that are answered."""
+    done = [answer.tool_call_result.origin for answer in answers]
+    calls = []
+    for call in reply.tool_calls:
+        read = meant(call.arguments, behind) if call.tool_name == CALL.name and behind else ""
+        if isinstance(read, ToolCall):
+            extra = {**(call.extra or {}), THROUGH: True}
+            call = replace(call, tool_name=read.name, arguments=read.arguments, extra=extra)
+        if not any(call is one for one in done):
+            calls.append(call)
+    note = {"before": [each.to_dict() for each in searched], "answers": [each.to_dict() for each in answers]}
+    meta = {**reply.meta, SEARCHED: note} if searched or answers else reply.meta
+    return ChatMessage.from_assistant(reply.text, meta, reply.name, calls, reasoning=reply.reasoning)
+
+
+def _as_written(messages: Iterable[Any]) -> Iterator[Any]:
+    """The messages as the model wrote and got them."""
+    for message in messages:
+        note = message.meta.get(SEARCHED) or {"before": (), "answers": ()}
+        answers = [ChatMessage.from_dict(each) for each in note["answers"]]
+        calls = [*(answer.tool_call_result.origin for answer in answers), *map(_call_as_written, message.tool_calls)]
+        yield from map(ChatMessage.from_dict, note["before"])
+        if calls and calls != message.tool_calls:
+            meta = {key: value for key, value in message.meta.items() if key != SEARCHED}
+            message = ChatMessage.from_assistant(message.text, meta, message.name, calls, reasoning=message.reasoning)
+        yield message
+        yield from answers
+
+
+def _call_as_written(call: Any) -> Any:
+    if THROUGH not in (call.extra or {}):
+        return call
+    return replace(call, tool_name=CALL.name, arguments={"name": call.tool_name, "arguments": call.arguments})
+
+
+def _read(message: Any) -> dict[str, Any]:
+    """A message as OpenAI's chat has it."""
+    return {
+        "role": message.role.value,
+        "content": [{"type": "text", "text": text} for text in message.texts],
+        "tool_calls": [
+            {"function": {"name": call.tool_name, "arguments": call.arguments}} for call in message.tool_calls
+        ],
+    }

@@ -1,0 +1,128 @@
+"""Strands Agents: a plugin that gives the model of an agent the tools that its conversation deserves.
+
+    agent = Agent(model, tools=tools, plugins=[ToolGate(gate)])
+
+The conversation is the agent's messages, so any worker that has them decides the same, and nothing is kept here. The
+tool search is two tools of the agent, `find_tool` and `call_tool`. The history has a `call_tool` as the model wrote it;
+the hooks after this plugin's, interrupts, middleware and traces see the tool that it means.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from camdf.errors import needs
+from camdf.gate import Gate
+from camdf.gate.tool_search import CALL, FIND, TOOL_SEARCH, ToolCall, fits, listing, meant, query_of
+
+with needs("strands"):
+    from strands.hooks import BeforeToolCallEvent
+    from strands.middleware import InvokeModelStage
+    from strands.plugins import Plugin
+    from strands.tools.structured_output import DEFAULT_STRUCTURED_OUTPUT_PROMPT
+    from strands.tools.tools import PythonAgentTool
+
+HANDOFF = "handoff_to_agent"
+"""The tool that a swarm gives to its agents."""
+
+
+class ToolGate(Plugin):
+    """Hands the model the tools that `gate` keeps, in its order.
+
+    Kept are the tool of a structured answer, a swarm's handoff and a forced choice. `tool_search` adds `find_tool` and
+    `call_tool` where tools are cut. Strands runs a cut tool that the model calls from memory, unless the gate refuses
+    it. Where the provider holds the history (a stateful model), nothing is cut.
+    """
+
+    name = "camdf"
+
+    def __init__(self, gate: Gate, *, tool_search: bool = True) -> None:
+        super().__init__()
+        self.gate, self.tool_search = gate, tool_search
+
+    def init_agent(self, agent: Any) -> None:
+        registry = agent.tool_registry
+        if self.tool_search and fits(self.gate.mode, registry.registry):
+            for tool, answer in ((FIND, self._found), (CALL, self._slip)):
+                spec: Any = {"name": tool.name, "description": tool.description, "inputSchema": {"json": tool.schema}}
+                registry.register_tool(_SearchTool(tool.name, spec, answer))
+        agent.add_middleware(InvokeModelStage.Input, self._cut)
+        agent.add_hook(self._as_meant, BeforeToolCallEvent)
+
+    async def _cut(self, context: Any) -> Any:
+        specs, search = _parted(context.agent, context.tool_specs)
+        elsewhere = bool(getattr(context.model, "stateful", False))
+        answer = getattr(context.structured_output_model, "__name__", None)
+        choice = (context.tool_choice or {}).get("tool") or {}
+        decision = await self.gate.adecide(
+            [] if elsewhere else [*map(_read, context.messages)],
+            specs.values(),
+            conversation=getattr(getattr(context.agent, "_session_manager", None), "session_id", None),
+            keep=list(specs) if elsewhere else [HANDOFF, *([answer] if answer else ())],
+            forced=[name for name in [choice.get("name")] if name],
+            tool_search=bool(search),
+        )
+        offered = [context.agent.tool_registry.get_all_tools_config()[view["name"]] for view in decision.tools]
+        return context.replace(tool_specs=[*offered, *(search if decision.needs_tool_search else ())])
+
+    async def _found(self, tool_use: Any, **state: Any) -> Any:
+        specs, _ = _parted(state["agent"])
+        tools = self.gate.may_be_offered(specs.values())
+        return _result(tool_use, listing(await self.gate.afind(query_of(tool_use["input"]), tools), tools))
+
+    def _slip(self, tool_use: Any, **state: Any) -> Any:
+        return _result(tool_use, str(meant(tool_use["input"], self._callable(state["agent"]))), "error")
+
+    def _as_meant(self, event: Any) -> None:
+        """Call the tool that a `call_tool` means; where it means none, `call_tool` itself says so."""
+        use, tools = event.tool_use, self._callable(event.agent)
+        if use["name"] == CALL.name and CALL.name not in tools:
+            read = meant(use["input"], tools)
+            if isinstance(read, ToolCall):
+                event.tool_use = {**use, "name": read.name, "input": read.arguments}
+        elif (
+            use["name"] not in tools and use["name"] != FIND.name and use["name"] in event.agent.tool_registry.registry
+        ):
+            event.cancel_tool = f"{use['name']} may not be used."
+
+    def _callable(self, agent: Any) -> dict[str, Any]:
+        return {spec["name"]: spec for spec in self.gate.may_be_offered(_parted(agent)[0].values())}
+
+
+class _SearchTool(PythonAgentTool):
+    """A tool of the tool search."""
+
+
+def _parted(agent: Any, listed: Any = None) -> tuple[dict[str, Any], list[Any]]:
+    """What the gate is told of an agent's tools, by name, and the definitions of the tool search."""
+    registry = agent.tool_registry
+    specs = registry.get_all_tool_specs() if listed is None else listed
+    own = {name for name, tool in registry.registry.items() if isinstance(tool, _SearchTool)}
+    told = {
+        spec["name"]: {"name": spec["name"], "description": spec["description"], "inputSchema": _schema(spec)}
+        for spec in specs
+        if spec["name"] not in own
+    }
+    return told, [spec for tool in TOOL_SEARCH for spec in specs if spec["name"] in own and spec["name"] == tool.name]
+
+
+def _schema(spec: Any) -> Any:
+    schema = spec.get("inputSchema") or {}
+    return schema.get("json", schema)
+
+
+def _result(tool_use: Any, text: str, status: str = "success") -> Any:
+    return {"toolUseId": tool_use["toolUseId"], "status": status, "content": [{"text": text}]}
+
+
+def _read(message: Any) -> dict[str, Any]:
+    """A message as OpenAI's chat has it; the prompt that asks for a structured answer is not the user's."""
+    blocks = message["content"]
+    texts = [block["text"] for block in blocks if "text" in block]
+    uses = [block["toolUse"] for block in blocks if "toolUse" in block]
+    others = any("toolResult" in block for block in blocks) or texts == [DEFAULT_STRUCTURED_OUTPUT_PROMPT]
+    return {
+        "role": "tool" if others else message["role"],
+        "content": [{"type": "text", "text": text} for text in texts],
+        "tool_calls": [{"function": {"name": use["name"], "arguments": use["input"]}} for use in uses],
+    }

@@ -1,0 +1,35 @@
+"""A driver of the conformance suite for each adapter: `build`, `send`, and what is `EXEMPT` with the reason."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, NamedTuple
+
+
+class Framework(NamedTuple):
+    """A framework with an adapter."""
+
+    title: str
+    distribution: str
+
+    @property
+    def version(self) -> str:
+        """The version that is installed here; "" where none is."""
+        try:
+            return version(self.distribution)
+        except PackageNotFoundError:
+            return ""
+
+
+FRAMEWORKS = {
+    "google_adk": Framework("Google ADK", "google-adk"),
+    "strands": Framework("Strands Agents", "strands-agents"),
+    "agent_framework": Framework("Microsoft Agent Framework", "agent-framework-core"),
+    "haystack": Framework("Haystack", "haystack-ai"),
+}
+"""By the name of the adapter's file."""
+
+
+def driver(name: str) -> Any:
+    return import_module(f"drivers.{name}")
