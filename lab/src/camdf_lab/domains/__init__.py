@@ -25,8 +25,8 @@ from camdf_lab.domains.shipped import (
 
 __all__ = [
     "DOMAINS",
-    "OWN",
     "LATER_DOMAINS",
+    "OWN",
     "Domain",
     "ScoreQuality",
     "ToolSize",
