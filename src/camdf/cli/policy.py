@@ -16,6 +16,7 @@ from camdf.cli.logs import FILES, add_log, is_log, named_scorer, ranked_log, wit
 from camdf.cli.money import AS_FITTED, FOUND, add_dollars, add_payoff, chosen_payoff, in_dollars, on_tasks
 from camdf.cli.parser import add_json, check_output, print_json
 from camdf.core.payoff import VALUES, Payoff
+from camdf.datasets.examples import made_up_in
 from camdf.errors import DataError, UsageError, expect
 from camdf.policies.artifact import load, save
 from camdf.policies.base import fitted_payoff
@@ -50,6 +51,9 @@ def add_commands(commands: Any) -> None:
     add_log(fit, ", and with --prices")
     fit.add_argument(
         "--policy", default=DEFAULT, help=f"which policy to fit, or module:Class of your own (default: {DEFAULT})"
+    )
+    fit.add_argument(
+        "--prior", type=Path, metavar="POLICY", help="start from a policy fitted before for these tools (.json)"
     )
     fit.add_argument("--explored-only", action="store_true", help="mined tasks: learn from explored runs alone")
     add_payoff(fit, required=True, targets=True)
@@ -188,6 +192,7 @@ def _fit(options: argparse.Namespace) -> int:
             f"The policy {options.policy} must have a 'kind', under which it is saved. Add one to its class."
         )
     payoff, name = chosen_payoff(options), policy_name(options.policy)
+    prior = _prior(options.prior)
     _check_splits(options)
     check_output(options.output, (".json",))
     if options.engine == "spark":
@@ -197,20 +202,23 @@ def _fit(options: argparse.Namespace) -> int:
     if name in POLICIES and isinstance(POLICIES[name](), StoppingPolicy | ExpectedPayoffByDepth):
         expect("sklearn", "train")  # now, and not after a line of progress
     one_blas_thread()
-    payoff = on_tasks(options, payoff, logged, lambda like: ExpectedPayoffBySet().fit(logged, like))
+    start = prior or "either"
+    payoff = on_tasks(options, payoff, logged, lambda like: ExpectedPayoffBySet(prior=start).fit(logged, like))
+    made_up = made_up_in(options.data) if is_log(options, options.data) else 0
     with shown("splits") as progress:
         drawn: dict[str, Any] = {"splits": options.splits, "seed": options.seed}
-        result = fit(logged, payoff, name, **drawn, first=_first_verdict, progress=progress)
+        known: dict[str, Any] = {"prior": prior, "made_up": made_up}
+        result = fit(logged, payoff, name, **known, **drawn, first=_first_verdict, progress=progress)
     assessment, noise = result.assessment, result.label_noise
+    warnings = [*assessment.alarms(payoff), *assessment.warnings(), *_made_up_warning(options, made_up)]
     if not options.json:
-        warnings = [*assessment.alarms(payoff), *assessment.warnings()]
         _print_assessment(options, logged, payoff, assessment, name, warnings)
     save(result.policy, options.output, result.training)
     if options.json:
-        known = {"policy": name, "wrote": str(options.output), "label_noise": asdict(noise)}
-        reads, warnings = {"reads_texts": result.policy.reads_texts}, assessment.alarms(payoff) + assessment.warnings()
+        written = {"policy": name, "wrote": str(options.output), "label_noise": asdict(noise), "made_up": made_up}
         told = {"meaning": _meaning(options, assessment, payoff), "warnings": warnings}
-        print_json({**_about(logged, payoff), **known, **reads, **assessment.summary(), **told})
+        reads = {"reads_texts": result.policy.reads_texts}
+        print_json({**_about(logged, payoff), **written, **reads, **assessment.summary(), **told})
     else:
         if logged.rankings.vectors is not None:
             helps = "helps, and the policy reads it" if result.policy.reads_texts else "does not help, and is left out"
@@ -221,6 +229,23 @@ def _fit(options: argparse.Namespace) -> int:
         tools = f" --tools {quote(str(options.tools))}" if is_log(options, options.data) else ""
         print(f"On newer tasks: camdf evaluate {quote(str(options.output))} {newer}{tools}")
     return _code(options, assessment)
+
+
+def _prior(path: Path | None) -> ExpectedPayoffBySet | None:
+    policy = None if path is None else load(path)
+    if policy is not None and not isinstance(policy, ExpectedPayoffBySet):
+        raise UsageError(f"The --prior must be of the kind {DEFAULT}. Got {policy.kind} instead.")
+    return policy
+
+
+def _made_up_warning(options: argparse.Namespace, made_up: int) -> list[str]:
+    if not made_up:
+        return []
+    return [
+        f"{made_up} of the labels are made up, and so is what is said above: it promises nothing about real tasks. "
+        f"How far off it is, real ones tell: camdf evaluate {quote(str(options.output))} real.jsonl "
+        f"--tools {quote(str(options.tools))}"
+    ]
 
 
 def _sampled_on_spark(options: argparse.Namespace) -> LoggedTasks:
@@ -253,6 +278,7 @@ def _evaluate(options: argparse.Namespace) -> int:
             lambda: Fixed(policy), logged, payoff, splits=options.splits, seed=options.seed, progress=progress
         )
     warnings = [*assessment.alarms(payoff), *read.warnings, *assessment.warnings(), *unseen_warning(policy, logged)]
+    warnings += _off_by(policy, assessment, payoff)
     if _fitted_on(policy, read):
         warnings.append(
             "This policy was fitted on these very tasks, which flatters it. Evaluate it on tasks it has not seen."
@@ -263,6 +289,20 @@ def _evaluate(options: argparse.Namespace) -> int:
     else:
         _print_assessment(options, logged, payoff, assessment, str(options.policy), warnings)
     return _code(options, assessment)
+
+
+def _off_by(policy: Policy, assessment: Assessment, payoff: Payoff) -> list[str]:
+    """How far a policy of made-up tasks is off, where both were measured under one payoff."""
+    training = policy.training_
+    if training is None or not training.made_up or training.payoff != payoff:
+        return []
+    before, now = training.validation_payoff.get(policy.kind), assessment.outcomes.mean(assessment.subject)
+    if before is None:
+        return []
+    return [
+        f"This policy was fitted on made-up tasks, on which it paid {before:.3f}. On these it pays {now:.3f}: off by "
+        f"{now - before:+.3f}. To learn from these, start there: camdf fit --prior"
+    ]
 
 
 def _curve(options: argparse.Namespace) -> int:

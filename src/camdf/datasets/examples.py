@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from camdf._files import write_whole
 from camdf.datasets.records import Pairs, fields, json_lines, json_object, list_of_names, refuse, text
+from camdf.errors import DataError
 
 Origin: TypeAlias = Literal["made up", "own", "logged"]
 """Who wrote an example: a language model, the user, or the people whose requests were logged."""
@@ -52,6 +53,15 @@ class Example:
 def read_examples(path: str | PathLike[str]) -> list[Example]:
     """The examples of a JSON Lines file; a DataError names the line and the field that is not as it should be."""
     return [_example(where, record) for where, record in json_lines(Path(path))]
+
+
+def made_up_in(path: str | PathLike[str]) -> int:
+    """From how many lines a fit would learn that say that they are made up; 0 where it is no file of JSON lines."""
+    try:
+        records = [dict(record) for _, record in json_lines(Path(path))]
+    except DataError:
+        return 0
+    return sum(record.get("origin") == "made up" and not record.get("or") for record in records)
 
 
 def examples_in(content: str, name: str) -> list[Example]:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from camdf._progress import Progress, silent
 from camdf.core.groups import numbered
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import LoggedTasks
+from camdf.errors import UsageError
 from camdf.evaluation.assess import Assessment, assess
 from camdf.evaluation.splits import draw_splits
 from camdf.models.label_noise import LabelNoise, estimate_label_noise
 from camdf.policies.base import Policy
+from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf.policies.registry import DEFAULT, policy_maker, policy_name
 from camdf.policies.training import Training
 
@@ -33,6 +36,8 @@ def fit(
     payoff: Payoff,
     policy: str = DEFAULT,
     *,
+    prior: ExpectedPayoffBySet | None = None,
+    made_up: int = 0,
     splits: int = 30,
     seed: int = 0,
     first: Callable[[Assessment], None] | None = None,
@@ -40,8 +45,10 @@ def fit(
 ) -> Fit:
     """Measure the named policy (`camdf.policies.registry.policy_name`) on splits, and fit one that ships.
 
-    The one that ships learns from every task but those that choose its threshold. `first` is called with what a tenth
-    of the splits says (`camdf.evaluation.assess.assess`).
+    The one that ships learns from every task but those that choose its threshold. `prior` is a policy that the default
+    starts from, fitted before for the same tools. `made_up` says how many of the tasks a language model made up, which
+    the policy's file then tells. `first` is called with what a tenth of the splits says
+    (`camdf.evaluation.assess.assess`).
 
     >>> from camdf import Payoff, datasets
     >>> found = fit(datasets.sample(), Payoff(0.12), "score-threshold", splits=4)
@@ -49,7 +56,11 @@ def fit(
     (ScoreThreshold(), 0.39)
     """
     name = policy_name(policy)
-    make = policy_maker(name)
+    make: Callable[[], Policy] = policy_maker(name)
+    if prior is not None:
+        if name != DEFAULT:
+            raise UsageError(f"Only {DEFAULT} can start from a 'prior'. Leave out the prior, or the policy {name}.")
+        make = partial(ExpectedPayoffBySet, prior=prior)
     assessment = assess(make, logged, payoff, splits=splits, seed=seed, subject=name, first=first, progress=progress)
     split = next(iter(draw_splits(logged, 1, seed, grouped=True, shares=(0.6, 0.2))))
     train, validation = logged.take([*split.train, *split.test]), logged.take(split.validation)
@@ -58,5 +69,5 @@ def fit(
     means = {rival: assessment.outcomes.mean(rival) for rival in assessment.outcomes.values}
     groups = numbered(logged.groups)[1]
     told = payoff if isinstance(payoff.value, str) else None  # code is never stored
-    training = Training(logged.digest(), len(logged), groups, len(validation), noise.rate, means, told)
+    training = Training(logged.digest(), len(logged), groups, len(validation), noise.rate, means, told, made_up)
     return Fit(ships, assessment, noise, training)

@@ -34,6 +34,9 @@ from camdf.models.prior import Prior
 from camdf.models.set_law import SetLaw
 from camdf.models.task_text import TextSignal, fit_text
 
+MADE_UP = 0.2
+"""What a task that the prior was learned from counts in the history of its tools (benchmarks/made_up_labels.py)."""
+
 PRIOR_TASKS = 3.0
 """How many tasks the prior's shares of missing tools count for."""
 
@@ -87,6 +90,13 @@ class Counts:
         seen, wanted = counts_of(logged.rankings, logged.required)
         return cls(seen, wanted, np.bincount(logged.missing).astype(np.float64))
 
+    def after(self, model: MembershipModel, place: Ints) -> Counts:
+        """These, and what a model counted before them; `place` (tools,) says where it has each tool, else -1."""
+        more = len(place) - len(self.seen)
+        seen, wanted = (np.append(counts, np.zeros(more)) for counts in (self.seen, self.wanted))
+        before, needed = (np.append(counts, 0.0)[place] for counts in (model.times_listed, model.times_required))
+        return replace(self, seen=seen + MADE_UP * before, wanted=wanted + MADE_UP * needed)
+
 
 @dataclass(frozen=True, eq=False)
 class TaskReading:
@@ -102,22 +112,47 @@ class TaskReading:
     tools: Ints
     mean: Floats
     spread: Floats
+    start: Floats
+    levels: Floats
+    slopes: Floats
     text: TextSignal | None = None
 
     @classmethod
     def of(cls, catalogue: tuple[str, ...], counts: Counts, prior: Prior, shared: bool) -> TaskReading:
+        model, levels, slopes = prior.model, np.zeros(len(catalogue) + 1), np.zeros(len(catalogue) + 1)
+        if model is not None:
+            there = set(catalogue)
+            catalogue = (*catalogue, *(name for name in model.tools if name not in there))
+            position = {name: place for place, name in enumerate(model.tools)}
+            place = np.array([position.get(name, -1) for name in catalogue], dtype=np.int64)
+            counts = counts.after(model, place)
+            levels, slopes = (np.append(np.append(table, 0.0)[place], 0.0) for table in (model.levels, model.slopes))
         tools = np.full(len(catalogue) + 1, -1)
         if shared:
             present = np.flatnonzero(counts.seen)
             tools[present] = np.arange(len(present))
         base = base_rate_of(counts.wanted.sum(), counts.seen.sum())
-        return cls(catalogue, counts, prior, base, tools, np.array(prior.means), np.array(prior.spreads))
+        return cls(
+            catalogue,
+            counts,
+            prior,
+            base,
+            tools,
+            np.array(prior.means),
+            np.array(prior.spreads),
+            np.array(prior.coefficients),
+            levels,
+            slopes,
+        )
 
     def with_text(self, text: TextSignal, columns: Floats) -> TaskReading:
         """The same with a text signal, whose (columns, rows) set the mean and the spread of its columns."""
         width = columns.std(axis=1)
         mean = np.append(self.mean, np.append([0.0, 0.0], columns[2:].mean(axis=1)))
-        return replace(self, text=text, mean=mean, spread=np.append(self.spread, np.where(width > 1e-9, width, 1.0)))
+        before = self.prior.model.text_coefficients if self.prior.model is not None else ()
+        start = np.append(self.start, before or np.zeros(len(columns)))
+        spread = np.append(self.spread, np.where(width > 1e-9, width, 1.0))
+        return replace(self, text=text, mean=mean, spread=spread, start=start)
 
     def taught(self, logged: LoggedTasks, more: Floats | None = None) -> tuple[Rows, Ints]:
         """Tasks that were counted as rows in the order of their tools, and that order.
@@ -128,9 +163,9 @@ class TaskReading:
         past = history_in_others(rankings, logged.required, counts.seen, counts.wanted, self.base_rate)
         features, listed = candidate_features(rankings, past), rankings.listed
         flat = (features if more is None else np.concatenate([features, more]))[:, listed]
-        tool = self.tools[rankings.tool_ids[listed]]
-        order = np.argsort(tool, kind="stable")
-        return self._rows(flat[:, order], tool[order], logged.required[listed][order].astype(np.float64)), order
+        ids = rankings.tool_ids[listed]
+        order = np.argsort(self.tools[ids], kind="stable")
+        return self._rows(flat[:, order], ids[order], logged.required[listed][order].astype(np.float64)), order
 
     def others(self, rankings: Rankings) -> Rows:
         """Tasks that were not counted, over the same catalogue, as rows in rank order."""
@@ -140,7 +175,7 @@ class TaskReading:
         features = candidate_features(rankings, History(*(column[rankings.tool_ids] for column in past)))
         if self.text is not None:
             features = np.concatenate([features, self.text.columns(rankings)])
-        return self._rows(features[:, listed], self.tools[ids], np.zeros(len(ids)))
+        return self._rows(features[:, listed], ids, np.zeros(len(ids)))
 
     def before(self, setting: Setting) -> Belief:
         """What is believed before the labels: the prior, and that columns and tools add nothing to it."""
@@ -169,8 +204,9 @@ class TaskReading:
         constant, *weights = plain @ fitted.theta
         kept = np.flatnonzero(self.counts.seen)
         place = self.tools[kept]
-        levels = np.where(place >= 0, np.append(fitted.levels, 0.0)[place], 0.0)
-        slopes = np.where(place >= 0, np.append(fitted.slopes, 0.0)[place], 0.0)
+        scale = fitted.theta[1]
+        levels = scale * self.levels[kept] + np.where(place >= 0, np.append(fitted.levels, 0.0)[place], 0.0)
+        slopes = scale * self.slopes[kept] + np.where(place >= 0, np.append(fitted.slopes, 0.0)[place], 0.0)
         precision = np.asarray(np.linalg.inv(plain @ np.linalg.inv(after.precision) @ plain.T))
         return MembershipModel(
             coefficients=_floats(weights[: len(CANDIDATE_COLUMNS)]),
@@ -192,20 +228,21 @@ class TaskReading:
             doubt=Doubt.of(precision, after.of_tools),
         )
 
-    def _rows(self, features: Floats, tool: Ints, labels: Floats) -> Rows:
-        """(columns, rows) as the rows of a fit."""
-        start = np.array(self.prior.coefficients) @ features[: len(CANDIDATE_COLUMNS)] + self.prior.intercept
+    def _rows(self, features: Floats, ids: Ints, labels: Floats) -> Rows:
+        """(columns, rows) as the rows of a fit; `ids` are those of the tools in the catalogue."""
+        start = self.start @ features + self.prior.intercept
+        start += self.levels[ids] + self.slopes[ids] * features[SLOPE_COLUMN]
         standard = (features.T - self.mean) / self.spread
         dense = np.concatenate([np.ones((len(standard), 1)), start[:, None], standard], axis=1)
-        return Rows(dense, features[SLOPE_COLUMN], tool, labels, np.ones(len(labels)))
+        return Rows(dense, features[SLOPE_COLUMN], self.tools[ids], labels, np.ones(len(labels)))
 
     def _plain(self) -> Floats:
         """(1 + columns, 2 + columns): from theta to the intercept and the coefficients of the columns themselves."""
-        own, width = len(CANDIDATE_COLUMNS), len(self.mean)
+        width = len(self.mean)
         plain = np.zeros((1 + width, 2 + width))
         plain[0, :2] = 1.0, self.prior.intercept
         plain[0, 2:] = -self.mean / self.spread
-        plain[1 : 1 + own, 1] = self.prior.coefficients
+        plain[1:, 1] = self.start
         plain[1:, 2:] = np.diag(1.0 / self.spread)
         return plain
 
@@ -232,7 +269,7 @@ class Design:
     def of(cls, logged: LoggedTasks, prior: Prior, shared: bool, texts: bool) -> Design:
         rankings = logged.rankings
         reading, more = TaskReading.of(rankings.catalogue, Counts.of(logged), prior, shared), None
-        signal = fit_text(logged) if texts else None
+        signal = fit_text(logged, None if prior.model is None else prior.model.text) if texts else None
         if signal is not None:
             text, more = signal
             reading = reading.with_text(text, more[:, rankings.listed])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -13,11 +13,15 @@ import numpy as np
 from camdf.core.candidates import CANDIDATE_COLUMNS
 from camdf.core.rankings import Floats
 from camdf.errors import UsageError
+from camdf.models.membership import MembershipModel
 
 KINDS = ("similarity", "probability")
 """What scores may be: similarities of texts, or a language model's answers to how likely a tool is to be needed."""
 
 FILE = "prior_{}.json"
+
+FROM_MADE_UP = (0.32, 0.10, 0.11)
+"""How far eleven domains lay from what made-up tasks said of them: a `covariance` (benchmarks/made_up_labels.py)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +31,8 @@ class Prior:
     `coefficients` and `intercept` give z0, its log odds that a candidate is required. `means` and `spreads` are those
     of the columns over the domains. A domain's own log odds were a + s * z0, more or less: `covariance` is that of
     (a, s) around (0, 1), as (variance of a, covariance, variance of s), over domains that z0 had not seen.
-    `missing[k]` is the share of tasks with k required tools outside their list.
+    `missing[k]` is the share of tasks with k required tools outside their list. `model`, where there is one, was
+    learned for these very tools: what it says of single tools and of texts is part of z0.
     """
 
     coefficients: tuple[float, ...]
@@ -36,6 +41,7 @@ class Prior:
     spreads: tuple[float, ...]
     covariance: tuple[float, ...]
     missing: tuple[float, ...]
+    model: MembershipModel | None = None
 
     def __post_init__(self) -> None:
         if any(len(numbers) != len(CANDIDATE_COLUMNS) for numbers in (self.coefficients, self.means, self.spreads)):
@@ -53,7 +59,8 @@ class Prior:
 
     def as_json(self) -> str:
         """The document that ships."""
-        return json.dumps({name: np.asarray(part).tolist() for name, part in asdict(self).items()}, indent=1) + "\n"
+        parts = {name: np.asarray(part).tolist() for name, part in asdict(self).items() if name != "model"}
+        return json.dumps(parts, indent=1) + "\n"
 
 
 def prior_from(document: Mapping[str, Any]) -> Prior:
@@ -68,3 +75,15 @@ def shipped_prior(kind: str) -> Prior:
     from importlib.resources import files  # a quarter of what importing camdf would take
 
     return prior_from(json.loads((files("camdf.models") / FILE.format(kind)).read_bytes()))
+
+
+def prior_of(model: MembershipModel, kind: str) -> Prior:
+    """What a model says that was learned before for the same tools, from made-up tasks say."""
+    return replace(
+        shipped_prior(kind),
+        coefficients=model.coefficients,
+        intercept=model.intercept,
+        covariance=FROM_MADE_UP,
+        missing=model.missing,
+        model=model,
+    )

@@ -53,6 +53,12 @@ class TextSignal:
         object.__setattr__(self, "_position", {name: i for i, name in enumerate(self.tools)})
 
     @property
+    def matrix(self) -> Floats:
+        """(tools, d): the weights."""
+        whole: Floats = self._matrix  # type: ignore[attr-defined]
+        return whole[:-1]
+
+    @property
     def dimensions(self) -> int:
         """Of the vectors that it reads."""
         return len(self.weights[0])
@@ -74,42 +80,54 @@ def as_columns(more: Floats, rate: Floats) -> Floats:
     return np.stack([more, np.where(more == 0, 0.0, logit(after) - logit(before))])
 
 
-def fit_text(logged: LoggedTasks) -> tuple[TextSignal, Floats] | None:
-    """The signal, and its columns (2, n, m) for these tasks, each from other groups; None where it says little."""
+def fit_text(logged: LoggedTasks, before: TextSignal | None = None) -> tuple[TextSignal, Floats] | None:
+    """The signal, and its columns (2, n, m) for these tasks, each from other groups; None where it says little.
+
+    With a signal from `before`, what that leaves unexplained is learned, and it is kept however little these tasks say.
+    """
     rankings = logged.rankings
     if rankings.vectors is None or not len(logged):
         return None
-    listed = rankings.listed
-    tools = np.flatnonzero(counts_of(rankings, logged.required)[1] >= FEWEST)
+    listed, known = rankings.listed, () if before is None else before.tools
+    names = tuple(dict.fromkeys((*rankings.catalogue, *known)))
     group, groups = numbered(logged.groups)
-    if not len(tools) or groups < 2:
+    often = np.zeros(len(names), dtype=bool)
+    often[: len(rankings.catalogue)] = (counts_of(rankings, logged.required)[1] >= FEWEST) & (groups > 1)
+    tools = np.flatnonzero(often | np.isin(names, known))
+    if not len(tools):
         return None
-    place = np.full(len(rankings.catalogue) + 1, -1)
+    place = np.full(len(names) + 1, -1)
     place[tools] = np.arange(len(tools))
     row, column = np.nonzero(listed & (place[rankings.tool_ids] >= 0))
     which = place[rankings.tool_ids[row, column]]
     shown, needed = np.zeros((len(logged), len(tools))), np.zeros((len(logged), len(tools)))
     shown[row, which], needed[row, which] = 1.0, logged.required[row, column]
-    base = base_rate_of(logged.required.sum(), listed.sum())
-    rates = (needed.sum(axis=0) + AVERAGE_SIGHTINGS * base) / (shown.sum(axis=0) + AVERAGE_SIGHTINGS)
-    beyond = shown * (needed - rates)
+    rates = np.full(len(tools), base_rate_of(logged.required.sum(), listed.sum()))
+    start = np.zeros((rankings.vectors.shape[1], len(tools)))
+    if before is not None:
+        position = {name: i for i, name in enumerate(names)}
+        at = place[[position[name] for name in known]]
+        rates[at], start[:, at] = before.rates, before.matrix.T
+    rates = (needed.sum(axis=0) + AVERAGE_SIGHTINGS * rates) / (shown.sum(axis=0) + AVERAGE_SIGHTINGS)
+    said = rankings.vectors @ start
+    beyond = shown * (needed - rates - said) * often[tools]
     best = min(
         ((_left_out(rankings.vectors, beyond, group, groups, penalty), penalty) for penalty in PENALTIES),
         key=lambda pair: float((shown * (pair[0] - beyond) ** 2).sum()),
     )
     explained = 1.0 - (shown * (best[0] - beyond) ** 2).sum() / max(float((beyond**2).sum()), 1e-12)
-    if explained < LEAST_EXPLAINED:
+    if explained < LEAST_EXPLAINED and before is None:
         return None
-    weights = _ridge(rankings.vectors, best[1]) @ (rankings.vectors.T @ beyond)
+    weights = start + _ridge(rankings.vectors, best[1]) @ (rankings.vectors.T @ beyond)
     scales = np.maximum(np.abs(weights).max(axis=0), 1e-12) / WHOLE
     signal = TextSignal(
-        tuple(rankings.catalogue[i] for i in tools),
+        tuple(names[i] for i in tools),
         tuple(rates.tolist()),
         tuple(scales.tolist()),
         tuple(map(tuple, in_whole_numbers(weights.T).tolist())),
     )
     more, rate = np.zeros(listed.shape), np.full(listed.shape, 0.5)
-    more[row, column], rate[row, column] = best[0][row, which], rates[which]
+    more[row, column], rate[row, column] = (best[0] + said)[row, which], rates[which]
     return signal, as_columns(more, rate)
 
 

@@ -124,8 +124,8 @@ def _payoffs(value: Any) -> dict[str, float]:
     return {fields.text.read(name): fields.number.read(number) for name, number in value.items()}
 
 
-def _names_recourse(value: Any) -> bool:
-    return isinstance(value, dict) and "recourse" in value
+def _names(value: Any, field: str) -> bool:
+    return isinstance(value, dict) and field in value
 
 
 _PLAIN = {"cost_pressure": fields.number, "value": fields.choice(*sorted(VALUES))}
@@ -133,22 +133,27 @@ _WITH_RECOURSE = {**_PLAIN, "recourse": fields.share}
 """Only a payoff that has any names its recourse, so that the documents of others are what they always were."""
 
 _PAYOFF = Field(
-    lambda value: Payoff(**fields.mapping(_WITH_RECOURSE if _names_recourse(value) else _PLAIN, value)),
+    lambda value: Payoff(**fields.mapping(_WITH_RECOURSE if _names(value, "recourse") else _PLAIN, value)),
     lambda payoff: fields.written_fields(_WITH_RECOURSE if payoff.recourse else _PLAIN, payoff),
 )
 
-_TRAINING = fields.record(
-    Training,
-    {
-        "data_sha256": fields.text,
-        "tasks": fields.whole,
-        "groups": fields.whole,
-        "validation_tasks": fields.whole,
-        "label_noise": fields.optional(fields.number),
-        "validation_payoff": Field(_payoffs, dict),
-        "payoff": fields.optional(_PAYOFF),
-    },
-    added={2: {"payoff": None}},
+_LEARNED_FROM: dict[str, Field] = {
+    "data_sha256": fields.text,
+    "tasks": fields.whole,
+    "groups": fields.whole,
+    "validation_tasks": fields.whole,
+    "label_noise": fields.optional(fields.number),
+    "validation_payoff": Field(_payoffs, dict),
+    "payoff": fields.optional(_PAYOFF),
+}
+_ON_REAL = fields.record(Training, _LEARNED_FROM, added={2: {"payoff": None}})
+_ON_MADE_UP = fields.record(Training, {**_LEARNED_FROM, "made_up": fields.whole})
+"""Only where some tasks were made up does a document say how many, so that others are what they always were."""
+
+_TRAINING = Field(
+    _ON_REAL.read,
+    lambda training: (_ON_MADE_UP if training.made_up else _ON_REAL).write(training),
+    lambda value, schema: (_ON_MADE_UP if _names(value, "made_up") else _ON_REAL).read_at(value, schema),
 )
 
 _ENVELOPE: dict[str, Field] = {

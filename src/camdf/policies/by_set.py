@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from camdf.core.sets import (
 from camdf.core.sums import before_each
 from camdf.errors import NotFittedError, UsageError
 from camdf.models.membership import HeldOut, MembershipModel
-from camdf.models.prior import KINDS, Prior, shipped_prior
+from camdf.models.prior import KINDS, Prior, prior_of, shipped_prior
 from camdf.models.set_law import sharpened
 from camdf.policies import fields
 from camdf.policies.base import Policy
@@ -31,6 +31,22 @@ MOST_NOISE = 0.4
 
 LEAST = 1e-4
 """Probabilities that are corrected afterwards stay this far from 0 and 1."""
+
+_KIND = fields.choice("either", *KINDS)
+
+
+def _read_prior(value: Any) -> str | ExpectedPayoffBySet:
+    if not isinstance(value, ExpectedPayoffBySet):
+        kind: str = _KIND.read(value)
+        return kind
+    if "model_" not in vars(value):
+        raise ValueError("must be fitted where it is a policy")
+    return value
+
+
+def _written_prior(prior: str | ExpectedPayoffBySet) -> str:
+    """A file says what the scores are taken to be, and not what it started from."""
+    return prior if isinstance(prior, str) else _written_prior(prior.prior)
 
 
 class ExpectedPayoffBySet(Policy):
@@ -42,7 +58,8 @@ class ExpectedPayoffBySet(Policy):
     and needs no new fit when prices change. `identity` lets tools of a shared catalogue of at most 64 differ.
 
     It starts from what other domains say and learns from the first label on (`camdf.models.warm_start`). `prior` says
-    what the scores are, as for `cold_start`: "similarity", "probability", or "either", which lets the labels tell. It
+    what the scores are, as for `cold_start`: "similarity", "probability", or "either", which lets the labels tell; or
+    it is a policy of this kind that was fitted before for the same tools, on made-up tasks say, and starts there. It
     learns how many tools tasks require, and reads tasks' vectors where the rankings have them. Labels of which a share
     is flipped make every tool look required now and then, so that no set seems to suffice; it tells them from hard
     tasks by how well each explains held-out labels. Where labels are known to be clean, `trust_labels` takes them so.
@@ -52,7 +69,7 @@ class ExpectedPayoffBySet(Policy):
     fields = {
         "identity": fields.flag,
         "trust_labels": fields.flag,
-        "prior": fields.choice("either", *KINDS),
+        "prior": fields.Field(_read_prior, _written_prior),
         "model_": fields.membership_model,
         "with_text_": fields.optional(fields.membership_model),
         "label_noise_": fields.number,
@@ -60,12 +77,14 @@ class ExpectedPayoffBySet(Policy):
     added_fields = {3: {"prior": "either", "with_text_": None}}
     identity: bool
     trust_labels: bool
-    prior: str
+    prior: str | ExpectedPayoffBySet
     model_: MembershipModel
     with_text_: MembershipModel | None = None
     label_noise_: float = 0.0
 
-    def __init__(self, identity: bool = True, *, trust_labels: bool = False, prior: str = "either") -> None:
+    def __init__(
+        self, identity: bool = True, *, trust_labels: bool = False, prior: str | ExpectedPayoffBySet = "either"
+    ) -> None:
         self.store(identity=identity, trust_labels=trust_labels, prior=prior)
 
     def fit(self, logged: LoggedTasks, payoff: Payoff, validation: LoggedTasks | None = None) -> Self:
@@ -79,16 +98,22 @@ class ExpectedPayoffBySet(Policy):
 
         alone = fit_warm(logged, self.priors(), self.identity, trust_labels=self.trust_labels)
         self.model_, self.with_text_, self.label_noise_ = alone.model, None, alone.model.flips
-        if fit_text(logged) is None:  # cheap, beside a fit that would read nothing
+        priors = self.priors(logged.rankings)
+        before = priors[0].model.text if priors[0].model is not None else None
+        if fit_text(logged, before) is None:  # cheap, beside a fit that would read nothing
             return alone.held
-        read = fit_warm(logged, self.priors(), self.identity, trust_labels=self.trust_labels, texts=True)
-        if read.model.text is None or not read.beats(alone):
+        read = fit_warm(logged, priors, self.identity, trust_labels=self.trust_labels, texts=True)
+        if read.model.text is None or (alone.beats(read) if before is not None else not read.beats(alone)):
             return alone.held
         self.with_text_, self.label_noise_ = read.model, read.model.flips
         return read.held
 
-    def priors(self) -> tuple[Prior, ...]:
-        """What it starts from: a prior, or one of each kind."""
+    def priors(self, reading: Rankings | None = None) -> tuple[Prior, ...]:
+        """What it starts from: a prior, or one of each kind. `reading` are rankings whose vectors it is to read."""
+        if isinstance(self.prior, ExpectedPayoffBySet):
+            model = self.prior.model_ if reading is None else self.prior._model(reading)
+            kind = _written_prior(self.prior)
+            return (prior_of(model, KINDS[0] if kind == "either" else kind),)
         return tuple(map(shipped_prior, KINDS if self.prior == "either" else (self.prior,)))
 
     @property

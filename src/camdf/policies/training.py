@@ -23,3 +23,6 @@ class Training:
 
     payoff: Payoff | None = None
     """What it was fitted and measured under, also where the policy itself serves any payoff; None where not known."""
+
+    made_up: int = 0
+    """How many of the tasks a language model made up: such labels promise nothing about real tasks."""

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Self
 
 from camdf.core.payoff import Payoff
-from camdf.core.rankings import Floats, LoggedTasks
+from camdf.core.rankings import Floats, LoggedTasks, Rankings
 from camdf.models.membership import HeldOut
 from camdf.models.prior import KINDS, Prior, shipped_prior
 from camdf.policies.by_set import ExpectedPayoffBySet
@@ -23,7 +23,7 @@ class Unseen(ExpectedPayoffBySet):
         super().__init__(trust_labels=trust_labels)
         self.domain, self.texts = domain, texts
 
-    def priors(self) -> tuple[Prior, ...]:
+    def priors(self, reading: Rankings | None = None) -> tuple[Prior, ...]:
         return priors_without(self.domain)
 
     def learn(self, logged: LoggedTasks) -> HeldOut:
@@ -36,8 +36,9 @@ class Cold(ExpectedPayoffBySet):
     """The cold start that has not seen one domain, for one of its rankings; labels teach it nothing."""
 
     def __init__(self, domain: str, scorer: str) -> None:
-        super().__init__(prior=kind_of(scorer))
-        self.model_ = from_prior(prior_without(domain, self.prior), self.prior).model_
+        kind = kind_of(scorer)
+        super().__init__(prior=kind)
+        self.model_ = from_prior(prior_without(domain, kind), kind).model_
 
     def fit(self, logged: LoggedTasks, payoff: Payoff, validation: LoggedTasks | None = None) -> Self:
         return self

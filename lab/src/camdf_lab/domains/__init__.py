@@ -8,6 +8,7 @@ Sources, licences and attributions are in `SOURCES.md` beside this file, and in 
 
 from camdf_lab.domains.catalogue import DOMAINS, LATER_DOMAINS, Domain, scorers
 from camdf_lab.domains.checkouts import texts_from_tau2_bench, texts_from_tau_bench
+from camdf_lab.domains.made_up import made_up, made_up_domains
 from camdf_lab.domains.quality import ScoreQuality, as_markdown, quality_table, score_quality
 from camdf_lab.domains.shipped import (
     OWN,
@@ -34,6 +35,8 @@ __all__ = [
     "costs",
     "labels",
     "load",
+    "made_up",
+    "made_up_domains",
     "projected",
     "projection",
     "quality_table",

@@ -79,7 +79,7 @@ def load(
     if scorer not in record.scorers:
         known = ", ".join(record.scorers)
         raise UsageError(f"The 'scorer' of {domain} must be one of {known}. Got {scorer!r} instead.")
-    with _packed(domain) as pack:
+    with packed(domain) as pack:
         names = _lines(pack["tools"])
         order = pack[f"catalogue.{scorer}"].astype(np.int64)
         lengths = pack[f"lengths.{scorer}"].astype(np.int64)
@@ -108,7 +108,7 @@ def tools(domain: str) -> tuple[str, ...]:
     4076
     """
     find(domain)
-    with _packed(domain) as pack:
+    with packed(domain) as pack:
         return _lines(pack["tools"])
 
 
@@ -134,7 +134,7 @@ def sizes(domain: str, part: str = "definition") -> dict[str, ToolSize]:
     ToolSize(characters=111, tokens=26)
     """
     names = tools(domain)
-    with _packed("tool-sizes") as pack:
+    with packed("tool-sizes") as pack:
         known = [name.removeprefix(f"{domain}.") for name in pack if name.startswith(f"{domain}.")]
         if not known:
             raise UsageError(f"Only the domains of DOMAINS have sizes. Got {domain!r} instead.")
@@ -153,7 +153,7 @@ def labels(domain: str) -> list[dict[str, Any]]:
     ['find_user_id_by_name_zip', 'get_order_details', 'get_product_details']
     """
     find(domain)
-    with _packed(domain) as pack:
+    with packed(domain) as pack:
         names, ids, groups = (_lines(pack[name]) for name in ("tools", "task_ids", "groups"))
         ends = np.cumsum(pack["n_required"], dtype=np.int64)[:-1]
         required = [[names[i] for i in part] for part in np.split(pack["required"], ends)]
@@ -173,7 +173,7 @@ def task_vectors(domain: str) -> Floats:
     (67, 64)
     """
     find(domain)
-    with _packed("task-vectors") as pack:
+    with packed("task-vectors") as pack:
         return at_length_one(pack[domain].astype(np.float64))
 
 
@@ -183,7 +183,7 @@ def projection() -> Floats:
     The right singular vectors of all distinct requests of `DOMAINS`, stacked as unit vectors and not centred. Requests
     of `LATER_DOMAINS` had no part in it.
     """
-    with _packed("task-vectors") as pack:
+    with packed("task-vectors") as pack:
         matrix: Floats = pack["projection"].astype(np.float64)
         return matrix
 
@@ -212,7 +212,7 @@ def self_selected(logged: LoggedTasks, setting: str = "uniform") -> Bools:
     """
     if setting not in SELF_SELECTED:
         raise UsageError(f"The 'setting' must be one of {', '.join(SELF_SELECTED)}. Got {setting!r} instead.")
-    with _packed("retail") as pack:
+    with packed("retail") as pack:
         column = {name: i for i, name in enumerate(_lines(pack["tools"]))}
         row = {name: i for i, name in enumerate(_lines(pack["task_ids"]))}
         chosen = pack[f"chosen.{setting}"]
@@ -238,7 +238,8 @@ def _costs(domain: str, names: tuple[str, ...], dispersion: float, cost_vector: 
 
 
 @contextmanager
-def _packed(name: str) -> Iterator[Mapping[str, Any]]:
+def packed(name: str) -> Iterator[Mapping[str, Any]]:
+    """The arrays of a packed file, by name."""
     with (files("camdf_lab.domains") / "packed" / f"{name}.npz").open("rb") as file, np.load(file) as pack:
         yield pack
 

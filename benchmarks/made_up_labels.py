@@ -1,0 +1,228 @@
+"""What made-up tasks are worth as labels: the default fitted on them, and from there on real labels.
+
+python benchmarks/made_up_labels.py --cells FILE                 what FILE lacks, a line a cell; can be stopped
+python benchmarks/made_up_labels.py --cells FILE --json FILE     the figures of all cells as JSON, and two tables
+python benchmarks/made_up_labels.py --check FILE [--seed N]      exit 1 where a sample is not what the file has
+
+Needs camdf-lab. A language model wrote 100 or 120 tasks for the tools of each of eleven domains
+(`camdf_lab.domains.made_up`). Nothing that is tried on a domain has learned from its real tasks but from the labels
+that are named: neither the shipped prior, nor how much a made-up task counts, which the other ten domains say. Ranking
+by MiniLM, every tool at a cost of 1, mean payoff of both values at three cost pressures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from camdf.core.groups import sizes_of
+from camdf.core.payoff import Payoff
+from camdf.core.probability import logit
+from camdf.core.rankings import Floats, LoggedTasks, Rankings
+from camdf.core.resampling import paired_bootstrap
+from camdf.evaluation.curve import draw_steps
+from camdf.models.prior import Prior
+from camdf.policies.base import Policy
+from camdf.policies.by_set import ExpectedPayoffBySet
+from camdf.policies.rules import TopK
+from camdf_lab import domains
+from camdf_lab.beyond.priors import Cold, Unseen
+from camdf_lab.newton import minimise, partial_sums
+
+DOMAINS, SCORER = tuple(domains.made_up_domains()), "minilm"
+PAYOFFS = [Payoff(pressure, value) for value, pressure in product(("exact", "partial"), (0.05, 0.12, 0.20))]
+LABELS, SPLITS = (3, 10, 20, 50, 100, 200), 4
+MOST_TASKS = 200
+"""Of a domain, on which made-up labels alone are tried."""
+
+WAYS = ("from the shipped prior", "from made-up tasks")
+CLEARLY = -0.02
+"""A cell whose whole interval lies below is clearly worse."""
+
+NOISE = 0.002
+
+
+class FromMadeUp(ExpectedPayoffBySet):
+    """The default that starts from a policy of made-up tasks, where other domains say how far that may be off."""
+
+    def __init__(self, domain: str) -> None:
+        super().__init__(prior=of_made_up(domain))
+        self.covariance = covariance(tuple(other for other in DOMAINS if other != domain))
+
+    def priors(self, reading: Rankings | None = None) -> tuple[Prior, ...]:
+        return tuple(replace(prior, covariance=self.covariance) for prior in super().priors(reading))
+
+
+@cache
+def of_made_up(domain: str) -> ExpectedPayoffBySet:
+    """The default, fitted on the made-up tasks alone."""
+    return Unseen(domain).fit(domains.made_up(domain), PAYOFFS[0])
+
+
+@cache
+def real(domain: str) -> LoggedTasks:
+    return domains.load(domain, SCORER, texts=True)
+
+
+@cache
+def distance(domain: str) -> tuple[float, float]:
+    """a and s - 1, where a + s * z0 is likeliest on a domain's real tasks, and z0 is what made-up ones say of them."""
+    logged = real(domain)
+    listed = logged.rankings.listed
+    said = logit(of_made_up(domain).probabilities(logged.rankings)[0][listed], 1e-9)
+    weights = np.repeat(sizes_of(logged.groups) ** -0.5, logged.rankings.lengths)
+    required = logged.required[listed]
+    scale, shift = minimise(
+        lambda at: partial_sums(said[:, None], required, weights / weights.sum(), at), np.array([1.0, 0.0])
+    )
+    return float(shift), float(scale) - 1.0
+
+
+def covariance(names: Sequence[str]) -> tuple[float, float, float]:
+    """Of (a, s) around (0, 1), over these domains: the `FROM_MADE_UP` of camdf.models.prior is that of all eleven."""
+    shift, scale = np.array([distance(name) for name in names]).T
+    return float((shift**2).mean()), float((shift * scale).mean()), float((scale**2).mean())
+
+
+def paid(policy: Policy, logged: LoggedTasks) -> Floats:
+    """(payoffs, tasks)"""
+    return np.stack([each.of(logged, policy.decide(logged.rankings, each).acquired) for each in PAYOFFS])
+
+
+def before_labels(domain: str) -> dict[str, float]:
+    """Mean payoffs without any real label."""
+    some = np.sort(np.random.default_rng(0).permutation(len(real(domain)))[:MOST_TASKS])
+    logged = real(domain).take(some)
+    ways = {"cold start": Cold(domain, SCORER), "top 3": TopK(3), "top 5": TopK(5), "made up": of_made_up(domain)}
+    return {name: round(float(paid(policy, logged).mean()), 4) for name, policy in ways.items()}
+
+
+def cells() -> Iterator[tuple[str, int, int]]:
+    """Domain, labels and split, the question that matters most first."""
+    for split, labels, domain in product(range(SPLITS), sorted(LABELS, key=lambda labels: labels != 20), DOMAINS):
+        if labels in {int(step.labels) for step in steps(domain)}:
+            yield domain, labels, split
+
+
+@cache
+def steps(domain: str) -> Any:
+    return [step for step in draw_steps(real(domain), SPLITS) if step.labels in LABELS]
+
+
+def measured(domain: str, labels: int, split: int) -> dict[str, Any]:
+    """What both ways paid on the test tasks of one split, after so many real labels."""
+    drawn = next(step for step in steps(domain) if step.labels == labels).splits[split]
+    train, test = real(domain).take(drawn.train), real(domain).take(drawn.test)
+    policies = dict(zip(WAYS, (Unseen(domain), FromMadeUp(domain)), strict=True))
+    values = {name: paid(policy.fit(train, PAYOFFS[0]), test).round(4).tolist() for name, policy in policies.items()}
+    return {"domain": domain, "labels": labels, "split": split, "test": drawn.test.tolist(), **values}
+
+
+def figures(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Means by domain and number of labels, and in how many cells the second way is clearly worse than the first."""
+    after: list[dict[str, Any]] = []
+    for labels, domain in product(LABELS, DOMAINS):
+        here = [row for row in rows if (row["domain"], row["labels"]) == (domain, labels)]
+        if not here:
+            continue
+        totals = {way: np.zeros((len(PAYOFFS), len(real(domain)))) for way in WAYS}
+        times = np.zeros(len(real(domain)))
+        for row in here:
+            times[row["test"]] += 1
+            for way in WAYS:
+                totals[way][:, row["test"]] += row[way]
+        tested = times > 0
+        means = {way: total[:, tested] / times[tested] for way, total in totals.items()}
+        margins = means[WAYS[1]] - means[WAYS[0]]
+        groups = real(domain).groups[tested]
+        below = [paired_bootstrap(margin, groups=groups).high < CLEARLY for margin in margins]
+        above = [paired_bootstrap(margin, groups=groups).low > -CLEARLY for margin in margins]
+        after.append(
+            {
+                "domain": domain,
+                "labels": labels,
+                "splits": len(here),
+                **{way: round(float(mean.mean()), 4) for way, mean in means.items()},
+                "clearly worse": sum(below),
+                "clearly better": sum(above),
+            }
+        )
+    before = {domain: before_labels(domain) for domain in DOMAINS}
+    return {"covariance": [round(part, 3) for part in covariance(DOMAINS)], "before labels": before, "after": after}
+
+
+def domain_table(stored: dict[str, Any]) -> str:
+    """Markdown: every domain without real labels, and with 20."""
+    lines = [
+        "| domain | top 3 | cold start | made-up tasks | 20 labels | made-up tasks and 20 labels |",
+        "|" + " --- |" * 6,
+    ]
+    shown = []
+    for domain, before in stored["before labels"].items():
+        here = next(row for row in stored["after"] if (row["domain"], row["labels"]) == (domain, 20))
+        shown.append([before["top 3"], before["cold start"], before["made up"], *(here[way] for way in WAYS)])
+        lines.append(f"| {domain} | " + " | ".join(f"{figure:.3f}" for figure in shown[-1]) + " |")
+    return "\n".join([*lines, "| mean | " + " | ".join(f"{figure:.3f}" for figure in np.mean(shown, axis=0)) + " |"])
+
+
+def label_table(stored: dict[str, Any]) -> str:
+    """Markdown: by the number of real labels."""
+    lines = [
+        "| real labels | domains | from the shipped prior | from made-up tasks | clearly worse | clearly better |",
+        "|" + " --- |" * 6,
+    ]
+    for labels in LABELS:
+        here = [row for row in stored["after"] if row["labels"] == labels]
+        means = " | ".join(f"{np.mean([row[way] for row in here]):.3f}" for way in WAYS)
+        counts = (sum(row[key] for row in here) for key in ("clearly worse", "clearly better"))
+        of = len(PAYOFFS) * len(here)
+        lines.append(f"| {labels} | {len(here)} | {means} | " + " | ".join(f"{n} of {of}" for n in counts) + " |")
+    return "\n".join(lines)
+
+
+def check(stored: dict[str, Any], seed: int) -> list[str]:
+    """Where the figures of one domain without real labels, measured again, are not the stored ones."""
+    domain = DOMAINS[seed % len(DOMAINS)]
+    before, now = stored["before labels"][domain], before_labels(domain)
+    return [f"{domain}: stored {before}, now {now}"] if any(abs(before[way] - now[way]) > NOISE for way in now) else []
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--cells", type=Path)
+    options.add_argument("--json", type=Path)
+    options.add_argument("--check", type=Path)
+    options.add_argument("--seed", type=int, default=0)
+    chosen = options.parse_args()
+    threadpool_limits(1)
+    if chosen.check:
+        changed = check(json.loads(chosen.check.read_text()), chosen.seed)
+        print("\n".join(changed), file=sys.stderr)
+        return 1 if changed else 0
+    known = chosen.cells.read_text().splitlines() if chosen.cells.exists() else []
+    rows = [json.loads(line) for line in known]
+    if chosen.json:
+        stored = figures(rows)
+        chosen.json.write_text(json.dumps(stored, indent=1) + "\n")
+        print(domain_table(stored), label_table(stored), sep="\n\n")
+        return 0
+    done = {(row["domain"], row["labels"], row["split"]) for row in rows}
+    with chosen.cells.open("a") as file:
+        for cell in cells():
+            if cell not in done:
+                print(json.dumps(measured(*cell)), file=file, flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
