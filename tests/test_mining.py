@@ -273,7 +273,12 @@ def test_polars_mines_what_plain_python_mines(seed: int, require_outcome: bool, 
     assert repr(mined.tasks.to_dicts()) == repr(reference(spans, require_outcome, with_text))  # -0.0 is not 0.0 here
     assert mined.spans == len(spans)
     left_out = (
-        mined.failed + mined.unsuccessful + mined.stopped + mined.incomplete + (mined.unknown if require_outcome else 0)
+        mined.failed
+        + mined.unsuccessful
+        + mined.stopped
+        + mined.rests
+        + mined.incomplete
+        + (mined.unknown if require_outcome else 0)
     )
     assert mined.runs - left_out == len(mined.tasks)
 
@@ -584,6 +589,70 @@ def test_a_run_that_ends_with_a_tool_has_stopped_although_nobody_recorded_reques
     silent = replace(ASKS, requested=())
     assert mine(arrow_table([UNRATED, silent, SEARCHES])).stopped == 1
     assert only(UNRATED, silent, SEARCHES, ANSWERS)["called"] == ["search"]
+
+
+def piece(number: int, *steps: Span, **agent: Any) -> list[Span]:
+    """A run in a trace of its own, of one conversation: its steps in their order."""
+    top = Span(f"p{number}", "a", kind="agent", name="clerk", conversation="c", start=number * 100, **agent)
+    return [
+        top,
+        *(
+            replace(step, trace_id=top.trace_id, span_id=f"s{place}", parent_id="a", start=number * 100 + place + 1)
+            for place, step in enumerate(steps)
+        ),
+    ]
+
+
+def asks(*tools: str, continues: bool = False) -> Span:
+    return Span("", "", kind="model", name="m", offered=("search", "mail"), requested=tools, continues=continues)
+
+
+def runs_tool(name: str) -> Span:
+    return Span("", "", kind="tool", name=name)
+
+
+WAITING = piece(1, asks("search"), runs_tool("search"), asks("mail", continues=True))
+NEW = piece(2, asks("mail"), runs_tool("mail"), asks(continues=True))
+SEARCHED = piece(2, asks(continues=True))
+"""What a run does once a call was rejected: the model is told, and answers."""
+
+
+@pytest.mark.parametrize(
+    ("spans", "tasks"),
+    [
+        ([*WAITING, *piece(2, runs_tool("mail"), asks(continues=True))], [(["mail", "search"], [])]),
+        ([*WAITING, *piece(2, runs_tool("mail"), asks())], [(["mail", "search"], [])]),
+        ([*WAITING, *SEARCHED], [(["search"], ["mail"])]),
+        (
+            [*WAITING, *piece(2, asks("mail", continues=True)), *piece(3, runs_tool("mail"), asks(continues=True))],
+            [(["mail", "search"], [])],
+        ),
+        (WAITING, []),
+        ([*WAITING, *NEW], [(["mail"], [])]),
+        (SEARCHED, []),
+        ([*WAITING, *piece(2, asks(continues=True), success=False)], []),
+        ([*WAITING, *[replace(span, conversation="other") for span in SEARCHED]], []),
+    ],
+    ids=["approved", "unrecorded", "rejected", "twice", "unanswered", "dropped", "unbegun", "failed", "elsewhere"],
+)
+def test_the_pieces_of_a_task_are_joined_and_a_rest_without_its_beginning_is_none(
+    spans: list[Span], tasks: list[tuple[list[str], list[str]]]
+) -> None:
+    """A person is asked between two runs: each lies in a trace of its own, and they share a conversation."""
+    mined = mine(arrow_table(spans))
+    assert [(task["called"], task["wanted"]) for task in mined.tasks.to_dicts()] == tasks
+    assert mined.runs == mined.kept + mined.failed + mined.unsuccessful + mined.stopped + mined.rests
+    apart = mine(arrow_table(spans), join_pieces=False).tasks
+    assert set(apart["task_id"]) <= {"p2/a"}
+    assert apart["called"].to_list() in ([], [["mail"]])
+
+
+def test_an_agent_that_a_task_was_handed_to_is_no_rest_of_another_run() -> None:
+    """Its first request ends with the result of the handoff."""
+    first = piece(1, asks("search"), runs_tool("search"), asks(continues=True))
+    other = Span("p1", "b", kind="agent", name="files", conversation="c", start=150)
+    answer = replace(asks(continues=True), trace_id="p1", span_id="m", parent_id="b", start=151)
+    assert mine(arrow_table([*first, other, answer])).kept == 2
 
 
 def test_a_tool_that_was_only_requested_at_the_end_is_wanted_and_not_required() -> None:

@@ -162,12 +162,15 @@ def test_otlp_json_is_read_whether_values_are_native_or_json_strings(native: boo
         offered=("get_weather", "send_mail"),
         requested=("get_weather",),
         request_ids=("1",),
+        continues=True,
         input_tokens=10,
         cached_tokens=4,
         output_tokens=3,
         **times,
     )
     assert found["tool"] == Span(TRACE, TOOL, AGENT, "tool", "get_weather", error="TimeoutError", call_id="1", **times)
+    without = read_spans(written(tmp_path, agent_run(native)), with_text=False)
+    assert [span.continues for span in without] == [None, True, None]
 
 
 def test_the_older_events_of_the_genai_conventions_are_read(tmp_path: Path) -> None:
@@ -754,6 +757,7 @@ ROW = Span(
     ("a",),
     ("b",),
     ("i",),
+    True,
     "i",
     ("a",),
     (0.5,),
@@ -773,7 +777,9 @@ def test_plain_rows_and_the_span_table_itself_come_back_as_they_were(tmp_path: P
     assert list(read_spans(tmp_path / "table.parquet")) == [ROW, bare]
 
 
-@pytest.mark.parametrize("dropped", [{"droppedAttributesCount": 3}, {"droppedEventsCount": "1", "strange": True}])
+@pytest.mark.parametrize(
+    "dropped", [{"droppedAttributesCount": 3}, {"droppedEventsCount": "1", "strange": True}, {"droppedLinksCount": 1}]
+)
 def test_an_offer_that_the_exporter_cut_is_unknown(tmp_path: Path, dropped: dict[str, Any]) -> None:
     """150 tools take more attributes than the 128 that an SDK keeps; a part of the list would delete true labels."""
     whole, cut = (spans(tmp_path, otlp(otlp_span("1", FLAT, **more)))["model"] for more in ({}, dropped))

@@ -350,7 +350,7 @@ def _latest(rows: pl.DataFrame) -> pl.DataFrame:
 def _tasks(spans: pl.DataFrame, rules: Rules) -> pl.DataFrame:
     """The tasks of whole traces, as rows of the table."""
     polars = require("polars", "mining")
-    mined = mine(spans, require_outcome=rules.require_outcome, with_text=rules.with_text).tasks
+    mined = mine(spans, require_outcome=rules.require_outcome, with_text=rules.with_text, join_pieces=False).tasks
     ids = [polars.concat_str("trace_id", polars.lit("/"), *key) for key in (("span_id",), ())]
     traces = polars.concat([spans.select("trace_id", task_id=key) for key in ids]).unique("task_id")
     rows: pl.DataFrame = mined.join(traces, on="task_id", how="left").with_columns(day=day_of("time"))

@@ -73,6 +73,9 @@ TASK_COLUMNS: dict[str, str] = {
 }
 """The columns of a mined task, of the same sorts as those of a span."""
 
+RUN_COLUMNS = (*TASK_COLUMNS, "failed", "incomplete", "stopped", "waits", "continues", "begins")
+"""Those of a run: beside what a task has, why it may be none, and how it hangs together with others."""
+
 
 def deduplicated(spans: pl.DataFrame) -> pl.DataFrame:
     """One row for every trace_id and span_id, the preferred version; rows without those are dropped."""
@@ -206,9 +209,12 @@ def gathered(owned: pl.DataFrame, no_tool: str = NO_TOOL) -> pl.DataFrame:
     stand = [when(untraced).then(col(name).list.set_union("wanted").list.sort()) for name in ("called", "inferred")]
     return whole.with_columns(
         *(standing.otherwise(name).alias(name) for standing, name in zip(stand, ("called", "inferred"), strict=True)),
+        col("continues").fill_null(False),
+        col("begins").fill_null([]),
         wanted=when(~untraced).then("wanted").otherwise([]),
         stopped=stopped,
-    ).select(*TASK_COLUMNS, "failed", "stopped", "incomplete")
+        waits=stopped & (col("wanted").list.len() > 0) & ~col("broken").fill_null(False),
+    ).select(*RUN_COLUMNS)
 
 
 def _of_the_first_agent(owned: pl.DataFrame) -> pl.DataFrame:
@@ -379,24 +385,30 @@ def _without_a_span(requests: pl.LazyFrame, spans: pl.LazyFrame) -> pl.LazyFrame
 
 
 def _ends(steps: pl.LazyFrame) -> pl.LazyFrame:
-    """Whether a run's last model call failed or was cut short, or was followed by a tool where no request is recorded.
+    """How a run ends, and how it begins.
 
-    It was cut short if it has no count of the tokens of its answer, and an earlier call of the same model has one.
+    broken     its last model call failed or was cut short, or was followed by a tool where no request is recorded. It
+               was cut short if it has no count of the tokens of its answer, and an earlier call of that model has one
+    continues  the request of its first model call ends with the result of a tool
+    begins     the tools that ran before that call
     """
     polars = require("polars", "mining")
     model, col = polars.col("kind") == "model", polars.col
-    of_models = {name: col(name).filter(model) for name in ("name", "error", "start", "requested", "output_tokens")}
+    read = ("name", "error", "start", "requested", "output_tokens", "continues")
+    of_models = {name: col(name).filter(model) for name in read}
     tokens = of_models["output_tokens"]
     counted = (col("output_tokens").is_not_null() & model & (col("name") == of_models["name"].last())).any()
     silent = of_models["requested"].list.len().sum() == 0
     later = (col("start") > of_models["start"].last()) & _is_tool()
     return (
-        steps.select("run", *IN_ORDER, "kind", "name", "error", "requested", "output_tokens")
+        steps.select("run", *IN_ORDER, "kind", "name", "error", "requested", "output_tokens", "continues")
         .sort(IN_ORDER, nulls_last=True)
         .group_by("run", maintain_order=True)
         .agg(
             broken=model.any()
             & ((of_models["error"].last() != "") | (tokens.last().is_null() & counted) | (silent & later.any())),
+            continues=of_models["continues"].first(),
+            begins=col("name").filter(_is_tool() & (col("start") < of_models["start"].first())),
         )
     )
 

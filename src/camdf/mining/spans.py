@@ -61,6 +61,9 @@ class Span:
     request_ids: tuple[str, ...] = ()
     """model: the ids of these calls, in the same order; empty where the tracer records none."""
 
+    continues: bool | None = None
+    """model: whether its request ends with the result of a tool, and not with a user's words."""
+
     call_id: str = ""
     """tool: which of the model's calls it executes. Retries of one call share it; two calls do not."""
 
@@ -94,6 +97,7 @@ SPAN_COLUMNS: dict[str, str] = {
     "offered": "texts",
     "requested": "texts",
     "request_ids": "texts",
+    "continues": "truth",
     "call_id": "text",
     "ranked": "texts",
     "scores": "numbers",

@@ -53,6 +53,7 @@ from typing import TYPE_CHECKING
 from camdf._progress import Progress, silent
 from camdf.errors import require
 from camdf.mining.ids import with_hashed_ids
+from camdf.mining.pieces import joined, with_rests
 from camdf.mining.runs import NO_TOOL, TASK_COLUMNS, deduplicated, gathered, has_ids, unranked, with_owners
 from camdf.mining.span_files import SPANS_AT_A_TIME, Source, in_parts
 from camdf.mining.spans import SPAN_COLUMNS
@@ -91,6 +92,9 @@ class Mined:
 
     incomplete: int
     """Other runs left out because a span of their trace is missing."""
+
+    rests: int
+    """Other runs left out because they go on with a run that is not there."""
 
     unknown: int
     """Runs with none of these, and without an outcome."""
@@ -152,6 +156,7 @@ def mine(
     no_tool: str = NO_TOOL,
     at_a_time: int = SPANS_AT_A_TIME,
     id_key: bytes | None = None,
+    join_pieces: bool = True,
     progress: Progress = silent,
 ) -> Mined:
     """Tasks from spans: Parquet files of the span table (one, a folder, a list), or the table itself.
@@ -159,41 +164,51 @@ def mine(
     Runs without a recorded outcome count as successes unless `require_outcome`. Text is read only `with_text`, and only
     then do near-copies outside of any conversation share a group. Calls whose names match `no_tool` are required by no
     task. About `at_a_time` spans are in memory together. With an `id_key`, ids of sessions and users are hashed.
+    Runs that wait for a person and those that go on with them are one task (`camdf.mining.pieces`); without
+    `join_pieces` both are left out, whichever traces are mined together.
     """
     columns = [name for name in SPAN_COLUMNS if with_text or name != "text"]
-    seen, tasks = Counter[str](), []
+    seen, runs = Counter[str](), []
     for spans in in_parts(source, columns, at_a_time, progress):
-        some, counts = _mine_part(with_hashed_ids(spans, id_key), require_outcome, no_tool)
+        some, counts = _runs_of(with_hashed_ids(spans, id_key), no_tool)
         del spans  # before the next part is read
-        tasks.append(some)
+        runs.append(some)
         seen.update(counts)
-    table = require("polars", "mining").concat(tasks).sort("time", "task_id", nulls_last=True)
-    return Mined(table, **seen, require_outcome=require_outcome)
+    pieces = with_rests(require("polars", "mining").concat(runs))
+    tasks, reasons = _tasks_of(joined(pieces) if join_pieces else pieces, require_outcome)
+    return Mined(tasks.sort("time", "task_id", nulls_last=True), **seen, **reasons, require_outcome=require_outcome)
 
 
-def _mine_part(spans: pl.DataFrame, require_outcome: bool, no_tool: str) -> tuple[pl.DataFrame, dict[str, int]]:
+def _runs_of(spans: pl.DataFrame, no_tool: str) -> tuple[pl.DataFrame, dict[str, int]]:
+    """The runs of some spans, and the counts of the spans."""
     distinct = deduplicated(spans)
     owned = with_owners(distinct)
-    runs = gathered(owned, no_tool)
+    nameless = spans.select((~has_ids()).sum()).item()
+    return gathered(owned, no_tool), {
+        "spans": len(spans),
+        "nameless": nameless,
+        "duplicates": len(spans) - nameless - len(distinct),
+        "unowned": owned["owner"].null_count(),
+        "orphans": int(owned["orphan"].sum()),
+    }
+
+
+def _tasks_of(runs: pl.DataFrame, require_outcome: bool) -> tuple[pl.DataFrame, dict[str, int]]:
+    """The tasks among runs, and how many runs were left out, by reason."""
     polars = require("polars", "mining")
     reasons = {
         "failed": polars.col("failed"),
         "unsuccessful": polars.col("success").eq_missing(False),
         "incomplete": polars.col("incomplete"),
         "stopped": polars.col("stopped"),
+        "rests": polars.col("rest"),
     }
     left_out, whole = {}, runs
     for reason, holds in reasons.items():  # a run is counted under the first that holds
         left_out[reason] = len(whole.filter(holds))
         whole = whole.filter(~holds)
-    nameless = spans.select((~has_ids()).sum()).item()
     kept = whole.filter("success") if require_outcome else whole
     return kept.select(*TASK_COLUMNS), {
-        "spans": len(spans),
-        "nameless": nameless,
-        "duplicates": len(spans) - nameless - len(distinct),
-        "unowned": owned["owner"].null_count(),
-        "orphans": int(owned["orphan"].sum()),
         "runs": len(runs),
         **left_out,
         "unknown": whole["success"].null_count(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from camdf.mining.readers.messages import requested_tools, tool_names, user_text
+from camdf.mining.readers.messages import ends_with_a_result, requested_columns, tool_names, user_text
 from camdf.mining.readers.names import LANGFUSE
 from camdf.mining.readers.otlp import OtelSpan
 from camdf.mining.readers.steps import kind_of_chain, reported_error, tool_that_ran
@@ -92,7 +92,8 @@ def _observation_columns(record: Mapping[str, Any], with_text: bool) -> dict[str
         "error": "error" if failed else (reported_error(record.get("output")) if tool else ""),
         "text": user_text(_conversation(fields["text"])) if with_text and kind in ("agent", "model") else "",
         "offered": (tool_names(fields["offered"]) or _appended(record.get("input"))) if model else (),
-        "requested": _requested(record) if model else (),
+        **(_requested(record) if model else {}),
+        "continues": ends_with_a_result(_conversation(fields["text"])) if model else None,
         "call_id": fields["call_id"] if tool else "",
         **(_spent(fields) if model else {}),
     }
@@ -129,9 +130,11 @@ def _conversation(value: Any) -> Any:
     return [message for message in messages if not _is_definition(message)] if isinstance(messages, list) else messages
 
 
-def _requested(record: Mapping[str, Any]) -> tuple[str, ...]:
+def _requested(record: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """The calls of an answer, which has their ids; else the names that Langfuse keeps beside it."""
+    calls = requested_columns(record.get("output"))
     named = tool_names(lookup(record, {"names": LANGFUSE["requested"][:2]}, "names"))
-    return named or requested_tools(record.get("output"))
+    return calls if calls["requested"] else {"requested": named, "request_ids": ()}
 
 
 def _scores(record: Mapping[str, Any], of_trace: bool) -> Iterator[tuple[Any, Any]]:

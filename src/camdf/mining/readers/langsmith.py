@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from camdf.mining.readers.messages import requested_columns, tool_names, user_text
+from camdf.mining.readers.messages import ends_with_a_result, requested_columns, tool_names, user_text
 from camdf.mining.readers.names import LANGSMITH
 from camdf.mining.readers.steps import kind_of_chain, reported_error, tool_that_ran
 from camdf.mining.readers.values import (
@@ -64,6 +64,7 @@ def span(part: Any, with_text: bool = True) -> Span:
         text=user_text(fields["text"]) if with_text and kind in ("agent", "model") else "",
         offered=tool_names(fields["offered"]) if model else (),
         **(requested_columns(fields["requested"]) if model else {}),
+        continues=ends_with_a_result(fields["text"]) if model else None,
         call_id=fields["call_id"] if kind == "tool" else "",
         success=outcome(
             (name, as_mapping(rating).get("avg")) for name, rating in as_mapping(fields["success"]).items()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Collection, Mapping
 from functools import lru_cache
 from typing import Any
@@ -107,6 +109,29 @@ def _add_called(value: Any, depth: int, calls: dict[tuple[str, str], None]) -> N
                 deeper = value.get(key)
                 if isinstance(deeper, (list, dict)) or (key == "message" and deeper):
                     _add_called(structured(deeper), depth - 1, calls)
+
+
+RESULT = re.compile(
+    r'"role":\s*"(tool|function)"|"type":\s*"(tool|tool_call_response|tool_result|function_call_output)"'
+    r'|"part_kind":\s*"tool-return"'
+)
+"""A message that holds the result of a tool; within a text of JSON the quotes would be escaped."""
+
+
+def ends_with_a_result(value: Any) -> bool | None:
+    """Whether the last of a model's messages holds the result of a tool; None where there is none.
+
+    >>> ends_with_a_result('[{"role": "user", "content": "Bern?"}, {"role": "tool", "content": "sun"}]')
+    True
+    """
+    if isinstance(value, str):
+        place = value.rfind('"role"')
+        return None if place < 0 else RESULT.search(value, place) is not None
+    if isinstance(value, Mapping) and not value.keys() & {"role", "type"}:
+        value = value.get("messages") or value.get("input") or value
+    while isinstance(value, (list, tuple)) and value:
+        value = value[-1]
+    return RESULT.search(json.dumps(value, default=str)) is not None if isinstance(value, Mapping) else None
 
 
 def user_text(value: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from camdf.mining.readers.messages import requested_columns, tool_names, user_text
+from camdf.mining.readers.messages import ends_with_a_result, requested_columns, tool_names, user_text
 from camdf.mining.readers.names import MLFLOW
 from camdf.mining.readers.otlp import OtelSpan, common_columns, otel_span
 from camdf.mining.readers.steps import kind_of_chain, reported_error, tool_that_ran
@@ -63,6 +63,7 @@ def convention_columns(otel: OtelSpan, with_text: bool) -> dict[str, Any]:
         "text": user_text(fields["text"]) if with_text and kind in ("agent", "model") else "",
         "offered": tool_names(offered) if model else (),
         **(requested_columns(fields["requested"]) if model else {}),
+        "continues": ends_with_a_result(fields["text"]) if model else None,
         "call_id": fields["call_id"],
         **{name: fields[name] if model else None for name in ("input_tokens", "cached_tokens", "output_tokens")},
     }

@@ -167,6 +167,7 @@ OTEL_SPAN: FieldNames = {
     "events": ("events", "Events", "events_json"),
     "dropped_attributes": ("droppedAttributesCount", "dropped_attributes_count"),
     "dropped_events": ("droppedEventsCount", "dropped_events_count"),
+    "dropped_links": ("droppedLinksCount", "dropped_links_count"),
 }
 """The fields of every OpenTelemetry span, by their names in OTLP JSON, the Python SDK, Phoenix, MLflow and Parquet."""
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from camdf.mining.readers.messages import requested_tools, tool_names, user_text
+from camdf.mining.readers.messages import ends_with_a_result, requested_columns, tool_names, user_text
 from camdf.mining.readers.names import OPENINFERENCE, OPENINFERENCE_KINDS, OPENINFERENCE_MARK
 from camdf.mining.readers.otlp import OtelSpan
 from camdf.mining.readers.steps import kind_of_chain, reported_error, tool_that_ran
@@ -33,7 +33,8 @@ def convention_columns(otel: OtelSpan, with_text: bool) -> dict[str, Any]:
     if kind == "model":
         fields["offered"] = _offered(_by_place(flat, "llm.tools"))
         answers = _messages(flat, "llm.output_messages")
-        fields["requested"] = requested_tools(answers) or requested_tools(flat.get("output.value"))
+        fields |= requested_columns(answers, flat.get("output.value"))
+        fields["continues"] = _continues(flat)
     else:
         fields |= dict.fromkeys(("offered", "requested", "input_tokens", "cached_tokens", "output_tokens"))
     return {
@@ -43,6 +44,14 @@ def convention_columns(otel: OtelSpan, with_text: bool) -> dict[str, Any]:
         "error": otel.error or (reported_error(fields["answer"]) if kind == "tool" else ""),
         "text": _text(flat) if with_text and kind in ("agent", "model") else "",
     }
+
+
+def _continues(flat: Mapping[str, Any]) -> bool | None:
+    """Whether the last message of a request holds the result of a tool."""
+    if messages := _by_place(flat, "llm.input_messages"):
+        last = messages[max(messages)]
+        return last.get("message.role") == "tool" or "message.tool_call_id" in last
+    return ends_with_a_result(flat.get("input.value"))
 
 
 def _text(flat: Mapping[str, Any]) -> str:
@@ -67,14 +76,13 @@ def _message(flat: dict[str, Any]) -> dict[str, Any]:
         {"type": part.get("message_content.type"), "text": part.get("message_content.text")}
         for _, part in sorted(parts.items())
     ]
-    functions = [
-        {"name": call.get("tool_call.function.name"), "arguments": call.get("tool_call.function.arguments")}
-        for _, call in sorted(calls.items())
-    ]
     return {
         "role": flat.get("message.role"),
         "content": flat.get("message.content") or words,
-        "tool_calls": [{"function": function} for function in functions],
+        "tool_calls": [
+            {"id": call.get("tool_call.id"), "function": {"name": call.get("tool_call.function.name")}}
+            for _, call in sorted(calls.items())
+        ],
     }
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from camdf.mining.readers import langfuse, mlflow, openinference
-from camdf.mining.readers.messages import requested_columns, tool_names, user_text
+from camdf.mining.readers.messages import ends_with_a_result, requested_columns, tool_names, user_text
 from camdf.mining.readers.names import OTEL
 from camdf.mining.readers.otlp import MARKS, OtelSpan, common_columns, otel_span, parts
 from camdf.mining.readers.steps import kind_of_chain, reported_error, tool_that_ran
@@ -71,6 +71,7 @@ def convention_columns(otel: OtelSpan, with_text: bool) -> dict[str, Any]:
         "conversation": fields["conversation"],
         "user": fields["user"],
         "call_id": fields["call_id"],
+        "continues": ends_with_a_result(fields["text"]) if kind == "model" else None,
         "requested": fields["requested"],
         "request_ids": fields["request_ids"],
         "input_tokens": fields["input_tokens"],

@@ -66,6 +66,9 @@ class TypedSpan:
         raise NotImplementedError
 
 
+DROPPED = ("dropped_attributes", "dropped_events", "dropped_links")
+
+
 def parts(record: Any) -> Iterator[Any]:
     """The spans of an OTLP export, of a list or of a page of an API; a span by itself."""
     if isinstance(record, list):
@@ -98,7 +101,7 @@ def otel_span(part: Any, with_text: bool = True) -> OtelSpan:
     times = fields["start"], fields["end"]
     events = _events(fields["events"], record)
     span = otel_span_of(*ids, fields["name"], *times, fields["status"], attributes, events)
-    span = span._replace(cut=any(as_whole(fields[name]) for name in ("dropped_attributes", "dropped_events")))
+    span = span._replace(cut=any(as_whole(fields[name]) for name in DROPPED))
     lasted = nanoseconds(fields["duration"])
     if span.end is None and span.start is not None and lasted is not None:
         return span._replace(end=span.start + lasted)

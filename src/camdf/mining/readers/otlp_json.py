@@ -35,8 +35,12 @@ LONG = (*OTEL["offered"], *OPENINFERENCE["offered"])
 ASKED = f"{OPENINFERENCE['text'][0]}."
 """How attributes begin that hold nothing but text under a convention which is not GenAI's."""
 
+ROLES = (".message.role", ".message.tool_call_id")
+"""How those of them end that say who wrote a message."""
+
 WITH_TEXT = Fields({**OTEL, **DECISION, **MARKS}).keys
-WITHOUT_TEXT = Fields({**{name: keys for name, keys in OTEL.items() if name != "text"}, **DECISION, **MARKS}).keys
+TEXT = OTEL["text"]
+WITHOUT_TEXT = {name: column for name, column in WITH_TEXT.items() if name not in TEXT}
 """The attributes that the GenAI conventions read, and those that show that another convention holds."""
 
 OTHER_CONVENTIONS = Fields(MARKS).keys.keys()
@@ -83,15 +87,23 @@ class SpanRecord(Struct, TypedSpan, gc=False, forbid_unknown_fields=True, rename
     trace_state: Raw = ABSENT
     dropped_attributes_count: int = 0
     dropped_events_count: int = 0
-    dropped_links_count: Raw = ABSENT
+    dropped_links_count: int = 0
 
     def otel_span(self, with_text: bool) -> OtelSpan:
         """The span with those of its attributes that its convention reads."""
         wanted = WITH_TEXT if with_text else WITHOUT_TEXT
         attributes = _values([pair for pair in self.attributes if pair.key in wanted])
+        if not with_text:
+            attributes |= {pair.key: _last_message(bytes(pair.value)) for pair in self.attributes if pair.key in TEXT}
         if self.name == EVENT or not OTHER_CONVENTIONS.isdisjoint(attributes):
             # other conventions know attributes by their beginnings
-            attributes = _values([pair for pair in self.attributes if with_text or not pair.key.startswith(ASKED)])
+            attributes = _values(
+                [
+                    pair
+                    for pair in self.attributes
+                    if with_text or not pair.key.startswith(ASKED) or pair.key.endswith(ROLES)
+                ]
+            )
         span = otel_span_of(
             self.trace_id,
             self.span_id,
@@ -103,7 +115,8 @@ class SpanRecord(Struct, TypedSpan, gc=False, forbid_unknown_fields=True, rename
             attributes,
             [(event.name, _values(event.attributes)) for event in self.events],
         )
-        return span._replace(cut=True) if self.dropped_attributes_count or self.dropped_events_count else span
+        dropped = self.dropped_attributes_count or self.dropped_events_count or self.dropped_links_count
+        return span._replace(cut=True) if dropped else span
 
 
 class Scope(Struct, gc=False, forbid_unknown_fields=True, rename="camel"):
@@ -159,3 +172,11 @@ def _values(pairs: list[Pair]) -> dict[str, Any]:
 @lru_cache(maxsize=256)
 def _long_value(raw: bytes) -> Any:
     return attribute_value(_decode(raw))
+
+
+def _last_message(raw: bytes) -> Any:
+    """The last message of a request, which is all that says whether it goes on with the result of a tool."""
+    if b'"stringValue"' not in raw[:20]:
+        return attribute_value(_decode(raw))
+    place = raw.rfind(rb"\"role\"")
+    return "" if place < 0 else raw[place:].decode().replace('\\"', '"')

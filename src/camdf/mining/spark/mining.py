@@ -182,7 +182,7 @@ def _miner(
         if not readable:
             return
         spans = pa.Table.from_batches(readable).combine_chunks()  # a hundred small batches are slow to read
-        mined = mine_table(spans, **options)
+        mined = mine_table(spans, **options, join_pieces=False)
         seen.update({name: getattr(mined, name) for name in COUNTED})
         tasks = mined.tasks.with_columns(counts=None)
         yield from arrow_of(tasks, MINED_COLUMNS).to_batches(max_chunksize=10_000)
