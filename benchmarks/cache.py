@@ -27,7 +27,7 @@ from conversations import minilm
 
 import camdf
 from camdf.gate import Gate
-from camdf.gate.tool_search import FIND, TOOL_SEARCH, listing
+from camdf.gate.tool_search import FIND, listing
 from camdf.mining.readers.steps import tool_that_ran
 from camdf.policies.rules import TopShare
 from camdf.scorers.base import Scorer
@@ -104,7 +104,7 @@ def play(mode: str, tools: list[Any], turns: Sequence[Turn], system: str, scorer
         sent = tools if decision is None else decision.tools
         loaded, names = list(map(_line, sent)), {view(tool).name for tool in sent}
         if decision is not None and decision.cut and tool_search:
-            loaded += [_line(SEARCH)] if mode == "defer" else map(Tool.definition, TOOL_SEARCH)
+            loaded += [_line(SEARCH)] if mode == "defer" else map(Tool.definition, decision.search)
         scored += size(_line(turn.content)) if gated else 0
         hidden: set[str] = set()
         answers = iter(played(turn, names if tool_search else None)[1:])

@@ -22,7 +22,7 @@ from camdf.gate.turns import SHORT, Call, Turn, events, is_turn, text_of, words_
 from camdf.policies.rules import PlugIn, ScoreAtLeast, TopK
 from camdf.prices import Prices
 from camdf.scorers import Shared
-from camdf.tools import Tool
+from camdf.tools import Tool, view
 from golden import PAYOFF, VECTORS, golden_gate, openai_tool
 
 CATALOGUE = VECTORS[0].tools
@@ -391,10 +391,11 @@ def test_a_search_for_a_name_finds_that_tool_alone_and_tells_its_parameters() ->
     found = gate.find("anything", TOOLS)
     assert len(found) == 5
     told = json.loads(listing(found))
-    assert ["parameters" in entry for entry in told] == [True, True, False, False, False]
-    assert all(entry["name"] and entry["description"] for entry in told)
-    (alone,) = json.loads(listing(gate.find(told[-1]["name"], TOOLS)))
-    assert alone["name"] == told[-1]["name"]
+    assert [sorted(entry) for entry in told["tools"]] == [["description", "name", "parameters"]] * 2
+    assert [entry["name"] for entry in told["tools"]] + told["others"] == [view(tool).name for tool in found]
+    assert "say that no tool does it" in told["next"]
+    (alone,) = json.loads(listing(gate.find(told["others"][-1], TOOLS)))["tools"]
+    assert alone["name"] == told["others"][-1]
     assert "parameters" in alone
 
 

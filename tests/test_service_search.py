@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from camdf.gate.lists import anthropic, mcp, openai, openai_responses
-from camdf.gate.tool_search import CALL, FIND, TOOL_SEARCH
+from camdf.gate.tool_search import CALL, FIND
 from camdf.tools import view
 from everyday import catalogue, requests
 from running_service import Running, eventually, folder_of, running
@@ -57,7 +57,10 @@ def test_the_search_is_written_in_the_shape_of_the_tools(service: Running, write
     tools = [write(tool) for tool in catalogue("40")[0]]
     asked = {"messages": [{"role": "user", "content": "What will the weather be in Oslo tomorrow?"}], "tools": tools}
     decision = post(service, "/v1/decide", asked)
-    assert (len(decision["kept"]), decision["search"]) == (8, [write(tool) for tool in TOOL_SEARCH])
+    assert (len(decision["kept"]), decision["search"][1]) == (8, write(CALL))
+    names = {view(tool).name for tool in tools}
+    told = view(decision["search"][0]).description.removeprefix(f"{FIND.description}\nNot in your list: ")
+    assert set(told.removesuffix(".").split(", ")) == names - set(decision["kept"])
     assert "search" not in post(service, "/v1/decide", {**asked, "tool_search": False})
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import camdf
 from camdf.gate import Gate, Guards
-from camdf.gate.tool_search import TOOL_SEARCH, Answer, ToolCall
+from camdf.gate.tool_search import Answer, ToolCall
 from camdf.tools import Tool, view
 
 SCHEMA = {"type": "object", "properties": {"pattern": {"type": "string"}}, "required": ["pattern"]}
@@ -64,7 +64,7 @@ def test_what_is_sent_reads_as_the_tools_that_were_given(shape: str, given_in: s
     decision = Gate.start(tools, scorer=first).decide("Do a thing for me", tools)
     sent = getattr(decision, shape)()
     told = [(tool.name, tool.description, tool.schema) for tool in map(view, json.loads(json.dumps(sent)))]
-    assert told == [(tool.name, tool.description, tool.schema) for tool in (*TOOLS[:8], *TOOL_SEARCH)]
+    assert told == [(tool.name, tool.description, tool.schema) for tool in (*TOOLS[:8], *decision.search)]
     if given_in == shape:
         assert all(one is other for one, other in zip(sent, tools[:8], strict=False))
 
@@ -111,7 +111,7 @@ def test_a_call_is_answered_in_words_or_says_what_to_run(shape: str) -> None:
     assert answer("tool_9", {"pattern": "*.log"}) == ("1", run, "")
     assert answer("call_tool", {"name": "tool_9", "arguments": {"pattern": "*.log"}}) == ("1", run, "")
     found = answer("find_tool", {"query": "tool_9"})
-    assert (found.run, json.loads(found.text)[0]["name"]) == (None, "tool_9")
+    assert (found.run, json.loads(found.text)["tools"][0]["name"]) == (None, "tool_9")
     for name, arguments in (
         ("call_tool", {"name": "tool_0", "arguments": {"pattern": "*"}}),  # not allowed
         ("tool_0", {"pattern": "*"}),

@@ -14,7 +14,6 @@ import camdf
 from camdf.cli import main
 from camdf.gate import Gate, Guards
 from camdf.gate.target import Target
-from camdf.gate.tool_search import TOOL_SEARCH
 from camdf.prices import Prices
 from camdf.scorers import Start
 from camdf.tools import Tool, view
@@ -48,7 +47,7 @@ def test_tokens_are_those_of_what_is_kept_and_of_the_tool_search() -> None:
         found = tried(Target(mean_tools=5), tool_search=tool_search)
         kept = [view(tool) for tool in found.decision.tools]
         assert len(kept) == 5
-        assert found.loaded == sum(map(count, [*kept, *(TOOL_SEARCH if tool_search else ())]))
+        assert found.loaded == sum(map(count, [*kept, *found.decision.search]))
         assert found.every == sum(count(view(tool)) for tool in TOOLS)
 
 

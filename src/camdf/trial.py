@@ -14,7 +14,6 @@ from camdf.errors import ScorerError, UsageError
 from camdf.gate import Gate, Limits
 from camdf.gate.decision import GateDecision
 from camdf.gate.target import Target
-from camdf.gate.tool_search import TOOL_SEARCH
 from camdf.gate.waterfall import waterfall_lines
 from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf.policies.cold_start import cold_start
@@ -146,8 +145,7 @@ def trial(
         decision = gate.decide(asked, tools, tool_search=tool_search)
     tokens = {key: priced.count(tool) for key, tool in viewed.items()}
     loaded = sum(tokens[name] for name in decision.kept)
-    if tool_search and decision.cut:
-        loaded += sum(map(priced.count, TOOL_SEARCH))
+    loaded += sum(map(priced.count, decision.search))
     return Tried(decision, target, tool_search, _enough(policy, decision), tokens, loaded, sum(tokens.values()))
 
 

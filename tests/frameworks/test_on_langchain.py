@@ -425,7 +425,8 @@ def test_a_cut_tool_is_found_and_run_by_its_own_name(run: str, model: ScriptedMo
     task = user(TRIP.task)
     answer = agent.invoke(task) if run == "sync" else asyncio.run(agent.ainvoke(task))
     found, ran = results(answer)
-    assert [each["name"] for each in json.loads(found)] == ["play_music"]
+    assert [entry["name"] for entry in json.loads(found)["tools"]] == ["play_music"]
+    assert model.named_by_search() == set(TRIP.tools) - set(TRIP.kept)
     assert ran == "play_music ran"
     assert [model.tool_names(request) for request in range(3)] == [[*TRIP.kept, *TOOL_SEARCH]] * 3
     assert [call["name"] for message in answer["messages"] for call in getattr(message, "tool_calls", ())] == [

@@ -353,7 +353,8 @@ def test_a_cut_tool_is_found_and_run_and_the_list_stands(model: ScriptedModel) -
     model.script = [Call("find_tool", {"query": "play a song"}), through("play_music")]
     answer, _ = run(gated(model, tool_search=True), TRIP.task, MAIL.task)
     found, ran = outcomes(answer)
-    assert [each["name"] for each in json.loads(found)] == ["play_music"]
+    assert [entry["name"] for entry in json.loads(found)["tools"]] == ["play_music"]
+    assert model.named_by_search() == set(TRIP.tools) - set(TRIP.kept)
     assert ran == "play_music ran"
     assert [model.tool_names(request) for request in range(4)] == [[*TRIP.kept, *TOOL_SEARCH]] * 4
 

@@ -6,12 +6,13 @@ keep a request from being read, since what is not read cannot be authorised eith
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from camdf.gate.decision import GateDecision, Reason
 from camdf.gate.fold import Fold, Folding, Outcome, UnscoredError
+from camdf.gate.hidden import by_server, names_by_server
 from camdf.gate.lists import Mode, list_for_the_model
 from camdf.gate.memory import ConversationTerms, JudgeAndMode, Memory, SharedMemory
 from camdf.gate.request import Question, Request, RequestReader, UndecidedError, unread
@@ -264,12 +265,24 @@ class Decider:
             error=error,
             open=is_open,
             tool_search=request.tool_search,
+            hidden=self._hidden(request, terms.mode, fold, cut),
             servers={key: tool.server for key, tool in request.tools.items() if tool.server},
             cost_pressure=pressure,
             policy_digest=terms.judge.digest,
             examples_digest=examples_digest_of(self.shared.turn_scores.scorer),
             needs_name=request.conversation is None and (self.rollout.explore > 0 or not self.rollout.everyone),
         )
+
+    def _hidden(self, request: Request, mode: Mode, fold: Fold, cut: Sequence[str]) -> str:
+        """The names of what was cut, for the description of the tool search."""
+        if not request.tool_search or mode != "drop" or not cut:
+            return ""
+        # Where a memory knows what a conversation has, later turns have no ranking, and names must stay as they are.
+        ranking = fold.ranking if request.shown or request.conversation is None else ()
+        likely = [(request.tools[tool.name].server, request.tools[tool.name].name) for tool in ranking]
+        untrusted = {request.tools[key].server for key in request.untrusted}
+        hidden = by_server(request.tools[key] for key in cut)
+        return names_by_server(hidden, self.limits.search_names, untrusted=untrusted, likely=likely)
 
     def searched(self, question: Question, most: int) -> list[Any]:
         """The tools that a search finds: the one of that name, else the best ranked, trusted servers' first."""

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from camdf.gate import lists
 from camdf.gate.lists import Mode
-from camdf.gate.tool_search import TOOL_SEARCH, fits
+from camdf.gate.tool_search import CALL, find_tool, fits
 from camdf.gate.waterfall import waterfall
 from camdf.tools import Tool
 
@@ -94,6 +94,9 @@ class GateDecision:
     tool_search: bool = False
     """Whether the agent can search for what was cut."""
 
+    hidden: str = field(default="", repr=False)
+    """The names of what a search leads to, by server, as its description has them; "" where there is no search."""
+
     conversation: str = ""
     """The name of the conversation, as it was given or as the gate made it; "" where it has none."""
 
@@ -177,7 +180,7 @@ class GateDecision:
     def search(self) -> tuple[Tool, ...]:
         """The tools of the tool search, where the agent has one and something was cut."""
         searches = self.tool_search and self.needs_tool_search and fits(self.mode, (*self.kept, *self.cut))
-        return TOOL_SEARCH if searches else ()
+        return (find_tool(self.hidden), CALL) if searches else ()
 
     @property
     def priced_cost(self) -> float:

@@ -10,7 +10,7 @@ and neither is remembered. Reading, scoring, pricing and deciding run on threads
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -26,6 +26,7 @@ from camdf.errors import ArtifactError, UsageError
 from camdf.gate.deciding import Decider, SharedByTenants
 from camdf.gate.decision import GateDecision, Reason
 from camdf.gate.fold import Fold, Folding, Outcome
+from camdf.gate.hidden import by_server, names_by_server
 from camdf.gate.judge import Judge
 from camdf.gate.lists import Mode
 from camdf.gate.memory import ConversationTerms, Memory
@@ -468,6 +469,16 @@ class Gate:
         """The tools of a list that are authorised, where a name that two servers share authorises neither."""
         viewed, natives = self.by_key(tools)
         return [natives[key] for key in self.guards.offered(viewed)]
+
+    def names(self, tools: Iterable[Any], loaded: Collection[str] = ()) -> str:
+        """The names of the tools that may be offered and are not `loaded`, as `GateDecision.hidden` has them.
+
+        For a harness that lists a search without a conversation, as an MCP gateway does.
+        """
+        viewed, _ = self.by_key(tools)
+        hidden = [viewed[key] for key in self.guards.offered(viewed) if viewed[key].name not in loaded]
+        untrusted = {tool.server for tool in hidden if self.guards.untrusted(tool)}
+        return names_by_server(by_server(hidden), self.limits.search_names, untrusted=untrusted)
 
     def by_key(self, tools: Iterable[Any]) -> tuple[dict[str, Tool], dict[str, Any]]:
         """Tools by the names that a decision gives them: as the gate views them, and as the harness holds them."""

@@ -27,6 +27,7 @@ from camdf._settings import (
 )
 from camdf.errors import UsageError
 from camdf.gate.decision import GateDecision
+from camdf.gate.hidden import NAME_TOKENS
 from camdf.gate.memory import ConversationStore
 from camdf.runtime.breaker import Breaker
 from camdf.tools import Tool
@@ -139,6 +140,10 @@ class Limits(Settings):
 
     at_most: Annotated[int | None, or_none(whole_number(0), "no bound")] = None
     """The most tools that are kept. Guarded tools and those of earlier turns count, and are kept even beyond it."""
+
+    search_names: Annotated[int, whole_number(0)] = NAME_TOKENS
+    """How many tokens the names of the tools that are not loaded may take in the description of the tool search. Beyond
+    them it has the servers with their numbers of tools, and the likeliest names; 0 lists none."""
 
     breaker: Annotated[Breaker | None, or_none(instance_of(Breaker))] = None
     """Leaves a scorer alone that fails again and again (`Breaker`). Set it where the scorer is another program."""

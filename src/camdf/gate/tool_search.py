@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
+from camdf.gate.hidden import NAME
 from camdf.tools import Tool, view
 
 FOUND, IN_FULL = 5, 2
-"""How many tools a search finds, and how many of them come with their parameters, which are most of a definition: five
-such entries are as long as three whole ones. Three tools would miss some that everyday requests need of 400."""
+"""How many tools a search finds, and how many of them an answer has in full; the others are names. Three tools would
+miss some that everyday requests need of 400."""
 
 NAMED = 20
 """How many names an answer lists where a search finds nothing."""
@@ -29,12 +31,14 @@ WRAPPED = ("arguments", "args", "input", "parameters")
 
 FIND = Tool(
     "find_tool",
-    "Search for a tool that is not in your list. Describe in a few English words what it should do, such as "
-    "'create a calendar event'. Answers with the names and descriptions of the tools that match best, and with the "
-    "parameters of the first ones; to get those of another, search for its name. Run one of them with call_tool.",
+    "Search for a tool that is not in your list: by its exact name, or by a few English words for what it should do, "
+    "such as 'create a calendar event'. Answers with the tools that match best, the first two in full and the others "
+    "by name. Run one of them with call_tool.",
     {
         "type": "object",
-        "properties": {"query": {"type": "string", "description": "What the tool should do, in a few words."}},
+        "properties": {
+            "query": {"type": "string", "description": "Its exact name, or what it should do in a few words."}
+        },
         "required": ["query"],
         "additionalProperties": False,
     },
@@ -55,6 +59,15 @@ CALL = Tool(
 
 TOOL_SEARCH = (FIND, CALL)
 
+NEXT = "If none fits, search once more in other words; if none fits then, say that no tool does it."
+ABOUT_OTHERS = "To get the parameters of another one, search for its exact name."
+"""What an answer tells a model to do where the tools in it do not fit."""
+
+
+def find_tool(names: str) -> Tool:
+    """`find_tool` with the names of the tools that it leads to (`camdf.gate.hidden`) in its description."""
+    return replace(FIND, description=f"{FIND.description}\nNot in your list: {names}.") if names else FIND
+
 
 def fits(mode: str, names: Iterable[str]) -> bool:
     """Whether a list of tools can have a tool search: only what is dropped needs one, and its names must be free."""
@@ -69,25 +82,29 @@ def query_of(written: object) -> str:
     return query if isinstance(query, str) else ""
 
 
-def listing(found: Iterable[Any], others: Iterable[Any] = ()) -> str:
-    """What `find_tool` answers: the tools that were found, the first in full; if none, names of some of the others."""
+def listing(found: Iterable[Any], every: Iterable[Any] = ()) -> str:
+    """What `find_tool` answers: the first tools in full, the rest by name, and what to do next where none fits.
+
+    Where a search finds nothing, the answer has the names of some of `every` tool that there is.
+    """
     tools = [view(native) for native in found]
     if tools:
-        return json.dumps(
-            [_entry(tool, in_full=place < IN_FULL) for place, tool in enumerate(tools)], default=str, ensure_ascii=False
-        )
-    names = sorted({view(native).name for native in others})
+        answer: dict[str, Any] = {"tools": [_in_full(tool) for tool in tools[:IN_FULL]]}
+        others = [tool.name for tool in tools[IN_FULL:]]
+        answer |= {"others": others, "next": f"{ABOUT_OTHERS} {NEXT}"} if others else {"next": NEXT}
+        return json.dumps(answer, default=str, ensure_ascii=False)
+    names = sorted(name for name in {view(native).name for native in every} if NAME.fullmatch(name))
     some = f"{len(names)} tools, among them" if len(names) > NAMED else "these tools"
     return (
-        f"No tool matches. Say in 'query' what the tool should do, in other words. There are {some}: "
-        f"{', '.join(names[:NAMED])}."
+        "No tool matches. Say in 'query' what the tool should do, in other words, or give its exact name. There are "
+        f"{some}: {', '.join(names[:NAMED])}."
     )
 
 
-def _entry(tool: Tool, *, in_full: bool) -> dict[str, Any]:
+def _in_full(tool: Tool) -> dict[str, Any]:
     text = tool.description
     entry: dict[str, Any] = {"name": tool.name, "description": text if len(text) <= LONGEST else f"{text[:LONGEST]}…"}
-    if in_full and (schema := _told(tool)) is not None:
+    if (schema := _told(tool)) is not None:
         entry["parameters"] = schema
     return entry
 

@@ -12,7 +12,8 @@ from math import ceil, inf
 from typing import Any, NamedTuple
 
 from camdf.errors import UsageError
-from camdf.gate.tool_search import TOOL_SEARCH
+from camdf.gate.hidden import by_server, names_by_server
+from camdf.gate.tool_search import CALL, find_tool
 from camdf.prices import Prices
 from camdf.tools import NO_TOOLS, Tool, view
 
@@ -82,7 +83,8 @@ def worth(tools: Iterable[Any], prices: Prices, conversation: Conversation) -> l
     # A search is one more model call, and what it finds stays in what was said: about three definitions' worth.
     answer = min(3, len(listed)) * mean
     searched = _searched(said, conversation, answer + conversation.spoken)
-    search = _tokens(TOOL_SEARCH, prices)
+    search = _search_tokens(listed[loaded:], prices)
+    alone = _search_tokens(listed, prices)
     growing = _growing(loaded, len(listed), conversation, mean)
 
     def cost(
@@ -105,7 +107,7 @@ def worth(tools: Iterable[Any], prices: Prices, conversation: Conversation) -> l
             [loaded * mean + search] * len(searched),
             searched,
             "what is cut is a search away",
-            search,
+            alone,
         ),
         cost(
             "defer",
@@ -152,6 +154,11 @@ def sentence(costs: Sequence[Cost]) -> str:
 
 def _tokens(tools: Sequence[Tool], prices: Prices) -> float:
     return float(sum(map(prices.count, tools)))
+
+
+def _search_tokens(hidden: Sequence[Tool], prices: Prices) -> float:
+    """The tool search, whose description names what is hidden."""
+    return _tokens((find_tool(names_by_server(by_server(hidden))), CALL), prices)
 
 
 def _searched(said: Sequence[int], conversation: Conversation, found: float) -> list[float]:

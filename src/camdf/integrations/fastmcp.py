@@ -52,8 +52,9 @@ class GatedSearch(BM25SearchTransform):
     A listing with a conversation holds the tools of its first decision, and where some are cut the two tools of the
     search, so it never changes again. A listing without one holds these two alone.
 
-    The search answers with what the gate keeps for the query, however many tools that is. FastMCP discards the scores
-    of its own search, so the gate's scorer ranks. Where the gate decides nothing, or only watches, the answer is
+    The description of the search names the tools that it finds. The search answers a tool's exact name with that tool,
+    and other queries with what the gate keeps for them, however many tools that is. FastMCP discards the scores of its
+    own search, so the gate's scorer ranks. Where the gate decides nothing, or only watches, the answer is
     FastMCP's own: its best `max_results` of the tools that may be offered.
     """
 
@@ -64,11 +65,17 @@ class GatedSearch(BM25SearchTransform):
     async def transform_tools(self, tools: Sequence[Any]) -> Sequence[Any]:
         meta = _current_meta()
         if not meta.get("camdf/messages") and not meta.get("camdf/task"):
-            return await super().transform_tools(tools)  # type: ignore[no-any-return]
+            *pinned, search, call = await super().transform_tools(tools)
+            return [*pinned, _naming(search, self.gate.names(tools, self._always_visible)), call]
         decision = await _decided(self.gate, tools, meta, self._always_visible, tool_search=True)
-        return [*decision.tools, *(await super().transform_tools(()) if decision.needs_tool_search else ())]
+        if not decision.needs_tool_search:
+            return decision.tools
+        search, call = await super().transform_tools(())
+        return [*decision.tools, _naming(search, decision.hidden), call]
 
     async def _search(self, tools: Sequence[Any], query: str) -> Sequence[Any]:
+        if named := [tool for tool in self.gate.may_be_offered(tools) if tool.name == query.strip()]:
+            return named
         decision = await self.gate.adecide(query, tools)
         if decision.open or decision.mode != "drop":
             return await super()._search(decision.tools, query)  # type: ignore[no-any-return]
@@ -142,6 +149,12 @@ async def _decided(
         forced=_names(meta.get("camdf/forced")),
         tool_search=tool_search,
     )
+
+
+def _naming(search: Any, names: str) -> Any:
+    """The search tool with the names of what it finds in its description."""
+    told = f"{search.description}\n\nIt finds these tools by their names, too: {names}."
+    return search.model_copy(update={"description": told}) if names else search
 
 
 def _names(sent: Any) -> list[Any]:

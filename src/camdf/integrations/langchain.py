@@ -190,7 +190,9 @@ class ToolGate(AgentMiddleware):
             loaded = len(decision.kept)
             return request.override(tools=[*tools[:loaded], *map(_deferred, tools[loaded:])])
         if decision.needs_tool_search and self._has_tool_search(request):
-            return request.override(tools=[*tools, *self.tools], messages=[*map(_as_written, request.messages)])
+            find, call = self.tools
+            named = find.model_copy(update={"description": decision.search[0].description})
+            return request.override(tools=[*tools, named, call], messages=[*map(_as_written, request.messages)])
         return request.override(tools=tools)
 
     def _answer(self, request: Any, decision: GateDecision, response: Any) -> Any:

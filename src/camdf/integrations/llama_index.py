@@ -55,7 +55,7 @@ class ToolGate(ObjectRetriever):
     ) -> None:
         self.gate, self.tools = gate, from_servers(tools) if isinstance(tools, Mapping) else list(tools)
         has_tool_search = tool_search and fits(gate.mode, (view(tool).name for tool in self.tools))
-        self.tool_search = [_Find(self), _Call(self)] if has_tool_search else []
+        self.tool_search = [_Find(self, FIND), _Call(self, CALL)] if has_tool_search else []
 
     def retrieve(self, str_or_query_bundle: Any) -> list[Any]:
         """The tools of one task: agents do not ask here."""
@@ -77,7 +77,9 @@ class ToolGate(ObjectRetriever):
         )
         with suppress(Exception):  # a broken tracer is no reason to fail
             STEP(dict(decision.event()))
-        return [*decision.tools, *self.tool_search] if decision.needs_tool_search else decision.tools
+        if not self.tool_search or not decision.search:
+            return decision.tools
+        return [*decision.tools, _Find(self, decision.search[0]), self.tool_search[1]]
 
     def authorised(self) -> list[Any]:
         """The tools that may be offered."""
@@ -114,10 +116,8 @@ class _Fixed(ToolMetadata):
 
 
 class _SearchTool(AsyncBaseTool):
-    tool: Tool
-
-    def __init__(self, gate: ToolGate) -> None:
-        self.gate = gate
+    def __init__(self, gate: ToolGate, tool: Tool) -> None:
+        self.gate, self.tool = gate, tool
 
     @property
     def metadata(self) -> Any:
@@ -128,16 +128,12 @@ class _SearchTool(AsyncBaseTool):
 
 
 class _Find(_SearchTool):
-    tool = FIND
-
     async def acall(self, **arguments: Any) -> Any:
         matches = await self.gate.gate.afind(query_of(arguments), self.gate.tools)
         return ToolOutput(FIND.name, listing(matches, self.gate.authorised()), raw_input=arguments)
 
 
 class _Call(_SearchTool):
-    tool = CALL
-
     async def acall(self, **arguments: Any) -> Any:
         behind = {view(tool).name: tool for tool in self.gate.authorised()}
         read = meant(arguments if await _is_as_written(arguments) else "", behind)

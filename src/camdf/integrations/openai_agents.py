@@ -21,9 +21,9 @@ from typing import Any, TypeVar, cast
 
 from camdf._renamed import renamed
 from camdf.errors import needs
-from camdf.gate import Gate
+from camdf.gate import Gate, GateDecision
 from camdf.gate.telemetry import EVENT
-from camdf.gate.tool_search import CALL, FIND, ToolCall, fits, listing, meant, query_of
+from camdf.gate.tool_search import CALL, FIND, ToolCall, find_tool, fits, listing, meant, query_of
 
 with needs("openai-agents"):
     from agents import (
@@ -86,7 +86,8 @@ def gated(agent: AnAgent, gate: Gate, *, tool_search: bool = True) -> AnAgent:
                 not run_context.turn_input
             )  # its pending calls are looked up first, and one may be the tool search's
             needs_tool_search = has_tool_search and (decision.needs_tool_search or restored)
-            offered = [*decision.tools, *(_tool_search(gate, tools, decision.refused) if needs_tool_search else ())]
+            search = _tool_search(gate, tools, decision) if needs_tool_search else ()
+            offered = [*decision.tools, *search]
             NOTHING.set(not offered and not self.handoffs)
             return offered
 
@@ -155,12 +156,12 @@ def _can_have_tool_search(agent: Any, gate: Gate, tools: list[Any]) -> bool:
     return agent.tool_use_behavior != "stop_on_first_tool" and fits(gate.mode, (tool.name for tool in tools))
 
 
-def _tool_search(gate: Gate, tools: list[Any], refused: tuple[str, ...]) -> list[FunctionTool]:
+def _tool_search(gate: Gate, tools: list[Any], decision: GateDecision) -> list[FunctionTool]:
     """`find_tool`, and `call_tool`, which asks the tool that is meant for approval, guardrails and time-outs."""
     behind = {
         tool.name: tool
         for key, tool in gate.by_key(tools)[1].items()
-        if isinstance(tool, FunctionTool) and not tool.defer_loading and key not in refused
+        if isinstance(tool, FunctionTool) and not tool.defer_loading and key not in decision.refused
     }
 
     def read(arguments: object) -> tuple[FunctionTool | None, str]:
@@ -207,7 +208,9 @@ def _tool_search(gate: Gate, tools: list[Any], refused: tuple[str, ...]) -> list
         return ToolGuardrailFunctionOutput.allow()
 
     return [
-        FunctionTool(FIND.name, FIND.description, dict(FIND.schema), find, strict_json_schema=False),
+        FunctionTool(
+            FIND.name, find_tool(decision.hidden).description, dict(FIND.schema), find, strict_json_schema=False
+        ),
         FunctionTool(
             CALL.name,
             CALL.description,

@@ -8,14 +8,15 @@ capability serves any number of agents and runs at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 from camdf._renamed import renamed
 from camdf.errors import needs
 from camdf.gate import Gate
-from camdf.gate.tool_search import CALL, FIND, TOOL_SEARCH, ToolCall, fits, json_arguments, listing, meant, query_of
+from camdf.gate.tool_search import CALL, FIND, ToolCall, fits, json_arguments, listing, meant, query_of
+from camdf.tools import Tool
 
 with needs("pydantic-ai"):
     from pydantic import ValidationError
@@ -81,9 +82,8 @@ class GatedToolset(WrapperToolset[Any]):
             offered |= {name: _marked(tools[name], decision.mode) for name in decision.cut}
         if tool_search and decision.needs_tool_search:
             behind = {name: tools[name] for name in (*decision.kept, *decision.cut)}
-            offered |= self._tool_search(
-                ctx, {name: tool for name, tool in behind.items() if not tool.tool_def.defer_loading}
-            )
+            found_by_it = {name: tool for name, tool in behind.items() if not tool.tool_def.defer_loading}
+            offered |= self._tool_search(ctx, decision.search, found_by_it)
         return offered
 
     async def call_tool(self, name: str, tool_args: dict[str, Any], ctx: Any, tool: Any) -> Any:
@@ -107,7 +107,7 @@ class GatedToolset(WrapperToolset[Any]):
             return f"Nothing ran: {error}"
         return result.message if isinstance(result, ToolDenied) else result
 
-    def _tool_search(self, ctx: Any, behind: dict[str, Any]) -> dict[str, Any]:
+    def _tool_search(self, ctx: Any, search: Sequence[Tool], behind: dict[str, Any]) -> dict[str, Any]:
         alone = any(tool.tool_def.sequential for tool in behind.values())
         return {
             part.name: SearchTool(
@@ -122,7 +122,7 @@ class GatedToolset(WrapperToolset[Any]):
                 args_validator=_Anything(),
                 behind=behind,
             )
-            for part in TOOL_SEARCH
+            for part in search
         }
 
 

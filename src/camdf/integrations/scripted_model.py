@@ -59,6 +59,12 @@ class ScriptedModel:
         tools = self.requests[request].get("tools") or []
         return [tool.get("function", tool).get("name") or tool.get("type", "") for tool in tools]
 
+    def named_by_search(self, request: int = 0) -> set[str]:
+        """The tools that the description of `find_tool` names, where they have no server."""
+        tools = [tool.get("function", tool) for tool in self.requests[request].get("tools") or ()]
+        described = [tool["description"] for tool in tools if tool.get("name") == "find_tool"]
+        return {name for text in described for name in text.rpartition("Not in your list: ")[2].rstrip(".").split(", ")}
+
     def answer(self, body: dict[str, Any]) -> Step | int:
         """The next step of the script."""
         with self._lock:

@@ -20,7 +20,6 @@ from camdf.errors import CamdfError, UsageError, needs
 from camdf.gate import Gate, GateDecision, Guards, Limits, Rollout
 from camdf.gate.lists import openai
 from camdf.gate.target import Target
-from camdf.gate.tool_search import TOOL_SEARCH
 from camdf.prices import Prices
 from camdf.service.calls import HttpAnswer, HttpCall, parsed_body
 from camdf.service.config import COLD_STARTS, START, GateSettings, PriceSettings
@@ -227,8 +226,7 @@ def _shipped_task(asked: TaskRequest) -> JsonObject:
 
 def _wire(asked: LookRequest, decision: GateDecision) -> JsonObject:
     """The request that a harness would send to its model."""
-    searches = TOOL_SEARCH if asked.tool_search and decision.cut else ()
-    tools = [each if isinstance(each, dict) else openai(each) for each in (*decision.tools, *searches)]
+    tools = [each if isinstance(each, dict) else openai(each) for each in (*decision.tools, *decision.search)]
     return {"model": "your-model", **({} if asked.messages is UNSET else {"messages": asked.messages}), "tools": tools}
 
 
