@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from camdf.gate.append import Addition
 from camdf.gate.decision import GateDecision, Reason
 from camdf.gate.fold import Fold, Folding, Outcome, UnscoredError
 from camdf.gate.hidden import by_server, names_by_server
@@ -249,23 +250,31 @@ class Decider:
         pressure: float | None = None,
     ) -> GateDecision:
         """What the harness gets, by the mode."""
+        mode = "drop" if terms.mode == "append" and request.channel is None else terms.mode
         stay = tuple(dict.fromkeys(key for key in (*kept, *request.forced) if key in request.natives))
         known = set(stay)
         cut = tuple(key for key in request.offered if key not in known)
+        joined = () if mode != "append" or explored or is_open else fold.joined
+        later = {key for _, keys in joined for key in keys}.union(request.joined_before) if mode == "append" else set()
+        listed = [key for key in stay if key not in later or key in request.forced]  # a choice names what is declared
+        unlisted = [key for key in request.offered if key not in set(listed)]
         return GateDecision(
-            tools=list_for_the_model(terms.mode, request.natives, stay, cut),
+            tools=list_for_the_model(mode, request.natives, listed, unlisted),
             kept=stay,
             cut=cut,
             refused=tuple(key for key in request.tools if key not in request.natives),
             reason=fold.reason,
-            mode=terms.mode,
+            mode=mode,
+            channel=request.channel if mode == "append" else None,
+            appended=_additions(request, joined, listed),
+            joined=tuple(key for key in stay if key not in listed),
             explored=explored,
             ranking=fold.ranking,
             vector=fold.vector,
             error=error,
             open=is_open,
             tool_search=request.tool_search,
-            hidden=self._hidden(request, terms.mode, fold, cut),
+            hidden=self._hidden(request, mode, fold, unlisted),
             servers={key: tool.server for key, tool in request.tools.items() if tool.server},
             cost_pressure=pressure,
             policy_digest=terms.judge.digest,
@@ -273,15 +282,15 @@ class Decider:
             needs_name=request.conversation is None and (self.rollout.explore > 0 or not self.rollout.everyone),
         )
 
-    def _hidden(self, request: Request, mode: Mode, fold: Fold, cut: Sequence[str]) -> str:
-        """The names of what was cut, for the description of the tool search."""
-        if not request.tool_search or mode != "drop" or not cut:
+    def _hidden(self, request: Request, mode: Mode, fold: Fold, unlisted: Sequence[str]) -> str:
+        """The names of what is not on the list, for the description of the tool search."""
+        if not request.tool_search or mode not in ("drop", "append") or not unlisted:
             return ""
         # Where a memory knows what a conversation has, later turns have no ranking, and names must stay as they are.
         ranking = fold.ranking if request.shown or request.conversation is None else ()
         likely = [(request.tools[tool.name].server, request.tools[tool.name].name) for tool in ranking]
         untrusted = {request.tools[key].server for key in request.untrusted}
-        hidden = by_server(request.tools[key] for key in cut)
+        hidden = by_server(request.tools[key] for key in unlisted)
         return names_by_server(hidden, self.limits.search_names, untrusted=untrusted, likely=likely)
 
     def searched(self, question: Question, most: int) -> list[Any]:
@@ -304,6 +313,18 @@ class Decider:
         places = min(self.guards.untrusted_places, most)
         others = [candidate for candidate in matching if not candidate.trusted][:places]
         return [request.natives[candidate.name] for candidate in (*trusted, *others)]
+
+
+def _additions(
+    request: Request, joined: Iterable[tuple[int, Sequence[str]]], listed: Collection[str]
+) -> tuple[Addition, ...]:
+    """What joins the messages: all that joined, less what the history has already and what is on the list."""
+    known = {*listed, *request.joined_before}
+    additions = (
+        Addition(place, tuple(request.natives[key] for key in keys if key not in known and key in request.natives))
+        for place, keys in joined
+    )
+    return tuple(addition for addition in additions if addition.tools)
 
 
 def _failure(error: Exception | None) -> tuple[Reason, str]:

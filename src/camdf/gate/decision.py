@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from camdf.gate import lists
+from camdf.gate.append import Addition, Channel, with_additions
 from camdf.gate.lists import Mode
 from camdf.gate.tool_search import CALL, find_tool, fits
 from camdf.gate.waterfall import waterfall
@@ -33,6 +34,7 @@ nothing was decided yet, it gets the tool search, or every authorised tool if it
 
 NOTES: dict[Mode, str] = {
     "drop": "",
+    "append": " Tools that join later stand among the messages.",
     "defer": " Cut tools are deferred.",
     "allow": " Cut tools are listed, and may not be called.",
     "shadow": " Shadow mode: nothing was cut.",
@@ -67,7 +69,8 @@ class GateDecision:
     """`tools` is what to hand to the model: the harness's own objects, in an order that keeps a cached prompt intact.
 
     `kept`, `cut` and `refused` name all tools of the request: kept ones are worth their cost or guarded, cut ones are
-    not, refused ones may not be offered at all. In every mode but "drop" the cut ones are among `tools` too.
+    not, refused ones may not be offered at all. In every mode but "drop" and "append" the cut ones are among `tools`
+    too.
     """
 
     tools: list[Any] = field(repr=False)
@@ -76,6 +79,18 @@ class GateDecision:
     refused: tuple[str, ...] = ()
     reason: Reason = "decided"
     mode: Mode = "drop"
+    """The gate's; "drop" instead of "append" where the model does not take tools in the middle of a conversation."""
+
+    channel: Channel | None = None
+    """In mode "append": where the model takes tools that join later."""
+
+    appended: tuple[Addition, ...] = field(default=(), repr=False)
+    """In mode "append": tools that later turns added and that the history does not have yet, by turn; `messages` puts
+    them there. They are among `kept`, and not among `tools`."""
+
+    joined: tuple[str, ...] = ()
+    """In mode "append": all tools that later turns added, in the history or not."""
+
     explored: bool = False
     """Part of the exploration share: this task saw every tool, so its log is free of the policy's own censoring."""
 
@@ -154,27 +169,35 @@ class GateDecision:
     @property
     def needs_tool_search(self) -> bool:
         """Whether the model's list lacks tools that a tool search would lead to."""
-        return self.mode == "drop" and bool(self.cut)
+        return self.mode in ("drop", "append") and bool(self.cut or self.joined)
 
     def openai(self) -> list[Any]:
-        """`tools` as OpenAI's chat completions take them, and the tool search where something was cut."""
+        """`tools` as OpenAI's chat completions take them, and the tool search where something was cut.
+
+        What was appended comes last in the lists of those that do not take it among messages.
+        """
         return self._sent(lists.openai)
 
     def openai_responses(self) -> list[Any]:
         """The same for OpenAI's Responses."""
-        return self._sent(lists.openai_responses)
+        return self._sent(lists.openai_responses, "openai_responses")
 
     def anthropic(self) -> list[Any]:
         """The same for Anthropic's messages."""
-        return self._sent(lists.anthropic)
+        return self._sent(lists.anthropic, "anthropic")
 
     def mcp(self) -> list[Any]:
         """The same for a client of MCP."""
         return self._sent(lists.mcp)
 
-    def _sent(self, written: Callable[[Any], Any]) -> list[Any]:
+    def _sent(self, written: Callable[[Any], Any], channel: Channel | None = None) -> list[Any]:
         """The search comes last: a cached prompt begins with what the conversation has."""
-        return [written(tool) for tool in (*self.tools, *self.search)]
+        joining = () if channel == self.channel else (tool for addition in self.appended for tool in addition.tools)
+        return [written(tool) for tool in (*self.tools, *self.search, *joining)]
+
+    def messages(self, history: Sequence[Any]) -> list[Any]:
+        """The history to send: in mode "append" with the tools that later turns added, else as it is."""
+        return list(history) if self.channel is None else with_additions(history, self.appended, self.channel)
 
     @property
     def search(self) -> tuple[Tool, ...]:

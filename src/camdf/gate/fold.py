@@ -4,8 +4,9 @@ The first decision keeps the order of the request, and what a later turn or call
 after any restart, sends the same bytes for the same history, and a cached prompt stays intact up to what is new.
 
 A turn without signal changes nothing: it has no words, its scores prefer no tool, or the policy chooses none. Where the
-agent has a tool search, the first decision stands: a missing tool costs a search, and not a rewritten prompt. One case
-adds a tool even then: the request forced the tool, and the model called it by its own name.
+agent has a tool search, the first decision stands: a missing tool costs a search, and not a rewritten prompt. Two cases
+add a tool even then: the request forced the tool and the model called it by its own name, and mode "append", in which
+an addition rewrites nothing.
 """
 
 from __future__ import annotations
@@ -45,6 +46,9 @@ class Fold(NamedTuple):
     """Of the last turn that has one, with what became of each tool."""
 
     called: frozenset[str] = frozenset()
+    joined: tuple[tuple[int, tuple[str, ...]], ...] = ()
+    """What turns after the first decision added: the place of the turn's message, and the tools."""
+
     vector: bytes = b""
     """The direction of the text of the turn that was ranked, where the policy reads it."""
 
@@ -93,7 +97,7 @@ class Folding:
         for event in request.events:
             if isinstance(event, Call):
                 now = self._called(now, request, event)
-            elif now.first and request.tool_search:
+            elif now.first and request.settled:
                 now = now._replace(reason="decided before")
             elif not event.subject:
                 now = now._replace(reason="empty task")
@@ -138,7 +142,9 @@ class Folding:
         adds = {*stays, *(tool.name for tool in ranking if tool.kept)}
         kept = _appended(now.kept, (key for key in request.offered if key in adds))
         reason: Reason = "decided before" if now.first and kept == now.kept else "decided"
-        return Fold(kept, now.first or turn.subject, reason, ranking, now.called, vector)
+        adds_now = tuple(key for key in kept if key not in now.kept)
+        joined = (*now.joined, (turn.place, adds_now)) if now.first and adds_now else now.joined
+        return Fold(kept, now.first or turn.subject, reason, ranking, now.called, joined, vector)
 
     def _placed(self, ranking: tuple[Ranked, ...], stays: Mapping[str, str], trusted: int) -> tuple[Ranked, ...]:
         """Of untrusted servers' tools those that stay, and the best of the others while there are places."""
@@ -174,7 +180,8 @@ class Folding:
         self, ranking: tuple[Ranked, ...], request: Request, judge: Judge, turn: Turn, stays: Mapping[str, str]
     ) -> tuple[Ranked, ...]:
         """Without what is not worth its share of rewriting the cached prompt: shared anew until all that is left is."""
-        price, vector = self.rewrite(turn.before), self.turn_scores.vector(request, turn.subject)
+        price = 0.0 if request.channel else self.rewrite(turn.before)
+        vector = self.turn_scores.vector(request, turn.subject)
         adds = {tool.name for tool in ranking if tool.kept and tool.name not in stays}
         while price > 0 and adds:
             share = price / len(adds)

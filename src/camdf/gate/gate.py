@@ -23,6 +23,7 @@ from camdf._renamed import grouped, renamed, warn_of
 from camdf._settings import check_that, checked_setting, instance_of, one_of, or_none, truth
 from camdf.core.payoff import Payoff, ValueFunction
 from camdf.errors import ArtifactError, UsageError
+from camdf.gate.append import CHANNELS, Channel, Channels
 from camdf.gate.deciding import Decider, SharedByTenants
 from camdf.gate.decision import GateDecision, Reason
 from camdf.gate.fold import Fold, Folding, Outcome
@@ -54,6 +55,10 @@ GROUPS: dict[str, type[Any]] = {"guards": Guards, "limits": Limits, "rollout": R
 CHECKS = {
     "mode": one_of(*get_args(Mode)),
     "tool_search": truth,
+    "channels": check_that(
+        "a mapping from how names of models begin to 'anthropic', 'openai_responses' or None",
+        lambda value: isinstance(value, Mapping) and set(value.values()) <= {*get_args(Channel), None},
+    ),
     "scorer": or_none(
         check_that("one that can be called, as Start()", lambda value: callable(value) and not isinstance(value, type))
     ),
@@ -102,8 +107,11 @@ class Gate:
             rewrites, a mapping by name, or a function. None gives each tool the cost 1.
         tool_search: Whether the agent can search for tools that it was not given, unless a call of `decide` says
             otherwise.
-        mode: "drop" (cut), "defer" (mark what is cut for the provider's tool search), "allow" (leave the list, and say
-            in `tool_choice` what may be called) or "shadow" (only say what would be cut).
+        mode: "drop" (cut), "append" (cut, and let what later turns add join at the end of the messages, for models that
+            take it there; "drop" for others), "defer" (mark what is cut for the provider's tool search), "allow" (leave
+            the list, and say in `tool_choice` what may be called) or "shadow" (only say what would be cut).
+        channels: Which models take tools in the middle of a conversation, for mode "append": by how their names begin
+            (`camdf.gate.append.CHANNELS`). Give your own where a proxy has other names for models.
         guards: Which tools may be offered, which must stay, and which servers are believed.
         limits: How much a decision may take, and how many tools it may keep.
         rollout: For which conversations the gate cuts, which of them explore, and what switches it off.
@@ -120,6 +128,7 @@ class Gate:
         prices: PriceList | None = None,
         tool_search: bool = False,
         mode: Mode = "drop",
+        channels: Channels = CHANNELS,
         guards: Guards = Guards(),
         limits: Limits = Limits(),
         rollout: Rollout = Rollout(),
@@ -133,7 +142,7 @@ class Gate:
                 "The 'mode' of Gate must be that of the conversations which are cut for, where there is a rollout: "
                 f"{', '.join(word for word in get_args(Mode) if word != 'shadow')}. Got {mode!r} instead."
             )
-        self.mode, self.prices, self.tool_search = mode, prices, tool_search
+        self.mode, self.prices, self.tool_search, self.channels = mode, prices, tool_search, channels
         self.guards, self.limits, self.rollout, self.records = guards, limits, rollout, records
         self.counts: Counter[Reason] = Counter()
         reads = scorer if guards.trusted is None or scorer is None else TrustAware(scorer, guards.trusted)
@@ -145,8 +154,8 @@ class Gate:
 
     def _build(self, shared: SharedByTenants, terms: ConversationTerms) -> None:
         """The parts that decide."""
-        reader = RequestReader(self.guards, self.prices, shared.memory, self.limits, self.records.tenant)
-        rewrites = self.mode in ("drop", "shadow")
+        reader = RequestReader(self.guards, self.prices, shared.memory, self.limits, self.records.tenant, self.channels)
+        rewrites = self.mode in ("drop", "append", "shadow")
         rewritten = getattr(self.prices, "of_rewriting", _nothing) if rewrites else _nothing
         places = self.guards.untrusted_places
         folding = Folding(shared.turn_scores, self.limits.at_least, self.limits.at_most, rewritten, places)
@@ -356,6 +365,7 @@ class Gate:
         forced: Iterable[str] = (),
         scores: Scores | None = None,
         tool_search: bool | None = None,
+        model: str = "",
     ) -> GateDecision:
         """The tools that a conversation gets.
 
@@ -366,10 +376,10 @@ class Gate:
         request, such as handoffs;
         `forced` those that this request's `tool_choice` names. `scores`, by name or in the order of the tools, stand in
         for the scorer's on the last turn. `tool_search` says whether the agent can search for tools that it was not
-        given; left out, the gate's own setting does.
+        given; left out, the gate's own setting does. `model` names the model that gets the tools, for mode "append".
         """
         searches = self.tool_search if tool_search is None else tool_search
-        question = Question(task, tools, self.limits.seconds, conversation, keep, forced, scores, searches)
+        question = Question(task, tools, self.limits.seconds, conversation, keep, forced, scores, searches, model)
         deciding = self._decider
         try:
             outcome = deciding.reading(question).wait() or deciding.scoring(question).wait()
@@ -388,10 +398,11 @@ class Gate:
         forced: Iterable[str] = (),
         scores: Scores | None = None,
         tool_search: bool | None = None,
+        model: str = "",
     ) -> GateDecision:
         """`decide`, for an event loop, which goes on in the meantime."""
         searches = self.tool_search if tool_search is None else tool_search
-        question = Question(task, tools, self.limits.seconds, conversation, keep, forced, scores, searches)
+        question = Question(task, tools, self.limits.seconds, conversation, keep, forced, scores, searches, model)
         deciding = self._decider
         try:
             outcome = await deciding.reading(question).wait_async() or await deciding.scoring(question).wait_async()

@@ -1,6 +1,8 @@
 """The list that a model is sent: which tools are on it, by the gate's mode, and how a request writes each.
 
 - drop: the tools that are kept;
+- append: those of the first decision; what later turns add stands among the messages (`camdf.gate.append`), and tools
+  that the harness declares with `defer_loading` stay declared;
 - defer: those, and the others marked for the provider's tool search, where the request has one;
 - allow: the whole list as it came, so that a cached prompt stands; `tool_choice` names what may be called;
 - shadow: the whole list as it came.
@@ -16,7 +18,7 @@ from typing import Any, Literal, TypeAlias
 from camdf.errors import UsageError
 from camdf.tools import Tool, view
 
-Mode: TypeAlias = Literal["drop", "defer", "allow", "shadow"]
+Mode: TypeAlias = Literal["drop", "append", "defer", "allow", "shadow"]
 
 MARK = "cache_control"
 """Where an Anthropic request says that its prompt up to here may be cached."""
@@ -29,9 +31,12 @@ def list_for_the_model(mode: Mode, natives: Mapping[str, Any], kept: Sequence[st
     """The tools for the model; `natives` are those that may be offered, in the order of the request."""
     if mode == "drop":
         return _marked([natives[key] for key in kept], natives.values())
+    if mode == "append":
+        loaded_first = _marked([loaded(natives[key]) for key in kept], natives.values())
+        return loaded_first + [natives[key] for key in cut if is_deferred(natives[key])]
     if mode == "defer" and has_search(natives[key] for key in kept):
-        loaded = _marked([natives[key] for key in kept], natives.values())
-        return loaded + [_deferred(natives[key]) for key in cut]
+        kept_loaded = _marked([natives[key] for key in kept], natives.values())
+        return kept_loaded + [_deferred(natives[key]) for key in cut]
     return list(natives.values())
 
 
@@ -66,6 +71,16 @@ def has_search(natives: Iterable[Any]) -> bool:
     """Whether a request has its provider's tool search: Anthropic's and OpenAI's types begin alike."""
     kinds = (_get(native, "type") for native in natives if isinstance(native, Mapping))
     return any(isinstance(kind, str) and kind.startswith("tool_search") for kind in kinds)
+
+
+def is_deferred(native: Any) -> bool:
+    """Whether a request declares a tool without loading it."""
+    return isinstance(native, Mapping) and _get(native, "defer_loading") is True
+
+
+def loaded(native: Any) -> Any:
+    """A tool as a request loads it."""
+    return {key: value for key, value in native.items() if key != "defer_loading"} if is_deferred(native) else native
 
 
 def _deferred(native: Any) -> Any:

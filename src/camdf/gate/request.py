@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeAlias
 
 from camdf.errors import UsageError
 from camdf.gate import turns
+from camdf.gate.append import CHANNELS, Channel, Channels, channel_of
 from camdf.gate.decision import Reason
 from camdf.gate.judge import ScoredTurn
 from camdf.gate.lists import Mode, has_search
@@ -71,6 +72,9 @@ class Question:
     forced: Iterable[str] = ()
     scores: Scores | None = None
     tool_search: bool = False
+    model: str = ""
+    """The model that gets the tools, where the harness says."""
+
     request: Request | None = None
     """What was read of it, once its tools are."""
 
@@ -120,6 +124,9 @@ class Request:
     found_by_name: bool
     """Whether it then calls that tool by its own name, as after a provider's search."""
 
+    channel: Channel | None
+    """Where the model takes tools that join later: None where it does not, or the gate's mode is another."""
+
     conversation: str | None
     shown: bool
     """Whether the events are the conversation's whole history; if not, a memory has to know what came before."""
@@ -148,6 +155,17 @@ class Request:
     def own_catalogue(self) -> int:
         """`catalogue`, of this conversation alone; of one without a name, of this tenant alone."""
         return hash((self.tenant, self.conversation, self.catalogue))
+
+    @property
+    def settled(self) -> bool:
+        """Whether the first decision stands: a tool that it missed is a search away, and adding one is not free."""
+        return self.tool_search and self.channel is None
+
+    @cached_property
+    def joined_before(self) -> frozenset[str]:
+        """Keys of the tools that the history has among its messages."""
+        joining = (event for event in self.events if isinstance(event, Call) and event.joins)
+        return frozenset(key for event in joining for key in self.keys_of(event))
 
     @property
     def goes_on(self) -> bool:
@@ -244,7 +262,7 @@ def unread(question: Question, *, nothing: bool) -> Request:
     guarded = dict.fromkeys(natives, "not read")
     offered = tuple(natives)
     return Request(
-        (), viewed, natives, offered, guarded, frozenset(), (), {}, question.tool_search, False, None, shown=True
+        (), viewed, natives, offered, guarded, frozenset(), (), {}, question.tool_search, False, None, None, shown=True
     )
 
 
@@ -296,6 +314,7 @@ class RequestReader:
     memory: Memory
     limits: Limits
     tenant: str = ""
+    channels: Channels = field(default_factory=lambda: CHANNELS)
 
     def read(self, question: Question, mode: Mode) -> Request:
         """The request, which also stands in `question` once its tools are read."""
@@ -304,6 +323,7 @@ class RequestReader:
         untrusted = frozenset(key for key in authorised if self.guards.untrusted(viewed[key]))
         offered, sizes = self._within_limits(viewed, authorised, untrusted)
         keep, insisted = names_in(question.keep), names_in(question.forced)
+        shown = isinstance(question.task, (list, tuple))
         request = question.request = Request(
             events=(),
             tools=viewed,
@@ -315,8 +335,9 @@ class RequestReader:
             costs={},
             tool_search=question.tool_search or (mode == "defer" and has_search(natives[key] for key in offered)),
             found_by_name=mode == "defer",
+            channel=channel_of(readable(question.model), self.channels) if mode == "append" and shown else None,
             conversation=None if question.conversation is None else self._name(question.name()),
-            shown=isinstance(question.task, (list, tuple)),
+            shown=shown,
             tenant=self.tenant,
         )
         if not request.shown and (remembered := self.memory.recall(request.conversation, question.left())):

@@ -70,8 +70,8 @@ def find_tool(names: str) -> Tool:
 
 
 def fits(mode: str, names: Iterable[str]) -> bool:
-    """Whether a list of tools can have a tool search: only what is dropped needs one, and its names must be free."""
-    return mode == "drop" and {tool.name for tool in TOOL_SEARCH}.isdisjoint(names)
+    """Whether a list of tools can have a tool search: only what is left out needs one, and its names must be free."""
+    return mode in ("drop", "append") and {tool.name for tool in TOOL_SEARCH}.isdisjoint(names)
 
 
 def query_of(written: object) -> str:

@@ -53,9 +53,7 @@ class TurnScores:
         for subject in dict.fromkeys(turn.subject for turn in request.turns if request.asks(turn)):
             if not self.scored(request, subject):
                 unscored.append(subject)
-            elif (
-                request.tool_search and not unscored and all(self._settles(request, subject, judge) for judge in judges)
-            ):
+            elif request.settled and not unscored and all(self._settles(request, subject, judge) for judge in judges):
                 break
         return unscored if request.costs else []
 

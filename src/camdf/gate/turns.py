@@ -17,6 +17,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from camdf.gate.append import names_added
 from camdf.gate.greetings import greets
 from camdf.scorers.base import ends
 
@@ -66,6 +67,9 @@ class Turn(NamedTuple):
     before: int = 0
     """Characters of the conversation before it: what a changed tool list makes a provider read again."""
 
+    place: int = 0
+    """Which message of the history it is."""
+
     greets: bool = False
     """Whether it only greets or thanks, with none before it that says what it wants."""
 
@@ -76,6 +80,9 @@ class Call(NamedTuple):
     tool: str
     server: str = ""
     """Where it stands, if the call says so."""
+
+    joins: bool = False
+    """Whether the history has it as a tool that joined the conversation, and not as a call."""
 
 
 Event: TypeAlias = Turn | Call
@@ -93,16 +100,17 @@ def events(messages: Messages, most: int | None = None) -> tuple[Event, ...]:
     events: list[Event] = []
     said: list[str] = []
     before = 0
-    for message in messages:
+    for place, message in enumerate(messages):
         size = _characters(message)
         if most is not None and before + size > most:
             raise OverflowError
         if is_turn(message):
             said.append(ends(own_words(ends(text_of(message.get("content")), INJECTED_IN)), READ))
             about = subject(said)
-            events.append(Turn(about, before, greets(about)))
+            events.append(Turn(about, before, place, greets(about)))
         elif isinstance(message, Mapping):
             events += _calls(message)
+            events += (Call(name, joins=True) for name in names_added(message))
         before += size
     return tuple(events)
 
