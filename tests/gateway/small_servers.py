@@ -168,6 +168,7 @@ def many(count: int = 500) -> FastMCP:
 KINDS = {
     "asking": asking,
     "calendar": lambda: of_texts("calendar", CALENDAR),
+    "collection": lambda: many(120),
     "dying": dying,
     "flooding": flooding,
     "hanging": hanging,

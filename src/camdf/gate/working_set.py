@@ -26,7 +26,7 @@ from camdf.tools import Tool
 START = 3.0
 """How many connections the start weighs: after as many that call nothing of it, it counts half."""
 
-AT_FIRST, OTHERS = 0.5, 0.01
+AT_FIRST, OTHERS = 0.5, 0.001
 """The chance at the start of tools that are loaded at first, and of all others."""
 
 HALF_LIFE, ELSEWHERE = 30.0, 0.25

@@ -288,9 +288,11 @@ class Gateway(Provider):
             with offered.link.used_by(front):
                 result = await run()
             ok = not result.is_error
-        except Exception:
+        except ToolError as error:
+            if error.__cause__ is None:  # the tool's own, or that its server does not answer
+                raise
             offered.link.suspect()
-            raise
+            raise ToolError(f"{error}. Whether it ran is not known; {offered.link.name} is looked at.") from error
         if not isinstance(result, InputRequiredToolResult):
             query = front.query_that_found(name) if ok else ""
             fields = {"query": query} if query else {}
