@@ -25,7 +25,7 @@ TOOLS: Sequence[Any] = catalogue("40")[0]
 REQUEST = "I need a bed in Lyon for Friday"
 
 
-def tried(target: Target, *, tool_search: bool = False) -> Tried:
+def tried(target: Target | None = None, *, tool_search: bool = True) -> Tried:
     return trial(REQUEST, TOOLS, Start(), target, tool_search=tool_search)
 
 
@@ -34,11 +34,17 @@ def shown(*arguments: str, capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
-def test_it_decides_as_a_gate_with_the_same_target_does() -> None:
-    gate = Gate.for_target(
-        camdf.cold_start(), Start(), requests=[REQUEST], tools=TOOLS, mean_tools=8, guards=Guards(fallback=())
-    )
-    assert tried(Target(mean_tools=8), tool_search=True).decision == gate.decide(REQUEST, TOOLS, tool_search=True)
+def test_it_decides_as_the_gate_to_start_with() -> None:
+    for target, mean_tools in ((None, None), (Target(mean_tools=5), 5)):
+        decided = Gate.start(TOOLS, mean_tools=mean_tools).decide([{"role": "user", "content": REQUEST}], TOOLS)
+        assert tried(target).decision.kept == decided.kept
+
+
+def test_another_target_is_met_by_the_cold_start() -> None:
+    gate = Gate.for_target(camdf.cold_start(), Start(), requests=[REQUEST], tools=TOOLS, sufficiency=0.5)
+    decision = tried(Target(sufficiency=0.5)).decision
+    assert decision.kept == gate.decide(REQUEST, TOOLS).kept
+    assert 0 < len(decision.kept) < 40
 
 
 def test_tokens_are_those_of_what_is_kept_and_of_the_tool_search() -> None:
@@ -49,16 +55,6 @@ def test_tokens_are_those_of_what_is_kept_and_of_the_tool_search() -> None:
         assert len(kept) == 5
         assert found.loaded == sum(map(count, [*kept, *found.decision.search]))
         assert found.every == sum(count(view(tool)) for tool in TOOLS)
-
-
-def test_the_estimate_is_the_policys_own_and_grows_with_what_is_kept() -> None:
-    estimates = [tried(Target(mean_tools=number)).sufficiency for number in (1, 4, 8, 20)]
-    assert estimates == sorted(estimates)
-    assert 0 < estimates[0] < estimates[-1] <= 1
-    assert tried(Target(mean_tools=40)).sufficiency == 1
-    aimed = tried(Target(sufficiency=0.5))
-    assert aimed.sufficiency >= 0.5
-    assert len(aimed.decision.kept) < 40
 
 
 def test_dollars_buy_as_much_as_they_are_worth() -> None:
@@ -74,11 +70,11 @@ def test_a_terminal_shows_each_tool_and_why_within_its_width(
     columns: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", columns)
-    text = shown("--tool-search", capsys=capsys)
+    text = shown(capsys=capsys)
     lines = text.splitlines()
     assert max(map(len, lines)) <= int(columns)
-    assert lines[0] == "8 of 40 tools kept: at most 8 were asked for."
-    rows = re.findall(r"^ +(\d+)  (\S+) +█* +\d\.\d\d +[<\d]+% +(\d+) +([\d,]*) +(kept|cut)$", text, re.M)
+    assert lines[0] == "8 of 40 tools kept: the best for this request."
+    rows = re.findall(r"^ +(\d+)  (\S+) +█* +\d\.\d\d +(\d+) +([\d,]*) +(kept|cut)$", text, re.M)
     assert [row[4] for row in rows] == ["kept"] * 8 + ["cut"] * 5
     kept = [row for row in rows if row[4] == "kept"]
     assert int(kept[-1][3].replace(",", "")) == sum(int(row[2]) for row in kept)
@@ -86,9 +82,10 @@ def test_a_terminal_shows_each_tool_and_why_within_its_width(
     assert re.search(
         r"^Tokens    1,\d{3} of 5,\d{3} in every model call, the tool search included: \d\d% less$", text, re.M
     )
-    assert "no label has shown it" in text
+    assert re.search(r"^Dollars   \$0\.\d{4} instead of \$0\.\d{4} for a task of 4 model calls$", text, re.M)
+    assert "Enough?   no label says how often" in text
     assert "Missed?   a tool that was cut is one search away" in text
-    whole = shown("--all", capsys=capsys)
+    whole = shown("--all", "--no-tool-search", capsys=capsys)
     assert len(re.findall(r"(?:kept|cut)$", whole, re.M)) == 40
     assert "out of reach" in whole
 
@@ -98,7 +95,7 @@ def test_json_is_one_document_with_every_tool(capsys: pytest.CaptureFixture[str]
     assert found["target"] == {"mean_tools": 6}
     assert (len(found["kept"]), len(found["cut"]), len(found["ranking"])) == (6, 34, 40)
     assert found["tokens"] < found["tokens_of_all"]
-    assert 0 < found["expected_sufficiency"] < 1
+    assert found["dollars"] < found["dollars_of_all"]
     assert found["scorer"] == "start"
 
 
@@ -119,11 +116,11 @@ def test_the_decision_is_drawn_where_asked(tmp_path: Path, capsys: pytest.Captur
 
 
 def test_a_request_that_prefers_no_tool_is_told_what_the_agent_gets(capsys: pytest.CaptureFixture[str]) -> None:
-    for tool_search, got in (([], "all 40 tools"), (["--tool-search"], "the tool search alone")):
+    for tool_search, got in ((["--no-tool-search"], "all 40 tools"), ([], "the tool search alone")):
         assert main(["try", str(FILE), "", *tool_search]) == 0
         assert capsys.readouterr().out.startswith(f"The request is empty, so the agent gets {got}.\n")
     weather = [Tool("get_weather", "Weather forecast for a city.")]
-    only = trial("I need a room in Lyon", weather, Start(), Target(mean_tools=8)).lines()
+    only = trial("I need a room in Lyon", weather, Start(), tool_search=False).lines()
     assert only == ["No tool stands out for this request (no signal), so the agent gets its one tool."]
 
 
@@ -147,20 +144,23 @@ def test_a_tool_search_that_costs_more_than_it_saves_is_told() -> None:
     assert any("so with so few tools a tool search costs more than it saves" in line for line in lines)
 
 
-def test_a_sufficiency_that_takes_every_tool_says_why() -> None:
-    lines = trial(REQUEST, TOOLS[:4], Start(), Target(sufficiency=0.9)).lines()
-    assert lines[-1] == "Enough?   all there is; without labels, fewer are not expected to be enough that often"
+def test_what_is_not_cut_is_enough_and_what_was_aimed_for_is_told() -> None:
+    short = trial(REQUEST, TOOLS[:4], Start()).lines()
+    assert short[0] == "4 of 4 tools kept: cutting so short a list costs more than it saves."
+    assert short[-1] == "Enough?   all there is: nothing is cut"
+    aimed = tried(Target(sufficiency=0.5)).lines()[0]
+    assert "the fewest that the cold start expects to be enough in 50% of such requests, which no label has" in aimed
 
 
 def test_tools_that_the_provider_runs_are_named_apart() -> None:
     lines = trial(REQUEST, [*TOOLS, {"type": "code_interpreter"}], Start(), Target(mean_tools=8)).lines()
     assert "Besides   code_interpreter: without a description to score, never cut" in lines
-    assert lines[0].endswith("of 41 tools kept: at most 8 were asked for.")
+    assert lines[0].endswith("of 41 tools kept: the best for this request.")
 
 
 def test_no_tools_at_all_cannot_be_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["try", str(FILE), REQUEST, "--tools", "0"]) == 2
-    assert "--tools says how many a request gets at most, and must be at least 1. Got 0." in capsys.readouterr().err
+    assert "--mean-tools says how many a request gets, and must be at least 1. Got 0." in capsys.readouterr().err
 
 
 def test_a_negative_budget_is_refused_by_its_own_name(capsys: pytest.CaptureFixture[str]) -> None:

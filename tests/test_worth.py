@@ -104,3 +104,24 @@ def test_the_command_reads_any_list_of_tools_and_ends_in_a_sentence(
         listed.write_text(text)
         assert main(["worth", str(listed)]) == 2
         assert said in capsys.readouterr().err
+
+
+def test_how_often_what_is_loaded_is_enough_is_assumed_and_told(capsys: pytest.CaptureFixture[str]) -> None:
+    def told(*arguments: str) -> tuple[dict[str, float], str]:
+        assert main(["worth", str(DATA / "catalogue-40.json"), "--mean-tools", "8", *arguments, "--json"]) == 0
+        printed = json.loads(capsys.readouterr().out)
+        return {cost["mode"]: cost["dollars"] for cost in printed["modes"]}, printed["sentence"]
+
+    often, seldom = told("--sufficiency", "0.9"), told("--sufficiency", "0.3")
+    assert "enough in 90% of turns; in the others the agent searches." in often[1]
+    assert all(
+        often[0][mode] < seldom[0][mode] for mode in ("drop, with a tool search", "defer", "drop, no tool search")
+    )
+    assert often[0].keys() - told("--tool-search")[0].keys() == {"drop, no tool search"}
+    assert often[0].keys() - told("--no-tool-search")[0].keys() == {"drop, with a tool search"}
+    assert told("--prices", "6.00,0.60")[0]["no gate"] == pytest.approx(2 * told("--prices", "3.00,0.30")[0]["no gate"])
+
+
+def test_a_sufficiency_is_a_share(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["worth", str(DATA / "catalogue-40.json"), "--sufficiency", "90"]) == 2
+    assert "from 0 to 1" in capsys.readouterr().err

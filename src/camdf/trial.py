@@ -6,16 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from camdf.core.payoff import Payoff
-from camdf.core.rankings import Rankings
 from camdf.errors import ScorerError, UsageError
 from camdf.gate import Gate, Limits
 from camdf.gate.decision import GateDecision
 from camdf.gate.target import Target
 from camdf.gate.waterfall import waterfall_lines
-from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf.policies.cold_start import cold_start
 from camdf.prices import Prices
 from camdf.scorers.base import Scorer
@@ -27,11 +22,10 @@ class Tried:
     """What one request got, and what it would have got without a gate."""
 
     decision: GateDecision
-    target: Target
-    tool_search: bool
-    sufficiency: float
-    """How likely the policy itself thinks it that no tool is needed which was cut; no label has confirmed it."""
+    target: Target | None
+    """None for the usual number of tools (`Gate.start`)."""
 
+    tool_search: bool
     tokens: dict[str, int]
     """Of each tool's definition, by the names of the decision."""
 
@@ -40,6 +34,13 @@ class Tried:
 
     every: int
     """The same without a gate."""
+
+    prices: Prices
+
+    @property
+    def dollars(self) -> tuple[float, float]:
+        """What those tokens cost a task, and what they cost without a gate."""
+        return self.prices.of_tokens(self.loaded), self.prices.of_tokens(self.every)
 
     def lines(self, width: int = 80, *, whole: bool = False, block: str = "█") -> list[str]:
         """The whole explanation, for a terminal."""
@@ -54,33 +55,31 @@ class Tried:
             told.append(f"Besides   {', '.join(apart)}: without a description to score, never cut")
         tool_search = ", the tool search included" if self.tool_search and self.decision.cut else ""
         told.append(f"Tokens    {self.loaded:,} of {self.every:,} in every model call{tool_search}: {self._saved()}")
+        dollars, usual = self.dollars
+        told.append(f"Dollars   ${dollars:.4f} instead of ${usual:.4f} for a task of {self.prices.turns:g} model calls")
         if not self.decision.cut:
-            why = (
-                "without labels, fewer are not expected to be enough that often"
-                if self.target.sufficiency
-                else "nothing is cut"
-            )
-            return [*told, f"Enough?   all there is; {why}"]
-        told.append(f"Enough?   in {self.sufficiency:.0%} of such requests, the policy expects; no label has shown it")
-        within = (
-            "one search away: find_tool, then call_tool"
-            if self.tool_search
-            else "out of reach; a tool search would change that"
-        )
-        return [*told, f"Missed?   a tool that was cut is {within}"]
+            return [*told, "Enough?   all there is: nothing is cut"]
+        within = "one search away" if self.tool_search else "out of reach; a tool search would change that"
+        return [
+            *told,
+            "Enough?   no label says how often yet; camdf fit learns it from logs",
+            f"Missed?   a tool that was cut is {within}",
+        ]
 
     def summary(self) -> dict[str, Any]:
         """The same for machines."""
+        aims = {} if self.target is None else vars(self.target)
         return {
             "kept": list(self.decision.kept),
             "cut": list(self.decision.cut),
             "reason": self.decision.reason,
-            "target": {name: value for name, value in vars(self.target).items() if value is not None},
+            "target": {name: value for name, value in aims.items() if value is not None},
             "cost_pressure": self.decision.cost_pressure,
             "tool_search": self.tool_search,
-            "expected_sufficiency": self.sufficiency,
             "tokens": self.loaded,
             "tokens_of_all": self.every,
+            "dollars": self.dollars[0],
+            "dollars_of_all": self.dollars[1],
             "ranking": [
                 {
                     "tool": tool.name,
@@ -107,10 +106,15 @@ class Tried:
         return f"{1 - part:.0%} less" if part < 1 else "nothing saved"
 
     def _aimed(self) -> str:
-        if self.target.mean_tools is not None:
-            return f"at most {self.target.mean_tools:g} {'was' if self.target.mean_tools == 1 else 'were'} asked for"
+        if self.target is None or self.target.mean_tools is not None:
+            if not self.decision.cut:
+                return (
+                    "cutting so short a list costs more than it saves" if self.target is None else "there are no more"
+                )
+            return "the best for this request"
         if self.target.sufficiency is not None:
-            return f"the fewest that the policy expects to be enough in {self.target.sufficiency:.0%} of such requests"
+            expected = f"enough in {self.target.sufficiency:.0%} of such requests"
+            return f"the fewest that the cold start expects to be {expected}, which no label has shown"
         return f"what ${self.target.dollars_per_task:g} a task buys"
 
 
@@ -118,41 +122,31 @@ def trial(
     request: str,
     tools: Sequence[Any],
     scorer: Scorer,
-    target: Target,
+    target: Target | None = None,
     *,
-    tool_search: bool = False,
+    tool_search: bool = True,
     prices: Prices | None = None,
 ) -> Tried:
-    """Decide on one request as a gate would on its first day.
+    """Decide on one request as a gate would on its first day (`Gate.start`).
 
-    The target is met on this request alone; a gate meets it on average over the requests that it is shown
-    (`Gate.for_target`). `scorer` gives similarities. `prices` count tokens, and say what a task's tools cost where the
-    target is in dollars.
+    A target of a number of tools is for `Gate.start`, too. Another one is met by the cold start, on this request alone;
+    a gate meets it on average over the requests that it is shown (`Gate.for_target`). `scorer` gives similarities.
+    `prices` count tokens, and say what a task's tools cost.
     """
     viewed, priced = keyed(view(tool) for tool in tools), prices or Prices()
     if all(tool.foreign for tool in viewed.values()):
         raise UsageError(NO_TOOLS)
-    policy = cold_start()
-    settings: dict[str, Any] = {"limits": Limits(seconds=None)}
-    if target.dollars_per_task is not None:
-        settings["prices"] = priced
     asked = [{"role": "user", "content": request}]
-    decision = Gate(policy, scorer, Payoff(0.0, "partial"), **settings).decide(asked, tools, tool_search=tool_search)
+    settings: dict[str, Any] = {"limits": Limits(seconds=None), "prices": priced, "tool_search": tool_search}
+    most = None if target is None or target.mean_tools is None else int(target.mean_tools)
+    gate = Gate.start(tools, mean_tools=most, scorer=scorer, **settings)
+    decision = gate.decide(asked, tools)
     if decision.error:
         raise ScorerError(f"The request could not be scored: {decision.reason}, {decision.error}.")
-    if decision.reason == "decided":
-        gate = Gate.for_target(policy, scorer, requests=[asked], tools=tools, **vars(target), **settings)
-        decision = gate.decide(asked, tools, tool_search=tool_search)
+    if decision.reason == "decided" and target is not None and target.mean_tools is None:
+        gate = Gate.for_target(cold_start(), scorer, requests=[asked], tools=tools, **vars(target), **settings)
+        decision = gate.decide(asked, tools)
     tokens = {key: priced.count(tool) for key, tool in viewed.items()}
     loaded = sum(tokens[name] for name in decision.kept)
     loaded += sum(map(priced.count, decision.search))
-    return Tried(decision, target, tool_search, _enough(policy, decision), tokens, loaded, sum(tokens.values()))
-
-
-def _enough(policy: ExpectedPayoffBySet, decision: GateDecision) -> float:
-    if not decision.cut or not decision.ranking:
-        return 1.0
-    rankings = Rankings.from_scores({tool.name: tool.score for tool in decision.ranking})
-    kept = {tool.name for tool in decision.ranking if tool.kept}
-    acquired = np.array([[name in kept for name in rankings.names(0)]])
-    return float(policy.estimated_sufficiency(rankings, acquired)[0])
+    return Tried(decision, target, tool_search, tokens, loaded, sum(tokens.values()), priced)

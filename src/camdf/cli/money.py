@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from camdf.cli.logs import listed_tools
+from camdf.cli.tools import read_prices
 from camdf.core.payoff import VALUES, Payoff
-from camdf.errors import CamdfError, UsageError
+from camdf.errors import UsageError
 from camdf.gate.worth import Conversation
 from camdf.policies.pressure import pressure_for_estimate, pressure_for_tools
 from camdf.prices import Prices
@@ -57,23 +57,12 @@ def add_dollars(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--prices",
         nargs="?",
-        type=_prices,
+        type=read_prices,
         const=usual,
         metavar="UNCACHED,CACHED",
         help="price tools in dollars, by what a million tokens cost, uncached and cached, or by a file that camdf mine "
         f"--statistics wrote (without a value: {usual.uncached:g},{usual.cached:g})",
     )
-
-
-def _prices(written: str) -> Prices:
-    try:
-        if written.endswith(".json"):
-            return Prices.from_statistics(written)
-        uncached, cached = map(float, written.split(","))
-        return Prices(uncached=uncached, cached=cached)
-    except (ValueError, CamdfError) as error:
-        why = f". {error}" if isinstance(error, CamdfError) else ""
-        raise argparse.ArgumentTypeError(f"must be two prices, as 3.00,0.30. Got {written!r} instead{why}") from None
 
 
 def chosen_payoff(options: argparse.Namespace, fitted: Payoff | None = None) -> Payoff:
@@ -86,13 +75,13 @@ def chosen_payoff(options: argparse.Namespace, fitted: Payoff | None = None) -> 
         named["cost_pressure"] = Payoff.from_money(options.task_worth).cost_pressure
     if _asked(options, "mean_tools") or _asked(options, "sufficiency"):
         named["cost_pressure"] = 0.0
-    if named["recourse"] is None and _asked(options, "tool_search"):
-        named["recourse"] = FOUND
     given = {name: value for name, value in named.items() if value is not None}
     if fitted is None and "cost_pressure" not in given:
         raise UsageError("This policy does not say what it was fitted for. Name it: --cost-pressure or --task-worth")
     if _asked(options, "prices") and options.tools is None:
         raise UsageError("--prices needs the definitions that it prices. Name them: --tools tools.json")
+    if _asked(options, "tool_search"):
+        given.setdefault("recourse", recourse_of_a_search(options))
     return replace(fitted or Payoff(0.0), **given)
 
 
@@ -114,8 +103,6 @@ def on_tasks(
     options: argparse.Namespace, payoff: Payoff, logged: LoggedTasks, policy: Callable[[Payoff], Policy]
 ) -> Payoff:
     """The payoff at which a policy meets the target that the options name on these tasks; else the one it was."""
-    if _asked(options, "tool_search") and options.recourse is None and options.prices and options.task_worth:
-        payoff = replace(payoff, recourse=_recourse(options.prices, options.task_worth, options.tools))
     if _asked(options, "mean_tools"):
         fitted = policy(payoff)
         return pressure_for_tools(fitted, logged, payoff.value, payoff.recourse, tools=options.mean_tools)
@@ -125,13 +112,16 @@ def on_tasks(
     return payoff
 
 
-def _recourse(prices: Prices, task_worth: float, tools: Path) -> float:
-    """What is left of a task where a search finds what was missed, in the middle of a usual conversation."""
-    tokens = [prices.count(tool) for tool in listed_tools(tools).values()]
+def recourse_of_a_search(options: argparse.Namespace) -> float:
+    """What is left of a task where a search finds what was missed: less its price, in the middle of a conversation."""
+    if not (options.prices and options.task_worth):
+        return FOUND
+    tokens = [options.prices.count(tool) for tool in listed_tools(options.tools).values()]
     usual = Conversation()
     before = usual.system + usual.spoken * usual.turns * usual.requests / 2 + usual.share * sum(tokens)
-    found_tokens = DEFINITIONS * sum(tokens) / len(tokens)
-    return prices.recourse(task_worth, found=FOUND, prefix_tokens=before, found_tokens=found_tokens)
+    prices: Prices = options.prices
+    searched = {"prefix_tokens": before, "found_tokens": DEFINITIONS * sum(tokens) / len(tokens)}
+    return prices.recourse(options.task_worth, found=FOUND, **searched)
 
 
 def _asked(options: argparse.Namespace, name: str) -> bool:

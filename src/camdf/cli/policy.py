@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Any
 from camdf._progress import shown
 from camdf._threads import one_blas_thread
 from camdf.cli.logs import FILES, add_log, is_log, named_scorer, ranked_log, with_hint
-from camdf.cli.money import AS_FITTED, FOUND, add_dollars, add_payoff, chosen_payoff, in_dollars, on_tasks
+from camdf.cli.money import (
+    AS_FITTED,
+    FOUND,
+    add_dollars,
+    add_payoff,
+    chosen_payoff,
+    in_dollars,
+    on_tasks,
+    recourse_of_a_search,
+)
 from camdf.cli.parser import add_json, check_output, print_json
 from camdf.core.payoff import VALUES, Payoff
 from camdf.datasets.examples import made_up_in
@@ -353,7 +362,7 @@ def _calibrate(options: argparse.Namespace) -> int:
         policy,
         logged,
         options.value or str(fitted.value),
-        FOUND if options.tool_search else fitted.recourse,
+        recourse_of_a_search(options) if options.tool_search else fitted.recourse,
         **{name: getattr(options, name) for name in ("min_sufficiency", "budget", "mean_tools", "task_worth")},
         per_task=options.per_task,
     )
@@ -361,7 +370,14 @@ def _calibrate(options: argparse.Namespace) -> int:
         print_json({**_about(logged, calibration.payoff), **calibration.summary(), "warnings": read.warnings})
     else:
         print(_described(logged, calibration.payoff))
-        print("\n".join([calibration.sentences(), *(f"Warning: {warning}" for warning in read.warnings)]))
+        print(
+            "\n".join(
+                [
+                    calibration.sentences("$" if options.prices else ""),
+                    *(f"Warning: {warning}" for warning in read.warnings),
+                ]
+            )
+        )
         print(f"\n--cost-pressure {calibration.payoff.cost_pressure!r}")
     return 0
 

@@ -10,7 +10,7 @@ from camdf.cli.logs import FILES, add_log
 from camdf.cli.money import add_payoff, chosen_payoff
 from camdf.cli.parser import add_json, print_json
 from camdf.cli.policy import add_own_class, saved_policy, uncensored_tasks
-from camdf.cli.tools import add_prices, tools_in_file
+from camdf.cli.tools import add_prices, chosen_prices, tools_in_file
 from camdf.cli.traces import add_workers, read_traces
 from camdf.policies.base import fitted_payoff
 from camdf.prices import Prices
@@ -84,7 +84,7 @@ def _compare(options: argparse.Namespace) -> int:
     from camdf.evaluation.compare import compare
     from camdf.mining.arms import arms
 
-    prices = Prices(uncached=options.uncached, cached=options.cached)
+    prices = chosen_prices(options)
     with read_traces(options, with_text=False) as tables:
         dealt = arms(tables, prices, options.output_price, require_outcome=options.require_outcome)
     counts = {"lost": dealt.lost, "unplaced": dealt.unplaced, "share": options.gated_share}

@@ -14,7 +14,7 @@ from typing import Any
 
 from camdf.cli.mcp_file import servers_in, tools_of_servers
 from camdf.cli.parser import add_json, check_output, print_json
-from camdf.errors import UsageError
+from camdf.errors import CamdfError, UsageError
 from camdf.gate.gate import USUAL_TOOLS
 from camdf.gate.target import Target
 from camdf.gate.worth import Conversation, sentence, worth
@@ -29,6 +29,8 @@ TOOLS_FILE = (
 )
 
 
+PRICES = "3.00,0.30, or a file that camdf mine --statistics wrote"
+
 SCORERS: dict[str, Callable[[], Scorer]] = {"start": Start, "bm25": BM25}
 SCORED = {
     "start": "from parts of words and word vectors (camdf[start])",
@@ -41,19 +43,24 @@ def add_commands(commands: Any) -> None:
     tried = commands.add_parser(
         "try",
         help="show which tools a request would get, and why",
-        example="camdf try tools.json 'Book me a room in Lyon for Friday' --tool-search",
+        example="camdf try tools.json 'Book me a room in Lyon for Friday'",
     )
     tried.add_argument("tools", type=Path, help=TOOLS_FILE)
     tried.add_argument("request", help="what a user asks, in quotes")
     target = tried.add_mutually_exclusive_group()
     target.add_argument(
-        "--tools", "--mean-tools", dest="most", metavar="N", type=float, help=f"how many at most ({USUAL_TOOLS})"
+        "--mean-tools",
+        "--tools",
+        dest="most",
+        metavar="N",
+        type=int,
+        help=f"how many ({USUAL_TOOLS}, or all where cutting costs more than it saves)",
     )
     target.add_argument(
         "--sufficiency", metavar="SHARE", type=float, help="or: how often they should be enough, as 0.9"
     )
     target.add_argument("--dollars", type=float, help="or: what they may cost a task, as 0.01")
-    tried.add_argument("--tool-search", action="store_true", help="the agent can search for what was cut")
+    add_tool_search(tried, True)
     tried.add_argument("--door", dest="tool_search", action="store_true", help=argparse.SUPPRESS)  # its old name
     tried.add_argument("--scorer", choices=SCORERS, help="who scores (default: start if installed, else bm25)")
     tried.add_argument("--all", action="store_true", help="show every tool, and not only the first that are cut")
@@ -82,10 +89,25 @@ def add_commands(commands: Any) -> None:
     ):
         worth_parser.add_argument(f"--{name}", type=kind, default=getattr(usual, name), help=f"{told} (%(default)s)")
     worth_parser.add_argument("--mean-tools", type=float, metavar="N", help="or: how many tools are loaded at first")
+    worth_parser.add_argument(
+        "--sufficiency", metavar="SHARE", type=float, help="or: in which share of the turns they are enough, as 0.9"
+    )
+    add_tool_search(worth_parser, None)
     add_prices(worth_parser)
     add_worth(worth_parser, "a conversation that solves its task")
     add_json(worth_parser)
     worth_parser.set_defaults(run=_worth)
+
+
+def add_tool_search(parser: argparse.ArgumentParser, default: bool | None) -> None:
+    """Whether the agent can search."""
+    told = "whether the agent can search for what was cut (default: it can)"
+    parser.add_argument(
+        "--tool-search",
+        action=argparse.BooleanOptionalAction,
+        default=default,
+        help=told if default else "only what an agent can do that has a search for what was cut, or has none",
+    )
 
 
 def add_prices(parser: argparse.ArgumentParser) -> None:
@@ -93,19 +115,24 @@ def add_prices(parser: argparse.ArgumentParser) -> None:
     usual = Prices()
     for name, told in (("uncached", "dollars for a million tokens"), ("cached", "the same where they are cached")):
         parser.add_argument(f"--{name}", type=float, default=getattr(usual, name), help=f"{told} (%(default)s)")
-    parser.add_argument("--prices", action=_BothPrices, metavar="UNCACHED,CACHED", help="both at once, as 3.00,0.30")
+    parser.add_argument("--prices", type=read_prices, metavar="UNCACHED,CACHED", help=f"both at once: {PRICES}")
 
 
-class _BothPrices(argparse.Action):
-    """`--prices 3.00,0.30` is `--uncached 3.00 --cached 0.30`."""
+def read_prices(written: str) -> Prices:
+    """What `PRICES` says."""
+    try:
+        if written.endswith(".json"):
+            return Prices.from_statistics(written)
+        uncached, cached = map(float, written.split(","))
+        return Prices(uncached=uncached, cached=cached)
+    except (ValueError, CamdfError) as error:
+        why = f". {error}" if isinstance(error, CamdfError) else ""
+        raise argparse.ArgumentTypeError(f"must be two prices, as 3.00,0.30. Got {written!r} instead{why}") from None
 
-    def __call__(self, parser: argparse.ArgumentParser, namespace: object, values: Any, option: object = None) -> None:
-        """Set both, or say what they should look like."""
-        try:
-            uncached, cached = map(float, values.split(","))
-        except ValueError:
-            parser.error(f"argument --prices: must be two prices, as 3.00,0.30. Got {values!r} instead")
-        vars(namespace).update(uncached=uncached, cached=cached)
+
+def chosen_prices(options: argparse.Namespace) -> Prices:
+    """Those of `--prices`, else of `--uncached` and `--cached`."""
+    return options.prices or Prices(uncached=options.uncached, cached=options.cached)
 
 
 def add_worth(parser: argparse.ArgumentParser, of_what: str) -> None:
@@ -130,23 +157,21 @@ def _try(options: argparse.Namespace) -> int:
     scorer = SCORERS[name]()
     if options.output is not None:
         check_output(options.output, (".svg",))
-    if options.most is not None and not options.most >= 1:
-        raise UsageError(f"--tools says how many a request gets at most, and must be at least 1. Got {options.most:g}.")
+    if options.most is not None and options.most < 1:
+        raise UsageError(f"--mean-tools says how many a request gets, and must be at least 1. Got {options.most}.")
     if options.dollars is not None and not 0 <= options.dollars < inf:
         told = "--dollars says what the tools may cost a task, and must not be negative."
         raise UsageError(f"{told} Got {options.dollars:g}.")
-    most = USUAL_TOOLS if (options.most, options.sufficiency, options.dollars) == (None, None, None) else options.most
-    target = Target(mean_tools=most, sufficiency=options.sufficiency, dollars_per_task=options.dollars)
-    prices = Prices(uncached=options.uncached, cached=options.cached)
-    tried = trial(
-        options.request, tools_in_file(options.tools), scorer, target, tool_search=options.tool_search, prices=prices
-    )
+    goals = {"mean_tools": options.most, "sufficiency": options.sufficiency, "dollars_per_task": options.dollars}
+    target = None if set(goals.values()) == {None} else Target(**goals)
+    prices, search = chosen_prices(options), options.tool_search
+    tried = trial(options.request, tools_in_file(options.tools), scorer, target, tool_search=search, prices=prices)
     if options.output is not None:
         options.output.write_text(tried.decision.svg(), encoding="utf-8")
     if options.json:
         print_json({"scorer": name, **tried.summary()})
         return 0
-    for line in of_its_worth(options, prices.of_tokens(tried.loaded), prices.of_tokens(tried.every)):
+    for line in of_its_worth(options, *tried.dollars):
         print(line)
     width = shutil.get_terminal_size().columns
     print("\n".join(tried.lines(width, whole=options.all, block=_block())))
@@ -167,16 +192,22 @@ def _block() -> str:
 
 def _worth(options: argparse.Namespace) -> int:
     tools = tools_in_file(options.tools)
-    prices = Prices(uncached=options.uncached, cached=options.cached)
+    prices = chosen_prices(options)
     named = ("turns", "requests", "spoken", "system", "opened", "share", "searches", "widened")
     if options.mean_tools is not None:
         options.share = min(1.0, options.mean_tools / max(1, len(tools)))
+    if options.sufficiency is not None:
+        options.searches = options.widened = 1 - options.sufficiency
     shape = Conversation(**{name: getattr(options, name) for name in named})
-    costs = worth(tools, prices, shape)
+    unlike = {True: "drop, no tool search", False: "drop, with a tool search"}.get(options.tool_search)
+    costs = [cost for cost in worth(tools, prices, shape) if cost.mode != unlike]
+    taken = (
+        f"What is loaded is taken to be enough in {1 - shape.searches:.0%} of turns; in the others the agent searches."
+    )
     beside = of_its_worth(options, min(cost.dollars for cost in costs), costs[0].dollars)
     calls = shape.turns * shape.requests
     if options.json:
-        told = " ".join([*beside, sentence(costs)])
+        told = " ".join([*beside, sentence(costs), taken])
         print_json({"modes": [cost._asdict() for cost in costs], "sentence": told})
         return 0
     print("".join(f"{line}\n\n" for line in beside), end="")
@@ -187,7 +218,7 @@ def _worth(options: argparse.Namespace) -> int:
     for cost in costs:
         dollars, tokens = cost.dollars / costs[0].dollars, cost.tokens / costs[0].tokens
         print(f"{cost.mode:<24} {cost.loaded:>6}  {cost.dollars:>8.4f}  {dollars:>10.2f}  {tokens:>13.2f}  {cost.note}")
-    print(f"\n{sentence(costs)}")
+    print(f"\n{taken}\n{sentence(costs)}")
     return 0
 
 

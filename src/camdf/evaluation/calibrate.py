@@ -41,13 +41,15 @@ class Calibration:
     mean_tools: float | None = None
     task_worth: float | None = None
 
-    def sentences(self) -> str:
-        """What one gets, what is promised, and what is not."""
+    def sentences(self, unit: str = "") -> str:
+        """What one gets, what is promised, and what is not; `unit` stands before costs."""
         share = self.sufficiency
+        others = "the agent has to search" if self.payoff.recourse else "the agent lacks one"
+        cost, usual = amount(self.cost, self.cost_of_all), amount(self.cost_of_all)
         said = (
             f"On these {self.tasks} tasks it keeps every required tool in {share.mean:.1%} of them "
             f"(95% CI {share.low:.1%} to {share.high:.1%}), with {self.tools:.2f} of {self.tools_of_all:.2f} tools a "
-            f"task, at a cost of {amount(self.cost, self.cost_of_all)} instead of {amount(self.cost_of_all)}."
+            f"task, at a cost of {unit}{cost} instead of {unit}{usual}. In {1 - share.mean:.1%} {others}."
         )
         if self.min_sufficiency is None:
             within = (

@@ -84,15 +84,17 @@ def waterfall_lines(
     room = max(width - 48, 24)
     bar = min(20, max(8, room // 3))
     names = min(max([4, *(len(tool.name) for tool in shown)]), room - bar)
-    lines = [f"{'':>4}  {'tool':<{names}}  {'score':<{bar + 6}}  needed  tokens  together"]
+    judged = any(tool.evidence is not None for tool in ranking)
+    lines = [f"{'':>4}  {'tool':<{names}}  {'score':<{bar + 6}}{'  needed' if judged else ''}  tokens  together"]
     together = 0
     for rank, tool in enumerate(shown, 1):
         together += tokens[tool.name] if tool.kept else 0
         name = tool.name if len(tool.name) <= names else f"{tool.name[: names - 1]}…"
         drawn = f"{block * round(bar * tool.score / best):<{bar}} {tool.score:5.2f}"
         needed = "" if tool.evidence is None else f"{tool.evidence:.0%}" if tool.evidence >= 0.01 else "<1%"
+        needed = f"  {needed:>6}" if judged else ""
         summed = f"{together:>8,}  kept" if tool.kept else f"{'':>8}  cut"
-        lines.append(f"{rank:>4}  {name:<{names}}  {drawn}  {needed:>6}  {tokens[tool.name]:>6,}  {summed}")
+        lines.append(f"{rank:>4}  {name:<{names}}  {drawn}{needed}  {tokens[tool.name]:>6,}  {summed}")
     rest = len(ranking) - len(shown)
     return [*lines, f"{'':>4}  and {rest} more, cut"] if rest else lines
 
