@@ -61,6 +61,12 @@ def choose(page: Browser, value: str) -> None:
     page.after(f"document.querySelector('input[value={value}]').click()")
 
 
+def opened(page: Browser, service: Running) -> None:
+    """The page, with a cost pressure to choose."""
+    page.open(service.url, 1280)
+    choose(page, "pressure")
+
+
 def decided_by(page: Browser) -> list[str]:
     """What the code on the page decides when it is run."""
     wire = json.loads(text(page, "wire"))
@@ -85,8 +91,22 @@ def test_the_page_asks_nobody_but_the_service_and_nothing_goes_wrong(page: Brows
     assert "unsafe" not in policy
 
 
+def test_the_page_opens_as_the_service_is_set(page: Browser, tmp_path: Path) -> None:
+    own = "[gate]\nmean_tools = 3\nprices.uncached = 5.0\nprices.cached = 0.5\n"
+    for settings, kept_first, code in (
+        ("", 8, "gate = Gate.start(tools, mean_tools=8)\n"),
+        (own, 3, "gate = Gate.start(tools, mean_tools=3, prices=camdf.Prices(uncached=5.0, cached=0.5))\n"),
+    ):
+        with running(folder_of(tmp_path / f"served-{kept_first}", settings)) as service:
+            page.open(service.url, 1280)
+            assert len(kept(page)) == kept_first
+            assert page.run("document.getElementById('tool_search').checked")
+            assert code in text(page, "code")
+            assert decided_by(page) == sorted(kept(page))
+
+
 def test_the_page_decides_as_the_library_does(page: Browser, service: Running) -> None:
-    page.open(service.url, 1280)
+    opened(page, service)
     put(page, "amount", 400)
     pressure = page.run("amount()")
     policy = camdf.load(Path(__file__).parents[1] / "golden-policy.json")
@@ -99,7 +119,7 @@ def test_the_page_decides_as_the_library_does(page: Browser, service: Running) -
 
 
 def test_the_cut_moves_with_the_target(page: Browser, service: Running) -> None:
-    page.open(service.url, 1280)
+    opened(page, service)
     counts = []
     for place in (150, 500, 650):
         put(page, "amount", place)
@@ -119,7 +139,7 @@ def test_the_cut_moves_with_the_target(page: Browser, service: Running) -> None:
 def test_prices_a_tool_search_a_ranking_and_a_shipped_task_show_in_what_is_sent(
     page: Browser, service: Running
 ) -> None:
-    page.open(service.url, 1280)
+    opened(page, service)
     last = kept(page)[-1]
     page.after(
         f"{{ const input = document.querySelector('input[data-tool={last}]'); input.value = 3; "
@@ -165,7 +185,7 @@ def test_what_is_typed_is_text_and_what_is_wrong_is_said(page: Browser, service:
 
 
 def test_every_control_is_reached_by_the_keyboard_and_has_a_name(page: Browser, service: Running) -> None:
-    page.open(service.url, 1280)
+    opened(page, service)
     nodes = page.do("Accessibility.getFullAXTree")["nodes"]
     roles = [(node["role"]["value"], node.get("name", {}).get("value", "")) for node in nodes if "role" in node]
     controls = [(role, name) for role, name in roles if role in CONTROLS]
@@ -207,7 +227,7 @@ CONTRAST = """
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("width", [420, 1280])
+@pytest.mark.parametrize("width", [390, 1280])
 def test_the_page_fits_its_width_and_can_be_read(page: Browser, service: Running, width: int, dark: bool) -> None:
     page.open(service.url, width, dark=dark)
     assert page.run("matchMedia('(prefers-color-scheme: dark)').matches") is dark
@@ -217,6 +237,10 @@ def test_the_page_fits_its_width_and_can_be_read(page: Browser, service: Running
             "Math.max(...[...document.querySelectorAll('section')].map((each) => each.getBoundingClientRect().right))"
         )
         < width
+    )
+    assert (
+        page.run("(() => { const box = document.querySelector('.wide'); return box.scrollWidth - box.clientWidth; })()")
+        <= 0
     )
     assert page.run(CONTRAST) >= 4.5
     letters = "[...document.querySelectorAll('#curve text')].map((each) => each.getBoundingClientRect().height)"

@@ -99,23 +99,23 @@ def waterfall_lines(
     return [*lines, f"{'':>4}  and {rest} more, cut"] if rest else lines
 
 
-def _row(each: DrawnTool, y: int, spent: float, total: float, best: float) -> list[str]:
-    colour = KEPT if each.kept else CUT
+def _row(tool: DrawnTool, y: int, spent: float, total: float, best: float) -> list[str]:
+    colour = KEPT if tool.kept else CUT
     start = MARGIN + LABEL + SCORES + 10 + _length(spent, total)
-    length = max(_length(each.priced_cost, total), 1.5)
-    fill = colour if each.kept else "none"
-    name = each.name if len(each.name) <= 32 else f"{each.name[:31]}…"
-    bar = (SCORES - 50) * each.score / best
+    length = max(_length(tool.priced_cost, total), 1.5)
+    fill = colour if tool.kept else "none"
+    name = tool.name if len(tool.name) <= 32 else f"{tool.name[:31]}…"
+    bar = (SCORES - 50) * tool.score / best
     return [
-        _text(MARGIN, y + 14, name, INK if each.kept else FAINT),
+        _text(MARGIN, y + 14, name, INK if tool.kept else FAINT),
         f'<rect x="{MARGIN + LABEL}" y="{y + 4}" width="{bar:.1f}" height="12" fill="{colour}"/>',
-        _text(MARGIN + LABEL + bar + 4, y + 14, f"{each.score:.2f}", FAINT),
+        _text(MARGIN + LABEL + bar + 4, y + 14, f"{tool.score:.2f}", FAINT),
         f'<rect x="{start:.1f}" y="{y + 4}" width="{length:.1f}" height="12" fill="{fill}" stroke="{colour}"/>',
         _text(
             MARGIN + LABEL + SCORES + PRICES + 18,
             y + 14,
-            f"{each.priced_cost:.4f}  {'kept' if each.kept else 'cut'}, {each.why}",
-            INK if each.kept else FAINT,
+            f"{tool.priced_cost:.4f}  {'kept' if tool.kept else 'cut'}, {tool.why}",
+            INK if tool.kept else FAINT,
         ),
     ]
 

@@ -20,6 +20,7 @@ from camdf.errors import CamdfError, UsageError, needs
 from camdf.gate import Gate, GateDecision, Guards, Limits, Rollout
 from camdf.gate.lists import openai
 from camdf.gate.target import Target
+from camdf.policies.rules import TopK
 from camdf.prices import Prices
 from camdf.service.calls import HttpAnswer, HttpCall, parsed_body
 from camdf.service.config import COLD_STARTS, START, GateSettings, PriceSettings
@@ -60,11 +61,15 @@ class LookRequest(Body):
     ranking: list[Candidate] | UnsetType = UNSET
     messages: list[JsonObject] | UnsetType = UNSET
     tools: list[JsonObject] = []
-    target: Literal["pressure", "tools", "sufficiency", "dollars"] = "pressure"
+    target: Literal["served", "pressure", "tools", "sufficiency", "dollars"] = "pressure"
+    """ "served" decides as the service does: at its payoff and its prices."""
+
     amount: NotNegative = 0.1
     value: Literal["exact", "partial"] = "exact"
     recourse: Share = 0.0
-    tool_search: bool = False
+    tool_search: bool | UnsetType = UNSET
+    """Left out: as the service is set, where that is the target, else none."""
+
     prices: JsonObject | UnsetType = UNSET
     """Of tokens; without them every tool costs 1."""
 
@@ -87,6 +92,7 @@ class Looked(Struct, kw_only=True):
     refused: list[str]
     reason: str
     cost_pressure: float
+    tool_search: bool
     ranking: list[RankedTool]
     costs: dict[str, float]
     curve: list[PayoffPoint]
@@ -170,18 +176,25 @@ def looked(asked: LookRequest, serving: Gate, settings: GateSettings) -> Looked:
     tools, scores = _ranked(asked)
     sent = {} if asked.ranking is UNSET else {each.name: each.cost for each in asked.ranking}
     edited = {name: cost for name, cost in {**sent, **asked.costs}.items() if cost}
-    costs = Edited(edited, _prices(asked))
+    served = asked.target == "served"
+    costs = Edited(edited, prices_of(settings.prices) if served and asked.prices is UNSET else _prices(asked))
+    if asked.tool_search is UNSET:
+        asked = msgspec.structs.replace(asked, tool_search=served and bool(serving.tool_search))
     like = partial(serving.for_tenant, PLAYGROUND, prices=costs, rollout=Rollout())
 
     def decided(payoff: Payoff) -> GateDecision:
         gate = like(payoff=payoff)
         if scores is not None:
             return gate.decide_scored(TASK, tools, scores)
-        return gate.decide(asked.messages or [], tools, tool_search=asked.tool_search)
+        return gate.decide(asked.messages or [], tools, tool_search=bool(asked.tool_search))
 
-    payoff = Payoff(asked.amount if asked.target == "pressure" else 1.0, asked.value, asked.recourse)
+    payoff = (
+        serving.payoff
+        if served
+        else Payoff(asked.amount if asked.target == "pressure" else 1.0, asked.value, asked.recourse)
+    )
     decision = decided(payoff)
-    if asked.target != "pressure":
+    if asked.target in TARGETS:
         if scores is None and serving.scorer is None:
             raise RefusedError(422, "The service has no scorer. Send a ranking, or set gate.scorer.")
         target = Target(**{TARGETS[asked.target]: asked.amount})
@@ -195,6 +208,7 @@ def looked(asked: LookRequest, serving: Gate, settings: GateSettings) -> Looked:
         refused=list(decision.refused),
         reason=decision.reason,
         cost_pressure=payoff.cost_pressure,
+        tool_search=bool(asked.tool_search),
         ranking=list(starmap(RankedTool, decision.ranking)),
         costs=of_tools,
         curve=curve(serving.policy, ranked, of_tools, payoff),
@@ -241,8 +255,11 @@ def _code(asked: LookRequest, gate: Gate, worth: Payoff, settings: GateSettings,
     pressure, value, recourse = worth.cost_pressure, worth.value, worth.recourse
     payoff = f"camdf.Payoff({pressure!r}, {str(value)!r}{f', {recourse!r}' if recourse else ''})"
     prices = f", prices={dict(costs)!r}" if costs else ""
-    if not costs and asked.prices is not UNSET:
-        prices = f", prices=camdf.Prices({_keywords(asked.prices)})"
+    priced = asked.prices
+    if priced is UNSET and asked.target == "served" and settings.prices is not None:
+        priced = settings.prices.given()
+    if not costs and priced is not UNSET:
+        prices = f", prices=camdf.Prices({_keywords(priced)})"
     tool_search = ", tool_search=True" if asked.tool_search else ""
     groups = {name: _changed(getattr(gate, name)) for name in ("guards", "limits")}
     written = {name: f"{name.title()}({_keywords(values)})" for name, values in groups.items() if values}
@@ -262,10 +279,15 @@ def _code(asked: LookRequest, gate: Gate, worth: Payoff, settings: GateSettings,
     else:
         ranks, scorer = gate.scorer, type(gate.scorer).__name__
         made = "None" if ranks is None else f"{scorer}()" if scorer in ("BM25", "Start") else f"{scorer}(url, model)"
+        built = f"Gate({policy}, {made}, {payoff}{prices}{options})"
+        if isinstance(gate.policy, TopK) and source == START and scorer == "Start" and asked.tool_search:
+            named = "" if worth == Payoff(0.0) else f", payoff={payoff}"
+            ranks, tool_search = None, ""
+            built = f"Gate.start(tools, mean_tools={gate.policy.k}{named}{prices}{options})"
         lines += [
             *([] if ranks is None else [f"from camdf.scorers import {scorer}"]),
             "",
-            f"gate = Gate({policy}, {made}, {payoff}{prices}{options})",
+            f"gate = {built}",
             f"decision = gate.decide(messages, tools{tool_search})",
         ]
     return "\n".join([*lines, "print(decision.explain())"])
