@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from camdf.models.prior import FROM_MADE_UP
 from camdf.scorers import Start
 from everyday import examples
 from loading import benchmark_module
@@ -17,6 +18,8 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "examples.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 STORED = json.loads((ROOT / "results" / "examples.json").read_text())
+MADE_UP = json.loads((ROOT / "results" / "made_up_labels.json").read_text())
+POLICY = json.loads((ROOT / "results" / "examples_policy.json").read_text())
 LEFT_OUT = json.loads((ROOT / "results" / "examples_left_out.json").read_text())
 ROWS: list[dict[str, Any]] = STORED["rankings"]
 
@@ -94,3 +97,19 @@ def test_the_way_that_was_chosen_is_best_on_examples_left_out(monkeypatch: pytes
         f"{alone} by the text alone, {nearest} by the nearest examples, {vote} by a vote of neighbors, and {chosen} by"
     )
     assert said in " ".join(TEXT.split())
+
+
+def test_the_page_has_the_stored_tables_of_made_up_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    labels = benchmark_module("made_up_labels", monkeypatch)
+    assert labels.domain_table(MADE_UP) in TEXT
+    assert labels.label_table(MADE_UP) in TEXT
+    assert MADE_UP["covariance"] == pytest.approx(FROM_MADE_UP, abs=0.006)
+    assert benchmark_module("examples_policy", monkeypatch).table(POLICY) in TEXT
+
+
+def test_no_made_up_labels_are_clearly_below_the_cold_start() -> None:
+    assert all(paid["made up"] > paid["cold start"] - 0.02 for paid in MADE_UP["before labels"].values())
+    with_20 = [row for row in MADE_UP["after"] if row["labels"] == 20]
+    assert sum(row["clearly worse"] for row in with_20) <= 0.025 * 6 * len(with_20)
+    (retail,) = (row for row in with_20 if row["domain"] == "retail")
+    assert retail["from made-up tasks"] >= retail["from the shipped prior"]

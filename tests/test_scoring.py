@@ -59,6 +59,20 @@ def test_every_task_is_scored_over_its_own_tools_best_first(folder: Path, tmp_pa
     assert set(third["scores"].values()) == {0.0}
 
 
+def test_examples_are_read_with_the_tools_and_named_in_the_settings(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    examples, output = tmp_path / "examples.jsonl", tmp_path / "scores.jsonl"
+    examples.write_text('{"text": "anything of a kind", "needed": ["search"]}\n', encoding="utf-8")
+    score = ["score", str(folder), "-o", str(output), "--examples", str(examples)]
+    assert main([*score, "--scorer", "bm25"]) == 0
+    assert next(iter(records(output)[2]["scores"].items())) == ("search", 1.0)
+    assert json.loads(output.with_suffix(".settings.json").read_text())["examples"]
+    assert main(["score", str(folder), "-o", str(output), "--scorer", "bm25"]) == 2  # another ranking
+    assert main([*score, "--scorer", "llm"]) == 2
+    assert "The scorer 'llm' reads no examples." in capsys.readouterr().err
+
+
 def test_top_keeps_the_best_by_the_unrounded_score_and_ties_favour_no_name(folder: Path, tmp_path: Path) -> None:
     close = Given({"getWeather": 0.50001, "send_mail": 0.50002, "search": 0.1})
     score_folder(folder, close, tmp_path / "close.jsonl", top=2)

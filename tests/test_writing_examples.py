@@ -466,11 +466,6 @@ def test_the_tools_and_the_output_must_be_named(tmp_path: Path, capsys: pytest.C
             ],
         ),
         (
-            "log.jsonl",
-            '{"task_id": "1", "text": "Mail Bob", "required": ["send"], "scores": {"send": 1}}\n',
-            [Example("Mail Bob", ("mail/send",), origin="logged")],
-        ),
-        (
             "own.jsonl",
             '{"text": "Mail Bob", "needed": ["mail/send"], "lang": "en"}\n'
             '{"text": "Rain?", "needed": [], "or": [["forecast", "current"]], "origin": "logged"}\n',
@@ -481,7 +476,7 @@ def test_the_tools_and_the_output_must_be_named(tmp_path: Path, capsys: pytest.C
         ),
     ],
 )
-def test_own_sentences_are_aliases_lines_of_a_log_or_examples(
+def test_own_sentences_are_aliases_or_examples(
     name: str, content: str, expected: list[Example], tmp_path: Path
 ) -> None:
     (tmp_path / name).write_text(content, encoding="utf-8")
@@ -495,13 +490,32 @@ def test_own_sentences_are_aliases_lines_of_a_log_or_examples(
         ("names.json", "[]", "must be an object from tool"),
         ("names.json", "{", "must be JSON"),
         ("names.json", '{"send": [""]}', "field 'send'"),
-        ("log.jsonl", '{"text": "Hi", "required": "send"}', "list of tool names"),
     ],
 )
 def test_own_sentences_that_cannot_be_used_are_refused(name: str, content: str, told: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(content, encoding="utf-8")
     with pytest.raises(DataError, match=told):
         own_examples(tmp_path / name, TOOLS)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("log.jsonl", '{"task_id": "1", "text": "Mail Bob", "required": ["send"], "scores": {"send": 1}}\n'),
+        ("log.csv", "User Query;Tools Used;Success\nMail Bob;Send;yes\nMail Eve;send;no\nFly;fly_away;yes\n"),
+        (
+            "chats.jsonl",
+            '{"messages": [{"role": "user", "content": "Mail Bob"}, {"role": "assistant", "tool_calls": '
+            '[{"id": "1", "type": "function", "function": {"name": "send", "arguments": "{}"}}]}]}\n',
+        ),
+    ],
+)
+def test_a_log_of_any_shape_is_read_as_a_fit_reads_it(name: str, content: str, tmp_path: Path) -> None:
+    output = tmp_path / "x.jsonl"
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    command = ["examples", str(write_tools(tmp_path)), "-o", str(output), "--own", str(tmp_path / name)]
+    assert main(command) == 0
+    assert read_examples(output) == [Example("Mail Bob", ("mail/send",), origin="logged")]
 
 
 def test_own_sentences_join_keep_their_origin_and_are_replaced_by_the_next(tmp_path: Path) -> None:

@@ -83,6 +83,7 @@ DIGESTS = {
     "api-bank": "eb80ab805400",
     "bfcl-multi-turn": "bfe2baf46e7d",
     "livemcpbench": "a1fe59141020",
+    "made-up": "74547b292d8e",
     "mcp-atlas": "70a957c16936",
     "metatool": "c577d0891baf",
     "nestful-executable": "0d8742d88635",
@@ -199,7 +200,7 @@ def test_no_request_text_and_no_description_ships(source: Path) -> None:
 
 def test_the_packed_files_stay_small_and_hold_only_what_is_described() -> None:
     packed = sorted((PACKAGE / "packed").iterdir())
-    assert sorted(path.stem for path in packed) == sorted([*NAMES, "tool-sizes", "task-vectors"])
+    assert sorted(path.stem for path in packed) == sorted([*NAMES, "made-up", "tool-sizes", "task-vectors"])
     assert sum(path.stat().st_size for path in packed) < 1_500_000
     for domain in ALL:
         kinds = ("catalogue", "lengths", "ids", "scores")
@@ -210,6 +211,7 @@ def test_the_packed_files_stay_small_and_hold_only_what_is_described() -> None:
             assert set(pack.files) == parts
     with np.load(PACKAGE / "packed" / "task-vectors.npz", allow_pickle=False) as pack:
         assert set(pack.files) == {*NAMES, "projection"}
+    assert set(domains.made_up_domains()) <= set(NAMES)
 
 
 def test_what_ships_has_not_changed() -> None:

@@ -12,7 +12,8 @@ from typing import Any
 from camdf._progress import shown
 from camdf.cli.parser import add_json, check_output, print_json
 from camdf.cli.tools import TOOLS_FILE, tools_in_file
-from camdf.datasets.examples import read_examples
+from camdf.datasets.examples import Example, read_examples
+from camdf.datasets.tables import columns_at_a_glance
 from camdf.errors import UsageError
 from camdf.examples import Check, ExamplesFile, Prompt, Wanted, check_examples, named_tools, own_examples, prompts
 from camdf.examples.asking import TASK, cost
@@ -25,6 +26,7 @@ LISTED = 8
 """How many lines of a kind are printed; --json has all."""
 
 EVERY = "*"
+EXAMPLE_FIELDS = {"text", "needed", "or", "lang", "kind", "origin"}
 
 
 def add_commands(commands: Any) -> None:
@@ -92,7 +94,7 @@ def _examples(options: argparse.Namespace) -> int:
     tools = named_tools(tools_in_file(place))
     file = ExamplesFile.open(options.output, tools)
     if options.own is not None:
-        file.replace_own(example for own in options.own for example in own_examples(own, tools))
+        file.replace_own(example for own in options.own for example in _own(own, tools))
     scope = {name: tool for name, tool in tools.items() if options.server in (None, tool.server)}
     if not scope:
         raise UsageError(f"There is no tool of the server {options.server!r}. Check --server.")
@@ -108,6 +110,18 @@ def _examples(options: argparse.Namespace) -> int:
             file.ask(asked, _model(options), progress)
     file.save()
     return _told(options, file, wanted, asked_for=scope if options.endpoint is not None else {})
+
+
+def _own(path: Path, tools: dict[str, Tool]) -> list[Example]:
+    """What people call tools, examples, or a log of requests in any shape that camdf fit reads."""
+    from camdf.mining.text_logs import read_text_log
+
+    if path.suffix == ".json" or columns_at_a_glance(path) <= EXAMPLE_FIELDS:
+        return own_examples(path, tools)
+    log = read_text_log(path, tools)
+    print("\n".join([*log.lines(), ""]), file=sys.stderr)
+    known = (request for request in log.requests if request.required and tools.keys() >= set(request.required))
+    return [Example(request.text, request.required, origin="logged") for request in known]
 
 
 def _in_one_prompt(tools: dict[str, Tool], wanted: Wanted) -> dict[str, Tool]:

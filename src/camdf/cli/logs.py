@@ -13,6 +13,7 @@ from camdf.errors import DataError, UsageError
 from camdf.scorers import BM25, Embeddings, Scorer, Start
 from camdf.scorers.base import TEXTS
 from camdf.scorers.embeddings import MINILM
+from camdf.scorers.with_examples import tool_examples
 from camdf.tools import NO_TOOLS, Tool, keyed, view
 
 if TYPE_CHECKING:
@@ -84,11 +85,16 @@ def listed_tools(path: Path) -> dict[str, Tool]:
     return tools
 
 
-def named_scorer(name: str | None, text: str | None = None, model: str | None = None) -> tuple[Scorer, dict[str, str]]:
+def named_scorer(
+    name: str | None, text: str | None = None, model: str | None = None, examples: Path | None = None
+) -> tuple[Scorer, dict[str, str]]:
     """A scorer that asks nobody, and what determines its scores; `text` is how it writes a tool."""
     name = name or usual_scorer()
     text = text or ("full" if name == "start" else "words")
+    settings, theirs = {"scorer": name, "text": text}, tool_examples(() if examples is None else examples)
+    if theirs.digest:
+        settings["examples"] = theirs.digest
     if name == "minilm":
-        settings = {"scorer": name, "text": text, "model": model or MINILM}
-        return Embeddings(settings["model"], text=TEXTS[text]), settings
-    return (Start if name == "start" else BM25)(text=TEXTS[text]), {"scorer": name, "text": text}
+        settings["model"] = model or MINILM
+        return Embeddings(settings["model"], text=TEXTS[text], examples=theirs), settings
+    return (Start if name == "start" else BM25)(text=TEXTS[text], examples=theirs), settings

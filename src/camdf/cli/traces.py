@@ -125,6 +125,7 @@ def add_commands(commands: Any) -> None:
     score.add_argument(
         "--text", choices=sorted(TEXTS), help="how a tool is written, as the gate's scorer does by default"
     )
+    score.add_argument("--examples", type=Path, help="what people ask the tools for (.jsonl), read with their texts")
     score.add_argument("--model", help="minilm: an embedding model's name or folder; llm: the endpoint's model")
     score.add_argument("--url", help="llm: an OpenAI-compatible endpoint, up to /v1")
     score.add_argument("--variant", choices=sorted(VARIANTS), default="default", help="llm: which prompt")
@@ -329,6 +330,8 @@ def _score(options: argparse.Namespace) -> int:
         raise UsageError(f"--top says how many of a task's tools to keep, and must be at least 1. Got {options.top}.")
     scorer: Scorer
     if options.scorer == "llm":
+        if options.examples is not None:
+            raise UsageError("The scorer 'llm' reads no examples. Leave out --examples, or name another scorer.")
         if not (options.url and options.model):
             raise UsageError("The scorer 'llm' needs an endpoint and a model. Name both: --url and --model")
         limits = {"timeout": options.deadline, "deadline": options.deadline}
@@ -336,7 +339,7 @@ def _score(options: argparse.Namespace) -> int:
         scorer = Necessity(options.url, options.model, options.variant, key_variable=key, cache=cache, **limits)
         settings = {"scorer": "llm", "model": options.model, "variant": options.variant}
     else:
-        scorer, settings = named_scorer(options.scorer, options.text, options.model)
+        scorer, settings = named_scorer(options.scorer, options.text, options.model, options.examples)
     if of_a_log:
         return _scored(options, _rank_log(options, scorer, settings))
     with shown("tasks") as progress, redirect_stdout(sys.stderr if options.json else sys.stdout):

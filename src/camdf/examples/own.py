@@ -1,15 +1,14 @@
-"""A user's own sentences: a file of examples, other names for tools, lines of a log."""
+"""A user's own sentences: a file of examples, or other names for tools."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from camdf.datasets.examples import Example, read_examples
-from camdf.datasets.records import fields, json_lines, list_of_names, text
+from camdf.datasets.records import text
 from camdf.errors import DataError
 from camdf.examples.answers import ways_to_name
 
@@ -18,10 +17,9 @@ def own_examples(path: Path, tools: Iterable[str]) -> list[Example]:
     """The examples of a file of yours, for these tools.
 
     .json    what people call a tool: {"weather/forecast": ["will it rain", "Wetter morgen"]}
-    .jsonl   examples, or lines of a log that have a `text` and the tools that it `required`; other fields of a log are
-             not read
+    .jsonl   examples, whose origin becomes "own" unless it is "logged"
 
-    What a log says is "logged", and everything else is "own". Tools go by server and name, or by the name alone where
+    Tools go by server and name, or by the name alone where
     only one server has it.
     """
     ways = ways_to_name(tools)
@@ -52,13 +50,5 @@ def _aliases(path: Path) -> Iterator[Example]:
 
 
 def _lines(path: Path) -> Iterator[Example]:
-    _, first = next(json_lines(path), ("", ()))
-    if "required" not in dict(first):
-        for example in read_examples(path):
-            yield example if example.origin == "logged" else replace(example, origin="own")
-        return
-    ignored: Counter[str] = Counter()
-    for where, record in json_lines(path):
-        known = fields(where, record, ("text", "required"), ("lang",), ignored)
-        needed = tuple(list_of_names(where, "required", known["required"]))
-        yield Example(text(where, "text", known["text"]), needed, (), known.get("lang") or "", "logged")
+    for example in read_examples(path):
+        yield example if example.origin == "logged" else replace(example, origin="own")
