@@ -28,7 +28,7 @@ from threadpoolctl import threadpool_limits
 from camdf.core.groups import sizes_of
 from camdf.core.payoff import Payoff
 from camdf.core.probability import logit
-from camdf.core.rankings import Floats, LoggedTasks, Rankings
+from camdf.core.rankings import Floats, Ints, LoggedTasks, Rankings
 from camdf.core.resampling import paired_bootstrap
 from camdf.evaluation.curve import draw_steps
 from camdf.models.prior import Prior
@@ -41,9 +41,12 @@ from camdf_lab.newton import minimise, partial_sums
 
 DOMAINS, SCORER = tuple(domains.made_up_domains()), "minilm"
 PAYOFFS = [Payoff(pressure, value) for value, pressure in product(("exact", "partial"), (0.05, 0.12, 0.20))]
-LABELS, SPLITS = (3, 10, 20, 50, 100, 200), 4
-MOST_TASKS = 200
-"""Of a domain, on which made-up labels alone are tried."""
+LABELS, SPLITS = (3, 10, 20, 50, 100, 200), 2
+DRAWS = ("at random", "by group")
+"""How labels are drawn: with near-copies of them left among the test tasks, or as a young log grows, with none."""
+
+MOST_TASKS, FEWEST_LEFT = 200, 0.8
+"""Of a domain, that are tested where none is held out by group; the share that may be learned from."""
 
 WAYS = ("from the shipped prior", "from made-up tasks")
 CLEARLY = -0.02
@@ -107,32 +110,38 @@ def before_labels(domain: str) -> dict[str, float]:
     return {name: round(float(paid(policy, logged).mean()), 4) for name, policy in ways.items()}
 
 
-def cells() -> Iterator[tuple[str, int, int]]:
-    """Domain, labels and split, the question that matters most first."""
-    for split, labels, domain in product(range(SPLITS), sorted(LABELS, key=lambda labels: labels != 20), DOMAINS):
-        if labels in {int(step.labels) for step in steps(domain)}:
-            yield domain, labels, split
+def cells() -> Iterator[tuple[str, str, int, int]]:
+    """Draw, domain, labels and split, the question that matters most first."""
+    for draw, split, labels, domain in product(DRAWS, range(SPLITS), sorted(LABELS, key=lambda n: n != 20), DOMAINS):
+        if tasks_of(draw, domain, labels, split):
+            yield draw, domain, labels, split
 
 
 @cache
-def steps(domain: str) -> Any:
-    return [step for step in draw_steps(real(domain), SPLITS) if step.labels in LABELS]
+def tasks_of(draw: str, domain: str, labels: int, split: int) -> tuple[Ints, Ints] | None:
+    """Which tasks are learned from, and which are tested; None where too few are left."""
+    if draw == "by group":
+        steps = [step for step in draw_steps(real(domain), max(SPLITS, 2)) if step.labels == labels]
+        return (steps[0].splits[split].train, steps[0].splits[split].test) if steps else None
+    order = np.random.default_rng(split).permutation(len(real(domain)))
+    return (order[:labels], order[labels:][:MOST_TASKS]) if labels <= FEWEST_LEFT * len(order) else None
 
 
-def measured(domain: str, labels: int, split: int) -> dict[str, Any]:
+def measured(draw: str, domain: str, labels: int, split: int) -> dict[str, Any]:
     """What both ways paid on the test tasks of one split, after so many real labels."""
-    drawn = next(step for step in steps(domain) if step.labels == labels).splits[split]
-    train, test = real(domain).take(drawn.train), real(domain).take(drawn.test)
+    drawn = tasks_of(draw, domain, labels, split)
+    assert drawn is not None
+    train, test = map(real(domain).take, drawn)
     policies = dict(zip(WAYS, (Unseen(domain), FromMadeUp(domain)), strict=True))
     values = {name: paid(policy.fit(train, PAYOFFS[0]), test).round(4).tolist() for name, policy in policies.items()}
-    return {"domain": domain, "labels": labels, "split": split, "test": drawn.test.tolist(), **values}
+    return {"draw": draw, "domain": domain, "labels": labels, "split": split, "test": drawn[1].tolist(), **values}
 
 
 def figures(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Means by domain and number of labels, and in how many cells the second way is clearly worse than the first."""
-    after: list[dict[str, Any]] = []
-    for labels, domain in product(LABELS, DOMAINS):
-        here = [row for row in rows if (row["domain"], row["labels"]) == (domain, labels)]
+    labelled: list[dict[str, Any]] = []
+    for draw, labels, domain in product(DRAWS, LABELS, DOMAINS):
+        here = [row for row in rows if (row["draw"], row["domain"], row["labels"]) == (draw, domain, labels)]
         if not here:
             continue
         totals = {way: np.zeros((len(PAYOFFS), len(real(domain)))) for way in WAYS}
@@ -147,8 +156,9 @@ def figures(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         groups = real(domain).groups[tested]
         below = [paired_bootstrap(margin, groups=groups).high < CLEARLY for margin in margins]
         above = [paired_bootstrap(margin, groups=groups).low > -CLEARLY for margin in margins]
-        after.append(
+        labelled.append(
             {
+                "draw": draw,
                 "domain": domain,
                 "labels": labels,
                 "splits": len(here),
@@ -158,7 +168,7 @@ def figures(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
             }
         )
     before = {domain: before_labels(domain) for domain in DOMAINS}
-    return {"covariance": [round(part, 3) for part in covariance(DOMAINS)], "before labels": before, "after": after}
+    return {"covariance": [round(part, 3) for part in covariance(DOMAINS)], "before labels": before, "after": labelled}
 
 
 def domain_table(stored: dict[str, Any]) -> str:
@@ -169,7 +179,7 @@ def domain_table(stored: dict[str, Any]) -> str:
     ]
     shown = []
     for domain, before in stored["before labels"].items():
-        here = next(row for row in stored["after"] if (row["domain"], row["labels"]) == (domain, 20))
+        (here,) = (row for row in after(stored, DRAWS[0], 20) if row["domain"] == domain)
         shown.append([before["top 3"], before["cold start"], before["made up"], *(here[way] for way in WAYS)])
         lines.append(f"| {domain} | " + " | ".join(f"{figure:.3f}" for figure in shown[-1]) + " |")
     return "\n".join([*lines, "| mean | " + " | ".join(f"{figure:.3f}" for figure in np.mean(shown, axis=0)) + " |"])
@@ -178,16 +188,21 @@ def domain_table(stored: dict[str, Any]) -> str:
 def label_table(stored: dict[str, Any]) -> str:
     """Markdown: by the number of real labels."""
     lines = [
-        "| real labels | domains | from the shipped prior | from made-up tasks | clearly worse | clearly better |",
-        "|" + " --- |" * 6,
+        "| drawn | labels | domains | from the shipped prior | from made-up tasks | clearly worse | clearly better |",
+        "|" + " --- |" * 7,
     ]
-    for labels in LABELS:
-        here = [row for row in stored["after"] if row["labels"] == labels]
+    for draw, labels in product(DRAWS, LABELS):
+        here = after(stored, draw, labels)
         means = " | ".join(f"{np.mean([row[way] for row in here]):.3f}" for way in WAYS)
         counts = (sum(row[key] for row in here) for key in ("clearly worse", "clearly better"))
-        of = len(PAYOFFS) * len(here)
-        lines.append(f"| {labels} | {len(here)} | {means} | " + " | ".join(f"{n} of {of}" for n in counts) + " |")
+        worse, better = (f"{count} of {len(PAYOFFS) * len(here)}" for count in counts)
+        lines.append(f"| {draw} | {labels} | {len(here)} | {means} | {worse} | {better} |")
     return "\n".join(lines)
+
+
+def after(stored: dict[str, Any], draw: str, labels: int) -> list[dict[str, Any]]:
+    """The rows of one draw with so many labels."""
+    return [row for row in stored["after"] if (row["draw"], row["labels"]) == (draw, labels)]
 
 
 def check(stored: dict[str, Any], seed: int) -> list[str]:
@@ -216,7 +231,7 @@ def main() -> int:
         chosen.json.write_text(json.dumps(stored, indent=1) + "\n")
         print(domain_table(stored), label_table(stored), sep="\n\n")
         return 0
-    done = {(row["domain"], row["labels"], row["split"]) for row in rows}
+    done = {(row["draw"], row["domain"], row["labels"], row["split"]) for row in rows}
     with chosen.cells.open("a") as file:
         for cell in cells():
             if cell not in done:

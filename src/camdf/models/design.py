@@ -6,6 +6,7 @@ A candidate's row is 1, the prior's log odds z0, and every column less the prior
 
 Before the first label, (a, s) is (0, 1), and the prior's precision says how firmly. Every other coefficient is 0, and a
 `Strength` says how firmly.
+A prior that was learned for the same tools has levels and slopes in z0, too, and reads texts if its model does.
 """
 
 from __future__ import annotations
@@ -102,7 +103,8 @@ class Counts:
 class TaskReading:
     """How tasks become rows under a prior, given what the tasks that are learned from say together.
 
-    `tools` numbers the tools that may differ, by their place in the catalogue, -1 for others and for padding.
+    `tools` numbers the tools that may differ, by their place in the catalogue, -1 for others and for padding. `start`
+    has the coefficients of z0, and `levels` and `slopes` what it adds for single tools, 0 for padding.
     """
 
     catalogue: tuple[str, ...]
@@ -149,8 +151,7 @@ class TaskReading:
         """The same with a text signal, whose (columns, rows) set the mean and the spread of its columns."""
         width = columns.std(axis=1)
         mean = np.append(self.mean, np.append([0.0, 0.0], columns[2:].mean(axis=1)))
-        before = self.prior.model.text_coefficients if self.prior.model is not None else ()
-        start = np.append(self.start, before or np.zeros(len(columns)))
+        start = np.append(self.start, () if self.prior.model is None else self.prior.model.text_coefficients)
         spread = np.append(self.spread, np.where(width > 1e-9, width, 1.0))
         return replace(self, text=text, mean=mean, spread=spread, start=start)
 
@@ -230,7 +231,7 @@ class TaskReading:
 
     def _rows(self, features: Floats, ids: Ints, labels: Floats) -> Rows:
         """(columns, rows) as the rows of a fit; `ids` are those of the tools in the catalogue."""
-        start = self.start @ features + self.prior.intercept
+        start = self.start @ features[: len(self.start)] + self.prior.intercept
         start += self.levels[ids] + self.slopes[ids] * features[SLOPE_COLUMN]
         standard = (features.T - self.mean) / self.spread
         dense = np.concatenate([np.ones((len(standard), 1)), start[:, None], standard], axis=1)
@@ -242,7 +243,7 @@ class TaskReading:
         plain = np.zeros((1 + width, 2 + width))
         plain[0, :2] = 1.0, self.prior.intercept
         plain[0, 2:] = -self.mean / self.spread
-        plain[1:, 1] = self.start
+        plain[1 : 1 + len(self.start), 1] = self.start
         plain[1:, 2:] = np.diag(1.0 / self.spread)
         return plain
 
