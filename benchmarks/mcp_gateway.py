@@ -27,7 +27,7 @@ from fastmcp import Client, FastMCP
 from fastmcp.client.transports import StdioTransport
 from fastmcp.server import create_proxy
 
-from camdf.gateway.config import Server
+from camdf.gateway.config import ServerEntry
 from camdf.gateway.folder import Folder
 from camdf.gateway.server import Gateway
 
@@ -84,8 +84,8 @@ async def soaked(calls: int, folder: Path) -> list[float]:
     return megabytes
 
 
-def servers() -> list[Server]:
-    return [Server(kind, {"command": sys.executable, "args": [str(SERVERS), kind]}) for kind in KINDS]
+def servers() -> list[ServerEntry]:
+    return [ServerEntry(kind, {"command": sys.executable, "args": [str(SERVERS), kind]}) for kind in KINDS]
 
 
 def resident() -> float:

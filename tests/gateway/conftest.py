@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from fastmcp import Client
 
-from camdf.gateway.config import Server, read_servers
+from camdf.gateway.config import ServerEntry, read_servers
 from camdf.gateway.folder import Folder
 from camdf.gateway.server import Gateway
 
@@ -86,8 +86,8 @@ async def connected(
         yield client, gateway
 
 
-def as_server(name: str, kind: str) -> Server:
-    return Server(name, entry(kind))
+def as_server(name: str, kind: str) -> ServerEntry:
+    return ServerEntry(name, entry(kind))
 
 
 def environment(**others: str) -> dict[str, str]:

@@ -29,9 +29,9 @@ async def use(session: Any) -> dict[str, Any]:
 async def main(kind: str, *where: str) -> None:
     if kind == "stdio":
         command, *arguments = where
-        async with stdio_client(StdioServerParameters(command=command, args=arguments, env=None)) as (read, write):
-            async with ClientSession(read, write) as session:
-                print(json.dumps(await use(session)))
+        server = StdioServerParameters(command=command, args=arguments)
+        async with stdio_client(server) as (read, write), ClientSession(read, write) as session:
+            print(json.dumps(await use(session)))
         return
     from mcp.client import streamable_http
 

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import client_file, entry, environment, free_port, text, wait_for_port
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
+
+from conftest import client_file, entry, environment, free_port, text, wait_for_port
 
 CLIENT = Path(__file__).with_name("mcp_client.py")
 CACHE = Path(os.environ.get("CAMDF_CACHE", Path.home() / ".cache" / "camdf"))

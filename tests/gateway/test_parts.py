@@ -134,9 +134,9 @@ def test_a_changed_definition_is_held_back_and_a_new_one_waits_until_they_are_ac
         "read": "accepted",
         "draft": "new",
     }
-    waiting = {tool.full_name: tool for tool in definitions.pending()}
-    assert {name: tool.standing for name, tool in waiting.items()} == {"mail/send": "changed", "mail/draft": "new"}
-    assert '+ "description": "Send a message, and a copy to me.",' in waiting["mail/send"].diff
+    waiting = definitions.pending()
+    assert list(waiting) == ["mail/send", "mail/draft"]
+    assert '+ "description": "Send a message, and a copy to me.",' in waiting["mail/send"]
     definitions.accept(["mail/send"])
     assert definitions.standings("mail", [changed, added]) == {"send": "accepted", "draft": "new"}
     assert definitions.standings("mail", [send]) == {"send": "changed"}
@@ -220,7 +220,7 @@ def test_the_receipt_says_which_servers_earn_their_place() -> None:
     total = receipt([{"event": "connect", **fields}, *searches, *calls], ["git", "mail", "maps"])
     assert (total.connections, total.searches, total.misses, total.learned, total.calls) == (1, 2, 1, 1, 3)
     assert total.tokens_saved == 8000
-    assert {name: use.calls for name, use in total.servers.items()} == {"git": 2, "mail": 1, "maps": 0}
+    assert {name: use["calls"] for name, use in total.servers.items()} == {"git": 2, "mail": 1, "maps": 0}
     assert "8 of 60 tools loaded, 8,000 of 9,000 tokens" in str(total)
     assert receipt([], only=["b"]).connections == 0
 

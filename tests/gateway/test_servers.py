@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from fastmcp.exceptions import ToolError
 
 from camdf.cli import main
-from camdf.gateway import link, server
+from camdf.gateway import link
 from camdf.gateway.folder import Folder
 from conftest import client_file, connected, entry, over_http, text
 
@@ -27,6 +28,11 @@ async def until(holds: Any, seconds: float = 30.0) -> None:
     while not holds():
         assert time.monotonic() < deadline, "it did not happen in time"
         await asyncio.sleep(0.05)
+
+
+def first_of(answer: Any) -> str:
+    """The name of the tool that a search found first."""
+    return re.findall(r'"name": "(\w+)"', text(answer))[0]
 
 
 async def until_answers(client: Any, name: str, seconds: float = 60.0) -> None:
@@ -85,13 +91,12 @@ def test_the_search_and_the_list_learn_from_calls(tmp_path: Path) -> None:
     async def run() -> None:
         async with connected(path, first=0) as (client, _):
             assert [tool.name for tool in await client.list_tools()] == ["find_tool", "call_tool"]
-            before = json.loads(text(await client.call_tool("find_tool", {"query": query})))
+            before = first_of(await client.call_tool("find_tool", {"query": query}))
             await client.call_tool("call_tool", {"name": "mail_send_mail", "arguments": {"text": "hi"}})
             await client.call_tool("find_tool", {"query": "send an email to a person"})
             await client.call_tool("call_tool", {"name": "mail_send_mail", "arguments": {"text": "hi"}})
-            after = json.loads(text(await client.call_tool("find_tool", {"query": query})))
-            assert after[0]["name"] == "mail_send_mail"
-            assert "mail_send_mail" not in [tool["name"] for tool in before[:1]]
+            after = first_of(await client.call_tool("find_tool", {"query": query}))
+            assert before != after == "mail_send_mail"
             assert [tool.name for tool in await client.list_tools()] == ["find_tool", "call_tool"]
         async with connected(path, first=0) as (client, _):
             assert (await client.list_tools())[0].name == "mail_send_mail"
@@ -119,7 +124,7 @@ def test_with_learning_off_no_log_is_kept(tmp_path: Path) -> None:
     assert not (folder / "log.jsonl").exists()
 
 
-def test_a_server_that_hangs_dies_or_floods_costs_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_hangs_dies_or_floods_costs_itself(tmp_path: Path) -> None:
     kinds = ("mail", "hanging", "dying", "flooding")
     path = client_file(tmp_path, {**{kind: entry(kind) for kind in kinds}, "broken": {"command": "no-such-program"}})
 
@@ -130,7 +135,7 @@ def test_a_server_that_hangs_dies_or_floods_costs_itself(tmp_path: Path, monkeyp
             assert links["broken"].state == "down"
             answer = text(await client.call_tool("find_tool", {"query": "send an email"}))
             assert "mail_send_mail" in answer
-            assert "These servers do not answer now: broken (" in answer
+            assert "These servers do not answer now: broken." in answer
 
             waiting = asyncio.create_task(client.call_tool("hanging_wait", {}, raise_on_error=False))
             flood = asyncio.create_task(client.call_tool("flooding_flood", {}, raise_on_error=False))
@@ -177,7 +182,7 @@ def test_changes_of_a_list_are_found_at_once_and_loaded_by_nobody_yet(
 
     asyncio.run(run("legacy"))
     assert main(["mcp", "review", str(path)]) == 1
-    assert "renaming/new_name is new:" in capfd.readouterr().out
+    assert "renaming/new_name:" in capfd.readouterr().out
 
 
 def test_a_tool_whose_definition_changed_does_not_run_until_it_is_accepted(tmp_path: Path) -> None:
@@ -207,7 +212,7 @@ def test_the_500_tools_of_a_server_come_in_pages_and_one_is_found(tmp_path: Path
             tools = await client.list_tools()
             assert len(gateway.offered) == 500
             assert len(tools) == 40
-            assert "and 261 more" in tools[-2].description.replace("and 262 more", "and 261 more")
+            assert "many (462): " in tools[-2].description
             answer = text(await client.call_tool("find_tool", {"query": "the violin number 466"}))
             assert "many_violin_466" in answer
             called = {"name": "many_violin_466", "arguments": {"text": "x"}}
@@ -275,7 +280,6 @@ def test_progress_questions_resources_prompts_and_cancellation_pass_through(tmp_
 
 def test_bounds_hold_for_what_a_server_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(link, "MOST_TOOLS", 120)
-    monkeypatch.setattr(server, "NAMES", 10)
     path = client_file(tmp_path, {"many": entry("many")})
 
     async def run() -> None:

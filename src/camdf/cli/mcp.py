@@ -67,18 +67,24 @@ def _serve(options: argparse.Namespace, words: list[str]) -> int:
     from camdf.datasets.examples import read_examples
     from camdf.gateway.config import read_servers
     from camdf.gateway.folder import Folder
-    from camdf.gateway.server import Gateway, serve
+    from camdf.gateway.server import Gateway
 
+    folder = Folder.of(path, learn=options.learn == "on")
+    folder.make()  # definitions that were accepted are kept there, so there is no gateway without it
     gateway = Gateway(
         read_servers(path),
-        Folder.of(path, learn=options.learn == "on"),
+        folder,
         at_most=options.at_most,
         first=options.first,
         examples=read_examples(options.examples) if options.examples else (),
         seconds=options.seconds,
         mode=None if options.http is None else "legacy",
     )
-    asyncio.run(serve(gateway, options.http))
+    quiet: dict[str, Any] = {"show_banner": False, "log_level": "ERROR"}
+    if options.http is None:
+        asyncio.run(gateway.server.run_stdio_async(**quiet))
+    else:
+        asyncio.run(gateway.server.run_http_async(host="127.0.0.1", port=options.http, **quiet))
     return 0
 
 
@@ -128,12 +134,12 @@ def _report(options: argparse.Namespace, words: list[str]) -> int:
     if not result.connections:
         print("No client has listed the tools yet. Start one, and look again.")
         return 0
-    print(f"{result.connections:,} connections, on average {result}.")
-    print(f"The search learned from {result.learned:,} calls.")
+    print(f"Connections: {result.connections:,}. On average {result}.")
+    print(f"Calls that the search learned from: {result.learned:,}.")
     width = max(map(len, result.servers))
-    for name, use in sorted(result.servers.items(), key=lambda item: -item[1].calls):
-        idle = "" if use.calls else "  (never called: does it earn its place?)"
-        print(f"  {name:<{width}}  {use.calls:,} calls, {use.loaded:,} of loaded tools, {use.errors:,} errors{idle}")
+    for name, use in sorted(result.servers.items(), key=lambda item: -item[1]["calls"]):
+        told = f"calls: {use['calls']:,}, of loaded tools: {use['loaded']:,}, errors: {use['errors']:,}"
+        print(f"  {name:<{width}}  {told if use['calls'] else 'never called: does it earn its place?'}")
     return 0
 
 
@@ -142,7 +148,7 @@ def _review(options: argparse.Namespace, words: list[str]) -> int:
     from camdf.gateway.folder import Folder
 
     definitions = Definitions(Folder.of(_file(words)))
-    waiting = {tool.full_name: tool for tool in definitions.pending()}
+    waiting = definitions.pending()
     if options.accept is not None:
         wanted = options.accept if options.accept not in ([], ["all"]) else list(waiting)
         if unknown := sorted(set(wanted) - waiting.keys()):
@@ -150,8 +156,8 @@ def _review(options: argparse.Namespace, words: list[str]) -> int:
         definitions.accept(wanted)
         print(f"Accepted {len(wanted)}. A gateway that runs uses them from now on.")
         return 0
-    for tool in waiting.values():
-        print(f"{tool.full_name} is {tool.standing}:\n{tool.diff}\n")
+    for name, diff in waiting.items():
+        print(f"{name}:\n{diff}\n")
     print("Accept them with --accept all, or by name." if waiting else "No tool waits.")
     return int(bool(waiting))
 

@@ -20,7 +20,7 @@ from camdf.cli.parser import add_json, check_output, print_json
 from camdf.cli.policy import add_engine
 from camdf.cli.tools import TOOLS_FILE, tools_in_file
 from camdf.errors import DataError, UsageError, require
-from camdf.gateway.folder import kept_by_gateway
+from camdf.gateway.folder import Folder
 from camdf.scorers import Necessity, Scorer
 from camdf.scorers.base import TEXTS
 from camdf.scorers.necessity import VARIANTS
@@ -261,15 +261,17 @@ def _mine_day(options: argparse.Namespace, tables: Sequence[Path], choices: dict
 
 
 def _forget(options: argparse.Namespace) -> int:
-    if gateway := kept_by_gateway(options.table):
+    named = Path(options.table)
+    gateway = Folder.of(named) if named.suffix == ".json" and named.is_file() else Folder(named)
+    if gateway.log.is_file():
         count = gateway.forget(options.before)
         print_json({"lines": count}) if options.json else print(f"Forgot {count:,} searches and calls.")
         return 0
     from camdf.mining.forget import forget
 
-    named = {name: getattr(options, name) for name in ("conversation", "user", "before", "alone")}
+    chosen = {name: getattr(options, name) for name in ("conversation", "user", "before", "alone")}
     with redirect_stdout(sys.stderr if options.json else sys.stdout):
-        forgotten = forget(options.table, **named, id_key=_id_key(options), hours=options.grace_hours)
+        forgotten = forget(options.table, **chosen, id_key=_id_key(options), hours=options.grace_hours)
         print(forgotten)
     if options.json:
         print_json({**asdict(forgotten), "sentences": str(forgotten).splitlines()})

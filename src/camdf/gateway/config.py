@@ -21,17 +21,12 @@ GATEWAY = "camdf"
 _VARIABLE = re.compile(r"\$\{(?:env:)?(\w+)(?::-([^}]*))?\}|\$\{(input:[^}]+)\}")
 
 
-class Server(NamedTuple):
-    """One server of a file."""
+class ServerEntry(NamedTuple):
+    """One server of a file: its name in letters that tools may have, how FastMCP starts it, and why it cannot be."""
 
     name: str
-    """As the configuration has it, in letters that names of tools may have."""
-
     entry: dict[str, Any]
-    """Its command or URL, as FastMCP reads them."""
-
     problem: str = ""
-    """Why it cannot be started; empty where it can."""
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -45,21 +40,20 @@ def read_json(path: Path) -> dict[str, Any]:
     return document
 
 
-def servers_table(document: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
+def _table(document: Mapping[str, Any], folder: str) -> dict[str, Any]:
     """The servers of a client's file by name, those of this project over those of the user, as Claude Code has them."""
-    project = (document.get("projects") or {}).get(str(folder)) if isinstance(document.get("projects"), dict) else None
-    levels = [level.get(key) for level in (document, project or {}) for key in TABLES]
-    if not any(isinstance(level, dict) for level in levels):
-        levels = [{name: entry for name, entry in document.items() if isinstance(entry, dict) and _starts(entry)}]
+    projects = document.get("projects")
+    project = projects.get(folder) if isinstance(projects, dict) else None
+    levels = [level.get(key) for level in (document, project) if isinstance(level, dict) for key in TABLES]
     return {name: entry for level in levels if isinstance(level, dict) for name, entry in level.items()}
 
 
-def read_servers(path: Path, environ: Mapping[str, str] = os.environ) -> list[Server]:
+def read_servers(path: Path, environ: Mapping[str, str] = os.environ) -> list[ServerEntry]:
     """All servers of a file that are not disabled. One that cannot be started says why."""
-    named = servers_table(read_json(path), Path.cwd())
-    values = {"workspaceFolder": str(Path.cwd()), "userHome": str(Path.home()), **environ}
-    servers: dict[str, Server] = {}
-    for written, entry in named.items():
+    here = str(Path.cwd())
+    values = {"workspaceFolder": here, "userHome": str(Path.home()), **environ}
+    servers: dict[str, ServerEntry] = {}
+    for written, entry in _table(read_json(path), here).items():
         name = re.sub(r"[^A-Za-z0-9_-]", "_", written)
         if name == GATEWAY or (isinstance(entry, dict) and entry.get("disabled")):
             continue
@@ -71,20 +65,16 @@ def read_servers(path: Path, environ: Mapping[str, str] = os.environ) -> list[Se
     return list(servers.values())
 
 
-def _starts(entry: Mapping[str, Any]) -> bool:
-    return isinstance(entry.get("command"), str) or isinstance(entry.get("url"), str)
-
-
-def _server(name: str, entry: Any, values: Mapping[str, str]) -> Server:
-    if not isinstance(entry, dict) or not _starts(entry):
-        return Server(name, {}, "its entry must have a 'command' or a 'url'")
+def _server(name: str, entry: Any, values: Mapping[str, str]) -> ServerEntry:
+    if not isinstance(entry, dict) or not any(isinstance(entry.get(key), str) for key in ("command", "url")):
+        return ServerEntry(name, {}, "its entry must have a 'command' or a 'url'")
     missing: set[str] = set()
     filled = _filled(entry, values, missing)
     kind = filled.pop("type", None)
     if "url" in filled and kind in ("http", "streamable-http", "streamableHttp", "sse"):
         filled["transport"] = "sse" if kind == "sse" else "http"
     told = f"set {', '.join(sorted(missing))} in the environment, and start again" if missing else ""
-    return Server(name, filled, told)
+    return ServerEntry(name, filled, told)
 
 
 def _filled(written: Any, values: Mapping[str, str], missing: set[str]) -> Any:

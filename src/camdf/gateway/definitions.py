@@ -10,24 +10,13 @@ import difflib
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from camdf._files import locked
 from camdf.gateway.folder import DEFINITIONS, Folder
 from camdf.tools import Tool
 
 Standing: TypeAlias = Literal["accepted", "new", "changed"]
-
-
-class Pending(NamedTuple):
-    """A tool that waits for somebody to look at it."""
-
-    full_name: str
-    """Server and name, as `camdf mcp review --accept` takes it."""
-
-    standing: Standing
-    diff: str
-    """What is different from what was accepted; of a new tool, all that it says."""
 
 
 class Definitions:
@@ -56,14 +45,14 @@ class Definitions:
                 standings[name] = "changed" if held else "new"
             return standings
 
-    def pending(self) -> Iterator[Pending]:
-        """Every tool that waits, by server."""
+    def pending(self) -> dict[str, str]:
+        """What is new or different in every tool that waits, by server and name as "mail/send"."""
+        told: dict[str, str] = {}
         with self._document() as (accepted, pending):
-            for server, waiting in pending.items():
-                for name, record in waiting.items():
-                    before = accepted[server].get(name)
-                    lines = difflib.unified_diff(_lines(before), _lines(record), "accepted", "now", lineterm="", n=2)
-                    yield Pending(f"{server}/{name}", "changed" if record["held"] else "new", "\n".join(lines))
+            for server, name, record in ((s, n, record) for s, tools in pending.items() for n, record in tools.items()):
+                old, new = _lines(accepted[server].get(name)), _lines(record)
+                told[f"{server}/{name}"] = "\n".join(difflib.unified_diff(old, new, "accepted", "now", lineterm=""))
+        return told
 
     def accept(self, full_names: Iterable[str]) -> None:
         """Accept pending tools as they are now."""
@@ -75,10 +64,8 @@ class Definitions:
 
     def modified(self) -> int:
         """When the file was last written: a gateway looks again at its tools where somebody accepted some."""
-        try:
-            return (self._folder.path / DEFINITIONS).stat().st_mtime_ns
-        except OSError:
-            return 0
+        path = self._folder.path / DEFINITIONS
+        return path.stat().st_mtime_ns if path.exists() else 0
 
     @contextmanager
     def _document(self) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:

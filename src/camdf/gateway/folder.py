@@ -18,7 +18,7 @@ from typing import Any
 from camdf._files import locked, write_whole
 from camdf.datasets.examples import Example
 
-LOG, DEFINITIONS, STATUS = "log.jsonl", "definitions.json", "status.json"
+DEFINITIONS, STATUS = "definitions.json", "status.json"
 
 MOST_BYTES = 4_000_000
 """A longer log loses its older half: about 20,000 calls are enough to know what is used."""
@@ -33,7 +33,7 @@ class Folder:
     """The folder of one client's file. `learn=False` keeps no log."""
 
     def __init__(self, path: Path, *, learn: bool = True) -> None:
-        self.path, self.learn = path, learn
+        self.path, self.learn, self.log = path, learn, path / "log.jsonl"
 
     @classmethod
     def of(cls, configuration: Path, *, learn: bool = True) -> Folder:
@@ -41,11 +41,6 @@ class Folder:
         whole = str(configuration.resolve())
         name = f"{configuration.parent.resolve().name or 'root'}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
         return cls(state_home() / name, learn=learn)
-
-    @property
-    def log(self) -> Path:
-        """Searches and calls, one JSON object a line."""
-        return self.path / LOG
 
     def note(self, event: str, **fields: Any) -> None:
         """Add a line to the log. A disk that is full or read-only costs the line, and never a call."""
@@ -74,11 +69,9 @@ class Folder:
 
     def examples(self) -> list[Example]:
         """Every search that was followed by a call without an error, as an example of the tool that was called."""
-        return [
-            Example(str(record["query"]), (str(record["tool"]),), origin="logged")
-            for record in self.records()
-            if record.get("event") == "call" and record.get("query") and record.get("ok")
-        ]
+        calls = (record for record in self.records() if record.get("event") == "call" and record.get("ok"))
+        pairs = dict.fromkeys((str(call["query"]), str(call["tool"])) for call in calls if call.get("query"))
+        return [Example(query, (tool,), origin="logged") for query, tool in pairs]
 
     def forget(self, before: date | None = None) -> int:
         """Delete the lines before a day, by default all, and say how many. Definitions and status hold no requests."""
@@ -108,10 +101,3 @@ class Folder:
     def _keep(self, records: list[dict[str, Any]]) -> None:
         with locked(self.path, wait=True):
             write_whole(self.log, "".join(json.dumps(record) + "\n" for record in records).encode())
-
-
-def kept_by_gateway(named: str) -> Folder | None:
-    """The folder that somebody means by its own name, or by that of a client's file; None where it is neither."""
-    path = Path(named)
-    folder = Folder.of(path) if path.suffix == ".json" and path.is_file() else Folder(path)
-    return folder if folder.log.is_file() else None

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
-
-@dataclass
-class Use:
-    """What one server was used for: its calls, those that failed, and those of tools that were loaded."""
-
-    calls: int = 0
-    errors: int = 0
-    loaded: int = 0
+UNUSED = {"calls": 0, "errors": 0, "loaded": 0}
 
 
 @dataclass
@@ -22,6 +16,7 @@ class Receipt:
     """What connections were given, as means over them, and what they did.
 
     A search is a miss where no tool that it found was called; where one was without an error, the search learned.
+    `servers` has the "calls" of each, those that were "errors", and those of tools that were "loaded".
     """
 
     connections: int = 0
@@ -34,13 +29,13 @@ class Receipt:
     learned: int = 0
     misses: int = 0
     calls: int = 0
-    servers: dict[str, Use] = field(default_factory=dict)
+    servers: dict[str, Counter[str]] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return (
             f"{self.loaded:.0f} of {self.offered:.0f} tools loaded, {self.tokens_saved:,.0f} of "
-            f"{self.tokens_offered:,.0f} tokens of definitions saved in every model call; {self.searches:,} searches, "
-            f"{self.calls:,} calls, {self.misses:,} misses"
+            f"{self.tokens_offered:,.0f} tokens of definitions saved in every model call; searches: "
+            f"{self.searches:,}, calls: {self.calls:,}, misses: {self.misses:,}"
         )
 
 
@@ -48,7 +43,7 @@ def receipt(
     records: Iterable[Mapping[str, Any]], servers: Iterable[str] = (), only: Collection[str] | None = None
 ) -> Receipt:
     """The receipt of a log, of all connections or of some; `servers` are listed though nobody called them."""
-    total = Receipt(servers={name: Use() for name in servers})
+    total = Receipt(servers={name: Counter(UNUSED) for name in servers})
     connects: list[Mapping[str, Any]] = []
     for record in records:
         if only is not None and record.get("connection") not in only:
@@ -58,14 +53,13 @@ def receipt(
         elif record.get("event") == "search":
             total.searches += 1
         elif record.get("event") == "call":
-            use = total.servers.setdefault(str(record.get("server")), Use())
-            use.calls, use.errors = use.calls + 1, use.errors + (not record.get("ok"))
-            use.loaded += bool(record.get("loaded"))
+            use = total.servers.setdefault(str(record.get("server")), Counter(UNUSED))
+            use.update(calls=1, errors=not record.get("ok"), loaded=bool(record.get("loaded")))
             total.learned += bool(record.get("query"))
-    total.connections, total.calls = len(connects), sum(use.calls for use in total.servers.values())
+    total.connections, total.calls = len(connects), sum(use["calls"] for use in total.servers.values())
     total.misses = total.searches - total.learned
-    for name in ("offered", "tokens_offered", "tokens_loaded") if connects else ():
-        setattr(total, name, fmean(record[name] for record in connects))
-    total.loaded = fmean(len(record["loaded"]) for record in connects) if connects else 0.0
+    for name in ("offered", "loaded", "tokens_offered", "tokens_loaded") if connects else ():
+        values = (record[name] for record in connects)
+        setattr(total, name, fmean(len(value) if isinstance(value, list) else value for value in values))
     total.tokens_saved = total.tokens_offered - total.tokens_loaded
     return total

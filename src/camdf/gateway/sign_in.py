@@ -11,11 +11,7 @@ from camdf.errors import needs
 with needs("mcp"):
     from fastmcp import Client
     from fastmcp.client.auth.oauth import OAuth
-    from key_value.aio.stores.filetree import (
-        FileTreeStore,
-        FileTreeV1CollectionSanitizationStrategy,
-        FileTreeV1KeySanitizationStrategy,
-    )
+    from key_value.aio.stores import filetree
 
 
 class NeedsSignInError(Exception):
@@ -48,8 +44,9 @@ def _of(url: str, folder: Path) -> Path:
 
 
 def _store(folder: Path) -> Any:
-    return FileTreeStore(
+    keys, collections = filetree.FileTreeV1KeySanitizationStrategy, filetree.FileTreeV1CollectionSanitizationStrategy
+    return filetree.FileTreeStore(
         data_directory=folder,
-        key_sanitization_strategy=FileTreeV1KeySanitizationStrategy(folder),
-        collection_sanitization_strategy=FileTreeV1CollectionSanitizationStrategy(folder),
+        key_sanitization_strategy=keys(folder),
+        collection_sanitization_strategy=collections(folder),
     )
