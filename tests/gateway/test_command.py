@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,10 +17,12 @@ from typing import Any
 import pytest
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
+from gateways import client_file, entry, environment, free_port, text, wait_for_port
 
-from conftest import client_file, entry, environment, free_port, text, wait_for_port
+pytest_plugins = "gateways"
 
 CLIENT = Path(__file__).with_name("mcp_client.py")
+ROOT = Path(__file__).parents[2]
 CACHE = Path(os.environ.get("CAMDF_CACHE", Path.home() / ".cache" / "camdf"))
 PYTHONS = {"2.x": Path(sys.executable), "1.x": CACHE / "mcp1" / "bin" / "python"}
 
@@ -85,3 +89,24 @@ def test_fastmcps_client_starts_the_command_itself(tmp_path: Path, state: Path) 
         await transport.close()
 
     asyncio.run(run())
+
+
+def test_the_page_shows_what_the_example_prints(tmp_path: Path, state: Path) -> None:
+    """From an `mcp.json` of four servers and 60 tools to a hidden tool that is found and called, and the receipt."""
+    folder, programs = tmp_path / "with_mcp", tmp_path / "bin"
+    shutil.copytree(ROOT / "examples" / "with_mcp", folder)
+    programs.mkdir()
+    for name, arguments in {"python": "", "camdf": "-m camdf"}.items():
+        (programs / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {arguments} "$@"\n')
+        (programs / name).chmod(0o755)
+    variables = environment(XDG_STATE_HOME=str(state), PATH=f"{programs}:{os.environ['PATH']}")
+
+    def printed(*command: str) -> str:
+        ran = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, timeout=300)
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout
+
+    shown = re.findall(r"```text\n(.*?)```", (ROOT / "docs" / "mcp.md").read_text(encoding="utf-8"), flags=re.S)
+    assert printed("python", "client.py") == shown[0]
+    assert printed("camdf", "mcp", "report", "mcp.json") == shown[1]
+    assert "travel_convert_currency" in printed("python", "client.py").splitlines()[0]

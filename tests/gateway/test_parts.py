@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gateways import client_file
 
 from camdf import DataError, UsageError
 from camdf.cli import main
@@ -18,8 +19,10 @@ from camdf.gateway.definitions import Definitions
 from camdf.gateway.folder import Folder
 from camdf.gateway.receipt import receipt
 from camdf.tools import Tool
-from conftest import client_file
 
+pytest_plugins = "gateways"
+
+ROOT = Path(__file__).parents[2]
 SCHEMA = {
     "type": "object",
     "properties": {name: {"type": "string", "description": "One of its words, as a text."} for name in "abcd"},
@@ -287,3 +290,21 @@ def test_what_cannot_run_says_what_to_do_in_one_line(
     told = capsys.readouterr().err
     assert told.startswith("camdf: ")
     assert told.count("\n") == 1
+
+
+# The page and the room.
+
+
+def test_the_figures_of_the_page_are_those_that_were_measured() -> None:
+    stored = json.loads((ROOT / "results" / "mcp.json").read_text(encoding="utf-8"))
+    page = " ".join((ROOT / "docs" / "mcp.md").read_text(encoding="utf-8").split())
+    ratio, direct = stored["gateway_by_bare_proxy"], stored["gateway_by_direct"]
+    assert f"takes {ratio:.2f} times as long as through FastMCP's bare proxy, and {direct:.1f} times" in page
+    assert f"median of {stored['calls']:,} calls" in page
+    assert f"Over {stored['soak_calls']:,} calls its memory grew by {stored['growth_over_last_half']:.0%}" in page
+    assert ratio <= 1.5
+
+
+def test_the_gateway_is_a_room_of_900_lines_at_most() -> None:
+    files = (ROOT / "src" / "camdf" / "gateway").glob("*.py")
+    assert sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files) <= 900

@@ -13,11 +13,13 @@ from typing import Any
 
 import pytest
 from fastmcp.exceptions import ToolError
+from gateways import client_file, connected, entry, over_http, text
 
 from camdf.cli import main
 from camdf.gateway import link
 from camdf.gateway.folder import Folder
-from conftest import client_file, connected, entry, over_http, text
+
+pytest_plugins = "gateways"
 
 NODE = Path(os.environ.get("CAMDF_CACHE", Path.home() / ".cache" / "camdf")) / "gateway" / "node" / "node_modules"
 REFERENCE = NODE / "@modelcontextprotocol"
@@ -32,7 +34,7 @@ async def until(holds: Any, seconds: float = 30.0) -> None:
 
 def first_of(answer: Any) -> str:
     """The name of the tool that a search found first."""
-    return re.findall(r'"name": "(\w+)"', text(answer))[0]
+    return str(re.findall(r'"name": "(\w+)"', text(answer))[0])
 
 
 async def until_answers(client: Any, name: str, seconds: float = 60.0) -> None:

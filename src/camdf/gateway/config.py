@@ -35,9 +35,7 @@ def read_json(path: Path) -> dict[str, Any]:
         document = json.loads(plain_json(path.read_text(encoding="utf-8-sig")) or "{}")
     except (ValueError, RecursionError) as error:  # text that is no UTF-8 among them
         raise DataError(f"{path}: must hold one JSON object, and does not: {error}. Mend it.") from None
-    if not isinstance(document, dict):
-        raise DataError(f"{path}: must hold one JSON object. Got {type(document).__name__} instead.")
-    return document
+    return document if isinstance(document, dict) else {}
 
 
 def _table(document: Mapping[str, Any], folder: str) -> dict[str, Any]:

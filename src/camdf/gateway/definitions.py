@@ -23,7 +23,7 @@ class Definitions:
     """The definitions of one folder."""
 
     def __init__(self, folder: Folder) -> None:
-        self._folder = folder
+        self._folder, self._path = folder, folder.path / DEFINITIONS
 
     def standings(self, server: str, tools: Iterable[Tool]) -> dict[str, Standing]:
         """How each tool of a server stands, by name; what was not accepted is kept for a review."""
@@ -64,8 +64,7 @@ class Definitions:
 
     def modified(self) -> int:
         """When the file was last written: a gateway looks again at its tools where somebody accepted some."""
-        path = self._folder.path / DEFINITIONS
-        return path.stat().st_mtime_ns if path.exists() else 0
+        return self._path.stat().st_mtime_ns if self._path.exists() else 0
 
     @contextmanager
     def _document(self) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:

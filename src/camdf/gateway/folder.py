@@ -84,9 +84,7 @@ class Folder:
     def read(self, name: str) -> dict[str, Any]:
         """A JSON document of the folder; empty where it is not there or is broken."""
         with suppress(OSError, ValueError):
-            document = json.loads((self.path / name).read_bytes())
-            if isinstance(document, dict):
-                return document
+            return dict(json.loads((self.path / name).read_bytes()))
         return {}
 
     def write(self, name: str, document: Mapping[str, Any]) -> None:

@@ -48,8 +48,7 @@ class Link:
         self.state, self.error, self.restarts = "starting", server.problem, -1
         self.client: Any = None
         self.tools, self.left_out = list[Any](), 0
-        self.wanted = asyncio.Event()
-        """Set to have the tools listed again."""
+        self.wanted = asyncio.Event()  # set to have the tools listed again
         self._up, self._fronts, self._logged = asyncio.Event(), Counter[int](), (0.0, 0)
 
     async def run(self, mode: str) -> None:
@@ -83,7 +82,7 @@ class Link:
                 async with asyncio.timeout(LIST):
                     again = await self._list(client)
                 self._up.set()
-                self._say("up", "")
+                self._say("up")
                 await asyncio.sleep(BETWEEN)
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self.wanted.wait(), again)
@@ -130,9 +129,8 @@ class Link:
 
     async def borrowed(self) -> Any:
         """The client for one request: it shares the connection, and its progress goes to whoever sent the request."""
-        if not self._up.is_set():
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._up.wait(), RESTART if self.state != "starting" else CONNECT)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._up.wait(), RESTART if self.state != "starting" else CONNECT)
         client = self.client
         if client is None or not self._up.is_set():
             raise ToolError(f"Nothing ran: the server {self.name!r} does not answer ({self.error or 'it starts'}).")
@@ -162,7 +160,7 @@ class Link:
         told = {"state": self.state, "error": self.error, "tools": len(self.tools)}
         return {**told, "left out": self.left_out, "restarts": max(0, self.restarts)}
 
-    def _say(self, state: str, error: str) -> None:
+    def _say(self, state: str, error: str = "") -> None:
         self.state, self.error = state, error
         self.listed()
 

@@ -48,11 +48,11 @@ def receipt(
     for record in records:
         if only is not None and record.get("connection") not in only:
             continue
-        if record.get("event") == "connect":
+        event = record.get("event")
+        total.searches += event == "search"
+        if event == "connect":
             connects.append(record)
-        elif record.get("event") == "search":
-            total.searches += 1
-        elif record.get("event") == "call":
+        elif event == "call":
             use = total.servers.setdefault(str(record.get("server")), Counter(UNUSED))
             use.update(calls=1, errors=not record.get("ok"), loaded=bool(record.get("loaded")))
             total.learned += bool(record.get("query"))

@@ -135,9 +135,10 @@ class Gateway(Provider):
     # The tools.
 
     def _listed(self) -> None:
-        self._offer()
-        servers = {link.name: link.status() for link in self.links}
-        self.folder.write(STATUS, {"pid": os.getpid(), "servers": servers, "held back": self.held_back})
+        with suppress(OSError):  # what cannot be written is not accepted either: the tools stay as they were
+            self._offer()
+            servers = {link.name: link.status() for link in self.links}
+            self.folder.write(STATUS, {"pid": os.getpid(), "servers": servers, "held back": self.held_back})
 
     def _offer(self) -> None:
         """Every tool that may be run, by its name: that of its server, "_", and its own."""
@@ -231,7 +232,7 @@ class Gateway(Provider):
 
     def _instead_of(self, name: Any) -> str:
         """Words that name the tools which a wrong name may mean."""
-        if name in self.offered or not isinstance(name, str):
+        if not isinstance(name, str) or name in self.offered:
             return ""
         if name in [full_name.replace("/", "_", 1) for full_name in self.held_back]:
             return " Its definition changed, so it is held back: the user can accept it with camdf mcp review."

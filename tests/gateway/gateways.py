@@ -1,4 +1,4 @@
-"""A gateway to real servers in processes of their own."""
+"""A gateway to real servers in processes of their own, for the tests of this folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from fastmcp import Client
 
-from camdf.gateway.config import ServerEntry, read_servers
+from camdf.gateway.config import read_servers
 from camdf.gateway.folder import Folder
 from camdf.gateway.server import Gateway
 
@@ -84,10 +84,6 @@ async def connected(
     gateway = Gateway(read_servers(path), Folder.of(path, learn=learn), **settings)
     async with Client(gateway.server, mode=era, **(handlers or {})) as client:
         yield client, gateway
-
-
-def as_server(name: str, kind: str) -> ServerEntry:
-    return ServerEntry(name, entry(kind))
 
 
 def environment(**others: str) -> dict[str, str]:
