@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
+
+from drivers import FRAMEWORKS
 
 from camdf import Payoff, cold_start
 from camdf.gate import Gate, Limits
@@ -24,23 +25,20 @@ def check_everyday(driver: Driver, conversation: Conversation) -> None:
 def _play(driver: Driver, model: Played, workers: int, tool_search: bool) -> None:
     conversation = model.conversation
 
-    def setup() -> Setup:
+    def worker() -> Any:
         gate = Gate(cold_start(), BM25(), Payoff(0.02), limits=Limits(seconds=60))
         tools = tuple(_tool(model, **each["function"]) for each in conversation.tools)
-        return Setup(model.url, tools, gate, tool_search, conversation.system)
+        return driver.build(Setup(model.url, tools, gate, tool_search, system))
 
-    agents, history, told = [driver.build(setup()) for _ in range(workers)], None, ""
+    system, history = conversation.system, None
+    agents = [worker() for _ in range(workers)]
     for turn in conversation.turns:
-        agent = (
-            agents[turn.number % workers]
-            if workers
-            else driver.build(replace(setup(), system=told or conversation.system))
-        )
+        agent = agents[turn.number % workers] if workers else worker()
         model.begin(turn)
         history = driver.send(agent, ChatTurn(turn.content, history, forced=turn.tool_choice)).history
         if turn.number == conversation.summary_after:
-            history, told = None, f"{conversation.system}\n{conversation.summary}"
-            agents = [driver.build(replace(setup(), system=told)) for _ in range(workers)]
+            history, system = None, f"{conversation.system}\n{conversation.summary}"
+            agents = [worker() for _ in range(workers)]
 
 
 def _tool(model: Played, name: str, description: str, parameters: dict[str, Any]) -> RunnableTool:
@@ -58,3 +56,68 @@ def conformance(driver: Any, conversations: Iterable[Conversation]) -> dict[str,
         verdicts[name] = "yes"
     played = [check_everyday(driver, conversation) for conversation in conversations]
     return {**verdicts, CONVERSATIONS: f"all {len(played)}"}
+
+
+HEAD = """# What every adapter is checked for
+
+One suite runs every adapter: real agents of the framework talk over HTTP to a scripted model, and what counts is the
+request that reaches it. A framework that cannot do something is exempt for a reason, and the suite notices an exemption
+that is no longer needed. The everyday conversations are thirty, over 40 and 400 tools: each is served by one worker, by
+two in turn and by a new one for every turn, with the [tool search](../glossary.md) and without, and the same bytes must
+reach the model.
+
+`python benchmarks/conformance.py --page` writes this page from `results/conformance.json`; CI runs all checks, and four
+of the conversations, on the newest versions.
+
+"""
+
+TAIL = """
+## An adapter of your own
+
+`camdf.integrations.checks.check_adapter` runs the same suite on yours. A driver is an object, or a module, with two
+functions: `build(setup)` makes an agent as a new process would, and `send(agent, turn)` runs it on one turn of the user
+and returns the history as a database would keep it. The drivers of the adapters here are in
+`tests/frameworks/drivers/`, a page each.
+
+```python no-run
+from camdf.integrations.checks import Reply, check_adapter
+
+
+class Driver:
+    def build(self, setup):
+        return my_agent(setup.url, setup.tools, my_adapter(setup.gate, setup.tool_search), setup.system)
+
+    def send(self, agent, turn):
+        result = agent.run(turn.said, history=turn.history, stream=turn.stream)
+        return Reply(result.history, result.text)
+
+
+check_adapter(Driver(), exempt={"handoffs": "agents of mine hand over to nobody"})
+```
+
+A `BrokenPromiseError` begins with the name of the check that failed. [Extend](../extend.md) has how to write an adapter.
+"""
+
+
+def table(stored: dict[str, dict[str, dict[str, str]]]) -> str:
+    """Situation by framework, the newest version of each; below it the reasons of the exemptions."""
+    newest = {name: list(versions.values())[-1] for name, versions in stored.items()}
+    titles = [FRAMEWORKS[name].title for name in newest]
+    lines = [f"| situation | {' | '.join(titles)} |", f"| --- |{' --- |' * len(titles)}"]
+    tried = (f"{' and '.join(versions)}" for versions in stored.values())
+    lines.append(f"| *versions tried* | {' | '.join(tried)} |")
+    reasons: list[str] = []
+    for name in (*CHECKS, CONVERSATIONS):
+        cells = []
+        for verdicts in newest.values():
+            verdict = verdicts[name]
+            if verdict != "yes" and name != CONVERSATIONS:
+                reasons += [] if verdict in reasons else [verdict]
+                verdict = f"exempt ({reasons.index(verdict) + 1})"
+            cells.append(verdict)
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join([*lines, "", *(f"{place}. {reason}." for place, reason in enumerate(reasons, 1)), ""])
+
+
+def page(stored: dict[str, dict[str, dict[str, str]]]) -> str:
+    return f"{HEAD}{table(stored)}{TAIL}"

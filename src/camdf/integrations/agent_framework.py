@@ -118,8 +118,9 @@ class _Refusing(FunctionMiddleware):
 
     async def process(self, context: Any, call_next: Callable[[], Awaitable[None]]) -> None:
         if self.gate.authorised(_told(context.function)) or context.function.name in (FIND.name, CALL.name):
-            return await call_next()
-        context.result = f"{context.function.name} may not be used."
+            await call_next()
+        else:
+            context.result = f"{context.function.name} may not be used."
 
 
 def _function(tool: Tool, run: Callable[..., Any]) -> Any:

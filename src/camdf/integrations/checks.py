@@ -3,15 +3,15 @@
     check_adapter(driver)
 
 A driver tells the checks how to build an agent of a framework with its adapter, and how to send it a turn. The agents
-are real, and so is HTTP: their model is a scripted one on loopback, and what counts is the request that reaches it. What
-a framework cannot do is exempt by the name of the check, with a reason.
+are real, and so is HTTP: their model is a scripted one on loopback, and what counts is the request that reaches it.
+What a framework cannot do is exempt by the name of the check, with a reason.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -379,24 +379,28 @@ CHECKS: dict[str, Check] = {
 """By what they say."""
 
 
-def check_adapter(driver: Driver, exempt: Mapping[str, str] | None = None) -> None:
+def check_adapter(
+    driver: Driver, exempt: Mapping[str, str] | None = None, *, only: Collection[str] | None = None
+) -> None:
     """Run every check on an adapter; raise BrokenPromiseError with the name of the first that fails.
 
     Args:
-        driver: How to build an agent with the adapter, and how to send it a turn.
+        driver: How to build an agent with the adapter, and how to send it a turn: an object or a module.
         exempt: Names of checks that the framework cannot pass, and for each the reason.
+        only: Names of the checks to run; None runs all.
     """
     exempt = exempt or {}
-    unknown = [name for name, reason in exempt.items() if name not in CHECKS or not reason.strip()]
+    unknown = [name for name in (*exempt, *(only or ())) if name not in CHECKS or not exempt.get(name, "-").strip()]
     if unknown:
         raise UsageError(
-            f"The exemptions must be names of checks with a reason each: {', '.join(CHECKS)}. Got {unknown} instead."
+            f"The 'exempt' and 'only' of check_adapter must name checks, and an exemption has a reason. The checks are "
+            f"{', '.join(CHECKS)}. Got {', '.join(unknown)} instead."
         )
-    for name, check in CHECKS.items():
+    for name in CHECKS if only is None else only:
         if name in exempt:
             continue
         try:
-            check(driver)
+            CHECKS[name](driver)
         except Exception as error:
             raise BrokenPromiseError(f"{name}: {error}") from error
 

@@ -3,8 +3,8 @@
     app = App(name="travel", root_agent=agent, plugins=[ToolGate(gate)])
 
 The conversation is the contents of a model request, so any worker that has the session decides the same, and nothing is
-kept here. With a tool search, ADK, its callbacks, confirmations and traces see the tool that a `call_tool` means, called
-by its own name; the model sees the `call_tool` that it wrote.
+kept here. With a tool search, ADK, its callbacks, confirmations and traces see the tool that a `call_tool` means,
+called by its own name; the model sees the `call_tool` that it wrote.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _as_meant(part: Any, behind: Mapping[str, Tool]) -> Any:
 
 
 def _as_written(contents: list[Any]) -> Iterator[Any]:
-    """The contents as the model wrote them. An answer belongs to the call of its id or, where ADK has none, its name."""
+    """The contents as the model wrote them. An answer has the id of its call or, where ADK has none, its name."""
     through = set()
     for content in contents:
         parts = []

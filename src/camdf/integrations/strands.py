@@ -62,7 +62,8 @@ class ToolGate(Plugin):
             forced=[name for name in [choice.get("name")] if name],
             tool_search=bool(search),
         )
-        offered = [context.agent.tool_registry.get_all_tools_config()[view["name"]] for view in decision.tools]
+        whole = {spec["name"]: spec for spec in context.tool_specs}
+        offered = [whole[spec["name"]] for spec in decision.tools]
         return context.replace(tool_specs=[*offered, *(search if decision.needs_tool_search else ())])
 
     async def _found(self, tool_use: Any, **state: Any) -> Any:

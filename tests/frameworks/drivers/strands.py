@@ -9,6 +9,7 @@ import tempfile
 import uuid
 from typing import Any
 
+from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 from pydantic import BaseModel
 from strands import Agent
 from strands.hooks import BeforeToolCallEvent
@@ -56,8 +57,9 @@ def agent_of(setup: Setup, turn: ChatTurn, managed: FileSessionManager | None) -
 
 
 def model_at(url: str, stream: bool) -> OpenAIModel:
-    client = {"base_url": url, "api_key": "none", "max_retries": 0}
-    return OpenAIModel(client_args=client, model_id="scripted", streaming=stream)
+    wire = DefaultAsyncHttpxClient(verify=False)  # reading the machine's certificates takes longer than the rest
+    client = AsyncOpenAI(base_url=url, api_key="none", max_retries=0, http_client=wire)
+    return OpenAIModel(client=client, model_id="scripted", stream=stream)
 
 
 def native(tool: RunnableTool) -> PythonAgentTool:

@@ -1,0 +1,49 @@
+"""What every adapter is checked for, framework by framework: the table of docs/integrations/conformance.md.
+
+python benchmarks/conformance.py --store    check the frameworks that are installed here, with all thirty conversations
+python benchmarks/conformance.py --store --conversations 0      the same without conversations
+python benchmarks/conformance.py --print    the table of what is stored
+python benchmarks/conformance.py --page     write the page from what is stored
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "frameworks")]
+
+from conforming import conformance, page, table
+from drivers import FRAMEWORKS, driver
+
+from everyday import conversations
+
+RESULTS = ROOT / "results" / "conformance.json"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--store", action="store_true", help="check what is installed here, and store what is found")
+    parser.add_argument("--conversations", type=int, default=30, help="how many conversations are played")
+    parser.add_argument("--print", action="store_true", help="print the table of what is stored")
+    parser.add_argument("--page", action="store_true", help="write the page from what is stored")
+    asked = parser.parse_args()
+    if asked.store:
+        for name, framework in FRAMEWORKS.items():
+            if framework.version:
+                verdicts = conformance(driver(name), conversations()[: asked.conversations])
+                stored = json.loads(RESULTS.read_text(encoding="utf-8"))
+                stored.setdefault(name, {})[framework.version] = verdicts
+                RESULTS.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
+    stored = json.loads(RESULTS.read_text(encoding="utf-8"))
+    if asked.print:
+        print(table(stored))
+    if asked.page:
+        (ROOT / "docs" / "integrations" / "conformance.md").write_text(page(stored), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""The page and the example of each adapter that is tested by the conformance suite, and what it relies on unpromised."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import sys
+from pathlib import Path
+
+import pytest
+from drivers import FRAMEWORKS
+
+from pages import run_page
+
+ROOT = Path(__file__).parents[2]
+NEEDED = {
+    "google_adk": ("google-adk", "google.adk.plugins.base_plugin"),
+    "strands": ("strands", "strands.hooks"),
+    "agent_framework": ("agent-framework", "agent_framework"),
+    "haystack": ("haystack", "haystack.tools"),
+}
+"""By the adapter: its extra, and a module that it needs."""
+
+INSTALLED = [name for name in NEEDED if FRAMEWORKS[name].version]
+
+pytestmark = pytest.mark.filterwarnings("default")
+
+
+@pytest.mark.parametrize("name", INSTALLED)
+def test_the_page_runs_and_has_the_example(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    page = ROOT / "docs" / "integrations" / f"{name}.md"
+    assert (ROOT / "examples" / f"with_{name}.py").read_text(encoding="utf-8") in page.read_text(encoding="utf-8")
+    assert run_page(page) == 1
+
+
+@pytest.mark.parametrize("name", INSTALLED)
+def test_a_missing_extra_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    extra, module = NEEDED[name]
+    monkeypatch.setitem(sys.modules, module, None)
+    spec = importlib.util.find_spec(f"camdf.integrations.{name}")
+    assert spec is not None
+    assert spec.loader is not None
+    with pytest.raises(ImportError, match=rf"camdf\[{extra}\]"):
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+
+
+@pytest.mark.parametrize("name", NEEDED)
+def test_an_adapter_has_at_most_120_lines_of_code(name: str) -> None:
+    """Without blank lines, docstrings and imports."""
+    import ast
+
+    source = (ROOT / "src" / "camdf" / "integrations" / f"{name}.py").read_text(encoding="utf-8")
+    texts = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Expr | ast.Import | ast.ImportFrom)]
+    left_out = {
+        line
+        for node in texts
+        if not isinstance(node, ast.Expr) or isinstance(node.value, ast.Constant)
+        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    }
+    code = [line for at, line in enumerate(source.splitlines(), 1) if line.strip() and at not in left_out]
+    assert len(code) <= 120
+
+
+@pytest.mark.skipif("google_adk" not in INSTALLED, reason="needs Google ADK")
+def test_google_adk_has_what_the_plugin_reads_unpromised() -> None:
+    from google.adk.agents.llm.task._finish_task_tool import FinishTaskTool
+    from google.adk.flows.llm_flows.context import _fencing
+    from google.adk.models.llm_request import LlmRequest
+    from google.adk.tools.set_model_response_tool import SetModelResponseTool
+    from google.adk.tools.transfer_to_agent_tool import TransferToAgentTool
+    from google.genai import types
+
+    from camdf.integrations.google_adk import NOT_THE_USER, OWN
+
+    assert {kind.__name__ for kind in (FinishTaskTool, SetModelResponseTool, TransferToAgentTool)} == set(OWN)
+    assert _fencing.OTHER_AGENT_CONTEXT_PREAMBLE.startswith(NOT_THE_USER)
+    assert _fencing._INSTRUCTION_BEGIN.startswith(NOT_THE_USER)
+    assert {"tools_dict", "contents", "config", "previous_interaction_id"} <= set(LlmRequest.model_fields)
+    assert "part_metadata" in types.Part.model_fields
+
+
+@pytest.mark.skipif("strands" not in INSTALLED, reason="needs Strands")
+def test_strands_has_what_the_plugin_reads_unpromised() -> None:
+    from strands import Agent
+    from strands.models.model import Model
+    from strands.multiagent import swarm
+    from strands.tools.executors import _executor
+
+    from camdf.integrations.strands import HANDOFF
+
+    assert "_session_manager" in inspect.getsource(Agent.__init__)
+    assert hasattr(Model, "stateful")
+    assert f"def {HANDOFF}(" in inspect.getsource(swarm)
+    assert "_lookup_tool(agent, tool_use" in inspect.getsource(_executor)
+
+
+@pytest.mark.skipif("agent_framework" not in INSTALLED, reason="needs Agent Framework")
+def test_agent_framework_has_what_the_provider_reads_unpromised() -> None:
+    from agent_framework import ChatContext
+    from agent_framework_orchestrations._handoff import get_handoff_tool_name
+
+    from camdf.integrations.agent_framework import HANDOFF
+
+    assert get_handoff_tool_name("billing") == f"{HANDOFF}billing"
+    assert "stream_result_hooks" in inspect.signature(ChatContext).parameters
+
+
+@pytest.mark.skipif("haystack" not in INSTALLED, reason="needs Haystack")
+def test_haystack_has_what_the_generator_reads_unpromised() -> None:
+    from haystack.components.agents import Agent
+    from haystack.dataclasses import ToolCall
+
+    assert "inspect.signature(chat_generator.run)" in inspect.getsource(Agent.__init__)
+    assert "extra" in ToolCall.__dataclass_fields__

@@ -1,0 +1,38 @@
+"""The stored table of frameworks and situations: whole, and the page made from it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent / "frameworks"))
+
+from conforming import CONVERSATIONS, page
+from drivers import FRAMEWORKS
+
+from camdf import UsageError
+from camdf.integrations.checks import CHECKS, check_adapter
+
+ROOT = Path(__file__).parents[1]
+STORED = json.loads((ROOT / "results" / "conformance.json").read_text(encoding="utf-8"))
+
+
+def test_every_framework_is_stored_with_every_check() -> None:
+    assert list(STORED) == [name for name in FRAMEWORKS if name in STORED]
+    assert set(STORED) == set(FRAMEWORKS)
+    for versions in STORED.values():
+        for verdicts in versions.values():
+            assert set(verdicts) == {*CHECKS, CONVERSATIONS}
+
+
+def test_the_page_is_made_from_what_is_stored() -> None:
+    assert (ROOT / "docs" / "integrations" / "conformance.md").read_text(encoding="utf-8") == page(STORED)
+
+
+def test_an_exemption_names_a_check_and_has_a_reason() -> None:
+    for exempt in ({"nothing of that name": "why"}, {"handoffs": " "}):
+        with pytest.raises(UsageError, match="'exempt'"):
+            check_adapter(object(), exempt)  # type: ignore[arg-type]
