@@ -1,4 +1,4 @@
-"""An agent of Microsoft's framework with a dozen tools: its model is sent about four, and a tool search for the others."""
+"""An agent of Microsoft's framework with a dozen tools: its model is sent about four, and a search for the others."""
 
 import asyncio
 

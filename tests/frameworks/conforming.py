@@ -95,7 +95,7 @@ class Driver:
 check_adapter(Driver(), exempt={"handoffs": "agents of mine hand over to nobody"})
 ```
 
-A `BrokenPromiseError` begins with the name of the check that failed. [Extend](../extend.md) has how to write an adapter.
+A `BrokenPromiseError` begins with the name of the check that failed. [How to write an adapter](../extend.md).
 """
 
 

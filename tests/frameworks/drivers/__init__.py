@@ -23,6 +23,9 @@ class Framework(NamedTuple):
 
 
 FRAMEWORKS = {
+    "langchain": Framework("LangChain", "langchain"),
+    "pydantic_ai": Framework("pydantic-ai", "pydantic-ai-slim"),
+    "openai_agents": Framework("OpenAI Agents", "openai-agents"),
     "google_adk": Framework("Google ADK", "google-adk"),
     "strands": Framework("Strands Agents", "strands-agents"),
     "agent_framework": Framework("Microsoft Agent Framework", "agent-framework-core"),
