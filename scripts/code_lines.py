@@ -37,10 +37,10 @@ def _is_text(value: ast.expr) -> bool:
 
 def by_part(package: Path) -> Counter[str]:
     """The lines of code of every file and folder right inside a package."""
-    found = Counter[str]()
+    lines = Counter[str]()
     for path in sorted(package.rglob("*.py")):
-        found[path.relative_to(package).parts[0]] += code_lines(path.read_text(encoding="utf-8"))
-    return found
+        lines[path.relative_to(package).parts[0]] += code_lines(path.read_text(encoding="utf-8"))
+    return lines
 
 
 def main(packages: list[Path]) -> None:
@@ -53,4 +53,4 @@ def main(packages: list[Path]) -> None:
 
 
 if __name__ == "__main__":
-    main([Path(each) for each in sys.argv[1:]] or list(PACKAGES))
+    main([Path(folder) for folder in sys.argv[1:]] or list(PACKAGES))

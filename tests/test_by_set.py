@@ -12,7 +12,7 @@ import pytest
 
 from camdf import ExpectedPayoffBySet, LoggedTasks, NotFittedError, Payoff, Rankings, checks
 from camdf.checks import CHECKS, check_policy, sample_tasks
-from camdf.core.candidates import CANDIDATE_COLUMNS, candidate_features, history
+from camdf.core.candidates import candidate_features, history
 from camdf.core.payoff import cost_of
 from camdf.core.rankings import Bools, Floats, Ints, joined
 from camdf.core.sets import SMALLEST, expected_shares, sufficiency_by_cut, value_order
@@ -20,7 +20,6 @@ from camdf.errors import BrokenPromiseError
 from camdf.models import membership, warm_start
 from camdf.models.design import BASE
 from camdf.models.membership import (
-    LIST_COLUMNS,
     HeldOut,
     MembershipModel,
     group_folds,
@@ -30,12 +29,24 @@ from camdf.models.prior import shipped_prior
 from camdf.models.set_law import sharpened
 from camdf.policies.artifact import from_json, to_json
 from camdf_lab import domains
+from small_sets import (
+    MISSING,
+    NAMES,
+    acquired_by,
+    holding,
+    knowing,
+    model,
+    ranked,
+    shares_of_each,
+    small_worlds,
+    subsets,
+    sufficiency_of_each,
+)
 from worlds import random_logged
 
 PAYOFFS = [Payoff(0.12, "exact"), Payoff(0.12, "partial")]
 both_values = pytest.mark.parametrize("payoff", PAYOFFS, ids=["exact", "partial"])
 PRESSURES = (0.0, 1e-6, 0.003, 0.01, 0.03, 0.07, 0.12, 0.2, 0.35, 0.6, 1.0, 100.0)
-NAMES = tuple(CANDIDATE_COLUMNS)
 HISTORY = tuple(NAMES.index(name) for name in NAMES if "history" in name or "listed" in name)
 
 
@@ -44,93 +55,13 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(20262)
 
 
-def model(**changes: tuple[float, ...] | tuple[str, ...] | float) -> MembershipModel:
-    """A model that knows no tool, whose lists hold what is required, and for which a score is a probability."""
-    parts: dict[str, object] = {
-        "coefficients": tuple(float(name == "score_logit") for name in NAMES),
-        "intercept": 0.0,
-        "base_rate": 0.5,
-        **dict.fromkeys(("tools", "times_listed", "times_required", "levels", "slopes"), ()),
-        "holds": (60.0,) + (0.0,) * len(LIST_COLUMNS),
-        "calibration": (0.0, 1.0),
-        "missing": (1.0,),
-    }
-    return MembershipModel(**{**parts, **changes})  # type: ignore[arg-type]
-
-
 def fitted_and_held(logged: LoggedTasks) -> tuple[MembershipModel, HeldOut]:
     """What the default learns from rankings that say how similar each tool is, and says of tasks it had not seen."""
     found = warm_start.fit_warm(logged, (shipped_prior("similarity"),))
     return found.model, found.held
 
 
-def knowing(known: MembershipModel) -> ExpectedPayoffBySet:
-    """A policy with that model instead of a fitted one."""
-    policy = ExpectedPayoffBySet()
-    policy.model_ = known
-    return policy
-
-
-def holding(chance: float) -> tuple[float, ...]:
-    """The list coefficients under which every list holds what is required with that probability."""
-    return (60.0 if chance == 1 else float(np.log(chance / (1 - chance))),) + (0.0,) * len(LIST_COLUMNS)
-
-
-def ranked(probability: Floats, costs: Floats) -> Rankings:
-    """Full lists with these probabilities as scores, in any order."""
-    n, m = probability.shape
-    ids = np.tile(np.arange(m), (n, 1))
-    return Rankings(probability, costs, np.full(n, m), ids, tuple(f"t{j}" for j in range(m)))
-
-
-def acquired_by(policy: ExpectedPayoffBySet, rankings: Rankings, payoff: Payoff) -> Bools:
-    return policy.decide(rankings, payoff).acquired
-
-
 # Worlds small enough to write out: every required set with its probability, every set that could be acquired.
-
-
-def subsets(m: int) -> Bools:
-    """(2^m, m): all sets of m candidates, the empty one first."""
-    marks: Bools = (np.arange(2**m)[:, None] >> np.arange(m)) % 2 == 1
-    return marks
-
-
-def chance_of_each(probability: Floats) -> Floats:
-    """(n, 2^m): P(required set | at least one is required), members drawn independently; the empty set gets 0."""
-    sets = subsets(probability.shape[1])
-    p = probability[:, None, :]
-    chance: Floats = np.where(sets, p, 1.0 - p).prod(axis=2)
-    chance[:, 0] = 0.0
-    chance /= chance.sum(axis=1, keepdims=True)
-    return chance
-
-
-def sufficiency_of_each(probability: Floats) -> Floats:
-    """(n, 2^m): P(required within A) for every set A, the list holding all."""
-    sets = subsets(probability.shape[1])
-    within = ~(sets[:, None] & ~sets[None]).any(axis=2)
-    return chance_of_each(probability) @ within
-
-
-def shares_of_each(probability: Floats, missing: tuple[float, ...]) -> Floats:
-    """(n, m): E[1{j required} / number required | at least one], `missing[k]` = P(k more outside the list)."""
-    sets = subsets(probability.shape[1])
-    p = probability[:, None, :]
-    chance = np.where(sets, p, 1.0 - p).prod(axis=2)
-    share = np.zeros(probability.shape)
-    for outside, weight in enumerate(missing):
-        share += weight * (chance / np.maximum(sets.sum(axis=1) + outside, 1)) @ sets
-    share /= 1.0 - missing[0] * chance[:, :1]
-    return share
-
-
-def small_worlds(rng: np.random.Generator, m: int, n: int = 60) -> tuple[Floats, Floats]:
-    """(n, m) probabilities and costs: spread out, and in a third of the worlds on a coarse grid that ties."""
-    p, costs = rng.uniform(0.01, 0.99, (n, m)) ** rng.uniform(0.4, 4.0, (n, 1)), rng.uniform(0.05, 3.0, (n, m))
-    grid = rng.random((n, 1)) < 1 / 3
-    p = np.where(grid, rng.choice(np.array([0.05, 0.5, 0.9]), (n, m)), np.maximum(p, 0.001))
-    return p, np.where(grid, rng.choice(np.array([0.5, 1.0]), (n, m)), costs)
 
 
 @pytest.mark.parametrize("holds", [1.0, 0.7, 0.2])
@@ -194,7 +125,6 @@ def test_padding_comes_after_every_candidate_however_dear_or_hopeless() -> None:
     assert (log_not < 0).tolist() == [[True, True, True, False, False], [True, True, False, False, False]]
 
 
-MISSING = {"none": (1.0,), "some": (0.6, 0.3, 0.1), "never complete": (0.0, 0.5, 0.5)}
 all_missing = pytest.mark.parametrize("missing", MISSING.values(), ids=list(MISSING))
 
 

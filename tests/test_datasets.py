@@ -1,4 +1,4 @@
-"""The shipped data equal their source to the bit; data of one's own are refused with line and field, or round-trip."""
+"""Data of one's own are refused with line and field, or round-trip to the bit."""
 
 from __future__ import annotations
 
@@ -18,31 +18,7 @@ from camdf import MissingExtraError, datasets
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import LoggedTasks
 from camdf_lab import domains
-
-
-def arrays(logged: LoggedTasks) -> dict[str, np.ndarray[Any, Any]]:
-    parts = {name: getattr(logged, name) for name in ("required", "n_required", "task_ids", "groups")}
-    return parts | {name: getattr(logged.rankings, name) for name in ("scores", "costs", "lengths", "tool_ids")}
-
-
-def assert_same(found: LoggedTasks, expected: LoggedTasks) -> None:
-    assert found.rankings.catalogue == expected.rankings.catalogue
-    for (name, one), other in zip(arrays(found).items(), arrays(expected).values(), strict=True):
-        assert (name, one.dtype, one.shape) == (name, other.dtype, other.shape)
-        assert one.tobytes() == other.tobytes(), name
-
-
-# What ships
-
-
-# Second rankings
-
-
-# Vectors of tasks
-
-
-# Score quality
-
+from worlds import arrays, assert_same
 
 # Data of one's own
 

@@ -28,7 +28,7 @@ from camdf.core.stopping import (
 from camdf.models.linear import LinearModel
 from camdf.policies import by_depth
 from camdf.policies.artifact import from_json, to_json
-from test_theory import CASES, Worlds, random_stops, random_worlds
+from three_tools import CASES, Worlds, random_stops, random_worlds
 from worlds import RECOURSES, random_logged, small_logged, small_payoffs
 
 PAYOFFS = [Payoff(0.12, "exact"), Payoff(0.2, "partial")]

@@ -34,16 +34,22 @@ from camdf.mining.span_files import span_tables
 from camdf.mining.spans import SPAN_COLUMNS, Span, arrow_schema, arrow_table
 from golden import openai_tool
 from pages import run_page
+from trace_records import (
+    AGENT,
+    MODEL,
+    TOOL,
+    TRACE,
+    attributes,
+    langchain_message,
+    observation,
+    otlp,
+    otlp_span,
+    run,
+)
 
 PAGE = Path(__file__).parents[1] / "docs" / "traces.md"
 TASK = "What is the weather in Bern?"
 WEATHER, MAIL = openai_tool("get_weather", "Weather."), openai_tool("send_mail", "Mail.")
-TRACE, AGENT, MODEL, TOOL = (
-    "5b8efff798038103d269b633813fc60c",
-    "aaaaaaaaaaaaaaaa",
-    "bbbbbbbbbbbbbbbb",
-    "cccccccccccccccc",
-)
 
 
 def written(folder: Path, *records: Any, name: str = "traces.jsonl") -> Path:
@@ -61,33 +67,6 @@ def spans(folder: Path, *records: Any, format: str | None = None) -> dict[str, S
 
 
 # OpenTelemetry
-
-
-def typed(value: Any) -> dict[str, Any]:
-    if isinstance(value, bool):
-        return {"boolValue": value}
-    if isinstance(value, int):
-        return {"intValue": str(value)}
-    if isinstance(value, float):
-        return {"doubleValue": value}
-    if isinstance(value, list):
-        return {"arrayValue": {"values": list(map(typed, value))}}
-    if isinstance(value, dict):
-        return {"kvlistValue": {"values": attributes(value)}}
-    return {"stringValue": value}
-
-
-def attributes(told: dict[str, Any]) -> list[dict[str, Any]]:
-    return [{"key": key, "value": typed(value)} for key, value in told.items()]
-
-
-def otlp_span(span_id: str, told: dict[str, Any], **more: Any) -> dict[str, Any]:
-    times = {"startTimeUnixNano": "1700000000000000001", "endTimeUnixNano": "1700000001000000001"}
-    return {"traceId": TRACE, "spanId": span_id, "name": "a span", **times, "attributes": attributes(told), **more}
-
-
-def otlp(*found: dict[str, Any]) -> dict[str, Any]:
-    return {"resourceSpans": [{"resource": {}, "scopeSpans": [{"scope": {"name": "x"}, "spans": list(found)}]}]}
 
 
 def agent_run(native: bool) -> dict[str, Any]:
@@ -540,17 +519,6 @@ def test_what_openinference_hid_is_no_task(tmp_path: Path) -> None:
 # LangSmith
 
 
-def run(run_type: str, name: str, **more: Any) -> dict[str, Any]:
-    """A run in LangSmith's documented data format. `session_id` is the project."""
-    ids = {"id": f"{run_type}-1", "trace_id": "chain-1", "parent_run_id": "chain-1", "session_id": "project-1"}
-    times = {"start_time": "2026-01-01T00:00:00", "end_time": "2026-01-01T00:00:01.5+00:00"}
-    return {**ids, "name": name, "run_type": run_type, **times, "inputs": {}, "outputs": {}, "error": None, **more}
-
-
-def langchain_message(kind: str, **told: Any) -> dict[str, Any]:
-    return {"lc": 1, "type": "constructor", "id": ["langchain", "schema", kind], "kwargs": {"type": kind, **told}}
-
-
 def langsmith_runs() -> list[dict[str, Any]]:
     answer = langchain_message("ai", content="", tool_calls=[{"name": "get_weather", "args": {}, "id": "1"}])
     thread = {"metadata": {"thread_id": "thread-1"}}
@@ -627,13 +595,6 @@ def test_a_tool_whose_error_langchain_told_the_model_has_failed(tmp_path: Path) 
 
 
 # Langfuse
-
-
-def observation(kind: str, name: str, **more: Any) -> dict[str, Any]:
-    """An observation with the fields of Langfuse's API."""
-    ids = {"id": f"{kind}-1", "traceId": "trace-1", "parentObservationId": "AGENT-1"}
-    times = {"startTime": "2026-01-01T00:00:00.000Z", "endTime": "2026-01-01T00:00:01.500Z"}
-    return {**ids, "type": kind, "name": name, **times, "level": "DEFAULT", "input": None, "output": None, **more}
 
 
 def langfuse_trace(given: Any, **told: Any) -> dict[str, Any]:

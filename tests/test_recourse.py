@@ -35,7 +35,7 @@ from camdf.policies.base import FittedPolicy
 from camdf.policies.pressure import leaving_pressures, pressure_for_budget, pressure_for_sufficiency
 from camdf.policies.registry import POLICIES
 from camdf_lab import domains
-from test_by_set import (
+from small_sets import (
     MISSING,
     acquired_by,
     chance_of_each,

@@ -100,6 +100,18 @@ def test_every_variable_says_what_it_holds() -> None:
 # Imports.
 
 
+def test_no_test_imports_another() -> None:
+    files = [path for folder in (ROOT / "tests", ROOT / "lab" / "tests") for path in folder.rglob("*.py")]
+    assert {
+        (path.name, name)
+        for path in files
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in (getattr(node, "module", None) or "", *(alias.name for alias in node.names))
+        if name.startswith("test_")
+    } == set()
+
+
 def module_files(package: Path = PACKAGE) -> dict[str, Path]:
     """Every module of the package by its dotted name; a folder is its `__init__.py`."""
     found = {}

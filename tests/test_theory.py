@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import accumulate, product
 from typing import Any
 
@@ -16,9 +15,17 @@ from camdf import LoggedTasks, Payoff, Rankings
 from camdf.core.features import state_features
 from camdf.core.rankings import Bools, Floats, Ints
 from camdf.core.stopping import WEIGHT_FLOOR, earliest_best_depth, first_stop, frontier, gap, hindsight_targets
+from three_tools import (
+    CASES,
+    LISTED,
+    SETS,
+    Worlds,
+    every_required_set,
+    random_stops,
+    random_worlds,
+)
 from worlds import RECOURSES, random_logged, small_logged, small_payoffs
 
-CASES = 10_000
 PAYOFFS = [Payoff(0.12, "exact"), Payoff(0.2, "partial")]
 examples = settings(max_examples=300, deadline=None)
 both_values = pytest.mark.parametrize("payoff", PAYOFFS, ids=["exact", "partial"])
@@ -40,12 +47,6 @@ def weighted_mistakes(payoffs: Floats, stop: Bools, lengths: Ints) -> tuple[Floa
     mistakes = visited & (stop != (delta >= 0))
     regret = frontier(payoffs)[:, 0] - payoffs[np.arange(len(depth)), depth]
     return regret, (np.abs(delta) * mistakes).sum(axis=1)
-
-
-def random_stops(rng: np.random.Generator, shape: tuple[int, ...]) -> Bools:
-    """Stop patterns from eager to never, one eagerness a task."""
-    stop: Bools = rng.random(shape) < rng.random((shape[0], 1)) ** 2
-    return stop
 
 
 @both_values
@@ -167,41 +168,6 @@ def test_targets_match_algorithm_a1_written_out(logged: LoggedTasks, payoff: Pay
 
 
 # Theorem 2, Lemma 2 and Proposition 1, by enumerating every required set of small worlds.
-
-LISTED = 3
-SETS = np.array([bits for bits in product([False, True], repeat=LISTED + 1) if any(bits)])
-"""Every nonempty required set over the three listed tools and one that the list lacks: (15, 4)."""
-
-
-@dataclass(frozen=True)
-class Worlds:
-    """Rankings of three tools whose required set is random, with a known law: the decision sees the ranking alone."""
-
-    rankings: Rankings
-    logged: LoggedTasks
-    """Every ranking with every required set, (worlds * 15) rows."""
-    chance: Floats
-    """(worlds, 15): the probability of each required set."""
-
-    def expected(self, outcomes: Floats | Bools) -> Floats:
-        """The mean over required sets, given the ranking: (worlds * 15, k) to (worlds, k)."""
-        mean: Floats = np.einsum("ng,ngk->nk", self.chance, outcomes.reshape(*self.chance.shape, -1))
-        return mean
-
-
-def every_required_set(rankings: Rankings, chance: Floats) -> Worlds:
-    n = len(rankings)
-    repeated, sets = rankings.take(np.repeat(np.arange(n), len(SETS))), np.tile(SETS, (n, 1))
-    names = np.arange(len(sets)).astype(np.str_)
-    logged = LoggedTasks(repeated, sets[:, :LISTED], sets.sum(axis=1), names, names)
-    return Worlds(rankings, logged, chance)
-
-
-def random_worlds(rng: np.random.Generator, n: int = CASES) -> Worlds:
-    """Costs of every spread, and laws from almost certain to diffuse."""
-    rankings = random_logged(rng, n, LISTED, shared=True).rankings
-    mass = rng.exponential(size=(n, len(SETS))) ** rng.uniform(0.5, 4.0, (n, 1))
-    return every_required_set(rankings, mass / mass.sum(axis=1, keepdims=True))
 
 
 @st.composite

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
@@ -73,3 +74,17 @@ RECOURSES = (0.0, 0.3, 0.95, 1.0)
 def small_payoffs(recourses: Sequence[float] = (0.0,)) -> st.SearchStrategy[Payoff]:
     """Payoffs at any pressure, both values."""
     return st.builds(Payoff, st.floats(0.0, 0.5), st.sampled_from(["exact", "partial"]), st.sampled_from(recourses))
+
+
+def arrays(logged: LoggedTasks) -> dict[str, np.ndarray[Any, Any]]:
+    """Every array of logged tasks by its name."""
+    parts = {name: getattr(logged, name) for name in ("required", "n_required", "task_ids", "groups")}
+    return parts | {name: getattr(logged.rankings, name) for name in ("scores", "costs", "lengths", "tool_ids")}
+
+
+def assert_same(now: LoggedTasks, expected: LoggedTasks) -> None:
+    """Both hold the same, bit by bit."""
+    assert now.rankings.catalogue == expected.rankings.catalogue
+    for (name, one), other in zip(arrays(now).items(), arrays(expected).values(), strict=True):
+        assert (name, one.dtype, one.shape) == (name, other.dtype, other.shape)
+        assert one.tobytes() == other.tobytes(), name

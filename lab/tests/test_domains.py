@@ -25,6 +25,7 @@ from camdf.core.payoff import Payoff
 from camdf.core.rankings import LoggedTasks
 from camdf_lab import domains
 from camdf_lab.domains.quality import auc
+from worlds import assert_same
 
 SHARED = Path(__file__).parents[3] / "shared"
 
@@ -132,18 +133,6 @@ def packing() -> Any:
 @cache
 def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-def arrays(logged: LoggedTasks) -> dict[str, np.ndarray[Any, Any]]:
-    parts = {name: getattr(logged, name) for name in ("required", "n_required", "task_ids", "groups")}
-    return parts | {name: getattr(logged.rankings, name) for name in ("scores", "costs", "lengths", "tool_ids")}
-
-
-def assert_same(found: LoggedTasks, expected: LoggedTasks) -> None:
-    assert found.rankings.catalogue == expected.rankings.catalogue
-    for (name, one), other in zip(arrays(found).items(), arrays(expected).values(), strict=True):
-        assert (name, one.dtype, one.shape) == (name, other.dtype, other.shape)
-        assert one.tobytes() == other.tobytes(), name
 
 
 @pytest.mark.parametrize(("domain", "scorer"), RANKINGS)

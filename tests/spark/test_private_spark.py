@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from test_spark import SETTINGS
+from small_spark import SETTINGS
 
 from camdf.cli import main
-from test_privacy import SECRET, holds_the_secret, scratch, traces
+from secret_traces import SECRET, holds_the_secret, scratch, traces
 
 __all__ = ["scratch", "traces"]
 

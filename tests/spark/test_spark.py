@@ -16,6 +16,7 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from small_spark import SETTINGS
 
 from camdf import ExpectedPayoffBySet, load
 from camdf.cli import main
@@ -25,20 +26,9 @@ from camdf.mining.spans import Span, arrow_table
 from camdf.mining.spark import mining
 from camdf.mining.spark.sample import sampled
 from camdf.mining.tasks import mine
-from test_mining import AGENT, ASKS, RANKED, SEARCHES, random_spans, traces
+from mined_spans import AGENT, ASKS, RANKED, SEARCHES, random_spans, traces
 
 __all__ = ["traces"]
-
-SETTINGS = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.sql.shuffle.partitions": "4",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.memory": "2g",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # small jobs: compile little
-    "spark.sql.codegen.wholeStage": "false",
-}
 
 
 def started(master: str) -> SparkSession:
