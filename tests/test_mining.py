@@ -38,7 +38,10 @@ from mined_spans import (
     RANKED,
     SEARCHES,
     random_spans,
+    traces,
 )
+
+__all__ = ["traces"]
 
 Tasks = list[dict[str, Any]]
 

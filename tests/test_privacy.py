@@ -18,7 +18,11 @@ from secret_traces import (
     SECRET,
     holds_the_secret,
     records,
+    scratch,
+    traces,
 )
+
+__all__ = ["scratch", "traces"]
 
 
 def test_every_format_is_among_the_traces() -> None:
