@@ -524,7 +524,7 @@ def main() -> int:
     options.add_argument("action", choices=("ask", "check", "part", "embed"))
     options.add_argument("files", nargs="*", type=Path)
     options.add_argument("--data", type=Path, default=FOLDERS[0], help="texts of the shipped domains")
-    options.add_argument("--later", type=Path, default=FOLDERS[1], help="texts of the later domains")
+    options.add_argument("--later", "--second", type=Path, default=FOLDERS[1], help="texts of the later domains")
     options.add_argument("--domains", nargs="+", default=asked_domains())
     options.add_argument("--peers", nargs="+", default=[*PEERS, SMALL_PEER])
     options.add_argument("--tasks", nargs="+", type=int)
