@@ -46,7 +46,7 @@ class Conversation:
     system: int = 500
     opened: float = 0.3
     share: float = 0.375
-    searches: float = 0.3
+    searches: float = 0.2
     widened: float = 0.8
 
     def __post_init__(self) -> None:
