@@ -1,4 +1,4 @@
-// An agent of the AI SDK with a dozen tools, whose model gets those that `camdf serve` keeps. Runs offline:
+// An agent of the AI SDK with a dozen tools, whose model gets those that `camdf serve` keeps, and a search. Runs offline:
 //   camdf serve camdf.toml, then in another terminal: npm ci && node run.js http://127.0.0.1:8080
 import { generateText, stepCountIs, tool } from "ai";
 import { MockLanguageModelV3 } from "ai/test";
@@ -22,26 +22,23 @@ const catalogue = {
 };
 const inputSchema = z.object({ query: z.string() });
 const tools = Object.fromEntries(
-  Object.entries(catalogue).map(([name, description]) => [name, tool({ description, inputSchema, execute: () => "ran" })]),
+  Object.entries(catalogue).map(([name, description]) => [name, tool({ description, inputSchema, execute: ({ query }) => `${name} ran for ${query}` })]),
 );
 
-// Stands in for the model: says which tools reached it, calls the first one, then answers.
+// Stands in for the model: says which tools reached it, searches for one that was cut, runs it, then answers.
 const usage = { inputTokens: { total: 0 }, outputTokens: { total: 0 } };
+const calls = [["find_tool", { query: "play a song" }], ["call_tool", { name: "play_music", arguments: { query: "Azzurro" } }]];
 const model = new MockLanguageModelV3({
-  doGenerate: async ({ prompt, tools: offered = [] }) => {
-    console.log(`  ${offered.length} of ${Object.keys(tools).length} tools: ${offered.map((each) => each.name).join(", ")}`);
-    const call = { type: "tool-call", toolCallId: "1", toolName: offered[0].name, input: '{"query": "Rome"}' };
-    const calls = prompt.at(-1).role === "user";
-    const finishReason = { unified: calls ? "tool-calls" : "stop" };
-    return { content: [calls ? call : { type: "text", text: "Done." }], finishReason, usage, warnings: [] };
+  doGenerate: async ({ prompt, tools: offered }) => {
+    console.log(`  ${offered.length} tools: ${offered.map((each) => each.name).join(", ")}`);
+    const results = prompt.filter((message) => message.role === "tool");
+    if (results.length) console.log(`  ${JSON.stringify(results.at(-1).content[0].output.value).slice(0, 60)}`);
+    const [toolName, input] = calls[results.length] ?? [];
+    const call = { type: "tool-call", toolCallId: String(results.length), toolName, input: JSON.stringify(input) };
+    const finishReason = { unified: toolName ? "tool-calls" : "stop" };
+    return { content: [toolName ? call : { type: "text", text: "Done." }], finishReason, usage, warnings: [] };
   },
 });
 
-const prepareStep = toolGate(process.argv[2], tools);
-const messages = [];
-for (const content of ["Search flights to Rome and book a flight", "And then play me a quiet song on a speaker"]) {
-  console.log(content);
-  messages.push({ role: "user", content });
-  const { response } = await generateText({ model, tools, messages, prepareStep, stopWhen: stepCountIs(5) });
-  messages.push(...response.messages);
-}
+const messages = [{ role: "user", content: "Search flights to Rome and book a flight" }];
+await generateText({ model, messages, ...toolGate(process.argv[2], tools), stopWhen: stepCountIs(5) });

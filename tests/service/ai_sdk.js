@@ -1,5 +1,6 @@
 // A conversation through the real AI SDK, from JSON on standard input; prints the tools that reached the model, step by
-// step. `says[n]` is what the model does in step n: calls a tool of that name, or answers where it is null.
+// step. `says[n]` is what the model does in step n: calls a tool of that name, or of [name, input], or answers where it
+// is null.
 import { readFileSync } from "node:fs";
 
 import { generateText, jsonSchema, stepCountIs, streamText, tool } from "ai";
@@ -10,14 +11,14 @@ import { toolGate } from "./tool_gate.js";
 const { url, catalogue, messages, says, settings, streams } = JSON.parse(readFileSync(0, "utf-8"));
 const inputSchema = jsonSchema({ type: "object", properties: {} });
 const tools = Object.fromEntries(
-  Object.entries(catalogue).map(([name, description]) => [name, tool({ description, inputSchema, execute: () => "ran" })]),
+  Object.entries(catalogue).map(([name, description]) => [name, tool({ description, inputSchema, execute: () => `${name} ran` })]),
 );
 const seen = [];
 const usage = { inputTokens: { total: 0 }, outputTokens: { total: 0 } };
 function said(offered) {
-  const name = says[seen.length];
+  const [name, input = {}] = [says[seen.length]].flat();
   seen.push((offered ?? []).map((each) => each.name));
-  const call = { type: "tool-call", toolCallId: `call-${seen.length}`, toolName: name, input: "{}" };
+  const call = { type: "tool-call", toolCallId: `call-${seen.length}`, toolName: name, input: JSON.stringify(input) };
   return { part: name ? call : null, finishReason: { unified: name ? "tool-calls" : "stop" } };
 }
 const model = new MockLanguageModelV3({
@@ -32,7 +33,6 @@ const model = new MockLanguageModelV3({
     return { stream: convertArrayToReadableStream([{ type: "stream-start", warnings: [] }, ...(part ? [part] : text), finish]) };
   },
 });
-const prepareStep = toolGate(url, tools, settings);
-const asked = { model, tools, messages, prepareStep, stopWhen: stepCountIs(says.length) };
+const asked = { model, messages, ...toolGate(url, tools, settings), stopWhen: stepCountIs(says.length) };
 const { response } = streams ? { response: await streamText(asked).response } : await generateText(asked);
 console.log(JSON.stringify({ seen, messages: response.messages }));

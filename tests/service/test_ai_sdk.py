@@ -26,6 +26,7 @@ CATALOGUE = {
     "play_music": "Play a song",
     "run_sql": "Run a query against the database",
 }
+SEARCH = ("find_tool", "call_tool")
 TRIP = [{"role": "user", "content": "Search flights to Rome and book a flight for a passenger"}]
 
 
@@ -51,7 +52,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield service
 
 
-def converse(node: Path, url: str, says: list[str | None], **more: Any) -> Any:
+def converse(node: Path, url: str, says: list[Any], **more: Any) -> Any:
     asked = {
         "url": url,
         "catalogue": CATALOGUE,
@@ -86,31 +87,44 @@ def test_the_tools_that_reach_the_model_are_those_that_the_service_decided(
 ) -> None:
     found = converse(node, service.url, ["search_flights", "book_flight", None], streams=streams)
     kept = decided(service, 3)
-    assert [sorted(each) for each in found["seen"]] == [sorted(each) for each in kept]
+    assert [sorted(each) for each in found["seen"]] == [sorted([*each, *SEARCH]) for each in kept]
     assert kept[0] == kept[1] == kept[2], "the steps of one turn get the same tools"
     assert {"search_flights", "book_flight"} <= set(kept[0]) < set(CATALOGUE)
     later = [*TRIP, *found["messages"], {"role": "user", "content": "Now please play a quiet song on the speaker"}]
     again = converse(node, service.url, [None], messages=later, streams=streams)
-    assert set(again["seen"][0]) == set(decided(service, 1)[0]) == set(kept[0]) | {"play_music"}
+    assert set(again["seen"][0]) == {*decided(service, 1)[0], *SEARCH} == {*kept[0], *SEARCH}, "the list stands"
 
 
-def test_a_tool_that_was_cut_and_is_called_is_refused_by_the_sdk_and_offered_from_then_on(
-    node: Path, service: Running
-) -> None:
-    found = converse(node, service.url, ["run_sql", None])
-    assert [sorted(each) for each in found["seen"]] == [sorted(each) for each in decided(service, 2)]
-    assert "run_sql" not in found["seen"][0]
-    assert set(found["seen"][1]) == {*found["seen"][0], "run_sql"}
-    (result,) = [part for message in found["messages"] if message["role"] == "tool" for part in message["content"]]
-    assert "unavailable tool 'run_sql'" in json.dumps(result)
+def results(found: Any) -> list[str]:
+    """What the model was told of its calls."""
+    tools = [message for message in found["messages"] if message["role"] == "tool"]
+    return [json.dumps(part["output"]) for message in tools for part in message["content"]]
+
+
+def test_a_tool_that_was_cut_is_found_and_runs(node: Path, service: Running) -> None:
+    calls = [["find_tool", {"query": "play a song"}], ["call_tool", {"name": "play_music", "arguments": {}}], None]
+    found = converse(node, service.url, calls)
+    assert "play_music" not in decided(service, 3)[0]
+    assert found["seen"][0] == found["seen"][1] == found["seen"][2]
+    searched, ran = results(found)
+    assert "Play a song" in searched
+    assert "play_music ran" in ran
+
+
+def test_a_tool_that_was_cut_and_is_called_is_refused_by_the_sdk(node: Path, service: Running) -> None:
+    found = converse(node, service.url, ["convert_currency", None])
+    assert [sorted(each) for each in found["seen"]] == [sorted([*each, *SEARCH]) for each in decided(service, 2)]
+    assert "convert_currency" not in found["seen"][0]
+    (told,) = results(found)
+    assert "unavailable tool 'convert_currency'" in told
 
 
 def test_settings_of_a_request_go_along(node: Path, service: Running) -> None:
     settings = {"token": TOKEN, "seconds": 30, "route": "short", "keep": ["run_sql"]}
     found = converse(node, service.url, [None], settings=settings)
-    assert sorted(found["seen"][0]) == sorted(decided(service, 1)[0])
+    assert sorted(found["seen"][0]) == sorted([*decided(service, 1)[0], *SEARCH])
     assert "run_sql" in found["seen"][0]
-    assert len(found["seen"][0]) < 3
+    assert len(found["seen"][0]) < 5
 
 
 def test_a_service_that_is_gone_or_refuses_leaves_the_list_as_it_is(node: Path, service: Running) -> None:
