@@ -73,12 +73,14 @@ def measured() -> list[dict[str, Any]]:
         for chosen, at in ((rule, camdf.Payoff(0.0)), (policy, payoff)):
             gate = Gate(chosen, scorer, at, limits=Limits(seconds=None))
             way = Way("Start", "", gate, True)
-            asked = [each for each in requests() if each.size == SIZE and each.needed]
-            kept = [set(decided(way, each).kept) for each in asked]
-            loaded = [all(needed & here for needed in each.needed) for each, here in zip(asked, kept, strict=True)]
+            asked = [request for request in requests() if request.size == SIZE and request.needed]
+            kept = [set(decided(way, request).kept) for request in asked]
+            loaded = [
+                all(needed & here for needed in request.needed) for request, here in zip(asked, kept, strict=True)
+            ]
             rows.append(
                 {
-                    "loads": name if chosen is rule else "as many, by the fitted policy",
+                    "loads": name if chosen is rule else f"{name}, as a mean of the fitted policy",
                     "requests": len(asked),
                     "loaded": sum(loaded),
                     "tools": round(float(np.mean([len(here) for here in kept])), 2),
@@ -89,13 +91,16 @@ def measured() -> list[dict[str, Any]]:
 
 
 def of_conversations(gate: Gate) -> dict[str, Any]:
-    """Those over the 40 tools, with a tool search."""
-    every = conversations.conversations
-    conversations.conversations = lambda: tuple(one for one in every() if len(one.tools) == int(SIZE))
-    try:
-        return conversations.measured(gate, tool_search=True)
-    finally:
-        conversations.conversations = every
+    """Those over the 40 tools, with a tool search: turns with signal, how many have what they need, how much is kept."""
+    turns = [
+        (turn.needed <= kept, len(kept) / len(one.tools))
+        for one in conversations.conversations()
+        if len(one.tools) == int(SIZE)
+        for turn, kept in conversations.decided(gate, one, True)
+        if turn.signal
+    ]
+    loaded, shares = zip(*turns, strict=True)
+    return {"turns": len(turns), "needed tools loaded": sum(loaded), "mean share": round(float(np.mean(shares)), 4)}
 
 
 def table(rows: Sequence[dict[str, Any]]) -> str:

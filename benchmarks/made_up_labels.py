@@ -74,6 +74,7 @@ def of_made_up(domain: str) -> ExpectedPayoffBySet:
 
 @cache
 def real(domain: str) -> LoggedTasks:
+    """The real tasks of a domain, with their vectors."""
     return domains.load(domain, SCORER, texts=True)
 
 
@@ -98,8 +99,8 @@ def covariance(names: Sequence[str]) -> tuple[float, float, float]:
 
 
 def paid(policy: Policy, logged: LoggedTasks) -> Floats:
-    """(payoffs, tasks)"""
-    return np.stack([each.of(logged, policy.decide(logged.rankings, each).acquired) for each in PAYOFFS])
+    """(payoffs, tasks): what its decisions pay."""
+    return np.stack([payoff.of(logged, policy.decide(logged.rankings, payoff).acquired) for payoff in PAYOFFS])
 
 
 def before_labels(domain: str) -> dict[str, float]:
