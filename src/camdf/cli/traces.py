@@ -185,7 +185,7 @@ def _mine(options: argparse.Namespace) -> int:
     with redirect_stdout(sys.stderr if options.json else sys.stdout):
         mined = _mined(options)
     if options.json:
-        counts = {name: value for name, value in vars(mined).items() if isinstance(value, int)}
+        counts = {name: value for name, value in vars(mined).items() if isinstance(value, int)} | {"sums": mined.sums}
         wrote = [options.output or options.into, options.statistics]
         print_json({**counts, "sentences": str(mined).splitlines(), "wrote": [str(path) for path in wrote if path]})
     return 0

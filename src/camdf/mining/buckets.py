@@ -58,6 +58,9 @@ SPAN_PLACE = {"bucket": "text", "arrived": "text", "held": "text"}
 OPEN = "no"
 """The value of `held` for spans that are used."""
 
+RUNS = "runs "
+"""How the names of counts begin that tell what became of runs."""
+
 HELD_BACK = ("ahead", "late")
 """Why spans are held back whose traces must wait for them."""
 
@@ -268,10 +271,13 @@ def _mine_again(own: Bucket, moved: pl.DataFrame, rules: Rules, done: Changes) -
     # where all that there is of a trace is held back, nothing is known that could change its tasks
     idle = rows.join(used, on="trace_id", how="anti")
     touched = moved.select("trace_id").unique().join(idle, on="trace_id", how="anti")
-    tasks = _tasks(_latest(used).join(waits, on="trace_id", how="anti"), rules)
+    tasks, runs = _tasks(_latest(used).join(waits, on="trace_id", how="anti"), rules)
+    mined = len(tasks)
     tasks = tasks.filter((polars.col("day") >= rules.oldest(own.last)).fill_null(True)).with_columns(
         bucket=polars.lit(str(own.number))
     )
+    runs |= {"tasks": len(tasks), "of days that are not kept": mined - len(tasks)}
+    done.counts.update({f"{RUNS}{name}": count for name, count in runs.items()})
     began = polars.concat([moved, used.select(moved.columns)]).select(day=day_of("start"))["day"]
     before = own.tasks_of({*began, *tasks["day"]} - {None})
     there = before.join(touched, on="trace_id", how="semi")
@@ -347,11 +353,11 @@ def _latest(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.filter(order == order.max().over("arrived", *SPAN_KEY)).drop("arrived", "held", "bucket", "seq")
 
 
-def _tasks(spans: pl.DataFrame, rules: Rules) -> pl.DataFrame:
-    """The tasks of whole traces, as rows of the table."""
+def _tasks(spans: pl.DataFrame, rules: Rules) -> tuple[pl.DataFrame, dict[str, int]]:
+    """The tasks of whole traces, as rows of the table, and what became of their runs."""
     polars = require("polars", "mining")
-    mined = mine(spans, require_outcome=rules.require_outcome, with_text=rules.with_text, join_pieces=False).tasks
+    mined = mine(spans, require_outcome=rules.require_outcome, with_text=rules.with_text, join_pieces=False)
     ids = [polars.concat_str("trace_id", polars.lit("/"), *key) for key in (("span_id",), ())]
     traces = polars.concat([spans.select("trace_id", task_id=key) for key in ids]).unique("task_id")
-    rows: pl.DataFrame = mined.join(traces, on="task_id", how="left").with_columns(day=day_of("time"))
-    return rows.select(*(name for name in ROW if name != "bucket"))
+    rows: pl.DataFrame = mined.tasks.join(traces, on="task_id", how="left").with_columns(day=day_of("time"))
+    return rows.select(*(name for name in ROW if name != "bucket")), mined.sums["runs"]

@@ -29,6 +29,7 @@ from camdf.errors import DataError, UsageError, require
 from camdf.mining.buckets import (
     OPEN,
     ROW,
+    RUNS,
     SPAN_PLACE,
     SPANS,
     Bucket,
@@ -45,6 +46,7 @@ from camdf.mining.ids import Forgotten
 from camdf.mining.runs import TASK_COLUMNS
 from camdf.mining.span_files import Source, in_parts, rows_in
 from camdf.mining.spans import NANOSECONDS_A_DAY, arrow_of
+from camdf.mining.tasks import in_one_line
 
 if TYPE_CHECKING:
     import polars as pl
@@ -107,8 +109,15 @@ class MinedDay:
     version: int
     """The version of the table."""
 
-    def __str__(self) -> str:
-        reasons = {
+    runs: dict[str, int]
+    """What became of the runs of these traces: those begun are tasks and those left out, by reason."""
+
+    @property
+    def sums(self) -> dict[str, dict[str, int]]:
+        """What adds up: spans read are new ones and others, runs begun are tasks and those left out."""
+        spans = {
+            "read": self.read,
+            "new": self.new,
             "repeated": self.repeated,
             "without an id": self.nameless,
             "ahead of the clock and held back": self.ahead,
@@ -116,11 +125,15 @@ class MinedDay:
             "of traces whose spans are gone": self.settled,
             "to be forgotten": self.forgotten,
         }
-        told = ", ".join(f"{count:,} {why}" for why, count in reasons.items() if count)
+        return {"spans": spans, "runs": self.runs}
+
+    def __str__(self) -> str:
+        spans, runs = (in_one_line(what, counts) for what, counts in self.sums.items())
         lines = [
-            f"{self.day}: {self.read:,} spans read: {self.new:,} new{', ' if told else ''}{told}.",
+            f"{self.day}: {spans}",
             f"{self.traces:,} traces were mined: {self.added:,} tasks added, {self.changed:,} changed, "
             f"{self.removed:,} removed.",
+            runs,
         ]
         if self.waiting:
             lines.append(f"{self.waiting:,} traces have no task, because spans of theirs are held back.")
@@ -269,10 +282,10 @@ class Days:
         if before < self.last():
             self.vacuum(LEFTOVER_HOURS, leftovers=True)
         counts["new"] = counts[OPEN]
-        named = {
-            column.name: counts[column.name] for column in fields(MinedDay) if column.name not in ("day", "version")
-        }
-        return MinedDay(day, **named, version=self._tasks.version)
+        other = ("day", "version", "runs")
+        named = {column.name: counts[column.name] for column in fields(MinedDay) if column.name not in other}
+        runs = {name.removeprefix(RUNS): count for name, count in counts.items() if name.startswith(RUNS)}
+        return MinedDay(day, **named, version=self._tasks.version, runs={"begun": 0, "tasks": 0, **runs})
 
     def retried(self, work: Callable[[], T]) -> T:
         """What comes of some work, which is done again where another writer was first, or has deleted what it reads."""

@@ -47,6 +47,7 @@ nobody knows what the missing span was, and how it ended.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -126,26 +127,58 @@ class Mined:
         names = [self.tasks[column].explode().drop_nulls().unique() for column in ("offered", "called")]
         return int(require("polars", "mining").concat(names).n_unique())
 
+    @property
+    def spans_left_out(self) -> dict[str, int]:
+        """Why spans were left out, and how many for each reason; with those that were used they are all."""
+        return {"duplicates": self.duplicates, "without an id": self.nameless, "of no agent": self.unowned}
+
+    @property
+    def runs_left_out(self) -> dict[str, int]:
+        """Why runs were left out, and how many for each reason; with the tasks they are all."""
+        return {
+            "ended in an error": self.failed,
+            "without success": self.unsuccessful,
+            "whose trace lacks a span": self.incomplete,
+            "stopped before an answer": self.stopped,
+            "go on with a run that is not there": self.rests,
+            "without an outcome": self.unknown if self.require_outcome else 0,
+        }
+
+    @property
+    def sums(self) -> dict[str, dict[str, int]]:
+        """What adds up: spans read are those used and those left out, runs begun are tasks and those left out."""
+        used = self.spans - sum(self.spans_left_out.values())
+        return {
+            "spans": {"read": self.spans, "used": used, **self.spans_left_out},
+            "runs": {"begun": self.runs, "tasks": self.kept, **self.runs_left_out},
+        }
+
     def __str__(self) -> str:
-        unknown = "were left out too" if self.require_outcome else "count as successes"
         lines = [
-            f"{self.spans:,} spans: {self.duplicates:,} were duplicates, {self.nameless:,} had no id, "
-            f"{self.unowned:,} belong to no agent.",
-            f"{self.runs:,} runs: {self.failed:,} ended in an error and {self.unsuccessful:,} without success, and "
-            f"were left out; {self.unknown:,} have no recorded outcome and {unknown}.",
+            *(in_one_line(what, counts) for what, counts in self.sums.items()),
             f"{self.kept:,} tasks with {self.tools:,} tools: {self.ranked:,} have a ranking, {self.explored:,} "
             "explored.",
         ]
-        if self.stopped:
-            lines.insert(2, f"{self.stopped:,} runs stopped before an answer, and were left out.")
+        if self.orphans:
+            lines.insert(2, f"{self.orphans:,} spans name a parent that is not there.")
+        if self.unknown and not self.require_outcome:
+            lines.append(f"{self.unknown:,} tasks have no recorded outcome and count as successes.")
         if self.inferred:
             lines.append(f"In {self.inferred:,} tasks a call is known by its request alone, as it has no span.")
-        if self.incomplete or self.orphans:
-            waiting = f"{self.incomplete:,} runs of their traces were left out until it is."
-            lines.insert(2, f"{self.orphans:,} spans name a parent that is not there: {waiting}")
         if self.ranked < self.kept:
             lines.append(unranked(self.kept - self.ranked))
         return "\n".join(lines)
+
+
+def in_one_line(what: str, counts: Mapping[str, int]) -> str:
+    """Counts that add up as a sentence: how many there were, how many are used, and why others are not.
+
+    >>> in_one_line("runs", {"begun": 9, "tasks": 7, "ended in an error": 2, "without success": 0})
+    '9 runs begun: 7 tasks, 2 ended in an error.'
+    """
+    (verb, whole), (kept, used), *reasons = counts.items()
+    left_out = "".join(f", {count:,} {reason}" for reason, count in reasons if count)
+    return f"{whole:,} {what} {verb}: {used:,} {kept}{left_out}."
 
 
 def mine(

@@ -113,9 +113,9 @@ class MinedOnSpark(Mined):
     def tools(self) -> int:
         return self._figures["tools"]
 
-    def __str__(self) -> str:
-        unreadable = f"\n{self.unreadable:,} rows hold text that is no UTF-8, and were left out."
-        return super().__str__() + (unreadable if self.unreadable else "")
+    @property
+    def spans_left_out(self) -> dict[str, int]:
+        return {**super().spans_left_out, "with text that is no UTF-8": self.unreadable}
 
 
 def mine(
