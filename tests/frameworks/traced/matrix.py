@@ -39,7 +39,17 @@ class Row(NamedTuple):
 
 NO_GROUP = "The tracer leaves out the group of a run, so two runs of one conversation are two conversations."
 
+APART = "Nothing in the trace says that the two runs belong together, so both are left out."
+UNTRACED = "The tracer records nothing of a run that goes on from a saved state, so nobody knows how it ended."
+
 REASONS: dict[tuple[str, str, str], str] = {
+    **{("pydantic-ai", "MLflow", situation): APART for situation in ("approved", "edited", "rejected")},
+    **{("OpenAI Agents", "", situation): UNTRACED for situation in ("approved", "rejected")},
+    **{
+        ("OpenAI Agents", tracer, situation): APART
+        for tracer in ("OpenTelemetry", "MLflow")
+        for situation in ("approved", "rejected")
+    },
     ("OpenAI Agents", "", "resumed"): NO_GROUP,
     ("pydantic-ai", "MLflow", "resumed"): "MLflow has no conversation unless the program names a session.",
     ("FastMCP", "Langfuse", ""): (
@@ -70,7 +80,7 @@ def page(rows: Sequence[Row]) -> str:
     """The matrix as a page: one table a framework, and below it what is missing."""
     exact = sum(row.verdict == EXACT for row in rows)
     there = sum(not row.verdict.startswith(NONE) for row in rows)
-    parts = [HEAD.format(exact=exact, there=there, shares=_shares(rows))]
+    parts = [HEAD.format(exact=exact, there=there, shares=_shares(rows), untold=_untold(rows))]
     for framework in FRAMEWORKS:
         found = {(row.tracer, row.situation): row for row in rows if row.framework == framework}
         lines = [f"| | {' | '.join(TRACERS)} |", f"| --- |{' --- |' * len(TRACERS)}"]
@@ -95,6 +105,19 @@ def _shares(rows: Sequence[Row]) -> str:
             shares.append(f"{there.count(EXACT)} of {len(there)}" if there else "none")
         lines.append(f"| {framework} | {' | '.join(shares)} |")
     return "\n".join(lines)
+
+
+def _untold(rows: Sequence[Row]) -> str:
+    """What keeps cells from being exact, by framework: where, and in which situations."""
+    cells: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        if row.why:
+            cells.setdefault((row.framework, row.why), []).append(row)
+    lines = []
+    for (framework, reason), some in cells.items():
+        tracers, situations = (", ".join(dict.fromkeys(row[place] for row in some)) for place in (1, 2))
+        lines.append(f"| {framework} | {tracers} | {situations} | {reason} |")
+    return "\n".join(["| framework | tracer | situation | why |", "| --- | --- | --- | --- |", *lines])
 
 
 def _cell(row: Row | None, notes: dict[str, None]) -> str:
@@ -129,12 +152,17 @@ tracers do not get it.
 The situations: two tools in **parallel** in a conversation that explores; a tool that fails and is called again
 (**retry**); a run that ends because the model **failed**; an agent **nested** in a tool of another; **streaming**; an
 answer as **structured output**; a **handoff**; tools of an **MCP** server; a conversation **resumed** by another run;
-a run that is **cancelled** while a tool runs; and a call that a person must approve of, and that stays **unanswered**.
-Of the last two nothing may be learned.
+a run that is **cancelled** while a tool runs; and a call that a person must approve of: it is **approved**, **edited**
+and then approved, **rejected**, or stays **unanswered**. The pieces before and after the answer are one task. What was
+rejected is wanted and not required. Of a run that is cancelled or waits for ever nothing may be learned.
 
 The share of cells that are exact, of those with something to measure:
 
 {shares}
+
+What no trace of these tells, whoever reads it:
+
+{untold}
 
 `python benchmarks/traces.py --store results/traces_matrix.csv` measures the cells of the environment that it runs in;
 `--page results/traces_matrix.csv` writes this page.
