@@ -208,6 +208,24 @@ def test_no_drift_is_found_where_nothing_changed() -> None:
     assert "no tool came or went" in in_words(found)
 
 
+def test_exploring_is_priced_by_the_tools_that_it_showed_beyond_what_other_runs_saw() -> None:
+    rows = [row("a", offered="abc", explored=True), row("a", offered="a", explored=False), row("a", explored=True)]
+    found = measures.exploration(flat(rows))
+    assert isinstance(found, Exploration)
+    assert found.extra_tools == 2.0
+    assert "Its price: 2.0 tools more a run than other runs saw" in in_words(found)
+
+
+def test_calls_without_a_span_are_shown_by_tool_and_above_a_fifth_the_verdict_says_so() -> None:
+    rows = [row("ab", inferred=["b"]), row("b", inferred=[]), row("a", inferred=[])]
+    found = measures.untraced(flat(rows))
+    assert found is not None
+    assert (found.calls, found.share, found.tools) == (4, 0.25, {"b": 0.5})
+    assert "25.0% of 4 required tools are known by the model's request alone" in in_words(found)
+    assert "Trace the tools without spans" in verdict_of(replace(GOOD, untraced=found)).sentence
+    assert measures.untraced(flat([row("a")])) is None
+
+
 def test_only_explored_runs_that_saw_every_ranked_tool_give_unbiased_labels() -> None:
     rows = [
         row("a", offered="abc", explored=True),

@@ -105,8 +105,22 @@ class Exploration:
     incomplete: int
     """Explored runs that lacked a ranked tool all the same."""
 
+    extra_tools: float | None = None
+    """How many tools more an explored run was offered than another, on average: times the cost pressure, the payoff
+    that it gave up."""
 
-Finding: TypeAlias = RepeatedRuns | Noise | Censoring | Surfacing | Drift | Exploration | Unknown
+
+@dataclass(frozen=True)
+class Untraced:
+    """The calls that only the model's request shows, because the tool has no span."""
+
+    calls: int
+    share: float
+    tools: dict[str, float]
+    """The share of its calls for each tool that has such calls, the largest first."""
+
+
+Finding: TypeAlias = RepeatedRuns | Noise | Censoring | Surfacing | Drift | Exploration | Untraced | Unknown
 
 
 @dataclass(frozen=True)
@@ -122,6 +136,7 @@ class Audit:
     surfacing: Surfacing | Unknown
     drift: Drift | Unknown
     exploration: Exploration | Unknown
+    untraced: Untraced | None = None
 
     @property
     def findings(self) -> dict[str, Finding]:
@@ -133,4 +148,5 @@ class Audit:
             "surfacing": self.surfacing,
             "drift": self.drift,
             "exploration": self.exploration,
+            **({} if self.untraced is None else {"untraced": self.untraced}),
         }

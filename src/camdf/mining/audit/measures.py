@@ -19,6 +19,7 @@ from camdf.mining.audit.findings import (
     Shift,
     Surfacing,
     Unknown,
+    Untraced,
 )
 from camdf.mining.audit.task_lists import TaskLists, within
 from camdf.models.label_noise import NORMAL_QUANTILE, estimate_label_noise, upper_end
@@ -45,6 +46,7 @@ def audit(tasks: TaskLists, *, since: datetime | None = None, split: float = 0.5
         surfacing(tasks),
         drift(tasks, np.random.default_rng(seed), since=since, split=split),
         exploration(tasks),
+        untraced(tasks),
     )
 
 
@@ -192,7 +194,24 @@ def exploration(tasks: TaskLists) -> Exploration | Unknown:
         return Unknown("Nobody recorded which runs explored. A gate with explore=0.1 shows every tool to a tenth.")
     explored = tasks.explored & tasks.ranked.filled
     share = _share(int(tasks.explored.sum()), len(tasks))
-    return Exploration(share, int((explored & ~tasks.lacked).sum()), int((explored & tasks.lacked).sum()))
+    extra = None
+    if tasks.offered is not None:
+        there = tasks.offered.filled
+        sides = [tasks.offered.lengths[there & side] for side in (tasks.explored, ~tasks.explored)]
+        extra = float(sides[0].mean() - sides[1].mean()) if all(map(len, sides)) else None
+    return Exploration(share, int((explored & ~tasks.lacked).sum()), int((explored & tasks.lacked).sum()), extra)
+
+
+def untraced(tasks: TaskLists) -> Untraced | None:
+    """The share of calls that only a request shows, by tool; None where every call has a span."""
+    if tasks.inferred is None or not len(tasks.inferred.tools):
+        return None
+    seen, unseen = (
+        np.bincount(lists.tools, minlength=len(tasks.catalogue)) for lists in (tasks.called, tasks.inferred)
+    )
+    shares = {tasks.catalogue[tool]: float(unseen[tool] / seen[tool]) for tool in np.flatnonzero(unseen).tolist()}
+    largest = dict(sorted(shares.items(), key=lambda pair: (-pair[1], pair[0])))
+    return Untraced(int(seen.sum()), float(unseen.sum() / seen.sum()), largest)
 
 
 def _labels(tasks: TaskLists, rows: Bools) -> tuple[Ints, Ints, Bools]:

@@ -19,6 +19,7 @@ from camdf.mining.audit.findings import (
     Shift,
     Surfacing,
     Unknown,
+    Untraced,
 )
 from camdf.mining.audit.verdict import CHANCE, ENOUGH_TASKS, verdict_of
 
@@ -115,8 +116,21 @@ def _(finding: Drift) -> str:
 def _(finding: Exploration) -> str:
     enough = "enough to learn from" if finding.unbiased >= ENOUGH_TASKS else f"{ENOUGH_TASKS} are enough"
     wrong = f" {finding.incomplete:,} explored runs lacked a ranked tool all the same." if finding.incomplete else ""
+    paid = ""
+    if (extra := finding.extra_tools) is not None:
+        paid = f" Its price: {extra:.1f} tools more a run than other runs saw, times the cost pressure in payoff."
     return (
-        f"{_percent(finding.share)} of runs explored: {finding.unbiased:,} tasks have unbiased labels, {enough}.{wrong}"
+        f"{_percent(finding.share)} of runs explored: {finding.unbiased:,} tasks have unbiased labels, {enough}."
+        f"{wrong}{paid}"
+    )
+
+
+@in_words.register
+def _(finding: Untraced) -> str:
+    shares = [f"{name} ({share:.0%})" for name, share in finding.tools.items()]
+    return (
+        f"{finding.share:.1%} of {finding.calls:,} required tools are known by the model's request alone, as the call "
+        f"has no span: {_first_names(tuple(shares))}."
     )
 
 

@@ -69,6 +69,8 @@ class TaskLists:
     """Runs of the same task share a number; -1 where the task is not known."""
 
     repeats_by: str = "text"
+    inferred: ToolLists | None = None
+    """Those of the called tools that only a request shows."""
 
     def __len__(self) -> int:
         return len(self.n_required)
@@ -105,6 +107,7 @@ class TaskLists:
             None if explored is None else explored.fill_null(False).to_numpy().astype(bool),
             None if time is None else time.fill_null(0).to_numpy().astype(np.int64),
             np.where(np.array(same) == "", -1, numbered(same)[0]) if any(same) else None,
+            inferred=lists.get("inferred"),
         )
 
     @classmethod
@@ -169,7 +172,7 @@ def read_tasks(path: File) -> TaskLists:
 def _tool_lists(table: pa.Table) -> tuple[dict[str, ToolLists], tuple[str, ...]]:
     """The columns of tools that a table has, over one catalogue."""
     arrow, compute = require("pyarrow", "mining"), require("pyarrow.compute", "mining")
-    present = [name for name in ("ranked", "called", "offered") if name in table.column_names]
+    present = [name for name in ("ranked", "called", "offered", "inferred") if name in table.column_names]
     parts = [compute.list_flatten(table[name]).cast(arrow.string()) for name in present]
     coded = arrow.chunked_array([chunk for part in parts for chunk in part.chunks], type=arrow.string())
     coded = coded.combine_chunks().dictionary_encode()

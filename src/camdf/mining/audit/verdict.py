@@ -29,6 +29,9 @@ CENSORED = 0.05
 MISSED = 0.2
 """Where the ranking lacks a required tool in a larger share of the tasks, mend the ranking first."""
 
+UNTRACED = 0.2
+"""Where a larger share of the required tools is known by requests alone, trace those tools first."""
+
 MOVED, CHANCE = 0.15, 0.01
 """Scores have moved where their distributions lie this far apart and chance does not explain it."""
 
@@ -77,6 +80,8 @@ def verdict_of(audit: Audit) -> Verdict:
         words.append("What a gate may have cut is not known.")
     if isinstance(audit.surfacing, Surfacing) and audit.surfacing.missed.mean > MISSED:
         words.append("Mend the ranking first: no cut brings back a tool that it lacks.")
+    if audit.untraced is not None and audit.untraced.share > UNTRACED:
+        words.append("Trace the tools without spans: whether their calls failed is not known.")
     if isinstance(audit.drift, Drift) and has_drifted(audit.drift):
         words.append(f"Things changed: check the fitted policy on tasks since {audit.drift.since}.")
     return Verdict("explored only" if censored else "yes", " ".join(words))
