@@ -3,14 +3,18 @@
 python benchmarks/cache.py                  a table
 python benchmarks/cache.py --json FILE      the same numbers as JSON
 python benchmarks/cache.py --check FILE     exit 1 where they are not what the file has, or a limit is missed
-python benchmarks/cache.py --picture FILE   drawn
 python benchmarks/cache.py --tools 12 40    only for lists as long as these
+python benchmarks/cache.py --stored FILE --picture FOLDER    nothing is measured: tables and pictures of a stored run
 
 A prompt is its tools, then its system prompt, then its messages. What it shares from the start with the prompt of the
 model call before it is read from the cache, the rest is written: at 0.1 and 1.25 of the price of a token (Anthropic's
 ratios), and at 0.25 and 1 (OpenAI's). The scorer, an embedding model, is charged at 0.02 dollars a million tokens where
 the language model takes 3. The conversations are those of tests/data/everyday, up to the turn in question; each has the
-tools that it needs, and others of the catalogue. A tool that a search has found once is not searched for again.
+tools that it needs, and others of the catalogue. A tool that a search has found once is not searched for again. An
+agent that sees the names of hidden tools searches for a name, and one that does not for the name in words.
+
+A conversation begins with an empty cache, or ("shared") with one that has the whole list and the system prompt: other
+conversations have just sent the same list. What a gate cuts differs from conversation to conversation and is written.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ import json
 import sys
 from collections.abc import Sequence
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +32,7 @@ from conversations import minilm
 
 import camdf
 from camdf.gate import Gate
+from camdf.gate.hidden import NAME_TOKENS
 from camdf.gate.tool_search import FIND, listing
 from camdf.mining.readers.steps import tool_that_ran
 from camdf.policies.rules import TopShare
@@ -39,17 +45,33 @@ from camdf.gate import Limits
 from everyday import Turn, catalogue, conversations, played
 
 SIZES = (12, 24, 40, 100, 250, 500)
-TURNS = (2, 4, 8, 12)
+TURNS = (1, 2, 4, 8, 12)
 PRICES = {"0.1": (0.1, 1.25), "0.25": (0.25, 1.0)}
 """By what a cached token costs: that, and what a token costs that is written."""
 
 SCORED = 0.02 / 3
-MODES = ("no gate", "drop, with a tool search", "defer", "allow", "drop, no tool search")
+MODES = (
+    "no gate",
+    "drop, with a tool search",
+    "the same, without names",
+    "append",
+    "defer",
+    "allow",
+    "drop, no tool search",
+)
+SEARCHING = ("drop, with a tool search", "the same, without names", "append", "defer")
+WHOLE = ("no gate", "allow")
+"""Modes that send the whole list."""
+
+CACHES = ("empty", "shared")
+MODEL = "gpt-5.6"
+"""One that takes tools among the messages."""
+
 SEARCH = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
 RECOMMENDED, FROM = "drop, with a tool search", 40
 """The mode that the pages recommend, and the length of list from which on they do; shorter lists are left alone."""
 
-BELOW, NOISE = 0.80, 0.02
+BELOW, NOISE, PAYS = 0.80, 0.02, 0.98
 LACKING = "turns that lack a tool"
 
 
@@ -65,12 +87,16 @@ class Played(NamedTuple):
     lacking: int
     """Turns that needed a tool which was out of reach."""
 
+    searches: int
+    listed: int
+    """Pieces of the first prompt that other conversations could have sent, too: its tools and its system prompt."""
 
-def bill(conversation: Played, read: float, write: float) -> float:
+
+def bill(conversation: Played, read: float, write: float, *, shared: bool = False) -> float:
     """What its model calls cost, in bytes at the price of one that is not cached: what a call shares with the one
-    before it, from the start, is read from the cache."""
+    before it, from the start, is read from the cache. With `shared`, the cache has the first list already."""
     total = SCORED * conversation.scored
-    before: list[str] = []
+    before: list[str] = conversation.prompts[0][: conversation.listed] if shared else []
     for prompt in conversation.prompts:
         same = zip(prompt, before, strict=False)
         again = next((place for place, (a, b) in enumerate(same) if a != b), min(len(prompt), len(before)))
@@ -87,40 +113,50 @@ def size(piece: str) -> int:
 
 def play(mode: str, tools: list[Any], turns: Sequence[Turn], system: str, scorer: Scorer) -> Played:
     """A whole conversation: the model calls what the script calls, after a search where a tool was cut."""
-    tool_search, gated = mode in ("drop, with a tool search", "defer"), mode not in ("no gate", "allow")
-    gate = Gate(TopShare(0.375 if tool_search else 0.5), scorer, camdf.Payoff(0.0), limits=Limits(seconds=None))
+    tool_search, gated = mode in SEARCHING, mode not in WHOLE
+    gate = Gate(
+        TopShare(0.375 if tool_search else 0.5),
+        scorer,
+        camdf.Payoff(0.0),
+        mode="append" if mode == "append" else "drop",
+        limits=Limits(seconds=None, search_names=0 if mode == "the same, without names" else NAME_TOKENS),
+    )
     history: list[dict[str, Any]] = [{"role": "system", "content": system}]
-    said = [_line(history[0])]
-    prompts, scored, lacking = [], 0.0, 0
-    found: set[str] = set()
+    prompts, scored, lacking, searches, listed = [], 0.0, 0, 0, 0
+    known: set[str] = set()
 
-    def say(*messages: dict[str, Any]) -> None:
-        history.extend(messages)
-        said.extend(map(_line, messages))
+    def prompt() -> list[str]:
+        sent = history if decision is None else decision.messages(history)
+        return [*loaded, *map(_line, sent)]
 
     for turn in turns:
-        say({"role": "user", "content": turn.content})
-        decision = gate.decide(history, tools, tool_search=tool_search) if gated else None
+        history.append({"role": "user", "content": turn.content})
+        decision = gate.decide(history, tools, tool_search=tool_search, model=MODEL) if gated else None
         sent = tools if decision is None else decision.tools
         loaded, names = list(map(_line, sent)), {view(tool).name for tool in sent}
+        names |= set() if decision is None else set(decision.joined)
         if decision is not None and decision.cut and tool_search:
             loaded += [_line(SEARCH)] if mode == "defer" else map(Tool.definition, decision.search)
+        listed = listed or len(loaded) + 1
         scored += size(_line(turn.content)) if gated else 0
         hidden: set[str] = set()
         answers = iter(played(turn, names if tool_search else None)[1:])
         for message in answers:
-            prompts.append([*loaded, *said])
+            prompts.append(prompt())
             wanted = set(map(called, message.get("tool_calls", ()))) - names
             hidden |= wanted
-            if tool_search and wanted - found:  # searched for side by side
-                queries = [name.replace("_", " ") for name in sorted(wanted - found)]
-                say({"role": "assistant", "content": "; ".join(f"{FIND.name}({query!r})" for query in queries)})
-                say(*({"role": "tool", "content": listing(gate.find(query, tools))} for query in queries))
-                prompts.append([*loaded, *said])
-                found |= wanted
-            say(message, *(next(answers) for _ in message.get("tool_calls", ())))
+            if tool_search and wanted - known:  # searched for side by side
+                sees_names = mode in ("drop, with a tool search", "append")
+                queries = [name if sees_names else name.replace("_", " ") for name in sorted(wanted - known)]
+                calls = "; ".join(f"{FIND.name}({query!r})" for query in queries)
+                history.append({"role": "assistant", "content": calls})
+                history += [{"role": "tool", "content": listing(gate.find(query, tools))} for query in queries]
+                prompts.append(prompt())
+                known |= wanted
+                searches += len(queries)
+            history += [message, *(next(answers) for _ in message.get("tool_calls", ()))]
         lacking += bool(hidden and not tool_search)
-    return Played(prompts, scored, lacking)
+    return Played(prompts, scored, lacking, searches, listed)
 
 
 def called(call: dict[str, Any]) -> str:
@@ -134,7 +170,7 @@ def _line(part: Any) -> str:
 
 def beginnings(length: int) -> list[tuple[Sequence[Turn], str]]:
     """The first so many turns of every conversation that has them."""
-    return [(each.turns[:length], each.system) for each in conversations() if len(each.turns) >= length]
+    return [(talk.turns[:length], talk.system) for talk in conversations() if len(talk.turns) >= length]
 
 
 def tools_for(turns: Sequence[Turn], size: int) -> list[Any]:
@@ -152,63 +188,112 @@ def tools_for(turns: Sequence[Turn], size: int) -> list[Any]:
 
 
 def rows(scorer: Scorer, sizes: Sequence[int]) -> list[dict[str, Any]]:
-    """Every size, length and price: each mode's bytes as a ratio of those without a gate, and what lacks."""
-    found = []
+    """Every size, length, price and cache: each mode's bytes as a ratio of those without a gate, and what lacks."""
+    rows_so_far = []
     for tools in sizes:
         for length in TURNS:
             cases = [(tools_for(turns, tools), turns, system) for turns, system in beginnings(length)]
             whole = {mode: [play(mode, *case, scorer) for case in cases] for mode in MODES}
-            lacking = sum(each.lacking for each in whole["drop, no tool search"]) / (len(cases) * length)
-            for price, (read, write) in PRICES.items():
-                billed = {mode: sum(bill(each, read, write) for each in whole[mode]) for mode in MODES}
+            turns = len(cases) * length
+            lacking = sum(one.lacking for one in whole["drop, no tool search"]) / turns
+            searched = {mode: round(sum(one.searches for one in whole[mode]) / turns, 4) for mode in SEARCHING}
+            for (price, (read, write)), cached in product(PRICES.items(), CACHES):
+                billed = {
+                    mode: sum(
+                        bill(one, read, write, shared=cached == "shared" and mode in WHOLE) for one in whole[mode]
+                    )
+                    for mode in MODES
+                }
                 ratios = {mode: round(billed[mode] / billed["no gate"], 4) for mode in MODES[1:]}
-                found.append({"tools": tools, "turns": length, "cached": price, **ratios, LACKING: round(lacking, 4)})
+                of = {"tools": tools, "turns": length, "cached": price, "cache": cached}
+                rows_so_far.append({**of, **ratios, LACKING: round(lacking, 4), "searches a turn": searched})
         print(f"{tools} tools done", file=sys.stderr, flush=True)
-    return found
+    return rows_so_far
 
 
-def table(found: Sequence[dict[str, Any]]) -> str:
-    """Markdown: the worst and the best over conversation lengths and prices, by size."""
+def table(stored: Sequence[dict[str, Any]]) -> str:
+    """Markdown: the best and the worst over conversations of two turns and more and over prices, by size."""
     lines = [
         f"| tools | {' | '.join(MODES[1:])} | turns that lack a tool without a tool search |",
         "|" + " --- |" * (len(MODES) + 1),
     ]
-    for size in dict.fromkeys(each["tools"] for each in found):
-        of = [each for each in found if each["tools"] == size]
-        spans = [f"{min(each[mode] for each in of):.2f} to {max(each[mode] for each in of):.2f}" for mode in MODES[1:]]
-        lacking = max(each[LACKING] for each in of)
-        lines.append(f"| {size} | {' | '.join(spans)} | up to {lacking:.0%} |")
+    several = [row for row in stored if row["cache"] == "empty" and row["turns"] > 1]
+    for length in dict.fromkeys(row["tools"] for row in several):
+        of = [row for row in several if row["tools"] == length]
+        spans = [f"{min(row[mode] for row in of):.2f} to {max(row[mode] for row in of):.2f}" for mode in MODES[1:]]
+        lacking = max(row[LACKING] for row in of)
+        lines.append(f"| {length} | {' | '.join(spans)} | up to {lacking:.0%} |")
     return "\n".join(lines)
 
 
-def picture(found: Sequence[dict[str, Any]], path: Path) -> None:
-    """Cost of each mode by number of tools, a panel a price; the band spans conversations of 2 to 12 turns."""
+def pays_from(stored: Sequence[dict[str, Any]], mode: str, **of: Any) -> str:
+    """The shortest measured list from which on a mode costs less than no gate."""
+    ratios = {row["tools"]: row[mode] for row in stored if all(row[key] == value for key, value in of.items())}
+    too_short = [length for length, ratio in ratios.items() if ratio > PAYS]
+    longer = [length for length in ratios if length > max(too_short, default=0)]
+    return f"{min(longer)} tools" if longer else "never here"
+
+
+def pays_table(stored: Sequence[dict[str, Any]]) -> str:
+    """Markdown: from which list on cutting saves money, by turns, price and what the cache has at first."""
+    modes = (RECOMMENDED, "append")
+    heads = [f"{mode}, cached at {price}" for mode in modes for price in PRICES]
+    lines = [f"| the whole list is | turns | {' | '.join(heads)} |", "|" + " --- |" * (2 + len(heads))]
+    for cached, told in zip(CACHES, ("not cached at first", "cached before the first call"), strict=True):
+        for turns in TURNS:
+            of = {"turns": turns, "cache": cached}
+            cells = [pays_from(stored, mode, cached=price, **of) for mode in modes for price in PRICES]
+            lines.append(f"| {told} | {turns} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def pictures(stored: Sequence[dict[str, Any]], folder: Path) -> None:
+    """`cache.svg`: cost of each mode by number of tools. `cutting.svg`: of two modes, by turns and cache."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    whole, panels = plt.subplots(1, len(PRICES), figsize=(9, 3.6), sharey=True, layout="constrained")
-    for panel, price in zip(panels, PRICES, strict=True):
-        for mode in MODES[1:]:
-            of = [[each[mode] for each in found if (each["tools"], each["cached"]) == (size, price)] for size in SIZES]
-            panel.plot(SIZES, [sum(each) / len(each) for each in of], marker="o", markersize=3, label=mode)
-            panel.fill_between(SIZES, list(map(min, of)), list(map(max, of)), alpha=0.15)
+    def drawn(panel: Any, title: str) -> None:
         panel.axhline(1.0, color="0.5", linewidth=0.8)
-        panel.set(xscale="log", xticks=SIZES, xlabel="tools", title=f"a cached token costs {price}")
+        panel.set(xscale="log", xlabel="tools", title=title, ylim=(0, None))
         panel.set_xticks(SIZES, map(str, SIZES))
         panel.minorticks_off()
-    panels[0].set(ylabel="cost of the conversation, of no gate", ylim=(0, None))
+
+    whole, panels = plt.subplots(1, len(PRICES), figsize=(9, 3.6), sharey=True, layout="constrained")
+    for panel, price in zip(panels, PRICES, strict=True):
+        own = [row for row in stored if (row["cached"], row["cache"]) == (price, "empty") and row["turns"] > 1]
+        for mode in MODES[1:]:
+            spans = [[row[mode] for row in own if row["tools"] == length] for length in SIZES]
+            panel.plot(SIZES, [sum(span) / len(span) for span in spans], marker="o", markersize=3, label=mode)
+            panel.fill_between(SIZES, list(map(min, spans)), list(map(max, spans)), alpha=0.15)
+        drawn(panel, f"a cached token costs {price}")
+    panels[0].set(ylabel="cost of the conversation, of no gate")
     panels[1].legend(frameon=False, fontsize=8)
-    whole.savefig(path)
+    whole.savefig(folder / "cache.svg")
+    whole, grid = plt.subplots(2, 2, figsize=(9, 6.4), sharey="row", layout="constrained")
+    for (panels, cached), (place, price) in product(zip(grid, CACHES, strict=True), enumerate(PRICES)):
+        panel = panels[place]
+        for turns in TURNS:
+            own = [row for row in stored if (row["cached"], row["cache"], row["turns"]) == (price, cached, turns)]
+            label = "one turn" if turns == 1 else f"{turns} turns"
+            (line,) = panel.plot(SIZES, [row[RECOMMENDED] for row in own], marker="o", markersize=3, label=label)
+            panel.plot(SIZES, [row["append"] for row in own], "--", color=line.get_color())
+        first = "not cached at first" if cached == "empty" else "cached before the first call"
+        drawn(panel, f"the list is {first}; a cached token costs {price}")
+        panel.title.set_fontsize(9)
+    for panels in grid:
+        panels[0].set(ylabel="cost, of no gate")
+    grid[0][1].legend(frameon=False, fontsize=8)
+    whole.savefig(folder / "cutting.svg")
 
 
-def missed(found: Sequence[dict[str, Any]]) -> list[str]:
+def missed(stored: Sequence[dict[str, Any]]) -> list[str]:
     """Where the recommended mode costs more than it may."""
     return [
-        f"{each['tools']} tools, {each['turns']} turns, cached at {each['cached']}: {each[RECOMMENDED]} of no gate"
-        for each in found
-        if each["tools"] >= FROM and each[RECOMMENDED] > BELOW
+        f"{row['tools']} tools, {row['turns']} turns, cached at {row['cached']}: {row[RECOMMENDED]} of no gate"
+        for row in stored
+        if row["tools"] >= FROM and row["turns"] > 1 and row["cache"] == "empty" and row[RECOMMENDED] > BELOW
     ]
 
 
@@ -216,27 +301,28 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--json", type=Path)
     options.add_argument("--check", type=Path)
+    options.add_argument("--stored", type=Path)
     options.add_argument("--picture", type=Path)
     options.add_argument("--tools", type=int, nargs="+", default=SIZES, help="how many, to measure only some")
     options.add_argument("--model", help="the folder of a MiniLM model")
     chosen = options.parse_args()
-    found = rows(minilm(chosen.model), chosen.tools)
-    print(table(found))
+    now = json.loads(chosen.stored.read_text()) if chosen.stored else rows(minilm(chosen.model), chosen.tools)
+    print(f"{table(now)}\n\n{pays_table(now)}")
     if chosen.json:
-        chosen.json.write_text(json.dumps(found, indent=1) + "\n")
+        chosen.json.write_text(json.dumps(now, indent=1) + "\n")
     if chosen.picture:
-        picture(found, chosen.picture)
-    for line in missed(found):
+        pictures(now, chosen.picture)
+    for line in missed(now):
         print(line, file=sys.stderr)
     if chosen.check:
-        stored = [each for each in json.loads(chosen.check.read_text()) if each["tools"] in chosen.tools]
+        stored = [row for row in json.loads(chosen.check.read_text()) if row["tools"] in chosen.tools]
         differ = [
-            (a, b)
-            for a, b in zip(stored, found, strict=True)
-            if any(abs(a[mode] - b[mode]) > NOISE for mode in MODES[1:])
+            (before, after)
+            for before, after in zip(stored, now, strict=True)
+            if any(abs(before[mode] - after[mode]) > NOISE for mode in MODES[1:])
         ]
-        for before, now in differ:
-            print(f"stored {before}\nnow    {now}", file=sys.stderr)
+        for before, after in differ:
+            print(f"stored {before}\nnow    {after}", file=sys.stderr)
         return 1 if differ else 0
     return 0
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from camdf.cli import main
 from camdf.errors import UsageError
-from camdf.gate.worth import Conversation, sentence, worth
+from camdf.gate.worth import Conversation, sentence, shared_sentence, worth
 from camdf.prices import Prices
 from camdf.tools import Tool
 
@@ -72,6 +72,15 @@ def test_the_sentence_says_in_what_gating_pays() -> None:
     assert "neither in dollars nor in tokens" in sentence(worth(TOOLS[:6], prices, neither))
 
 
+def test_a_list_that_is_cached_before_makes_cutting_pay_less() -> None:
+    shape = Conversation(turns=1)
+    for cold, warm in zip(worth(TOOLS, Prices(), shape), worth(TOOLS, Prices(), shape, shared=True), strict=True):
+        assert warm.dollars <= cold.dollars
+        assert (warm.dollars < cold.dollars) == (cold.loaded == 40 or cold.mode == "drop, no tool search")
+        assert warm.tokens == cold.tokens
+    assert "cutting saves no money" in shared_sentence(worth(TOOLS[:10], Prices(), shape, shared=True))
+
+
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
@@ -92,7 +101,8 @@ def test_the_command_reads_any_list_of_tools_and_ends_in_a_sentence(
     assert main(["worth", str(DATA / "catalogue-40.json"), "--turns", "6"]) == 0
     printed = capsys.readouterr().out.splitlines()
     assert printed[0] == "40 tools; a conversation of 6 turns and 12 model calls; 37.5% loaded at first:"
-    assert printed[-1].startswith("Gating pays here in dollars: 'defer' costs $")
+    assert printed[-2].startswith("Gating pays here in dollars: 'defer' costs $")
+    assert printed[-1].startswith("Where the whole list is cached before the first call")
     listed = tmp_path / "tools.json"
     listed.write_text(json.dumps({"tools": [{"name": "a", "description": "b", "inputSchema": {}}]}))
     assert main(["worth", str(listed)]) == 0

@@ -10,17 +10,21 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 from anthropic.types import ToolUnionParam
+from anthropic.types.anthropic_beta_param import AnthropicBetaParam
 from anthropic.types.beta import BetaToolUnionParam
+from anthropic.types.beta.beta_system_message_param import BetaSystemMessageParam
 from litellm.experimental_mcp_client.tools import transform_mcp_tool_to_openai_tool
 from litellm_proxy import KEY, running
 from mcp.types import Tool as MCPTool
 from openai.types.chat import ChatCompletionNamedToolChoiceParam, ChatCompletionToolUnionParam
 from openai.types.chat.chat_completion_allowed_tool_choice_param import ChatCompletionAllowedToolChoiceParam
 from openai.types.responses import ToolChoiceAllowedParam, ToolChoiceFunctionParam, ToolParam
+from openai.types.responses.response_input_item_param import AdditionalTools
 from pydantic import TypeAdapter, ValidationError
 from staged import post
 from typing_extensions import is_typeddict
 
+from camdf.gate.append import BETAS
 from camdf.gate.lists import allowed_choice
 from camdf.tools import SCHEMAS, UNTOLD, view
 from golden import VECTORS, openai_tool
@@ -38,8 +42,10 @@ class ByMode(CustomLogger):
 
     def __init__(self):
         super().__init__()
-        modes = ("drop", "defer", "allow", "shadow")
-        self.hooks = {mode: ToolGate(golden_gate(mode=mode), search=mode == "defer") for mode in modes}
+        modes = ("drop", "append", "defer", "allow", "shadow")
+        channels = {"claude": "anthropic", "scripted": "openai_responses"}
+        gates = {mode: golden_gate(mode=mode, channels=channels) for mode in modes}
+        self.hooks = {mode: ToolGate(gate, search=mode == "defer") for mode, gate in gates.items()}
 
     async def async_pre_call_hook(self, user_api_key_dict, cache, data, call_type):
         return await self.hooks[data.pop("user")].async_pre_call_hook(user_api_key_dict, cache, data, call_type)
@@ -83,6 +89,7 @@ CHAT_TOOL, RESPONSES_TOOL, ANTHROPIC_TOOL = map(strict, (ChatCompletionToolUnion
 CHAT_ALLOWED, RESPONSES_ALLOWED = map(strict, (ChatCompletionAllowedToolChoiceParam, ToolChoiceAllowedParam))
 CHAT_NAMED = strict(ChatCompletionNamedToolChoiceParam)
 RESPONSES_NAMED = strict(ToolChoiceFunctionParam)
+ANTHROPIC_SYSTEM, RESPONSES_ADDITION = strict(BetaSystemMessageParam), strict(AdditionalTools)
 
 
 def sent(proxy: str, model: ScriptedModel, path: str, mode: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -114,7 +121,7 @@ def messages(proxy: str, model: ScriptedModel, mode: str) -> dict[str, Any]:
     return sent(proxy, model, "/v1/messages", mode, body)
 
 
-MODES = ("drop", "defer", "allow", "shadow")
+MODES = ("drop", "append", "defer", "allow", "shadow")
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -124,6 +131,55 @@ def test_every_tool_of_every_mode_is_one_that_the_sdk_knows(proxy: str, model: S
         assert tools
         for tool in tools:
             kind.validate_python(tool, strict=True)
+
+
+LATER = [
+    {"role": "user", "content": TRIP.task},
+    {"role": "assistant", "content": "Which flight?"},
+    {"role": "user", "content": "The first. And send an email to a person about it, please"},
+    {"role": "assistant", "content": "Done."},
+    {"role": "user", "content": "Thank you so much for all of your help with this today"},
+]
+
+
+@pytest.mark.parametrize("declared", [False, True])
+def test_tools_join_messages_as_anthropic_has_them(proxy: str, model: ScriptedModel, declared: bool) -> None:
+    schema = {"type": "object", "properties": {}}
+    deferred = {"defer_loading": True} if declared else {}
+    tools = [
+        {"name": name, "description": text, "input_schema": schema, **deferred} for name, text in TRIP.tools.items()
+    ]
+    requests = []
+    for turns in (1, 3, 5):
+        body = {"messages": LATER[:turns], "tools": tools, "max_tokens": 50, "model": "claude"}
+        requests.append(sent(proxy, model, "/v1/messages", "append", body))
+    first, second, third = requests
+    assert first["tools"] == second["tools"] == third["tools"]
+    assert third["messages"][: len(second["messages"])] == second["messages"]
+    joining = ANTHROPIC_SYSTEM.validate_python(second["messages"][-1], strict=True)
+    (block,) = joining["content"]
+    kind = {"type": "tool_reference", "name": "send_email"} if declared else {"type": "tool_definition"}
+    assert kind.items() <= block["tool"].items()
+    betas = model.headers[-1]["anthropic-beta"].split(",")
+    assert (BETAS[0] in betas, BETAS[1] in betas) == (True, not declared)
+    assert {*BETAS} <= set(get_args(get_args(AnthropicBetaParam)[1]))
+
+
+def test_tools_join_the_input_as_responses_have_them(proxy: str, model: ScriptedModel) -> None:
+    tools = [{"type": "function", "strict": False, **tool["function"]} for tool in functions()]
+    first, second, third = (
+        sent(proxy, model, "/v1/responses", "append", {"input": LATER[:turns], "tools": tools}) for turns in (1, 3, 5)
+    )
+    assert first["tools"] == second["tools"] == third["tools"]
+    assert third["input"][: len(second["input"])] == second["input"]
+    item = RESPONSES_ADDITION.validate_python(second["input"][-1], strict=True)
+    assert [tool["name"] for tool in item["tools"]] == ["send_email"]
+
+
+def test_chat_completions_get_later_tools_on_their_list(proxy: str, model: ScriptedModel) -> None:
+    request = sent(proxy, model, "/v1/chat/completions", "append", {"messages": LATER[:3], "tools": functions()})
+    assert request["messages"] == LATER[:3]
+    assert [tool["function"]["name"] for tool in request["tools"]] == [*TRIP.kept, "send_email"]
 
 
 def test_deferred_tools_come_with_the_providers_search(proxy: str, model: ScriptedModel) -> None:

@@ -17,7 +17,7 @@ from camdf.cli.parser import add_json, check_output, print_json
 from camdf.errors import CamdfError, UsageError
 from camdf.gate.gate import USUAL_TOOLS
 from camdf.gate.target import Target
-from camdf.gate.worth import Conversation, sentence, worth
+from camdf.gate.worth import Conversation, sentence, shared_sentence, worth
 from camdf.prices import Prices
 from camdf.scorers import BM25, Scorer, Start
 from camdf.tools import FromServer, Tool
@@ -204,10 +204,11 @@ def _worth(options: argparse.Namespace) -> int:
     taken = (
         f"What is loaded is taken to be enough in {1 - shape.searches:.0%} of turns; in the others the agent searches."
     )
+    verdict = [taken, sentence(costs), shared_sentence(worth(tools, prices, shape, shared=True))]
     beside = of_its_worth(options, min(cost.dollars for cost in costs), costs[0].dollars)
     calls = shape.turns * shape.requests
     if options.json:
-        told = " ".join([*beside, sentence(costs), taken])
+        told = " ".join([*beside, *verdict])
         print_json({"modes": [cost._asdict() for cost in costs], "sentence": told})
         return 0
     print("".join(f"{line}\n\n" for line in beside), end="")
@@ -218,7 +219,7 @@ def _worth(options: argparse.Namespace) -> int:
     for cost in costs:
         dollars, tokens = cost.dollars / costs[0].dollars, cost.tokens / costs[0].tokens
         print(f"{cost.mode:<24} {cost.loaded:>6}  {cost.dollars:>8.4f}  {dollars:>10.2f}  {tokens:>13.2f}  {cost.note}")
-    print(f"\n{taken}\n{sentence(costs)}")
+    print("", *verdict, sep="\n")
     return 0
 
 

@@ -1,13 +1,14 @@
 """Whether gating pays, before anything is deployed: what one conversation costs, by mode of the gate.
 
 Every model call of a conversation carries the tools first and then all that was said. A provider caches what is the
-same as in the call before, so a list that changes is paid for with the whole prompt.
+same as in the call before, so a list that changes is paid for with the whole prompt. Where many conversations send the
+same whole list one after the other, it is cached before a conversation begins, and cutting it saves less.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from math import ceil, inf
 from typing import Any, NamedTuple
 
@@ -19,6 +20,9 @@ from camdf.tools import NO_TOOLS, Tool, view
 
 PAYS = 0.98
 """Below this part of what it costs without a gate, a mode pays in dollars; the rest is noise of the estimate."""
+
+SEARCHED_STILL = 0.5
+"""In mode "append", the part of the searches that is left: what a turn says is added before it is searched for."""
 
 BOUNDS = {
     "turns": (1, inf, "at least 1"),
@@ -71,8 +75,11 @@ class Cost(NamedTuple):
     note: str
 
 
-def worth(tools: Iterable[Any], prices: Prices, conversation: Conversation) -> list[Cost]:
-    """The modes side by side, no gate first. Tools may be OpenAI, Anthropic or MCP definitions, or any framework's."""
+def worth(tools: Iterable[Any], prices: Prices, conversation: Conversation, *, shared: bool = False) -> list[Cost]:
+    """The modes side by side, no gate first. Tools may be OpenAI, Anthropic or MCP definitions, or any framework's.
+
+    With `shared`, the whole list and the system prompt are cached before the conversation begins.
+    """
     listed = [tool for tool in map(view, tools) if not tool.foreign]
     if not listed:
         raise UsageError(NO_TOOLS)
@@ -80,20 +87,25 @@ def worth(tools: Iterable[Any], prices: Prices, conversation: Conversation) -> l
     said = [conversation.system + conversation.spoken, *[conversation.spoken] * (calls - 1)]
     loaded = ceil(conversation.share * len(listed) - 1e-9)
     mean = every / len(listed)
-    # A search is one more model call, and what it finds stays in what was said: about three definitions' worth.
-    answer = min(3, len(listed)) * mean
-    searched = _searched(said, conversation, answer + conversation.spoken)
+    # A search is one more model call, and what it finds stays in what was said: about three definitions' worth of a
+    # search in words, and one of a search for a name.
+    in_words = _searched(said, conversation, min(3, len(listed)) * mean + conversation.spoken)
+    by_name = _searched(said, conversation, mean + conversation.spoken)
     search = _search_tokens(listed[loaded:], prices)
     alone = _search_tokens(listed, prices)
     growing = _growing(loaded, len(listed), conversation, mean)
+    joining = [now + later - before for now, before, later in zip(said, [growing[0], *growing], growing, strict=False)]
+    fewer = replace(conversation, searches=SEARCHED_STILL * conversation.searches)
+    joined = _searched(joining, fewer, mean + conversation.spoken)
+    cached = every + conversation.system if shared else 0.0
 
     def cost(
         mode: str, count: int, lists: Sequence[float], spoken: Sequence[float], note: str, opening: float = every
     ) -> Cost:
         """The mean of a conversation whose first turn decides, and of one whose first turn has an open list."""
         first = conversation.requests
-        decided = _bill(prices, lists, spoken)
-        opened = _bill(prices, [*[opening] * first, *lists[first:]], spoken)
+        decided = _bill(prices, lists, spoken, cached if lists[0] == every else 0.0)
+        opened = _bill(prices, [*[opening] * first, *lists[first:]], spoken, cached if opening == every else 0.0)
         dollars, tokens = (
             b * conversation.opened + a * (1 - conversation.opened) for a, b in zip(decided, opened, strict=True)
         )
@@ -104,16 +116,24 @@ def worth(tools: Iterable[Any], prices: Prices, conversation: Conversation) -> l
         cost(
             "drop, with a tool search",
             loaded,
-            [loaded * mean + search] * len(searched),
-            searched,
+            [loaded * mean + search] * len(by_name),
+            by_name,
             "what is cut is a search away",
+            alone,
+        ),
+        cost(
+            "append",
+            loaded,
+            [loaded * mean + search] * len(joined),
+            joined,
+            "later turns add at the end; for models that take it",
             alone,
         ),
         cost(
             "defer",
             loaded,
-            [loaded * mean] * len(searched),
-            searched,
+            [loaded * mean] * len(in_words),
+            in_words,
             "the provider searches for what is cut",
             0.0,
         ),
@@ -152,6 +172,15 @@ def sentence(costs: Sequence[Cost]) -> str:
     )
 
 
+def shared_sentence(costs: Sequence[Cost]) -> str:
+    """What holds where the whole list is cached before a conversation begins; `costs` are those of `shared`."""
+    without, *modes = costs
+    cheap = min(modes, key=lambda cost: cost.dollars)
+    ratio = cheap.dollars / without.dollars
+    pays = f"'{cheap.mode}' still pays, at {ratio:.2f} of no gate" if ratio <= PAYS else "cutting saves no money"
+    return f"Where the whole list is cached before the first call, as other conversations have just sent it, {pays}."
+
+
 def _tokens(tools: Sequence[Tool], prices: Prices) -> float:
     return float(sum(map(prices.count, tools)))
 
@@ -161,7 +190,7 @@ def _search_tokens(hidden: Sequence[Tool], prices: Prices) -> float:
     return _tokens((find_tool(names_by_server(by_server(hidden))), CALL), prices)
 
 
-def _searched(said: Sequence[int], conversation: Conversation, found: float) -> list[float]:
+def _searched(said: Sequence[float], conversation: Conversation, found: float) -> list[float]:
     """What each model call adds where some turns search: those searches, spread evenly, are calls of their own."""
     result: list[float] = []
     due = 0.0
@@ -186,10 +215,13 @@ def _growing(loaded: int, listed: int, conversation: Conversation, mean: float) 
     return tokens
 
 
-def _bill(prices: Prices, lists: Sequence[float], said: Sequence[float]) -> tuple[float, float]:
-    """Dollars and tokens: every call reads the list and all that was said; the cache has the call before."""
-    dollars = tokens = spoken = held = 0.0
-    before = -1.0
+def _bill(prices: Prices, lists: Sequence[float], said: Sequence[float], cached: float = 0.0) -> tuple[float, float]:
+    """Dollars and tokens: every call reads the list and all that was said; the cache has the call before.
+
+    Before the first call it has `cached` tokens of the list.
+    """
+    dollars = tokens = spoken = 0.0
+    before, held = lists[0], cached
     for tools, new in zip(lists, said, strict=True):
         spoken += new
         prompt, again = tools + spoken, held if tools == before else 0.0

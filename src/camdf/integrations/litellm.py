@@ -16,7 +16,8 @@ from contextlib import suppress
 from typing import Any
 
 from camdf.errors import UsageError, needs
-from camdf.gate import Gate
+from camdf.gate import Gate, GateDecision
+from camdf.gate.append import Channel, betas_of, channel_of
 from camdf.gate.lists import allowed_choice, has_search
 from camdf.gate.telemetry import add_event
 from camdf.tools import forced_tools, view
@@ -26,6 +27,9 @@ with needs("litellm"):
 
 MESSAGES, RESPONSES = "anthropic_messages", "aresponses"
 """What the proxy calls two of its endpoints."""
+
+SAID: dict[str, tuple[str, Channel]] = {MESSAGES: ("messages", "anthropic"), RESPONSES: ("input", "openai_responses")}
+"""Where their requests have the history, and what they can carry in it: tools that join in the middle."""
 
 SEARCHES: dict[str, dict[str, str]] = {
     MESSAGES: {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"},
@@ -39,6 +43,9 @@ class ToolGate(CustomLogger):
 
     - With mode "defer", `search` adds the provider's tool search to /v1/messages and /v1/responses where a request has
       none, so that what is cut stays within reach. Without a search the list stands.
+    - With mode "append" the list of the first decision stands, and what later turns add joins the history of
+      /v1/messages and /v1/responses, for models that take it there (`Gate(channels=...)` where the proxy has names of
+      its own for models). Elsewhere it is added to the list.
     - With mode "allow" the list stands, and the `tool_choice` of /v1/responses names what may be called. LiteLLM
       refuses such a choice in chat completions, and /v1/messages has none: there the gate only watches.
 
@@ -60,12 +67,14 @@ class ToolGate(CustomLogger):
             return data
         adds = [SEARCHES[call_type]] if self.search and call_type in SEARCHES and not has_search(tools) else []
         decision = await self.gate.adecide(
-            **_question(data), tools=[*adds, *tools], tool_search=False
+            **_question(data), tools=[*adds, *tools], model=self._model(data, call_type), tool_search=False
         )  # a proxy runs none
         with suppress(Exception):  # the proxy has its span at hand, and does not make it the current one
             add_event(user_api_key_dict.parent_otel_span, decision)
         searched = decision.cut and decision.mode == "defer"
         data["tools"] = [tool for tool in decision.tools if searched or tool not in adds]
+        if decision.joined:
+            _join(data, decision, *SAID[call_type])
         if decision.mode == "allow" and decision.cut and call_type == RESPONSES:
             _, natives = self.gate.by_key(tools)
             allowed = [natives[key] for key in decision.kept]
@@ -73,6 +82,21 @@ class ToolGate(CustomLogger):
         for name in () if data["tools"] else ("tools", "tool_choice", "parallel_tool_calls"):
             data.pop(name, None)  # every tool was refused: providers reject an empty list and a choice among nothing
         return data
+
+    def _model(self, data: Mapping[str, Any], call_type: str) -> str:
+        """The model of a request that can carry tools among its messages, as that model takes them; else none."""
+        model = str(data.get("model") or "")
+        return model if call_type in SAID and channel_of(model, self.gate.channels) == SAID[call_type][1] else ""
+
+
+def _join(data: dict[str, Any], decision: GateDecision, field: str, channel: Channel) -> None:
+    """Put the tools that joined into the history of a request, and name the betas that it then needs."""
+    data[field] = decision.messages(data[field])
+    if channel == "anthropic":
+        headers = dict(data.get("extra_headers") or {})
+        told = [beta for beta in str(headers.get("anthropic-beta", "")).split(",") if beta]
+        headers["anthropic-beta"] = ",".join(dict.fromkeys([*told, *betas_of(data[field])]))
+        data["extra_headers"] = headers
 
 
 def _question(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -44,6 +44,7 @@ class ScriptedModel:
     def __init__(self, script: Sequence[Step | int] = ()) -> None:
         self.script = list(script)
         self.requests: list[dict[str, Any]] = []
+        self.headers: list[dict[str, str]] = []
         self._called: Counter[str] = Counter()
         self._lock = threading.Lock()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
@@ -99,6 +100,7 @@ def _handler(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))) or b"{}")
+            model.headers.append({name.lower(): value for name, value in self.headers.items()})
             step = model.answered(body)
             if isinstance(step, int):
                 self.send_error(step)

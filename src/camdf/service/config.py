@@ -205,7 +205,7 @@ class GateSettings(Settings):
     prices: Annotated[Any, or_none(instance_of(PriceSettings))] = None
     """What tools cost. Without it every tool costs 1."""
 
-    mode: Annotated[str, one_of("drop", "defer", "allow", "shadow")] = "drop"
+    mode: Annotated[str, one_of("drop", "append", "defer", "allow", "shadow")] = "drop"
     """What becomes of what is cut."""
 
     guards: Guards = Guards()

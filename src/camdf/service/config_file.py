@@ -170,7 +170,7 @@ def _contradiction(settings: GateSettings, where: str) -> str:
         )
     if settings.examples and (llm is not None or settings.scorer == "none"):
         return f"{where} has examples, which are for the scorers 'start' and 'bm25'. Leave them out."
-    guesses = settings.policy in SHIPPED and llm is None and settings.mode == "drop"
+    guesses = settings.policy in SHIPPED and llm is None and settings.mode in ("drop", "append")
     if guesses and not settings.searches and not settings.allow_cuts_without_search:
         return (
             f"{where} cuts tools by the policy {settings.policy!r}, which learned from no labels, and there is no "

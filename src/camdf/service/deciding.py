@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from camdf.errors import needs
 from camdf.gate import Gate
+from camdf.gate.append import betas_of, joining_message
 from camdf.gate.decision import GateDecision, Ranked
 from camdf.gate.lists import written_like
 from camdf.gate.request import Question
@@ -138,6 +139,12 @@ class Deciding:
                 policy=asked.served.policy_sha256,
                 tools=decision.tools if request.ranking is UNSET else [tool.name for tool in decision.tools],
                 search=[] if request.ranking is not UNSET else list(map(written_like(first), decision.search)),
+                appended=[
+                    shapes.JoiningTools(after=addition.after, message=joining_message(addition.tools, decision.channel))
+                    for addition in decision.appended
+                    if decision.channel is not None
+                ],
+                betas=_betas(request, decision),
                 ranking=[self._explained(tool) for tool in decision.ranking] if request.explain else UNSET,
             )
         )
@@ -145,6 +152,12 @@ class Deciding:
     def _explained(self, ranked: Ranked) -> Any:
         """A ranked tool, written already: one by one, so that a list of thousands does not hold up other threads."""
         return msgspec.Raw(self._encode(shapes.RankedTool(*ranked)))
+
+
+def _betas(request: shapes.DecideRequest, decision: GateDecision) -> list[str]:
+    if decision.channel != "anthropic" or request.messages is UNSET:
+        return []
+    return betas_of(decision.messages(request.messages))
 
 
 def served_on(call: HttpCall, route: str) -> RouteGate:
@@ -178,6 +191,7 @@ def _arguments(asked: Asked) -> dict[str, Any]:
             "tools": request.tools,
             "tool_search": request.door or (None if request.tool_search is UNSET else request.tool_search),
             "conversation": name,
+            "model": request.model,
         }
     gate = asked.served.gate
     is_dealt = bool(gate.rollout.explore or not gate.rollout.everyone)

@@ -57,6 +57,9 @@ class DecideRequest(Body):
     door: bool = False
     """The old name of `tool_search`."""
 
+    model: Annotated[str, Meta(max_length=256)] = ""
+    """The model that gets the tools. In mode "append", later tools join the messages if it takes them there."""
+
     conversation: Annotated[str, Meta(max_length=200)] | UnsetType = UNSET
     """The conversation's name, by which it is explored or rolled out to. "" has one made up: the answer says which, to
     be sent with the turns that follow."""
@@ -91,6 +94,16 @@ class RankedTool(Struct):
     """Whether its server is trusted."""
 
 
+class JoiningTools(Struct, kw_only=True):
+    """Tools that join a conversation after one of its messages."""
+
+    after: int
+    """The place of that message among those that were sent, from 0."""
+
+    message: JsonObject
+    """What to send after it, from this call of the model on."""
+
+
 class Decision(Struct, kw_only=True, omit_defaults=True):
     """The tools to hand over, and why these."""
 
@@ -121,6 +134,13 @@ class Decision(Struct, kw_only=True, omit_defaults=True):
     search: list[Any] = []
     """Definitions of the tool search in the shape of your tools, where something was cut and the agent can search: hand
     them to the model after `tools`, and send its calls to /v1/answer."""
+
+    appended: list[JoiningTools] = []
+    """In mode "append": tools that later turns added, as messages that the request's `model` takes. Keep them in the
+    history or leave them out: every answer has those that the messages lack."""
+
+    betas: list[str] = []
+    """What Anthropic has to be told in `betas` for these messages."""
 
     ranking: list[RankedTool] | UnsetType = UNSET
 
