@@ -37,10 +37,10 @@ def free_port() -> int:
 
 
 @contextmanager
-def over_http(kind: str, transport: str = "http") -> Iterator[dict[str, Any]]:
+def over_http(kind: str, transport: str = "http", *options: str) -> Iterator[dict[str, Any]]:
     """A small server over HTTP or SSE, as a client's file names it."""
     port = free_port()
-    process = subprocess.Popen([sys.executable, str(SERVERS), kind, f"--{transport}", str(port)])
+    process = subprocess.Popen([sys.executable, str(SERVERS), kind, f"--{transport}", str(port), *options])
     try:
         wait_for_port(port)
         yield {"type": transport, "url": f"http://127.0.0.1:{port}/{'mcp' if transport == 'http' else 'sse'}"}
@@ -59,8 +59,7 @@ def wait_for_port(port: int) -> None:
     raise TimeoutError(f"nothing listens on {port}")
 
 
-@pytest.fixture(autouse=True)
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A state folder of the test's own. Pipes to servers that have ended are closed before the next test."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     yield tmp_path / "state"

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from fastmcp import Context, FastMCP
+from fastmcp.server.auth.providers.in_memory import InMemoryOAuthProvider
 from fastmcp.tools import Tool
+from mcp.server.auth.settings import ClientRegistrationOptions
 
 CALENDAR = {
     "create_event": "Create an event in the calendar, with a title and a time.",
@@ -183,8 +185,14 @@ if __name__ == "__main__":
     parser.add_argument("kind", choices=KINDS)
     parser.add_argument("--http", type=int)
     parser.add_argument("--sse", type=int)
+    parser.add_argument("--private", action="store_true", help="it wants its users to sign in")
     options = parser.parse_args()
     made = KINDS[options.kind]()
+    if options.private:
+        allowed = ClientRegistrationOptions(enabled=True)
+        made.auth = InMemoryOAuthProvider(
+            base_url=f"http://127.0.0.1:{options.http}", client_registration_options=allowed
+        )
     if options.http or options.sse:
         kind = "http" if options.http else "sse"
         made.run(kind, port=options.http or options.sse, show_banner=False, log_level="ERROR")

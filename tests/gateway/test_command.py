@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
-from gateways import client_file, entry, environment, free_port, text, wait_for_port
+from gateways import client_file, entry, environment, free_port, own_state, text, wait_for_port
 
-pytest_plugins = "gateways"
+state = pytest.fixture(autouse=True)(own_state)
 
 CLIENT = Path(__file__).with_name("mcp_client.py")
 ROOT = Path(__file__).parents[2]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gateways import client_file
+from gateways import client_file, own_state
 
 from camdf import DataError, UsageError
 from camdf.cli import main
@@ -20,7 +20,7 @@ from camdf.gateway.folder import Folder
 from camdf.gateway.receipt import receipt
 from camdf.tools import Tool
 
-pytest_plugins = "gateways"
+state = pytest.fixture(autouse=True)(own_state)
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = {

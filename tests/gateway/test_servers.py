@@ -7,19 +7,21 @@ import json
 import os
 import re
 import time
+import urllib.request
 from contextlib import ExitStack
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 from fastmcp.exceptions import ToolError
-from gateways import client_file, connected, entry, over_http, text
+from gateways import client_file, connected, entry, over_http, own_state, text
 
 from camdf.cli import main
 from camdf.gateway import link
 from camdf.gateway.folder import Folder
 
-pytest_plugins = "gateways"
+state = pytest.fixture(autouse=True)(own_state)
 
 NODE = Path(os.environ.get("CAMDF_CACHE", Path.home() / ".cache" / "camdf")) / "gateway" / "node" / "node_modules"
 REFERENCE = NODE / "@modelcontextprotocol"
@@ -214,7 +216,7 @@ def test_the_500_tools_of_a_server_come_in_pages_and_one_is_found(tmp_path: Path
             tools = await client.list_tools()
             assert len(gateway.offered) == 500
             assert len(tools) == 40
-            assert "many (462): " in tools[-2].description
+            assert "many_violin_466" in tools[-2].description
             answer = text(await client.call_tool("find_tool", {"query": "the violin number 466"}))
             assert "many_violin_466" in answer
             called = {"name": "many_violin_466", "arguments": {"text": "x"}}
@@ -291,3 +293,30 @@ def test_bounds_hold_for_what_a_server_lists(tmp_path: Path, monkeypatch: pytest
             assert gateway.links[0].left_out == 80
 
     asyncio.run(run())
+
+
+def test_a_user_signs_in_from_the_shell_and_never_in_a_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    opened: list[str] = []
+
+    def browser(url: str) -> None:  # its user says yes at once
+        opened.append(url)
+        Thread(target=lambda: urllib.request.urlopen(url).read(), daemon=True).start()
+
+    monkeypatch.setattr("webbrowser.open", browser)
+
+    async def state_of(path: Path) -> tuple[str, str]:
+        async with connected(path, era="legacy") as (client, gateway):
+            await client.list_tools()
+            return gateway.links[0].state, gateway.links[0].error
+
+    with over_http("mail", "http", "--private") as private:
+        path = client_file(tmp_path, {"mail": private})
+        assert asyncio.run(state_of(path)) == ("down", "it wants a sign-in: camdf mcp login mail")
+        assert opened == []
+        assert main(["mcp", "login", "mail", str(path)]) == 0
+        assert "Signed in to mail, which has 3 tools." in capfd.readouterr().out
+        assert len(opened) == 1
+        assert asyncio.run(state_of(path)) == ("up", "")
+        assert len(opened) == 1

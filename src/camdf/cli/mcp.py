@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -81,11 +83,17 @@ def _serve(options: argparse.Namespace, words: list[str]) -> int:
         mode=None if options.http is None else "legacy",
     )
     quiet: dict[str, Any] = {"show_banner": False, "log_level": "ERROR"}
-    if options.http is None:
-        asyncio.run(gateway.server.run_stdio_async(**quiet))
-    else:
-        asyncio.run(gateway.server.run_http_async(host="127.0.0.1", port=options.http, **quiet))
+    signal.signal(signal.SIGTERM, _interrupt)  # so that its servers are ended, too, and the receipt is told
+    with suppress(KeyboardInterrupt):
+        if options.http is None:
+            asyncio.run(gateway.server.run_stdio_async(**quiet))
+        else:
+            asyncio.run(gateway.server.run_http_async(host="127.0.0.1", port=options.http, **quiet))
     return 0
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def _status(options: argparse.Namespace, words: list[str]) -> int:

@@ -91,8 +91,8 @@ class Link:
 
     def _new_client(self, mode: str) -> Any:
         entry = dict(self.server.entry)
-        if "url" in entry and "auth" not in entry and (auth := stored_sign_in(entry["url"], self.sign_ins)):
-            entry["auth"] = auth
+        if "url" in entry and not {"auth", "headers"} & entry.keys():
+            entry["auth"] = stored_sign_in(entry["url"], self.sign_ins)
         transport = MCPConfig.from_dict({"mcpServers": {self.name: entry}}).mcpServers[self.name].to_transport()
         return StatefulProxyClient(
             transport,
@@ -130,7 +130,8 @@ class Link:
     async def borrowed(self) -> Any:
         """The client for one request: it shares the connection, and its progress goes to whoever sent the request."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._up.wait(), RESTART if self.state != "starting" else CONNECT)
+            async with asyncio.timeout(RESTART if self.state != "starting" else CONNECT):
+                await self._up.wait()
         client = self.client
         if client is None or not self._up.is_set():
             raise ToolError(f"Nothing ran: the server {self.name!r} does not answer ({self.error or 'it starts'}).")
@@ -175,7 +176,6 @@ def _told(error: BaseException, name: str) -> str:
     """Why a server is down, in one line."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    status = getattr(getattr(error, "response", None), "status_code", None)
-    if status == 401 or isinstance(error, NeedsSignInError):
+    if isinstance(error, NeedsSignInError) or isinstance(error.__cause__, NeedsSignInError):
         return f"it wants a sign-in: camdf mcp login {name}"
     return (str(error) or type(error).__name__).splitlines()[0][:200]

@@ -132,8 +132,6 @@ class Gateway(Provider):
         if self.definitions.modified() != self._read_at:
             self._offer()
 
-    # The tools.
-
     def _listed(self) -> None:
         with suppress(OSError):  # what cannot be written is not accepted either: the tools stay as they were
             self._offer()
@@ -197,8 +195,6 @@ class Gateway(Provider):
         self.folder.note("connect", connection=front.id, **whose, **counts)
         self._connections.append(front.id)
         return listed
-
-    # Searching and calling.
 
     async def find(self, arguments: dict[str, Any]) -> Any:
         """What `find_tool` answers: tools, and servers that do not answer now."""

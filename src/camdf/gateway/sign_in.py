@@ -9,6 +9,7 @@ from typing import Any
 from camdf.errors import needs
 
 with needs("mcp"):
+    import httpx2
     from fastmcp import Client
     from fastmcp.client.auth.oauth import OAuth
     from key_value.aio.stores import filetree
@@ -16,6 +17,15 @@ with needs("mcp"):
 
 class NeedsSignInError(Exception):
     """A server wants its user to sign in."""
+
+
+class _Unsigned(httpx2.Auth):
+    """Says that a server wants a sign-in."""
+
+    def auth_flow(self, request: Any) -> Any:
+        response = yield request
+        if response.status_code == 401:
+            raise NeedsSignInError
 
 
 class _Stored(OAuth):
@@ -26,9 +36,9 @@ class _Stored(OAuth):
 
 
 def stored_sign_in(url: str, folder: Path) -> Any:
-    """The sign-in of a server's URL that a user has done before; None where there is none."""
+    """The sign-in of a server's URL that a user has done before, or what says that one is needed."""
     own = _of(url, folder)
-    return _Stored(mcp_url=url, token_storage=_store(own)) if own.is_dir() else None
+    return _Stored(mcp_url=url, token_storage=_store(own)) if own.is_dir() else _Unsigned()
 
 
 async def sign_in(url: str, folder: Path) -> int:
