@@ -6,7 +6,7 @@ from openai import AsyncOpenAI
 from travel import CATALOGUE
 
 import camdf
-from camdf.integrations.openai_agents import gated
+from camdf.integrations.openai_agents import ToolGate
 
 
 async def ok(context, arguments):
@@ -19,7 +19,7 @@ gate = camdf.Gate.start(tools, mean_tools=4)
 set_trace_processors([])  # traces stay in this process
 model = OfflineModel()
 llm = OpenAIChatCompletionsModel("offline", openai_client=AsyncOpenAI(base_url=model.url, api_key="none"))
-agent = gated(Agent(name="Travel", tools=tools, model=llm), gate)
+agent = ToolGate(Agent(name="Travel", tools=tools, model=llm), gate)
 
 for task in ["Book a flight to Oslo and find a hotel room", "Play a song by the sea"]:
     Runner.run_sync(agent, task)

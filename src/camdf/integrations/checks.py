@@ -118,7 +118,7 @@ ASKED, LATER, SOMETHING_ELSE = "Book a flight to Oslo", "Tomorrow, please", "And
 HIDDEN = "play_music"
 """What the first turn does not get."""
 
-MISUSED = (
+MISUSED: tuple[tuple[str, dict[str, Any]], ...] = (
     (FIND.name, {}),
     (FIND.name, {"query": ["a", "b"]}),
     (FIND.name, {"q": "play a song", "limit": 3}),

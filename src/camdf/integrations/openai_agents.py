@@ -1,6 +1,6 @@
 """OpenAI Agents: an agent whose model gets the tools that its conversation deserves.
 
-    agent = gated(Agent(name="Travel", tools=tools), gate)
+    agent = ToolGate(Agent(name="Travel", tools=tools), gate)
 
 The conversation is the input of the run, with the history of its session, so any worker decides the same, and nothing
 is kept here. Where the provider keeps the history (`conversation_id`, `previous_response_id`), an agent sees only what
@@ -100,6 +100,10 @@ def gated(agent: AnAgent, gate: Gate, *, tool_search: bool = True) -> AnAgent:
     twin.model_settings = _without_choice_of_nothing(twin.model_settings)
     twin.__class__ = Gated
     return cast(AnAgent, twin)
+
+
+ToolGate = gated
+"""The name that what a user adds has in every framework. `gated`, the earlier one, works for one more release."""
 
 
 class _Settings(ModelSettings):

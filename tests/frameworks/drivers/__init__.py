@@ -26,6 +26,8 @@ FRAMEWORKS = {
     "langchain": Framework("LangChain", "langchain"),
     "pydantic_ai": Framework("pydantic-ai", "pydantic-ai-slim"),
     "openai_agents": Framework("OpenAI Agents", "openai-agents"),
+    "llama_index": Framework("LlamaIndex", "llama-index-core"),
+    "fastmcp": Framework("FastMCP", "fastmcp"),
     "google_adk": Framework("Google ADK", "google-adk"),
     "strands": Framework("Strands Agents", "strands-agents"),
     "agent_framework": Framework("Microsoft Agent Framework", "agent-framework-core"),

@@ -20,7 +20,7 @@ from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 from pydantic import BaseModel
 
 from camdf.integrations.checks import ChatTurn, Reply, RunnableTool, Setup
-from camdf.integrations.openai_agents import gated
+from camdf.integrations.openai_agents import ToolGate
 
 EXEMPT: dict[str, str] = {}
 
@@ -47,7 +47,7 @@ def agent_of(setup: Setup, turn: ChatTurn, client: AsyncOpenAI) -> Agent[None]:
         model=model,
         model_settings=ModelSettings(tool_choice=turn.forced),
     )
-    return gated(agent, setup.gate, tool_search=setup.tool_search)
+    return ToolGate(agent, setup.gate, tool_search=setup.tool_search)
 
 
 def native(tool: RunnableTool) -> FunctionTool:
