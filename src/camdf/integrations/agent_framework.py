@@ -77,8 +77,8 @@ class _Cutting(ChatMiddleware):
         )
         self.behind = {view.name: view for view in self.gate.may_be_offered(told) if isinstance(view, Tool)}
         offered = [natives[id(view)] for view in decision.tools]
-        if decision.needs_tool_search:
-            offered += self.search
+        if decision.search:
+            offered += [_function(decision.search[0], self.found), self.search[1]]
         context.options, context.messages = {**options, "tools": offered}, messages
         context.stream_result_hooks.append(self._as_meant)
         await call_next()

@@ -191,10 +191,12 @@ class _Bench:
 
 
 def check_the_model_gets_what_the_gate_keeps(driver: Driver) -> None:
-    """In the gate's order, and after it the tool search."""
+    """In the gate's order, and after it the tool search, which names what it hides."""
     with ScriptedModel() as model:
         bench = _Bench(driver, model)
         reply = bench.send(ASKED)
+        hidden = TRAVEL.keys() - bench.kept(ASKED)
+        _promise(model.named_by_search() == hidden, f"find_tool names what is cut: {model.named_by_search()}")
         _promise(bench.lists == [[*bench.kept(ASKED), *SEARCH]], f"the gate's list reaches the model: {bench.lists}")
         _promise(reply.text == "done", "the run ends with the model's answer")
 

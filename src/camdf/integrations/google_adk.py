@@ -16,7 +16,7 @@ from typing import Any
 
 from camdf.errors import needs
 from camdf.gate import Gate
-from camdf.gate.tool_search import CALL, TOOL_SEARCH, ToolCall, fits, listing, meant, query_of
+from camdf.gate.tool_search import CALL, ToolCall, fits, listing, meant, query_of
 from camdf.tools import Tool
 
 with needs("google-adk"):
@@ -68,10 +68,10 @@ class ToolGate(BasePlugin):
         offered, behind = [declared[tool.name] for tool in decision.tools], dict[str, Tool]()
         for name in decision.refused:
             llm_request.tools_dict.pop(name, None)
-        if tool_search and decision.needs_tool_search:
+        if tool_search and decision.search:
             behind = {name: tools[name] for name in (*decision.kept, *decision.cut)}
-            for each in TOOL_SEARCH:
-                search = llm_request.tools_dict[each.name] = _SearchTool(each, self.gate, behind)
+            for tool in decision.search:
+                search = llm_request.tools_dict[tool.name] = _SearchTool(tool, self.gate, behind)
                 offered.append(search._get_declaration())
         BEHIND.set(behind)
         llm_request.contents = contents

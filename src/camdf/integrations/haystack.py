@@ -16,7 +16,7 @@ from typing import Any
 
 from camdf.errors import needs
 from camdf.gate import Gate
-from camdf.gate.tool_search import CALL, FIND, TOOL_SEARCH, ToolCall, fits, listing, meant, query_of
+from camdf.gate.tool_search import CALL, FIND, ToolCall, fits, listing, meant, query_of
 from camdf.tools import forced_tools
 
 with needs("haystack"):
@@ -91,7 +91,7 @@ class ToolGate:
         question = {"task": [*map(_read, history)], "tools": listed, "forced": forced, "tool_search": tool_search}
         decision = yield "decide", question
         behind = {name: natives[name] for name in natives if name not in decision.refused}
-        search = TOOL_SEARCH if tool_search and decision.needs_tool_search else ()
+        search = decision.search if tool_search else ()
         given = {"streaming_callback": callback, "generation_kwargs": settings}
         given["tools"] = [*decision.tools, *map(_declared, search)] or None
         given = {name: value for name, value in given.items() if value is not None}

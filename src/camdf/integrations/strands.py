@@ -64,7 +64,11 @@ class ToolGate(Plugin):
         )
         whole = {spec["name"]: spec for spec in context.tool_specs}
         offered = [whole[spec["name"]] for spec in decision.tools]
-        return context.replace(tool_specs=[*offered, *(search if decision.needs_tool_search else ())])
+        if decision.search:
+            offered += [
+                {**spec, "description": tool.description} for spec, tool in zip(search, decision.search, strict=True)
+            ]
+        return context.replace(tool_specs=offered)
 
     async def _found(self, tool_use: Any, **state: Any) -> Any:
         specs, _ = _parted(state["agent"])
