@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import conversations
 import numpy as np
+from conversations import decided as decided_turns
 from examples import SHARE
 from first_day import NOISE, WORKING_SET, Way, decided
 
@@ -37,7 +37,7 @@ from camdf.tools import view
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from everyday import catalogue, examples, requests
+from everyday import catalogue, conversations, examples, requests
 
 SIZE, FOLDS, RECOURSE = "40", 5, 0.9
 """Which list, how many parts, and what a task is worth if a tool has to be searched for."""
@@ -91,12 +91,12 @@ def measured() -> list[dict[str, Any]]:
 
 
 def of_conversations(gate: Gate) -> dict[str, Any]:
-    """Those over the 40 tools, with a tool search: turns with signal, how many have what they need, how much is kept."""
+    """Those over the 40 tools, with a tool search: turns with signal, those that have what they need, what is kept."""
     turns = [
         (turn.needed <= kept, len(kept) / len(one.tools))
-        for one in conversations.conversations()
+        for one in conversations()
         if len(one.tools) == int(SIZE)
-        for turn, kept in conversations.decided(gate, one, True)
+        for turn, kept in decided_turns(gate, one, True)
         if turn.signal
     ]
     loaded, shares = zip(*turns, strict=True)

@@ -107,9 +107,14 @@ def test_the_page_has_the_stored_tables_of_made_up_labels(monkeypatch: pytest.Mo
     assert benchmark_module("examples_policy", monkeypatch).table(POLICY) in TEXT
 
 
-def test_no_made_up_labels_are_clearly_below_the_cold_start() -> None:
-    assert all(paid["made up"] > paid["cold start"] - 0.02 for paid in MADE_UP["before labels"].values())
+def test_what_the_page_says_of_made_up_labels_is_stored() -> None:
+    before = MADE_UP["before labels"].values()
+    assert all(paid["made up"] > paid["cold start"] - 0.02 for paid in before)
+    assert sum(paid["made up"] for paid in before) > 2 * sum(paid["cold start"] for paid in before)
+    assert {row["splits"] for row in MADE_UP["after"]} == {2}
+    assert {row["domain"] for row in MADE_UP["after"] if row["clearly worse"]} == {"toolalpaca"}
     with_20 = [row for row in MADE_UP["after"] if row["labels"] == 20]
     assert sum(row["clearly worse"] for row in with_20) <= 0.025 * 6 * len(with_20)
-    (retail,) = (row for row in with_20 if row["domain"] == "retail")
-    assert retail["from made-up tasks"] >= retail["from the shipped prior"]
+    for row in with_20:
+        if row["domain"] == "retail":
+            assert row["from made-up tasks"] >= row["from the shipped prior"]
