@@ -65,7 +65,7 @@ def joining_message(tools: Iterable[Any], channel: Channel) -> dict[str, Any]:
     To Anthropic, a tool that the request declares with `defer_loading` is named, and any other is written out.
     """
     if channel == "openai_responses":
-        written = [lists.openai_responses(lists.loaded(native)) for native in tools]
+        written = [lists.openai_responses(lists.undeferred(native)) for native in tools]
         return {"type": "additional_tools", "role": "developer", "tools": written}
     return {"role": "system", "content": [{"type": "tool_addition", "tool": _named(native)} for native in tools]}
 

@@ -32,7 +32,7 @@ def list_for_the_model(mode: Mode, natives: Mapping[str, Any], kept: Sequence[st
     if mode == "drop":
         return _marked([natives[key] for key in kept], natives.values())
     if mode == "append":
-        loaded_first = _marked([loaded(natives[key]) for key in kept], natives.values())
+        loaded_first = _marked([undeferred(natives[key]) for key in kept], natives.values())
         return loaded_first + [natives[key] for key in cut if is_deferred(natives[key])]
     if mode == "defer" and has_search(natives[key] for key in kept):
         kept_loaded = _marked([natives[key] for key in kept], natives.values())
@@ -78,7 +78,7 @@ def is_deferred(native: Any) -> bool:
     return isinstance(native, Mapping) and _get(native, "defer_loading") is True
 
 
-def loaded(native: Any) -> Any:
+def undeferred(native: Any) -> Any:
     """A tool as a request loads it."""
     return {key: value for key, value in native.items() if key != "defer_loading"} if is_deferred(native) else native
 
