@@ -446,8 +446,16 @@ def test_a_search_that_makes_no_sense_is_refused(name: str, wrong: float, requir
 
 def test_the_page_shows_how_often_the_first_search_finds_the_tool() -> None:
     root = Path(__file__).parents[1]
-    table = run_path(str(root / "benchmarks" / "first_search.py"))["table"]
-    assert table() in (root / "docs" / "recourse.md").read_text(encoding="utf-8")
+    benchmark, page = run_path(str(root / "benchmarks" / "first_search.py")), root / "docs" / "recourse.md"
+    assert benchmark["table"]() in page.read_text(encoding="utf-8")
+    stored = json.loads((root / "results" / "first_search.json").read_text())
+    assert benchmark["reached_table"](stored) in page.read_text(encoding="utf-8")
+    assert benchmark["names"]() == stored["names"]
+    told = [f"{row['tokens of names']:,} " for row in stored["names"]]
+    assert f"{told[0]}tokens for 40 tools and {told[1]}for 400" in (root / "docs" / "gate.md").read_text()
+    *_, best = stored["reached"]
+    assert best["by its exact name"] == [440, 440]
+    assert best["sixty plain searches"][0] >= 51
 
 
 # The study.

@@ -60,7 +60,7 @@ def running(folder: Path, gating: str, model_url: str, others: Mapping[str, Mapp
 
 
 def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    until = time.monotonic() + 900
+    until = time.monotonic() + 240
     while time.monotonic() < until and process.poll() is None:
         try:
             with urllib.request.urlopen(url + "/health/liveliness", timeout=2):
