@@ -8,7 +8,7 @@ import os
 import re
 import time
 import urllib.request
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -300,9 +300,16 @@ def test_a_user_signs_in_from_the_shell_and_never_in_a_call(
 ) -> None:
     opened: list[str] = []
 
-    def browser(url: str) -> None:  # its user says yes at once
+    def browser(url: str) -> None:
         opened.append(url)
-        Thread(target=lambda: urllib.request.urlopen(url).read(), daemon=True).start()
+        Thread(target=agrees, args=(url,), daemon=True).start()
+
+    def agrees(url: str) -> None:
+        for _ in range(60):  # until the command listens for what the browser brings
+            with suppress(OSError):
+                urllib.request.urlopen(url, timeout=20).read()
+                return
+            time.sleep(0.5)
 
     monkeypatch.setattr("webbrowser.open", browser)
 

@@ -19,12 +19,7 @@ with needs("mcp"):
     from fastmcp.exceptions import ToolError
     from fastmcp.mcp_config import MCPConfig
     from fastmcp.server.dependencies import get_context
-    from fastmcp.server.providers.proxy import (
-        StatefulProxyClient,
-        _make_restoring_handler,
-        default_proxy_log_handler,
-        default_proxy_progress_handler,
-    )
+    from fastmcp.server.providers import proxy
     from mcp.client.subscriptions import listen
     from mcp_types import ToolListChangedNotification
 
@@ -94,7 +89,7 @@ class Link:
         if "url" in entry and not {"auth", "headers"} & entry.keys():
             entry["auth"] = stored_sign_in(entry["url"], self.sign_ins)
         transport = MCPConfig.from_dict({"mcpServers": {self.name: entry}}).mcpServers[self.name].to_transport()
-        return StatefulProxyClient(
+        return proxy.StatefulProxyClient(
             transport,
             mode=mode,
             timeout=entry["timeout"] / 1000 if entry.get("timeout") else self.seconds,
@@ -137,7 +132,8 @@ class Link:
             raise ToolError(f"Nothing ran: the server {self.name!r} does not answer ({self.error or 'it starts'}).")
         call = copy.copy(client)
         call._proxy_rc_ref = [None]
-        call._progress_handler = _make_restoring_handler(default_proxy_progress_handler, call._proxy_rc_ref)
+        progress = proxy.default_proxy_progress_handler
+        call._progress_handler = proxy._make_restoring_handler(progress, call._proxy_rc_ref)
         return call
 
     @contextmanager
@@ -169,7 +165,7 @@ class Link:
         second, lines = self._logged
         self._logged = (monotonic(), 1) if monotonic() - second > 1.0 else (second, lines + 1)
         if self._logged[1] <= LOG_LINES and self.client is not None and (context := self.client._proxy_rc_ref[0]):
-            await _make_restoring_handler(default_proxy_log_handler, [context])(message)
+            await proxy._make_restoring_handler(proxy.default_proxy_log_handler, [context])(message)
 
 
 def _told(error: BaseException, name: str) -> str:

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
-UNUSED = {"calls": 0, "errors": 0, "loaded": 0}
-
 
 @dataclass
 class Receipt:
@@ -43,7 +41,7 @@ def receipt(
     records: Iterable[Mapping[str, Any]], servers: Iterable[str] = (), only: Collection[str] | None = None
 ) -> Receipt:
     """The receipt of a log, of all connections or of some; `servers` are listed though nobody called them."""
-    total = Receipt(servers={name: Counter(UNUSED) for name in servers})
+    total = Receipt(servers={name: Counter(calls=0) for name in servers})
     connects: list[Mapping[str, Any]] = []
     for record in records:
         if only is not None and record.get("connection") not in only:
@@ -53,7 +51,7 @@ def receipt(
         if event == "connect":
             connects.append(record)
         elif event == "call":
-            use = total.servers.setdefault(str(record.get("server")), Counter(UNUSED))
+            use = total.servers.setdefault(str(record.get("server")), Counter(calls=0))
             use.update(calls=1, errors=not record.get("ok"), loaded=bool(record.get("loaded")))
             total.learned += bool(record.get("query"))
     total.connections, total.calls = len(connects), sum(use["calls"] for use in total.servers.values())

@@ -83,9 +83,8 @@ class Gateway(Provider):
     ) -> None:
         """A gateway to `servers` that keeps what it learns in `folder`.
 
-        A list has `at_most` so many tools, those of the search included. Before anything is known, the `first` ones are
-        loaded, or what `examples` need. A call may take `seconds`. `mode` is FastMCP's, of the connections to servers;
-        by default that of the first client.
+        A list has `at_most` so many tools, with those of the search. Before anything is known, the `first` ones are
+        loaded, or what `examples` need. A call may take `seconds`. `mode` is FastMCP's; by default the first client's.
         """
         super().__init__()
         self.folder, self.at_most, self.first, self.examples = folder, at_most, first, tuple(examples)

@@ -54,9 +54,8 @@ def _of(url: str, folder: Path) -> Path:
 
 
 def _store(folder: Path) -> Any:
-    keys, collections = filetree.FileTreeV1KeySanitizationStrategy, filetree.FileTreeV1CollectionSanitizationStrategy
     return filetree.FileTreeStore(
         data_directory=folder,
-        key_sanitization_strategy=keys(folder),
-        collection_sanitization_strategy=collections(folder),
+        key_sanitization_strategy=filetree.FileTreeV1KeySanitizationStrategy(folder),
+        collection_sanitization_strategy=filetree.FileTreeV1CollectionSanitizationStrategy(folder),
     )
