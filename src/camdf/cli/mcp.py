@@ -9,7 +9,6 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -137,7 +136,7 @@ def _report(options: argparse.Namespace, words: list[str]) -> int:
     path = _file(words)
     result = receipt(Folder.of(path).records(), [server.name for server in read_servers(path)])
     if options.json:
-        print_json(asdict(result))
+        print_json(vars(result))
         return 0
     if not result.connections:
         print("No client has listed the tools yet. Start one, and look again.")
