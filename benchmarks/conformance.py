@@ -13,15 +13,15 @@ import json
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tests"))
-sys.path.insert(0, str(ROOT / "tests" / "frameworks"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "frameworks"))
 
 from conforming import conformance, page, table
 from drivers import FRAMEWORKS, driver
 
 from everyday import conversations
 
+ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results" / "conformance.json"
 
 

@@ -1,4 +1,4 @@
-"""LlamaIndex for the conformance suite: the messages are the history, kept as JSON, or the context of a run that waits."""
+"""LlamaIndex for the conformance suite: the messages are the history, kept as JSON, or the context of a waiting run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OpenAI Agents for the conformance suite: the items are the history, kept as JSON, or the state of a run that waits."""
+"""OpenAI Agents for the conformance suite: the items are the history, kept as JSON, or the state of a waiting run."""
 
 from __future__ import annotations
 
