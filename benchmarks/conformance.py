@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -25,6 +26,10 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results" / "conformance.json"
 
 
+def numbers(version: str) -> list[int]:
+    return [int(part) for part in re.findall(r"\d+", version)]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--store", action="store_true", help="check what is installed here, and store what is found")
@@ -37,7 +42,9 @@ def main() -> None:
             if framework.version:
                 verdicts = conformance(driver(name), conversations()[: asked.conversations])
                 stored = json.loads(RESULTS.read_text(encoding="utf-8"))
-                stored.setdefault(name, {})[framework.version] = verdicts
+                versions = {**stored.get(name, {}), framework.version: verdicts}
+                stored[name] = {key: versions[key] for key in sorted(versions, key=numbers)}
+                stored = {each: stored[each] for each in FRAMEWORKS if each in stored}
                 RESULTS.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
     stored = json.loads(RESULTS.read_text(encoding="utf-8"))
     if asked.print:

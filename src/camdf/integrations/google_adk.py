@@ -55,7 +55,8 @@ class ToolGate(BasePlugin):
         tools = {name: Tool(name, each.description or "", partial(_schema, each)) for name, each in declared.items()}
         own = [name for name in tools if type(llm_request.tools_dict.get(name)).__name__ in OWN]
         choice = config.tool_config and config.tool_config.function_calling_config
-        contents, elsewhere = list(_as_written(llm_request.contents)), bool(llm_request.previous_interaction_id)
+        contents = list(_as_written(llm_request.contents))
+        elsewhere = bool(getattr(llm_request, "previous_interaction_id", None))
         tool_search = self.tool_search and fits(self.gate.mode, tools)
         decision = await self.gate.adecide(
             [] if elsewhere else [*map(_read, contents)],

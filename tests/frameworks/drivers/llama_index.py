@@ -71,7 +71,7 @@ def native(tool: RunnableTool) -> FunctionTool:
         return tool.run(arguments)
 
     name = f"{tool.server}_{tool.name}" if tool.server else tool.name  # a user renames tools of equal names
-    metadata: Any = Described(tool.description, name, dict(tool.parameters))  # type: ignore[arg-type]
+    metadata: Any = Described(tool.description, name, dict(tool.parameters))
     return FunctionTool(async_fn=ask if tool.needs_approval else run, metadata=metadata)
 
 
