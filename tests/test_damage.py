@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ def run(number: int, required: list[str]) -> list[Span]:
     scores = tuple(1 - place / 20 for place in range(len(TOOLS)))
     spans = [Span(trace, "agent", kind="agent", name="clerk", start=start, ranked=TOOLS, scores=scores, explored=True)]
     for place, tool in enumerate([*required, ""]):
-        asked = {"requested": (tool,), "request_ids": (f"call-{place}",)} if tool else {}
+        asked: dict[str, Any] = {"requested": (tool,), "request_ids": (f"call-{place}",)} if tool else {}
         at = start + 10 * place
         spans.append(
             Span(trace, f"model-{place}", "agent", "model", "m", start=at + 1, offered=TOOLS, output_tokens=9, **asked)

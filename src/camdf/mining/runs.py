@@ -374,14 +374,14 @@ def _without_a_span(requests: pl.LazyFrame, spans: pl.LazyFrame) -> pl.LazyFrame
     named = requests.filter(polars.col("call_id") != "")
     others = spans.join(named, on=call, how="anti").select("run", "name")
     left = requests.join(spans.filter(polars.col("call_id") != ""), on=call, how="anti")
-    left = left.join(others, on=["run", "name"], how="anti").with_row_index("request")
+    left = left.join(others, on=["run", "name"], how="anti")
     bare = left.join(others, on="run", suffix="_bare").filter(
         polars.col("name").str.ends_with(polars.col("name_bare"))
         & polars.col("name")
         .str.head(-polars.col("name_bare").str.len_chars().cast(polars.Int64))
         .str.contains("[/.:_-]$")
     )
-    return left.join(bare, on="request", how="anti").drop("request")
+    return left.join(bare, on=["run", "name"], how="anti")
 
 
 def _ends(steps: pl.LazyFrame) -> pl.LazyFrame:
