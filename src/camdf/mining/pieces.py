@@ -41,7 +41,8 @@ def joined(runs: pl.DataFrame) -> pl.DataFrame:
         else:
             tasks.append(run)
     whole: pl.DataFrame = polars.DataFrame(tasks, schema=runs.schema)
-    return polars.concat([runs.join(waiting, on="conversation", how="anti"), whole])
+    together: pl.DataFrame = polars.concat([runs.join(waiting, on="conversation", how="anti"), whole])
+    return together
 
 
 def _goes_on(before: dict[str, Any], run: dict[str, Any]) -> bool:
