@@ -102,7 +102,7 @@ def test_the_policy_that_is_targeted_finds_as_much_as_the_best_eight_and_loads_w
         mean = sum(row["loaded"] * row["requests"] for row in targeted) / sum(row["requests"] for row in targeted)
         assert round(mean, 1) <= 8
         least, most = (f"{pick(row['loaded'] for row in targeted):.1f}" for pick in (min, max))
-        assert f"{least} to {most} of {size} by language, where {asked} were asked for" in TEXT
+        assert f"{least} to {most} of {size} by language, where the target is {asked}" in TEXT
     loaded = {kept: sum(row["needed loaded"] for row in of("Start", kept=kept)) for kept in ("the best", TARGETED)}
     assert (
         f"the needed tools are loaded in {loaded[TARGETED]} of the 108 requests instead of {loaded['the best']}" in TEXT
