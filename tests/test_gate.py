@@ -744,7 +744,7 @@ def test_a_gate_that_cannot_work_is_refused_when_it_is_made() -> None:
         with pytest.raises(UsageError, match=f"'{name}' of Gate must be .*Got .* instead"):
             golden_gate(**{name: value})
     with pytest.raises(
-        ValueError, match=r"'mode' of Gate must be one of drop, defer, allow, shadow. Got 'cut' instead"
+        ValueError, match=r"'mode' of Gate must be one of drop, append, defer, allow, shadow. Got 'cut' instead"
     ):
         golden_gate(mode="cut")
 

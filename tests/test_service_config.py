@@ -39,7 +39,7 @@ GATE = '[gate]\npolicy = "cold-start"\ncost_pressure = 0.1\ntool_search = true\n
         (GATE + '[server]\nhost = "0.0.0.0"\n', r"server\.host is '0\.0\.0\.0', where others can reach the service"),
         (
             GATE + '[routes.support]\nmode = "cut"\n',
-            r"the key routes\.support\.mode must be one of drop, defer, allow, shadow\. Got 'cut'",
+            r"the key routes\.support\.mode must be one of drop, append, defer, allow, shadow\. Got 'cut'",
         ),
         (
             GATE + '[routes.support]\nscorer = "bm52"\n',

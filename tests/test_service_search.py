@@ -112,3 +112,25 @@ def test_examples_change_the_ranking_and_are_read_again_when_they_change(tmp_pat
             (folder / "examples.jsonl").write_text(content, encoding="utf-8")
             eventually(partial(refuses, service, said))
             assert best(service) == "send_email"
+
+
+def test_tools_that_join_later_are_answered_as_messages_that_the_model_takes(tmp_path: Path) -> None:
+    tools = [openai(tool) for tool in catalogue("40")[0]]
+    said = [
+        {"role": "user", "content": "What will the weather be in Oslo tomorrow?"},
+        {"role": "assistant", "content": "Rain."},
+        {"role": "user", "content": "Then send an email to Kim that we meet inside, please"},
+    ]
+    with running(folder_of(tmp_path / "served", SMALLEST + '[gate]\nmode = "append"\nmean_tools = 3\n')) as service:
+        for model, kind in (("claude-opus-5", "system"), ("gpt-5.6", "developer")):
+            first = post(service, "/v1/decide", {"messages": said[:1], "tools": tools, "model": model})
+            later = post(service, "/v1/decide", {"messages": said, "tools": tools, "model": model})
+            assert later["tools"] + later["search"] == first["tools"] + first["search"]
+            (joining,) = later["appended"]
+            assert (joining["after"], joining["message"]["role"]) == (2, kind)
+            assert ("betas" in later) == (kind == "system")
+            again = post(
+                service, "/v1/decide", {"messages": [*said, joining["message"]], "tools": tools, "model": model}
+            )
+            assert "appended" not in again
+            assert again["kept"] == later["kept"]
