@@ -64,7 +64,7 @@ async def _send(url: str, system: str, server: FastMCP, turn: ChatTurn) -> Reply
     forced = turn.forced
     async with Client(server) as client:
         while True:
-            meta = {"camdf/messages": history, "camdf/forced": [forced] if forced else []}
+            meta: dict[str, Any] = {"camdf/messages": history, "camdf/forced": [forced] if forced else []}
             meta |= {"camdf/conversation": turn.conversation} if turn.conversation else {}
             listed = (await client.session.list_tools(params=PaginatedRequestParams(_meta=meta))).tools
             said = post(f"{url}/chat/completions", {"messages": history, "tools": [*map(function, listed)]})

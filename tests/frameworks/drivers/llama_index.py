@@ -18,7 +18,8 @@ from pydantic import BaseModel
 from camdf.integrations.checks import ChatTurn, Reply, RunnableTool, Setup
 from camdf.integrations.llama_index import ToolGate
 
-EXEMPT: dict[str, str] = {}
+WAITING = "the stored context of a run that waits lacks its memory: such a run goes on in its own process only"
+EXEMPT = {"approvals": WAITING, "approvals through the search": WAITING}
 
 
 class Answer(BaseModel):
@@ -70,6 +71,7 @@ def native(tool: RunnableTool) -> FunctionTool:
         await ctx.wait_for_event(HumanResponseEvent, waiter_id=tool.name, waiter_event=asked)
         return tool.run(arguments)
 
+    ask.__annotations__["ctx"] = Context  # LlamaIndex does not read it as a string
     name = f"{tool.server}_{tool.name}" if tool.server else tool.name  # a user renames tools of equal names
     metadata: Any = Described(tool.description, name, dict(tool.parameters))
     return FunctionTool(async_fn=ask if tool.needs_approval else run, metadata=metadata)
