@@ -64,11 +64,7 @@ SAME_PART = {
 }
 """Names that stand in several files, because what they name plays one part in each."""
 
-ROOMS = (
-    *(PACKAGE / name for name in ("core", "datasets", "evaluation", "examples", "runtime", "scorers")),
-    *(PACKAGE / f"{name}.py" for name in ("_json", "_settings", "prices", "tools")),
-    LAB,
-)
+ROOMS = (PACKAGE, LAB)
 """Where every variable says what it holds."""
 
 

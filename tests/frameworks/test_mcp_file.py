@@ -13,6 +13,7 @@ import pytest
 import camdf
 from camdf.cli import main
 from camdf.cli.mcp_file import list_tools
+from camdf.gateway.config import read_servers
 
 SERVER = Path(__file__).parent / "tool_server.py"
 SOURCES = {"PYTHONPATH": str(Path(camdf.__file__).parents[1])}
@@ -42,7 +43,9 @@ def test_the_file_of_a_client_is_read_and_its_servers_are_asked(
     assert kept(document, tmp_path, capfd) == (["book_hotel"], "")
 
 
-def test_a_server_that_fails_or_is_late_is_named_and_left_out_and_the_others_are_not_kept_waiting() -> None:
+def test_a_server_that_fails_or_is_late_is_named_and_left_out_and_the_others_are_not_kept_waiting(
+    tmp_path: Path,
+) -> None:
     late = {"command": sys.executable, "args": ["-c", "import time; time.sleep(600)"]}
     servers = {
         "travel": stdio(TRAVEL),
@@ -54,15 +57,16 @@ def test_a_server_that_fails_or_is_late_is_named_and_left_out_and_the_others_are
         "fails": {"command": sys.executable, "args": ["-c", "raise SystemExit('no key is set')"]},
     }
     began = time.monotonic()
-    listing = list_tools(servers, seconds=25)
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
+    listing = list_tools(read_servers(tmp_path / "mcp.json"), seconds=25)
     assert time.monotonic() - began < 60
     assert {(server, tool.name) for server, tool in listing.tools} == {("travel", name) for name in TRAVEL}
     assert listing.failed.keys() == servers.keys() - {"travel"}
     assert listing.failed["late"] == "it did not answer within 25 seconds"
     assert "no-such-command-anywhere" in listing.failed["absent"]
-    assert "the environment variable NO_SUCH_VARIABLE is not set" in listing.failed["unset"]
+    assert "set NO_SUCH_VARIABLE in the environment" in listing.failed["unset"]
     assert listing.failed["fails"].endswith("; its last line: no key is set")
-    assert "neither a command nor a url" in listing.failed["odd"]
+    assert "must have a 'command' or a 'url'" in listing.failed["odd"]
 
 
 def test_what_failed_is_said_beside_the_answer(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

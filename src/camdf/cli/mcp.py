@@ -23,31 +23,31 @@ EXTRA = "mcp"
 
 def add_commands(commands: Any) -> None:
     """mcp."""
-    found = commands.add_parser(
+    parser = commands.add_parser(
         "mcp",
         help="put one MCP server in front of all of a client's: tools worth loading, and a search for the others",
         example="camdf mcp mcp.json\n  camdf mcp report mcp.json",
         codes={1: "status: a server does not answer; review: tools wait"},
     )
-    found.add_argument(
+    parser.add_argument(
         "words",
         nargs="*",
         metavar="[ACTION] FILE",
         help="the client's file of servers, served over stdio; or first one of: "
         + ", ".join(f"{name} ({told})" for name, (_, told) in ACTIONS.items()),
     )
-    found.add_argument("--http", type=int, metavar="PORT", help="serve over HTTP on this port of this machine instead")
-    found.add_argument("--at-most", type=int, metavar="N", help="tools of a list, the two of the search among them")
-    found.add_argument("--first", type=int, default=8, metavar="N", help="tools loaded at the start (default: 8)")
-    found.add_argument("--examples", type=Path, metavar="FILE", help="or start from these requests (.jsonl)")
-    found.add_argument(
+    parser.add_argument("--http", type=int, metavar="PORT", help="serve over HTTP on this port of this machine instead")
+    parser.add_argument("--at-most", type=int, metavar="N", help="tools of a list, the two of the search among them")
+    parser.add_argument("--first", type=int, default=8, metavar="N", help="tools loaded at the start (default: 8)")
+    parser.add_argument("--examples", type=Path, metavar="FILE", help="or start from these requests (.jsonl)")
+    parser.add_argument(
         "--learn", choices=("on", "off"), default="on", help="keep a log of searches and calls (default: on)"
     )
-    found.add_argument("--seconds", type=float, default=300.0, help="that a call may take (default: 300)")
-    found.add_argument("--accept", nargs="*", metavar="TOOL", help="of review: accept these tools, or all")
-    found.add_argument("--yes", action="store_true", help="of install and uninstall: do not ask")
-    add_json(found)
-    found.set_defaults(run=_run)
+    parser.add_argument("--seconds", type=float, default=300.0, help="that a call may take (default: 300)")
+    parser.add_argument("--accept", nargs="*", metavar="TOOL", help="of review: accept these tools, or all")
+    parser.add_argument("--yes", action="store_true", help="of install and uninstall: do not ask")
+    add_json(parser)
+    parser.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> int:

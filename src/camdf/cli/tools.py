@@ -12,12 +12,13 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from camdf.cli.mcp_file import servers_in, tools_of_servers
+from camdf.cli.mcp_file import tools_of_servers
 from camdf.cli.parser import add_json, check_output, print_json
 from camdf.errors import CamdfError, UsageError
 from camdf.gate.gate import USUAL_TOOLS
 from camdf.gate.target import Target
 from camdf.gate.worth import Conversation, sentence, shared_sentence, worth
+from camdf.gateway.config import TABLES
 from camdf.prices import Prices
 from camdf.scorers import BM25, Scorer, Start
 from camdf.tools import FromServer, Tool
@@ -238,8 +239,8 @@ def tools_in_file(path: Path) -> list[Any]:
     if isinstance(written, dict) and written and all(isinstance(value, str) for value in written.values()):
         return [Tool(name, description) for name, description in written.items()]
     if isinstance(written, dict):
-        if servers := servers_in(written):
-            return tools_of_servers(path, servers)
+        if any(isinstance(written.get(table), dict) for table in TABLES):
+            return tools_of_servers(path)
         answer = written.get("result")  # of an MCP server to tools/list
         written = (answer if isinstance(answer, dict) else written).get("tools")
     if not isinstance(written, list):

@@ -136,7 +136,7 @@ def _read(message: Any) -> dict[str, Any]:
     calls = [content for content in message.contents if content.type == "function_call"]
     return {
         "role": str(message.role),
-        "content": [{"type": "text", "text": each.text} for each in message.contents if each.type == "text"],
+        "content": [{"type": "text", "text": content.text} for content in message.contents if content.type == "text"],
         "tool_calls": [{"function": {"name": call.name, "arguments": call.arguments}} for call in calls],
     }
 

@@ -165,12 +165,12 @@ class _Bench:
         return RunnableTool(name, description, run, **more)
 
     def setup(self, **changes: Any) -> Setup:
-        tools = tuple(self.tool(*each) for each in TRAVEL.items())
+        tools = tuple(self.tool(*told) for told in TRAVEL.items())
         setup = Setup(self.model.url, tools, self.gate(), system="You book journeys.")
         return replace(setup, **{**self.settings, **changes})
 
     def gate(self, **settings: Any) -> Gate:
-        listed = [Tool(*each, ONE_TEXT) for each in TRAVEL.items()]
+        listed = [Tool(*told, ONE_TEXT) for told in TRAVEL.items()]
         return Gate.start(listed, mean_tools=2, **{"scorer": word_overlap, **settings})
 
     def send(self, said: Any, agent: Any = None, **turn: Any) -> Reply:

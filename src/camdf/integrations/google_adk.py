@@ -52,7 +52,10 @@ class ToolGate(BasePlugin):
     async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> None:
         config, hosted = llm_request.config, [tool for tool in llm_request.config.tools or () if not _functions(tool)]
         declared = {function.name: function for tool in config.tools or () for function in _functions(tool)}
-        tools = {name: Tool(name, each.description or "", partial(_schema, each)) for name, each in declared.items()}
+        tools = {
+            name: Tool(name, function.description or "", partial(_schema, function))
+            for name, function in declared.items()
+        }
         own = [name for name in tools if type(llm_request.tools_dict.get(name)).__name__ in OWN]
         choice = config.tool_config and config.tool_config.function_calling_config
         contents = list(_as_written(llm_request.contents))

@@ -136,7 +136,7 @@ def _as_meant(reply: Any, behind: dict[str, Any], searched: list[Any], answers: 
             call = replace(call, tool_name=read.name, arguments=read.arguments, extra=extra)
         if not any(call is one for one in done):
             calls.append(call)
-    note = {"before": [each.to_dict() for each in searched], "answers": [each.to_dict() for each in answers]}
+    note = {"before": [message.to_dict() for message in searched], "answers": [answer.to_dict() for answer in answers]}
     meta = {**reply.meta, SEARCHED: note} if searched or answers else reply.meta
     return ChatMessage.from_assistant(reply.text, meta, reply.name, calls, reasoning=reply.reasoning)
 
@@ -145,7 +145,7 @@ def _as_written(messages: Iterable[Any]) -> Iterator[Any]:
     """The messages as the model wrote and got them."""
     for message in messages:
         note = message.meta.get(SEARCHED) or {"before": (), "answers": ()}
-        answers = [ChatMessage.from_dict(each) for each in note["answers"]]
+        answers = [ChatMessage.from_dict(answer) for answer in note["answers"]]
         calls = [*(answer.tool_call_result.origin for answer in answers), *map(_call_as_written, message.tool_calls)]
         yield from map(ChatMessage.from_dict, note["before"])
         if calls and calls != message.tool_calls:

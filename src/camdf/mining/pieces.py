@@ -27,7 +27,7 @@ def with_rests(runs: pl.DataFrame) -> pl.DataFrame:
     return runs.with_columns(rest=polars.col("continues") & first.fill_null(True))
 
 
-def joined(runs: pl.DataFrame) -> pl.DataFrame:
+def joined_pieces(runs: pl.DataFrame) -> pl.DataFrame:
     """The runs of `with_rests` with the pieces of each task as one."""
     polars = require("polars", "mining")
     waiting = runs.filter(polars.col("waits") & (polars.col("conversation") != ""))

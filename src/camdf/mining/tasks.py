@@ -54,7 +54,7 @@ from typing import TYPE_CHECKING
 from camdf._progress import Progress, silent
 from camdf.errors import require
 from camdf.mining.ids import with_hashed_ids
-from camdf.mining.pieces import joined, with_rests
+from camdf.mining.pieces import joined_pieces, with_rests
 from camdf.mining.runs import NO_TOOL, TASK_COLUMNS, deduplicated, gathered, has_ids, unranked, with_owners
 from camdf.mining.span_files import SPANS_AT_A_TIME, Source, in_parts
 from camdf.mining.spans import SPAN_COLUMNS
@@ -208,7 +208,7 @@ def mine(
         runs.append(some)
         seen.update(counts)
     pieces = with_rests(require("polars", "mining").concat(runs))
-    tasks, reasons = _tasks_of(joined(pieces) if join_pieces else pieces, require_outcome)
+    tasks, reasons = _tasks_of(joined_pieces(pieces) if join_pieces else pieces, require_outcome)
     return Mined(tasks.sort("time", "task_id", nulls_last=True), **seen, **reasons, require_outcome=require_outcome)
 
 

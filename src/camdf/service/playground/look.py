@@ -158,23 +158,23 @@ class Playground:
         limit = served.gate.limits.seconds
         seconds = None if limit is None else LOOKS * limit
         try:
-            found = await call.run(partial(looked, asked, served.gate, settings), seconds)
+            answer = await call.run(partial(looked, asked, served.gate, settings), seconds)
         except CamdfError as error:
             raise RefusedError(422, str(error)) from None
-        return HttpAnswer(msgspec.json.encode(found))
+        return HttpAnswer(msgspec.json.encode(answer))
 
     def _asked(self, call: HttpCall, body: bytes) -> LookRequest:
-        found = parsed_body(body, self._looks)
-        check_depth([found.tools, found.messages or []], call.limits.depth)
-        if len(found.ranking or ()) > call.limits.tools or len(found.tools) > call.limits.tools:
+        asked = parsed_body(body, self._looks)
+        check_depth([asked.tools, asked.messages or []], call.limits.depth)
+        if len(asked.ranking or ()) > call.limits.tools or len(asked.tools) > call.limits.tools:
             raise RefusedError(422, f"A request may have {call.limits.tools} tools.")
-        return found
+        return asked
 
 
 def looked(asked: LookRequest, serving: Gate, settings: GateSettings) -> Looked:
     """The decision of a gate like the serving one, on whose threads it works, at the page's target and prices."""
     tools, scores = _ranked(asked)
-    sent = {} if asked.ranking is UNSET else {each.name: each.cost for each in asked.ranking}
+    sent = {} if asked.ranking is UNSET else {tool.name: tool.cost for tool in asked.ranking}
     edited = {name: cost for name, cost in {**sent, **asked.costs}.items() if cost}
     served = asked.target == "served"
     costs = Edited(edited, prices_of(settings.prices) if served and asked.prices is UNSET else _prices(asked))
@@ -201,7 +201,7 @@ def looked(asked: LookRequest, serving: Gate, settings: GateSettings) -> Looked:
         payoff = target.payoff(serving.policy, [(decision.ranking, decision.vector)], payoff)
         decision = decided(payoff)
     of_tools = {key: costs.of(tool) for key, tool in keyed(map(view, tools)).items() if not tool.foreign}
-    ranked = {each.name: each.score for each in decision.ranking}
+    ranked = {tool.name: tool.score for tool in decision.ranking}
     return Looked(
         kept=list(decision.kept),
         cut=list(decision.cut),
@@ -221,7 +221,7 @@ def _ranked(asked: LookRequest) -> tuple[Sequence[Any], dict[str, float] | None]
     """The tools, and their scores where the page has them."""
     if asked.ranking is UNSET:
         return asked.tools, None
-    scores = {each.name: each.score for each in asked.ranking}
+    scores = {tool.name: tool.score for tool in asked.ranking}
     return [Tool(name) for name in scores], scores
 
 
@@ -240,7 +240,7 @@ def _shipped_task(asked: TaskRequest) -> JsonObject:
 
 def _wire(asked: LookRequest, decision: GateDecision) -> JsonObject:
     """The request that a harness would send to its model."""
-    tools = [each if isinstance(each, dict) else openai(each) for each in (*decision.tools, *decision.search)]
+    tools = [tool if isinstance(tool, dict) else openai(tool) for tool in (*decision.tools, *decision.search)]
     return {"model": "your-model", **({} if asked.messages is UNSET else {"messages": asked.messages}), "tools": tools}
 
 
@@ -268,7 +268,7 @@ def _code(asked: LookRequest, gate: Gate, worth: Payoff, settings: GateSettings,
     imported = ", ".join(["Gate", *(name.title() for name in written)])
     lines = ["import camdf", f"from camdf.gate import {imported}"]
     if asked.ranking is not UNSET:
-        scores = {each.name: each.score for each in asked.ranking}
+        scores = {tool.name: tool.score for tool in asked.ranking}
         lines += [
             "from camdf.tools import Tool",
             "",
@@ -311,7 +311,7 @@ def _changed(settings: Guards | Limits) -> dict[str, Any]:
 
 
 def _keywords(given: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={each!r}" for name, each in given.items())
+    return ", ".join(f"{name}={value!r}" for name, value in given.items())
 
 
 @cache
