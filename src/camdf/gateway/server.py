@@ -143,7 +143,7 @@ class Gateway(Provider):
         held_back: list[str] = []
         prefixes = sorted((f"{link.name}_" for link in self.links), key=len, reverse=True)
         for link in self.links:
-            viewed = {tool.name: view(tool) for tool in link.tools}
+            viewed = {tool.name: view(tool.model_dump(by_alias=True, exclude_none=True)) for tool in link.tools}
             standings = self.definitions.standings(link.name, viewed.values()) if viewed else {}
             for native in link.tools:
                 name, standing = f"{link.name}_{native.name}", standings[native.name]
