@@ -25,8 +25,8 @@ def add_commands(commands: Any) -> None:
     """mcp."""
     parser = commands.add_parser(
         "mcp",
-        help="put one MCP server in front of all of a client's: tools worth loading, and a search for the others",
-        example="camdf mcp mcp.json\n  camdf mcp report mcp.json",
+        help="put one MCP server in front of all that a client has",
+        example="camdf mcp mcp.json",
         codes={1: "status: a server does not answer; review: tools wait"},
     )
     parser.add_argument(
