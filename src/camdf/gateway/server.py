@@ -198,8 +198,7 @@ class Gateway(Provider):
     async def find(self, arguments: dict[str, Any]) -> Any:
         """What `find_tool` answers: tools, and servers that do not answer now."""
         await self._ready()
-        query, front = query_of(arguments), self.front()
-        tools = {name: offered.tool for name, offered in self.offered.items()}
+        query, front, tools = query_of(arguments), self.front(), {key: kept.tool for key, kept in self.offered.items()}
         names = [tool.name for tool in await (await self._searcher()).afind(query, list(tools.values()))]
         front.searches.append((query, names))
         self.folder.note("search", connection=front.id, query=query, found=names)

@@ -31,6 +31,7 @@ with needs("langchain"):
     from langchain.agents.middleware.types import AgentMiddleware, AgentState, ExtendedModelResponse, PrivateStateAttr
     from langchain.tools import ToolRuntime
     from langchain_core.callbacks import BaseCallbackHandler
+    from langchain_core.messages import ToolMessage
     from langchain_core.runnables import RunnableLambda
     from langchain_core.tools import StructuredTool
     from langchain_core.tracers.context import register_configure_hook
@@ -135,10 +136,17 @@ class ToolGate(AgentMiddleware):
         return self._answer(request, decision, await handler(self._gated(request, decision)))
 
     def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
-        return handler(self._with_own_arguments(request))
+        return self._refusal(request) or handler(self._with_own_arguments(request))
 
     async def awrap_tool_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
-        return await handler(self._with_own_arguments(request))
+        return self._refusal(request) or await handler(self._with_own_arguments(request))
+
+    def _refusal(self, request: Any) -> Any:
+        """What a model is told that calls from memory what the gate refuses."""
+        call, tool = request.tool_call, request.tool
+        if tool is None or any(tool is own for own in self.tools) or self.gate.authorised(*self._told([tool])):
+            return None
+        return ToolMessage(f"{call['name']} may not be used.", tool_call_id=call["id"], status="error")
 
     def _with_own_arguments(self, request: Any) -> Any:
         """A call of the tool search with what its two functions take, whatever the model wrote."""

@@ -22,8 +22,6 @@ from camdf.integrations.langchain import HANDOFF, ToolGate
 EXEMPT = {
     "arguments may be no json": "langchain-openai raises at arguments that are JSON and no object, before a middleware "
     "sees them",
-    "the search may be left out": "LangChain runs a tool of the agent that the model calls from memory, even one that "
-    "the gate refuses: leave it out of the agent's tools",
 }
 
 
