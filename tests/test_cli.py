@@ -518,7 +518,9 @@ JUDGED = {
     "warnings",
 }
 DOCUMENTS = {
-    "fit {data} -o {output} --cost-pressure 0.12 --splits 2": ABOUT | JUDGED | {"label_noise", "reads_texts", "wrote"},
+    "fit {data} -o {output} --cost-pressure 0.12 --splits 2": ABOUT
+    | JUDGED
+    | {"label_noise", "made_up", "reads_texts", "wrote"},
     "evaluate {policy} {data} --splits 2": ABOUT | JUDGED,
     "calibrate {policy} {data} --budget 3": ABOUT | {"asked", "measured", "sentences", "warnings"},
     "curve {data} --cost-pressure 0.12 --splits 2": ABOUT | {"points", "verdict"},

@@ -736,7 +736,7 @@ def test_camdf_mine_writes_what_camdf_fit_reads(
     output, statistics = tmp_path / "tasks.parquet", tmp_path / "statistics.json"
     assert main(["mine", str(traces), "-o", str(output), "--statistics", str(statistics)]) == 0
     printed = capsys.readouterr().out
-    assert "250 spans: 100 were duplicates" in printed
+    assert "250 spans read: 150 used, 100 duplicates." in printed
     assert "50 tasks with 2 tools: 40 have a ranking, 0 explored." in printed
     assert "10 tasks have no ranking" in printed
     found = json.loads(statistics.read_text())
@@ -864,7 +864,7 @@ def test_a_span_table_behind_a_url_may_be_empty_as_one_on_this_machine(
         assert main(["compare", place]) == 2
         said.append(capsys.readouterr())
     assert said[0] == said[1]
-    assert said[0].out.startswith("0 spans: ")
+    assert said[0].out.startswith("0 spans read: 0 used.")
     assert "There is no run of an agent in these traces." in said[0].err
 
 

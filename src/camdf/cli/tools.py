@@ -205,7 +205,7 @@ def _worth(options: argparse.Namespace) -> int:
     taken = (
         f"What is loaded is taken to be enough in {1 - shape.searches:.0%} of turns; in the others the agent searches."
     )
-    verdict = [taken, sentence(costs), shared_sentence(worth(tools, prices, shape, shared=True))]
+    verdict = [sentence(costs), shared_sentence(worth(tools, prices, shape, shared=True)), taken]
     beside = of_its_worth(options, min(cost.dollars for cost in costs), costs[0].dollars)
     calls = shape.turns * shape.requests
     if options.json:

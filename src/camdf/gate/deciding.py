@@ -252,12 +252,11 @@ class Decider:
         """What the harness gets, by the mode."""
         mode = "drop" if terms.mode == "append" and request.channel is None else terms.mode
         stay = tuple(dict.fromkeys(key for key in (*kept, *request.forced) if key in request.natives))
-        known = set(stay)
-        cut = tuple(key for key in request.offered if key not in known)
+        cut = _others(request.offered, stay)
         joined = () if mode != "append" or explored or is_open else fold.joined
         later = {key for _, keys in joined for key in keys}.union(request.joined_before) if mode == "append" else set()
         listed = [key for key in stay if key not in later or key in request.forced]  # a choice names what is declared
-        unlisted = [key for key in request.offered if key not in set(listed)]
+        unlisted = _others(request.offered, listed)
         return GateDecision(
             tools=list_for_the_model(mode, request.natives, listed, unlisted),
             kept=stay,
@@ -267,7 +266,7 @@ class Decider:
             mode=mode,
             channel=request.channel if mode == "append" else None,
             appended=_additions(request, joined, listed),
-            joined=tuple(key for key in stay if key not in listed),
+            joined=_others(stay, listed),
             explored=explored,
             ranking=fold.ranking,
             vector=fold.vector,
@@ -313,6 +312,12 @@ class Decider:
         places = min(self.guards.untrusted_places, most)
         others = [candidate for candidate in matching if not candidate.trusted][:places]
         return [request.natives[candidate.name] for candidate in (*trusted, *others)]
+
+
+def _others(keys: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:
+    """The keys that are not known, in their order."""
+    left_out = frozenset(known)
+    return tuple(key for key in keys if key not in left_out)
 
 
 def _additions(

@@ -45,8 +45,9 @@ def names_by_server(
 
     >>> names_by_server({"mail": ["send", "search"], "calendar": ["create_event"]})
     'calendar: create_event; mail: search, send'
-    >>> names_by_server({"mail": ["send", "search"], "calendar": ["create_event"]}, 8, likely=[("mail", "send")])
-    'calendar (1); mail (2): send'
+    >>> mail = ["send", "search", "archive", "label"]
+    >>> names_by_server({"mail": mail, "calendar": ["create_event"]}, 14, likely=[("mail", "send")])
+    'calendar (1); mail (4): send, archive'
     """
     if tokens <= 0:
         return ""
@@ -108,4 +109,4 @@ def _within(
             known[server].remove(name)
     line = _line({server: counts[server] for server in counts if server in shown}, shown)
     more = len(counts) - len(shown)
-    return f"{line}; and {more} more servers" if more else line
+    return f"{line}; and {more} more {'server' if more == 1 else 'servers'}" if more else line
