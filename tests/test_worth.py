@@ -101,8 +101,8 @@ def test_the_command_reads_any_list_of_tools_and_ends_in_a_sentence(
     assert main(["worth", str(DATA / "catalogue-40.json"), "--turns", "6"]) == 0
     printed = capsys.readouterr().out.splitlines()
     assert printed[0] == "40 tools; a conversation of 6 turns and 12 model calls; 37.5% loaded at first:"
-    assert printed[-2].startswith("Gating pays here in dollars: 'defer' costs $")
-    assert printed[-1].startswith("Where the whole list is cached before the first call")
+    assert printed[-3].startswith("Gating pays here in dollars: 'defer' costs $")
+    assert printed[-2].startswith("Where the whole list is cached before the first call")
     listed = tmp_path / "tools.json"
     listed.write_text(json.dumps({"tools": [{"name": "a", "description": "b", "inputSchema": {}}]}))
     assert main(["worth", str(listed)]) == 0

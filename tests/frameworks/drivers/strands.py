@@ -12,6 +12,7 @@ from typing import Any
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 from pydantic import BaseModel
 from strands import Agent
+from strands.agent.conversation_manager import NullConversationManager
 from strands.hooks import BeforeToolCallEvent
 from strands.models.openai import OpenAIModel
 from strands.multiagent import Swarm
@@ -44,6 +45,7 @@ def agent_of(setup: Setup, turn: ChatTurn, managed: FileSessionManager | None) -
         plugins=[ToolGate(setup.gate, tool_search=setup.tool_search)],
         structured_output_model=Answer if setup.structured else None,
         session_manager=managed,
+        conversation_manager=NullConversationManager(),  # one that drops messages begins the conversation anew
         callback_handler=None,
     )
     needing = {tool.name for tool in setup.tools if tool.needs_approval}
