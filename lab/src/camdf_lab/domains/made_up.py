@@ -25,7 +25,7 @@ def made_up(domain: str) -> LoggedTasks:
 
     >>> logged = made_up("retail")
     >>> len(logged), logged.n_required.mean().round(1)
-    (100, np.float64(3.0))
+    (120, np.float64(3.0))
     """
     with packed("made-up") as pack:
         scores, needed, vectors = (pack[f"{domain}.{part}"] for part in ("scores", "required", "vectors"))
