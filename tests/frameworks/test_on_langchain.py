@@ -284,12 +284,14 @@ def test_langchain_still_executes_a_cut_tool_and_it_is_offered_from_then_on(mode
     assert model.tool_names(1) == [*TRIP.kept, "play_music"]
 
 
-def test_a_tool_that_may_not_be_offered_is_executed_too_when_called_from_memory(model: ScriptedModel) -> None:
+def test_a_tool_that_may_not_be_offered_does_not_run_when_it_is_called_from_memory(model: ScriptedModel) -> None:
     model.script = [Call("run_sql")]
     answer = gated(model, gate=golden_gate(guards=Guards(allow=lambda tool: tool.name != "run_sql"))).invoke(
         user(TRIP.task)
     )
-    assert [message.text for message in answer["messages"] if isinstance(message, ToolMessage)] == ["run_sql ran"]
+    assert [message.text for message in answer["messages"] if isinstance(message, ToolMessage)] == [
+        "run_sql may not be used."
+    ]
     assert "run_sql" not in model.tool_names(0) + model.tool_names(1)
 
 

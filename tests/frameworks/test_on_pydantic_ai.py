@@ -220,7 +220,7 @@ def test_tools_that_the_history_has_called_are_kept() -> None:
             OpenAIChatModel("scripted", provider=OpenAIProvider(base_url=model.url, api_key="none")),
             tools=native(WEATHER.tools),
         )
-        history = ungated.run_sync("Play a song").all_messages()
+        history = ungated.run_sync("Hello there").all_messages()
         made(model.url, golden_gate(), native(WEATHER.tools)).run_sync(WEATHER.task, message_history=history)
         assert model.tool_names(2) == ["get_weather", "find_hotel", "play_music"]
 

@@ -153,7 +153,7 @@ async def _decided(
 
 def _naming(search: Any, names: str) -> Any:
     """The search tool with the names of what it finds in its description."""
-    told = f"{search.description}\n\nIt finds these tools by their names, too: {names}."
+    told = f"{search.description}\nNot in your list: {names}."
     return search.model_copy(update={"description": told}) if names else search
 
 
