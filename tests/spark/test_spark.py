@@ -109,7 +109,7 @@ def test_rows_that_are_no_text_are_counted_and_the_rest_is_mined(cluster: SparkS
     mined = mining.mine(good.union(broken))
     assert (mined.unreadable, mined.spans) == (7, 67)
     assert collected(mined.tasks).equals(mine(arrow_table(runs(20))).tasks, null_equal=True)
-    assert "7 rows hold text that is no UTF-8" in str(mined)
+    assert "7 with text that is no UTF-8" in str(mined)
 
 
 def test_broken_tasks_are_counted_and_the_rest_is_learned_from(cluster: SparkSession) -> None:
