@@ -160,3 +160,10 @@ def test_everyday_conversations_keep_their_list_and_their_beginning_on_any_worke
                 assert decisions[0].tools[: len(listed)] == listed
                 assert now[: len(before)] == before
             before, listed = now, [] if decisions[0].open else decisions[0].tools
+
+
+@pytest.mark.parametrize("block", [{}, {"tool": None}, {"tool": "play_music"}, {"tool": ["play_music"]}])
+def test_a_history_with_a_broken_addition_needs_no_beta_and_adds_no_tool(block: dict[str, Any]) -> None:
+    message = {"role": "system", "content": [{"type": "tool_addition", **block}, "play_music"]}
+    assert betas_of([message, "play_music"]) == []
+    assert list(names_added(message)) == []

@@ -87,23 +87,23 @@ def names_added(message: Mapping[str, Any]) -> Iterator[str]:
     """The tools that join by a message of a history."""
     if message.get("type") == "additional_tools":
         yield from (name_of(tool) for tool in message.get("tools") or () if isinstance(tool, Mapping))
-    content = message.get("content") if message.get("role") == "system" else None
-    for block in content if isinstance(content, list) else ():
-        tool = block.get("tool") if isinstance(block, Mapping) and block.get("type") == "tool_addition" else None
-        if isinstance(tool, Mapping):
-            named = tool.get("definition") if tool.get("type") == "tool_definition" else tool
-            if isinstance(named, Mapping) and isinstance(named.get("name"), str):
-                yield named["name"]
+    for tool in _added_by_blocks(message):
+        named = tool.get("definition") if tool.get("type") == "tool_definition" else tool
+        if isinstance(named, Mapping) and isinstance(named.get("name"), str):
+            yield named["name"]
 
 
 def betas_of(messages: Iterable[Any]) -> list[str]:
     """The betas that Anthropic has to be told for a history: none where no tool joins it."""
-    blocks = [
-        block
-        for message in messages
-        if isinstance(message, Mapping) and message.get("role") == "system" and isinstance(message.get("content"), list)
-        for block in message["content"]
-        if isinstance(block, Mapping) and block.get("type") == "tool_addition"
-    ]
-    inline = any(block["tool"].get("type") == "tool_definition" for block in blocks)
-    return [beta for beta, is_needed in zip(BETAS, (blocks, inline), strict=True) if is_needed]
+    tools = [tool for message in messages if isinstance(message, Mapping) for tool in _added_by_blocks(message)]
+    inline = any(tool.get("type") == "tool_definition" for tool in tools)
+    return [beta for beta, is_needed in zip(BETAS, (tools, inline), strict=True) if is_needed]
+
+
+def _added_by_blocks(message: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """What the `tool_addition` blocks of a message name or define; a harness may have written anything there."""
+    content = message.get("content") if message.get("role") == "system" else None
+    for block in content if isinstance(content, list) else ():
+        tool = block.get("tool") if isinstance(block, Mapping) and block.get("type") == "tool_addition" else None
+        if isinstance(tool, Mapping):
+            yield tool

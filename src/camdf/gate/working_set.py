@@ -67,12 +67,12 @@ def chances(
         elif record.get("event") == "call" and record.get("ok"):
             called.setdefault(connection, set()).add(str(record.get("tool")))
     weights = {key: weight for key, weight in weights.items() if called.get(key)}  # idle ones say nothing
+    called_by = dict.fromkeys(tools, 0.0)
+    for key, weight in weights.items():
+        for name in called[key] & tools.keys():
+            called_by[name] += weight
     all_of_them = sum(weights.values()) + START
-    return {
-        name: (sum(weight for key, weight in weights.items() if name in called[key]) + START * start[name])
-        / all_of_them
-        for name in tools
-    }
+    return {name: (called_by[name] + START * start[name]) / all_of_them for name in tools}
 
 
 def worth_loading(tools: Mapping[str, Tool], chance: Mapping[str, float], at_most: int | None = None) -> list[str]:
@@ -89,7 +89,8 @@ def worth_loading(tools: Mapping[str, Tool], chance: Mapping[str, float], at_mos
     loaded = [names[place] for place in order[0, :best]]
     if at_most is not None:
         loaded = sorted(loaded, key=lambda name: -chance[name])[: max(at_most, 0)]
-    return [name for name in names if name in set(loaded)]
+    chosen = set(loaded)
+    return [name for name in names if name in chosen]
 
 
 def _in_turn(tools: Mapping[str, Tool]) -> list[str]:

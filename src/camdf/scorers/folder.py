@@ -180,6 +180,7 @@ def _in_order(output: Path, tasks: Sequence[TaskText]) -> None:
     """Put lines that a later run added where their tasks stand."""
     lines = {record["task_id"]: line for line, record in _lines(output, output.read_bytes())}
     wanted = [task.task_id for task in tasks if task.task_id in lines]
-    others = [task_id for task_id in lines if task_id not in set(wanted)]
+    placed = set(wanted)
+    others = [task_id for task_id in lines if task_id not in placed]
     if [*wanted, *others] != list(lines):
         write_whole(output, b"".join(lines[task_id] for task_id in [*wanted, *others]))

@@ -56,7 +56,8 @@ def learn(path: Path, states: Sequence[Path]) -> list[str]:
             said.append(f"{source}: {why}")
             continue
         with contest_of(folder, source, configuration) as contest:
-            own = [lesson for lesson in known if (lesson.seen.tenant, lesson.seen.route) in set(places)]
+            served = set(places)
+            own = [lesson for lesson in known if (lesson.seen.tenant, lesson.seen.route) in served]
             said.append(f"{source}: {contest.look(own, settings)}")
     return said
 
