@@ -14,9 +14,11 @@ import pytest
 import camdf
 from camdf.checks import sample_tasks
 from camdf.errors import UsageError
+from camdf.gate.append import channel_of
+from camdf.policies.training import Training
 from camdf.service.config import PriceSettings, RolloutSettings
 from camdf.service.config_file import parsed
-from camdf.service.gates import prices_of
+from camdf.service.gates import gate_of, prices_of
 from camdf.service.store import VersionStore
 from running_service import SECONDS, folder_of
 
@@ -32,7 +34,7 @@ GATE = '[gate]\npolicy = "cold-start"\ncost_pressure = 0.1\ntool_search = true\n
             r"the key gate\.cost_pressure must be a number, 0 or more.* Got 'high'",
         ),
         (GATE.replace("0.1", "-1"), r"the key gate\.cost_pressure must be a number, 0 or more.* Got -1 instead"),
-        (GATE + "zzz = 1\n", r"the key gate\.zzz is not known\. Known there: allow_cuts_without_search, cost_pressure"),
+        (GATE + "zzz = 1\n", r"the key gate\.zzz is not known\. Known there: allow_cuts_without_search, channels"),
         (GATE + "cost_presure = 1\n", r"the key gate\.cost_presure is not known\. Did you mean cost_pressure\?"),
         (GATE + "[sever]\nport = 1\n", r"the key sever is not known\. Did you mean server\?"),
         (GATE + "[server]\nport = 70000\n", r"the key server\.port must be a whole number, 0 to 65535\. Got 70000"),
@@ -127,12 +129,43 @@ def test_nothing_that_learned_from_no_labels_cuts_without_a_search_unless_that_i
     assert not parsed('[gate]\npolicy = "fitted.json"\n', "camdf.toml").settings("", "").searches
 
 
+@pytest.mark.parametrize(("made_up", "refused"), [(40, True), (39, False)])
+def test_a_policy_of_made_up_labels_alone_cuts_no_more_than_one_without_labels(
+    tmp_path: Path, made_up: int, refused: bool
+) -> None:
+    logged = sample_tasks(40)
+    policy = camdf.ExpectedPayoffBySet().fit(logged, camdf.Payoff(0.1))
+    folder = folder_of(tmp_path / "served", '[gate]\npolicy = "policy.json"\ncost_pressure = 0.1\n')
+    training = Training(logged.digest(), len(logged), len(logged), made_up=made_up)
+    camdf.save(policy, folder / "policy.json", training)
+    if refused:
+        with pytest.raises(UsageError, match=r"gate cuts tools by .*policy\.json', which learned from made-up labels"):
+            VersionStore(folder / "camdf.toml", folder / "state")
+        with (folder / "camdf.toml").open("a", encoding="utf-8") as file:
+            file.write("tool_search = true\n")
+    assert VersionStore(folder / "camdf.toml", folder / "state").current.places["", ""].gate.policy == policy
+
+
+def test_models_of_other_names_take_tools_where_the_configuration_says_so() -> None:
+    text = GATE + 'mode = "append"\n[gate.channels]\nour-claude = "anthropic"\n"gpt-4" = "none"\n'
+    settings = parsed(text, "camdf.toml").settings("", "")
+    gate = gate_of(settings, camdf.cold_start(), "")
+    names = ("our-claude-5", "gpt-4o", "gpt-5", "claude-opus-5")
+    channels = [channel_of(name, gate.channels) for name in names]
+    assert channels == ["anthropic", None, "openai_responses", "anthropic"]
+    with pytest.raises(UsageError, match=r"gate\.channels must be a table from names to 'anthropic', "):
+        parsed(text.replace('"none"', '"chat"'), "camdf.toml")
+
+
 def test_keys_of_the_release_before_work_and_say_where_they_are_now() -> None:
     old = 'allow = ["a"]\npinned = ["b"]\nat_most = 3\nbudget_seconds = 1\nexplore = 0.1\nexplore_key = "k"\n'
     new = '[gate.guards]\nallow = ["a"]\npinned = ["b"]\n[gate.limits]\nat_most = 3\nseconds = 1\n'
     new += '[gate.rollout]\nexplore = 0.1\nexplore_key = "k"\n'
     with pytest.warns(FutureWarning, match=r"the key gate\.[a-z_]+ is called gate\.[a-z]+\.[a-z_]+ now"):
         assert parsed(GATE + old, "camdf.toml").settings("", "") == parsed(GATE + new, "camdf.toml").settings("", "")
+    with pytest.warns(FutureWarning, match=r"routes\.a\.rollout\.every_seconds is called routes\.a\.rollout\.every"):
+        configuration = parsed(GATE + "[routes.a.rollout]\nevery_seconds = 3\n", "camdf.toml")
+    assert configuration.settings("", "a").rollout.every == 3
 
 
 def test_prices_that_are_left_out_are_those_of_the_library() -> None:

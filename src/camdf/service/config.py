@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from hashlib import sha256
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias, get_args
 
 from camdf._settings import (
     Settings,
@@ -30,6 +30,7 @@ from camdf._settings import (
     whole_number,
 )
 from camdf.errors import UsageError
+from camdf.gate.append import Channel
 from camdf.gate.settings import Guards, Limits
 
 COLD_STARTS = {"cold-start": "similarity", "cold-start-probability": "probability"}
@@ -52,6 +53,7 @@ positive = number(most=1e12, above=0)
 not_negative = number(0, 1e12)
 seconds = number(most=3600, above=0, unit="seconds")
 count = whole_number(1, 10**9)
+channels = by_name(one_of(*get_args(Channel), "none"), "'anthropic', 'openai_responses' or 'none'")
 sha = check_that("64 hexadecimal digits", lambda value: isinstance(value, str) and bool(SHA256.fullmatch(value)))
 
 
@@ -208,6 +210,10 @@ class GateSettings(Settings):
     mode: Annotated[str, one_of("drop", "append", "defer", "allow", "shadow")] = "drop"
     """What becomes of what is cut."""
 
+    channels: Annotated[Mapping[str, str] | None, or_none(channels)] = None
+    """For the mode "append", where your models have other names than their providers give them: how a name begins, and
+    which messages take tools there. Joined to the table of `camdf.gate.append`; "none" takes a model out of it."""
+
     guards: Guards = Guards()
     limits: Limits = Limits(seconds=2.0)
     rollout: RolloutSettings = RolloutSettings()
@@ -217,6 +223,11 @@ class GateSettings(Settings):
         """What ranks the tools of a conversation."""
         usual = "start" if self.policy == START else "bm25"
         return usual if self.scorer is None else self.scorer
+
+    @property
+    def asks_a_model(self) -> bool:
+        """Whether a language model ranks them."""
+        return isinstance(self.scorer, ScorerSettings) and self.scorer.kind == "llm"
 
     @property
     def searches(self) -> bool:

@@ -26,7 +26,6 @@ from camdf.service.config import (
     GateSettings,
     LearnSettings,
     LimitSettings,
-    ScorerSettings,
     ServerSettings,
 )
 from camdf.service.limits import is_loopback
@@ -107,18 +106,18 @@ def _rename(table: Any, place: str, name: str) -> None:
     """Put keys of the release before where they stand now, with a warning."""
     if not isinstance(table, dict):
         return
-    for key in [key for key in table if key in EARLIER_KEYS]:
-        group, new = EARLIER_KEYS[key]
+    rollout = table.get("rollout")
+    old = [(table, key, key, *EARLIER_KEYS[key]) for key in table if key in EARLIER_KEYS]
+    if isinstance(rollout, dict) and "every_seconds" in rollout:
+        old.append((rollout, "every_seconds", "rollout.every_seconds", "rollout", "every"))
+    for holder, key, shown, group, new in old:
         warnings.warn(
-            f"{name}: the key {place}.{key} is called {place}.{group}.{new} now. The old name goes with the next "
+            f"{name}: the key {place}.{shown} is called {place}.{group}.{new} now. The old name goes with the next "
             "release.",
             FutureWarning,
             stacklevel=3,
         )
-        table.setdefault(group, {})[new] = table.pop(key)
-    rollout = table.get("rollout")
-    if isinstance(rollout, dict) and "every_seconds" in rollout:
-        rollout["every"] = rollout.pop("every_seconds")
+        table.setdefault(group, {})[new] = holder.pop(key)
 
 
 def check_configuration(configuration: Configuration, name: str) -> None:
@@ -162,22 +161,26 @@ def _contradiction(settings: GateSettings, where: str) -> str:
         )
     if settings.mean_tools is not None and settings.policy != START:
         return f"{where} has mean_tools, which is for the policy {START!r}, and another policy. Leave one of them out."
-    llm = settings.scorer if isinstance(settings.scorer, ScorerSettings) and settings.scorer.kind == "llm" else None
-    if llm is not None and not (llm.model and HTTP.match(llm.url)):
+    if settings.asks_a_model and not (settings.scorer.model and HTTP.match(settings.scorer.url)):
         return (
-            f"{where}.scorer asks a language model at url {llm.url!r} and model {llm.model!r}. Name both; the url "
-            "begins with http:// or https:// and ends in /v1."
+            f"{where}.scorer asks a language model at url {settings.scorer.url!r} and model {settings.scorer.model!r}. "
+            "Name both; the url begins with http:// or https:// and ends in /v1."
         )
-    if settings.examples and (llm is not None or settings.scorer == "none"):
+    if settings.examples and (settings.asks_a_model or settings.scorer == "none"):
         return f"{where} has examples, which are for the scorers 'start' and 'bm25'. Leave them out."
-    guesses = settings.policy in SHIPPED and llm is None and settings.mode in ("drop", "append")
-    if guesses and not settings.searches and not settings.allow_cuts_without_search:
-        return (
-            f"{where} cuts tools by the policy {settings.policy!r}, which learned from no labels, and there is no "
-            "search for what it cuts. Set tool_search = true where your agents can run one, or mode = 'shadow' to "
-            "watch first, or allow_cuts_without_search = true."
-        )
-    return ""
+    return blind_cut(settings, where, "no labels") if settings.policy in SHIPPED else ""
+
+
+def blind_cut(settings: GateSettings, where: str, learned_from: str) -> str:
+    """Why a policy that learned from nothing real may not cut at one place; "" where it may."""
+    guesses = settings.mode in ("drop", "append") and not settings.asks_a_model
+    if not guesses or settings.searches or settings.allow_cuts_without_search:
+        return ""
+    return (
+        f"{where} cuts tools by the policy {settings.policy!r}, which learned from {learned_from}, and there is no "
+        "search for what it cuts. Set tool_search = true where your agents can run one, or mode = 'shadow' to watch "
+        "first, or allow_cuts_without_search = true."
+    )
 
 
 def table_of_route(tenant: str, route: str) -> str:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Any
 
 from camdf.checks import try_policy
 from camdf.core.payoff import Payoff
 from camdf.datasets.examples import examples_in
 from camdf.errors import ArtifactError, UsageError
 from camdf.gate import Gate
+from camdf.gate.append import CHANNELS, Channels
 from camdf.gate.gate import USUAL_TOOLS
 from camdf.policies.artifact import from_json
 from camdf.policies.base import Policy, fitted_payoff
@@ -68,10 +71,23 @@ def gate_of(settings: GateSettings, policy: Policy, folder: str, examples: str =
         prices=Costs(prices_of(settings.prices)),
         tool_search=settings.searches,
         mode=settings.mode,  # type: ignore[arg-type]
+        channels=_channels(settings.channels),
         guards=settings.guards,
         limits=settings.limits,
         rollout=rollout_of(settings.rollout, folder),
     )
+
+
+def _channels(named: Mapping[str, str] | None) -> Channels:
+    """The channels that ship, and those that settings name."""
+    own: dict[str, Any] = {name: None if channel == "none" else channel for name, channel in (named or {}).items()}
+    return {**CHANNELS, **own}
+
+
+def is_made_up(policy: Policy) -> bool:
+    """Whether all tasks that a policy was fitted on are made up."""
+    training = policy.training_
+    return training is not None and 0 < training.tasks <= training.made_up
 
 
 def prices_of(settings: PriceSettings | None) -> Prices | None:

@@ -21,7 +21,7 @@ from camdf.gate import Gate
 from camdf.policies.artifact import LARGEST_FILE
 from camdf.service import config_file, rollouts
 from camdf.service.config import SHIPPED, Configuration, GateSettings
-from camdf.service.gates import gate_of, policy_of, warm
+from camdf.service.gates import gate_of, is_made_up, policy_of, warm
 
 LOG = logging.getLogger("camdf.service")
 
@@ -114,7 +114,11 @@ def made(sources: ConfigurationTexts, before: ServedVersion | None = None) -> Se
         made_of = (settings, digest, examples)
         old = before.places.get(place) if before is not None else None
         if old is None or old.made_of != made_of:
-            gate = gate_of(settings, policy_of(source, content, settings), sources.folder, examples)
+            policy = policy_of(source, content, settings)
+            where = config_file.table_of_route(*place)
+            if is_made_up(policy) and (problem := config_file.blind_cut(settings, where, "made-up labels alone")):
+                raise UsageError(f"{sources.name}: {problem}")
+            gate = gate_of(settings, policy, sources.folder, examples)
             warm(gate)
             old = RouteGate(gate, digest, made_of)
         places[place] = old
