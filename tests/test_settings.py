@@ -186,6 +186,15 @@ def test_scikit_learns_clone_is_an_unfitted_policy_with_the_same_settings(make: 
     assert_decide_alike(policy, copied.fit(sample_tasks(1), PAYOFF, sample_tasks(2)))
 
 
+def test_a_clone_of_a_policy_that_starts_from_another_starts_from_it_as_it_was_fitted() -> None:
+    prior = camdf.ExpectedPayoffBySet().fit(sample_tasks(1), PAYOFF)
+    policy = camdf.ExpectedPayoffBySet(prior=prior)
+    copied = clone(policy)
+    assert copied == policy
+    assert copied.prior == prior
+    assert_decide_alike(copied.fit(sample_tasks(2), PAYOFF), policy.fit(sample_tasks(2), PAYOFF))
+
+
 @variants
 def test_policies_are_equal_where_class_settings_and_what_was_learned_are(make: Callable[[], Policy]) -> None:
     fresh, learned = make(), make().fit(sample_tasks(1), PAYOFF, sample_tasks(2))

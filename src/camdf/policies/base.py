@@ -75,6 +75,10 @@ class Policy(ABC):
         """The settings by name, as scikit-learn's `clone` reads them; `deep` is part of its protocol."""
         return {name: getattr(self, name) for name in _settings(type(self))}
 
+    def __sklearn_clone__(self) -> Self:
+        """An unfitted one with the same settings; scikit-learn would also forget what a policy among them learned."""
+        return type(self)(**self.get_params())
+
     def set_params(self, **settings: Any) -> Self:
         """Change settings by name and return the policy. What it had learned, under other settings, is forgotten."""
         known = _settings(type(self))
