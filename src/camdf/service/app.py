@@ -15,16 +15,14 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from camdf.errors import needs
-from camdf.service import openapi, shapes
+from camdf.service import openapi, playground, searching, shapes
 from camdf.service.admission import Admission, come_back
-from camdf.service.calls import JSON, HttpAnswer, HttpCall, Receive, check_batch, parsed_body
+from camdf.service.calls import Handler, HttpAnswer, HttpCall, Receive, Routes, check_batch
 from camdf.service.deciding import Deciding
 from camdf.service.lessons import SeenLog
 from camdf.service.limits import GoneError, RefusedError, check_host
 from camdf.service.metrics import Metrics
 from camdf.service.outcomes import OutcomeLog
-from camdf.service.playground import Playground
-from camdf.service.searching import Searching
 from camdf.service.store import VersionStore
 
 with needs("serve"):
@@ -33,6 +31,7 @@ with needs("serve"):
 LOG = logging.getLogger("camdf.service")
 
 Send: TypeAlias = Callable[[dict[str, Any]], Awaitable[None]]
+OUTCOMES: Any = shapes.OutcomeRequest | list[shapes.OutcomeRequest]
 
 
 class Service:
@@ -42,22 +41,20 @@ class Service:
         self.store, self.outcomes = store, outcomes
         self.metrics, self.admission = Metrics(), Admission()
         self.deciding = Deciding(self.metrics, SeenLog(store.state))
-        self.draining, searching = False, Searching()
-        self._encode = msgspec.json.Encoder().encode
-        self._learns = msgspec.json.Decoder(shapes.OutcomeRequest | list[shapes.OutcomeRequest])
-        self.routes: dict[str, dict[str, Callable[[HttpCall], Awaitable[HttpAnswer]]]] = {
-            "/v1/decide": {"POST": self.decide},
-            "/v1/find": {"POST": searching.find},
-            "/v1/answer": {"POST": searching.answer},
-            "/v1/outcomes": {"POST": self.learn},
-            "/v1/policy": {"GET": self.policy},
-            "/healthz": {"GET": self.health},
-            "/readyz": {"GET": self.ready},
-            "/metrics": {"GET": self.numbers},
-            "/openapi.json": {"GET": self.document},
+        self.draining = False
+        self.routes: Routes = {
+            "/v1/decide": ("POST", self.decide),
+            "/v1/find": ("POST", searching.find),
+            "/v1/answer": ("POST", searching.answer),
+            "/v1/outcomes": ("POST", self.learn),
+            "/v1/policy": ("GET", self.policy),
+            "/healthz": ("GET", self.health),
+            "/readyz": ("GET", self.ready),
+            "/metrics": ("GET", self.numbers),
+            "/openapi.json": ("GET", self.document),
         }
         if store.current.configuration.server.playground:
-            self.routes |= Playground().routes
+            self.routes |= playground.routes()
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         """One request."""
@@ -69,11 +66,11 @@ class Service:
                 check_host(call.headers, call.serving.configuration.server.allowed_hosts)
             answer = await self._handler(scope)(call)
         except RefusedError as error:
-            answer = HttpAnswer(self._problem(error.words), error.status, JSON, tuple(error.headers))
+            answer = _problem(error.words, error.status)._replace(headers=tuple(error.headers))
         except GoneError:
             return
         except Exception as error:
-            answer = HttpAnswer(self._problem("Something went wrong inside of the service."), 500)
+            answer = _problem("Something went wrong inside of the service.", 500)
             # Its words may hold what a user wrote, so only its type and the places are logged.
             LOG.error("%s\n%s", type(error).__name__, "".join(traceback.format_tb(error.__traceback__)))
         finally:
@@ -94,7 +91,7 @@ class Service:
 
     async def learn(self, call: HttpCall) -> HttpAnswer:
         """Write outcomes down; the answer comes once they are on disk."""
-        body = await call.read(partial(parsed_body, decoder=self._learns))
+        body = await call.read_as(OUTCOMES)
         told = check_batch(body if isinstance(body, list) else [body], call.limits)
         if not told:
             raise RefusedError(422, "There is no outcome in this list. Send at least one.")
@@ -106,7 +103,7 @@ class Service:
             LOG.error("Outcomes could not be written: %s", error.strerror)
             words = "The outcomes could not be written and were not accepted. Send them again later."
             raise come_back(words, call.limits) from None
-        return HttpAnswer(self._encode(shapes.Accepted(first=numbers.first, last=numbers.last)))
+        return HttpAnswer.of(shapes.Accepted(first=numbers.first, last=numbers.last))
 
     async def policy(self, call: HttpCall) -> HttpAnswer:
         """What decides now, on the routes of whoever asks."""
@@ -131,18 +128,16 @@ class Service:
         refused = self.store.refused
         if refused and call.tenant:  # whose words may be about another tenant
             refused = "The files as they are now are refused; the service's log says why."
-        answer = shapes.PolicyAnswer(configuration=call.serving.digest, routes=routes, refused=refused)
-        return HttpAnswer(self._encode(answer))
+        return HttpAnswer.of(shapes.PolicyAnswer(configuration=call.serving.digest, routes=routes, refused=refused))
 
     async def health(self, call: HttpCall) -> HttpAnswer:
         """The process is alive."""
-        return HttpAnswer(self._encode(shapes.Status(status="alive")))
+        return HttpAnswer.of(shapes.Status(status="alive"))
 
     async def ready(self, call: HttpCall) -> HttpAnswer:
         """Whether new requests should come here."""
-        if self.draining:
-            return HttpAnswer(self._encode(shapes.Status(status="draining")), 503)
-        return HttpAnswer(self._encode(shapes.Status(status="ready")))
+        status, code = ("draining", 503) if self.draining else ("ready", 200)
+        return HttpAnswer.of(shapes.Status(status=status), code)
 
     async def numbers(self, call: HttpCall) -> HttpAnswer:
         """For Prometheus."""
@@ -157,18 +152,17 @@ class Service:
 
     async def document(self, call: HttpCall) -> HttpAnswer:
         """The OpenAPI document."""
-        return HttpAnswer(self._encode(openapi.document(call.limits, tokens=bool(call.serving.tokens))))
+        return HttpAnswer.of(openapi.document(call.limits, tokens=bool(call.serving.tokens)))
 
-    def _handler(self, scope: dict[str, Any]) -> Callable[[HttpCall], Awaitable[HttpAnswer]]:
-        methods = self.routes.get(scope["path"])
-        if methods is None:
+    def _handler(self, scope: dict[str, Any]) -> Handler:
+        if scope["path"] not in self.routes:
             raise RefusedError(404, "There is nothing at this path. /openapi.json says what there is.")
-        method = scope["method"]
-        handler = methods.get("GET" if method == "HEAD" else method)
-        if handler is None:
-            allowed = ", ".join([*methods, *(["HEAD"] if "GET" in methods else [])])
-            raise RefusedError(405, f"This path takes {allowed}.", [(b"allow", allowed.encode())])
+        method, handler = self.routes[scope["path"]]
+        if scope["method"] not in (allowed := ("GET", "HEAD") if method == "GET" else (method,)):
+            named = ", ".join(allowed)
+            raise RefusedError(405, f"This path takes {named}.", [(b"allow", named.encode())])
         return handler
 
-    def _problem(self, words: str) -> bytes:
-        return self._encode(shapes.Problem(error=words))
+
+def _problem(words: str, status: int) -> HttpAnswer:
+    return HttpAnswer.of(shapes.Problem(error=words), status)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from camdf.errors import needs
@@ -35,6 +35,11 @@ class HttpAnswer(NamedTuple):
     kind: bytes = JSON
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
+    @classmethod
+    def of(cls, answer: Any, status: int = 200) -> HttpAnswer:
+        """A value as JSON."""
+        return cls(msgspec.json.encode(answer), status)
+
 
 @dataclass(slots=True, eq=False)
 class HttpCall:
@@ -64,6 +69,10 @@ class HttpCall:
             return parse(body)
         self.enter(len(body) // CANDIDATE_BYTES)
         return await self.run(partial(parse, body))
+
+    async def read_as(self, kind: type[T]) -> T:
+        """Its body as a type."""
+        return await self.read(partial(parsed_body, kind=kind))
 
     async def run(self, work: Callable[[], T], seconds: float | None = None) -> T:
         """What some work returns, which is done on a thread."""
@@ -112,10 +121,18 @@ class HttpCall:
             self._counted = None
 
 
-def parsed_body(body: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[T], place: str = "$") -> T:
+Handler: TypeAlias = Callable[[HttpCall], Awaitable[HttpAnswer]]
+Routes: TypeAlias = dict[str, tuple[str, Handler]]
+"""By path: the method that it takes, and what answers."""
+
+_decoder = lru_cache(maxsize=64)(msgspec.json.Decoder)
+
+
+def parsed_body(body: bytes | msgspec.Raw, kind: type[T], place: str = "$") -> T:
     """A body, or what stands in one at some place, as a type; refused with a word where it is none."""
     try:
-        return decoder.decode(body)
+        value: T = _decoder(kind).decode(body)  # type: ignore[arg-type]
+        return value
     except msgspec.ValidationError as error:
         words = str(error) if " - at `$" in str(error) or place == "$" else f"{error} - at `$`"
         raise RefusedError(422, f"{words.replace('`$', f'`{place}', 1)}.") from None

@@ -38,6 +38,13 @@ FEWEST = 20
 """Candidates that a decision counts for at least: it takes time for itself too."""
 
 
+AS_DECIDED = (
+    *("id", "kept", "cut", "refused", "reason", "mode", "open", "explored"),
+    *("conversation", "needs_name", "error", "cost_pressure"),
+)
+"""What is answered as the gate's decision has it."""
+
+
 class Asked(NamedTuple):
     """One decision that is asked for, in which call, and who makes it."""
 
@@ -64,16 +71,14 @@ class Deciding:
         self.lines = Lines(to_standard_output)
         self.lessons: Lines[Seen] = Lines(lessons.write)
         self._metrics = metrics
-        self._encode = msgspec.json.Encoder().encode
-        self._one, self._list = msgspec.json.Decoder(shapes.DecideRequest), msgspec.json.Decoder(list[msgspec.Raw])
         self._turns: Turns[Asked, bytes] = Turns(self._together)
 
     def read(self, call: HttpCall, body: bytes) -> tuple[list[Asked], bool]:
         """What a body asks for, once it is within the limits, and whether it is a list."""
         if not body.lstrip().startswith(b"["):
-            return [_checked(call, parsed_body(body, self._one))], False
-        parts = enumerate(check_batch(parsed_body(body, self._list), call.limits))
-        return [_checked(call, parsed_body(part, self._one, f"$[{place}]")) for place, part in parts], True
+            return [_checked(call, parsed_body(body, shapes.DecideRequest))], False
+        parts = enumerate(check_batch(parsed_body(body, list[msgspec.Raw]), call.limits))
+        return [_checked(call, parsed_body(part, shapes.DecideRequest, f"$[{place}]")) for place, part in parts], True
 
     async def answers(self, asked: Sequence[Asked]) -> list[bytes]:
         """The answers to what was asked, in its order."""
@@ -121,43 +126,28 @@ class Deciding:
         if configuration.server.log_decisions:
             trace = call.headers.get(b"traceparent", b"").decode("latin-1")
             self.lines.put(event(request, decision, trace, texts=configuration.server.log_texts))
-        first = next(iter(request.tools), None) if request.tools is not UNSET else None
-        return self._encode(
-            shapes.Decision(
-                id=decision.id,
-                kept=list(decision.kept),
-                cut=list(decision.cut),
-                refused=list(decision.refused),
-                reason=decision.reason,
-                mode=decision.mode,
-                open=decision.open,
-                explored=decision.explored,
-                conversation=decision.conversation,
-                needs_name=decision.needs_name,
-                error=decision.error,
-                cost_pressure=decision.cost_pressure,
-                policy=asked.served.policy_sha256,
-                tools=decision.tools if request.ranking is UNSET else [tool.name for tool in decision.tools],
-                search=[] if request.ranking is not UNSET else list(map(written_like(first), decision.search)),
-                appended=[
-                    shapes.JoiningTools(after=addition.after, message=joining_message(addition.tools, decision.channel))
-                    for addition in decision.appended
-                    if decision.channel is not None
-                ],
-                betas=_betas(request, decision),
-                ranking=[self._explained(tool) for tool in decision.ranking] if request.explain else UNSET,
-            )
+        answer = shapes.Decision(
+            **{name: getattr(decision, name) for name in AS_DECIDED},
+            policy=asked.served.policy_sha256,
+            tools=decision.tools,
+            ranking=[_explained(tool) for tool in decision.ranking] if request.explain else UNSET,
         )
+        if request.ranking is not UNSET:
+            answer.tools = [tool.name for tool in decision.tools]
+        elif request.tools:
+            answer.search = list(map(written_like(request.tools[0]), decision.search))
+        if decision.channel is not None and request.messages is not UNSET:
+            answer.appended = [
+                shapes.JoiningTools(after=addition.after, message=joining_message(addition.tools, decision.channel))
+                for addition in decision.appended
+            ]
+            answer.betas = betas_of(decision.messages(request.messages)) if decision.channel == "anthropic" else []
+        return msgspec.json.encode(answer)
 
-    def _explained(self, ranked: Ranked) -> Any:
-        """A ranked tool, written already: one by one, so that a list of thousands does not hold up other threads."""
-        return msgspec.Raw(self._encode(shapes.RankedTool(*ranked)))
 
-
-def _betas(request: shapes.DecideRequest, decision: GateDecision) -> list[str]:
-    if decision.channel != "anthropic" or request.messages is UNSET:
-        return []
-    return betas_of(decision.messages(request.messages))
+def _explained(ranked: Ranked) -> Any:
+    """A ranked tool, written already: one by one, so that a list of thousands does not hold up other threads."""
+    return msgspec.Raw(msgspec.json.encode(shapes.RankedTool(*ranked)))
 
 
 def served_on(call: HttpCall, route: str) -> RouteGate:

@@ -24,6 +24,13 @@ from camdf.service.shapes import (
 with needs("serve"):
     import msgspec
 
+ABOUT = "Which of the ranked tools are worth giving to the agent?"
+DECIDE = "Decide on one request, or on each of a list."
+FIND = "Search for a tool that an agent was not given."
+ANSWER = "Say what a call means that a model wrote. Nothing is run."
+OUTCOMES = "Say what became of decisions. The answer comes once they are on disk."
+
+STATUSES = {200: "It is.", 503: "It is not."}
 PROBLEMS = {
     400: "The body is not JSON.",
     401: "The token is missing or not known.",
@@ -50,79 +57,36 @@ def document(limits: LimitSettings, *, tokens: bool) -> dict[str, Any]:
     _, schemas = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     _split(schemas, limits)
     security: dict[str, Any] = {"security": [{"token": []}]} if tokens else {}
-    asked = {"anyOf": [_ref(name) for name in EITHER]}
-    return {
-        "openapi": "3.1.0",
-        "info": {
-            "title": "camdf",
-            "version": __version__,
-            "description": "Which of the ranked tools are worth giving to the agent?",
-        },
-        "paths": {
-            "/v1/decide": {
-                "post": {
-                    "operationId": "decide",
-                    "summary": "Decide on one request, or on each of a list.",
-                    "requestBody": _body(asked, limits.batch),
-                    "responses": {
-                        "200": _json("The decision, or one for each request.", _one_or_many(_ref("Decision"))),
-                        **_problems(*READING, 404),
-                    },
-                    **security,
-                }
-            },
-            "/v1/find": {
-                "post": {
-                    "operationId": "find",
-                    "summary": "Search for a tool that an agent was not given.",
-                    "requestBody": _one(_ref("FindRequest")),
-                    "responses": {"200": _json("What it finds.", _ref("Found")), **_problems(*READING, 404)},
-                    **security,
-                }
-            },
-            "/v1/answer": {
-                "post": {
-                    "operationId": "answer",
-                    "summary": "Say what a call means that a model wrote. Nothing is run.",
-                    "requestBody": _one(_ref("AnswerRequest")),
-                    "responses": {"200": _json("What to do.", _ref("Answered")), **_problems(*READING, 404)},
-                    **security,
-                }
-            },
-            "/v1/outcomes": {
-                "post": {
-                    "operationId": "outcomes",
-                    "summary": "Say what became of decisions. The answer comes once they are on disk.",
-                    "requestBody": _body(_ref("OutcomeRequest"), limits.batch, least=1),
-                    "responses": {"200": _json("Their sequence numbers.", _ref("Accepted")), **_problems(*READING)},
-                    **security,
-                }
-            },
-            "/v1/policy": {
-                "get": {
-                    "operationId": "policy",
-                    "summary": "What decides now, route by route.",
-                    "responses": {"200": _json("What decides.", _ref("PolicyAnswer")), **_problems(401)},
-                    **security,
-                }
-            },
-            "/healthz": {"get": _status("healthz", "Whether the process is alive.")},
-            "/readyz": {"get": _status("readyz", "Whether it takes requests: not while it drains.", 503)},
-            "/metrics": {
-                "get": {
-                    "operationId": "metrics",
-                    "summary": "Numbers for Prometheus.",
-                    "responses": {
-                        "200": {"description": "Numbers.", "content": {"text/plain": {"schema": {"type": "string"}}}}
-                    },
-                }
-            },
-        },
-        "components": {
-            "schemas": schemas,
-            **({"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}} if tokens else {}),
-        },
+
+    def post(name: str, summary: str, body: dict[str, Any], said: str, answer: dict[str, Any], *also: int) -> Any:
+        asked = {"requestBody": {"required": True, **_content(body)}}
+        answers = {"200": _described(said, answer), **_problems(*READING, *also)}
+        return {"post": {"operationId": name, "summary": summary, **asked, "responses": answers, **security}}
+
+    def get(name: str, summary: str, answers: dict[str, Any], **also: Any) -> Any:
+        return {"get": {"operationId": name, "summary": summary, "responses": answers, **also}}
+
+    decide = _one_or_many({"anyOf": [_ref(name) for name in EITHER]}, minItems=0, maxItems=limits.batch)
+    outcomes = _one_or_many(_ref("OutcomeRequest"), minItems=1, maxItems=limits.batch)
+    decisions, policy = (
+        _one_or_many(_ref("Decision")),
+        {"description": "What decides.", **_content(_ref("PolicyAnswer"))},
+    )
+    status = {str(code): _described(said, _ref("Status")) for code, said in STATUSES.items()}
+    numbers = {"description": "Numbers.", "content": {"text/plain": {"schema": {"type": "string"}}}}
+    paths = {
+        "/v1/decide": post("decide", DECIDE, decide, "The decision, or one for each request.", decisions, 404),
+        "/v1/find": post("find", FIND, _ref("FindRequest"), "What it finds.", _ref("Found"), 404),
+        "/v1/answer": post("answer", ANSWER, _ref("AnswerRequest"), "What to do.", _ref("Answered"), 404),
+        "/v1/outcomes": post("outcomes", OUTCOMES, outcomes, "Their sequence numbers.", _ref("Accepted")),
+        "/v1/policy": get("policy", "What decides now, route by route.", {"200": policy, **_problems(401)}, **security),
+        "/healthz": get("healthz", "Whether the process is alive.", {"200": status["200"]}),
+        "/readyz": get("readyz", "Whether it takes requests: not while it drains.", status),
+        "/metrics": get("metrics", "Numbers for Prometheus.", {"200": numbers}),
     }
+    about = {"title": "camdf", "version": __version__, "description": ABOUT}
+    schemes = {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}} if tokens else {}
+    return {"openapi": "3.1.0", "info": about, "paths": paths, "components": {"schemas": schemas, **schemes}}
 
 
 def _split(schemas: dict[str, Any], limits: LimitSettings) -> None:
@@ -146,25 +110,13 @@ def _one_or_many(schema: dict[str, Any], **bounds: int) -> dict[str, Any]:
     return {"anyOf": [schema, {"type": "array", "items": schema, **bounds}]}
 
 
-def _one(schema: dict[str, Any]) -> dict[str, Any]:
-    return {"required": True, "content": {"application/json": {"schema": schema}}}
+def _content(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"content": {"application/json": {"schema": schema}}}
 
 
-def _body(schema: dict[str, Any], most: int, least: int = 0) -> dict[str, Any]:
-    content = {"application/json": {"schema": _one_or_many(schema, minItems=least, maxItems=most)}}
-    return {"required": True, "content": content}
-
-
-def _json(words: str, schema: dict[str, Any]) -> dict[str, Any]:
-    return {"description": words, "content": {"application/json": {"schema": schema}}}
+def _described(words: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {"description": words, **_content(schema)}
 
 
 def _problems(*statuses: int) -> dict[str, Any]:
-    return {str(status): _json(PROBLEMS[status], _ref("Problem")) for status in sorted(statuses)}
-
-
-def _status(name: str, words: str, *also: int) -> dict[str, Any]:
-    answers = {
-        str(status): _json("It is." if status == 200 else "It is not.", _ref("Status")) for status in (200, *also)
-    }
-    return {"operationId": name, "summary": words, "responses": answers}
+    return {str(status): _described(PROBLEMS[status], _ref("Problem")) for status in sorted(statuses)}

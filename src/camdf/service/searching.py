@@ -4,41 +4,30 @@ from __future__ import annotations
 
 from functools import partial
 
-from camdf.errors import needs
 from camdf.gate import Gate
 from camdf.gate.tool_search import listing
 from camdf.service import shapes
-from camdf.service.calls import HttpAnswer, HttpCall, parsed_body
+from camdf.service.calls import HttpAnswer, HttpCall
 from camdf.service.deciding import FEWEST, served_on
 from camdf.service.limits import RefusedError, check_depth
 
-with needs("serve"):
-    import msgspec
+
+async def find(call: HttpCall) -> HttpAnswer:
+    """The tools that a query finds, on a thread."""
+    request = await call.read_as(shapes.FindRequest)
+    gate = served_on(call, request.route).gate
+    tools = _entered(call, request.tools)
+    return HttpAnswer.of(await call.run(partial(_found, gate, request, tools)))
 
 
-class Searching:
-    """Answers searches and calls, on threads: nothing is run here."""
-
-    def __init__(self) -> None:
-        self._encode = msgspec.json.Encoder().encode
-        self._finds = msgspec.json.Decoder(shapes.FindRequest)
-        self._answers = msgspec.json.Decoder(shapes.AnswerRequest)
-
-    async def find(self, call: HttpCall) -> HttpAnswer:
-        """The tools that a query finds."""
-        request = await call.read(partial(parsed_body, decoder=self._finds))
-        gate = served_on(call, request.route).gate
-        tools = _entered(call, request.tools)
-        return HttpAnswer(self._encode(await call.run(partial(_found, gate, request, tools))))
-
-    async def answer(self, call: HttpCall) -> HttpAnswer:
-        """What a call means: which tool to run with which arguments, or what to answer."""
-        request = await call.read(partial(parsed_body, decoder=self._answers))
-        gate = served_on(call, request.route).gate
-        tools = _entered(call, [request.call, *request.tools])[1:]
-        answer = await call.run(lambda: gate.answer(request.call, tools))
-        run = None if answer.run is None else shapes.ToolRun(name=answer.run.name, arguments=dict(answer.run.arguments))
-        return HttpAnswer(self._encode(shapes.Answered(id=answer.id, run=run, text=answer.text)))
+async def answer(call: HttpCall) -> HttpAnswer:
+    """What a call means: which tool to run with which arguments, or what to answer. Nothing is run."""
+    request = await call.read_as(shapes.AnswerRequest)
+    gate = served_on(call, request.route).gate
+    tools = _entered(call, [request.call, *request.tools])[1:]
+    meant = await call.run(lambda: gate.answer(request.call, tools))
+    run = None if meant.run is None else shapes.ToolRun(name=meant.run.name, arguments=dict(meant.run.arguments))
+    return HttpAnswer.of(shapes.Answered(id=meant.id, run=run, text=meant.text))
 
 
 def _found(gate: Gate, request: shapes.FindRequest, tools: list[shapes.JsonObject]) -> shapes.Found:

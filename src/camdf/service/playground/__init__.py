@@ -1,5 +1,5 @@
 """One static page on which the cut can be watched, and what that page asks the service for."""
 
-from camdf.service.playground.look import Playground
+from camdf.service.playground.look import routes
 
-__all__ = ["Playground"]
+__all__ = ["routes"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache, partial
 from hashlib import sha256
@@ -22,7 +22,7 @@ from camdf.gate.lists import openai
 from camdf.gate.target import Target
 from camdf.policies.rules import TopK
 from camdf.prices import Prices
-from camdf.service.calls import HttpAnswer, HttpCall, parsed_body
+from camdf.service.calls import HttpAnswer, HttpCall, Routes, parsed_body
 from camdf.service.config import COLD_STARTS, START, GateSettings, PriceSettings
 from camdf.service.config_file import problems_in
 from camdf.service.gates import prices_of
@@ -118,84 +118,81 @@ class Edited:
         return 0.0 if self.costs or self.prices is None else self.prices.of_rewriting(characters)
 
 
-class Playground:
-    """The page, and its questions."""
+def routes() -> Routes:
+    """The page, and what it asks for."""
+    content = files(__package__).joinpath("page.html").read_bytes()
+    page = HttpAnswer(content, kind=PAGE, headers=_headers(content.decode()))
 
-    def __init__(self) -> None:
-        self._page = files(__package__).joinpath("page.html").read_bytes()
-        self._looks, self._picks = msgspec.json.Decoder(LookRequest), msgspec.json.Decoder(TaskRequest)
-        self._headers = _headers(self._page.decode())
-        self.routes: dict[str, dict[str, Callable[[HttpCall], Awaitable[HttpAnswer]]]] = {
-            "/": {"GET": self.page},
-            "/playground/domains": {"GET": self.domains},
-            "/playground/task": {"POST": self.task},
-            "/playground/look": {"POST": self.look},
-        }
+    async def shown(call: HttpCall) -> HttpAnswer:
+        return page
 
-    async def page(self, call: HttpCall) -> HttpAnswer:
-        """The page itself."""
-        return HttpAnswer(self._page, kind=PAGE, headers=self._headers)
+    return {
+        "/": ("GET", shown),
+        "/playground/domains": ("GET", domains),
+        "/playground/task": ("POST", task),
+        "/playground/look": ("POST", look),
+    }
 
-    async def domains(self, call: HttpCall) -> HttpAnswer:
-        """The sample that ships, and how many tasks it has."""
-        call.identify()
-        return HttpAnswer(msgspec.json.encode(SHIPPED))
 
-    async def task(self, call: HttpCall) -> HttpAnswer:
-        """The ranking of a shipped task, and what it required."""
-        asked = await call.read(partial(parsed_body, decoder=self._picks))
-        if asked.domain not in SHIPPED:
-            raise RefusedError(404, f"There is no domain {asked.domain!r}. /playground/domains names them.")
-        call.enter(1)
-        return HttpAnswer(msgspec.json.encode(await call.run(partial(_shipped_task, asked))))
+async def domains(call: HttpCall) -> HttpAnswer:
+    """The sample that ships, and how many tasks it has."""
+    call.identify()
+    return HttpAnswer.of(SHIPPED)
 
-    async def look(self, call: HttpCall) -> HttpAnswer:
-        """One decision, admitted as all are, and made on a thread: a person looks at it, and nobody waits for that."""
-        asked = await call.read(partial(self._asked, call))
-        call.enter(max(len(asked.ranking or ()), len(asked.tools), 1))
-        served = call.serving.places[call.tenant, ""]
-        settings = call.serving.configuration.settings(call.tenant, "")
-        limit = served.gate.limits.seconds
-        seconds = None if limit is None else LOOKS * limit
-        try:
-            answer = await call.run(partial(looked, asked, served.gate, settings), seconds)
-        except CamdfError as error:
-            raise RefusedError(422, str(error)) from None
-        return HttpAnswer(msgspec.json.encode(answer))
 
-    def _asked(self, call: HttpCall, body: bytes) -> LookRequest:
-        asked = parsed_body(body, self._looks)
-        check_depth([asked.tools, asked.messages or []], call.limits.depth)
-        if len(asked.ranking or ()) > call.limits.tools or len(asked.tools) > call.limits.tools:
-            raise RefusedError(422, f"A request may have {call.limits.tools} tools.")
-        return asked
+async def task(call: HttpCall) -> HttpAnswer:
+    """The ranking of a shipped task, and what it required."""
+    asked = await call.read_as(TaskRequest)
+    if asked.domain not in SHIPPED:
+        raise RefusedError(404, f"There is no domain {asked.domain!r}. /playground/domains names them.")
+    call.enter(1)
+    return HttpAnswer.of(await call.run(partial(_shipped_task, asked.number)))
+
+
+async def look(call: HttpCall) -> HttpAnswer:
+    """One decision, admitted as all are, and made on a thread: a person looks at it, and nobody waits for that."""
+    asked = await call.read(partial(_asked, call))
+    call.enter(max(len(asked.ranking or ()), len(asked.tools), 1))
+    gate = call.serving.places[call.tenant, ""].gate
+    settings = call.serving.configuration.settings(call.tenant, "")
+    seconds = None if gate.limits.seconds is None else LOOKS * gate.limits.seconds
+    try:
+        return HttpAnswer.of(await call.run(partial(looked, asked, gate, settings), seconds))
+    except CamdfError as error:
+        raise RefusedError(422, str(error)) from None
+
+
+def _asked(call: HttpCall, body: bytes) -> LookRequest:
+    asked = parsed_body(body, LookRequest)
+    check_depth([asked.tools, asked.messages or []], call.limits.depth)
+    if max(len(asked.ranking or ()), len(asked.tools)) > call.limits.tools:
+        raise RefusedError(422, f"A request may have {call.limits.tools} tools.")
+    return asked
 
 
 def looked(asked: LookRequest, serving: Gate, settings: GateSettings) -> Looked:
     """The decision of a gate like the serving one, on whose threads it works, at the page's target and prices."""
-    tools, scores = _ranked(asked)
-    sent = {} if asked.ranking is UNSET else {tool.name: tool.cost for tool in asked.ranking}
-    edited = {name: cost for name, cost in {**sent, **asked.costs}.items() if cost}
     served = asked.target == "served"
-    costs = Edited(edited, prices_of(settings.prices) if served and asked.prices is UNSET else _prices(asked))
+    scores = {tool.name: tool.score for tool in asked.ranking or ()}
+    tools: Sequence[Any] = asked.tools if asked.ranking is UNSET else [Tool(name) for name in scores]
+    sent = {tool.name: tool.cost for tool in asked.ranking or ()}
+    edited = {name: cost for name, cost in {**sent, **asked.costs}.items() if cost}
+    prices = settings.prices if served and asked.prices is UNSET else _prices(asked)
+    costs = Edited(edited, prices_of(prices))
     if asked.tool_search is UNSET:
         asked = msgspec.structs.replace(asked, tool_search=served and bool(serving.tool_search))
-    like = partial(serving.for_tenant, PLAYGROUND, prices=costs, rollout=Rollout())
 
     def decided(payoff: Payoff) -> GateDecision:
-        gate = like(payoff=payoff)
-        if scores is not None:
+        gate = serving.for_tenant(PLAYGROUND, prices=costs, rollout=Rollout(), payoff=payoff)
+        if asked.ranking is not UNSET:
             return gate.decide_scored(TASK, tools, scores)
         return gate.decide(asked.messages or [], tools, tool_search=bool(asked.tool_search))
 
-    payoff = (
-        serving.payoff
-        if served
-        else Payoff(asked.amount if asked.target == "pressure" else 1.0, asked.value, asked.recourse)
-    )
+    pressure = asked.amount if asked.target == "pressure" else 1.0
+    payoff = serving.payoff if served else Payoff(pressure, asked.value, asked.recourse)
     decision = decided(payoff)
     if asked.target in TARGETS:
-        if scores is None and serving.scorer is None:
+        if asked.ranking is UNSET and serving.scorer is None:
             raise RefusedError(422, "The service has no scorer. Send a ranking, or set gate.scorer.")
         target = Target(**{TARGETS[asked.target]: asked.amount})
         payoff = target.payoff(serving.policy, [(decision.ranking, decision.vector)], payoff)
@@ -213,29 +210,20 @@ def looked(asked: LookRequest, serving: Gate, settings: GateSettings) -> Looked:
         costs=of_tools,
         curve=curve(serving.policy, ranked, of_tools, payoff),
         wire=_wire(asked, decision),
-        code=_code(asked, serving, payoff, settings, of_tools if edited else {}),
+        code=_code(asked, serving, payoff, settings.policy, of_tools if edited else None, prices),
     )
 
 
-def _ranked(asked: LookRequest) -> tuple[Sequence[Any], dict[str, float] | None]:
-    """The tools, and their scores where the page has them."""
-    if asked.ranking is UNSET:
-        return asked.tools, None
-    scores = {tool.name: tool.score for tool in asked.ranking}
-    return [Tool(name) for name in scores], scores
-
-
-def _shipped_task(asked: TaskRequest) -> JsonObject:
+def _shipped_task(number: int) -> JsonObject:
     logged = _shipped()
-    row = asked.number % len(logged)
-    one = logged.rankings.take([row])
-    names = one.names(0)
-    scores, costs = one.scores[0].tolist(), one.costs[0].tolist()
-    required = [name for name, needed in zip(names, logged.required[row].tolist(), strict=False) if needed]
-    ranked = [
-        {"name": name, "score": score, "cost": cost} for name, score, cost in zip(names, scores, costs, strict=False)
-    ]
-    return {"task": str(logged.task_ids[row]), "ranking": ranked, "required": required}
+    one = logged.take([number % len(logged)])
+    names, scores, costs = one.rankings.names(0), one.rankings.scores[0].tolist(), one.rankings.costs[0].tolist()
+    parts = zip(names, scores, costs, strict=False)
+    return {
+        "task": str(one.task_ids[0]),
+        "ranking": [{"name": name, "score": score, "cost": cost} for name, score, cost in parts],
+        "required": [name for name, needed in zip(names, one.required[0].tolist(), strict=False) if needed],
+    }
 
 
 def _wire(asked: LookRequest, decision: GateDecision) -> JsonObject:
@@ -244,62 +232,58 @@ def _wire(asked: LookRequest, decision: GateDecision) -> JsonObject:
     return {"model": "your-model", **({} if asked.messages is UNSET else {"messages": asked.messages}), "tools": tools}
 
 
-def _code(asked: LookRequest, gate: Gate, worth: Payoff, settings: GateSettings, costs: Mapping[str, float]) -> str:
+def _code(
+    asked: LookRequest,
+    gate: Gate,
+    worth: Payoff,
+    source: str,
+    costs: Mapping[str, float] | None,
+    prices: PriceSettings | None,
+) -> str:
     """A program that decides the same, with what was chosen and nothing else. Neither explores."""
-    source = settings.policy
     policy = f"camdf.load({json.dumps(source)})"
     if source in COLD_STARTS:
         policy = f'camdf.cold_start("{COLD_STARTS[source]}")'
     elif source == START:
         policy = f"camdf.{gate.policy!r}"
-    pressure, value, recourse = worth.cost_pressure, worth.value, worth.recourse
-    payoff = f"camdf.Payoff({pressure!r}, {str(value)!r}{f', {recourse!r}' if recourse else ''})"
-    prices = f", prices={dict(costs)!r}" if costs else ""
-    priced = asked.prices
-    if priced is UNSET and asked.target == "served" and settings.prices is not None:
-        priced = settings.prices.given()
-    if not costs and priced is not UNSET:
-        prices = f", prices=camdf.Prices({_keywords(priced)})"
-    tool_search = ", tool_search=True" if asked.tool_search else ""
+    left = f", {worth.recourse!r}" if worth.recourse else ""
+    payoff = f"camdf.Payoff({worth.cost_pressure!r}, {str(worth.value)!r}{left})"
     groups = {name: _changed(getattr(gate, name)) for name in ("guards", "limits")}
-    written = {name: f"{name.title()}({_keywords(values)})" for name, values in groups.items() if values}
-    options = "".join(f", {name}={value}" for name, value in written.items())
-    options += f", mode={gate.mode!r}" if gate.mode != "drop" else ""
-    imported = ", ".join(["Gate", *(name.title() for name in written)])
-    lines = ["import camdf", f"from camdf.gate import {imported}"]
+    settings = {name: f"{name.title()}({_keywords(values)})" for name, values in groups.items() if values}
+    names = ["Gate", *(name.title() for name in settings)]
+    if costs is not None:
+        settings = {"prices": repr(dict(costs)), **settings}
+    elif prices is not None:
+        settings = {"prices": f"camdf.Prices({_keywords(prices.given())})", **settings}
+    if gate.mode != "drop":
+        settings["mode"] = repr(gate.mode)
+    options = "".join(f", {name}={value}" for name, value in settings.items())
+    search, scorer = ", tool_search=True" if asked.tool_search else "", type(gate.scorer).__name__
     if asked.ranking is not UNSET:
         scores = {tool.name: tool.score for tool in asked.ranking}
-        lines += [
-            "from camdf.tools import Tool",
-            "",
-            f"scores = {scores!r}",
-            f"gate = Gate({policy}, None, {payoff}{prices}{options})",
-            f'decision = gate.decide("{TASK}", [Tool(name) for name in scores], scores=scores{tool_search})',
-        ]
+        before = ["from camdf.tools import Tool", "", f"scores = {scores!r}"]
+        built = f"Gate({policy}, None, {payoff}{options})"
+        told = f'"{TASK}", [Tool(name) for name in scores], scores=scores{search}'
+    elif isinstance(gate.policy, TopK) and source == START and scorer == "Start" and asked.tool_search:
+        named = "" if worth == Payoff(0.0) else f", payoff={payoff}"
+        before, told = [""], "messages, tools"
+        built = f"Gate.start(tools, mean_tools={gate.policy.k}{named}{options})"
     else:
-        ranks, scorer = gate.scorer, type(gate.scorer).__name__
-        made = "None" if ranks is None else f"{scorer}()" if scorer in ("BM25", "Start") else f"{scorer}(url, model)"
-        built = f"Gate({policy}, {made}, {payoff}{prices}{options})"
-        if isinstance(gate.policy, TopK) and source == START and scorer == "Start" and asked.tool_search:
-            named = "" if worth == Payoff(0.0) else f", payoff={payoff}"
-            ranks, tool_search = None, ""
-            built = f"Gate.start(tools, mean_tools={gate.policy.k}{named}{prices}{options})"
-        lines += [
-            *([] if ranks is None else [f"from camdf.scorers import {scorer}"]),
-            "",
-            f"gate = {built}",
-            f"decision = gate.decide(messages, tools{tool_search})",
-        ]
-    return "\n".join([*lines, "print(decision.explain())"])
+        made = f"{scorer}()" if scorer in ("BM25", "Start") else f"{scorer}(url, model)"
+        before = [""] if gate.scorer is None else [f"from camdf.scorers import {scorer}", ""]
+        built = f"Gate({policy}, {'None' if gate.scorer is None else made}, {payoff}{options})"
+        told = f"messages, tools{search}"
+    imports = ["import camdf", f"from camdf.gate import {', '.join(names)}", *before]
+    return "\n".join([*imports, f"gate = {built}", f"decision = gate.decide({told})", "print(decision.explain())"])
 
 
-def _prices(asked: LookRequest) -> Prices | None:
+def _prices(asked: LookRequest) -> PriceSettings | None:
     """Those of the page; a UsageError names every one that is not what it must be."""
     if asked.prices is UNSET:
         return None
     if problems := problems_in(asked.prices, PriceSettings, "prices"):
         raise UsageError(" ".join(problems))
-    return prices_of(PriceSettings(**asked.prices))
+    return PriceSettings(**asked.prices)
 
 
 def _changed(settings: Guards | Limits) -> dict[str, Any]:
