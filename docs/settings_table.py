@@ -1,4 +1,4 @@
-"""Writes the tables of settings on docs/gate.md and docs/service.md from the docstrings of the fields.
+"""Writes the tables of docs/settings.md and docs/service.md from the docstrings of the fields.
 
 python docs/settings_table.py
 """
@@ -20,7 +20,7 @@ from camdf.gate import Guards, Limits, Records, Rollout
 from camdf.service import config
 
 PAGES: dict[str, dict[str, type[Any]]] = {
-    "gate.md": {kind.__name__: kind for kind in (Guards, Limits, Rollout, Records)},
+    "settings.md": {kind.__name__: kind for kind in (Guards, Limits, Rollout, Records)},
     "service.md": {
         "[gate]": config.GateSettings,
         "[gate.guards]": Guards,
