@@ -1,4 +1,4 @@
-"""Reading traces as JSON: microseconds of processor a span, on one thread, from a file to the span table.
+"""Reading OTLP as JSON and as protobuf: microseconds of processor a span, on one thread, from a file to the span table.
 
 python benchmarks/reading.py                                   250 runs of an agent under each convention
 python benchmarks/reading.py --json > results/reading.json     the same numbers as JSON
@@ -6,9 +6,10 @@ python benchmarks/reading.py --large 0 --check                 exit 1 where read
 
 Runs are made with a seed: an agent, 3 model calls that carry the conversation so far and the definitions of 12 tools, 4
 tool calls; every second agent has a gate's decision on it. A line is an OTLP document of 64 spans, as the collector's
-file exporter writes it. Beside reading, the same file goes through `json.loads` line by line, and nothing else is done
-with it: that says how fast the machine was at the time. The small files hold a run each. The large file is the first
-one over and over; one process reads it, then one a core.
+file exporter writes it; the same documents are there as messages of protobuf, and both also packed one by one. Beside
+reading, the same file goes through `json.loads` line by line, or through protobuf's parser message by message, and
+nothing else is done with it: that says how fast the machine was at the time. The small files hold a run each. The large
+file is the first one over and over; one process reads it, then one a core.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
@@ -43,6 +45,7 @@ LIMIT_BESIDE_ONE_FILE = 6.0
 """The most that small files may take a span beside one large file with the same spans."""
 
 SENTENCE = "please find the order that customer wrote about last week and tell them when it will arrive today"
+ID_NAMES = ("traceId", "spanId", "parentSpanId")
 PROPERTIES = ("identifier", "reason", "limit", "language")
 
 
@@ -199,6 +202,34 @@ def document(spans: list[dict[str, Any]]) -> str:
     return json.dumps({"resourceSpans": [{"resource": resource, "scopeSpans": scopes}]}, separators=(",", ":"))
 
 
+def as_message(document: Any) -> bytes:
+    """A document of OTLP JSON in protobuf."""
+    from google.protobuf.json_format import ParseDict
+    from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
+
+    def with_ids(value: Any) -> Any:
+        """Ids in base64, as protobuf's own JSON has them, and not in hex."""
+        if isinstance(value, list):
+            return list(map(with_ids, value))
+        if not isinstance(value, dict):
+            return value
+        return {
+            key: b64encode(bytes.fromhex(inner)).decode() if key in ID_NAMES else with_ids(inner)
+            for key, inner in value.items()
+        }
+
+    message: bytes = ParseDict(with_ids(document), TracesData()).SerializeToString()
+    return message
+
+
+def framed(messages: Iterable[bytes], packed: bool = False) -> bytes:
+    """Messages as the collector's file exporter writes them: the size of each, then the message, packed or not."""
+    from pyarrow import compress
+
+    some = [compress(message, "zstd", asbytes=True) if packed else message for message in messages]
+    return b"".join(len(message).to_bytes(4) + message for message in some)
+
+
 def generate(folder: Path, runs: int, small: int) -> dict[str, Path]:
     """A file of each convention, and a folder of small ones."""
     found = {name: folder / f"{name}.jsonl" for name in RUNS}
@@ -218,7 +249,7 @@ def generate(folder: Path, runs: int, small: int) -> dict[str, Path]:
     return found
 
 
-def processor(works: dict[str, Callable[[], Any]]) -> dict[str, float]:
+def processor(works: dict[Any, Callable[[], Any]]) -> dict[Any, float]:
     """The least processor time of each, of tries that take turns: whatever else runs only adds to it."""
     least = dict.fromkeys(works, math.inf)
     for _ in range(TIMES):
@@ -233,6 +264,14 @@ def parse(file: Path) -> None:
     with file.open("rb") as stream:
         for line in stream:
             json.loads(line)
+
+
+def parse_messages(file: Path) -> None:
+    from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
+
+    with file.open("rb") as stream:
+        while size := stream.read(4):
+            TracesData.FromString(stream.read(int.from_bytes(size)))
 
 
 def read(place: Path, with_text: bool) -> int:
@@ -275,20 +314,46 @@ def side_by_side(file: Path, megabytes: int) -> dict[str, Any]:
     return {"megabytes": round(large.stat().st_size / 1e6), "load": round(os.getloadavg()[0], 1), "processes": least}
 
 
+def by_form(name: str, file: Path) -> dict[str, Any]:
+    """What a span takes in each form of the same export, in bytes and in microseconds; the forms take turns."""
+    lines, spans = file.read_bytes().splitlines(), read(file, with_text=False)
+    messages = [as_message(json.loads(line)) for line in lines]
+    forms = {
+        name: file.read_bytes(),
+        f"{name}, zstd": framed(lines, packed=True),
+        f"{name} in protobuf": framed(messages),
+        f"{name} in protobuf, zstd": framed(messages, packed=True),
+    }
+    files = {form: file.with_name(f"{form}.jsonl") for form in forms}
+    for form, content in forms.items():
+        files[form].write_bytes(content)
+    steps: dict[tuple[str, str], Callable[[], Any]] = {
+        (name, "json.loads alone"): partial(parse, file),
+        (f"{name} in protobuf", "its parser alone"): partial(parse_messages, files[f"{name} in protobuf"]),
+    }
+    for form, place in files.items():
+        steps |= {
+            (form, "read"): partial(read, place, False),
+            (form, "read with text"): partial(read, place, True),
+            (form, "read into span tables"): partial(to_tables, place),
+        }
+    took = processor(steps)
+    return {
+        form: {
+            "spans": spans,
+            "bytes a span": len(content) // spans,
+            **{step: round(took[form, step] / spans * 1e6, 1) for of, step in steps if of == form},
+        }
+        for form, content in forms.items()
+    }
+
+
 def measure(runs: int, small: int, large: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="camdf-reading-") as scratch:
         places = generate(Path(scratch), runs, small)
         for name in RUNS:
-            file, spans = places[name], read(places[name], with_text=False)
-            steps: dict[str, Callable[[], Any]] = {
-                "json.loads alone": partial(parse, file),
-                "read": partial(read, file, False),
-                "read with text": partial(read, file, True),
-                "read into span tables": partial(to_tables, file),
-            }
-            each = {step: round(seconds / spans * 1e6, 1) for step, seconds in processor(steps).items()}
-            found[name] = {"spans": spans, "bytes a span": file.stat().st_size // spans, **each}
+            found |= by_form(name, places[name])
         spans = small * PER_RUN
         took_small = processor({"small": partial(to_tables, places["small files"])})["small"]
         found["small files"] = {

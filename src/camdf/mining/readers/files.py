@@ -19,16 +19,29 @@ from camdf.mining.readers.values import Unreadable, decoded
 Place: TypeAlias = str | PathLike[str]
 """A file or a folder of this machine, or any URL that fsspec opens: `s3://bucket/traces`."""
 
-JSON = (".json", ".jsonl", ".ndjson")
+DOCUMENT, LINES = (".json",), (".jsonl", ".ndjson")
+PROTOBUF = (".binpb", ".pb")
 PACKED = (".gz", ".bz2", ".zst")
-SUFFIXES = (*JSON, ".parquet", *(ending + packed for ending in JSON for packed in PACKED))
-ENDINGS = f"{', '.join((*JSON, '.parquet'))}, and all but the last also with {', '.join(PACKED)} behind it"
+ENDINGS = f"{', '.join((*DOCUMENT, *LINES, *PROTOBUF))}, these with {', '.join(PACKED)} behind them, and .parquet"
+
+ZSTANDARD = b"\x28\xb5\x2f\xfd"
+"""How what Zstandard packed begins."""
 
 BYTES_AT_A_TIME = 1_000_000
 """How much is asked of a disk at once: a line of a collector holds hundreds of kilobytes."""
 
 BYTES_A_BATCH = 64_000_000
 """About how much of a Parquet file is in memory together, beside one row group as it is stored."""
+
+
+def _ends(name: str, endings: tuple[str, ...]) -> bool:
+    """Whether a name has one of some endings, with that of a packed file behind it or without."""
+    return name.endswith(tuple(ending + packed for ending in endings for packed in ("", *PACKED)))
+
+
+def _is_readable(name: str) -> bool:
+    """Whether a file has the name of one with traces in it."""
+    return name.endswith(".parquet") or _ends(name, (*DOCUMENT, *LINES, *PROTOBUF))
 
 
 @dataclass(frozen=True)
@@ -55,7 +68,20 @@ class TraceFile:
     @property
     def has_lines(self) -> bool:
         """Whether it is JSON Lines that need no unpacking, so that reading may begin at any line."""
-        return self.name.endswith(JSON[1:])
+        return self.name.endswith(LINES) and not self.has_messages()
+
+    def has_messages(self) -> bool:
+        """Whether it holds messages with the size of each before it, as collectors write protobuf and what they pack.
+
+        A size has four bytes, the first of them smaller than any that JSON can begin with. At the end of the first
+        message the file ends, or the next size begins.
+        """
+        with self.unpacked() as stream:
+            size, start = stream.read(4), stream.read(4)
+            if not (size < b"\t" and start.startswith((b"\n", ZSTANDARD))):
+                return False
+            left = int.from_bytes(size) - len(start)
+            return len(stream.read(max(left, 0))) == left and stream.read(1) < b"\t"
 
     def size(self) -> int:
         """How many bytes are stored; 0 where it may not be read, which is said when it is."""
@@ -121,10 +147,10 @@ def trace_files(place: Place) -> tuple[list[TraceFile], list[str]]:
         raise DataError(f"There is no file or folder {named}. Check its name, or run the command where it is.")
     below = filesystem.find(root) if filesystem else (str(path) for path in Path(root).rglob("*") if path.is_file())
     files = [TraceFile(path, filesystem) for path in sorted(below)]
-    readable = [file for file in files if file.name.endswith(SUFFIXES)]
+    readable = [file for file in files if _is_readable(file.name)]
     if not readable:
-        raise DataError(f"There are no traces below {named}: no file ends in {ENDINGS}.")
-    return readable, [file.name for file in files if not file.name.endswith(SUFFIXES)]
+        raise DataError(f"There are no traces below {named}: no file ends in one of {ENDINGS}.")
+    return readable, [file.name for file in files if not _is_readable(file.name)]
 
 
 def elsewhere(url: str) -> tuple[Any, str]:
@@ -140,15 +166,22 @@ def elsewhere(url: str) -> tuple[Any, str]:
 
 
 def records_of(file: TraceFile) -> Iterator[tuple[int, Any]]:
-    """The records of a file with their line or row; an `Unreadable` stands for a broken one.
+    """The records of a file with their line, row or message; an `Unreadable` stands for a broken one.
 
-    A line is in memory as a whole, and so is a .json file that is one document. Lines of a part are counted from its
-    first one.
+    A line or a message is in memory as a whole, and so is a .json or .binpb file that is one document. Lines of a part
+    are counted from its first one.
     """
     if file.is_parquet:
         yield from enumerate(_rows(file), start=1)
         return
-    if file.name.split(".json")[-1] in ("", *PACKED):
+    if not file.start and file.has_messages():
+        yield from enumerate(_messages(file), start=1)
+        return
+    if _ends(file.name, PROTOBUF):
+        with file.unpacked() as stream:
+            yield 1, _message(stream.read())
+        return
+    if _ends(file.name, DOCUMENT):
         with file.unpacked() as stream:
             first = stream.readline()
             if isinstance(_parsed(first), Unreadable):
@@ -169,6 +202,32 @@ def _parsed(text: bytes) -> Any:
         return decoded(text) if typed is None else typed
     except (ValueError, RecursionError):
         return Unreadable("not JSON")
+
+
+def _messages(file: TraceFile) -> Iterator[Any]:
+    """The messages of a file, each after its size in four bytes."""
+    with file.unpacked() as stream:
+        while size := stream.read(4):
+            message = stream.read(int.from_bytes(size))
+            whole = len(size) == 4 and len(message) == int.from_bytes(size)
+            yield _message(message) if whole else Unreadable("cut short")
+
+
+def _message(message: bytes) -> Any:
+    """OTLP in protobuf or in JSON, packed or not."""
+    try:
+        if message.startswith(ZSTANDARD):
+            pyarrow = require("pyarrow", "mining")
+            message = pyarrow.input_stream(pyarrow.py_buffer(message), compression="zstd").read()
+        if message.startswith(b"{"):
+            return _parsed(message)
+        with needs("otlp"):
+            from camdf.mining.readers.otlp_proto import traces_message
+        return traces_message(message)
+    except Unreadable as why:
+        return why
+    except OSError:
+        return Unreadable("not packed as it should be")
 
 
 def _rows(file: TraceFile) -> Iterator[dict[str, Any]]:

@@ -1,15 +1,29 @@
-"""OpenTelemetry spans in whatever form they are stored: OTLP JSON, the Python SDK's JSON, Phoenix, MLflow, Parquet."""
+"""OpenTelemetry spans in whatever form they are stored: OTLP, the Python SDK's JSON, Phoenix, MLflow, Parquet.
+
+OTLP comes as JSON (`otlp_json`) or as protobuf (`otlp_proto`), and both say the same of a span. Of its attributes only
+those become values that its convention reads: what users and models wrote is passed over as bytes.
+"""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from camdf.gate.telemetry import EVENT
-from camdf.mining.readers.names import OPENINFERENCE_KINDS, OPENINFERENCE_MARK, OTEL_SPAN, PIECES, STEP, FieldNames
+from camdf.mining.readers.names import (
+    DECISION,
+    OPENINFERENCE,
+    OPENINFERENCE_KINDS,
+    OPENINFERENCE_MARK,
+    OTEL,
+    OTEL_SPAN,
+    PIECES,
+    STEP,
+    FieldNames,
+)
 from camdf.mining.readers.values import (
     Fields,
     as_list,
@@ -26,6 +40,22 @@ SPAN = Fields(OTEL_SPAN)
 FAILED = re.compile(r"^2$|error", flags=re.IGNORECASE)
 MARKS: FieldNames = {mark: (mark,) for mark in (OPENINFERENCE_MARK, "mlflow.spanType", "langfuse.observation.type")}
 """The attributes whose presence says that not the GenAI conventions hold but another."""
+
+LONG = (*OTEL["offered"], *OPENINFERENCE["offered"])
+"""How attributes begin that are long and the same in every call of an agent: the definitions of its tools."""
+
+ASKED = f"{OPENINFERENCE['text'][0]}."
+"""How attributes begin that hold nothing but text under a convention which is not GenAI's."""
+
+ROLES = (".message.role", ".message.tool_call_id")
+"""How those of them end that say who wrote a message."""
+
+WITH_TEXT = Fields({**OTEL, **DECISION, **MARKS}).keys
+TEXT = OTEL["text"]
+WITHOUT_TEXT = {name: column for name, column in WITH_TEXT.items() if name not in TEXT}
+"""The attributes that the GenAI conventions read, and those that show that another convention holds."""
+
+OTHER_CONVENTIONS = Fields(MARKS).keys.keys()
 
 
 class OtelSpan(NamedTuple):
@@ -47,11 +77,11 @@ class OtelSpan(NamedTuple):
 
 
 class TypedDocument:
-    """OTLP JSON that was decoded by its schema. The one kind there is stands in `camdf.mining.readers.otlp_json`."""
+    """OTLP that was decoded by its schema."""
 
     __slots__ = ()
 
-    def spans(self) -> list[TypedSpan]:
+    def spans(self) -> Sequence[TypedSpan]:
         """All of its spans."""
         raise NotImplementedError
 
@@ -64,6 +94,42 @@ class TypedSpan:
     def otel_span(self, with_text: bool) -> OtelSpan:
         """The span with those of its attributes that its convention reads."""
         raise NotImplementedError
+
+
+def typed_span(
+    record: Any,
+    with_text: bool,
+    values: Callable[[Sequence[Any]], dict[str, Any]],
+    last_message: Callable[[Any], Any],
+) -> OtelSpan:
+    """A span by the fields of OTLP's schema.
+
+    `values` gives the values of some of its attributes by their names, and `last_message` of one with all messages of a
+    request the last, which is all that says whether the request goes on with the result of a tool.
+    """
+    pairs, name = list(record.attributes), record.name
+    wanted = WITH_TEXT if with_text else WITHOUT_TEXT
+    attributes = values([pair for pair in pairs if pair.key in wanted])
+    if not with_text:
+        attributes |= {pair.key: last_message(pair.value) for pair in pairs if pair.key in TEXT}
+    if name == EVENT or not OTHER_CONVENTIONS.isdisjoint(attributes):
+        # other conventions know attributes by their beginnings
+        attributes = values(
+            [pair for pair in pairs if with_text or not pair.key.startswith(ASKED) or pair.key.endswith(ROLES)]
+        )
+    span = otel_span_of(
+        record.trace_id,
+        record.span_id,
+        record.parent_span_id,
+        name,
+        record.start_time_unix_nano,
+        record.end_time_unix_nano,
+        record.status and record.status.code,
+        attributes,
+        [(event.name, values(event.attributes)) for event in record.events],
+    )
+    dropped = record.dropped_attributes_count or record.dropped_events_count or record.dropped_links_count
+    return span._replace(cut=True) if dropped else span
 
 
 DROPPED = ("dropped_attributes", "dropped_events", "dropped_links")
@@ -194,10 +260,10 @@ def attribute_value(value: Any) -> Any:
 
 
 def _hex(value: Any) -> str:
-    """An id in hex: plain, with 0x before it, or in base64, as protobuf's JSON has it."""
+    """An id in hex: plain, as bytes, with 0x before it, or in base64, as protobuf's JSON has it."""
     if type(value) is str and value.isalnum() and value.isascii() and value[0] != "0":
         return value
-    written = as_text(value)
+    written = value.hex() if isinstance(value, bytes) else as_text(value)
     if written.endswith("="):  # first, as base64 too may begin with 0x
         try:
             written = base64.b64decode(written, validate=True).hex()

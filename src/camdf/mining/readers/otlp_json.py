@@ -1,49 +1,23 @@
 """OTLP JSON by the letter of its schema: the form that most traces come in, so the one that must be read fast.
 
-A document is taken apart without making a Python value of all that it holds. Of a span's attributes only those become
-values that its convention reads: what users and models wrote is passed over as bytes. A document that holds anything
-which the schema does not know is read as any other JSON. The spans are the same; they only take longer.
+A document is taken apart without making a Python value of all that it holds. One that holds anything which the schema
+does not know is read as any other JSON. The spans are the same; they only take longer.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 from msgspec import Raw, Struct
 from msgspec.json import Decoder
 
-from camdf.gate.telemetry import EVENT
-from camdf.mining.readers.names import DECISION, OPENINFERENCE, OTEL
-from camdf.mining.readers.otlp import (
-    MARKS,
-    OtelSpan,
-    TypedDocument,
-    TypedSpan,
-    attribute_value,
-    otel_span_of,
-)
-from camdf.mining.readers.values import Fields
+from camdf.mining.readers.otlp import LONG, OtelSpan, TypedDocument, TypedSpan, attribute_value, typed_span
 
 BEGINNING = re.compile(rb'\s*\{\s*"resourceSpans"')
 ABSENT = Raw(b"null")
-
-LONG = (*OTEL["offered"], *OPENINFERENCE["offered"])
-"""How attributes begin that are long and the same in every call of an agent: the definitions of its tools."""
-
-ASKED = f"{OPENINFERENCE['text'][0]}."
-"""How attributes begin that hold nothing but text under a convention which is not GenAI's."""
-
-ROLES = (".message.role", ".message.tool_call_id")
-"""How those of them end that say who wrote a message."""
-
-WITH_TEXT = Fields({**OTEL, **DECISION, **MARKS}).keys
-TEXT = OTEL["text"]
-WITHOUT_TEXT = {name: column for name, column in WITH_TEXT.items() if name not in TEXT}
-"""The attributes that the GenAI conventions read, and those that show that another convention holds."""
-
-OTHER_CONVENTIONS = Fields(MARKS).keys.keys()
 
 
 class Pair(Struct, gc=False, forbid_unknown_fields=True):
@@ -91,32 +65,7 @@ class SpanRecord(Struct, TypedSpan, gc=False, forbid_unknown_fields=True, rename
 
     def otel_span(self, with_text: bool) -> OtelSpan:
         """The span with those of its attributes that its convention reads."""
-        wanted = WITH_TEXT if with_text else WITHOUT_TEXT
-        attributes = _values([pair for pair in self.attributes if pair.key in wanted])
-        if not with_text:
-            attributes |= {pair.key: _last_message(bytes(pair.value)) for pair in self.attributes if pair.key in TEXT}
-        if self.name == EVENT or not OTHER_CONVENTIONS.isdisjoint(attributes):
-            # other conventions know attributes by their beginnings
-            attributes = _values(
-                [
-                    pair
-                    for pair in self.attributes
-                    if with_text or not pair.key.startswith(ASKED) or pair.key.endswith(ROLES)
-                ]
-            )
-        span = otel_span_of(
-            self.trace_id,
-            self.span_id,
-            self.parent_span_id,
-            self.name,
-            self.start_time_unix_nano,
-            self.end_time_unix_nano,
-            self.status and self.status.code,
-            attributes,
-            [(event.name, _values(event.attributes)) for event in self.events],
-        )
-        dropped = self.dropped_attributes_count or self.dropped_events_count or self.dropped_links_count
-        return span._replace(cut=True) if dropped else span
+        return typed_span(self, with_text, _values, _last_message)
 
 
 class Scope(Struct, gc=False, forbid_unknown_fields=True, rename="camel"):
@@ -161,7 +110,7 @@ def typed_document(text: bytes) -> TypedDocument | None:
         return None
 
 
-def _values(pairs: list[Pair]) -> dict[str, Any]:
+def _values(pairs: Sequence[Pair]) -> dict[str, Any]:
     values = {}
     for pair in pairs:
         key = pair.key
@@ -174,8 +123,8 @@ def _long_value(raw: bytes) -> Any:
     return attribute_value(_decode(raw))
 
 
-def _last_message(raw: bytes) -> Any:
-    """The last message of a request, which is all that says whether it goes on with the result of a tool."""
+def _last_message(value: Raw) -> Any:
+    raw = bytes(value)
     if b'"stringValue"' not in raw[:20]:
         return attribute_value(_decode(raw))
     place = raw.rfind(rb"\"role\"")

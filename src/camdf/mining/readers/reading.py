@@ -119,8 +119,8 @@ class Reading(Iterator[Span]):
 def read_spans(path: Place, format: str | None = None, *, with_text: bool = True) -> Reading:
     """The spans of a trace file, or of all trace files below a folder, of this machine or behind a URL.
 
-    Files end in .json, .jsonl, .ndjson or .parquet; behind the first three may stand .gz, .bz2 or .zst. A URL is any
-    that fsspec opens, as s3://bucket/traces, with the package that it needs for that.
+    Files end in .json, .jsonl, .ndjson, .binpb, .pb or .parquet; behind all but the last may stand .gz, .bz2 or .zst. A
+    URL is any that fsspec opens, as s3://bucket/traces, with the package that it needs for that.
 
     `format` is one of `FORMATS`. Without it the format of each record is found from its keys, so a folder may hold
     several. Each record is read by itself, so neither the order of lines nor their split into files matters. Records
