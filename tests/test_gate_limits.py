@@ -10,7 +10,7 @@ import pytest
 
 import camdf
 from camdf.gate import Gate, Guards, Limits
-from camdf.gate.request import SERVER_CHARACTERS, SERVER_TOOLS, TOOL_CHARACTERS, UNTRUSTED_CHARACTERS
+from camdf.gate.settings import SERVER_CHARACTERS, SERVER_TOOLS, TOOL_CHARACTERS, UNTRUSTED_CHARACTERS
 from camdf.policies.rules import TopK
 from camdf.scorers import BM25, Start
 from camdf.scorers.base import full_text

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from importlib import import_module
@@ -201,6 +203,13 @@ def drawn() -> list[Path]:
         if named["name"].endswith("/"):
             above.append((depth, path))
     return found
+
+
+def test_one_decision_can_be_followed_in_few_moves_between_files() -> None:
+    told = subprocess.run([sys.executable, ROOT / "scripts" / "decision_moves.py"], capture_output=True, text=True)
+    moves = re.search(r"(\d+) moves between files", told.stdout)
+    assert moves is not None, told.stderr
+    assert int(moves[1]) <= 54, told.stdout
 
 
 def test_every_file_and_folder_that_the_map_names_exists() -> None:

@@ -10,9 +10,8 @@ import pytest
 
 from camdf.errors import UsageError
 from camdf.gate import Gate, Guards
-from camdf.gate.request import tools_by_key
 from camdf.policies.rules import TopK
-from camdf.tools import UNTOLD, FromServer, Tool, from_servers, keyed, name_of, view
+from camdf.tools import UNTOLD, FromServer, Tool, from_servers, keyed, name_of, tools_by_key, view
 from golden import PAYOFF
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}

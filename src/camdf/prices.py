@@ -176,9 +176,10 @@ class Prices:
 
     def count(self, tool: Tool) -> int:
         """Tokens of the tool's definition, at least 1, counted once while the definition stays the same."""
-        if tool.packed is None:
+        packed = tool.packed
+        if packed is None:
             return max(1, self.tokens(tool.definition()))
-        key = tool.name, tool.description, tool.packed
+        key = tool.name, tool.description, packed
         counted = self._counted.get(key)
         if counted is None:
             if len(self._counted) >= COUNTS_KEPT:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import marshal
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
@@ -98,6 +99,17 @@ class Tool:
                 self.__dict__["_packed"] = None
         packed: bytes | None = self.__dict__["_packed"]
         return packed
+
+    def is_longer_than(self, characters: int) -> bool:
+        """Whether its name, its description or, unless it is built when it is priced, its schema is."""
+        if len(self.description) > characters or len(self.name) > characters:
+            return True
+        if not isinstance(self.parameters, dict):
+            return False
+        with suppress(Exception):  # a schema that cannot be written at all has no price
+            packed = self.packed
+            return len(self.definition() if packed is None else packed) > characters
+        return False
 
     def definition(self) -> str:
         """Name, description and schema as one line of JSON: about what the model is sent."""
@@ -344,6 +356,44 @@ def _all_of(native: Any) -> Mapping[str, Any]:
     held = native if isinstance(native, Mapping) else getattr(native, "__dict__", {})
     plain = (str, int, float, bool, list, dict, Mapping)
     return {str(key): value for key, value in held.items() if key != "cache_control" and isinstance(value, plain)}
+
+
+def tools_by_key(
+    tools: Iterable[Any], trusted: Collection[str] | None = None
+) -> tuple[dict[str, Tool], dict[str, Any]]:
+    """Tools by key: as we view them, and as the harness holds them. They come in a sequence, or by server."""
+    if isinstance(tools, (str, bytes)):
+        raise TypeError("Tools come as a sequence.")
+    listed = from_servers(tools) if isinstance(tools, Mapping) else list(tools)
+    viewed = keyed(map(viewed_tool, listed), trusted)
+    return viewed, dict(zip(viewed, map(_native, listed), strict=True))
+
+
+def unread_by_key(tools: Iterable[Any]) -> tuple[dict[str, Tool], dict[str, Any]]:
+    """`tools_by_key` without a look at any of them: all are foreign, and none is readable."""
+    listed = list(map(_native, tools)) if isinstance(tools, (list, tuple)) else []
+    viewed = keyed(map(_unread, listed))
+    return viewed, dict(zip(viewed, listed, strict=True))
+
+
+def viewed_tool(native: Any) -> Tool:
+    """A tool as we view it; foreign where its own attributes raise, or its name is no text."""
+    try:
+        tool = view(native)
+        if type(tool.name) is type(tool.description) is type(tool.server) is str:
+            return tool
+        plain = str.__str__  # a subclass may raise when it is compared
+        return replace(tool, name=plain(tool.name), description=plain(tool.description), server=plain(tool.server))
+    except Exception:
+        return _unread(native)
+
+
+def _unread(native: Any) -> Tool:
+    return Tool(type(native).__name__, foreign=True, readable=False)
+
+
+def _native(given: Any) -> Any:
+    return given.tool if isinstance(given, FromServer) else given
 
 
 def keyed(tools: Iterable[Tool], trusted: Collection[str] | None = None) -> dict[str, Tool]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from os import urandom
+from time import monotonic
 from typing import Any
 
 from camdf.gate.append import Addition
@@ -15,9 +17,9 @@ from camdf.gate.decision import GateDecision, Reason
 from camdf.gate.fold import Fold, Folding, Outcome, UnscoredError
 from camdf.gate.hidden import by_server, names_by_server
 from camdf.gate.lists import Mode, list_for_the_model
-from camdf.gate.memory import ConversationTerms, JudgeAndMode, Memory, SharedMemory
+from camdf.gate.memory import ConversationTerms, Memory, SharedMemory, Terms
 from camdf.gate.request import Question, Request, RequestReader, UndecidedError, unread
-from camdf.gate.rollout import Rollout
+from camdf.gate.rollout import Dealt, Rollout
 from camdf.gate.settings import Guards, Limits, Records
 from camdf.gate.telemetry import Sink
 from camdf.gate.turn_scores import RefusedScoresError, TurnScores, deciding
@@ -82,8 +84,9 @@ class Decider:
         try:
             self.rollout.look(question.left())
             request = self.reader.read(question, self.mode)
-            _ = self.terms_of(question).judge.digest  # here, since an event loop should not wait for it
-            if self.rollout.is_off:
+            terms, dealt = self.terms_of(question)
+            _ = terms.judges[-1].digest  # here, since an event loop should not wait for it
+            if dealt.off:
                 return Outcome(Fold(reason="switched off"))
             self._take_scores(question, request)
             return None
@@ -98,28 +101,27 @@ class Decider:
             except Exception as error:
                 raise UndecidedError("scores refused", _refused(error)) from None
 
-    def terms_of(self, question: Question) -> JudgeAndMode:
+    def terms_of(self, question: Question) -> tuple[Terms, Dealt]:
         """Those that the conversation began with, else those of today: one answer for the whole of a question."""
         if question.terms is None:
-            assert question.request is not None
-            question.terms = self._terms(question.request)
+            request = question.request
+            assert request is not None
+            dealt = self.rollout.dealt(request.conversation, is_history=request.shown)
+            question.terms = self._terms(request, dealt), dealt
         return question.terms
 
-    def _terms(self, request: Request) -> JudgeAndMode:
-        known, rollout, name = self.terms, self.rollout, request.conversation
-        began = known.recall(name)
-        if rollout.is_off:  # for good: switched on again, it would narrow what it saw
-            terms = JudgeAndMode(began.judge if began else known.judge, "shadow")
-            known.keep(name, terms)
+    def _terms(self, request: Request, dealt: Dealt) -> Terms:
+        known, name = self.terms, request.conversation
+        began = None if name is None else known.recall(name)
+        if dealt.off:
+            terms = Terms(began.judges[-1:] if began else (known.judge,), "shadow")
+            if name is not None:  # for good: switched on again, it would narrow what it saw
+                known.keep(name, terms)
             return terms
         if began is not None:
             return began
-        if name is None:  # one text has no middle; of a history nobody knows how it began
-            cuts = rollout.everyone or (rollout.share_now >= 1 and not request.goes_on)
-        else:
-            cuts = rollout.cuts(name)
-        earlier = known.earlier() if request.began_before else ()
-        return JudgeAndMode(known.judge, self.mode if cuts else "shadow", earlier)
+        earlier = known.earlier() if request.shown and len(request.events) > 1 else ()
+        return Terms((*earlier, known.judge), self.mode if dealt.cuts else "shadow")
 
     # Score.
 
@@ -131,7 +133,7 @@ class Decider:
             breaker.check()
 
         def work(under_way: Work[Outcome]) -> Outcome:
-            judges = self.terms_of(question).judges
+            judges = self.terms_of(question)[0].judges
             missing = turn_scores.missing(request, judges)
             try:
                 silent = turn_scores.score(request, judges, missing, under_way)
@@ -156,28 +158,25 @@ class Decider:
     def folded_if_scored(self, question: Question) -> Outcome | None:
         """What the turns make of the tools where all of them are scored, else None."""
         assert question.request is not None
-        missing = self.shared.turn_scores.missing(question.request, self.terms_of(question).judges)
+        missing = self.shared.turn_scores.missing(question.request, self.terms_of(question)[0].judges)
         return None if missing else self.folded(question)
 
     def folded(
         self, question: Question, silent: Collection[str] = (), failure: Exception | None = None, *, late: bool = False
     ) -> Outcome:
         """What the turns make of the tools, once they are scored, or as many as could be."""
-        request, terms, (reason, error) = question.request, self.terms_of(question), _failure(failure)
+        request, (terms, dealt), (reason, error) = question.request, self.terms_of(question), _failure(failure)
         assert request is not None
         try:
             fold = self.folding.under(request, terms.judges, silent, reason, late=late)
-            explores = bool(fold.first) and self._explores(request)
-            if explores and terms.judge.exploring is not None:
-                fold = self.folding.of(request, terms.judge.exploring, silent, reason)
+            explores = bool(fold.first) and (request.explored if request.before else dealt.explores)
+            if explores and (exploring := terms.judges[-1].exploring) is not None:
+                fold = self.folding.of(request, exploring, silent, reason)
             return Outcome(fold, error, explores)
         except UnscoredError:
             return Outcome(Fold(reason=reason), error)
         except Exception as raised:
             return Outcome(Fold(reason="policy failed"), type(raised).__name__)
-
-    def _explores(self, request: Request) -> bool:
-        return request.explored if request.before else self.rollout.explores(request.conversation)
 
     def tried(self, step: Callable[[Question], Outcome | None], question: Question) -> Outcome | None:
         """A step, or what is known where it raises."""
@@ -199,49 +198,45 @@ class Decider:
 
     def decision(self, question: Question, outcome: Outcome) -> GateDecision:
         """The decision; what it gives a conversation whose history is not shown is remembered."""
-        request, terms, (fold, error, explores) = question.request, self.terms_of(question), outcome
+        request, (terms, _), (fold, error, explores) = question.request, self.terms_of(question), outcome
         assert request is not None
         if not fold.first:
-            return self._open(request, terms, fold, error)
-        self.terms.keep(request.conversation, terms)
-        exploring = terms.judge.exploring if explores else None
-        sees_all = explores and exploring is None
-        kept = request.offered if sees_all else fold.kept
-        if not request.shown:
-            kept = self._remembered(request, kept, explores)
-        if sees_all:
-            return self._answer(request, terms, request.offered, fold._replace(reason="explored"), explored=True)
-        pressure = (exploring or terms.judge).payoff.cost_pressure
-        return self._answer(request, terms, kept, fold, error, pressure=pressure)
+            return self._answer(question, request, self._undecided(request), fold, error, is_open=not request.before)
+        judge = terms.judges[-1].exploring if explores else terms.judges[-1]
+        kept = fold.kept if judge else request.offered
+        if request.conversation is not None:
+            self.terms.keep(request.conversation, terms)
+            if not request.shown:
+                kept = self._remembered(request, request.conversation, kept, explores)
+        if judge is None:
+            fold = fold._replace(reason="explored")
+            return self._answer(question, request, request.offered, fold, explored=True)
+        return self._answer(question, request, kept, fold, error, pressure=judge.payoff.cost_pressure)
 
-    def _remembered(self, request: Request, kept: Collection[str], explores: bool) -> tuple[str, ...]:
+    def _remembered(self, request: Request, name: str, kept: Collection[str], explores: bool) -> tuple[str, ...]:
         """All that a conversation has now, of the tools that may be offered."""
-        if request.conversation is None:
-            return tuple(kept)
         known = {key: identity for identity, key in request.identities.items()}
-        now = self.shared.memory.widen(request.conversation, [known[key] for key in kept], explores)
+        now = self.shared.memory.widen(name, [known[key] for key in kept], explores)
         return tuple(key for identity in now if (key := request.identities.get(identity)) in request.natives)
 
-    def _open(self, request: Request, terms: JudgeAndMode, fold: Fold, error: str) -> GateDecision:
-        """Nothing is decided: what the conversation has, else the tool search, or the whole authorised list without.
+    def _undecided(self, request: Request) -> Iterable[str]:
+        """What the conversation has, else the tool search, or the whole authorised list without.
 
         A named fallback goes before both. Nothing is remembered, so that one failure does not open a conversation for
         good.
         """
         stays, fallback = {**request.guarded, **dict.fromkeys(request.called)}, self.guards.fallback
         if request.before:
-            kept: Iterable[str] = (*request.before, *stays)
-        elif fallback is not None:
-            named = {key for key in request.offered if self.guards.called(key, request.tools[key], fallback)}
-            kept = [key for key in request.offered if key in stays or key in named]
-        else:
-            kept = [key for key in request.offered if key in stays] if request.tool_search else request.offered
-        return self._answer(request, terms, kept, fold, error, is_open=not request.before)
+            return (*request.before, *stays)
+        if fallback is None and not request.tool_search:
+            return request.offered
+        named = {key for key in request.offered if self.guards.called(key, request.tools[key], fallback or ())}
+        return [key for key in request.offered if key in stays or key in named]
 
     def _answer(
         self,
+        question: Question,
         request: Request,
-        terms: JudgeAndMode,
         kept: Iterable[str],
         fold: Fold,
         error: str = "",
@@ -250,9 +245,9 @@ class Decider:
         pressure: float | None = None,
     ) -> GateDecision:
         """What the harness gets, by the mode."""
+        terms, dealt = self.terms_of(question)
         mode = "drop" if terms.mode == "append" and request.channel is None else terms.mode
         stay = tuple(dict.fromkeys(key for key in (*kept, *request.forced) if key in request.natives))
-        cut = _others(request.offered, stay)
         joined = () if mode != "append" or explored or is_open else fold.joined
         later = {key for _, keys in joined for key in keys}.union(request.joined_before) if mode == "append" else set()
         listed = [key for key in stay if key not in later or key in request.forced]  # a choice names what is declared
@@ -260,12 +255,12 @@ class Decider:
         return GateDecision(
             tools=list_for_the_model(mode, request.natives, listed, unlisted),
             kept=stay,
-            cut=cut,
+            cut=_others(request.offered, stay),
             refused=tuple(key for key in request.tools if key not in request.natives),
             reason=fold.reason,
             mode=mode,
             channel=request.channel if mode == "append" else None,
-            appended=_additions(request, joined, listed),
+            appended=_additions(request, joined, listed) if joined else (),
             joined=_others(stay, listed),
             explored=explored,
             ranking=fold.ranking,
@@ -274,11 +269,14 @@ class Decider:
             open=is_open,
             tool_search=request.tool_search,
             hidden=self._hidden(request, mode, fold, unlisted),
+            conversation=question.conversation or "",
+            needs_name=dealt.needs_name,
             servers={key: tool.server for key, tool in request.tools.items() if tool.server},
             cost_pressure=pressure,
-            policy_digest=terms.judge.digest,
+            id=urandom(16).hex(),
+            policy_digest=terms.judges[-1].digest,
             examples_digest=examples_digest_of(self.shared.turn_scores.scorer),
-            needs_name=request.conversation is None and (self.rollout.explore > 0 or not self.rollout.everyone),
+            latency=monotonic() - question.began,
         )
 
     def _hidden(self, request: Request, mode: Mode, fold: Fold, unlisted: Sequence[str]) -> str:
@@ -302,9 +300,8 @@ class Decider:
         if named:
             named.sort(key=lambda key: key in request.untrusted)
             return [request.natives[key] for key in named][:most]
-        judge, turn_scores = self.terms_of(question).judge, self.shared.turn_scores
-        known = turn_scores.scored(request, query, ranked_by=judge)
-        ranking = turn_scores.ranking(request, query, judge) if known else ()
+        judge = self.terms_of(question)[0].judges[-1]
+        ranking, _ = self.shared.turn_scores.ranked(request, query, judge, late=True) or ((), b"")
         if says_nothing([candidate.score for candidate in deciding(ranking)]):
             return []
         matching = [candidate for candidate in ranking if candidate.score > 0]

@@ -101,12 +101,10 @@ class Folding:
                 now = now._replace(reason="decided before")
             elif not event.subject:
                 now = now._replace(reason="empty task")
-            elif not request.asks(event):
+            elif event.greets:
                 now = now._replace(reason="no signal")
-            elif (
-                self.turn_scores.scored(request, event.subject, ranked_by=judge if late else None) or not request.costs
-            ):
-                now = self._turned(now, request, judge, event)
+            elif (ranked := self.turn_scores.ranked(request, event.subject, judge, late=late)) is not None:
+                now = self._turned(now, request, judge, event, *ranked)
             elif event is last or event.subject in silent:
                 now = now._replace(reason=failure)
             else:
@@ -114,36 +112,36 @@ class Folding:
         return now
 
     def _called(self, now: Fold, request: Request, call: Call) -> Fold:
-        keys = request.keys_of(call)
         searched = request.tool_search and request.found_by_name
-        kept = now.kept if searched or not now.first else _appended(now.kept, keys)
+        kept = now.kept if searched or not now.first else _appended(now.kept, call.keys)
         reason: Reason = "decided before" if now.reason == "decided" else now.reason
-        return now._replace(kept=kept, reason=reason, called=now.called.union(keys))
+        return now._replace(kept=kept, reason=reason, called=now.called.union(call.keys))
 
-    def _turned(self, now: Fold, request: Request, judge: Judge, turn: Turn) -> Fold:
-        ranking = self.turn_scores.ranking(request, turn.subject, judge)
-        named, vector = request.named(turn.subject), self.turn_scores.vector(request, turn.subject)
+    def _turned(
+        self, now: Fold, request: Request, judge: Judge, turn: Turn, ranking: tuple[Ranked, ...], vector: bytes
+    ) -> Fold:
         decides = deciding(ranking)
-        chosen = named or any(tool.kept for tool in decides) or self.at_least > 0 or not ranking
+        chosen = turn.keys or any(tool.kept for tool in decides) or self.at_least > 0 or not ranking
         if not chosen or says_nothing([tool.score for tool in decides]):
             return now._replace(reason="no signal", ranking=ranking, vector=vector)
         stays = {
             **dict.fromkeys(now.kept, "kept before"),
             **dict.fromkeys(now.called, "called before"),
-            **dict.fromkeys(named, "the task is its name"),
+            **dict.fromkeys(turn.keys, "the task is its name"),
             **request.guarded,
         }
         trusted = self._bounded(tuple(tool for tool in ranking if tool.trusted), stays)
         others = tuple(tool for tool in ranking if not tool.trusted)
         if now.first:
-            trusted = self._worth_rewriting(trusted, request, judge, turn, stays)
-            others = self._worth_rewriting(others, request, judge, turn, stays)
+            price = 0.0 if request.channel else self.rewrite(turn.before)
+            trusted = self._worth_rewriting(trusted, request.costs, judge, vector, price, stays)
+            others = self._worth_rewriting(others, request.costs, judge, vector, price, stays)
         ranking = (*trusted, *self._placed(others, stays, sum(tool.kept for tool in trusted)))
         adds = {*stays, *(tool.name for tool in ranking if tool.kept)}
         kept = _appended(now.kept, (key for key in request.offered if key in adds))
         reason: Reason = "decided before" if now.first and kept == now.kept else "decided"
-        adds_now = tuple(key for key in kept if key not in now.kept)
-        joined = (*now.joined, (turn.place, adds_now)) if now.first and adds_now else now.joined
+        more = kept[len(now.kept) :]
+        joined = (*now.joined, (turn.place, more)) if now.first and more else now.joined
         return Fold(kept, now.first or turn.subject, reason, ranking, now.called, joined, vector)
 
     def _placed(self, ranking: tuple[Ranked, ...], stays: Mapping[str, str], trusted: int) -> tuple[Ranked, ...]:
@@ -177,16 +175,20 @@ class Folding:
         )
 
     def _worth_rewriting(
-        self, ranking: tuple[Ranked, ...], request: Request, judge: Judge, turn: Turn, stays: Mapping[str, str]
+        self,
+        ranking: tuple[Ranked, ...],
+        costs: Mapping[str, float],
+        judge: Judge,
+        vector: bytes,
+        price: float,
+        stays: Mapping[str, str],
     ) -> tuple[Ranked, ...]:
         """Without what is not worth its share of rewriting the cached prompt: shared anew until all that is left is."""
-        price = 0.0 if request.channel else self.rewrite(turn.before)
-        vector = self.turn_scores.vector(request, turn.subject)
         adds = {tool.name for tool in ranking if tool.kept and tool.name not in stays}
         while price > 0 and adds:
             share = price / len(adds)
-            costs = {key: cost if key in stays else cost + share for key, cost in request.costs.items()}
-            again = judge.ranked({tool.name: tool.score for tool in ranking}, costs, vector)
+            shared = {key: cost if key in stays else cost + share for key, cost in costs.items()}
+            again = judge.ranked({tool.name: tool.score for tool in ranking}, shared, vector)
             left = adds & {tool.name for tool in again if tool.kept}
             if left == adds:
                 break

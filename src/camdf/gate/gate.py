@@ -14,9 +14,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from os import PathLike, urandom
+from os import PathLike
 from threading import Lock
-from time import monotonic
 from typing import Any, Self, get_args
 
 from camdf._renamed import grouped, renamed, warn_of
@@ -31,7 +30,7 @@ from camdf.gate.hidden import by_server, names_by_server
 from camdf.gate.judge import Judge
 from camdf.gate.lists import Mode
 from camdf.gate.memory import ConversationTerms, Memory
-from camdf.gate.request import PriceList, Question, RequestReader, Scores, readable, tools_by_key, viewed_tool
+from camdf.gate.request import PriceList, Question, RequestReader, Scores
 from camdf.gate.rollout import Rollout
 from camdf.gate.settings import Guards, Limits, Records
 from camdf.gate.target import Target
@@ -45,7 +44,7 @@ from camdf.runtime.forks import renewed_in_forks
 from camdf.scorers.base import Scorer, says_nothing
 from camdf.scorers.trust_aware import TrustAware
 from camdf.scorers.with_examples import GivenExamples, tool_examples
-from camdf.tools import Tool
+from camdf.tools import Tool, tools_by_key, viewed_tool
 
 USUAL_TOOLS = 8
 """How many tools a gate loads where nobody says how many: docs/first-day.md has what they reach."""
@@ -385,7 +384,7 @@ class Gate:
             outcome = deciding.reading(question).wait() or deciding.scoring(question).wait()
         except Exception as error:
             outcome = deciding.unfinished(question, error)
-        return self._reported(question, deciding.decision(question, outcome))
+        return self._reported(deciding.decision(question, outcome))
 
     @renamed(door="tool_search")
     async def adecide(
@@ -408,7 +407,7 @@ class Gate:
             outcome = await deciding.reading(question).wait_async() or await deciding.scoring(question).wait_async()
         except Exception as error:
             outcome = deciding.unfinished(question, error)
-        return self._reported(question, deciding.decision(question, outcome))
+        return self._reported(deciding.decision(question, outcome))
 
     def decide_scored(
         self, task: str, tools: Iterable[Any], scores: Scores, *, keep: Iterable[str] = (), forced: Iterable[str] = ()
@@ -422,7 +421,7 @@ class Gate:
         deciding = self._decider
         taken = [deciding.tried(deciding.read, question) for question in questions]
         deciding.shared.turn_scores.rank_together(
-            (question.request, deciding.terms_of(question).judge)
+            (question.request, deciding.terms_of(question)[0].judges[-1])
             for question, outcome in zip(questions, taken, strict=True)
             if outcome is None and question.request is not None and not question.request.untrusted
         )
@@ -430,7 +429,7 @@ class Gate:
         for question, outcome in zip(questions, taken, strict=True):
             outcome = outcome or deciding.tried(deciding.folded_if_scored, question)
             outcome = outcome or Outcome(Fold(reason="scorer failed"))
-            decisions.append(self._reported(question, deciding.decision(question, outcome)))
+            decisions.append(self._reported(deciding.decision(question, outcome)))
         return decisions
 
     def find(self, query: str, tools: Iterable[Any], most: int = FOUND) -> list[Any]:
@@ -495,19 +494,13 @@ class Gate:
         """Tools by the names that a decision gives them: as the gate views them, and as the harness holds them."""
         return tools_by_key(tools, self.guards.trusted)
 
-    def _reported(self, question: Question, decision: GateDecision) -> GateDecision:
-        decision = replace(
-            decision,
-            id=urandom(16).hex(),
-            latency=monotonic() - question.began,
-            conversation=readable(question.conversation),
-        )
+    def _reported(self, decision: GateDecision) -> GateDecision:
         with self._lock:
             self.counts[decision.reason] += 1
         with suppress(Exception):  # a broken exporter is no reason to fail
             add_to_span(decision)
-        if self.sink is not None:
-            self.sink.put(decision)
+        if (sink := self._decider.shared.sink) is not None:
+            sink.put(decision)
         return decision
 
 

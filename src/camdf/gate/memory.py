@@ -63,19 +63,15 @@ class Memory:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def recall(self, conversation: str | None, within: float | None = None) -> Remembered | None:
+    def recall(self, conversation: str, within: float | None = None) -> Remembered | None:
         """What the conversation has, if it is remembered; `within` so many seconds, where others have to be asked."""
-        if conversation is None:
-            return None
         with self._lock:
             if conversation in self._kept:
                 self._kept.move_to_end(conversation)
             return self._kept.get(conversation)
 
-    def widen(self, conversation: str | None, kept: Iterable[Identity], explored: bool) -> tuple[Identity, ...]:
+    def widen(self, conversation: str, kept: Iterable[Identity], explored: bool) -> tuple[Identity, ...]:
         """Add tools to what the conversation has, at the end, and return all it has now."""
-        if conversation is None:
-            return tuple(kept)
         with self._lock:
             before = self._kept.get(conversation, Remembered((), False))
             return self._put(conversation, Remembered((*before.kept, *kept), explored or before.explored)).kept
@@ -113,15 +109,13 @@ class SharedMemory(Memory):
         self._askers, self._writers = Workers(TOGETHER), Workers(TOGETHER, IN_LINE)
         super().__init__(size)
 
-    def recall(self, conversation: str | None, within: float | None = None) -> Remembered | None:
+    def recall(self, conversation: str, within: float | None = None) -> Remembered | None:
         """What the store says, and after it what only this process knows; of the store, in time or not at all."""
-        if conversation is None:
-            return None
-        here, name = super().recall(conversation), conversation
+        here = super().recall(conversation)
         try:
             self.breaker.check()
             seconds = PATIENCE if within is None else min(PATIENCE, within / 2)
-            stored = _checked(self._askers.start(lambda work: self.store.recall(name), seconds).wait())
+            stored = _checked(self._askers.start(lambda work: self.store.recall(conversation), seconds).wait())
             self.breaker.succeeded()
         except Exception as error:
             self._note(error)
@@ -132,16 +126,14 @@ class SharedMemory(Memory):
             here = self._kept.get(conversation, Remembered((), False))
             return self._put(conversation, Remembered((*stored.kept, *here.kept), stored.explored or here.explored))
 
-    def widen(self, conversation: str | None, kept: Iterable[Identity], explored: bool) -> tuple[Identity, ...]:
+    def widen(self, conversation: str, kept: Iterable[Identity], explored: bool) -> tuple[Identity, ...]:
         """Add tools here at once, and have all that the conversation has now written to the store."""
         now = super().widen(conversation, kept, explored)
-        if conversation is not None:
-            name = conversation
-            try:
-                self.breaker.check()
-                self._writers.start(lambda work: self._write(name, now, explored))
-            except Exception as error:
-                self._note(error)
+        try:
+            self.breaker.check()
+            self._writers.start(lambda work: self._write(conversation, now, explored))
+        except Exception as error:
+            self._note(error)
         return now
 
     def _write(self, conversation: str, kept: tuple[Identity, ...], explored: bool) -> None:
@@ -170,18 +162,13 @@ def _checked(found: Any) -> Remembered | None:
     return Remembered(known, bool(explored))
 
 
-class JudgeAndMode(NamedTuple):
+class Terms(NamedTuple):
     """Who decides on a conversation, and what becomes of the tools that are cut."""
 
-    judge: Judge
-    mode: Mode
-    earlier: tuple[Judge, ...] = ()
-    """Judges who may have decided on it before, the oldest first."""
+    judges: tuple[Judge, ...]
+    """The last one decides; those before it may have decided on the conversation earlier, the oldest first."""
 
-    @property
-    def judges(self) -> tuple[Judge, ...]:
-        """All who have a say."""
-        return (*self.earlier, self.judge)
+    mode: Mode
 
 
 class ConversationTerms:
@@ -190,7 +177,7 @@ class ConversationTerms:
     def __init__(self, judge: Judge, size: int) -> None:
         self.judge, self.size = judge, size
         self._replaced: tuple[tuple[Judge, float], ...] = ()
-        self._terms: OrderedDict[str, JudgeAndMode] = OrderedDict()
+        self._terms: OrderedDict[str, Terms] = OrderedDict()
         self.renew()
         renewed_in_forks(self)
 
@@ -208,18 +195,16 @@ class ConversationTerms:
         late = [judge for judge, when in self._replaced if monotonic() - when < SECONDS]
         return tuple({judge.digest or id(judge): judge for judge in late if judge.digest != self.judge.digest}.values())
 
-    def recall(self, name: str | None) -> JudgeAndMode | None:
+    def recall(self, name: str) -> Terms | None:
         """The terms of a conversation that began before."""
         with self._lock:
-            terms = None if name is None else self._terms.get(name)
-            if name is not None and terms is not None:
+            terms = self._terms.get(name)
+            if terms is not None:
                 self._terms.move_to_end(name)
             return terms
 
-    def keep(self, name: str | None, terms: JudgeAndMode) -> None:
+    def keep(self, name: str, terms: Terms) -> None:
         """Something was decided under these terms."""
-        if name is None:
-            return
         with self._lock:
             self._terms[name] = terms
             self._terms.move_to_end(name)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
@@ -14,31 +13,21 @@ from time import monotonic
 from typing import Any, Protocol, TypeAlias
 
 from camdf.errors import UsageError
-from camdf.gate import turns
 from camdf.gate.append import CHANNELS, Channel, Channels, channel_of
 from camdf.gate.decision import Reason
 from camdf.gate.judge import ScoredTurn
 from camdf.gate.lists import Mode, has_search
-from camdf.gate.memory import Identity, JudgeAndMode, Memory
+from camdf.gate.memory import Identity, Memory, Terms
+from camdf.gate.rollout import Dealt
 from camdf.gate.settings import Guards, Limits
-from camdf.gate.turns import Call, Event, Messages, Turn, events
+from camdf.gate.turns import READ, Call, Event, Messages, Turn, events
 from camdf.scorers.base import ends
-from camdf.tools import READ, FromServer, Tool, from_servers, keyed, view
+from camdf.tools import Tool, tools_by_key, unread_by_key
 
 Scores: TypeAlias = Mapping[str, float] | Sequence[float]
 
 LONGEST_NAME = 200
 """Longer names of conversations are remembered by their digest."""
-
-TOOL_CHARACTERS = 200_000
-"""A tool whose name, description or schema is longer is refused: no model is sent so much for one tool."""
-
-SERVER_TOOLS = 2_000
-"""So many tools of one server may be offered: more are refused."""
-
-SERVER_CHARACTERS, UNTRUSTED_CHARACTERS = 400_000, 100_000
-"""How many characters scorers read of one server's tools, and of all untrusted servers' together. Tools beyond that are
-not ranked: they are cut, and found by their names."""
 
 
 class Priced(Protocol):
@@ -78,18 +67,17 @@ class Question:
     request: Request | None = None
     """What was read of it, once its tools are."""
 
-    terms: JudgeAndMode | None = None
-    """Who decides on it, once that is known."""
+    terms: tuple[Terms, Dealt] | None = None
+    """Who decides on it, and what chance and switches say of it, once that is known."""
 
     asks_scorer: bool = False
     """Whether a scorer is being waited for, or was."""
 
     began: float = field(default_factory=monotonic)
 
-    def name(self) -> str:
-        """The conversation's name; one of the gate's making where the harness asks for it by an empty one."""
-        self.conversation = readable(self.conversation) or urandom(16).hex()
-        return self.conversation
+    def __post_init__(self) -> None:
+        if self.conversation is not None:  # an empty name asks for one of the gate's making
+            self.conversation = readable(self.conversation) or urandom(16).hex()
 
     def left(self) -> float | None:
         """How many of the seconds are left."""
@@ -100,7 +88,6 @@ class Question:
 class Request:
     """What there is to decide on."""
 
-    events: tuple[Event, ...]
     tools: dict[str, Tool]
     natives: dict[str, Any]
     offered: tuple[str, ...]
@@ -109,29 +96,33 @@ class Request:
     guarded: dict[str, str]
     """Key and why it must stay, in every request of the conversation."""
 
-    untrusted: frozenset[str]
+    untrusted: frozenset[str] = frozenset()
     """Keys of the tools of servers that nobody vouches for, where some are trusted."""
 
-    forced: tuple[str, ...]
+    forced: tuple[str, ...] = ()
     """Keys that this request alone insists on."""
 
-    costs: dict[str, float]
-    """Of the tools that can be scored and cut."""
-
-    tool_search: bool
+    tool_search: bool = False
     """Whether the agent can reach a tool that is not on its list."""
 
-    found_by_name: bool
+    found_by_name: bool = False
     """Whether it then calls that tool by its own name, as after a provider's search."""
 
-    channel: Channel | None
+    channel: Channel | None = None
     """Where the model takes tools that join later: None where it does not, or the gate's mode is another."""
 
-    conversation: str | None
-    shown: bool
+    conversation: str | None = None
+    shown: bool = True
     """Whether the events are the conversation's whole history; if not, a memory has to know what came before."""
 
     tenant: str = ""
+
+    events: tuple[Event, ...] = ()
+    turns: tuple[Turn, ...] = ()
+    """Those of the events."""
+
+    costs: dict[str, float] = field(default_factory=dict)
+    """Of the tools that can be scored and cut."""
 
     whole: bool = False
     """Whether all of it is read: tools, history and prices."""
@@ -152,9 +143,10 @@ class Request:
         return hash(tuple((key, tools[key].as_read, cost) for key, cost in self.costs.items()))
 
     @cached_property
-    def own_catalogue(self) -> int:
-        """`catalogue`, of this conversation alone; of one without a name, of this tenant alone."""
-        return hash((self.tenant, self.conversation, self.catalogue))
+    def own_catalogue(self) -> int | None:
+        """`catalogue`, of this conversation alone, or this tenant without a name; None for one text and no more."""
+        goes_on = self.shown or self.conversation is not None
+        return hash((self.tenant, self.conversation, self.catalogue)) if goes_on else None
 
     @property
     def settled(self) -> bool:
@@ -164,62 +156,45 @@ class Request:
     @cached_property
     def joined_before(self) -> frozenset[str]:
         """Keys of the tools that the history has among its messages."""
-        joining = (event for event in self.events if isinstance(event, Call) and event.joins)
-        return frozenset(key for event in joining for key in self.keys_of(event))
-
-    @property
-    def goes_on(self) -> bool:
-        """Whether it belongs to a conversation, and is not one text and no more."""
-        return self.shown or self.conversation is not None
-
-    @property
-    def began_before(self) -> bool:
-        """Whether it is not the first of its conversation, as far as its history shows."""
-        return self.shown and len(self.events) > 1
+        return frozenset(key for event in self.events if isinstance(event, Call) and event.joins for key in event.keys)
 
     @cached_property
     def called(self) -> frozenset[str]:
         """Keys of the tools that the history has called."""
-        return frozenset(key for event in self.events if isinstance(event, Call) for key in self.keys_of(event))
-
-    @cached_property
-    def turns(self) -> list[Turn]:
-        return [event for event in self.events if isinstance(event, Turn)]
+        return frozenset(key for event in self.events if isinstance(event, Call) for key in event.keys)
 
     @cached_property
     def identities(self) -> dict[Identity, str]:
         """Keys by what a tool is in every request: its server, its name, and how many of these came before it."""
         keys: dict[Identity, str] = {}
-        seen: dict[tuple[str, str], int] = {}
+        seen = Counter[tuple[str, str]]()
         for key, tool in self.tools.items():
             which = tool.server, tool.name
-            seen[which] = seen.get(which, 0) + 1
+            seen[which] += 1
             keys[(*which, seen[which])] = key
         return keys
 
-    def asks(self, turn: Turn) -> bool:
-        """Whether a turn says enough to be scored: it has words, and more than a greeting, or is a tool's name."""
-        return bool(turn.subject and (not turn.greets or self.named(turn.subject)))
+    def meant_by(self, events: Iterable[Event]) -> tuple[Event, ...]:
+        """Turns and calls with the tools that they name.
 
-    def named(self, subject: str) -> list[str]:
-        """The tools whose name a turn is: some harnesses look a tool up that way."""
-        own = [subject] if subject in self.natives and self.tools[subject].name == subject else []
-        return own + self._keyed_otherwise.get(subject, [])
-
-    def keys_of(self, call: Call) -> list[str]:
-        """The tools that a call may have meant: one name may stand on two servers, and a call may say on which."""
-        keys = self.named(call.tool) or ([call.tool] if call.tool in self.natives else [])
-        there = [key for key in keys if call.server and self.tools[key].server == call.server]
-        return there or [key for key in keys if key not in self.untrusted] or keys
-
-    @cached_property
-    def _keyed_otherwise(self) -> dict[str, list[str]]:
-        """Names and keys of the tools whose key is not their name."""
-        keys: dict[str, list[str]] = {}
+        One name may stand on two servers, and a call may say on which. A greeting that is the name of a tool is none.
+        """
+        named: dict[str, list[str]] = {}
         for key in self.offered:
             if (name := self.tools[key].name) != key:
-                keys.setdefault(name, []).append(key)
-        return keys
+                named.setdefault(name, []).append(key)
+
+        def meant(event: Event) -> Event:
+            name = event.subject if isinstance(event, Turn) else event.tool
+            own = [name] if name in self.natives and self.tools[name].name == name else []
+            keys = own + named.get(name, [])
+            if isinstance(event, Turn):
+                return event._replace(keys=tuple(keys), greets=False) if keys else event
+            keys = keys or ([name] if name in self.natives else [])
+            there = [key for key in keys if event.server and self.tools[key].server == event.server]
+            return event._replace(keys=tuple(there or [key for key in keys if key not in self.untrusted] or keys))
+
+        return tuple(map(meant, events))
 
     def aligned(self, scores: Scores) -> list[float]:
         """The harness's own scores, one for every candidate."""
@@ -229,45 +204,17 @@ class Request:
         return [by_key[key] for key in self.costs]
 
 
-def tools_by_key(
-    tools: Iterable[Any], trusted: Collection[str] | None = None
-) -> tuple[dict[str, Tool], dict[str, Any]]:
-    """Tools by key: as we view them, and as the harness holds them. They come in a sequence, or by server."""
-    if isinstance(tools, (str, bytes)):
-        raise TypeError("Tools come as a sequence.")
-    listed = from_servers(tools) if isinstance(tools, Mapping) else list(tools)
-    viewed = keyed(map(viewed_tool, listed), trusted)
-    natives = (native.tool if isinstance(native, FromServer) else native for native in listed)
-    return viewed, dict(zip(viewed, natives, strict=True))
-
-
-def viewed_tool(native: Any) -> Tool:
-    """A tool as we view it; foreign where its own attributes raise, or its name is no text."""
-    try:
-        tool = view(native)
-        if type(tool.name) is type(tool.description) is type(tool.server) is str:
-            return tool
-        plain = str.__str__  # a subclass may raise when it is compared
-        return replace(tool, name=plain(tool.name), description=plain(tool.description), server=plain(tool.server))
-    except Exception:
-        return _unread_tool(native)
-
-
 def unread(question: Question, *, nothing: bool) -> Request:
     """A request whose tools could not be read in time, or at all: all of them as they came, or `nothing`."""
-    listed = list(question.tools) if isinstance(question.tools, (list, tuple)) else []
-    listed = [native.tool if isinstance(native, FromServer) else native for native in listed]
-    viewed = keyed(map(_unread_tool, listed))
-    natives = {} if nothing else dict(zip(viewed, listed, strict=True))
-    guarded = dict.fromkeys(natives, "not read")
-    offered = tuple(natives)
+    viewed, natives = unread_by_key(question.tools)
+    natives = {} if nothing else natives
     return Request(
-        (), viewed, natives, offered, guarded, frozenset(), (), {}, question.tool_search, False, None, None, shown=True
+        tools=viewed,
+        natives=natives,
+        offered=tuple(natives),
+        guarded=dict.fromkeys(natives, "not read"),
+        tool_search=question.tool_search,
     )
-
-
-def _unread_tool(native: Any) -> Tool:
-    return Tool(type(native).__name__, foreign=True, readable=False)
 
 
 def read_task(task: str | Messages, most: int | None = None) -> tuple[Event, ...]:
@@ -285,7 +232,7 @@ def read_task(task: str | Messages, most: int | None = None) -> tuple[Event, ...
         return ()
     if most is not None and len(text) > most:
         raise OverflowError
-    return (Turn(ends(text, turns.READ)),)
+    return (Turn(ends(text, READ)),)
 
 
 def readable(text: object) -> str:
@@ -318,75 +265,50 @@ class RequestReader:
 
     def read(self, question: Question, mode: Mode) -> Request:
         """The request, which also stands in `question` once its tools are read."""
-        viewed, natives = tools_by_key(question.tools, self.guards.trusted)
-        authorised = self.guards.offered(viewed)
-        untrusted = frozenset(key for key in authorised if self.guards.untrusted(viewed[key]))
-        offered, sizes = self._within_limits(viewed, authorised, untrusted)
-        keep, insisted = names_in(question.keep), names_in(question.forced)
-        shown = isinstance(question.task, (list, tuple))
+        guards, limits, keep, insisted = self.guards, self.limits, names_in(question.keep), names_in(question.forced)
+        name, shown = question.conversation, isinstance(question.task, (list, tuple))
+        tools, natives = tools_by_key(question.tools, guards.trusted)
+        authorised = guards.offered(tools)
+        untrusted = guards.untrusted_among(tools, authorised)
+        offered, sizes = limits.within(tools, authorised, untrusted)
         request = question.request = Request(
-            events=(),
-            tools=viewed,
+            tools=tools,
             natives={key: natives[key] for key in offered},
             offered=offered,
-            guarded=self.guards.guarded(viewed, offered, keep),
+            guarded=guards.guarded(tools, offered, keep),
             untrusted=untrusted.intersection(offered),
-            forced=tuple(key for key in offered if self.guards.called(key, viewed[key], insisted)) if insisted else (),
-            costs={},
+            forced=tuple(key for key in offered if guards.called(key, tools[key], insisted)) if insisted else (),
             tool_search=question.tool_search or (mode == "defer" and has_search(natives[key] for key in offered)),
             found_by_name=mode == "defer",
             channel=channel_of(readable(question.model), self.channels) if mode == "append" and shown else None,
-            conversation=None if question.conversation is None else self._name(question.name()),
+            conversation=None if name is None else self._name(name),
             shown=shown,
             tenant=self.tenant,
         )
-        if not request.shown and (remembered := self.memory.recall(request.conversation, question.left())):
-            known = (request.identities.get(identity) for identity in remembered.kept)
-            before = tuple(key for key in known if key in request.natives)
-            request = question.request = replace(request, before=before, explored=remembered.explored)
+        if not shown and request.conversation is not None:
+            request = question.request = self._recalled(request, request.conversation, question.left())
         texts = sum(sizes.values())
-        if len(offered) > self.limits.tools or texts > self.limits.characters:
+        if len(offered) > limits.tools or texts > limits.characters:
             raise UndecidedError("request too large")
         try:
-            said = read_task(question.task, self.limits.characters - texts)
+            events = request.meant_by(read_task(question.task, limits.characters - texts))
         except OverflowError:
             raise UndecidedError("request too large") from None
         costs, unknown = self._costs(request, sizes)
+        turns = tuple(event for event in events if isinstance(event, Turn))
         guarded = {**unknown, **request.guarded}
-        question.request = replace(request, events=said, costs=costs, guarded=guarded, whole=True)
-        return question.request
+        request = replace(request, events=events, turns=turns, costs=costs, guarded=guarded, whole=True)
+        question.request = request
+        return request
 
-    def _within_limits(
-        self, viewed: Mapping[str, Tool], authorised: Sequence[str], untrusted: Collection[str]
-    ) -> tuple[tuple[str, ...], dict[str, int]]:
-        """The tools that may be offered, and the characters that scorers read of those that are ranked.
-
-        A tool that is too large, or of a server that has too many or writes too much, costs itself alone. Where some
-        servers are trusted, the others share the room that those leave.
-        """
-        room = max(self.limits.tools - (len(authorised) - len(untrusted)), 0)
-        share = 1 / max(len({viewed[key].server for key in untrusted}), 1)
-        of_untrusted = (min(SERVER_TOOLS, room * share), min(SERVER_CHARACTERS, UNTRUSTED_CHARACTERS * share))
-        tools, characters = Counter[str](), Counter[str]()
-        within: list[str] = []
-        sizes: dict[str, int] = {}
-        for key in authorised:
-            tool, ranked = viewed[key], True
-            size = len(tool.name) + min(len(tool.description), READ)
-            if not tool.foreign:
-                if _is_too_large(tool):
-                    continue
-                if tool.server or key in untrusted:  # where nobody knows the server, the request's own limits hold
-                    limits = of_untrusted if key in untrusted else (SERVER_TOOLS, SERVER_CHARACTERS)
-                    tools[tool.server] += 1
-                    characters[tool.server] += size
-                    if tools[tool.server] > limits[0]:
-                        continue
-                    ranked = characters[tool.server] <= limits[1]
-            within.append(key)
-            if ranked:
-                sizes[key] = size
-        return tuple(within), sizes
+    def _recalled(self, request: Request, conversation: str, seconds: float | None) -> Request:
+        """The request with what a memory knows of its conversation."""
+        remembered = self.memory.recall(conversation, seconds)
+        if remembered is None:
+            return request
+        known = (request.identities.get(identity) for identity in remembered.kept)
+        before = tuple(key for key in known if key in request.natives)
+        return replace(request, before=before, explored=remembered.explored)
 
     def _name(self, conversation: str) -> str:
         """What a conversation is remembered by: no tenant's is another's, whatever they are called."""
@@ -415,18 +337,6 @@ class RequestReader:
         if problem and not costs:
             raise UndecidedError("policy failed", problem)
         return costs, unknown
-
-
-def _is_too_large(tool: Tool) -> bool:
-    if len(tool.description) > TOOL_CHARACTERS or len(tool.name) > TOOL_CHARACTERS:
-        return True
-    if not isinstance(tool.parameters, dict):  # it is built when it is priced
-        return False
-    if tool.packed is not None:
-        return len(tool.packed) > TOOL_CHARACTERS
-    with suppress(Exception):  # a schema that cannot be written at all has no price
-        return len(tool.definition()) > TOOL_CHARACTERS
-    return False
 
 
 def _cost_function(prices: PriceList | None) -> Callable[[str, Tool], float]:

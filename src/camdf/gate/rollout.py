@@ -10,11 +10,23 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from hashlib import blake2b
 from threading import TIMEOUT_MAX
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from camdf import _settings as checks
 from camdf._settings import Settings
 from camdf.runtime.switch import Source, Switch
+
+
+class Dealt(NamedTuple):
+    """What a rollout says of one conversation, once for the whole of a decision."""
+
+    off: bool
+    """Whether nothing is cut for anybody."""
+
+    cuts: bool
+    explores: bool
+    needs_name: bool = False
+    """Whether it is left alone since it has no name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +86,17 @@ class Rollout(Settings):
     def look(self, within: float | None = None) -> None:
         """Read again what it is time to read, for a decision that has so many seconds."""
         for switch in self._switches:
-            switch.look(within)
+            if not switch.stays:
+                switch.look(within)
+
+    def dealt(self, conversation: str | None, *, is_history: bool) -> Dealt:
+        """What a decision has to know of its conversation, as last read."""
+        if conversation is not None:
+            return Dealt(self.is_off, self.cuts(conversation), self.explores(conversation))
+        everyone = self.everyone
+        # One text has no middle; of a history nobody knows how it began.
+        cuts = everyone or (self.share_now >= 1 and not is_history)
+        return Dealt(self.is_off, cuts, False, needs_name=self.explore > 0 or not everyone)
 
     @property
     def share_now(self) -> float:
@@ -98,14 +120,15 @@ class Rollout(Settings):
         >>> [number for number in range(10) if some.cuts(f"conversation {number}")]
         [1, 4, 7]
         """
-        return dealt(conversation, self.salt) < self.share_now
+        share = self.share_now
+        return share >= 1 or _number_of(conversation, self.salt) < share
 
-    def explores(self, conversation: str | None) -> bool:
-        """Whether the conversation of this name is in the share that explores; without a name, none is."""
-        return conversation is not None and dealt(conversation, self.explore_key, "explore") < self.explore
+    def explores(self, conversation: str) -> bool:
+        """Whether the conversation of this name is in the share that explores."""
+        return self.explore > 0 and _number_of(conversation, self.explore_key, "explore") < self.explore
 
 
-def dealt(conversation: str, key: str, purpose: str = "") -> float:
+def _number_of(conversation: str, key: str, purpose: str = "") -> float:
     """A number from 0 to 1 that a conversation's name is dealt: by chance to whoever does not know the key.
 
     The number for one `purpose` says nothing of that for another.

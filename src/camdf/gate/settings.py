@@ -8,6 +8,7 @@ these three the name alone never means a tool of an untrusted server.
 from __future__ import annotations
 
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import TIMEOUT_MAX
@@ -30,12 +31,22 @@ from camdf.gate.decision import GateDecision
 from camdf.gate.hidden import NAME_TOKENS
 from camdf.gate.memory import ConversationStore
 from camdf.runtime.breaker import Breaker
-from camdf.tools import Tool
+from camdf.tools import READ, Tool
 
 Allow: TypeAlias = Collection[str] | Callable[[Tool], bool]
 
 LOOK_ALIKE = frozenset({"ARMENIAN", "CHEROKEE", "CYRILLIC", "GREEK", "LATIN"})
 """Scripts whose letters are taken for one another: no honest name has letters of two."""
+
+TOOL_CHARACTERS = 200_000
+"""A tool whose name, description or schema is longer is refused: no model is sent so much for one tool."""
+
+SERVER_TOOLS = 2_000
+"""So many tools of one server may be offered: more are refused."""
+
+SERVER_CHARACTERS, UNTRUSTED_CHARACTERS = 400_000, 100_000
+"""How many characters scorers read of one server's tools, and of all untrusted servers' together. Tools beyond that are
+not ranked: they are cut, and found by their names."""
 
 
 def _names_or_function(value: Any) -> Any:
@@ -113,6 +124,11 @@ class Guards(Settings):
             return "pinned"
         return "required by the harness" if keep and self.called(key, tool, keep) else ""
 
+    def untrusted_among(self, tools: Mapping[str, Tool], offered: Iterable[str]) -> frozenset[str]:
+        """Keys of the tools of servers that nobody vouches for, where some are trusted."""
+        trusted = self.trusted
+        return frozenset() if trusted is None else frozenset(key for key in offered if tools[key].server not in trusted)
+
     def untrusted(self, tool: Tool) -> bool:
         """Whether nobody vouches for the server of a tool."""
         return self.trusted is not None and tool.server not in self.trusted
@@ -154,6 +170,38 @@ class Limits(Settings):
             raise UsageError(
                 f"The 'at_least' of Limits must be at most its 'at_most', {self.at_most}. Got {self.at_least} instead."
             )
+
+    def within(
+        self, tools: Mapping[str, Tool], authorised: Sequence[str], untrusted: Collection[str]
+    ) -> tuple[tuple[str, ...], dict[str, int]]:
+        """The tools that may be offered, and the characters that scorers read of those that are ranked.
+
+        A tool that is too large, or of a server that has too many or writes too much, costs itself alone. Where some
+        servers are trusted, the others share the room that those leave.
+        """
+        room = max(self.tools - (len(authorised) - len(untrusted)), 0)
+        share = 1 / max(len({tools[key].server for key in untrusted}), 1)
+        of_untrusted = (min(SERVER_TOOLS, room * share), min(SERVER_CHARACTERS, UNTRUSTED_CHARACTERS * share))
+        counts, characters = Counter[str](), Counter[str]()
+        within: list[str] = []
+        sizes: dict[str, int] = {}
+        for key in authorised:
+            tool, ranked = tools[key], True
+            size = len(tool.name) + min(len(tool.description), READ)
+            if not tool.foreign:
+                if tool.is_longer_than(TOOL_CHARACTERS):
+                    continue
+                if tool.server or key in untrusted:  # where nobody knows the server, the request's own limits hold
+                    limits = of_untrusted if key in untrusted else (SERVER_TOOLS, SERVER_CHARACTERS)
+                    counts[tool.server] += 1
+                    characters[tool.server] += size
+                    if counts[tool.server] > limits[0]:
+                        continue
+                    ranked = characters[tool.server] <= limits[1]
+            within.append(key)
+            if ranked:
+                sizes[key] = size
+        return tuple(within), sizes
 
 
 def _is_store(value: Any) -> bool:

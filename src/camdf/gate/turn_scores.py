@@ -38,7 +38,7 @@ class TurnScores:
 
     def __init__(self, scorer: Scorer | None) -> None:
         self.scorer = scorer
-        self._turns: OrderedDict[tuple[str, int], ScoredTurn] = OrderedDict()
+        self._turns: OrderedDict[tuple[str, int | None], ScoredTurn] = OrderedDict()
         self._held = 0
         self.renew()
         renewed_in_forks(self)
@@ -50,17 +50,18 @@ class TurnScores:
     def missing(self, request: Request, judges: Sequence[Judge]) -> list[str]:
         """The turns that have no scores yet, each once, the oldest first: those that the decision needs."""
         unscored: list[str] = []
-        for subject in dict.fromkeys(turn.subject for turn in request.turns if request.asks(turn)):
-            if not self.scored(request, subject):
+        for subject in dict.fromkeys(turn.subject for turn in request.turns if turn.subject and not turn.greets):
+            turn = self._scored_turn(request, subject)
+            if turn is None:
                 unscored.append(subject)
-            elif request.settled and not unscored and all(self._settles(request, subject, judge) for judge in judges):
+            elif request.settled and not unscored and all(self._settles(request, turn, judge) for judge in judges):
                 break
         return unscored if request.costs else []
 
-    def _settles(self, request: Request, subject: str, judge: Judge) -> bool:
+    def _settles(self, request: Request, turn: ScoredTurn, judge: Judge) -> bool:
         """Whether a turn decides for good where there is a tool search: the first with signal does."""
         with suppress(Exception):  # a policy that breaks says so when it decides
-            return any(tool.kept for tool in deciding(self.ranking(request, subject, judge)))
+            return any(tool.kept for tool in deciding(self._ranking(request, turn, judge)))
         return False
 
     def score(
@@ -80,20 +81,22 @@ class TurnScores:
         def attempt(subject: str) -> Exception | None:
             try:
                 scores = work.answer(scorer, subject, tools)
-                self.take(request, subject, scores, vector_of(scorer, subject) if reads_texts else b"")
+                turn = self.take(request, subject, scores, vector_of(scorer, subject) if reads_texts else b"")
             except Exception as error:
                 return error
             with suppress(Exception):  # a policy that breaks says so when it decides
                 for judge in judges:
-                    self.ranking(request, subject, judge)
+                    self._ranking(request, turn, judge)
             return None
 
         failed = {subject: error for subject in subjects if (error := attempt(subject))}
-        if not any(self.scored(request, turn.subject) for turn in request.turns):
+        if failed and not any(self._scored_turn(request, turn.subject) for turn in request.turns):
             raise failed[subjects[-1]]
         return frozenset(subject for subject in failed if attempt(subject))
 
-    def take(self, request: Request, subject: str, scores: object, vector: bytes = b"", *, own: bool = False) -> None:
+    def take(
+        self, request: Request, subject: str, scores: object, vector: bytes = b"", *, own: bool = False
+    ) -> ScoredTurn:
         """Take the scores of a turn, if they are sound: the scorer's for all tenants, a harness's `own` for its own.
 
         Where two conversations without a name bring different scores for one text, nobody knows whose a later turn
@@ -103,30 +106,37 @@ class TurnScores:
             sound = tuple(checked(scores, [request.tools[key] for key in request.costs]).tolist())
         except Exception as error:
             raise RefusedScoresError(type(error).__name__) from None
-        turn = request.scored_turns[subject] = ScoredTurn(sound, vector)
-        if own and not request.goes_on:  # one text and no more: nobody will ask again
-            return
-        key = (subject, request.own_catalogue if own else request.catalogue)
+        turn = kept = request.scored_turns[subject] = ScoredTurn(sound, vector)
+        catalogue = request.own_catalogue if own else request.catalogue
+        if catalogue is None:  # one text and no more: nobody will ask again
+            return turn
+        key = (subject, catalogue)
         with self._lock:
             before = self._turns.pop(key, ScoredTurn(()))
             if own and request.conversation is None and (before is UNKNOWN or before.scores not in ((), sound)):
-                turn = UNKNOWN
-            self._held += len(turn.scores) - len(before.scores)
-            self._turns[key] = turn
+                kept = UNKNOWN
+            self._held += len(kept.scores) - len(before.scores)
+            self._turns[key] = kept
             while self._held > KEPT and len(self._turns) > 1:
                 self._held -= len(self._turns.popitem(last=False)[1].scores)
+        return turn
 
-    def scored(self, request: Request, subject: str, *, ranked_by: Judge | None = None) -> bool:
-        """Whether the scores of a turn are at hand; with `ranked_by`, whether that judge has spoken too."""
-        turn = self._scored_turn(request, subject)
-        return turn is not None and (ranked_by is None or ranked_by in turn.rankings)
+    def ranked(
+        self, request: Request, subject: str, judge: Judge, *, late: bool = False
+    ) -> tuple[tuple[Ranked, ...], bytes] | None:
+        """The candidates of a turn in rank order, and the direction of its text, where it is known.
 
-    def ranking(self, request: Request, subject: str, judge: Judge) -> tuple[Ranked, ...]:
-        """The candidates of a scored turn in rank order, `kept` where this turn alone makes them worth their cost."""
+        They are `kept` where this turn alone makes them worth their cost. None where the turn has no scores yet or,
+        where time is up, `late`, the judge has not spoken.
+        """
         if not request.costs:
-            return ()
+            return (), b""
         turn = self._scored_turn(request, subject)
-        assert turn is not None, "a turn is ranked once it is scored"
+        if turn is None or (late and judge not in turn.rankings):
+            return None
+        return self._ranking(request, turn, judge), turn.vector
+
+    def _ranking(self, request: Request, turn: ScoredTurn, judge: Judge) -> tuple[Ranked, ...]:
         known = turn.rankings.get(judge)
         if known is None:
             known = _ranked(judge, dict(zip(request.costs, turn.scores, strict=True)), request, turn.vector)
@@ -151,18 +161,13 @@ class TurnScores:
                     for (_, turn), ranking in zip(own, rankings, strict=True):
                         turn.rankings[judge] = ranking
 
-    def vector(self, request: Request, subject: str) -> bytes:
-        """The direction of a scored turn's text, where it is known."""
-        turn = self._scored_turn(request, subject)
-        return turn.vector if turn else b""
-
     def _scored_turn(self, request: Request, subject: str) -> ScoredTurn | None:
         """The scores of a turn, if they are at hand. In a conversation, those that a harness once gave come first."""
         if (turn := request.scored_turns.get(subject)) is not None:
             return turn
-        given = (subject, request.own_catalogue)
+        given, shared = (subject, request.own_catalogue), (subject, request.catalogue)
         with self._lock:
-            key = given if request.goes_on and given in self._turns else (subject, request.catalogue)
+            key = given if given in self._turns else shared
             turn = self._turns.get(key)
             if turn is not None:
                 self._turns.move_to_end(key)

@@ -73,6 +73,9 @@ class Turn(NamedTuple):
     greets: bool = False
     """Whether it only greets or thanks, with none before it that says what it wants."""
 
+    keys: tuple[str, ...] = ()
+    """The tools of the request whose name it is: some harnesses look a tool up that way."""
+
 
 class Call(NamedTuple):
     """A tool that the assistant called."""
@@ -83,6 +86,9 @@ class Call(NamedTuple):
 
     joins: bool = False
     """Whether the history has it as a tool that joined the conversation, and not as a call."""
+
+    keys: tuple[str, ...] = ()
+    """The tools of the request that it may mean."""
 
 
 Event: TypeAlias = Turn | Call

@@ -45,6 +45,9 @@ class Switch(Generic[T]):
     def __init__(self, what: str, source: Source[T], safe: T, checked: Callable[[Any], T], every: float) -> None:
         self.value, self.error, self.every = safe, "", every
         self._checked, self._read = checked, _reader(source, isinstance(safe, bool), lambda: self.value)
+        self.stays = self._read is None
+        """Whether it is a value, and not a place to read one from."""
+
         self._worker = Workers(1)
         self.renew()
         if self._read is None:
@@ -56,11 +59,6 @@ class Switch(Generic[T]):
                     f"Got {source!r} instead."
                 ) from None
         renewed_in_forks(self)
-
-    @property
-    def stays(self) -> bool:
-        """Whether it is a value, and not a place to read one from."""
-        return self._read is None
 
     def renew(self) -> None:
         """Begin without a thread that reads."""
