@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -39,8 +40,9 @@ class WordVectors:
         return {"_opened": None}
 
 
+@cache
 def _open() -> tuple[Any, Any]:
-    """The tokenizer, and (32000, 256) weights in half precision."""
+    """The tokenizer, and (32000, 256) weights in half precision, one copy for all scorers of a process."""
     package = find_spec("wordllama")
     assert package is not None
     assert package.origin is not None
