@@ -33,7 +33,7 @@ from camdf.gateway.server import Gateway
 
 SERVERS = Path(__file__).parents[1] / "tests" / "gateway" / "small_servers.py"
 KINDS = ("calendar", "mail", "money")
-TURN = 50
+TURN, REQUESTS = 50, 500
 MOST_RATIO, MOST_GROWTH = 1.5, 0.10
 """The targets: a call through the gateway beside FastMCP's proxy, and growth of memory over the last half of a soak."""
 
@@ -69,13 +69,13 @@ async def timed(calls: int, folder: Path) -> dict[str, float]:
 
 
 async def soaked(calls: int, folder: Path) -> list[float]:
-    """Megabytes of this process after each tenth of the calls, of which every hundredth is a search."""
+    """Megabytes of this process after each tenth of the calls. A search before every hundredth is learned from."""
     megabytes: list[float] = []
     async with Client(Gateway(servers()[:1], Folder(folder)).server) as client:
         await client.list_tools()
         for number in range(calls):
             if number % 100 == 0:
-                await client.call_tool("find_tool", {"query": f"create an event number {number % 1000}"})
+                await client.call_tool("find_tool", {"query": f"create an event number {number // 100 % REQUESTS}"})
             await one_call(client, "calendar_create_event")
             if (number + 1) % (calls // 10) == 0:
                 gc.collect()

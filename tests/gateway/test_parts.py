@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,33 @@ def test_a_search_that_ended_in_a_call_is_an_example_and_can_be_forgotten(tmp_pa
     assert len(list(folder.records())) == 3
     assert folder.forget(date(2999, 1, 1)) == 3
     assert folder.log.read_bytes() == b""
+
+
+def test_the_search_reads_only_what_is_new_of_the_log_and_forgets_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("camdf.gateway.folder.MOST_EXAMPLES", 100)
+    folder, lines = Folder(tmp_path / "kept"), list[int]()
+    every = Folder.records
+
+    def counted(self: Folder, after: int = 0) -> Iterator[dict[str, Any]]:
+        records = list(every(self, after))
+        lines.append(len(records))
+        return iter(records)
+
+    monkeypatch.setattr(Folder, "records", counted)
+    for number in range(1_000):
+        folder.note("call", tool="mail_send", ok=True, query=f"write to {number}")
+    assert [example.text for example in folder.examples()] == [f"write to {number}" for number in range(900, 1_000)]
+    folder.examples()
+    Folder(folder.path).note("call", tool="mail_send", ok=True, query="write to Bob")  # another gateway of this file
+    assert folder.examples()[-1].text == "write to Bob"
+    assert lines == [1_000, 1]
+    assert Folder(folder.path).forget() == 1_001
+    folder.note("call", tool="mail_send", ok=True, query="write to Ann " + "x" * 200_000)  # longer than it ever was
+    assert len(folder.examples()) == 1
+    folder.log.unlink()
+    assert folder.examples() == []
 
 
 def test_nothing_is_kept_where_nothing_is_learned(tmp_path: Path) -> None:

@@ -114,6 +114,23 @@ def test_the_search_and_the_list_learn_from_calls(tmp_path: Path) -> None:
     assert folder.examples() == []
 
 
+def test_searches_that_learn_share_one_copy_of_the_word_vectors(tmp_path: Path) -> None:
+    path = client_file(tmp_path, {"mail": entry("mail")})
+
+    async def run() -> None:
+        async with connected(path) as (client, gateway):
+            vectors = set()
+            for number in range(12):
+                await client.call_tool("find_tool", {"query": f"send an email to person {number}"})
+                await client.call_tool("mail_send_mail", {"text": "x"})
+                scorer: Any = gateway._search.scorer
+                vectors.add(id(scorer.scorers[1].model._opened[1]))
+            assert len(scorer.examples.examples) == 11
+            assert len(vectors) == 1
+
+    asyncio.run(run())
+
+
 def test_with_learning_off_no_log_is_kept(tmp_path: Path) -> None:
     path = client_file(tmp_path, {"mail": entry("mail")})
 

@@ -1,15 +1,11 @@
-"""What the gateway keeps of one client's file: a log of searches and calls, definitions that were seen, its status.
-
-All of it is in one folder of the user's, in files that can be read and deleted. The log holds what was searched for and
-which tools were called, and neither arguments nor results.
-"""
+"""What the gateway keeps of one client's file: a log of searches and calls, definitions that were seen, its status."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -20,8 +16,8 @@ from camdf.datasets.examples import Example
 
 DEFINITIONS, STATUS = "definitions.json", "status.json"
 
-MOST_BYTES = 4_000_000
-"""A longer log loses its older half: about 20,000 calls are enough to know what is used."""
+MOST_BYTES, MOST_EXAMPLES = 4_000_000, 1_000
+"""A longer log loses its older half, since 20,000 calls say what is used; the search reads so many of its examples."""
 
 
 def state_home() -> Path:
@@ -34,6 +30,7 @@ class Folder:
 
     def __init__(self, path: Path, *, learn: bool = True) -> None:
         self.path, self.learn, self.log = path, learn, path / "log.jsonl"
+        self._file, self._size, self._examples = 0, 0, dict[tuple[str, str], Example]()
 
     @classmethod
     def of(cls, configuration: Path, *, learn: bool = True) -> Folder:
@@ -53,14 +50,15 @@ class Folder:
                 file.write(line + "\n")
                 size = file.tell()
             if size > MOST_BYTES:
-                records = list(self.records())
-                self._keep(records[len(records) // 2 :])
+                lines = self.log.read_bytes().splitlines(keepends=True)
+                self._keep(lines[len(lines) // 2 :])
 
-    def records(self) -> Iterator[dict[str, Any]]:
-        """The lines of the log, none where nothing is learned; what somebody broke by hand is left out."""
+    def records(self, after: int = 0) -> Iterator[dict[str, Any]]:
+        """The lines of the log `after` so many bytes, none where nothing is learned; a broken line is left out."""
         if not self.learn:
             return
-        with suppress(FileNotFoundError), open(self.log, encoding="utf-8", errors="replace") as file:
+        with suppress(FileNotFoundError), open(self.log, "rb") as file:
+            file.seek(after)
             for line in file:
                 with suppress(ValueError):
                     record = json.loads(line)
@@ -68,17 +66,29 @@ class Folder:
                         yield record
 
     def examples(self) -> list[Example]:
-        """Every search that was followed by a call without an error, as an example of the tool that was called."""
-        calls = (record for record in self.records() if record.get("event") == "call" and record.get("ok"))
-        pairs = dict.fromkeys((str(call["query"]), str(call["tool"])) for call in calls if call.get("query"))
-        return [Example(query, (tool,), origin="logged") for query, tool in pairs]
+        """The last searches that were followed by a call without an error, as examples of the tool that was called.
+
+        Lines that were read before are not read again, unless the log was made shorter since.
+        """
+        file = size = 0
+        with suppress(OSError):
+            file, size = self.log.stat().st_ino, self.log.stat().st_size
+        if self._file != file or self._size > size:
+            self._file, self._size, self._examples = file, 0, {}
+        for call in self.records(self._size) if size > self._size else ():
+            if call.get("event") == "call" and call.get("ok") and call.get("query"):
+                query, tool = str(call["query"]), str(call.get("tool"))
+                self._examples.setdefault((query, tool), Example(query, (tool,), origin="logged"))
+        self._size = size
+        self._examples = dict(list(self._examples.items())[-MOST_EXAMPLES:])
+        return list(self._examples.values())
 
     def forget(self, before: date | None = None) -> int:
         """Delete the lines before a day, by default all, and say how many. Definitions and status hold no requests."""
         records = list(self.records())
         kept = [record for record in records if before is not None and record["at"][:10] >= str(before)]
         if records:
-            self._keep(kept)
+            self._keep(json.dumps(record).encode() + b"\n" for record in kept)
         return len(records) - len(kept)
 
     def read(self, name: str) -> dict[str, Any]:
@@ -96,6 +106,6 @@ class Folder:
         """Make the folder, for this user alone, where it is missing."""
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
 
-    def _keep(self, records: list[dict[str, Any]]) -> None:
+    def _keep(self, lines: Iterable[bytes]) -> None:
         with locked(self.path, wait=True):
-            write_whole(self.log, "".join(json.dumps(record) + "\n" for record in records).encode())
+            write_whole(self.log, b"".join(lines))

@@ -23,8 +23,8 @@ with needs("mcp"):
     from mcp.client.subscriptions import listen
     from mcp_types import ToolListChangedNotification
 
-CONNECT, LIST, RESTART = 60.0, 20.0, 5.0
-"""Seconds: to answer first, to list tools, and that a call waits for a server that starts again."""
+CONNECT, LIST, FIRST_LIST, RESTART = 60.0, 20.0, 20.0, 5.0
+"""Seconds for a server: to answer first, to list tools, to be in a first list, to start again while a call waits."""
 
 LONGEST_REST, STEADY, RELISTED, BETWEEN = 60.0, 10.0, 300.0, 1.0
 """Seconds: the longest rest before another try, after which a connection was a good one, after which a list is asked

@@ -1,7 +1,4 @@
-"""The gateway itself: a FastMCP server whose list has the tools worth loading, `find_tool` and `call_tool`.
-
-A list stands for its connection: what changes later can be found at once, and is loaded by the next connection.
-"""
+"""The gateway itself: a FastMCP server whose list, one for a connection, has the tools worth loading and the search."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ from camdf.gate.working_set import PRICES, chances, worth_loading
 from camdf.gateway.config import GATEWAY, ServerEntry
 from camdf.gateway.definitions import Definitions, Standing
 from camdf.gateway.folder import STATUS, Folder, state_home
-from camdf.gateway.link import Link
+from camdf.gateway.link import FIRST_LIST, Link
 from camdf.gateway.receipt import receipt
 from camdf.policies.rules import AcquireAll
 from camdf.scorers import Start
@@ -43,9 +40,6 @@ with needs("mcp"):
     from fastmcp.tools import Tool as ServedTool
     from fastmcp.tools.base import InputRequiredToolResult, ToolResult
     from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-
-FIRST_LIST = 20.0
-"""Seconds that a first list waits for servers to start; what comes later can be found."""
 
 
 class Offered(NamedTuple):
@@ -63,8 +57,7 @@ class Front:
     def __init__(self) -> None:
         self.id, self.client = secrets.token_hex(4), ""
         self.listed: list[Any] | None = None
-        self.loaded: set[str] = set()
-        self.searches: deque[tuple[str, list[str]]] = deque(maxlen=8)
+        self.loaded, self.searches = set[str](), deque[tuple[str, list[str]]](maxlen=8)
 
 
 class Gateway(Provider):
@@ -90,11 +83,11 @@ class Gateway(Provider):
         self.folder, self.at_most, self.first, self.examples = folder, at_most, first, tuple(examples)
         self.definitions, self._read_at = Definitions(folder), 0
         self.links = [Link(server, seconds, self._listed, state_home() / "sign-ins") for server in servers]
-        self.offered: dict[str, Offered] = {}
-        self.held_back: list[str] = []
+        self.offered, self.held_back = dict[str, Offered](), list[str]()
         self.mode, self.first_request = mode, asyncio.Event()
         self._modern, self._connections = Front(), deque[str](maxlen=10_000)
-        self._search: Gate | None = None
+        self._learned: tuple[Example, ...] | None = None
+        self._search = Gate(AcquireAll(), Start(), Payoff(0.0))
         self.server = FastMCP(GATEWAY, middleware=[_Watch(self)], cache_ttl=3_600)
         self.server.add_provider(self)
         for link in self.links:
@@ -120,7 +113,7 @@ class Gateway(Provider):
             for link in self.links:
                 links.create_task(link.run(self.mode or "legacy"))
             await self._ready()
-            await self._searcher()  # so that the first search is not late
+            await self._learn()  # so that the first search is not late
 
     async def _ready(self) -> None:
         """Wait until servers have started, at most for a while, and offer what somebody has accepted meanwhile."""
@@ -139,8 +132,7 @@ class Gateway(Provider):
 
     def _offer(self) -> None:
         """Every tool that may be run, by its name: that of its server, "_", and its own."""
-        offered: dict[str, Offered] = {}
-        held_back: list[str] = []
+        offered, held_back = dict[str, Offered](), list[str]()
         prefixes = sorted((f"{link.name}_" for link in self.links), key=len, reverse=True)
         for link in self.links:
             viewed = {tool.name: view(tool.model_dump(by_alias=True, exclude_none=True)) for tool in link.tools}
@@ -199,23 +191,20 @@ class Gateway(Provider):
         """What `find_tool` answers: tools, and servers that do not answer now."""
         await self._ready()
         query, front, tools = query_of(arguments), self.front(), {key: kept.tool for key, kept in self.offered.items()}
-        names = [tool.name for tool in await (await self._searcher()).afind(query, list(tools.values()))]
+        await self._learn()
+        names = [tool.name for tool in await self._search.afind(query, list(tools.values()))]
         front.searches.append((query, names))
         self.folder.note("search", connection=front.id, query=query, found=names)
         down = [link.name for link in self.links if link.state != "up"]
         told = f" These servers do not answer now: {', '.join(down)}." if down else ""
         return ToolResult(content=listing([tools[name] for name in names], tools.values()) + told)
 
-    async def _searcher(self) -> Gate:
-        """The search, made again where calls have told what people ask a tool for."""
-        if self._search is None:
-            self._search = await asyncio.to_thread(self._new_searcher)
-        return self._search
-
-    def _new_searcher(self) -> Gate:
-        scorer = Start(examples=[*self.examples, *self.folder.examples()])
-        scorer("", [offered.tool for offered in self.offered.values()])
-        return Gate(AcquireAll(), scorer, Payoff(0.0))
+    async def _learn(self) -> None:
+        """Make the search anew where calls have told more of what people ask a tool for."""
+        if (learned := (*self.examples, *self.folder.examples())) != self._learned:
+            scorer = Start(examples=learned)
+            await asyncio.to_thread(scorer, "", [offered.tool for offered in self.offered.values()])
+            self._learned, self._search = learned, Gate(AcquireAll(), scorer, Payoff(0.0))
 
     async def call_found(self, arguments: dict[str, Any]) -> Any:
         """What `call_tool` answers: that of the tool that it means, or what is wrong with the call."""
@@ -253,9 +242,9 @@ class Gateway(Provider):
         if isinstance(result, InputRequiredToolResult):  # the client asks its user, and calls again
             return result
         searches = [search for search in front.searches if name in search[1]]
-        if searches and not result.is_error:  # a label: the search is made again, and knows it
+        if searches and not result.is_error:  # a label, which the next search reads
             front.searches.remove(searches[-1])
-            noted["query"], self._search = searches[-1][0], None
+            noted["query"] = searches[-1][0]
         self.folder.note("call", **noted, ok=not result.is_error)
         return result
 
