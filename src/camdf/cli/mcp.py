@@ -87,7 +87,8 @@ def _serve(options: argparse.Namespace, words: list[str]) -> int:
         if options.http is None:
             asyncio.run(gateway.server.run_stdio_async(**quiet))
         else:
-            asyncio.run(gateway.server.run_http_async(host="127.0.0.1", port=options.http, **quiet))
+            guarded = {"host_origin_protection": True, **quiet}  # no page of a browser reaches it by a name of its own
+            asyncio.run(gateway.server.run_http_async(host="127.0.0.1", port=options.http, **guarded))
     return 0
 
 
