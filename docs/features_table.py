@@ -20,16 +20,15 @@ SETS = {
 HEAD = """# The feature map
 
 What CAM-DF and its family know at each [depth](glossary.md#depth) of a ranking. At depth t the first t candidates are
-selected, the rest remains, and the one at rank t + 1 is next. The paper names the groups, counts 39 columns on Retail,
-16 cost-inclusive aggregates, 9 score-only aggregates and 15 cost-free columns, and lists only the ten of CAM-DF-lite.
-Where it is silent, the choice is ours. Choices worth knowing:
+selected, and the one at rank t + 1 is next. The paper names the groups and lists only the ten columns of CAM-DF-lite;
+the other choices are ours:
 
 - *high-cost* means more than the mean cost of the list;
 - *normalised* means as a share of the whole list's sum;
-- *dispersion* is measured on the list: its highest cost over its mean;
-- identity adds one column for each tool where all tasks share one catalogue of at most 64 tools (7 on Retail).
+- *dispersion* is the list's highest cost over its mean;
+- identity adds a column for each tool where all tasks share one catalogue of at most 64 tools.
 
-This table is written by `python docs/features_table.py` from the docstrings in `camdf/core/features.py`.
+`python docs/features_table.py` writes this table from the docstrings in `camdf/core/features.py`.
 
 | column | definition | used in, beside the full 32 |
 | --- | --- | --- |
