@@ -32,8 +32,7 @@ from conversations import minilm
 
 import camdf
 from camdf.gate import Gate
-from camdf.gate.hidden import NAME_TOKENS
-from camdf.gate.tool_search import FIND, listing
+from camdf.gate.tool_search import FIND, NAME_TOKENS, listing
 from camdf.mining.readers.steps import tool_that_ran
 from camdf.policies.rules import TopShare
 from camdf.scorers.base import Scorer

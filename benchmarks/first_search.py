@@ -20,7 +20,7 @@ from typing import Any
 
 from camdf import Gate, Payoff
 from camdf.gate import Limits
-from camdf.gate.hidden import by_server, names_by_server
+from camdf.gate.tool_search import by_server, names_by_server
 from camdf.policies.rules import TopK
 from camdf.prices import estimated_tokens
 from camdf.scorers import BM25

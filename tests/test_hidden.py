@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from camdf import Gate, Payoff
 from camdf.gate import Guards, Limits
-from camdf.gate.hidden import NAME, UNTRUSTED_LENGTH, UNTRUSTED_NAMES, names_by_server
-from camdf.gate.tool_search import FIND, listing
+from camdf.gate.tool_search import FIND, NAME, UNTRUSTED_LENGTH, UNTRUSTED_NAMES, listing, names_by_server
 from camdf.policies.rules import TopK
 from camdf.prices import estimated_tokens
 from camdf.tools import FromServer, Tool, view

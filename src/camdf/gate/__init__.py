@@ -2,9 +2,8 @@
 
 from camdf.gate.decision import GateDecision, Ranked
 from camdf.gate.gate import Gate
-from camdf.gate.redis_memory import RedisMemory
-from camdf.gate.rollout import Rollout
-from camdf.gate.settings import Guards, Limits, Records
+from camdf.gate.memory import RedisMemory
+from camdf.gate.settings import Guards, Limits, Records, Rollout
 from camdf.runtime.breaker import Breaker
 from camdf.runtime.switch import Flag
 

@@ -15,13 +15,12 @@ from typing import Any
 from camdf.gate.append import Addition
 from camdf.gate.decision import GateDecision, Reason
 from camdf.gate.fold import Fold, Folding, Outcome, UnscoredError
-from camdf.gate.hidden import by_server, names_by_server
 from camdf.gate.lists import Mode, list_for_the_model
 from camdf.gate.memory import ConversationTerms, Memory, SharedMemory, Terms
 from camdf.gate.request import Question, Request, RequestReader, UndecidedError, unread
-from camdf.gate.rollout import Dealt, Rollout
-from camdf.gate.settings import Guards, Limits, Records
+from camdf.gate.settings import Dealt, Guards, Limits, Records, Rollout
 from camdf.gate.telemetry import Sink
+from camdf.gate.tool_search import by_server, names_by_server
 from camdf.gate.turn_scores import RefusedScoresError, TurnScores, deciding
 from camdf.runtime.breaker import RestingError
 from camdf.runtime.workers import BusyError, Work, Workers

@@ -26,16 +26,14 @@ from camdf.gate.append import CHANNELS, Channel, Channels
 from camdf.gate.deciding import Decider, SharedByTenants
 from camdf.gate.decision import GateDecision, Reason
 from camdf.gate.fold import Fold, Folding, Outcome
-from camdf.gate.hidden import by_server, names_by_server
 from camdf.gate.judge import Judge
 from camdf.gate.lists import Mode
 from camdf.gate.memory import ConversationTerms, Memory
 from camdf.gate.request import PriceList, Question, RequestReader, Scores
-from camdf.gate.rollout import Rollout
-from camdf.gate.settings import Guards, Limits, Records
+from camdf.gate.settings import Guards, Limits, Records, Rollout
 from camdf.gate.target import Target
 from camdf.gate.telemetry import Sink, add_to_span
-from camdf.gate.tool_search import FIND, FOUND, Answer, WrittenCall, listing, query_of
+from camdf.gate.tool_search import FIND, FOUND, Answer, WrittenCall, by_server, listing, names_by_server, query_of
 from camdf.gate.turns import Messages
 from camdf.gate.worth import cutting_pays
 from camdf.policies.base import Policy

@@ -18,8 +18,7 @@ from camdf.gate.decision import Reason
 from camdf.gate.judge import ScoredTurn
 from camdf.gate.lists import Mode, has_search
 from camdf.gate.memory import Identity, Memory, Terms
-from camdf.gate.rollout import Dealt
-from camdf.gate.settings import Guards, Limits
+from camdf.gate.settings import Dealt, Guards, Limits
 from camdf.gate.turns import READ, Call, Event, Messages, Turn, events
 from camdf.scorers.base import ends
 from camdf.tools import Tool, tools_by_key, unread_by_key

@@ -1,4 +1,4 @@
-"""What may be set of a gate, in groups: what may be offered, how much a decision may take, what is kept of it.
+"""What may be set of a gate, in groups: what may be offered, how much it may take, for whom it cuts, what is kept.
 
 A tool is named by its name, or by server and name as "mail/send". Where tools of two servers share a name, the name
 alone means neither of them to `allow` and `digests`, which fail closed, and both to `pinned`, `keep` and `fallback`. To
@@ -10,27 +10,19 @@ from __future__ import annotations
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
+from hashlib import blake2b
 from threading import TIMEOUT_MAX
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
-from camdf._settings import (
-    Settings,
-    by_name,
-    check_that,
-    function,
-    instance_of,
-    names,
-    number,
-    or_none,
-    string,
-    whole_number,
-)
+from camdf import _settings as checks
+from camdf._settings import Settings
 from camdf.errors import UsageError
 from camdf.gate.decision import GateDecision
-from camdf.gate.hidden import NAME_TOKENS
 from camdf.gate.memory import ConversationStore
+from camdf.gate.tool_search import NAME_TOKENS
 from camdf.runtime.breaker import Breaker
+from camdf.runtime.switch import Source, Switch
 from camdf.tools import READ, Tool
 
 Allow: TypeAlias = Collection[str] | Callable[[Tool], bool]
@@ -50,33 +42,33 @@ not ranked: they are cut, and found by their names."""
 
 
 def _names_or_function(value: Any) -> Any:
-    return value if callable(value) else names(value)
+    return value if callable(value) else checks.names(value)
 
 
 @dataclass(frozen=True)
 class Guards(Settings):
     """Which tools may be offered at all, which of those must stay, and which servers are believed."""
 
-    allow: Annotated[Allow | None, or_none(_names_or_function, "all")] = None
+    allow: Annotated[Allow | None, checks.or_none(_names_or_function, "all")] = None
     """The tools that may be offered, by name, or a function that says of each `Tool` whether it may. One that raises
     refuses. None allows all. Set it where a tenant or a user may have some tools only."""
 
-    digests: Annotated[Mapping[str, str] | None, or_none(by_name(string, "digests"))] = None
+    digests: Annotated[Mapping[str, str] | None, checks.or_none(checks.by_name(checks.string, "digests"))] = None
     """The definitions that were reviewed, as `Tool.digest` names them: a tool of another digest, or of none here, is
     refused. Set it where a server could change a tool behind your back."""
 
-    pinned: Annotated[Collection[str], names] = ()
+    pinned: Annotated[Collection[str], checks.names] = ()
     """Tools that are in every list. Name those that an agent needs in every task."""
 
-    fallback: Annotated[Collection[str] | None, or_none(names)] = None
+    fallback: Annotated[Collection[str] | None, checks.or_none(checks.names)] = None
     """The tools that a conversation gets where nothing could be decided. None gives what must stay if there is a tool
     search, else the whole authorised list."""
 
-    trusted: Annotated[Collection[str] | None, or_none(names, "all")] = None
+    trusted: Annotated[Collection[str] | None, checks.or_none(checks.names, "all")] = None
     """The servers whose descriptions are believed. Their tools are scored and decided on as if no others were there.
     None trusts all. Set it as soon as one server is not yours (docs/poison.md)."""
 
-    untrusted_places: Annotated[int, whole_number(0)] = 2
+    untrusted_places: Annotated[int, checks.whole_number(0)] = 2
     """How many tools of untrusted servers a conversation gets at most, by scores of their own."""
 
     @property
@@ -142,26 +134,26 @@ class Guards(Settings):
 class Limits(Settings):
     """How much a decision may take, and how many tools it may keep."""
 
-    seconds: Annotated[float | None, or_none(number(1e-3, TIMEOUT_MAX, unit="seconds"), "no limit")] = 5.0
+    seconds: Annotated[float | None, checks.or_none(checks.number(1e-3, TIMEOUT_MAX, unit="seconds"), "no limit")] = 5.0
     """How long a decision may take. Past it the list stays as it is. Lower it where a user waits for the answer."""
 
-    tools: Annotated[int, whole_number(1)] = 10_000
+    tools: Annotated[int, checks.whole_number(1)] = 10_000
     """A request of more tools is not scored: the list stays as it is."""
 
-    characters: Annotated[int, whole_number(1)] = 20_000_000
+    characters: Annotated[int, checks.whole_number(1)] = 20_000_000
     """A request of more characters in names, descriptions and history is not scored either."""
 
-    at_least: Annotated[int, whole_number(0)] = 0
+    at_least: Annotated[int, checks.whole_number(0)] = 0
     """The fewest tools that are kept. Guarded tools and those of earlier turns count."""
 
-    at_most: Annotated[int | None, or_none(whole_number(0), "no bound")] = None
+    at_most: Annotated[int | None, checks.or_none(checks.whole_number(0), "no bound")] = None
     """The most tools that are kept. Guarded tools and those of earlier turns count, and are kept even beyond it."""
 
-    search_names: Annotated[int, whole_number(0)] = NAME_TOKENS
+    search_names: Annotated[int, checks.whole_number(0)] = NAME_TOKENS
     """How many tokens the names of the tools that are not loaded may take in the description of the tool search. Beyond
     them it has the servers with their numbers of tools, and the likeliest names; 0 lists none."""
 
-    breaker: Annotated[Breaker | None, or_none(instance_of(Breaker))] = None
+    breaker: Annotated[Breaker | None, checks.or_none(checks.instance_of(Breaker))] = None
     """Leaves a scorer alone that fails again and again (`Breaker`). Set it where the scorer is another program."""
 
     def __post_init__(self) -> None:
@@ -204,6 +196,121 @@ class Limits(Settings):
         return tuple(within), sizes
 
 
+class Dealt(NamedTuple):
+    """What a rollout says of one conversation, once for the whole of a decision."""
+
+    off: bool
+    """Whether nothing is cut for anybody."""
+
+    cuts: bool
+    explores: bool
+    needs_name: bool = False
+    """Whether it is left alone since it has no name."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rollout(Settings):
+    """Cut for a share of conversations and only watch the others, explore in a share, and switch all of it off.
+
+    Chance is dealt by a conversation's name: on the same side in every process that has the same key, and never by what
+    is said in it. A larger share takes conversations in and puts none out. One that began stays as it began
+    (`ConversationTerms`), so that no list narrows in the middle. One without a name is left alone.
+
+    `share` and `off` are values, or places to read them from: the path of a file that holds `0.2` or `true`, a
+    function, or a `Flag` of an OpenFeature client. Where reading fails the last good value stands; until there is one,
+    nothing is cut. Only conversations with a name are cut for, once the share may change: one without could not be told
+    from another.
+    """
+
+    share: Source[float] = 1.0
+    """Of the conversations that are cut for; the others are watched as in shadow mode. Raise it step by step."""
+
+    off: Source[bool] = False
+    """Whether nothing is cut for anybody: the switch for the night when something goes wrong."""
+
+    salt: Annotated[str, checks.string] = ""
+    """Another one picks other conversations."""
+
+    every: Annotated[float, checks.number(0, TIMEOUT_MAX, unit="seconds")] = 1.0
+    """How old a value may be before it is read again."""
+
+    explore: Annotated[float, checks.share] = 0.0
+    """The share of named conversations that see every tool, and are flagged: what a policy learns from without bias.
+    A few in a hundred do."""
+
+    explore_pressure: Annotated[float | None, checks.or_none(checks.number(0))] = None
+    """A cost pressure below the gate's. With it, conversations that explore get what is worth its cost at that pressure
+    instead of every tool: cheaper, and it teaches less."""
+
+    explore_key: Annotated[str, checks.string] = ""
+    """By which conversations are dealt, the same on all workers. Who knows it and a name knows who explores."""
+
+    _switches: tuple[Switch[float], Switch[bool]] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        share = Switch("'share' of Rollout", self.share, 0.0, checks.share, self.every)
+        off = Switch("'off' of Rollout", self.off, True, checks.truth, self.every)
+        object.__setattr__(self, "_switches", (share, off))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), tuple(getattr(self, part.name) for part in fields(self) if part.init)
+
+    @property
+    def everyone(self) -> bool:
+        """Whether it cuts for all conversations, and that cannot change."""
+        return all(switch.stays for switch in self._switches) and self.share_now >= 1 and not self.is_off
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to read something."""
+        return any(switch.due for switch in self._switches)
+
+    def look(self, within: float | None = None) -> None:
+        """Read again what it is time to read, for a decision that has so many seconds."""
+        for switch in self._switches:
+            if not switch.stays:
+                switch.look(within)
+
+    def dealt(self, conversation: str | None, *, is_history: bool) -> Dealt:
+        """What a decision has to know of its conversation, as last read."""
+        if conversation is not None:
+            return Dealt(self.is_off, self.cuts(conversation), self.explores(conversation))
+        everyone = self.everyone
+        # One text has no middle; of a history nobody knows how it began.
+        cuts = everyone or (self.share_now >= 1 and not is_history)
+        return Dealt(self.is_off, cuts, False, needs_name=self.explore > 0 or not everyone)
+
+    @property
+    def share_now(self) -> float:
+        """Of conversations that are cut for, as last read; 0 before that."""
+        return self._switches[0].value
+
+    @property
+    def is_off(self) -> bool:
+        """Whether nothing is cut for anybody, as last read; true before that."""
+        return self._switches[1].value
+
+    @property
+    def error(self) -> str:
+        """The type of what went wrong when a value was last read; "" where nothing did."""
+        return self._switches[0].error or self._switches[1].error
+
+    def cuts(self, conversation: str) -> bool:
+        """Whether the conversation of this name is in the share.
+
+        >>> some = Rollout(0.3, salt="first")
+        >>> [number for number in range(10) if some.cuts(f"conversation {number}")]
+        [1, 4, 7]
+        """
+        share = self.share_now
+        return share >= 1 or _number_of(conversation, self.salt) < share
+
+    def explores(self, conversation: str) -> bool:
+        """Whether the conversation of this name is in the share that explores."""
+        return self.explore > 0 and _number_of(conversation, self.explore_key, "explore") < self.explore
+
+
 def _is_store(value: Any) -> bool:
     return all(callable(getattr(value, method, None)) for method in ("recall", "add"))
 
@@ -212,21 +319,32 @@ def _is_store(value: Any) -> bool:
 class Records(Settings):
     """What a gate keeps of conversations, and whom it tells of decisions."""
 
-    conversations: Annotated[int, whole_number(0)] = 10_000
+    conversations: Annotated[int, checks.whole_number(0)] = 10_000
     """How many conversations are remembered in this process, the latest."""
 
     store: Annotated[
-        ConversationStore | None, or_none(check_that("a store that has recall and add, as RedisMemory has", _is_store))
+        ConversationStore | None,
+        checks.or_none(checks.check_that("a store that has recall and add, as RedisMemory has", _is_store)),
     ] = None
     """Where workers share the conversations whose history is not shown (`RedisMemory`). Set it where there is more than
     one worker and you call `decide` with texts, not with messages."""
 
-    on_decision: Annotated[Callable[[GateDecision], object] | None, or_none(function)] = None
+    on_decision: Annotated[Callable[[GateDecision], object] | None, checks.or_none(checks.function)] = None
     """Receives every decision, on a thread of its own. The current span of OpenTelemetry or MLflow gets it either
     way."""
 
-    tenant: Annotated[str, string] = ""
+    tenant: Annotated[str, checks.string] = ""
     """Whose conversations they are; `Gate.for_tenant` sets it."""
+
+
+def _number_of(conversation: str, key: str, purpose: str = "") -> float:
+    """A number from 0 to 1 that a conversation's name is dealt: by chance to whoever does not know the key.
+
+    The number for one `purpose` says nothing of that for another.
+    """
+    keyed = blake2b(key.encode(errors="surrogatepass"), digest_size=32).digest()
+    said = blake2b(conversation.encode(errors="surrogatepass"), digest_size=8, key=keyed, person=purpose.encode())
+    return int.from_bytes(said.digest()) / 2**64
 
 
 def deceptive(name: str) -> bool:

@@ -13,8 +13,7 @@ from math import ceil, inf
 from typing import Any, NamedTuple
 
 from camdf.errors import UsageError
-from camdf.gate.hidden import by_server, names_by_server
-from camdf.gate.tool_search import CALL, find_tool
+from camdf.gate.tool_search import CALL, by_server, find_tool, names_by_server
 from camdf.prices import Prices
 from camdf.tools import NO_TOOLS, Tool, view
 
