@@ -44,8 +44,8 @@ class Service:
         self.draining = False
         self.routes: Routes = {
             "/v1/decide": ("POST", self.decide),
-            "/v1/find": ("POST", searching.find),
-            "/v1/answer": ("POST", searching.answer),
+            "/v1/find": ("POST", searching.answer_search),
+            "/v1/answer": ("POST", searching.answer_call),
             "/v1/outcomes": ("POST", self.learn),
             "/v1/policy": ("GET", self.policy),
             "/healthz": ("GET", self.health),
@@ -53,6 +53,13 @@ class Service:
             "/metrics": ("GET", self.numbers),
             "/openapi.json": ("GET", self.document),
         }
+        watch, unlogged = self.metrics.watch, "Decisions that were to be logged or kept to learn from, and were not."
+        watch("requests_under_way", "Requests that were let in.", lambda: self.admission.requests.total)
+        watch("outcomes_last", "Sequence number of the last outcome.", lambda: outcomes.last)
+        watch("swaps", "Versions that came into use since the start.", lambda: store.swaps)
+        watch("refusals", "Versions that were refused since the start.", lambda: store.refusals)
+        watch("refusing", "1 where the files as they are now are not used.", lambda: bool(store.refused))
+        watch("decisions_not_logged", unlogged, lambda: self.deciding.dropped)
         if store.current.configuration.server.playground:
             self.routes |= playground.routes()
 
@@ -141,14 +148,7 @@ class Service:
 
     async def numbers(self, call: HttpCall) -> HttpAnswer:
         """For Prometheus."""
-        metrics, store = self.metrics, self.store
-        metrics.under_way.set(self.admission.requests.total)
-        metrics.outcomes.set(self.outcomes.last)
-        metrics.swaps.set(store.swaps)
-        metrics.refusals.set(store.refusals)
-        metrics.is_refusing.set(bool(store.refused))
-        metrics.unlogged.set(self.deciding.lines.dropped + self.deciding.lessons.dropped)
-        return HttpAnswer(metrics.text(), kind=b"text/plain; version=0.0.4; charset=utf-8")
+        return HttpAnswer(self.metrics.text(), kind=b"text/plain; version=0.0.4; charset=utf-8")
 
     async def document(self, call: HttpCall) -> HttpAnswer:
         """The OpenAPI document."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 from camdf.errors import needs
 from camdf.service.admission import Admission
 from camdf.service.config import LimitSettings
-from camdf.service.limits import GoneError, Headers, RefusedError, tenant_of
+from camdf.service.limits import GoneError, Headers, RefusedError, check_depth, tenant_of
 from camdf.service.store import ServedVersion
 
 with needs("serve"):
@@ -73,6 +73,13 @@ class HttpCall:
     async def read_as(self, kind: type[T]) -> T:
         """Its body as a type."""
         return await self.read(partial(parsed_body, kind=kind))
+
+    def check(self, **sent: Sequence[Any]) -> None:
+        """Refuse lists of its body that are too long, or nested too deeply."""
+        for name, entries in sent.items():
+            if len(entries) > self.limits.tools:
+                raise RefusedError(422, f"{name!r} may have {self.limits.tools} entries. Got {len(entries)}.")
+        check_depth(list(sent.values()), self.limits.depth + 1)
 
     async def run(self, work: Callable[[], T], seconds: float | None = None) -> T:
         """What some work returns, which is done on a thread."""

@@ -23,7 +23,7 @@ from camdf.service.calls import HttpCall, check_batch, parsed_body
 from camdf.service.events import Lines, event, to_standard_output
 from camdf.service.gates import candidate, scored_elsewhere
 from camdf.service.lessons import Seen, SeenLog, seen
-from camdf.service.limits import RefusedError, check_depth
+from camdf.service.limits import RefusedError
 from camdf.service.metrics import Metrics
 from camdf.service.store import RouteGate
 
@@ -56,12 +56,8 @@ class Asked(NamedTuple):
     def work(self) -> int:
         """How many candidates it counts for: those of a conversation once for every turn."""
         request = self.request
-        if request.ranking is not UNSET:
-            return max(len(request.ranking), FEWEST)
-        assert request.messages is not UNSET
-        assert request.tools is not UNSET
-        turns = len([message for message in request.messages if message.get("role") == "user"])
-        return max(len(request.tools) * turns, FEWEST)
+        turns = len([message for message in request.messages or () if message.get("role") == "user"])
+        return max(len(request.ranking or ()), len(request.tools or ()) * turns, FEWEST)
 
 
 class Deciding:
@@ -72,6 +68,11 @@ class Deciding:
         self.lessons: Lines[Seen] = Lines(lessons.write)
         self._metrics = metrics
         self._turns: Turns[Asked, bytes] = Turns(self._together)
+
+    @property
+    def dropped(self) -> int:
+        """How many lines could not be written."""
+        return self.lines.dropped + self.lessons.dropped
 
     def read(self, call: HttpCall, body: bytes) -> tuple[list[Asked], bool]:
         """What a body asks for, once it is within the limits, and whether it is a list."""
@@ -161,34 +162,21 @@ def served_on(call: HttpCall, route: str) -> RouteGate:
 def _checked(call: HttpCall, request: shapes.DecideRequest) -> Asked:
     """A request and what decides on it, once it is within the limits."""
     served = served_on(call, request.route)
-    for name in ("ranking", "messages", "tools"):
-        if (given := getattr(request, name)) is not UNSET and len(given) > call.limits.tools:
-            raise RefusedError(422, f"{name!r} may have {call.limits.tools} entries. Got {len(given)}.")
-    if request.ranking is UNSET:
-        check_depth([request.messages, request.tools], call.limits.depth + 1)
+    call.check(ranking=request.ranking or (), messages=request.messages or (), tools=request.tools or ())
     return Asked(call, served, request)
 
 
 def _arguments(asked: Asked) -> dict[str, Any]:
     """What the gate is asked."""
-    request = asked.request
+    request, rollout = asked.request, asked.served.gate.rollout
     name = None if request.conversation is UNSET else request.conversation
     always: dict[str, Any] = {"keep": request.keep, "forced": request.forced}
     if request.ranking is UNSET:
-        return {
-            **always,
-            "task": request.messages,
-            "tools": request.tools,
-            "tool_search": request.door or (None if request.tool_search is UNSET else request.tool_search),
-            "conversation": name,
-            "model": request.model,
-        }
-    gate = asked.served.gate
-    is_dealt = bool(gate.rollout.explore or not gate.rollout.everyone)
-    return {
-        **always,
-        "task": RANKED,
-        "conversation": "" if name is None and is_dealt else name,  # a ranking without a name is a draw of its own
-        "tools": [candidate(ranked.name, ranked.cost or 0.0) for ranked in request.ranking],
-        "scores": [ranked.score for ranked in request.ranking],
-    }
+        search = request.door or (None if request.tool_search is UNSET else request.tool_search)
+        talk = {"task": request.messages, "tools": request.tools, "conversation": name, "model": request.model}
+        return {**always, **talk, "tool_search": search}
+    if name is None and (rollout.explore or not rollout.everyone):
+        name = ""  # a ranking without a name is a draw of its own
+    tools = [candidate(ranked.name, ranked.cost or 0.0) for ranked in request.ranking]
+    scores = [ranked.score for ranked in request.ranking]
+    return {**always, "task": RANKED, "tools": tools, "conversation": name, "scores": scores}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -47,19 +47,21 @@ def candidate(name: str, cost: float = 0.0) -> PricedTool:
 
 @dataclass(frozen=True)
 class Costs:
-    """What a tool costs: as the client's ranking says, else by the operator's prices, else 1."""
+    """What a tool costs: as the client says of it by itself, else by the operator's prices, else 1."""
 
     prices: Prices | None
+    of_tools: Mapping[str, float] = field(default_factory=dict)
+    """By name, in the place of prices."""
 
     def of(self, tool: Tool) -> float:
         """The cost of offering this tool to one task."""
-        if isinstance(tool, PricedTool) and tool.cost:
-            return tool.cost
+        if cost := self.of_tools.get(tool.name) or (isinstance(tool, PricedTool) and tool.cost):
+            return cost
         return 1.0 if self.prices is None else self.prices.of(tool)
 
     def of_rewriting(self, characters: int) -> float:
-        """What it costs that a provider reads so many characters of a prompt anew."""
-        return 0.0 if self.prices is None else self.prices.of_rewriting(characters)
+        """What it costs that a provider reads so many characters of a prompt anew; nothing where tools have costs."""
+        return 0.0 if self.of_tools or self.prices is None else self.prices.of_rewriting(characters)
 
 
 def gate_of(settings: GateSettings, policy: Policy, folder: str, examples: str = "") -> Gate:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
 from camdf.errors import needs
@@ -20,19 +21,12 @@ class Metrics:
         """Counts one more decision, as for a gate in process."""
 
         answers = Counter("camdf_answers", "Answers by status.", ["status"], registry=registry)
-        self.under_way = Gauge("camdf_requests_under_way", "Requests that were let in.", registry=registry)
-        self.outcomes = Gauge("camdf_outcomes_last", "Sequence number of the last outcome.", registry=registry)
-        self.swaps = Gauge("camdf_swaps", "Versions that came into use since the start.", registry=registry)
-        self.refusals = Gauge("camdf_refusals", "Versions that were refused since the start.", registry=registry)
-        self.is_refusing = Gauge("camdf_refusing", "1 where the files as they are now are not used.", registry=registry)
-        self.unlogged = Gauge(
-            "camdf_decisions_not_logged",
-            "Decisions that should have been logged or kept to learn from, and were not.",
-            registry=registry,
-        )
-
         self.answered = lru_cache(maxsize=64)(lambda status: answers.labels(status).inc)
         """What counts one more answer of a status; looked up once for each."""
+
+    def watch(self, name: str, words: str, read: Callable[[], float]) -> None:
+        """Have a number read whenever Prometheus asks."""
+        Gauge(f"camdf_{name}", words, registry=self.registry).set_function(read)
 
     def text(self) -> bytes:
         """All of them, as Prometheus reads them."""

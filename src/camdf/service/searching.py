@@ -9,10 +9,9 @@ from camdf.gate.tool_search import listing
 from camdf.service import shapes
 from camdf.service.calls import HttpAnswer, HttpCall
 from camdf.service.deciding import FEWEST, served_on
-from camdf.service.limits import RefusedError, check_depth
 
 
-async def find(call: HttpCall) -> HttpAnswer:
+async def answer_search(call: HttpCall) -> HttpAnswer:
     """The tools that a query finds, on a thread."""
     request = await call.read_as(shapes.FindRequest)
     gate = served_on(call, request.route).gate
@@ -20,7 +19,7 @@ async def find(call: HttpCall) -> HttpAnswer:
     return HttpAnswer.of(await call.run(partial(_found, gate, request, tools)))
 
 
-async def answer(call: HttpCall) -> HttpAnswer:
+async def answer_call(call: HttpCall) -> HttpAnswer:
     """What a call means: which tool to run with which arguments, or what to answer. Nothing is run."""
     request = await call.read_as(shapes.AnswerRequest)
     gate = served_on(call, request.route).gate
@@ -38,8 +37,6 @@ def _found(gate: Gate, request: shapes.FindRequest, tools: list[shapes.JsonObjec
 
 def _entered(call: HttpCall, sent: list[shapes.JsonObject]) -> list[shapes.JsonObject]:
     """What was sent, once it is within the limits and under way."""
-    if len(sent) > call.limits.tools:
-        raise RefusedError(422, f"'tools' may have {call.limits.tools} entries. Got {len(sent)}.")
-    check_depth([sent], call.limits.depth + 1)
+    call.check(tools=sent)
     call.enter(max(len(sent), FEWEST))
     return sent

@@ -6,7 +6,7 @@ import base64
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache, partial
 from hashlib import sha256
 from importlib.resources import files
@@ -21,12 +21,11 @@ from camdf.gate import Gate, GateDecision, Guards, Limits, Rollout
 from camdf.gate.lists import openai
 from camdf.gate.target import Target
 from camdf.policies.rules import TopK
-from camdf.prices import Prices
-from camdf.service.calls import HttpAnswer, HttpCall, Routes, parsed_body
+from camdf.service.calls import HttpAnswer, HttpCall, Routes
 from camdf.service.config import COLD_STARTS, START, GateSettings, PriceSettings
 from camdf.service.config_file import problems_in
-from camdf.service.gates import prices_of
-from camdf.service.limits import RefusedError, check_depth
+from camdf.service.gates import Costs, prices_of
+from camdf.service.limits import RefusedError
 from camdf.service.playground.curve import PayoffPoint, curve
 from camdf.service.shapes import Body, Candidate, JsonObject, Name, RankedTool
 from camdf.tools import Tool, keyed, view
@@ -100,24 +99,6 @@ class Looked(Struct, kw_only=True):
     code: str
 
 
-@dataclass(frozen=True)
-class Edited:
-    """Costs as the page has them: of a single tool, else by its tokens, else 1."""
-
-    costs: Mapping[str, float]
-    prices: Prices | None
-
-    def of(self, tool: Tool) -> float:
-        """The cost of offering this tool to one task."""
-        if tool.name in self.costs:
-            return self.costs[tool.name]
-        return 1.0 if self.prices is None else self.prices.of(tool)
-
-    def of_rewriting(self, characters: int) -> float:
-        """What it costs that a provider reads so many characters anew; nothing where single tools have costs."""
-        return 0.0 if self.costs or self.prices is None else self.prices.of_rewriting(characters)
-
-
 def routes() -> Routes:
     """The page, and what it asks for."""
     content = files(__package__).joinpath("page.html").read_bytes()
@@ -151,7 +132,8 @@ async def task(call: HttpCall) -> HttpAnswer:
 
 async def look(call: HttpCall) -> HttpAnswer:
     """One decision, admitted as all are, and made on a thread: a person looks at it, and nobody waits for that."""
-    asked = await call.read(partial(_asked, call))
+    asked = await call.read_as(LookRequest)
+    call.check(ranking=asked.ranking or (), messages=asked.messages or (), tools=asked.tools)
     call.enter(max(len(asked.ranking or ()), len(asked.tools), 1))
     gate = call.serving.places[call.tenant, ""].gate
     settings = call.serving.configuration.settings(call.tenant, "")
@@ -162,14 +144,6 @@ async def look(call: HttpCall) -> HttpAnswer:
         raise RefusedError(422, str(error)) from None
 
 
-def _asked(call: HttpCall, body: bytes) -> LookRequest:
-    asked = parsed_body(body, LookRequest)
-    check_depth([asked.tools, asked.messages or []], call.limits.depth)
-    if max(len(asked.ranking or ()), len(asked.tools)) > call.limits.tools:
-        raise RefusedError(422, f"A request may have {call.limits.tools} tools.")
-    return asked
-
-
 def looked(asked: LookRequest, serving: Gate, settings: GateSettings) -> Looked:
     """The decision of a gate like the serving one, on whose threads it works, at the page's target and prices."""
     served = asked.target == "served"
@@ -178,7 +152,7 @@ def looked(asked: LookRequest, serving: Gate, settings: GateSettings) -> Looked:
     sent = {tool.name: tool.cost for tool in asked.ranking or ()}
     edited = {name: cost for name, cost in {**sent, **asked.costs}.items() if cost}
     prices = settings.prices if served and asked.prices is UNSET else _prices(asked)
-    costs = Edited(edited, prices_of(prices))
+    costs = Costs(prices_of(prices), edited)
     if asked.tool_search is UNSET:
         asked = msgspec.structs.replace(asked, tool_search=served and bool(serving.tool_search))
 
@@ -305,15 +279,11 @@ def _shipped() -> LoggedTasks:
 
 def _headers(page: str) -> tuple[tuple[bytes, bytes], ...]:
     """Only the page's own script and style run, and they may speak to this service alone."""
-    digests = {
-        tag: base64.b64encode(
-            sha256(re.findall(rf"<{tag}>(.*?)</{tag}>", page, flags=re.S)[0].encode()).digest()
-        ).decode()
-        for tag in ("script", "style")
-    }
+    own = (re.findall(rf"<{tag}>(.*?)</{tag}>", page, flags=re.S)[0].encode() for tag in ("script", "style"))
+    script, style = (f"'sha256-{base64.b64encode(sha256(text).digest()).decode()}'" for text in own)
     policy = (
-        f"default-src 'none'; script-src 'sha256-{digests['script']}'; style-src 'sha256-{digests['style']}'; "
-        "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        f"default-src 'none'; script-src {script}; style-src {style}; connect-src 'self'; img-src data:; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )
     return (
         (b"content-security-policy", policy.encode()),
