@@ -261,7 +261,7 @@ def test_what_the_system_refuses_is_told_with_what_to_do(
     def failing(options: object) -> int:
         raise error
 
-    monkeypatch.setattr(tools, "_worth", failing)
+    monkeypatch.setattr(tools, "tools_in_file", failing)
     assert main(["worth", "tools.json"]) == 2
     assert capsys.readouterr().err.startswith(f"camdf: {told}")
 
@@ -709,7 +709,7 @@ def test_only_a_command_that_can_go_on_is_said_to(
     score = ["score", "tasks", "--scorer", "bm25", "-o", "scores.jsonl"]
     for module, run, arguments, told in (
         (traces, "_score", score, "camdf: interrupted; finished work is kept, so run the same command again"),
-        (production, "_compare", ["compare", "traces"], "camdf: interrupted\n"),
+        (production, "chosen_prices", ["compare", "traces"], "camdf: interrupted\n"),
     ):
         monkeypatch.setattr(module, run, interrupted)
         assert main(arguments) == 130
@@ -741,7 +741,7 @@ def test_every_error_of_ours_is_one_line_and_exit_code_2(
     def failing(options: object) -> int:
         raise kind("The thing must be so. Got something else instead.")
 
-    monkeypatch.setattr(tools, "_worth", failing)
+    monkeypatch.setattr(tools, "tools_in_file", failing)
     assert main(["worth", "tools.json"]) == 2
     assert capsys.readouterr() == ("", "camdf: The thing must be so. Got something else instead.\n")
 
@@ -750,7 +750,7 @@ def test_an_error_that_nobody_raised_on_purpose_is_not_hidden(monkeypatch: pytes
     def failing(options: object) -> int:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(tools, "_worth", failing)
+    monkeypatch.setattr(tools, "tools_in_file", failing)
     with pytest.raises(ZeroDivisionError):
         main(["worth", "tools.json"])
 

@@ -45,10 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def parser() -> Parser:
     """Every command with its options."""
     program = Parser(
-        prog="camdf",
-        usage="camdf COMMAND ...",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog=ENDING,
+        prog="camdf", usage="camdf COMMAND ...", formatter_class=argparse.RawDescriptionHelpFormatter, epilog=ENDING
     )
     add_version_and_completion(program, __version__)
     commands = program.add_subparsers(prog="camdf", metavar="COMMAND", help=argparse.SUPPRESS)

@@ -32,12 +32,7 @@ EXAMPLE_FIELDS = {"text", "needed", "or", "lang", "kind", "origin"}
 def add_commands(commands: Any) -> None:
     """examples."""
     usual = Wanted()
-    parser = commands.add_parser(
-        "examples",
-        help="write requests for each tool by a language model; check them",
-        example="camdf examples tools.json -o examples.jsonl --endpoint http://localhost:8000/v1 --model any",
-        codes={INCOMPLETE: "some tools lack examples, and are named"},
-    )
+    parser = commands.add(_examples, codes={INCOMPLETE: "some tools lack examples, and are named"})
     parser.add_argument("tools", type=Path, nargs="?", help=TOOLS_FILE)
     parser.add_argument("-o", "--output", type=Path, help="where to write the examples (.jsonl); what is there is kept")
     asked = parser.add_argument_group("who writes them")
@@ -57,26 +52,25 @@ def add_commands(commands: Any) -> None:
     wanted.add_argument("--per-tool", type=int, default=usual.per_tool, help="requests for each tool (%(default)s)")
     wanted.add_argument("--languages", help="their languages, as en,de,ja (default: en)")
     wanted.add_argument(
-        "--together",
-        type=int,
-        default=usual.together,
-        help="for each tool, requests that need others (%(default)s)",
+        "--together", type=int, default=usual.together, help="for each tool, requests that need others (%(default)s)"
     )
     wanted.add_argument("--none", type=int, default=usual.none, help="requests that need no tool, in all (%(default)s)")
     wanted.add_argument(
-        "--trusted",
-        metavar="SERVERS",
-        help=f"servers that a request may need together, as mail,files; {EVERY}: all",
+        "--trusted", metavar="SERVERS", help=f"servers that a request may need together, as mail,files; {EVERY}: all"
     )
     wanted.add_argument("--server", help="write for the tools of this server alone")
     checked = parser.add_argument_group("checking")
     checked.add_argument("--check", type=Path, metavar="FILE", help="check these examples, and write nothing")
     checked.add_argument("--tools", dest="listed", type=Path, metavar="FILE", help="with --check: the tools")
     add_json(parser)
-    parser.set_defaults(run=_examples, resumes=True)
+    parser.set_defaults(resumes=True)
 
 
 def _examples(options: argparse.Namespace) -> int:
+    """Write requests for each tool by a language model; check them.
+
+    camdf examples tools.json -o examples.jsonl --endpoint http://localhost:8000/v1 --model any
+    """
     if (place := options.tools or options.listed) is None:
         raise UsageError("Name the file of tools: camdf examples tools.json ..., or --check FILE --tools tools.json.")
     if options.check is not None:

@@ -7,8 +7,9 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
+from inspect import getdoc
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NoReturn
@@ -95,6 +96,14 @@ class Section:
         self.title, self.commands = title, commands
         self.listed: dict[str, str] = {}
         """What each command does, by its name."""
+
+    def add(self, run: Callable[[argparse.Namespace], int], codes: dict[int, str] | None = None) -> Any:
+        """A command as a function: its name, and in its docstring what it does and an example that can be typed."""
+        name = run.__name__.strip("_").replace("_", "-")
+        does, _, example = (getdoc(run) or name).partition("\n\n")
+        parser = self.add_parser(name, help=f"{does[:1].lower()}{does[1:].rstrip('.')}", example=example, codes=codes)
+        parser.set_defaults(run=run)
+        return parser
 
     def add_parser(
         self, name: str, *, help: str, example: str = "", codes: dict[int, str] | None = None

@@ -49,35 +49,21 @@ PAYS_OR_NOT = {NOT_SHOWN_TO_PAY: "with --must-pay: the policy is not shown to pa
 
 def add_commands(commands: Any) -> None:
     """fit, evaluate, curve, calibrate."""
-    fit = commands.add_parser(
-        "fit",
-        help="learn a policy from logged tasks, and say whether it pays",
-        example="camdf fit logged.jsonl -o policy.json --cost-pressure 0.12",
-        codes=PAYS_OR_NOT,
-    )
-    fit.add_argument("data", type=Path, help=FILES)
-    fit.add_argument("-o", "--output", type=Path, required=True, help="where to write the policy (.json)")
+    fit = commands.add(_fit, codes=PAYS_OR_NOT)
+    option = fit.add_argument
+    option("data", type=Path, help=FILES)
+    option("-o", "--output", type=Path, required=True, help="where to write the policy (.json)")
     add_log(fit, ", and with --prices")
-    fit.add_argument(
-        "--policy", default=DEFAULT, help=f"which policy to fit, or module:Class of your own (default: {DEFAULT})"
-    )
-    fit.add_argument(
-        "--prior", type=Path, metavar="POLICY", help="start from a policy fitted before for these tools (.json)"
-    )
-    fit.add_argument("--explored-only", action="store_true", help="mined tasks: learn from explored runs alone")
+    option("--policy", default=DEFAULT, help=f"which policy to fit, or module:Class of your own (default: {DEFAULT})")
+    option("--prior", type=Path, metavar="POLICY", help="start from a policy fitted before for these tools (.json)")
+    option("--explored-only", action="store_true", help="mined tasks: learn from explored runs alone")
     add_payoff(fit, required=True, targets=True)
     _add_splits(fit)
     add_engine(fit)
     _add_must_pay(fit, "; the policy is written either way")
     add_json(fit)
-    fit.set_defaults(run=_fit)
 
-    evaluate = commands.add_parser(
-        "evaluate",
-        help="measure a saved policy on tasks, beside tuned simple rules",
-        example="camdf evaluate policy.json newer.jsonl",
-        codes=PAYS_OR_NOT,
-    )
+    evaluate = commands.add(_evaluate, codes=PAYS_OR_NOT)
     evaluate.add_argument("policy", type=Path, help="a policy that camdf saved (.json)")
     evaluate.add_argument("data", type=Path, help=FILES)
     add_log(evaluate)
@@ -86,26 +72,16 @@ def add_commands(commands: Any) -> None:
     _add_splits(evaluate)
     _add_must_pay(evaluate)
     add_json(evaluate)
-    evaluate.set_defaults(run=_evaluate)
 
-    curve = commands.add_parser(
-        "curve",
-        help="say how many labelled tasks are enough",
-        example="camdf curve logged.jsonl --cost-pressure 0.12 -o curve.png",
-    )
+    curve = commands.add(_curve)
     curve.add_argument("data", type=Path, help=FILES)
     add_log(curve)
     curve.add_argument("-o", "--output", type=Path, help="where to draw it (.png, .svg or .pdf)")
     add_payoff(curve, required=True)
     _add_splits(curve, default=20)
     add_json(curve)
-    curve.set_defaults(run=_curve)
 
-    calibrate = commands.add_parser(
-        "calibrate",
-        help="find the cost pressure for a promised sufficiency or a budget",
-        example="camdf calibrate policy.json fresh.jsonl --min-sufficiency 0.9",
-    )
+    calibrate = commands.add(_calibrate)
     calibrate.add_argument("policy", type=Path, help="a policy by expected payoff that camdf saved (.json)")
     calibrate.add_argument("data", type=Path, help=f"tasks that it was not fitted on: {FILES}")
     add_log(calibrate)
@@ -122,7 +98,6 @@ def add_commands(commands: Any) -> None:
     calibrate.add_argument("--per-task", action="store_true", help="with --budget: bound every task, not the mean")
     calibrate.add_argument("--value", choices=sorted(VALUES), help=f"what an acquired set is worth ({AS_FITTED})")
     add_json(calibrate)
-    calibrate.set_defaults(run=_calibrate)
 
 
 def add_own_class(parser: argparse.ArgumentParser) -> None:
@@ -194,6 +169,10 @@ def uncensored_tasks(options: argparse.Namespace) -> Uncensored:
 
 
 def _fit(options: argparse.Namespace) -> int:
+    """Learn a policy from logged tasks, and say whether it pays.
+
+    camdf fit logged.jsonl -o policy.json --cost-pressure 0.12
+    """
     from camdf.evaluation.fit import fit
 
     if ":" in options.policy and not vars(own_class(options.policy)).get("kind"):
@@ -274,6 +253,10 @@ def _sampled_on_spark(options: argparse.Namespace) -> LoggedTasks:
 
 
 def _evaluate(options: argparse.Namespace) -> int:
+    """Measure a saved policy on tasks, beside tuned simple rules.
+
+    camdf evaluate policy.json newer.jsonl
+    """
     from camdf.evaluation.assess import Fixed, assess, unseen_warning
 
     policy = saved_policy(options)
@@ -315,6 +298,10 @@ def _off_by(policy: Policy, assessment: Assessment, payoff: Payoff) -> list[str]
 
 
 def _curve(options: argparse.Namespace) -> int:
+    """Say how many labelled tasks are enough.
+
+    camdf curve logged.jsonl --cost-pressure 0.12 -o curve.png
+    """
     from camdf.evaluation.curve import draw_steps, points_of, replay_steps, table, verdict
 
     payoff = chosen_payoff(options)
@@ -344,6 +331,10 @@ def _curve(options: argparse.Namespace) -> int:
 
 
 def _calibrate(options: argparse.Namespace) -> int:
+    """Find the cost pressure for a promised sufficiency or a budget.
+
+    camdf calibrate policy.json fresh.jsonl --min-sufficiency 0.9
+    """
     from camdf.evaluation.calibrate import calibrate
 
     if options.per_task and options.budget is None:

@@ -24,45 +24,31 @@ HARM = {3: "success is shown to have fallen"}
 
 def add_commands(commands: Any) -> None:
     """shadow-report, compare."""
-    shadow = commands.add_parser(
-        "shadow-report",
-        help="say what a policy would have cut, saved and missed",
-        example="camdf shadow-report policy.json tasks.parquet --tools tools.json",
-    )
+    shadow = commands.add(_shadow_report)
     shadow.add_argument("policy", type=Path, help="a policy that camdf saved (.json)")
     shadow.add_argument("data", type=Path, help=f"what camdf mine wrote, {FILES}")
     add_own_class(shadow)
     add_log(shadow, ", and to count their tokens")
     add_payoff(shadow, required=False)
     add_json(shadow)
-    shadow.set_defaults(run=_shadow)
 
-    compare = commands.add_parser(
-        "compare",
-        help="say whether gated conversations do as well, and what they save",
-        example="camdf compare traces/",
-        codes=HARM,
-    )
-    compare.add_argument(
-        "traces", help="a folder of traces, one file, or a URL of either, of any tracer that docs/traces.md names"
-    )
-    compare.add_argument(
-        "--margin", type=float, default=0.02, help="by how much success may fall and be safe (default: %(default)s)"
-    )
-    compare.add_argument(
-        "--require-outcome", action="store_true", help="count conversations without an outcome as failed"
-    )
-    compare.add_argument("--gated-share", type=float, help="the share of conversations that were to be gated")
+    compare = commands.add(_compare, codes=HARM)
+    option = compare.add_argument
+    option("traces", help="a folder of traces, one file, or a URL of either, of any tracer that docs/traces.md names")
+    option("--margin", type=float, default=0.02, help="by how much success may fall and be safe (default: %(default)s)")
+    option("--require-outcome", action="store_true", help="count conversations without an outcome as failed")
+    option("--gated-share", type=float, help="the share of conversations that were to be gated")
     add_prices(compare)
-    compare.add_argument(
-        "--output-price", type=float, default=OUTPUT_PRICE, help="the same where they are written (%(default)s)"
-    )
+    option("--output-price", type=float, default=OUTPUT_PRICE, help="the same where they are written (%(default)s)")
     add_workers(compare)
     add_json(compare)
-    compare.set_defaults(run=_compare)
 
 
-def _shadow(options: argparse.Namespace) -> int:
+def _shadow_report(options: argparse.Namespace) -> int:
+    """Say what a policy would have cut, saved and missed.
+
+    camdf shadow-report policy.json tasks.parquet --tools tools.json
+    """
     from camdf.evaluation.shadow import shadow_report
 
     policy, prices = saved_policy(options), Prices()
@@ -81,6 +67,10 @@ def _shadow(options: argparse.Namespace) -> int:
 
 
 def _compare(options: argparse.Namespace) -> int:
+    """Say whether gated conversations do as well, and what they save.
+
+    camdf compare traces/
+    """
     from camdf.evaluation.compare import compare
     from camdf.mining.arms import arms
 

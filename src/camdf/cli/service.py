@@ -11,47 +11,49 @@ STATE = Path("camdf-state")
 
 def add_commands(commands: Any) -> None:
     """serve, learn."""
-    serve = commands.add_parser(
-        "serve", help="serve decisions over HTTP, for harnesses in any language", example="camdf serve camdf.toml"
-    )
-    serve.add_argument("configuration", type=Path, help="camdf.toml, or a saved policy (.json) with the defaults")
-    serve.add_argument(
+    serve = commands.add(_serve)
+    option = serve.add_argument
+    option("configuration", type=Path, help="camdf.toml, or a saved policy (.json) with the defaults")
+    option(
         "--state",
         type=Path,
         default=STATE,
         help="a folder for outcomes and for the last version that worked (default: %(default)s)",
     )
-    serve.set_defaults(run=_serve)
 
-    learn = commands.add_parser(
-        "learn",
-        help="fit the service's policies again, and replace them if it pays",
-        example="camdf learn camdf.toml",
-    )
-    learn.add_argument("configuration", type=Path, help="camdf.toml, with a table [learn]")
-    learn.add_argument(
+    learn = commands.add(_learn)
+    option = learn.add_argument
+    option("configuration", type=Path, help="camdf.toml, with a table [learn]")
+    option(
         "--state",
         type=Path,
         action="append",
         help=f"the state folder of a copy of the service; may be given several times (default: {STATE})",
     )
-    learn.add_argument(
+    option(
         "--roll-back",
         nargs="?",
         const="",
         metavar="POLICY",
         help="put back the version that served before; name the policy's file where there are several",
     )
-    learn.set_defaults(run=_learn)
 
 
 def _serve(options: argparse.Namespace) -> int:
+    """Serve decisions over HTTP, for harnesses in any language.
+
+    camdf serve camdf.toml
+    """
     from camdf.service.server import serve
 
     return serve(options.configuration, options.state)
 
 
 def _learn(options: argparse.Namespace) -> int:
+    """Fit the service's policies again, and replace them if it pays.
+
+    camdf learn camdf.toml
+    """
     from camdf.service.learning import learn, roll_back
 
     if options.roll_back is not None:

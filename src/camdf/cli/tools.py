@@ -7,6 +7,7 @@ import json
 import shutil
 import sys
 from collections.abc import Callable
+from dataclasses import fields
 from importlib.util import find_spec
 from math import inf
 from pathlib import Path
@@ -41,11 +42,7 @@ SCORED = {
 
 def add_commands(commands: Any) -> None:
     """try, worth."""
-    tried = commands.add_parser(
-        "try",
-        help="show which tools a request would get, and why",
-        example="camdf try tools.json 'Book me a room in Lyon for Friday'",
-    )
+    tried = commands.add(_try)
     tried.add_argument("tools", type=Path, help=TOOLS_FILE)
     tried.add_argument("request", help="what a user asks, in quotes")
     target = tried.add_mutually_exclusive_group()
@@ -69,13 +66,8 @@ def add_commands(commands: Any) -> None:
     add_prices(tried)
     add_worth(tried, "a solved task")
     add_json(tried)
-    tried.set_defaults(run=_try)
 
-    worth_parser = commands.add_parser(
-        "worth",
-        help="say whether gating a list of tools pays, before it is deployed",
-        example="camdf worth tools.json --turns 6",
-    )
+    worth_parser = commands.add(_worth)
     worth_parser.add_argument("tools", type=Path, help=TOOLS_FILE)
     usual = Conversation()
     for name, kind, told in (
@@ -97,7 +89,6 @@ def add_commands(commands: Any) -> None:
     add_prices(worth_parser)
     add_worth(worth_parser, "a conversation that solves its task")
     add_json(worth_parser)
-    worth_parser.set_defaults(run=_worth)
 
 
 def add_tool_search(parser: argparse.ArgumentParser, default: bool | None) -> None:
@@ -154,6 +145,10 @@ def of_its_worth(options: argparse.Namespace, dollars: float, every: float) -> l
 
 
 def _try(options: argparse.Namespace) -> int:
+    """Show which tools a request would get, and why.
+
+    camdf try tools.json 'Book me a room in Lyon for Friday'
+    """
     name = options.scorer or usual_scorer()
     scorer = SCORERS[name]()
     if options.output is not None:
@@ -192,14 +187,17 @@ def _block() -> str:
 
 
 def _worth(options: argparse.Namespace) -> int:
+    """Say whether gating a list of tools pays, before it is deployed.
+
+    camdf worth tools.json --turns 6
+    """
     tools = tools_in_file(options.tools)
     prices = chosen_prices(options)
-    named = ("turns", "requests", "spoken", "system", "opened", "share", "searches", "widened")
     if options.mean_tools is not None:
         options.share = min(1.0, options.mean_tools / max(1, len(tools)))
     if options.sufficiency is not None:
         options.searches = options.widened = 1 - options.sufficiency
-    shape = Conversation(**{name: getattr(options, name) for name in named})
+    shape = Conversation(**{part.name: getattr(options, part.name) for part in fields(Conversation)})
     unlike = {True: "drop, no tool search", False: "drop, with a tool search"}.get(options.tool_search)
     costs = [cost for cost in worth(tools, prices, shape) if cost.mode != unlike]
     taken = (
