@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
+from itertools import chain
+from math import log1p
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -158,34 +160,29 @@ class SharedRuns:
 
     def __init__(self, examples: Sequence[Example]) -> None:
         self._runs = [(example.right, runs_of(example.text)) for example in examples]
-        self._index: tuple[Sequence[Tool], dict[str, tuple[Any, Floats]]] | None = None
+        self._index: tuple[Sequence[Tool], dict[str, list[tuple[int, float]]]] | None = None
 
     def __call__(self, task: str, tools: Sequence[Tool]) -> list[float]:
         """One score a tool."""
         if self._index is None or self._index[0] is not tools:
             self._index = tools, self._indexed(tools)
-        scores = np.zeros(len(tools))
+        scores = [0.0] * len(tools)
         for run in runs_of(task):
-            if run in self._index[1]:
-                places, weights = self._index[1][run]
-                scores[places] += weights
-        as_list: list[float] = scores.tolist()
-        return as_list
+            for place, weight in self._index[1].get(run, ()):
+                scores[place] += weight
+        return scores
 
-    def _indexed(self, tools: Sequence[Tool]) -> dict[str, tuple[Any, Floats]]:
+    def _indexed(self, tools: Sequence[Tool]) -> dict[str, list[tuple[int, float]]]:
         places = {tool.full_name: place for place, tool in enumerate(tools)}
         texts = [Counter(runs_of(full_text(tool))) for tool in tools]
         for names, runs in self._runs:
             for name in names:
                 texts[places[name]].update(runs)
-        having: dict[str, list[tuple[int, int]]] = {}
+        rare = {run: log1p(len(tools) / count) for run, count in Counter(chain.from_iterable(texts)).items()}
+        index: dict[str, list[tuple[int, float]]] = {}
         for place, counts in enumerate(texts):
             for run, count in counts.items():
-                having.setdefault(run, []).append((place, count))
-        index = {}
-        for run, pairs in having.items():
-            where, counts = np.array(pairs).T
-            index[run] = where, np.log1p(len(tools) / len(pairs)) * counts / (counts + 1.0)
+                index.setdefault(run, []).append((place, rare[run] * count / (count + 1.0)))
         return index
 
 
