@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 from camdf._files import write_whole
-from camdf.datasets.records import Pairs, fields, json_lines, json_object, list_of_names, refuse, text
+from camdf.datasets.records import Pairs, fields, json_lines, list_of_names, objects_of, refuse, text
 from camdf.errors import DataError
 
 Origin: TypeAlias = Literal["made up", "own", "logged"]
@@ -66,10 +66,7 @@ def made_up_in(path: str | PathLike[str]) -> int:
 
 def examples_in(content: str, name: str) -> list[Example]:
     """The examples in the text of such a file; errors call it by `name`."""
-    lines = [
-        (f"{name}, line {number}", line) for number, line in enumerate(content.splitlines(), start=1) if line.strip()
-    ]
-    return [_example(where, json_object(where, line.encode(), first=False)) for where, line in lines]
+    return [_example(where, record) for where, record in objects_of(content.encode().splitlines(), name)]
 
 
 def write_examples(path: str | PathLike[str], examples: Iterable[Example]) -> None:

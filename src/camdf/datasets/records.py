@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
@@ -39,10 +39,15 @@ def refuse(where: str, field: str, requirement: str, value: object, remedy: str)
 def json_lines(path: Path) -> Iterator[tuple[str, Pairs]]:
     """The objects of a JSON Lines file, each with its place in words, for errors. Blank lines are skipped."""
     with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            if line.strip():
-                where = f"{path}, line {number}"
-                yield where, json_object(where, line, first=number == 1)
+        yield from objects_of(file, str(path))
+
+
+def objects_of(lines: Iterable[bytes], name: str) -> Iterator[tuple[str, Pairs]]:
+    """The same of lines whose file is called by a name."""
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            where = f"{name}, line {number}"
+            yield where, json_object(where, line, first=number == 1)
 
 
 def json_object(where: str, line: bytes, *, first: bool) -> Pairs:

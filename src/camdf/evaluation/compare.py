@@ -18,6 +18,7 @@ comparable any more, and nothing good is said.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import erfc, inf, isnan, log, nan, sqrt
@@ -31,6 +32,9 @@ from camdf.errors import UsageError
 
 ERROR = 0.05
 FEWEST_OF_AN_ARM = 100
+MOST = 10**9
+"""More conversations than that are called never."""
+
 NARROWEST = 2000
 """Conversations at which the intervals are as narrow as they can be made; nowhere are they much wider than that."""
 
@@ -148,16 +152,8 @@ class Comparison:
         room = success.difference.mean + self.margin
         if room <= 0:
             return None
-        more = n
-        while half_width(more, success.spread) >= room:
-            more *= 2
-            if more > 10**9:
-                return None
-        low, high = more // 2, more
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if half_width(middle, success.spread) >= room else (low, middle)
-        return max(high - n, 1)
+        more = bisect_left(range(n, MOST), True, key=lambda count: half_width(count, success.spread) < room)
+        return max(more, 1) if n + more < MOST else None
 
     @property
     def verdict(self) -> str:

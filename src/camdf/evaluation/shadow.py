@@ -69,10 +69,7 @@ class ShadowReport:
     def record(self) -> dict[str, Any]:
         """As JSON."""
         interval = {"missed": self.missed.mean, "missed_low": self.missed.low, "missed_high": self.missed.high}
-        sizes = {"tokens_offered": self.tokens_offered, "tokens_kept": self.tokens_kept}
-        cut = [vars(tool) for tool in self.cut]
-        counts = {"tasks": self.tasks, "offered": self.offered, "kept": self.kept}
-        return {**counts, **sizes, **interval, "cut": cut, "verdict": self.verdict}
+        return {**vars(self), **interval, "cut": [vars(tool) for tool in self.cut], "verdict": self.verdict}
 
 
 def shadow_report(
