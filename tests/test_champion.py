@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from math import log
 from typing import TypeAlias
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -188,7 +188,7 @@ def test_a_trial_says_what_fit_would_say_and_survives_as_json() -> None:
     assert trial.verdict == "not judged yet: no newer task"
     while trial.evidence.tasks < 5 * len(logged):
         trial = trial.and_then(compared(TopK(5), TopK(1), logged, payoff))
-    assert Trial.of_record(json.loads(json.dumps(trial.record()))) == trial
+    assert msgspec.json.decode(msgspec.json.encode(trial), type=Trial) == trial
     assert trial.pays
     assert trial.is_promising
     assert trial.verdict.startswith("pays: +0.")

@@ -17,9 +17,9 @@ of histories, whenever and however often one looks (Ville's inequality). Of the 
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import inf, log
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -184,14 +184,3 @@ class Trial:
     def and_then(self, more: Evidence) -> Self:
         """The same trial after more tasks."""
         return type(self)(self.number, self.evidence + more)
-
-    def record(self) -> dict[str, Any]:
-        """As JSON."""
-        return {"number": self.number, "evidence": asdict(self.evidence)}
-
-    @classmethod
-    def of_record(cls, record: dict[str, Any]) -> Self:
-        """What `record` gave."""
-        kept = record["evidence"]
-        sums = {name: tuple(kept[name]) for name in ("challenger", "champion")}
-        return cls(record["number"], Evidence(**{**kept, **sums}))

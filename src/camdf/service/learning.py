@@ -8,7 +8,6 @@ look, in words and in numbers. The last line is all that the next look needs to 
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,11 +15,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from camdf._files import locked, write_whole
 from camdf.core.payoff import Payoff
-from camdf.errors import DataError, UsageError
+from camdf.errors import DataError, UsageError, needs
 from camdf.evaluation.assess import require_choice
 from camdf.evaluation.champion import Evidence, Trial, compared
 from camdf.policies.artifact import to_json
@@ -31,6 +30,9 @@ from camdf.service import config_file
 from camdf.service.config import COLD_STARTS, START, Configuration, LearnSettings
 from camdf.service.gates import payoff_of_route, policy_of
 from camdf.service.lessons import Lesson, given_tools, lessons, tasks_of_lessons
+
+with needs("serve"):
+    import msgspec
 
 Place: TypeAlias = tuple[str, str]
 """A tenant and a route."""
@@ -94,19 +96,18 @@ class State:
     seen: Mapping[str, int] = field(default_factory=dict)
     """By log of outcomes, the last one that was learned from or judged on."""
 
-    def record(self) -> dict[str, Any]:
-        """As JSON."""
-        return {**vars(self), "trial": self.trial.record()}
-
-    @classmethod
-    def of_record(cls, record: dict[str, Any]) -> State:
-        """What `record` gave."""
-        trial, earlier = Trial.of_record(record["trial"]), tuple(record["earlier"])
-        return cls(record["champion"], earlier, record["challenger"], trial, record["seen"])
-
     def replaced_by(self, version: str) -> State:
         """After another version took the champion's place. No trial against the old champion goes on."""
         return replace(self, champion=version, earlier=(*self.earlier, self.champion), challenger="")
+
+
+@dataclass(frozen=True)
+class JournalLine:
+    """What a look, or a way back, came to."""
+
+    at: str
+    words: str
+    state: State
 
 
 class PolicyContest:
@@ -116,7 +117,7 @@ class PolicyContest:
         self.path, self.configuration, self.places = path, configuration, places
         self.folder = versions_of(path)
         lines = self.journal.read_text(encoding="utf-8").splitlines() if self.journal.exists() else []
-        self.state = State.of_record(json.loads(lines[-1])["state"]) if lines else State()
+        self.state = msgspec.json.decode(lines[-1], type=JournalLine).state if lines else State()
 
     @property
     def journal(self) -> Path:
@@ -222,9 +223,9 @@ class PolicyContest:
 
     def _note(self, words: str) -> str:
         """Write a line of the journal."""
-        line = {"at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "words": words, "state": self.state.record()}
-        before = self.journal.read_text(encoding="utf-8") if self.journal.exists() else ""
-        write_whole(self.journal, f"{before}{json.dumps(line)}\n".encode())
+        line = JournalLine(time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), words, self.state)
+        before = self.journal.read_bytes() if self.journal.exists() else b""
+        write_whole(self.journal, before + msgspec.json.encode(line) + b"\n")
         return words
 
 

@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from camdf.core.rankings import Bools, LoggedTasks
+from camdf.datasets.gather import Gathered
 from camdf.errors import needs
 from camdf.gate.decision import GateDecision
 from camdf.scorers.base import says_nothing
@@ -126,21 +127,12 @@ def lessons(folders: Iterable[Path]) -> list[Lesson]:
 
 def tasks_of_lessons(of: Sequence[Lesson]) -> LoggedTasks:
     """Lessons as logged tasks, at the prices of their time."""
-    records = [
-        {
-            "task_id": lesson.seen.id,
-            "scores": dict(zip(lesson.seen.tools, lesson.seen.scores, strict=True)),
-            "required": lesson.required,
-        }
-        for lesson in of
-    ]
-    logged = LoggedTasks.from_records(records)
-    rankings = logged.rankings
-    costs = np.zeros(rankings.scores.shape)
-    for row, lesson in enumerate(of):
-        price = dict(zip(lesson.seen.tools, lesson.seen.costs, strict=True))
-        costs[row, : rankings.lengths[row]] = [price[name] for name in rankings.names(row)]
-    return logged.with_costs(costs)
+    tasks = Gathered()
+    for lesson in of:
+        task = lesson.seen
+        scores, costs = (dict(zip(task.tools, values, strict=True)) for values in (task.scores, task.costs))
+        tasks.add(task.id, task.id, scores, lesson.required, len(lesson.required), costs)
+    return tasks.logged(priced=True, keep_order=False)
 
 
 def given_tools(of: Sequence[Lesson], logged: LoggedTasks) -> Bools:
