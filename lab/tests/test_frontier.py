@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from camdf.evaluation.replay import ORACLE, Outcomes, Regime
+from camdf.evaluation.replay import ORACLE, Outcomes
 from camdf.policies.registry import DEFAULT
 from camdf_lab.beyond import STUDIES, calibration, frontier
 from camdf_lab.beyond.batches import BATCHES, batch_of, of_batch
@@ -17,6 +17,7 @@ from camdf_lab.beyond.frontier import ALONE, COMPARED, SIMPLE_RULES, STARTS, Swe
 from camdf_lab.beyond.frontier_page import TARGETS
 from camdf_lab.beyond.past_the_paper import past_the_paper
 from camdf_lab.paper.cells import Cell
+from camdf_lab.regimes import Regime
 from camdf_lab.stored import store, stored
 
 ROOT = Path(__file__).parents[1]

@@ -7,13 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from camdf.evaluation.replay import Outcomes, Regime
+from camdf.evaluation.replay import Outcomes
 from camdf.policies.registry import DEFAULT
 from camdf_lab.beyond import noise, noise_estimate
 from camdf_lab.beyond.batches import BATCHES, of_batch
 from camdf_lab.beyond.frontier import PAPER, TRUSTING, Sweep
 from camdf_lab.beyond.noise import MOST_BELOW, NOISE, THRESHOLD, by_noise
 from camdf_lab.paper.cells import Cell
+from camdf_lab.regimes import Regime
 from camdf_lab.stored import stored
 from camdf_lab.study import differing, of_pair, pairs_of
 

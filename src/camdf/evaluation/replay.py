@@ -1,14 +1,9 @@
-"""Replay: fit policies on logged tasks, decide on held-out ones, and keep what each decision paid, task by task.
-
-`replay` measures policies under one payoff and prices. `replay_regimes` measures them under many at once, and fits a
-policy that no price enters once a split instead of once a regime.
-"""
+"""Replay: fit policies on logged tasks, decide on held-out ones, and keep what each decision paid, task by task."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -151,48 +146,3 @@ def replay(
         if after_split is not None:
             after_split(number + 1, tally.outcomes)
     return tally.outcomes()
-
-
-class Regime(NamedTuple):
-    """Under which value, cost pressure and cost dispersion policies are measured."""
-
-    value: str
-    cost_pressure: float
-    dispersion: float
-
-    def name(self, policy: str) -> str:
-        """The name under which a policy's outcome in this regime is kept."""
-        return f"{self.value} {self.cost_pressure:g} {self.dispersion:g}: {policy}"
-
-
-def replay_regimes(
-    policies: Mapping[str, Callable[[], Policy]],
-    priced: Mapping[float, LoggedTasks],
-    regimes: Sequence[Regime],
-    splits: Iterable[Split],
-    *,
-    training: Callable[[LoggedTasks, int], LoggedTasks],
-) -> Outcomes:
-    """What every policy paid in every regime, by `Regime.name`; `priced` maps a dispersion to the tasks at its prices.
-
-    A policy is fitted once a split for all that one fit serves (`Policy.fitted_for`). `training` changes what is
-    learned from, by the split's number; tests are always measured on true labels.
-    """
-    tally = Tally(next(iter(priced.values())))
-    for number, split in enumerate(splits):
-        tally.appearances[split.test] += 1
-        taught = {dispersion: training(logged, number) for dispersion, logged in priced.items()}
-        fitted: dict[tuple[object, ...], Policy] = {}
-        for regime in regimes:
-            payoff = Payoff(regime.cost_pressure, regime.value)
-            train, validation = (taught[regime.dispersion].take(rows) for rows in split[:2])
-            test = priced[regime.dispersion].take(split.test)
-            for name, make in policies.items():
-                policy = make()
-                serves = {"anything": (), "a value": (regime.value,), "a payoff": regime}[policy.fitted_for]
-                if (name, *serves) not in fitted:
-                    fitted[name, *serves] = policy.fit(train, payoff, validation if len(validation) else None)
-                decisions = fitted[name, *serves].decide(test.rankings, payoff)
-                tally.add(regime.name(name), split.test, test, payoff, decisions)
-            tally.add(regime.name(ORACLE), split.test, test, payoff, prefix_oracle(test, payoff))
-    return replace(tally.outcomes(), by_split={})

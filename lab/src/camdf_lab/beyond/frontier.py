@@ -17,7 +17,7 @@ from typing import TypeVar
 import numpy as np
 
 from camdf.core.rankings import LoggedTasks
-from camdf.evaluation.replay import ORACLE, Outcomes, Regime, replay_regimes
+from camdf.evaluation.replay import ORACLE, Outcomes
 from camdf.evaluation.splits import draw_splits
 from camdf.policies.base import Policy
 from camdf.policies.registry import DEFAULT, POLICIES
@@ -26,6 +26,7 @@ from camdf_lab.beyond.batches import DOMAINS, SLOWEST_FIRST, batch_of
 from camdf_lab.beyond.priors import Unseen
 from camdf_lab.flips import noisy
 from camdf_lab.jobs import RankingJob
+from camdf_lab.regimes import Regime, replay_regimes
 from camdf_lab.stored import Row, Rows
 from camdf_lab.study import Run, differing
 

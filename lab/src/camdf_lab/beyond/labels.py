@@ -14,7 +14,7 @@ import numpy as np
 from camdf._drawing import COLUMN, GRAY, GREEN, VERMILLION, canvas, styled
 from camdf.core.rankings import LoggedTasks
 from camdf.evaluation.curve import LABEL_COUNTS, THRESHOLD, CurveStep, at_step, draw_steps
-from camdf.evaluation.replay import Outcomes, Regime, replay_regimes
+from camdf.evaluation.replay import Outcomes
 from camdf.policies.registry import DEFAULT, POLICIES
 from camdf_lab import domains
 from camdf_lab.beyond.batches import BATCHES, SLOWEST_FIRST, of_batch
@@ -22,6 +22,7 @@ from camdf_lab.beyond.cold_start import COLD
 from camdf_lab.beyond.frontier import Sweep, sampled_jobs, splits_for
 from camdf_lab.beyond.priors import Cold, Unseen
 from camdf_lab.jobs import RankingJob
+from camdf_lab.regimes import Regime, replay_regimes
 from camdf_lab.stored import Row, Rows
 from camdf_lab.study import Run, Study, differing, of_pair, pairs_of
 
