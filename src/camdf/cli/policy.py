@@ -335,7 +335,7 @@ def _calibrate(options: argparse.Namespace) -> int:
 
     camdf calibrate policy.json fresh.jsonl --min-sufficiency 0.9
     """
-    from camdf.evaluation.calibrate import calibrate
+    from camdf.evaluation.calibrate import TARGETS, calibrate
 
     if options.per_task and options.budget is None:
         raise UsageError(
@@ -354,21 +354,16 @@ def _calibrate(options: argparse.Namespace) -> int:
         logged,
         options.value or str(fitted.value),
         recourse_of_a_search(options) if options.tool_search else fitted.recourse,
-        **{name: getattr(options, name) for name in ("min_sufficiency", "budget", "mean_tools", "task_worth")},
+        **{name: getattr(options, name) for name in TARGETS},
         per_task=options.per_task,
     )
     if options.json:
         print_json({**_about(logged, calibration.payoff), **calibration.summary(), "warnings": read.warnings})
     else:
         print(_described(logged, calibration.payoff))
-        print(
-            "\n".join(
-                [
-                    calibration.sentences("$" if options.prices else ""),
-                    *(f"Warning: {warning}" for warning in read.warnings),
-                ]
-            )
-        )
+        print(calibration.sentences("$" if options.prices else ""))
+        for warning in read.warnings:
+            print(f"Warning: {warning}")
         print(f"\n--cost-pressure {calibration.payoff.cost_pressure!r}")
     return 0
 

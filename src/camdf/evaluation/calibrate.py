@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,6 +17,9 @@ from camdf.evaluation.assess import amount
 from camdf.policies.base import Policy
 from camdf.policies.pressure import pressure_for_budget, pressure_for_sufficiency, pressure_for_tools
 
+TARGETS = ("min_sufficiency", "budget", "mean_tools", "task_worth")
+"""What a calibration may be for."""
+
 
 @dataclass(frozen=True)
 class Calibration:
@@ -27,8 +31,9 @@ class Calibration:
     """
 
     payoff: Payoff
-    min_sufficiency: float | None
-    budget: float | None
+    target: Mapping[str, float]
+    """The one that was named."""
+
     per_task: bool
     tasks: int
     groups: int
@@ -38,8 +43,6 @@ class Calibration:
     dearest: float
     tools: float
     tools_of_all: float
-    mean_tools: float | None = None
-    task_worth: float | None = None
 
     def sentences(self, unit: str = "") -> str:
         """What one gets, what is promised, and what is not; `unit` stands before costs."""
@@ -51,13 +54,10 @@ class Calibration:
             f"(95% CI {share.low:.1%} to {share.high:.1%}), with {self.tools:.2f} of {self.tools_of_all:.2f} tools a "
             f"task, at a cost of {unit}{cost} instead of {unit}{usual}. In {1 - share.mean:.1%} {others}."
         )
-        if self.min_sufficiency is None:
-            within = (
-                f"the most expensive task costs {amount(self.dearest, self.cost_of_all)}, " if self.per_task else ""
-            )
-            met = "this is so"
-            if self.budget is not None:
-                met = f"the budget of {self.budget:g} is met"
+        if "min_sufficiency" not in self.target:
+            dearest = amount(self.dearest, self.cost_of_all)
+            within = f"the most expensive task costs {dearest}, " if self.per_task else ""
+            met = f"the budget of {self.target['budget']:g} is met" if "budget" in self.target else "this is so"
             return (
                 f"{said}\nMeasured, not promised: {within}{met} on these tasks, and on "
                 "others as far as they are alike. Nothing is promised of the tools that a task gets."
@@ -66,19 +66,16 @@ class Calibration:
         coming = "a task of a new group" if self.groups < self.tasks else "a new task"
         return (
             f"{said}\nPromised: {coming} that is drawn as {drawn} were gets every required tool with a chance of at "
-            f"least {self.min_sufficiency:g}, averaged over such draws, whatever the policy has learned.\n"
+            f"least {self.target['min_sufficiency']:g}, averaged over such draws, whatever the policy has learned.\n"
             "Not promised: the same after this one draw, for each kind of task, or once tasks, tools or scores change. "
             "Then calibrate again."
         )
 
     def summary(self) -> dict[str, Any]:
         """The same for machines."""
-        names = ("min_sufficiency", "budget", "per_task", "mean_tools", "task_worth")
-        asked = {name: getattr(self, name) for name in names}
-        measured = {
-            "sufficiency": asdict(self.sufficiency),
-            **{name: getattr(self, name) for name in ("cost", "cost_of_all", "dearest", "tools", "tools_of_all")},
-        }
+        asked = {**dict.fromkeys(TARGETS), **self.target, "per_task": self.per_task}
+        names = ("cost", "cost_of_all", "dearest", "tools", "tools_of_all")
+        measured = {"sufficiency": asdict(self.sufficiency), **{name: getattr(self, name) for name in names}}
         return {"asked": asked, "measured": measured, "sentences": self.sentences()}
 
 
@@ -103,8 +100,9 @@ def calibrate(
     >>> round(found.cost, 2), round(found.tools_of_all, 2)
     (2.99, 7.0)
     """
-    asked = (min_sufficiency, budget, mean_tools, task_worth)
-    if sum(target is not None for target in asked) != 1:
+    asked = zip(TARGETS, (min_sufficiency, budget, mean_tools, task_worth), strict=True)
+    target = {name: given for name, given in asked if given is not None}
+    if len(target) != 1:
         raise UsageError(
             "A calibration is for a 'min_sufficiency', a 'budget', 'mean_tools' or a 'task_worth'. Name one of them."
         )
@@ -115,16 +113,14 @@ def calibrate(
     elif task_worth is not None:
         payoff = Payoff.from_money(task_worth, value, recourse)
     else:
-        assert min_sufficiency is not None
-        payoff = pressure_for_sufficiency(policy, logged, value, recourse, min_sufficiency=min_sufficiency)
+        payoff = pressure_for_sufficiency(policy, logged, value, recourse, min_sufficiency=target["min_sufficiency"])
     rankings = logged.rankings
     acquired = np.concatenate([policy.decide(rankings.take(piece), payoff).acquired for piece in pieces(rankings)])
     sufficient = logged.sufficient(acquired).astype(np.float64)
     cost = cost_of(rankings, acquired)
     return Calibration(
         payoff,
-        min_sufficiency,
-        budget,
+        target,
         per_task,
         len(logged),
         numbered(logged.groups)[1],
@@ -134,6 +130,4 @@ def calibrate(
         float(cost.max()),
         float(acquired.sum(axis=1).mean()),
         float(rankings.lengths.mean()),
-        mean_tools,
-        task_worth,
     )
