@@ -19,8 +19,7 @@ from camdf.policies.base import Policy, fitted_payoff
 from camdf.policies.cold_start import cold_start
 from camdf.policies.rules import TopK
 from camdf.prices import Prices
-from camdf.scorers.base import Scorer
-from camdf.scorers.necessity import Necessity
+from camdf.scorers import BM25, Necessity, Scorer, Start
 from camdf.scorers.with_examples import ToolExamples
 from camdf.service.config import COLD_STARTS, START, GateSettings, PriceSettings, ScorerSettings
 from camdf.service.rollouts import rollout_of
@@ -155,14 +154,8 @@ def _examples(content: str) -> ToolExamples:
 @lru_cache(maxsize=32)
 def _scorer(settings: ScorerSettings, examples: str) -> Scorer:
     """One for all gates that ask for the same: its index and its vectors are made once."""
-    if settings.kind == "bm25":
-        from camdf.scorers.bm25 import BM25
-
-        return BM25(examples=_examples(examples))
-    if settings.kind == "start":
-        from camdf.scorers.start import Start
-
-        return Start(examples=_examples(examples))
+    if settings.kind != "llm":
+        return (Start if settings.kind == "start" else BM25)(examples=_examples(examples))
     return Necessity(
         settings.url,
         settings.model,

@@ -15,7 +15,6 @@ from typing import Annotated, Any, Literal
 
 from camdf import datasets
 from camdf.core.payoff import Payoff
-from camdf.core.rankings import LoggedTasks
 from camdf.errors import CamdfError, UsageError, needs
 from camdf.gate import Gate, GateDecision, Guards, Limits, Rollout
 from camdf.gate.lists import openai
@@ -52,6 +51,9 @@ LOOKS = 3
 
 SHIPPED = {"retail": 67}
 """The sample that ships, and how many tasks it has."""
+
+
+_shipped = cache(datasets.sample)
 
 
 class LookRequest(Body):
@@ -270,11 +272,6 @@ def _changed(settings: Guards | Limits) -> dict[str, Any]:
 
 def _keywords(given: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in given.items())
-
-
-@cache
-def _shipped() -> LoggedTasks:
-    return datasets.sample()
 
 
 def _headers(page: str) -> tuple[tuple[bytes, bytes], ...]:
