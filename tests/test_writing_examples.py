@@ -508,6 +508,8 @@ def test_own_sentences_that_cannot_be_used_are_refused(name: str, content: str, 
             '{"messages": [{"role": "user", "content": "Mail Bob"}, {"role": "assistant", "tool_calls": '
             '[{"id": "1", "type": "function", "function": {"name": "send", "arguments": "{}"}}]}]}\n',
         ),
+        ("log.json", '[{"prompt": "Mail Bob", "tools_used": ["send"]}]'),
+        ("export.json", '{"rows": [{"prompt": "Mail Bob", "tools_used": ["send"]}]}'),
     ],
 )
 def test_a_log_of_any_shape_is_read_as_a_fit_reads_it(name: str, content: str, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from camdf._progress import shown
 from camdf.cli.parser import add_json, check_output, print_json
 from camdf.cli.tools import TOOLS_FILE, tools_in_file
 from camdf.datasets.examples import Example, read_examples
-from camdf.datasets.tables import columns_at_a_glance
+from camdf.datasets.tables import columns_at_a_glance, read_table
 from camdf.errors import UsageError
 from camdf.examples import Check, ExamplesFile, Prompt, Wanted, check_examples, named_tools, own_examples, prompts
 from camdf.examples.asking import TASK, cost
@@ -110,12 +110,18 @@ def _own(path: Path, tools: dict[str, Tool]) -> list[Example]:
     """What people call tools, examples, or a log of requests in any shape that camdf fit reads."""
     from camdf.mining.text_logs import read_text_log
 
-    if path.suffix == ".json" or columns_at_a_glance(path) <= EXAMPLE_FIELDS:
+    if (path.suffix == ".json" and _has_names(path)) or columns_at_a_glance(path) <= EXAMPLE_FIELDS:
         return own_examples(path, tools)
     log = read_text_log(path, tools)
     print("\n".join([*log.lines(), ""]), file=sys.stderr)
     known = (request for request in log.requests if request.required and tools.keys() >= set(request.required))
     return [Example(request.text, request.required, origin="logged") for request in known]
+
+
+def _has_names(path: Path) -> bool:
+    """Whether a .json file maps tools to what people call them, and is no log."""
+    values = [value for row in read_table(path).rows for value in row.fields.values()]
+    return all(isinstance(value, list) and not any(isinstance(part, dict) for part in value) for value in values)
 
 
 def _in_one_prompt(tools: dict[str, Tool], wanted: Wanted) -> dict[str, Tool]:
