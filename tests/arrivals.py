@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any
 
-from camdf.mining.spans import Span, arrow_table
+from camdf.mining.spans import Kind, Span, arrow_table
 from camdf.mining.tasks import mine
 
 FIRST = date(2026, 11, 14)
@@ -30,11 +30,41 @@ def run(number: int, start: int, **agent: Any) -> list[Span]:
     ]
 
 
+def conversation(rng: random.Random, number: int, start: int) -> list[Span]:
+    """Runs of which a person is asked in between, each in a trace of its own: of four, those that there are."""
+    hour, found = DAY // 24, []
+    waits = rng.random() < 0.8
+    steps: list[list[tuple[Kind, str]]] = [
+        [("model", "get"), ("tool", "get"), ("model", "send" if waits else "")],
+        [("tool", "send"), ("model", rng.choice(["", "find"]))] if rng.random() < 0.7 else [("model", "")],
+        [("model", "get"), ("tool", "get"), ("model", "")],
+        [("tool", "find"), ("model", "")],
+    ]
+    for place in sorted(rng.sample(range(4), rng.randint(1, 4))):
+        trace, began = f"{place:08x}{number:024x}", start + place * hour
+        found.append(Span(trace, "a", kind="agent", start=began, conversation=f"c{number}"))
+        for step, (kind, name) in enumerate(steps[place]):
+            span = Span(trace, f"s{step}", "a", kind, start=began + 1 + step * hour // 4)
+            if kind == "tool":
+                found.append(replace(span, name=name))
+            else:
+                follows, asked = place in (1, 3) or step > 0, (name,) if name else ()
+                offered = ("get", "send", "find")
+                found.append(replace(span, name="m", offered=offered, requested=asked, continues=follows and waits))
+    return found
+
+
 def some_runs(rng: random.Random, count: int) -> list[list[Span]]:
-    """Runs over four days: some cross midnight, fail, have an outcome, a ranking, a second version of a span."""
+    """Runs over four days: some cross midnight, fail, have an outcome, a ranking, a second version of a span.
+
+    Others belong together: a person is asked in between.
+    """
     found = []
     for number in range(count):
         start = BEGIN + rng.randrange(4 * DAY)
+        if rng.random() < 0.4:
+            found.append(conversation(rng, number, start))
+            continue
         agent: dict[str, Any] = {"success": rng.choice([None, True, False]), "error": rng.choice(["", "", "", "late"])}
         if rng.random() < 0.5:
             agent |= {"ranked": ("get", "send"), "scores": (rng.random(), 0.5), "explored": rng.random() < 0.5}

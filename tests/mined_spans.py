@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -91,3 +92,49 @@ def traces(tmp_path: Path) -> Path:
     for name, end in (("one", 2), ("two", 3)):
         pq.write_table(arrow_table([span for run in runs for span in run[:end]]), folder / f"{name}.parquet")
     return folder
+
+
+def piece(number: int, *steps: Span, **agent: Any) -> list[Span]:
+    """A run in a trace of its own, of one conversation: its steps in their order."""
+    top = Span(f"p{number}", "a", kind="agent", name="clerk", conversation="c", start=number * 100, **agent)
+    return [
+        top,
+        *(
+            replace(step, trace_id=top.trace_id, span_id=f"s{place}", parent_id="a", start=number * 100 + place + 1)
+            for place, step in enumerate(steps)
+        ),
+    ]
+
+
+def asks(*tools: str, continues: bool = False) -> Span:
+    return Span("", "", kind="model", name="m", offered=("search", "mail"), requested=tools, continues=continues)
+
+
+def runs_tool(name: str) -> Span:
+    return Span("", "", kind="tool", name=name)
+
+
+WAITING = piece(1, asks("search"), runs_tool("search"), asks("mail", continues=True))
+NEW = piece(2, asks("mail"), runs_tool("mail"), asks(continues=True))
+SEARCHED = piece(2, asks(continues=True))
+"""What a run does once a call was rejected: the model is told, and answers."""
+
+PIECES: dict[str, tuple[list[Span], list[tuple[list[str], list[str]]]]] = {
+    "approved": ([*WAITING, *piece(2, runs_tool("mail"), asks(continues=True))], [(["mail", "search"], [])]),
+    "unrecorded": ([*WAITING, *piece(2, runs_tool("mail"), asks())], [(["mail", "search"], [])]),
+    "rejected": ([*WAITING, *SEARCHED], [(["search"], ["mail"])]),
+    "twice": (
+        [*WAITING, *piece(2, asks("mail", continues=True)), *piece(3, runs_tool("mail"), asks(continues=True))],
+        [(["mail", "search"], [])],
+    ),
+    "unanswered": (WAITING, []),
+    "dropped": ([*WAITING, *NEW], [(["mail"], [])]),
+    "answered later": (
+        [*WAITING, *NEW, *piece(3, runs_tool("mail"), asks(continues=True))],
+        [(["mail", "search"], []), (["mail"], [])],
+    ),
+    "unbegun": (SEARCHED, []),
+    "failed": ([*WAITING, *piece(2, asks(continues=True), success=False)], []),
+    "elsewhere": ([*WAITING, *[replace(span, conversation="other") for span in SEARCHED]], []),
+}
+"""Spans of one conversation in which a person is asked, and the tools that each task called and wanted."""

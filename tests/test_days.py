@@ -26,6 +26,7 @@ from camdf.mining.days import SPANS_A_BUCKET, MinedDay, mine_day, read_days
 from camdf.mining.delta import DeltaFolder
 from camdf.mining.logged import is_mined, mined_table
 from camdf.mining.spans import Span, arrow_table
+from mined_spans import PIECES
 from writers import Writer, race
 
 TWO_BUCKETS = 2 * SPANS_A_BUCKET
@@ -83,6 +84,48 @@ def test_hourly_runs_give_the_tasks_of_one_run_over_the_whole_day(table: Path) -
     for spans in hours:
         assert bring(table, FIRST, spans).added == 5
     assert tasks_of(table) == at_once(span for spans in hours for span in spans)
+
+
+@pytest.mark.parametrize(("spans", "tasks"), PIECES.values(), ids=PIECES)
+@pytest.mark.parametrize("latest_first", [False, True])
+def test_the_pieces_of_a_task_are_joined_whenever_they_come(
+    spans: list[Span], tasks: list[tuple[list[str], list[str]]], latest_first: bool, table: Path
+) -> None:
+    traces: dict[str, list[Span]] = {}
+    for span in spans:
+        traces.setdefault(span.trace_id, []).append(replace(span, start=BEGIN + (span.start or 0)))
+    arriving = sorted(traces.values(), key=lambda some: some[0].start or 0, reverse=latest_first)
+    for number, some in enumerate(arriving):
+        done = bring(table, FIRST + timedelta(number), some[:-1], spans_a_day=TWO_BUCKETS)
+        done = bring(table, FIRST + timedelta(number), some[-1:], spans_a_day=TWO_BUCKETS)
+        assert done.runs["begun"] == sum(done.runs.values()) - done.runs["begun"]
+    assert [(task["called"], task["wanted"]) for task in tasks_of(table)] == tasks
+    assert tasks_of(table) == at_once(span for some in traces.values() for span in some)
+    again = bring(table, FIRST + timedelta(2), arriving[0], spans_a_day=TWO_BUCKETS)
+    assert (again.added, again.changed, again.removed) == (0, 0, 0)
+
+
+def test_a_run_that_turns_out_not_to_wait_is_joined_with_nothing(table: Path) -> None:
+    spans, _ = PIECES["unrecorded"]
+    spans = [replace(span, start=BEGIN + (span.start or 0)) for span in spans]
+    bring(table, FIRST, spans)
+    assert [task["called"] for task in tasks_of(table)] == [["mail", "search"]]
+    answer = replace(spans[3], span_id="late", requested=(), start=BEGIN + 190)
+    late = bring(table, FIRST + timedelta(1), [answer])
+    assert (late.added, late.changed, late.removed) == (2, 0, 1)
+    assert tasks_of(table) == at_once([*spans, answer])
+
+
+def test_a_task_of_pieces_stays_when_they_are_gone_and_its_conversation_goes_on(table: Path) -> None:
+    first = [replace(span, start=BEGIN + (span.start or 0)) for span in PIECES["approved"][0]]
+    again = [replace(span, trace_id=f"{span.trace_id}-9", start=(span.start or 0) + 9 * DAY) for span in first]
+    days = {0: first, 5: run(1, BEGIN + 5 * DAY), 9: again}
+    for number, spans in days.items():
+        bring(table, FIRST + timedelta(number), spans, watermark=1)
+    assert tasks_of(table) == at_once(span for spans in days.values() for span in spans)
+    assert len(tasks_of(table)) == 3
+    held = [part["held"] for part in DeltaTable(table / "_spans").partitions()]
+    assert held.count("piece") == 1, "pieces are let go as spans are"
 
 
 def test_a_run_across_midnight_is_one_task_with_one_id(table: Path) -> None:

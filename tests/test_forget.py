@@ -20,6 +20,7 @@ from camdf.mining.days import SPANS_A_BUCKET, MinedDay, mine_day, read_days
 from camdf.mining.forget import forget
 from camdf.mining.ids import hashed, id_key
 from camdf.mining.spans import Span, arrow_table
+from mined_spans import PIECES
 
 KEY = b"a key that the operator holds"
 
@@ -56,6 +57,27 @@ def people(table: Path) -> list[str]:
 
 
 WORDS = ("zeno", f"{1:032x}", "I am zeno", "zeno@example.com")
+
+
+def test_the_pieces_of_a_task_that_is_forgotten_are_gone_from_every_byte(table: Path) -> None:
+    spans = [
+        replace(
+            span,
+            trace_id=f"zeno-{span.trace_id}",
+            conversation="zeno",
+            text="I am zeno",
+            start=BEGIN + (span.start or 0),
+        )
+        for span in PIECES["approved"][0]
+    ]
+    choices: dict[str, Any] = {"spans_a_day": 2 * SPANS_A_BUCKET}
+    bring(table, FIRST, [*spans, *of(2, "ada")], **choices)
+    assert people(table) == ["ada", "zeno"]
+    done = forget(table, conversation="zeno")
+    assert (done.tasks, done.spans) == (1, len(spans))
+    assert on_disk(table, "zeno") == set()
+    assert bring(table, FIRST, spans, **choices).forgotten == len(spans)
+    assert people(table) == ["ada"]
 
 
 @pytest.mark.parametrize("key", [None, KEY])

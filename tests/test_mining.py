@@ -35,9 +35,13 @@ from camdf_lab import domains
 from mined_spans import (
     AGENT,
     ASKS,
+    PIECES,
     RANKED,
     SEARCHES,
+    asks,
+    piece,
     random_spans,
+    runs_tool,
     traces,
 )
 
@@ -191,10 +195,10 @@ def is_cut_short(requests: list[Span], tools: list[Span]) -> bool:
     if not requests:
         return False
     last = requests[-1]
-    counted = any(span.output_tokens is not None for span in requests if span.name == last.name)
+    counted = any(span.output_tokens for span in requests if span.name == last.name)
     silent = not any(span.requested for span in requests)
     after = [span for span in tools if None not in (span.start, last.start) and span.start > last.start]  # type: ignore[operator]
-    return bool(last.error) or (last.output_tokens is None and counted) or (silent and bool(after))
+    return bool(last.error) or (not last.output_tokens and counted) or (silent and bool(after))
 
 
 def is_call(span: Span) -> bool:
@@ -512,6 +516,7 @@ def test_an_outcome_of_any_step_that_is_a_failure_fails_the_run_and_a_failed_mod
         [],  # nobody approved of the call
         [SEARCHES, replace(ANSWERS, error="500")],  # the model failed, and the framework went on as if it had not
         [SEARCHES, replace(ANSWERS, output_tokens=None)],  # the answer was left in the middle of its stream
+        [SEARCHES, replace(ANSWERS, output_tokens=0)],
         [SEARCHES, ANSWERS, replace(ASKS, span_id="m2", start=75, requested=("mail",))],
     ],
 )
@@ -537,50 +542,7 @@ def test_a_run_that_ends_with_a_tool_has_stopped_although_nobody_recorded_reques
     assert only(UNRATED, silent, SEARCHES, ANSWERS)["called"] == ["search"]
 
 
-def piece(number: int, *steps: Span, **agent: Any) -> list[Span]:
-    """A run in a trace of its own, of one conversation: its steps in their order."""
-    top = Span(f"p{number}", "a", kind="agent", name="clerk", conversation="c", start=number * 100, **agent)
-    return [
-        top,
-        *(
-            replace(step, trace_id=top.trace_id, span_id=f"s{place}", parent_id="a", start=number * 100 + place + 1)
-            for place, step in enumerate(steps)
-        ),
-    ]
-
-
-def asks(*tools: str, continues: bool = False) -> Span:
-    return Span("", "", kind="model", name="m", offered=("search", "mail"), requested=tools, continues=continues)
-
-
-def runs_tool(name: str) -> Span:
-    return Span("", "", kind="tool", name=name)
-
-
-WAITING = piece(1, asks("search"), runs_tool("search"), asks("mail", continues=True))
-NEW = piece(2, asks("mail"), runs_tool("mail"), asks(continues=True))
-SEARCHED = piece(2, asks(continues=True))
-"""What a run does once a call was rejected: the model is told, and answers."""
-
-
-@pytest.mark.parametrize(
-    ("spans", "tasks"),
-    [
-        ([*WAITING, *piece(2, runs_tool("mail"), asks(continues=True))], [(["mail", "search"], [])]),
-        ([*WAITING, *piece(2, runs_tool("mail"), asks())], [(["mail", "search"], [])]),
-        ([*WAITING, *SEARCHED], [(["search"], ["mail"])]),
-        (
-            [*WAITING, *piece(2, asks("mail", continues=True)), *piece(3, runs_tool("mail"), asks(continues=True))],
-            [(["mail", "search"], [])],
-        ),
-        (WAITING, []),
-        ([*WAITING, *NEW], [(["mail"], [])]),
-        (SEARCHED, []),
-        ([*WAITING, *piece(2, asks(continues=True), success=False)], []),
-        ([*WAITING, *[replace(span, conversation="other") for span in SEARCHED]], []),
-    ],
-    ids=["approved", "unrecorded", "rejected", "twice", "unanswered", "dropped", "unbegun", "failed", "elsewhere"],
-)
+@pytest.mark.parametrize(("spans", "tasks"), PIECES.values(), ids=PIECES)
 def test_the_pieces_of_a_task_are_joined_and_a_rest_without_its_beginning_is_none(
     spans: list[Span], tasks: list[tuple[list[str], list[str]]]
 ) -> None:
@@ -588,9 +550,6 @@ def test_the_pieces_of_a_task_are_joined_and_a_rest_without_its_beginning_is_non
     mined = mine(arrow_table(spans))
     assert [(task["called"], task["wanted"]) for task in mined.tasks.to_dicts()] == tasks
     assert mined.runs == mined.kept + mined.failed + mined.unsuccessful + mined.stopped + mined.rests
-    apart = mine(arrow_table(spans), join_pieces=False).tasks
-    assert set(apart["task_id"]) <= {"p2/a"}
-    assert apart["called"].to_list() in ([], [["mail"]])
 
 
 def test_an_agent_that_a_task_was_handed_to_is_no_rest_of_another_run() -> None:

@@ -148,9 +148,9 @@ def test_files_of_other_types_and_columns_are_one_table(cluster: SparkSession, t
     files = [tmp_path / f"{name}.parquet" for name in "ab"]
     mined = mining.mine(mining.span_frame(files))
     assert collected(mined.tasks).equals(mine(files).tasks, null_equal=True)
-    assert mined.rows.is_cached
+    assert mined.rows[0].is_cached
     mined.release()
-    assert not mined.rows.is_cached
+    assert not mined.rows[0].is_cached
 
 
 def test_a_folder_of_something_else_is_never_written_over(

@@ -7,6 +7,10 @@
 All spans of a trace are in one bucket, so a worker needs to know of no other bucket, and a bucket must fit into a
 worker's memory. A worker writes files; the commits that name them are `camdf.mining.days`'.
 
+Only the pieces of a task (`camdf.mining.pieces`) lie in several traces. A run that may be one stays beside the spans of
+its bucket, and is no task yet. The tasks of all such runs are in a bucket of their own, the last one: one worker joins
+them, conversation by conversation. The pieces of a conversation stay as long as one of them is new.
+
 Nothing that arrives is thrown away unless it was to be forgotten. A span that cannot be used is held back:
 
     ahead    it begins later than it can have arrived, so its clock is wrong
@@ -20,7 +24,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import date, timedelta
 from typing import TYPE_CHECKING
 from zlib import crc32
@@ -28,9 +32,10 @@ from zlib import crc32
 from camdf.errors import UsageError, require
 from camdf.mining.delta import DataFile, read_data, write_data
 from camdf.mining.ids import IDS, Forgotten, with_hashed_ids
-from camdf.mining.runs import SPAN_KEY, TASK_COLUMNS, has_ids
-from camdf.mining.spans import SPAN_COLUMNS, day_of, polars_types
-from camdf.mining.tasks import mine
+from camdf.mining.pieces import joined_pieces, may_be_piece
+from camdf.mining.runs import RUN_COLUMNS, SPAN_KEY, TASK_COLUMNS, has_ids
+from camdf.mining.spans import SPAN_COLUMNS, day_of, no_rows
+from camdf.mining.tasks import Mined, mined_from, runs_in
 
 if TYPE_CHECKING:
     import polars as pl
@@ -49,6 +54,9 @@ NANOSECONDS_AN_HOUR = 3_600_000_000_000
 ROW = {**TASK_COLUMNS, "trace_id": "text", "bucket": "text", "day": "text"}
 """A task as the table has it: `day` is that of its `time` in UTC, and null where it has none."""
 
+TOUCHED = ("trace_id", "conversation", "time")
+"""What the worker that joins pieces must know of a run."""
+
 SPANS = "_spans"
 """The folder of the table of spans, within that of the tasks."""
 
@@ -57,6 +65,9 @@ SPAN_PLACE = {"bucket": "text", "arrived": "text", "held": "text"}
 
 OPEN = "no"
 """The value of `held` for spans that are used."""
+
+PIECE = "piece"
+"""The value of `held` for files of runs that may be pieces of a task; they have the columns of a run."""
 
 RUNS = "runs "
 """How the names of counts begin that tell what became of runs."""
@@ -125,6 +136,12 @@ class Bucket:
     mined: list[DataFile] = field(default_factory=list)
     """The files of spans whose tasks are in the table."""
 
+    pieces: list[DataFile] = field(default_factory=list)
+    """The files of runs that may be pieces of a task: its own, or those of all buckets in the last one."""
+
+    joined: list[DataFile] = field(default_factory=list)
+    """The files of tasks in the last bucket."""
+
     @property
     def place(self) -> str:
         """Where the files of spans are."""
@@ -132,18 +149,26 @@ class Bucket:
 
     def rows_of(self, traces: pl.DataFrame, rules: Rules) -> pl.DataFrame:
         """All spans of some traces."""
-        parts = [no_rows({**rules.span_columns(), **SPAN_PLACE})]
-        for file in self.spans:
-            (ids,) = read_data(self.place, [file], ["trace_id"])
-            if not ids.join(traces, on="trace_id", how="semi").is_empty():
-                parts += [rows.join(traces, on="trace_id", how="semi") for rows in read_data(self.place, [file])]
+        return self._rows(self.spans, traces, {**rules.span_columns(), **SPAN_PLACE})
+
+    def pieces_of(self, conversations: pl.DataFrame) -> pl.DataFrame:
+        """All runs of some conversations that may be pieces."""
+        return self._rows(self.pieces, conversations, RUN_COLUMNS).select(*RUN_COLUMNS)
+
+    def _rows(self, files: Iterable[DataFile], keys: pl.DataFrame, columns: Mapping[str, str]) -> pl.DataFrame:
+        """The rows of files that have one of these keys, a table of one column."""
+        parts = [no_rows(columns)]
+        for file in files:
+            (ids,) = read_data(self.place, [file], keys.columns)
+            if not ids.join(keys, on=keys.columns, how="semi").is_empty():
+                parts += [rows.join(keys, on=keys.columns, how="semi") for rows in read_data(self.place, [file])]
         together: pl.DataFrame = require("polars", "mining").concat(parts, how="diagonal_relaxed")
         return together
 
-    def tasks_of(self, days: Iterable[str]) -> pl.DataFrame:
-        """The tasks of some days, and those without a day."""
+    def tasks_of(self, days: Iterable[str], other: Iterable[DataFile] = ()) -> pl.DataFrame:
+        """The tasks of some days, and those without a day; with those in other files."""
         wanted = {"", *days}
-        files = [file for file in self.tasks if file.value("day") in wanted]
+        files = [file for file in (*self.tasks, *other) if file.value("day") in wanted]
         tasks: pl.DataFrame = require("polars", "mining").concat(
             [no_rows(ROW), *read_data(self.root, files)], how="diagonal_relaxed"
         )
@@ -158,16 +183,22 @@ class Changes:
     remove: list[DataFile] = field(default_factory=list)
     add_spans: list[DataFile] = field(default_factory=list)
     remove_spans: list[DataFile] = field(default_factory=list)
+    add_pieces: list[DataFile] = field(default_factory=list)
+    remove_pieces: list[DataFile] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     forgotten: list[str] = field(default_factory=list)
     """Traces that came although they were to be forgotten."""
+
+    touched: list[pl.DataFrame] = field(default_factory=list)
+    """The runs whose conversations must be joined again: `trace_id`, `conversation` and `time`."""
 
     def include(self, others: Iterable[Changes]) -> Changes:
         """These changes and others."""
         for other in others:
             self.counts.update(other.counts)
-            for name in ("add", "remove", "add_spans", "remove_spans", "forgotten"):
-                getattr(self, name).extend(getattr(other, name))
+            for own in fields(self):
+                if own.name != "counts":
+                    getattr(self, own.name).extend(getattr(other, own.name))
         return self
 
 
@@ -222,18 +253,28 @@ def arrive(own: Bucket, read: pl.DataFrame, day: date, until: int, rules: Rules,
 def mine_bucket(own: Bucket, rules: Rules) -> Changes:
     """Mine again the traces whose spans came or went since the tasks were mined, and let old rows go."""
     polars, done = require("polars", "mining"), Changes()
-    since, oldest = rules.since(own.last), rules.oldest(own.last)
     known, now = {file.path for file in own.mined}, {file.path for file in own.spans}
     moved = [file for file in own.spans if file.path not in known] + [
         file for file in own.mined if file.path not in now
     ]
-    moved = [file for file in moved if file.value("arrived") >= since]
+    moved = [file for file in moved if file.value("arrived") >= rules.since(own.last)]
     done.counts.update(moved=len(moved))
     if moved:
         began = polars.concat(read_data(own.place, moved, ["trace_id", "start"])).select("trace_id", "start")
         _mine_again(own, began, rules, done)
-    done.remove += [file for file in own.tasks if "" < file.value("day") < oldest and file not in done.remove]
-    _let_go(own, since, oldest, rules, done)
+    _let_go(own, own.spans, "trace_id", "start", rules, done)
+    return done
+
+
+def join_bucket(own: Bucket, touched: list[pl.DataFrame], rules: Rules) -> Changes:
+    """Join again the pieces of the conversations that were touched, and let old pieces go."""
+    polars, done = require("polars", "mining"), Changes()
+    moved = polars.concat([no_rows({name: RUN_COLUMNS[name] for name in TOUCHED}), *touched])
+    pieces = own.pieces_of(moved.select("conversation").unique())
+    known = polars.concat([moved, pieces.select(*TOUCHED)])
+    tasks = mined_from(joined_pieces(pieces), {}, rules.require_outcome, (*TASK_COLUMNS, "trace_id"))
+    _put(own, tasks, known.select("trace_id").unique(), known.select(day=day_of("time"))["day"], rules, done)
+    _let_go(own, own.pieces, "conversation", "time", rules, done)
     return done
 
 
@@ -242,50 +283,62 @@ def erase_bucket(own: Bucket) -> Changes:
     polars, done = require("polars", "mining"), Changes()
     columns = ["trace_id", *IDS]
     spans = read_data(own.place, own.spans, [*columns, "start"])
-    tasks = [rows.rename({"time": "start"}) for rows in read_data(own.root, own.tasks, [*columns, "time"])]
-    ids = polars.concat(
-        [
-            no_rows(dict.fromkeys(columns, "text") | {"start": "whole"}),
-            *(rows.select(*columns, "start") for rows in (*spans, *tasks)),
-        ]
-    )
-    traces = ids.filter(own.forgotten.covers(ids)).select("trace_id").unique()
-    done.forgotten = traces["trace_id"].to_list()
-    parts = ((own.root, own.tasks, done.add, done.remove), (own.place, own.spans, done.add_spans, done.remove_spans))
-    for place, files, add, remove in parts:
-        for file in files:
-            (rows,) = read_data(place, [file])
-            kept = rows.join(traces, on="trace_id", how="anti")
-            if len(kept) < len(rows):
-                remove.append(file)
-                add += [write_data(place, kept, file.values)] if len(kept) else []
-            done.counts.update({"tasks" if place == own.root else "spans": len(rows) - len(kept)})
+    runs = read_data(own.place, own.pieces, [*columns, "time"]) + read_data(own.root, own.tasks, [*columns, "time"])
+    rows = [*spans, *(some.rename({"time": "start"}) for some in runs)]
+    none = no_rows(dict.fromkeys(columns, "text") | {"start": "whole"})
+    ids = polars.concat([none, *(some.select(none.columns) for some in rows)])
+    traces = ids.filter(own.forgotten.covers(ids))["trace_id"].unique()
+    done.forgotten, goes = traces.to_list(), polars.col("trace_id").is_in(traces.implode())
+    done.counts["tasks"] = _drop(own.root, own.tasks, goes, done.add, done.remove)
+    done.counts["spans"] = _drop(own.place, own.spans, goes, done.add_spans, done.remove_spans)
+    _drop(own.place, own.pieces, goes, done.add_spans, done.remove_spans)
     return done
 
 
 def _mine_again(own: Bucket, moved: pl.DataFrame, rules: Rules, done: Changes) -> None:
-    """Put the tasks of the traces that moved in the place of those that are there, day by day."""
+    """Put the tasks of the traces that moved in the place of those that are there, and set their pieces apart."""
     polars = require("polars", "mining")
     rows = own.rows_of(moved.select("trace_id").unique(), rules)
     used, waits = rows.filter(polars.col("held") == OPEN), rows.filter(polars.col("held").is_in(HELD_BACK))
     # where all that there is of a trace is held back, nothing is known that could change its tasks
     idle = rows.join(used, on="trace_id", how="anti")
     touched = moved.select("trace_id").unique().join(idle, on="trace_id", how="anti")
-    tasks, runs = _tasks(_latest(used).join(waits, on="trace_id", how="anti"), rules)
-    mined = len(tasks)
-    tasks = tasks.filter((polars.col("day") >= rules.oldest(own.last)).fill_null(True)).with_columns(
-        bucket=polars.lit(str(own.number))
-    )
-    runs |= {"tasks": len(tasks), "of days that are not kept": mined - len(tasks)}
-    done.counts.update({f"{RUNS}{name}": count for name, count in runs.items()})
+    runs, seen = runs_in(_latest(used).join(waits, on="trace_id", how="anti"), rules.with_text)
+    mined = mined_from(runs.filter(~may_be_piece()), seen, rules.require_outcome, (*TASK_COLUMNS, "trace_id"))
     began = polars.concat([moved, used.select(moved.columns)]).select(day=day_of("start"))["day"]
+    _put(own, mined, touched, began, rules, done)
+    done.counts.update(traces=len(touched), waiting=waits["trace_id"].n_unique())
+    pieces = runs.filter(may_be_piece())
+    before = own.pieces_of(touched)
+    # a trace of several arrivals may have had a piece, whatever became of a writer since
+    again = used.group_by("trace_id").agg(polars.col("seq").n_unique()).filter(polars.col("seq") > 1)
+    others = runs.filter(polars.col("conversation") != "").join(again, on="trace_id", how="semi")
+    done.touched += [some.select(*TOUCHED) for some in (pieces, before, others) if len(some)]
+    _drop(
+        own.place,
+        own.pieces,
+        polars.col("trace_id").is_in(touched["trace_id"].implode()),
+        done.add_pieces,
+        done.remove_pieces,
+    )
+    if len(pieces):
+        values = {"bucket": str(own.number), "arrived": str(own.last), "held": PIECE}
+        done.add_pieces.append(write_data(own.place, pieces, values))
+
+
+def _put(own: Bucket, mined: Mined, traces: pl.DataFrame, began: pl.Series, rules: Rules, done: Changes) -> None:
+    """Put tasks in the place of those of these traces, which began on some days, day by day."""
+    polars = require("polars", "mining")
+    kept = (day_of("time") >= rules.oldest(own.last)).fill_null(True)
+    tasks = mined.tasks.filter(kept).with_columns(day=day_of("time"), bucket=polars.lit(str(own.number)))
+    runs = mined.sums["runs"] | {"tasks": len(tasks), "of days that are not kept": mined.kept - len(tasks)}
+    done.counts.update({f"{RUNS}{name}": count for name, count in runs.items()})
     before = own.tasks_of({*began, *tasks["day"]} - {None})
-    there = before.join(touched, on="trace_id", how="semi")
+    there = before.join(traces, on="trace_id", how="semi")
     gone, new = there.join(tasks, on="task_id", how="anti"), _without(tasks, there, tasks.columns)
     out = polars.concat([gone.select("task_id"), new.select("task_id")])
     added = len(new.join(there, on="task_id", how="anti"))
-    done.counts.update(traces=len(touched), added=added, changed=len(new) - added, removed=len(gone))
-    done.counts.update(waiting=waits["trace_id"].n_unique())
+    done.counts.update(added=added, changed=len(new) - added, removed=len(gone))
     for day in {*before.join(out, on="task_id", how="semi")["day"], *new["day"]}:
         same = polars.col("day").eq_missing(polars.lit(day, polars.String))
         parts = [before.filter(same).join(out, on="task_id", how="anti"), new.filter(same)]
@@ -295,31 +348,32 @@ def _mine_again(own: Bucket, moved: pl.DataFrame, rules: Rules, done: Changes) -
             done.add.append(write_data(own.root, after, {"bucket": str(own.number), "day": day}))
 
 
-def _let_go(own: Bucket, since: str, oldest: str, rules: Rules, done: Changes) -> None:
-    """Take out spans that can change no task any more: of traces of which nothing came lately, and of days not kept."""
+def _let_go(own: Bucket, files: list[DataFile], key: str, began: str, rules: Rules, done: Changes) -> None:
+    """Take out rows that can change no task any more: those of whose key nothing came lately, and of days not kept."""
     polars = require("polars", "mining")
-    may_be_old = str(date.fromisoformat(oldest) + timedelta(rules.watermark + 1)) if oldest else ""
-    old = [file for file in own.spans if file.value("arrived") < max(since, may_be_old)]
+    since, oldest = rules.since(own.last), rules.oldest(own.last)
+    may_be_old = str(date.fromisoformat(oldest) + timedelta(2 * rules.watermark + 1)) if oldest else ""
+    old = [file for file in files if file.value("arrived") < max(since, may_be_old)]
     if not old:
         return
-    recent = [file for file in own.spans if file.value("arrived") >= since]
-    ids = [rows.select("trace_id") for rows in read_data(own.place, recent, ["trace_id"])]
-    traces = polars.concat([no_rows({"trace_id": "text"}), *ids]).unique()
-    for file in old:
-        (rows,) = read_data(own.place, [file])
-        kept = rows.filter((day_of("start") >= oldest).fill_null(file.value("arrived") >= oldest))
-        if file.value("arrived") < since:
-            kept = kept.join(traces, on="trace_id", how="semi")
+    recent = read_data(own.place, [file for file in files if file.value("arrived") >= since], [key])
+    keys = polars.concat([no_rows({key: "text"}), *(rows.select(key) for rows in recent)])[key].unique()
+    is_new, is_kept = polars.col("arrived") >= since, day_of(began) >= oldest
+    stays = is_kept.fill_null(polars.col("arrived") >= oldest) & (is_new | polars.col(key).is_in(keys.implode()))
+    _drop(own.place, old, ~stays, done.add_spans, done.remove_spans)
+
+
+def _drop(place: str, files: Iterable[DataFile], goes: pl.Expr, add: list[DataFile], remove: list[DataFile]) -> int:
+    """Put files without some rows in the place of those that have them; how many rows went."""
+    count = 0
+    for file in files:
+        (rows,) = read_data(place, [file])
+        kept = rows.filter(~goes)
         if len(kept) < len(rows):
-            done.remove_spans.append(file)
-            done.add_spans += [write_data(own.place, kept, file.values)] if len(kept) else []
-
-
-def no_rows(columns: Mapping[str, str]) -> pl.DataFrame:
-    """No rows, with these columns."""
-    polars, types = require("polars", "mining"), polars_types()
-    none: pl.DataFrame = polars.DataFrame(schema={name: types[kind] for name, kind in columns.items()})
-    return none
+            remove.append(file)
+            add += [write_data(place, kept, file.values)] if len(kept) else []
+            count += len(rows) - len(kept)
+    return count
 
 
 def _without(rows: pl.DataFrame, others: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
@@ -343,7 +397,7 @@ def _settled(own: Bucket, rows: pl.DataFrame, stored: pl.DataFrame) -> pl.Series
     used = stored.filter(polars.col("held") == OPEN)
     strange = rows.filter(polars.col("held") == OPEN).join(used, on="trace_id", how="anti")
     days = strange.select(day=day_of("start"))["day"].drop_nulls()
-    return own.tasks_of(days).join(strange, on="trace_id", how="semi")["trace_id"].unique()
+    return own.tasks_of(days, own.joined).join(strange, on="trace_id", how="semi")["trace_id"].unique()
 
 
 def _latest(rows: pl.DataFrame) -> pl.DataFrame:
@@ -351,13 +405,3 @@ def _latest(rows: pl.DataFrame) -> pl.DataFrame:
     polars = require("polars", "mining")
     order = polars.col("end").is_not_null().cast(polars.Int64) * 2**40 + polars.col("seq")
     return rows.filter(order == order.max().over("arrived", *SPAN_KEY)).drop("arrived", "held", "bucket", "seq")
-
-
-def _tasks(spans: pl.DataFrame, rules: Rules) -> tuple[pl.DataFrame, dict[str, int]]:
-    """The tasks of whole traces, as rows of the table, and what became of their runs."""
-    polars = require("polars", "mining")
-    mined = mine(spans, require_outcome=rules.require_outcome, with_text=rules.with_text, join_pieces=False)
-    ids = [polars.concat_str("trace_id", polars.lit("/"), *key) for key in (("span_id",), ())]
-    traces = polars.concat([spans.select("trace_id", task_id=key) for key in ids]).unique("task_id")
-    rows: pl.DataFrame = mined.tasks.join(traces, on="task_id", how="left").with_columns(day=day_of("time"))
-    return rows.select(*(name for name in ROW if name != "bucket")), mined.sums["runs"]

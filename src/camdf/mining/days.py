@@ -2,7 +2,7 @@
 
 A task may change as long as spans of its trace arrive: late ones, second versions, the end of a run that began before
 midnight. So the spans of the last few days stay beside the tasks, and an arrival mines again only the traces that its
-spans are part of (`camdf.mining.buckets` has the layout).
+spans are part of, and joins again the pieces of tasks in these (`camdf.mining.buckets` has the layout).
 
 An arrival is two commits. The first puts the spans down, and no two writers get into each other's way. The second puts
 down the tasks of all spans that nobody has mined yet, and says which version of the spans they are of. Whoever loses
@@ -16,7 +16,7 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import date, timedelta
 from functools import partial
 from hashlib import blake2b
@@ -28,6 +28,7 @@ from camdf.datasets.files import File
 from camdf.errors import DataError, UsageError, require
 from camdf.mining.buckets import (
     OPEN,
+    PIECE,
     ROW,
     RUNS,
     SPAN_PLACE,
@@ -38,14 +39,14 @@ from camdf.mining.buckets import (
     arrive,
     by_bucket,
     erase_bucket,
+    join_bucket,
     mine_bucket,
-    no_rows,
 )
 from camdf.mining.delta import LEFTOVER_HOURS, DataFile, DeltaFolder, LostRaceError, discard, is_delta
 from camdf.mining.ids import Forgotten
 from camdf.mining.runs import TASK_COLUMNS
 from camdf.mining.span_files import Source, in_parts, rows_in
-from camdf.mining.spans import NANOSECONDS_A_DAY, arrow_of
+from camdf.mining.spans import NANOSECONDS_A_DAY, arrow_of, no_rows
 from camdf.mining.tasks import in_one_line
 
 if TYPE_CHECKING:
@@ -163,10 +164,10 @@ def mine_day(
     most `ahead_hours` after it; others are held back. Tasks and spans that began more than `keep_days` days before the
     last day are deleted. With an `id_key`, ids of sessions and users are hashed.
 
-    The tasks are those of mining all days at once if the spans of each trace arrive within `watermark` days of one
-    another. `spans_a_day` is how many the table is made for, by default those of the first arrival; a part of
-    `SPANS_A_BUCKET` a day must fit into memory. Files that have left the table are deleted after `grace_hours`. Any
-    number of processes may do this at a time.
+    The tasks are those of mining all days at once if the spans of each trace, and the pieces of each task, arrive
+    within `watermark` days of one another. `spans_a_day` is how many the table is made for, by default those of the
+    first arrival; a part of `SPANS_A_BUCKET` a day must fit into memory. Files that have left the table are deleted
+    after `grace_hours`. Any number of processes may do this at a time.
     """
     rules = Rules(watermark, keep_days, require_outcome, with_text, ahead_hours, id_key)
     days = Days.opened(table, rules, partial(rows_in, source) if spans_a_day is None else lambda: spans_a_day)
@@ -246,17 +247,22 @@ class Days:
             )
 
     def all_buckets(self) -> list[Bucket]:
-        """Every bucket, as workers need it."""
-        seq, last = self._spans.version, self.last()
-        buckets = [Bucket(self.root, number, seq, last, self.forgotten) for number in range(self.buckets)]
+        """Every bucket, as workers need it; in the last one are the tasks of what may be pieces."""
+        seq, last, joined = self._spans.version, self.last(), list[DataFile]()
+        buckets = [
+            Bucket(self.root, number, seq, last, self.forgotten, joined=joined) for number in range(self.buckets)
+        ]
+        buckets.append(Bucket(self.root, self.buckets, seq, last, self.forgotten, tasks=joined))
         files = {"tasks": self._tasks.files, "spans": self._spans.files, "mined": self._mined()}
         for name, some in files.items():
             for file in some:
-                getattr(buckets[int(file.value("bucket"))], name).append(file)
+                of_runs = file.values.get("held") == PIECE
+                if not of_runs or name == "spans":
+                    getattr(buckets[int(file.value("bucket"))], "pieces" if of_runs else name).append(file)
         return buckets
 
     def _mined(self) -> list[DataFile]:
-        """The files of spans that the tasks are of; none where nobody knows any more, and all are mined again."""
+        """The files beside the tasks that these are of; none where nobody knows any more, and all are mined again."""
         version = self._tasks.number(MINED)
         with suppress(LookupError):
             return [] if version is None else self._spans.files_at(version)
@@ -299,19 +305,31 @@ class Days:
                     raise
 
     def _put_down(self, arrived: Changes, replaced: date | None, numbers: Mapping[str, int]) -> None:
-        remove = [file for file in self._spans.files if file.value("arrived") == str(replaced)]
+        files = [file for file in self._spans.files if file.values["held"] != PIECE]
+        remove = [file for file in files if file.value("arrived") == str(replaced)]
         if arrived.add_spans or remove or numbers:
             self._spans.commit(arrived.add_spans, remove, **numbers)
 
     def _mine(self, map_buckets: MapBuckets) -> Counter[str]:
-        """Mine what nobody has mined yet, and let old spans go; what was counted."""
-        done = Changes().include(map_buckets(partial(mine_bucket, rules=self.rules), self.all_buckets()))
+        """Mine what nobody has mined yet, join pieces, and let old spans go; what was counted."""
+        (*buckets, last), version = self.all_buckets(), self._spans.version
+        done = Changes().include(map_buckets(partial(mine_bucket, rules=self.rules), buckets))
+        gone = {file.path for file in done.remove_pieces}
+        pieces = [file for bucket in buckets for file in bucket.pieces if file.path not in gone] + done.add_pieces
+        if pieces or last.tasks:
+            joining = partial(join_bucket, touched=done.touched, rules=self.rules)
+            done.include(map_buckets(joining, [replace(last, pieces=pieces)]))
+        gone, oldest = {file.path for file in done.remove}, self.rules.oldest(last.last)
+        old = [file for file in self._tasks.files if "" < file.value("day") < oldest and file.path not in gone]
         try:
-            if done.add or done.remove or done.counts["moved"]:
-                self._tasks.commit(done.add, done.remove, **{MINED: self._spans.version})
+            if done.add_pieces or done.remove_pieces:  # before the tasks: who is killed in between mines them again
+                self._spans.commit(done.add_pieces, done.remove_pieces, **{PIECE: version})
+                done.add_pieces = []
+            if done.add or done.remove or old or done.counts["moved"]:
+                self._tasks.commit(done.add, done.remove + old, **{MINED: version})
         except LostRaceError:
             discard(self.root, done.add)
-            discard(self._spans.root, done.add_spans)
+            discard(self._spans.root, done.add_spans + done.add_pieces)
             raise
         try:
             if done.add_spans or done.remove_spans:
@@ -322,15 +340,19 @@ class Days:
 
     def erase(self, traces: Iterable[str] = (), map_buckets: MapBuckets = map) -> Counter[str]:
         """Take out all that is to be forgotten, and remember its traces and these; what was counted."""
-        self.forgotten.remember(self.root, [("trace_id", trace) for trace in traces])
-        self._reload()
+        self._forget(traces)
         return self.retried(partial(self._erase, map_buckets))
 
+    def _forget(self, traces: Iterable[str]) -> None:
+        self.forgotten.remember(self.root, [("trace_id", trace) for trace in traces])
+        self._reload()
+
     def _erase(self, map_buckets: MapBuckets) -> Counter[str]:
-        done = Changes().include(map_buckets(erase_bucket, self.all_buckets()))
-        self.forgotten.remember(self.root, [("trace_id", trace) for trace in done.forgotten])
+        done = Changes().include(map_buckets(erase_bucket, self.all_buckets()[:-1]))
+        self._forget(done.forgotten)
+        done.include(map_buckets(erase_bucket, self.all_buckets()[-1:]))  # the tasks of pieces of all these traces
         if done.remove_spans:
-            self._spans.commit(done.add_spans, done.remove_spans)
+            self._spans.commit(done.add_spans, done.remove_spans, **{PIECE: self._spans.version})
         if done.remove:
             self._tasks.commit(done.add, done.remove)
         return done.counts

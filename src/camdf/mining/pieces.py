@@ -1,10 +1,11 @@
 """Runs that wait for a person, and those that go on with them: the pieces of one task.
 
 A run waits if it ended, without an error and without an outcome, while its model asked for tools that no span shows: a
-person must approve of the call, or a client runs it. The next run of the conversation goes on with it if its model is
-given the result of a tool before any words of a user, or if it begins with a tool that was waited for; and if the tools
-that were waited for are among its own. Together they are one task: of the first piece are its id, time, text and
-ranking, of the last its outcome. A tool that was waited for and that no piece ran was rejected: it is `wanted`.
+person must approve of the call, or a client runs it. Another run may go on with it if its model is given the result of
+a tool before any words of a user, or if it begins with a tool. The next of these in the conversation does if the tools
+that were waited for are among its own, and if those that it begins with are among them. Together they are one task: of
+the first piece are its id, time, text and ranking, of the last its outcome. A tool that was waited for and that no
+piece ran was rejected: it is `wanted`.
 
 A run that goes on with one that is not there is no task: what it called is a part of what its task required.
 """
@@ -19,21 +20,21 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-def with_rests(runs: pl.DataFrame) -> pl.DataFrame:
-    """The runs, and whether each is a `rest`, which goes on with another run; the trace alone tells."""
+def may_be_piece() -> pl.Expr:
+    """Runs that wait or may go on with another. All others are tasks, or none, whatever else there is."""
     polars = require("polars", "mining")
-    trace = polars.col("task_id").str.replace("/[^/]*$", "")
-    first = polars.col("time") == polars.col("time").min().over(trace)  # a later one may be a handoff's
-    return runs.with_columns(rest=polars.col("continues") & first.fill_null(True))
+    goes_on = polars.col("rest") | (polars.col("begins").list.len() > 0)
+    piece: pl.Expr = (polars.col("conversation") != "") & (polars.col("waits") | goes_on)
+    return piece
 
 
 def joined_pieces(runs: pl.DataFrame) -> pl.DataFrame:
-    """The runs of `with_rests` with the pieces of each task as one."""
+    """The runs with the pieces of each task as one."""
     polars = require("polars", "mining")
-    waiting = runs.filter(polars.col("waits") & (polars.col("conversation") != ""))
-    if waiting.is_empty():
+    pieces = runs.filter(may_be_piece())
+    several = pieces.join(pieces.filter("waits"), on="conversation", how="semi")
+    if several.is_empty():
         return runs
-    several = runs.join(waiting, on="conversation", how="semi")
     tasks: list[dict[str, Any]] = []
     for run in several.sort("conversation", "time", "task_id", nulls_last=True).iter_rows(named=True):
         if tasks and _goes_on(tasks[-1], run):
@@ -41,7 +42,7 @@ def joined_pieces(runs: pl.DataFrame) -> pl.DataFrame:
         else:
             tasks.append(run)
     whole: pl.DataFrame = polars.DataFrame(tasks, schema=runs.schema)
-    together: pl.DataFrame = polars.concat([runs.join(waiting, on="conversation", how="anti"), whole])
+    together: pl.DataFrame = polars.concat([runs.join(several, on="task_id", how="anti"), whole])
     return together
 
 

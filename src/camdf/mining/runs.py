@@ -73,7 +73,12 @@ TASK_COLUMNS: dict[str, str] = {
 }
 """The columns of a mined task, of the same sorts as those of a span."""
 
-RUN_COLUMNS = (*TASK_COLUMNS, "failed", "incomplete", "stopped", "waits", "continues", "begins")
+RUN_COLUMNS: dict[str, str] = {
+    **TASK_COLUMNS,
+    "trace_id": "text",
+    **dict.fromkeys(("failed", "incomplete", "stopped", "waits", "rest"), "truth"),
+    "begins": "texts",
+}
 """Those of a run: beside what a task has, why it may be none, and how it hangs together with others."""
 
 
@@ -172,7 +177,11 @@ def _marks() -> dict[str, pl.Expr]:
 
 
 def gathered(owned: pl.DataFrame, no_tool: str = NO_TOOL) -> pl.DataFrame:
-    """One row a run: the columns of a task, and whether it `failed`, `stopped` early, or is `incomplete`."""
+    """One row a run: the columns of a task, and whether it `failed`, `stopped` early, or is `incomplete`.
+
+    A run `waits` if it stopped because no span shows the calls that its model asked for. It is a `rest` if its model is
+    first given the result of a tool, and no run of its trace began before it: a later one may be a handoff's.
+    """
     polars = require("polars", "mining")
     col, when = polars.col, polars.when
     spans, marks = _of_the_first_agent(owned).lazy().filter(col("owner").is_not_null()), _marks()
@@ -209,8 +218,8 @@ def gathered(owned: pl.DataFrame, no_tool: str = NO_TOOL) -> pl.DataFrame:
     stand = [when(untraced).then(col(name).list.set_union("wanted").list.sort()) for name in ("called", "inferred")]
     return whole.with_columns(
         *(standing.otherwise(name).alias(name) for standing, name in zip(stand, ("called", "inferred"), strict=True)),
-        col("continues").fill_null(False),
         col("begins").fill_null([]),
+        rest=col("continues").fill_null(False) & (col("time") == col("time").min().over("trace_id")).fill_null(True),
         wanted=when(~untraced).then("wanted").otherwise([]),
         stopped=stopped,
         waits=stopped & (col("wanted").list.len() > 0) & ~col("broken").fill_null(False),
@@ -388,7 +397,7 @@ def _ends(steps: pl.LazyFrame) -> pl.LazyFrame:
     """How a run ends, and how it begins.
 
     broken     its last model call failed or was cut short, or was followed by a tool where no request is recorded. It
-               was cut short if it has no count of the tokens of its answer, and an earlier call of that model has one
+               was cut short if it has no count of the tokens of its answer, or 0, and an earlier call of that model has
     continues  the request of its first model call ends with the result of a tool
     begins     the tools that ran before that call
     """
@@ -396,8 +405,8 @@ def _ends(steps: pl.LazyFrame) -> pl.LazyFrame:
     model, col = polars.col("kind") == "model", polars.col
     read = ("name", "error", "start", "requested", "output_tokens", "continues")
     of_models = {name: col(name).filter(model) for name in read}
-    tokens = of_models["output_tokens"]
-    counted = (col("output_tokens").is_not_null() & model & (col("name") == of_models["name"].last())).any()
+    uncounted = of_models["output_tokens"].last().fill_null(0) == 0
+    counted = ((col("output_tokens") > 0) & model & (col("name") == of_models["name"].last())).any()
     silent = of_models["requested"].list.len().sum() == 0
     later = (col("start") > of_models["start"].last()) & _is_tool()
     return (
@@ -405,8 +414,7 @@ def _ends(steps: pl.LazyFrame) -> pl.LazyFrame:
         .sort(IN_ORDER, nulls_last=True)
         .group_by("run", maintain_order=True)
         .agg(
-            broken=model.any()
-            & ((of_models["error"].last() != "") | (tokens.last().is_null() & counted) | (silent & later.any())),
+            broken=model.any() & ((of_models["error"].last() != "") | (uncounted & counted) | (silent & later.any())),
             continues=of_models["continues"].first(),
             begins=col("name").filter(_is_tool() & (col("start") < of_models["start"].first())),
         )

@@ -153,6 +153,13 @@ def polars_types() -> dict[str, Any]:
     }
 
 
+def no_rows(columns: Mapping[str, str]) -> pl.DataFrame:
+    """No rows, with these columns."""
+    polars, types = require("polars", "mining"), polars_types()
+    none: pl.DataFrame = polars.DataFrame(schema={name: types[kind] for name, kind in columns.items()})
+    return none
+
+
 def day_of(column: str) -> pl.Expr:
     """The day in UTC of nanoseconds since 1970, as 2026-11-14."""
     polars = require("polars", "mining")

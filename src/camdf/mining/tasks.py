@@ -38,23 +38,23 @@ The mined table has one row a task (`camdf.mining.runs` has its column types, `N
 
 Runs that failed are counted and left out: what they called is no evidence of what the task needed. A run failed where
 its agent, or anything above that, ended in an error. A run without an outcome stopped where its last model call failed,
-asked for tools, or has no count of its tokens, which earlier calls of that model have; or where a tool ran after it and
-no request is recorded: it was cancelled, left, not approved of or at its limit. A request for what is named as classes
-are is a structured answer. Runs of a trace in which a span names a parent that is not there are left out until it is:
-nobody knows what the missing span was, and how it ended.
+asked for tools, or has no count of its tokens, or 0, where earlier calls of that model have one; or where a tool ran
+after it and no request is recorded: it was cancelled, left, not approved of or at its limit. A request for what is
+named as classes are is a structured answer. Runs of a trace in which a span names a parent that is not there are left
+out until it is: nobody knows what the missing span was, and how it ended.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from camdf._progress import Progress, silent
 from camdf.errors import require
 from camdf.mining.ids import with_hashed_ids
-from camdf.mining.pieces import joined_pieces, with_rests
+from camdf.mining.pieces import joined_pieces
 from camdf.mining.runs import NO_TOOL, TASK_COLUMNS, deduplicated, gathered, has_ids, unranked, with_owners
 from camdf.mining.span_files import SPANS_AT_A_TIME, Source, in_parts
 from camdf.mining.spans import SPAN_COLUMNS
@@ -170,6 +170,9 @@ class Mined:
         return "\n".join(lines)
 
 
+COUNTED = tuple(field.name for field in fields(Mined) if field.name not in ("tasks", "require_outcome"))
+
+
 def in_one_line(what: str, counts: Mapping[str, int]) -> str:
     """Counts that add up as a sentence: how many there were, how many are used, and why others are not.
 
@@ -189,7 +192,6 @@ def mine(
     no_tool: str = NO_TOOL,
     at_a_time: int = SPANS_AT_A_TIME,
     id_key: bytes | None = None,
-    join_pieces: bool = True,
     progress: Progress = silent,
 ) -> Mined:
     """Tasks from spans: Parquet files of the span table (one, a folder, a list), or the table itself.
@@ -197,37 +199,37 @@ def mine(
     Runs without a recorded outcome count as successes unless `require_outcome`. Text is read only `with_text`, and only
     then do near-copies outside of any conversation share a group. Calls whose names match `no_tool` are required by no
     task. About `at_a_time` spans are in memory together. With an `id_key`, ids of sessions and users are hashed.
-    Runs that wait for a person and those that go on with them are one task (`camdf.mining.pieces`); without
-    `join_pieces` both are left out, whichever traces are mined together.
+    Runs that wait for a person and those that go on with them are one task (`camdf.mining.pieces`).
     """
+    runs, seen = runs_in(source, with_text, no_tool, id_key, at_a_time, progress)
+    return mined_from(joined_pieces(runs), seen, require_outcome)
+
+
+def runs_in(
+    source: Source,
+    with_text: bool = False,
+    no_tool: str = NO_TOOL,
+    id_key: bytes | None = None,
+    at_a_time: int = SPANS_AT_A_TIME,
+    progress: Progress = silent,
+) -> tuple[pl.DataFrame, Counter[str]]:
+    """The runs of some spans, pieces apart, and the counts of the spans."""
     columns = [name for name in SPAN_COLUMNS if with_text or name != "text"]
     seen, runs = Counter[str](), []
     for spans in in_parts(source, columns, at_a_time, progress):
-        some, counts = _runs_of(with_hashed_ids(spans, id_key), no_tool)
-        del spans  # before the next part is read
-        runs.append(some)
-        seen.update(counts)
-    pieces = with_rests(require("polars", "mining").concat(runs))
-    tasks, reasons = _tasks_of(joined_pieces(pieces) if join_pieces else pieces, require_outcome)
-    return Mined(tasks.sort("time", "task_id", nulls_last=True), **seen, **reasons, require_outcome=require_outcome)
+        distinct, nameless = deduplicated(with_hashed_ids(spans, id_key)), spans.select((~has_ids()).sum()).item()
+        seen.update(spans=len(spans), nameless=nameless, duplicates=len(spans) - nameless - len(distinct))
+        owned = with_owners(distinct)
+        seen.update(unowned=owned["owner"].null_count(), orphans=int(owned["orphan"].sum()))
+        runs.append(gathered(owned, no_tool))
+        del spans, distinct, owned  # before the next part is read
+    return require("polars", "mining").concat(runs), seen
 
 
-def _runs_of(spans: pl.DataFrame, no_tool: str) -> tuple[pl.DataFrame, dict[str, int]]:
-    """The runs of some spans, and the counts of the spans."""
-    distinct = deduplicated(spans)
-    owned = with_owners(distinct)
-    nameless = spans.select((~has_ids()).sum()).item()
-    return gathered(owned, no_tool), {
-        "spans": len(spans),
-        "nameless": nameless,
-        "duplicates": len(spans) - nameless - len(distinct),
-        "unowned": owned["owner"].null_count(),
-        "orphans": int(owned["orphan"].sum()),
-    }
-
-
-def _tasks_of(runs: pl.DataFrame, require_outcome: bool) -> tuple[pl.DataFrame, dict[str, int]]:
-    """The tasks among runs, and how many runs were left out, by reason."""
+def mined_from(
+    runs: pl.DataFrame, seen: Mapping[str, int], require_outcome: bool, columns: Iterable[str] = TASK_COLUMNS
+) -> Mined:
+    """The tasks among runs, with these columns, and how many runs were left out, by reason."""
     polars = require("polars", "mining")
     reasons = {
         "failed": polars.col("failed"),
@@ -236,14 +238,12 @@ def _tasks_of(runs: pl.DataFrame, require_outcome: bool) -> tuple[pl.DataFrame, 
         "stopped": polars.col("stopped"),
         "rests": polars.col("rest"),
     }
-    left_out, whole = {}, runs
+    counts, whole = Counter[str](seen), runs
+    counts["runs"] = len(runs)
     for reason, holds in reasons.items():  # a run is counted under the first that holds
-        left_out[reason] = len(whole.filter(holds))
+        counts[reason] = len(whole.filter(holds))
         whole = whole.filter(~holds)
     kept = whole.filter("success") if require_outcome else whole
-    return kept.select(*TASK_COLUMNS), {
-        "runs": len(runs),
-        **left_out,
-        "unknown": whole["success"].null_count(),
-        "inferred": int((kept["inferred"].list.len() > 0).sum()),
-    }
+    counts.update(unknown=whole["success"].null_count(), inferred=int((kept["inferred"].list.len() > 0).sum()))
+    tasks = kept.select(*columns).sort("time", "task_id", nulls_last=True)
+    return Mined(tasks, **{name: counts[name] for name in COUNTED}, require_outcome=require_outcome)

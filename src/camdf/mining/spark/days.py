@@ -7,7 +7,6 @@ and write the place of the table alike.
 
 from __future__ import annotations
 
-import os
 import pickle
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -20,7 +19,7 @@ from camdf.mining.buckets import NANOSECONDS_AN_HOUR, Bucket, Changes, Rules, ar
 from camdf.mining.days import GRACE_HOURS, Days, MinedDay, end_of
 from camdf.mining.span_files import require_span_columns
 from camdf.mining.spans import NANOSECONDS_A_DAY, SPAN_COLUMNS, arrow_schema
-from camdf.mining.spark.mining import SPARK_TYPES
+from camdf.mining.spark.mining import SPARK_TYPES, one_thread
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -92,7 +91,7 @@ def _arrived(spans: DataFrame, days: Days, day: date, until: int, *, replace: bo
     columns = {name: SPAN_COLUMNS[name] for name in rules.columns()}
 
     def of_bucket(key: tuple[Any, ...], rows: pa.Table) -> pa.Table:
-        _one_thread()
+        one_thread()
         read = require("polars", "spark").from_arrow(rows.select(list(columns)).cast(arrow_schema(columns)))
         return _packed([arrive(buckets[int(key[0].as_py())], read, day, until, rules, replace=replace)])
 
@@ -100,7 +99,7 @@ def _arrived(spans: DataFrame, days: Days, day: date, until: int, *, replace: bo
     named = sql.coalesce(sql.col("trace_id"), sql.lit(""))
     rows = spans.select([name for name in columns if name in spans.columns]).withColumns(absent)
     texts = {name: sql.coalesce(sql.col(name), sql.lit("")) for name, kind in columns.items() if kind == "text"}
-    grouped = rows.withColumns(texts).groupBy(sql.pmod(sql.crc32(named), sql.lit(len(buckets))).alias("bucket"))
+    grouped = rows.withColumns(texts).groupBy(sql.pmod(sql.crc32(named), sql.lit(days.buckets)).alias("bucket"))
     return Changes().include(_unpacked(grouped.applyInArrow(of_bucket, "changes binary")))
 
 
@@ -109,7 +108,7 @@ def _map_buckets(spark: SparkSession) -> Callable[[Callable[[Bucket], Changes], 
 
     def map_buckets(function: Callable[[Bucket], Changes], buckets: Iterable[Bucket]) -> Iterable[Changes]:
         def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            _one_thread()
+            one_thread()
             for batch in batches:
                 yield from _packed(
                     function(pickle.loads(bucket)) for bucket in batch["bucket"].to_pylist()
@@ -129,7 +128,3 @@ def _packed(changes: Iterable[Changes]) -> pa.Table:
 
 def _unpacked(rows: DataFrame) -> Iterable[Changes]:
     return [pickle.loads(row.changes) for row in rows.collect()]
-
-
-def _one_thread() -> None:
-    os.environ.setdefault("POLARS_MAX_THREADS", "1")  # before Polars loads: Spark gives a worker one core

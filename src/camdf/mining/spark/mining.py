@@ -1,8 +1,9 @@
 """Mining on Spark: the spans of a DataFrame brought together by trace, and every partition mined as on one machine.
 
-A task never needs a span of another trace. So the spans are shuffled once, by trace, and each partition goes as Arrow
-batches through `camdf.mining.tasks.mine` itself: there is no second version of its rules, and the tasks are the same to
-the bit, whatever the partitions. Spark moves rows, retries what fails and sorts the tasks.
+A run never needs a span of another trace. So the spans are shuffled once, by trace, and each partition goes as Arrow
+batches through the functions of `camdf.mining.tasks.mine`: there is no second version of its rules, and the tasks are
+the same to the bit, whatever the partitions. Runs that may be pieces of a task (`camdf.mining.pieces`) are shuffled
+once more, by conversation, and joined. Spark moves rows, retries what fails and sorts the tasks.
 
 The counts of a partition come back as a row beside its tasks, so a partition that is run again counts once.
 """
@@ -12,8 +13,8 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,12 +22,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from camdf.errors import require
-from camdf.mining.runs import NO_TOOL, TASK_COLUMNS
+from camdf.mining.pieces import joined_pieces, may_be_piece
+from camdf.mining.runs import NO_TOOL, RUN_COLUMNS, TASK_COLUMNS
 from camdf.mining.span_files import by_schema, require_span_columns
-from camdf.mining.spans import SPAN_COLUMNS, arrow_of, arrow_schema
+from camdf.mining.spans import SPAN_COLUMNS, arrow_of, no_rows
 from camdf.mining.spark.session import session
-from camdf.mining.tasks import Mined
-from camdf.mining.tasks import mine as mine_table
+from camdf.mining.tasks import COUNTED, Mined, mined_from, runs_in
 from camdf.mining.usage import Usage, statistics_of, tool_counts, usage_counts, usage_of
 from camdf.prices import ToolStatistics
 
@@ -45,10 +46,8 @@ SPARK_TYPES = {
     "numbers": "array<double>",
     "truth": "boolean",
 }
-MINED_COLUMNS = {**TASK_COLUMNS, "counts": "text"}
-"""A row that a worker returns is a task, or the counts of its partition as JSON."""
-
-COUNTED = tuple(field.name for field in fields(Mined) if field.name not in ("tasks", "require_outcome"))
+MINED_COLUMNS = {**RUN_COLUMNS, "counts": "text"}
+"""A row that a worker returns is a task, a run that may be a piece of one, or the counts of its partition as JSON."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,8 @@ class MinedOnSpark(Mined):
 
     def release(self) -> None:
         """Delete the rows that the executors keep; the tasks are mined again when they are next needed."""
-        self.rows.unpersist()
+        for rows in self.rows:
+            rows.unpersist()
 
     def write(self, output: str | os.PathLike[str]) -> None:
         """Write the tasks as a folder of Parquet files that is there whole or not at all.
@@ -135,24 +135,29 @@ def mine(
     """
     require_span_columns(spans.columns)
     sql = require("pyspark.sql.functions", "spark")
-    options = {"require_outcome": require_outcome, "with_text": with_text, "no_tool": no_tool, "id_key": id_key}
+    options = {"with_text": with_text, "no_tool": no_tool, "id_key": id_key}
     columns = [name for name in SPAN_COLUMNS if name in spans.columns and (with_text or name != "text")]
     chosen = spans.select(columns)
     together = chosen.repartition(_partitions(chosen, spans_a_partition), "trace_id")
     types = ", ".join(f"`{name}` {SPARK_TYPES[kind]}" for name, kind in MINED_COLUMNS.items())
-    mined = together.mapInArrow(_miner(options, with_statistics), types)
-    mined = mined.persist(require("pyspark", "spark").StorageLevel.DISK_ONLY)
-    counts = [json.loads(row.counts) for row in mined.filter("counts IS NOT NULL").select("counts").collect()]
+    on_disk = require("pyspark", "spark").StorageLevel.DISK_ONLY
+    rows = [together.mapInArrow(_miner(options, require_outcome, with_statistics), types).persist(on_disk)]
+    counts = _counts(rows[0])
+    if any(counted["pieces"] for counted in counts):
+        pieces = rows[0].filter("waits IS NOT NULL").repartition("conversation")
+        rows.append(pieces.mapInArrow(_joiner(require_outcome), types).persist(on_disk))
+        counts += _counts(rows[1])
     seen, used = (sum((Counter(counted[part]) for counted in counts), Counter[str]()) for part in ("seen", "usage"))
     tools = statistics_of([_tool_counts({}), *(_tool_counts(counted["tools"]) for counted in counts)])
-    tasks = mined.filter("counts IS NULL").select(*TASK_COLUMNS).orderBy(sql.col("time").asc_nulls_last(), "task_id")
+    mined = reduce(lambda one, other: one.union(other), rows).filter("counts IS NULL AND waits IS NULL")
+    tasks = mined.select(*TASK_COLUMNS).orderBy(sql.col("time").asc_nulls_last(), "task_id")
     return MinedOnSpark(
         tasks,
         **{name: seen[name] for name in (*COUNTED, "unreadable")},
         require_outcome=require_outcome,
         tool_statistics=tools,
         usage=usage_of(used),
-        rows=mined,
+        rows=rows,
     )
 
 
@@ -168,30 +173,62 @@ def _partitions(spans: DataFrame, at_most: int) -> int:
     return max(-(-count // at_most), int(spans.sparkSession.sparkContext.defaultParallelism))
 
 
+def _counts(mined: DataFrame) -> list[dict[str, Any]]:
+    return [json.loads(row.counts) for row in mined.filter("counts IS NOT NULL").select("counts").collect()]
+
+
 def _miner(
-    options: dict[str, Any], with_statistics: bool
+    options: dict[str, Any], require_outcome: bool, with_statistics: bool
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function that a worker applies to the batches of one partition."""
+    """The function that a worker applies to the batches of one partition of spans."""
 
     def mined_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        os.environ.setdefault("POLARS_MAX_THREADS", "1")  # before Polars loads: Spark gives a worker one core
-        import pyarrow as pa
-
-        seen = Counter[str]()
-        readable = [_readable(batch, seen) for batch in batches]
-        if not readable:
+        one_thread()
+        unreadable = Counter[str]()
+        spans = _table(_readable(batch, unreadable) for batch in batches)
+        if spans is None:
             return
-        spans = pa.Table.from_batches(readable).combine_chunks()  # a hundred small batches are slow to read
-        mined = mine_table(spans, **options, join_pieces=False)
-        seen.update({name: getattr(mined, name) for name in COUNTED})
-        tasks = mined.tasks.with_columns(counts=None)
-        yield from arrow_of(tasks, MINED_COLUMNS).to_batches(max_chunksize=10_000)
-        counts: dict[str, Any] = {"seen": seen, "usage": {}, "tools": {}}
+        runs, seen = runs_in(spans, **options)
+        mined = mined_from(runs.filter(~may_be_piece()), seen + unreadable, require_outcome)
+        counts: dict[str, Any] = {"unreadable": unreadable["unreadable"]}
         if with_statistics:
             counts |= {"usage": usage_counts(spans), "tools": tool_counts(spans).to_dict(as_series=False)}
-        yield pa.RecordBatch.from_pylist([{"counts": json.dumps(counts)}], schema=arrow_schema(MINED_COLUMNS))
+        yield from _rows(mined, runs.filter(may_be_piece()), **counts)
 
     return mined_partition
+
+
+def _joiner(require_outcome: bool) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function that a worker applies to the batches of one partition of runs that may be pieces."""
+
+    def joined_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        one_thread()
+        rows = _table(batches)
+        if rows is not None:
+            runs = require("polars", "spark").from_arrow(rows.select([*RUN_COLUMNS]))
+            yield from _rows(mined_from(joined_pieces(runs), {}, require_outcome), runs.clear())
+
+    return joined_partition
+
+
+def _table(batches: Iterable[pa.RecordBatch]) -> pa.Table | None:
+    some = list(batches)
+    arrow = require("pyarrow", "spark")
+    return arrow.Table.from_batches(some).combine_chunks() if some else None  # a hundred small ones are slow to read
+
+
+def _rows(mined: Mined, pieces: pl.DataFrame, unreadable: int = 0, **counts: Any) -> Iterator[pa.RecordBatch]:
+    """What a worker returns: tasks, runs that may be pieces, and the counts."""
+    polars = require("polars", "spark")
+    seen = {name: getattr(mined, name) for name in COUNTED} | {"unreadable": unreadable}
+    told = json.dumps({"usage": {}, "tools": {}, "seen": seen, "pieces": len(pieces), **counts})
+    parts = [no_rows(MINED_COLUMNS), mined.tasks, pieces, polars.DataFrame({"counts": [told]})]
+    yield from arrow_of(polars.concat(parts, how="diagonal"), MINED_COLUMNS).to_batches(max_chunksize=10_000)
+
+
+def one_thread() -> None:
+    """Before Polars loads: Spark gives a worker one core."""
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
 
 def _readable(batch: pa.RecordBatch, seen: Counter[str]) -> pa.RecordBatch:
