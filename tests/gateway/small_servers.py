@@ -13,6 +13,9 @@ from fastmcp import Context, FastMCP
 from fastmcp.server.auth.providers.in_memory import InMemoryOAuthProvider
 from fastmcp.tools import Tool
 from mcp.server.auth.settings import ClientRegistrationOptions
+from mcp.server.mcpserver import Context as SubscribedContext
+from mcp.server.mcpserver import MCPServer
+from mcp_types import SamplingMessage, TextContent
 
 CALENDAR = {
     "create_event": "Create an event in the calendar, with a title and a time.",
@@ -95,6 +98,33 @@ def renaming() -> FastMCP:
     return server
 
 
+def growing() -> FastMCP:
+    """Its list stands for a second; `grow` adds a tool and tells nobody."""
+    server = FastMCP("growing", cache_ttl=1)
+
+    @server.tool
+    def grow() -> str:
+        """Add a tool."""
+        server.add_tool(Tool.from_function(_answering("growing", "leaf"), name="leaf", description="Grow a leaf."))
+        return "grown"
+
+    return server
+
+
+def announcing() -> MCPServer:
+    """By `mcp`'s own server, which has subscriptions; FastMCP's has none. `announce` adds a tool and says so."""
+    server = MCPServer("announcing")
+
+    @server.tool()
+    async def announce(context: SubscribedContext) -> str:
+        """Add a tool."""
+        server.add_tool(_answering("announcing", "leaf"), name="leaf", description="Grow a leaf.")
+        await context.notify_tools_changed()
+        return "announced"
+
+    return server
+
+
 def flooding() -> FastMCP:
     """A call of `flood` sends thousands of notifications."""
     server = of_texts("flooding", {"drip": "Answer with one drop."})
@@ -142,6 +172,15 @@ def asking() -> FastMCP:
         )
         return f"{answer.action}: {answer.content}"
 
+    @server.tool
+    async def ask_model(context: Context) -> str:
+        """Ask the client's model for a word."""
+        message = SamplingMessage(role="user", content=TextContent(type="text", text="A word?"))
+        answer = await context.session.create_message(
+            messages=[message], max_tokens=10, related_request_id=context.request_id
+        )
+        return f"the model said {getattr(answer.content, 'text', '')}"
+
     @server.resource("notes://today")
     def today() -> str:
         return "water the flowers"
@@ -168,11 +207,13 @@ def many(count: int = 500) -> FastMCP:
 
 
 KINDS = {
+    "announcing": announcing,
     "asking": asking,
     "calendar": lambda: of_texts("calendar", CALENDAR),
     "collection": lambda: many(120),
     "dying": dying,
     "flooding": flooding,
+    "growing": growing,
     "hanging": hanging,
     "mail": lambda: of_texts("mail", MAIL),
     "many": many,
@@ -187,7 +228,7 @@ if __name__ == "__main__":
     parser.add_argument("--sse", type=int)
     parser.add_argument("--private", action="store_true", help="it wants its users to sign in")
     options = parser.parse_args()
-    made = KINDS[options.kind]()
+    made: Any = KINDS[options.kind]()
     if options.private:
         allowed = ClientRegistrationOptions(enabled=True)
         made.auth = InMemoryOAuthProvider(
@@ -197,5 +238,5 @@ if __name__ == "__main__":
         kind = "http" if options.http else "sse"
         made.run(kind, port=options.http or options.sse, show_banner=False, log_level="ERROR")
     else:
-        made.run(show_banner=False, log_level="ERROR")
+        made.run(**({} if isinstance(made, MCPServer) else {"show_banner": False, "log_level": "ERROR"}))
     sys.exit(0)

@@ -206,6 +206,22 @@ def test_changes_of_a_list_are_found_at_once_and_loaded_by_nobody_yet(
     assert "renaming/new_name:" in capfd.readouterr().out
 
 
+@pytest.mark.parametrize(("kind", "change"), [("growing", "grow"), ("announcing", "announce")])
+def test_a_list_that_expires_or_is_subscribed_to_is_asked_for_again(tmp_path: Path, kind: str, change: str) -> None:
+    """Protocol version 2026-07-28: the time-to-live of a server's list and of the gateway's own, and subscriptions."""
+    path = client_file(tmp_path, {kind: entry(kind)})
+
+    async def run() -> None:
+        async with connected(path) as (client, gateway):
+            assert (await client.list_tools_mcp()).ttl_ms == 3_600_000
+            await client.call_tool(f"{kind}_{change}", {})
+            await until(lambda: f"{kind}_leaf" in gateway.offered)
+            called = {"name": f"{kind}_leaf", "arguments": {"text": "x"}}
+            assert text(await client.call_tool("call_tool", called)) == f"{kind}.leaf(x)"
+
+    asyncio.run(run())
+
+
 def test_a_tool_whose_definition_changed_does_not_run_until_it_is_accepted(tmp_path: Path) -> None:
     path = client_file(tmp_path, {"renaming": entry("renaming")})
 
@@ -259,7 +275,7 @@ def test_a_tool_never_passes_for_one_of_another_server(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_progress_questions_resources_prompts_and_cancellation_pass_through(tmp_path: Path) -> None:
+def test_progress_questions_sampling_resources_prompts_and_cancellation_pass_through(tmp_path: Path) -> None:
     path = client_file(tmp_path, {"asking": entry("asking"), "other": entry("asking")})
     steps: dict[str, list[float]] = {"a": [], "b": []}
     asked: list[str] = []
@@ -268,6 +284,11 @@ def test_progress_questions_resources_prompts_and_cancellation_pass_through(tmp_
         asked.append(message)
         return {"name": "Ada"}
 
+    async def sample(messages: Any, params: Any, context: Any) -> str:
+        return f"hello to {messages[0].content.text}"
+
+    handlers = {"elicitation_handler": answer, "sampling_handler": sample}
+
     def note(name: str) -> Any:
         async def progress(done: float, total: float | None, message: str | None) -> None:
             steps[name].append(done)
@@ -275,7 +296,7 @@ def test_progress_questions_resources_prompts_and_cancellation_pass_through(tmp_
         return progress
 
     async def run() -> None:
-        async with connected(path, era="legacy", handlers={"elicitation_handler": answer}) as (client, _):
+        async with connected(path, era="legacy", handlers=handlers) as (client, _):
             await client.list_tools()
             await asyncio.gather(
                 client.call_tool("asking_slow_count", {"steps": 3}, progress_handler=note("a")),
@@ -284,6 +305,7 @@ def test_progress_questions_resources_prompts_and_cancellation_pass_through(tmp_
             assert steps == {"a": [1, 2, 3], "b": [1, 2, 3, 4, 5]}
             assert "Ada" in text(await client.call_tool("other_ask_name", {}))
             assert asked == ["Your name?"]
+            assert text(await client.call_tool("asking_ask_model", {})) == "the model said hello to A word?"
             resources = [str(resource.uri) for resource in await client.list_resources()]
             assert len(resources) == 2
             assert (await client.read_resource(resources[0]))[0].text == "water the flowers"
