@@ -169,14 +169,14 @@ def test_a_gate_takes_the_prices_as_they_are() -> None:
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"turns": 0.5}, ["'turns'", "at least 1", "0.5"]),
-        ({"uncached": 0.0}, ["'uncached'", "positive"]),
-        ({"uncached": float("inf")}, ["'uncached'", "finite"]),
+        ({"turns": 0.5}, ["'turns'", "1 or more", "0.5"]),
+        ({"uncached": 0.0}, ["'uncached'", "above 0"]),
+        ({"uncached": float("inf")}, ["'uncached'", "inf"]),
         ({"cached": 4.0}, ["'cached'", "at most 'uncached'"]),
-        ({"misuse": -1.0}, ["'misuse'", "not negative"]),
+        ({"misuse": -1.0}, ["'misuse'", "0 or more"]),
         ({"failure_rate": 1.5}, ["'failure_rate'", "at most 1"]),
         ({"dollars_per_second": float("nan")}, ["'dollars_per_second'", "nan"]),
-        ({"privacy": {"mail": -1.0}}, ["mail", "not negative"]),
+        ({"privacy": {"mail": -1.0}}, ["mail", "0 or more"]),
     ],
 )
 def test_a_wrong_price_is_refused_by_name(wrong: dict[str, Any], words: list[str]) -> None:

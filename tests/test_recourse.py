@@ -431,11 +431,11 @@ def test_recourse_is_the_chance_to_find_times_what_the_search_leaves_of_the_task
 @pytest.mark.parametrize(
     ("name", "wrong", "requirement"),
     [
-        ("found", 1.2, "from 0 to 1"),
-        ("found", float("nan"), "from 0 to 1"),
-        ("task_worth", 0.0, "finite and positive"),
-        ("prefix_tokens", -1.0, "finite and not negative"),
-        ("output", float("inf"), "finite and not negative"),
+        ("found", 1.2, "a number, 0 or more, at most 1"),
+        ("found", float("nan"), "a number, 0 or more, at most 1"),
+        ("task_worth", 0.0, "a number above 0"),
+        ("prefix_tokens", -1.0, "a number, 0 or more"),
+        ("output", float("inf"), "a number, 0 or more"),
     ],
 )
 def test_a_search_that_makes_no_sense_is_refused(name: str, wrong: float, requirement: str) -> None:

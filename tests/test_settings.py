@@ -409,7 +409,7 @@ def test_an_opened_embedding_model_stays_behind_and_the_copy_opens_it_anew(monke
 A_SCORER = [overlap]
 
 ELSEWHERE: dict[str, tuple[Callable[[Any], Any], list[Any]]] = {
-    "'k' of a fusion": (lambda k: Fusion(A_SCORER, k=k), [-1, NAN, INFINITY, "60", None]),
+    "'k' of Fusion": (lambda k: Fusion(A_SCORER, k=k), [-1, NAN, INFINITY, "60", None]),
     "'weights' of a fusion": (lambda weight: Fusion(A_SCORER, weights=[weight]), [0, -1.0, NAN, INFINITY, "1", None]),
     "'k1' of BM25": (lambda k1: BM25(k1=k1), [-1, NAN, INFINITY, "1.5", None]),
     "'b' of BM25": (lambda b: BM25(b=b), [-0.1, 7, NAN, "0.75", None]),

@@ -84,10 +84,10 @@ def test_a_list_that_is_cached_before_makes_cutting_pay_less() -> None:
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        ({"turns": 0}, "'turns' of a conversation must be at least 1. Got 0"),
-        ({"share": 1.5}, "'share' of a conversation must be from 0 to 1. Got 1.5"),
-        ({"spoken": -1}, "'spoken' of a conversation must be not negative. Got -1"),
-        ({"searches": float("nan")}, "'searches' of a conversation must be from 0 to 1. Got nan"),
+        ({"turns": 0}, "'turns' of Conversation must be a number, 1 or more. Got 0"),
+        ({"share": 1.5}, "'share' of Conversation must be a share from 0 to 1. Got 1.5"),
+        ({"spoken": -1}, "'spoken' of Conversation must be a number, 0 or more. Got -1"),
+        ({"searches": float("nan")}, "'searches' of Conversation must be a share from 0 to 1. Got nan"),
     ],
 )
 def test_a_conversation_that_cannot_be_is_refused(setting: dict[str, float], said: str) -> None:

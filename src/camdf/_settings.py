@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from functools import lru_cache
-from math import inf
+from math import inf, isfinite
+from numbers import Real
 from typing import Any, TypeAlias, get_type_hints
 
 from camdf.errors import UsageError
@@ -79,14 +80,14 @@ def or_none(check: Check, means: str = "") -> Check:
 
 
 def number(least: float = -inf, most: float = inf, *, above: float | None = None, unit: str = "") -> Check:
-    """A number within bounds; `above` is one that it must exceed."""
+    """A finite number within bounds; `above` is one that it must exceed."""
     what = f"a number of {unit}" if unit else "a number"
     what += f" above {above:g}" if above is not None else ""
     what += f", {least:g} or more" if least > -inf else ""
     what += f", at most {most:g}" if most < 1e6 else ""
 
     def holds(value: Any) -> bool:
-        return _is_number(value) and least <= value <= most and (above is None or value > above)
+        return _is_number(value) and isfinite(value) and least <= value <= most and (above is None or value > above)
 
     return check_that(what, holds)
 
@@ -130,7 +131,7 @@ def by_name(check: Check, what: str) -> Check:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return isinstance(value, Real) and not isinstance(value, bool)  # numpy's too
 
 
 share = check_that("a share from 0 to 1", lambda value: _is_number(value) and 0 <= value <= 1)

@@ -18,9 +18,10 @@ from functools import cached_property
 from math import isfinite
 from os import PathLike
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from camdf.core.payoff import Payoff, ValueFunction, is_number
+from camdf._settings import Settings, check_that, checked_setting, function, number
+from camdf.core.payoff import Payoff, ValueFunction
 from camdf.errors import DataError, UsageError
 from camdf.tools import Tool
 
@@ -54,7 +55,7 @@ class ToolStatistics:
 
 
 @dataclass(frozen=True)
-class Prices:
+class Prices(Settings):
     """Prices a tool by three terms, in dollars a task, that add up.
 
         tokens    t * (uncached + (turns - 1) * cached) / 1,000,000
@@ -82,35 +83,27 @@ class Prices:
     give them prices. `tokens` may be any tokenizer, text to count; the default is `estimated_tokens`.
     """
 
-    uncached: float = 3.00
-    cached: float = 0.30
-    turns: float = 4.0
+    uncached: Annotated[float, number(above=0)] = 3.00
+    cached: Annotated[float, number(0)] = 0.30
+    turns: Annotated[float, number(1)] = 4.0
     cache: bool = True
-    misuse: float = 0.1
-    seconds: float = 1.0
-    dollars_per_second: float = 0.0
-    failure_rate: float = 0.05
-    dollars_per_failure: float = 0.0
+    misuse: Annotated[float, number(0)] = 0.1
+    seconds: Annotated[float, number(0)] = 1.0
+    dollars_per_second: Annotated[float, number(0)] = 0.0
+    failure_rate: Annotated[float, number(0, 1)] = 0.05
+    dollars_per_failure: Annotated[float, number(0)] = 0.0
     statistics: Mapping[str, ToolStatistics] = field(default_factory=dict, repr=False)
-    prior_calls: float = 20.0
+    prior_calls: Annotated[float, number(above=0)] = 20.0
     privacy: Mapping[str, float] = field(default_factory=dict, repr=False)
-    tokens: Callable[[str], int] = field(default=estimated_tokens, repr=False)
+    tokens: Annotated[Callable[[str], int], function] = field(default=estimated_tokens, repr=False)
     _counted: dict[tuple[str, str, bytes], int] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        for name in ("cached", "misuse", "seconds", "dollars_per_second", "failure_rate", "dollars_per_failure"):
-            _require(name, getattr(self, name), "finite and not negative", lambda value: value >= 0)
-        for name in ("uncached", "prior_calls"):
-            _require(name, getattr(self, name), "finite and positive", lambda value: value > 0)
-        _require("turns", self.turns, "finite and at least 1", lambda value: value >= 1)
-        _require("cached", self.cached, f"at most 'uncached', {self.uncached!r}", lambda value: value <= self.uncached)
-        _require("failure_rate", self.failure_rate, "at most 1", lambda value: value <= 1)
+        super().__post_init__()
+        below = check_that(f"at most 'uncached', {self.uncached!r}", lambda cached: cached <= self.uncached)
+        checked_setting("Prices", "cached", self.cached, below)
         for tool, weight in self.privacy.items():
-            _require(f"privacy[{tool!r}]", weight, "finite and not negative", lambda value: value >= 0)
-        if not callable(self.tokens):
-            raise UsageError(
-                f"The 'tokens' of Prices must be a function from text to count. Got {self.tokens!r} instead."
-            )
+            checked_setting("Prices", f"privacy[{tool!r}]", weight, number(0))
 
     @classmethod
     def from_statistics(cls, path: str | PathLike[str], **settings: Any) -> Self:
@@ -223,9 +216,9 @@ class Prices:
         """
         amounts = {"prefix_tokens": prefix_tokens, "found_tokens": found_tokens, "call_tokens": call_tokens}
         for name, amount in {**amounts, "output": output}.items():
-            _require(name, amount, "finite and not negative", lambda value: value >= 0)
-        _require("found", found, "from 0 to 1", lambda value: 0 <= value <= 1)
-        _require("task_worth", task_worth, "finite and positive", lambda value: value > 0)
+            checked_setting("Prices", name, amount, number(0))
+        checked_setting("Prices", "found", found, number(0, 1))
+        checked_setting("Prices", "task_worth", task_worth, number(above=0))
         return found * max(0.0, 1.0 - self.of_search(**amounts, output=output) / task_worth)
 
     def payoff(self, task_worth: float, value: str | ValueFunction = "exact", recourse: float = 0.0) -> Payoff:
@@ -244,8 +237,3 @@ class Prices:
         if not calls:
             return self.seconds, self.failure_rate
         return sum(tool.seconds for tool in known) / calls, sum(tool.failures for tool in known) / calls
-
-
-def _require(name: str, value: Any, requirement: str, holds: Callable[[float], bool]) -> None:
-    if not (is_number(value) and isfinite(value) and holds(float(value))):
-        raise UsageError(f"The {name!r} of Prices must be {requirement}. Got {value!r} instead.")

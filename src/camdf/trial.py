@@ -9,8 +9,8 @@ from typing import Any
 from camdf.errors import ScorerError, UsageError
 from camdf.gate import Gate, Limits
 from camdf.gate.decision import GateDecision
+from camdf.gate.ranking import waterfall_lines
 from camdf.gate.target import Target
-from camdf.gate.waterfall import waterfall_lines
 from camdf.policies.cold_start import cold_start
 from camdf.prices import Prices
 from camdf.scorers.base import Scorer

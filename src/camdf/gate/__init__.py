@@ -1,8 +1,9 @@
 """The gate: a policy at work inside a harness, with a scorer, prices and guards."""
 
-from camdf.gate.decision import GateDecision, Ranked
+from camdf.gate.decision import GateDecision
 from camdf.gate.gate import Gate
 from camdf.gate.memory import RedisMemory
+from camdf.gate.ranking import Ranked
 from camdf.gate.settings import Guards, Limits, Records, Rollout
 from camdf.runtime.breaker import Breaker
 from camdf.runtime.switch import Flag

@@ -68,6 +68,20 @@ class Decider:
     folding: Folding
     shared: SharedByTenants
 
+    def outcome(self, question: Question) -> Outcome:
+        """What comes of a question, or what is known of it where something goes wrong."""
+        try:
+            return self.reading(question).wait() or self.scoring(question).wait()
+        except Exception as error:
+            return self.unfinished(question, error)
+
+    async def outcome_async(self, question: Question) -> Outcome:
+        """`outcome`, for an event loop."""
+        try:
+            return await self.reading(question).wait_async() or await self.scoring(question).wait_async()
+        except Exception as error:
+            return self.unfinished(question, error)
+
     # Read.
 
     def reading(self, question: Question) -> Work[Outcome | None]:
@@ -147,11 +161,6 @@ class Decider:
         question.asks_scorer = True
         return self.shared.scorers.start(work, question.left())
 
-    def note(self, question: Question, error: Exception) -> None:
-        """A scorer that has no answer in time has failed."""
-        if self.limits.breaker is not None and question.asks_scorer and isinstance(error, TimeoutError):
-            self.limits.breaker.failed()
-
     # Decide and fold.
 
     def folded_if_scored(self, question: Question) -> Outcome | None:
@@ -186,7 +195,9 @@ class Decider:
 
     def unfinished(self, question: Question, error: Exception) -> Outcome:
         """What is known where time was up, no thread was free, the scorer rests, or the tools could not be read."""
-        self.note(question, error)
+        breaker = self.limits.breaker
+        if breaker is not None and question.asks_scorer and isinstance(error, TimeoutError):  # no answer in time
+            breaker.failed()
         if question.request is None:
             question.request = unread(question, nothing=self.guards.refuse)
         elif question.request.whole:

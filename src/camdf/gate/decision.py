@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from camdf.gate import lists
 from camdf.gate.append import Addition, Channel, with_additions
 from camdf.gate.lists import Mode
+from camdf.gate.ranking import Ranked, waterfall
 from camdf.gate.tool_search import CALL, find_tool, fits
-from camdf.gate.waterfall import waterfall
 from camdf.tools import Tool
 
 Reason: TypeAlias = Literal[
@@ -39,29 +39,6 @@ NOTES: dict[Mode, str] = {
     "allow": " Cut tools are listed, and may not be called.",
     "shadow": " Shadow mode: nothing was cut.",
 }
-
-
-class Ranked(NamedTuple):
-    """One candidate as the policy saw it."""
-
-    name: str
-    score: float
-    cost: float
-    """What offering it costs, in the unit of the prices."""
-
-    priced_cost: float
-    """Cost pressure times cost: what offering it costs, in solved tasks."""
-
-    evidence: float | None
-    """What the policy compared: for the default, how likely the task needs this tool."""
-
-    kept: bool
-    why: str
-    held: bool = False
-    """Whether it stays whatever the policy says: guarded, called or kept before, named by the task."""
-
-    trusted: bool = True
-    """Whether its server is trusted. Those that are not come after the others, ranked as among all."""
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from camdf.gate.decision import Ranked, Reason
+from camdf.gate.decision import Reason
 from camdf.gate.judge import Judge
+from camdf.gate.ranking import Ranked
 from camdf.gate.request import Request
 from camdf.gate.turn_scores import TurnScores, deciding
 from camdf.gate.turns import Call, Turn

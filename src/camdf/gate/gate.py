@@ -15,7 +15,6 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from os import PathLike
-from threading import Lock
 from typing import Any, Self, get_args
 
 from camdf._renamed import grouped, renamed, warn_of
@@ -38,7 +37,7 @@ from camdf.gate.turns import Messages
 from camdf.gate.worth import cutting_pays
 from camdf.policies.base import Policy
 from camdf.policies.rules import AcquireAll, TopK
-from camdf.runtime.forks import renewed_in_forks
+from camdf.runtime.forks import Locked
 from camdf.scorers.base import Scorer, says_nothing
 from camdf.scorers.trust_aware import TrustAware
 from camdf.scorers.with_examples import GivenExamples, tool_examples
@@ -81,7 +80,7 @@ EARLIER = {
 """Keywords of the release before, and where they went."""
 
 
-class Gate:
+class Gate(Locked):
     """A policy at work: scores and prices the tools of a conversation, decides, and keeps a harness's promises.
 
     - `decide` never raises. What goes wrong leaves the list as it is, and the reason says so. Where nothing was decided
@@ -146,8 +145,7 @@ class Gate:
         terms = ConversationTerms(Judge.of(policy, payoff, rollout.explore_pressure), records.conversations)
         self._build(SharedByTenants.of(reads, records), terms)
         self._follows = False
-        self.renew()
-        renewed_in_forks(self)
+        super().__init__()
 
     def _build(self, shared: SharedByTenants, terms: ConversationTerms) -> None:
         """The parts that decide."""
@@ -318,10 +316,6 @@ class Gate:
         gate._follows = not own
         return gate
 
-    def renew(self) -> None:
-        """A lock of its own, in a process of its own."""
-        self._lock = Lock()
-
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy in another process, or a deep copy, has the same settings; conversations and threads stay behind."""
         return partial(type(self), **{**self._settings, "policy": self.policy}), ()
@@ -377,12 +371,7 @@ class Gate:
         """
         searches = self.tool_search if tool_search is None else tool_search
         question = Question(task, tools, self.limits.seconds, conversation, keep, forced, scores, searches, model)
-        deciding = self._decider
-        try:
-            outcome = deciding.reading(question).wait() or deciding.scoring(question).wait()
-        except Exception as error:
-            outcome = deciding.unfinished(question, error)
-        return self._reported(deciding.decision(question, outcome))
+        return self._reported(self._decider.decision(question, self._decider.outcome(question)))
 
     @renamed(door="tool_search")
     async def adecide(
@@ -400,12 +389,7 @@ class Gate:
         """`decide`, for an event loop, which goes on in the meantime."""
         searches = self.tool_search if tool_search is None else tool_search
         question = Question(task, tools, self.limits.seconds, conversation, keep, forced, scores, searches, model)
-        deciding = self._decider
-        try:
-            outcome = await deciding.reading(question).wait_async() or await deciding.scoring(question).wait_async()
-        except Exception as error:
-            outcome = deciding.unfinished(question, error)
-        return self._reported(deciding.decision(question, outcome))
+        return self._reported(self._decider.decision(question, await self._decider.outcome_async(question)))
 
     def decide_scored(
         self, task: str, tools: Iterable[Any], scores: Scores, *, keep: Iterable[str] = (), forced: Iterable[str] = ()
@@ -437,10 +421,7 @@ class Gate:
         not given (`camdf.gate.tool_search`). Never raises.
         """
         question = Question(query, tools, self.limits.seconds)
-        try:
-            self._decider.reading(question).wait() or self._decider.scoring(question).wait()
-        except Exception as error:  # what could not be scored is found by its name alone
-            self._decider.note(question, error)
+        self._decider.outcome(question)  # what could not be scored is found by its name alone
         return self._decider.searched(question, most)
 
     def answer(self, call: Any, tools: Iterable[Any]) -> Answer:
@@ -463,10 +444,7 @@ class Gate:
     async def afind(self, query: str, tools: Iterable[Any], most: int = FOUND) -> list[Any]:
         """`find`, for an event loop, which goes on in the meantime."""
         question = Question(query, tools, self.limits.seconds)
-        try:
-            await self._decider.reading(question).wait_async() or await self._decider.scoring(question).wait_async()
-        except Exception as error:
-            self._decider.note(question, error)
+        await self._decider.outcome_async(question)
         return self._decider.searched(question, most)
 
     def authorised(self, native: Any) -> bool:

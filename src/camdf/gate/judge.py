@@ -15,7 +15,7 @@ from camdf.core.payoff import Payoff
 from camdf.core.rankings import Rankings
 from camdf.core.vectors import from_bytes
 from camdf.errors import ArtifactError, UsageError
-from camdf.gate.decision import Ranked
+from camdf.gate.ranking import Ranked
 from camdf.policies.artifact import content_of, from_json, to_json
 from camdf.policies.base import Policy
 from camdf.scorers.base import says_nothing

@@ -18,17 +18,19 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from functools import partial
 from hashlib import sha256
-from threading import TIMEOUT_MAX, Lock
+from threading import TIMEOUT_MAX
 from time import monotonic
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from camdf._settings import checked_setting, number, whole_number
 from camdf.errors import UsageError, require
 from camdf.gate.judge import Judge
 from camdf.gate.lists import Mode
 from camdf.runtime.breaker import Breaker, RestingError
-from camdf.runtime.forks import renewed_in_forks
+from camdf.runtime.forks import Locked
 from camdf.runtime.workers import BusyError, Workers
+
+T = TypeVar("T")
 
 Identity: TypeAlias = tuple[str, str, int]
 """What a tool is in every request: its server, its name, and which of several that have both."""
@@ -68,43 +70,49 @@ class Remembered(NamedTuple):
     explored: bool
 
 
-class Memory:
-    """The last conversations, as many as `size`; the least recently seen is forgotten first."""
+NOTHING = Remembered((), explored=False)
+
+
+class Latest(Locked, Generic[T]):
+    """What is known of the last conversations, as many as `size`; the least recently seen is forgotten first."""
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self._kept: OrderedDict[str, Remembered] = OrderedDict()
-        self.renew()
-        renewed_in_forks(self)
-
-    def renew(self) -> None:
-        """A lock of its own, in a process of its own."""
-        self._lock = Lock()
+        self._kept: OrderedDict[str, T] = OrderedDict()
+        super().__init__()
 
     def __len__(self) -> int:
         return len(self._kept)
 
-    def recall(self, conversation: str, within: float | None = None) -> Remembered | None:
-        """What the conversation has, if it is remembered; `within` so many seconds, where others have to be asked."""
+    def recall(self, conversation: str, within: float | None = None) -> T | None:
+        """What is known of a conversation; `within` so many seconds, where others have to be asked."""
         with self._lock:
             if conversation in self._kept:
                 self._kept.move_to_end(conversation)
             return self._kept.get(conversation)
 
-    def widen(self, conversation: str, kept: Iterable[Identity], explored: bool) -> tuple[Identity, ...]:
-        """Add tools to what the conversation has, at the end, and return all it has now."""
-        with self._lock:
-            before = self._kept.get(conversation, Remembered((), False))
-            return self._put(conversation, Remembered((*before.kept, *kept), explored or before.explored)).kept
-
-    def _put(self, conversation: str, all_of_it: Remembered) -> Remembered:
-        """Remember this and no more of a conversation, each tool once; the lock is held."""
-        now = Remembered(tuple(dict.fromkeys(all_of_it.kept))[-MOST:], all_of_it.explored)
-        self._kept[conversation] = now
+    def _put(self, conversation: str, known: T) -> T:
+        """Remember this and no more of a conversation; the lock is held."""
+        self._kept[conversation] = known
         self._kept.move_to_end(conversation)
         while len(self._kept) > self.size:
             self._kept.popitem(last=False)
-        return now
+        return known
+
+
+class Memory(Latest[Remembered]):
+    """The tools of conversations in this process."""
+
+    def widen(self, conversation: str, kept: Iterable[Identity], explored: bool) -> tuple[Identity, ...]:
+        """Add tools to what the conversation has, at the end, and return all it has now."""
+        with self._lock:
+            before = self._kept.get(conversation, NOTHING)
+            return self._joined(conversation, before, Remembered((*kept,), explored)).kept
+
+    def _joined(self, conversation: str, first: Remembered, then: Remembered) -> Remembered:
+        """Remember both of a conversation, each tool once; the lock is held."""
+        kept = tuple(dict.fromkeys((*first.kept, *then.kept)))[-MOST:]
+        return self._put(conversation, Remembered(kept, first.explored or then.explored))
 
 
 class ConversationStore(Protocol):
@@ -144,8 +152,7 @@ class SharedMemory(Memory):
         if stored is None:
             return here
         with self._lock:
-            here = self._kept.get(conversation, Remembered((), False))
-            return self._put(conversation, Remembered((*stored.kept, *here.kept), stored.explored or here.explored))
+            return self._joined(conversation, stored, self._kept.get(conversation, NOTHING))
 
     def widen(self, conversation: str, kept: Iterable[Identity], explored: bool) -> tuple[Identity, ...]:
         """Add tools here at once, and have all that the conversation has now written to the store."""
@@ -237,19 +244,13 @@ class Terms(NamedTuple):
     mode: Mode
 
 
-class ConversationTerms:
+class ConversationTerms(Latest[Terms]):
     """The judge of conversations that begin, those before it, and the terms of the last `size` named conversations."""
 
     def __init__(self, judge: Judge, size: int) -> None:
-        self.judge, self.size = judge, size
+        self.judge = judge
         self._replaced: tuple[tuple[Judge, float], ...] = ()
-        self._terms: OrderedDict[str, Terms] = OrderedDict()
-        self.renew()
-        renewed_in_forks(self)
-
-    def renew(self) -> None:
-        """A lock of its own, in a process of its own."""
-        self._lock = Lock()
+        super().__init__(size)
 
     def replace(self, judge: Judge) -> None:
         """Another judge decides on conversations that begin from now on."""
@@ -261,18 +262,7 @@ class ConversationTerms:
         late = [judge for judge, when in self._replaced if monotonic() - when < SECONDS]
         return tuple({judge.digest or id(judge): judge for judge in late if judge.digest != self.judge.digest}.values())
 
-    def recall(self, name: str) -> Terms | None:
-        """The terms of a conversation that began before."""
-        with self._lock:
-            terms = self._terms.get(name)
-            if terms is not None:
-                self._terms.move_to_end(name)
-            return terms
-
-    def keep(self, name: str, terms: Terms) -> None:
+    def keep(self, conversation: str, terms: Terms) -> None:
         """Something was decided under these terms."""
         with self._lock:
-            self._terms[name] = terms
-            self._terms.move_to_end(name)
-            while len(self._terms) > self.size:
-                self._terms.popitem(last=False)
+            self._put(conversation, terms)

@@ -11,7 +11,7 @@ from camdf.core.payoff import Payoff, is_number
 from camdf.core.rankings import Rankings
 from camdf.core.vectors import from_bytes
 from camdf.errors import UsageError
-from camdf.gate.decision import Ranked
+from camdf.gate.ranking import Ranked
 from camdf.policies.base import Policy
 from camdf.policies.pressure import pressure_for_budget, pressure_for_estimate, pressure_for_tools
 

@@ -21,6 +21,7 @@ from dataclasses import replace
 from itertools import chain, zip_longest
 from typing import Any, NamedTuple
 
+from camdf._json import without_repeats
 from camdf.prices import CHARACTERS_PER_TOKEN
 from camdf.tools import Tool, view
 
@@ -352,15 +353,8 @@ def json_arguments(written: object) -> dict[str, Any] | None:
     return dict(value) if isinstance(value, Mapping) and all(isinstance(key, str) for key in value) else None
 
 
-def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    once = dict(pairs)
-    if len(once) < len(pairs):
-        raise ValueError("A key stands twice.")
-    return once
-
-
 def _no_number(constant: str) -> float:
     raise ValueError(f"{constant} is no JSON.")
 
 
-_STRICT = json.JSONDecoder(object_pairs_hook=_each_key_once, parse_constant=_no_number)
+_STRICT = json.JSONDecoder(object_pairs_hook=without_repeats, parse_constant=_no_number)

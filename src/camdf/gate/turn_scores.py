@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from threading import Lock
 from typing import Any
 
 from camdf.errors import UsageError
-from camdf.gate.decision import Ranked
 from camdf.gate.judge import Judge, ScoredTurn
+from camdf.gate.ranking import Ranked
 from camdf.gate.request import Request
-from camdf.runtime.forks import renewed_in_forks
+from camdf.runtime.forks import Locked
 from camdf.runtime.workers import Work
 from camdf.scorers.base import Scorer, checked, says_nothing, vector_of
 
@@ -30,7 +29,7 @@ class RefusedScoresError(Exception):
     """A scorer's answer is not one finite score for every tool."""
 
 
-class TurnScores:
+class TurnScores(Locked):
     """A scorer, what it said of the turns of late, and what judges made of that.
 
     What is kept here spares work, and no more: a call holds the scores that it decides on (`Request.scored_turns`).
@@ -40,12 +39,7 @@ class TurnScores:
         self.scorer = scorer
         self._turns: OrderedDict[tuple[str, int | None], ScoredTurn] = OrderedDict()
         self._held = 0
-        self.renew()
-        renewed_in_forks(self)
-
-    def renew(self) -> None:
-        """A lock of its own, in a process of its own."""
-        self._lock = Lock()
+        super().__init__()
 
     def missing(self, request: Request, judges: Sequence[Judge]) -> list[str]:
         """The turns that have no scores yet, each once, the oldest first: those that the decision needs."""

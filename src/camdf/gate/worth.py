@@ -8,10 +8,12 @@ same whole list one after the other, it is cached before a conversation begins, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
-from math import ceil, inf
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Annotated, Any, NamedTuple
 
+from camdf import _settings as checks
+from camdf._settings import Settings
 from camdf.errors import UsageError
 from camdf.gate.tool_search import CALL, by_server, find_tool, names_by_server
 from camdf.prices import Prices
@@ -23,16 +25,18 @@ PAYS = 0.98
 SEARCHED_STILL = 0.5
 """In mode "append", the part of the searches that is left: what a turn says is added before it is searched for."""
 
-BOUNDS = {
-    "turns": (1, inf, "at least 1"),
-    "requests": (1, inf, "at least 1"),
-    "spoken": (0, inf, "not negative"),
-    "system": (0, inf, "not negative"),
+MODES = {
+    "no gate": "every tool in every call",
+    "drop, with a tool search": "what is cut is a search away",
+    "append": "later turns add at the end; for models that take it",
+    "defer": "the provider searches for what is cut",
+    "allow": "the list stands, the choice is narrowed",
+    "drop, no tool search": "what is cut is out of reach until a turn adds it",
 }
 
 
 @dataclass(frozen=True)
-class Conversation:
+class Conversation(Settings):
     """What a conversation looks like, on average.
 
     `requests` are the model calls of a turn: one that calls a tool, one that answers. Each adds `spoken` tokens to the
@@ -43,21 +47,14 @@ class Conversation:
     (docs/conversations.md).
     """
 
-    turns: int = 6
-    requests: int = 2
-    spoken: int = 150
-    system: int = 500
-    opened: float = 0.3
-    share: float = 0.375
-    searches: float = 0.2
-    widened: float = 0.8
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            least, most, bounds = BOUNDS.get(field.name, (0, 1, "from 0 to 1"))
-            if not least <= value <= most:
-                raise UsageError(f"The {field.name!r} of a conversation must be {bounds}. Got {value!r} instead.")
+    turns: Annotated[int, checks.number(1)] = 6
+    requests: Annotated[int, checks.number(1)] = 2
+    spoken: Annotated[int, checks.number(0)] = 150
+    system: Annotated[int, checks.number(0)] = 500
+    opened: Annotated[float, checks.share] = 0.3
+    share: Annotated[float, checks.share] = 0.375
+    searches: Annotated[float, checks.share] = 0.2
+    widened: Annotated[float, checks.share] = 0.8
 
 
 class Cost(NamedTuple):
@@ -98,9 +95,7 @@ def worth(tools: Iterable[Any], prices: Prices, conversation: Conversation, *, s
     joined = _searched(joining, fewer, mean + conversation.spoken)
     cached = every + conversation.system if shared else 0.0
 
-    def cost(
-        mode: str, count: int, lists: Sequence[float], spoken: Sequence[float], note: str, opening: float = every
-    ) -> Cost:
+    def cost(mode: str, count: int, lists: Sequence[float], spoken: Sequence[float], opening: float = every) -> Cost:
         """The mean of a conversation whose first turn decides, and of one whose first turn has an open list."""
         first = conversation.requests
         decided = _bill(prices, lists, spoken, cached if lists[0] == every else 0.0)
@@ -108,36 +103,16 @@ def worth(tools: Iterable[Any], prices: Prices, conversation: Conversation, *, s
         dollars, tokens = (
             b * conversation.opened + a * (1 - conversation.opened) for a, b in zip(decided, opened, strict=True)
         )
-        return Cost(mode, count, dollars, tokens, note)
+        return Cost(mode, count, dollars, tokens, MODES[mode])
 
+    kept = loaded * mean
     return [
-        cost("no gate", len(listed), [every] * calls, said, "every tool in every call"),
-        cost(
-            "drop, with a tool search",
-            loaded,
-            [loaded * mean + search] * len(by_name),
-            by_name,
-            "what is cut is a search away",
-            alone,
-        ),
-        cost(
-            "append",
-            loaded,
-            [loaded * mean + search] * len(joined),
-            joined,
-            "later turns add at the end; for models that take it",
-            alone,
-        ),
-        cost(
-            "defer",
-            loaded,
-            [loaded * mean] * len(in_words),
-            in_words,
-            "the provider searches for what is cut",
-            0.0,
-        ),
-        cost("allow", len(listed), [every] * calls, said, "the list stands, the choice is narrowed"),
-        cost("drop, no tool search", loaded, growing, said, "what is cut is out of reach until a turn adds it"),
+        cost("no gate", len(listed), [every] * calls, said),
+        cost("drop, with a tool search", loaded, [kept + search] * len(by_name), by_name, alone),
+        cost("append", loaded, [kept + search] * len(joined), joined, alone),
+        cost("defer", loaded, [kept] * len(in_words), in_words, 0.0),
+        cost("allow", len(listed), [every] * calls, said),
+        cost("drop, no tool search", loaded, growing, said),
     ]
 
 

@@ -19,12 +19,12 @@ from camdf.datasets.examples import Example
 from camdf.errors import needs
 from camdf.gate import Gate
 from camdf.gate.tool_search import CALL, FIND, ToolCall, by_server, find_tool, listing, meant, names_by_server, query_of
+from camdf.gate.working_set import PRICES, chances, worth_loading
 from camdf.gateway.config import GATEWAY, ServerEntry
 from camdf.gateway.definitions import Definitions, Standing
 from camdf.gateway.folder import STATUS, Folder, state_home
 from camdf.gateway.link import FIRST_LIST, Link
 from camdf.gateway.receipt import receipt
-from camdf.gateway.working_set import PRICES, chances, worth_loading
 from camdf.policies.rules import AcquireAll
 from camdf.scorers import Start
 from camdf.tools import Tool, view

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from threading import TIMEOUT_MAX, Lock
+from threading import TIMEOUT_MAX
 from time import monotonic
 from typing import Any
 
 from camdf._settings import checked_setting, number, whole_number
-from camdf.runtime.forks import renewed_in_forks
+from camdf.runtime.forks import Locked
 
 
 class RestingError(RuntimeError):
     """It failed too often of late, and is not asked."""
 
 
-class Breaker:
+class Breaker(Locked):
     """After so many `failures` in a row, time-outs among them, rest for so many `seconds`.
 
     Then one try a rest is let through, and the first that succeeds ends it. Gates that share a scorer may share its
@@ -27,12 +27,7 @@ class Breaker:
         self.seconds: float = checked_setting("Breaker", "seconds", seconds, number(most=TIMEOUT_MAX, above=0))
         self._clock = clock
         self._in_a_row, self._rests_until = 0, -float("inf")
-        self.renew()
-        renewed_in_forks(self)
-
-    def renew(self) -> None:
-        """A lock of its own, in a process of its own."""
-        self._lock = Lock()
+        super().__init__()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.failures, self.seconds, self._clock)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from threading import Lock
 from typing import Protocol
 from weakref import WeakSet
 
@@ -21,6 +22,18 @@ _ALL: WeakSet[Renewable] = WeakSet()
 def renewed_in_forks(thing: Renewable) -> None:
     """Have something renewed in every process that is forked from this one, while it lives."""
     _ALL.add(thing)
+
+
+class Locked:
+    """Something with a lock: one of its own in every process."""
+
+    def __init__(self) -> None:
+        self.renew()
+        renewed_in_forks(self)
+
+    def renew(self) -> None:
+        """Begin with a lock that nobody holds."""
+        self._lock = Lock()
 
 
 def _renew() -> None:

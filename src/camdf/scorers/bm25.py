@@ -6,13 +6,12 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from math import inf
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from camdf.core.payoff import is_number
-from camdf.errors import UsageError, require
+from camdf._settings import checked_setting, number
+from camdf.errors import require
 from camdf.scorers.base import LISTS_KEPT, over_maximum, words_text
 from camdf.scorers.with_examples import GivenExamples, Texts, tool_examples
 from camdf.tools import Tool
@@ -58,12 +57,8 @@ class BM25:
         examples: GivenExamples = (),
     ) -> None:
         require("bm25s", "bm25")
-        if not (is_number(k1) and 0 <= k1 < inf):
-            raise UsageError(f"The 'k1' of BM25 must be finite and not negative. Got {k1!r} instead.")
-        if not (is_number(b) and 0 <= b <= 1):
-            raise UsageError(f"The 'b' of BM25 must lie from 0 to 1. Got {b!r} instead.")
-        self.k1 = k1
-        self.b = b
+        self.k1: float = checked_setting("BM25", "k1", k1, number(0))
+        self.b: float = checked_setting("BM25", "b", b, number(0, 1))
         self.text = text
         self.tokens = tokens
         self.examples = tool_examples(examples)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from camdf._settings import checked_setting, number
 from camdf.core.payoff import is_number
 from camdf.core.rankings import Floats, mean_ranks
 from camdf.errors import ScorerError, UsageError
@@ -38,8 +39,6 @@ class Fusion:
     ) -> None:
         if not scorers or how not in HOW:
             raise UsageError(f"A fusion needs at least one scorer, and 'how' from {HOW}. Got {how!r} instead.")
-        if not (is_number(k) and 0 <= k < inf):
-            raise UsageError(f"The 'k' of a fusion must be finite and not negative. Got {k!r} instead.")
         if weights is not None and (
             len(weights) != len(scorers) or not all(is_number(weight) and 0 < weight < inf for weight in weights)
         ):
@@ -49,7 +48,7 @@ class Fusion:
             )
         self.scorers = tuple(scorers)
         self.how = how
-        self.k = k
+        self.k: float = checked_setting("Fusion", "k", k, number(0))
         self.weights = np.ones(len(scorers)) if weights is None else np.array(weights, dtype=np.float64)
 
     def __call__(self, task: str, tools: Sequence[Tool]) -> list[float]:

@@ -22,12 +22,14 @@ import math
 import os
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Any
+from threading import TIMEOUT_MAX
+from typing import Annotated, Any
 
 from camdf._files import write_whole
 from camdf._json import objects_in
-from camdf.core.payoff import is_number
+from camdf._settings import Settings, number, one_of, whole_number
 from camdf.errors import ScorerError, UsageError
 from camdf.scorers.endpoint import ENDPOINT, completion, may_be_asked
 from camdf.tools import READ, Tool, keyed
@@ -57,56 +59,45 @@ AGAIN = "\n\nAn earlier answer gave these candidates no number between 0 and 1. 
 CLIPPED_WITHIN = 0.1
 
 
-class Necessity:
-    """Scores by a language model behind an OpenAI-compatible endpoint.
+@dataclass(eq=False, repr=False)
+class Necessity(Settings):
+    """Scores by a language model behind an OpenAI-compatible endpoint."""
 
-    url            up to and including /v1; /chat/completions is appended
-    model          what the endpoint calls the model
-    variant        "default", or "conservative": high only where clearly needed before an irreversible step
-    key_variable   the environment variable that holds the API key; None sends no key
-    cache          a folder that keeps every answer, one JSON file each, without the task's text; None keeps none
-    timeout        seconds for one attempt
-    deadline       seconds for one call in all, attempts, pauses and the second question included
-    retries        further attempts after a refused connection, a timeout, status 429 or 5xx
-    structured     send the JSON schema of the answer; False for endpoints that know none
-    options        further fields of the request, as {"seed": 1}; a value of None removes a field, as temperature
-    """
+    url: str
+    """Up to and including /v1; /chat/completions is appended."""
 
-    def __init__(
-        self,
-        url: str,
-        model: str,
-        variant: str = "default",
-        *,
-        key_variable: str | None = None,
-        cache: str | os.PathLike[str] | None = None,
-        timeout: float = 30.0,
-        deadline: float = 60.0,
-        retries: int = 3,
-        structured: bool = True,
-        options: Mapping[str, Any] | None = None,
-    ) -> None:
-        if variant not in VARIANTS:
-            raise UsageError(
-                f"The 'variant' of Necessity must be one of {', '.join(VARIANTS)}. Got {variant!r} instead."
-            )
-        if not may_be_asked(url):
+    model: str
+    """What the endpoint calls the model."""
+
+    variant: Annotated[str, one_of(*VARIANTS)] = "default"
+    """Or "conservative": high only where clearly needed before an irreversible step."""
+
+    _: KW_ONLY
+    key_variable: str | None = None
+    """The environment variable that holds the API key; None sends no key."""
+
+    cache: str | os.PathLike[str] | None = None
+    """A folder that keeps every answer, one JSON file each, without the task's text; None keeps none."""
+
+    timeout: Annotated[float, number(above=0, most=TIMEOUT_MAX, unit="seconds")] = 30.0
+    """For one attempt."""
+
+    deadline: Annotated[float, number(above=0, most=TIMEOUT_MAX, unit="seconds")] = 60.0
+    """For one call in all, attempts, pauses and the second question included."""
+
+    retries: Annotated[int, whole_number(0)] = 3
+    """Further attempts after a refused connection, a timeout, status 429 or 5xx."""
+
+    structured: bool = True
+    """Whether the JSON schema of the answer is sent; False for endpoints that know none."""
+
+    options: Mapping[str, Any] | None = None
+    """Further fields of the request, as {"seed": 1}; a value of None removes a field, as temperature."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not may_be_asked(self.url):  # it may hold a secret, so it is not repeated
             raise UsageError(f"The 'url' of Necessity must be {ENDPOINT}.")
-        for name, seconds in (("timeout", timeout), ("deadline", deadline)):
-            if not (is_number(seconds) and 0 < seconds < math.inf):
-                raise UsageError(f"The {name!r} of Necessity must be finite and positive. Got {seconds!r} instead.")
-        if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
-            raise UsageError(f"The 'retries' of Necessity must be a whole number from 0 on. Got {retries!r} instead.")
-        self.url = url
-        self.model = model
-        self.variant = variant
-        self.key_variable = key_variable
-        self.cache = cache
-        self.timeout = timeout
-        self.deadline = deadline
-        self.retries = retries
-        self.structured = structured
-        self.options = dict(options or {})
 
     def __call__(self, task: str, tools: Sequence[Tool]) -> list[float]:
         """Scores in [0, 1]."""
@@ -151,7 +142,7 @@ class Necessity:
             messages,
             schema=("necessity", _schema(named)) if self.structured else None,
             key_variable=self.key_variable,
-            options=self.options,
+            options=self.options or {},
             timeout=self.timeout,
             deadline=deadline,
             retries=self.retries,
@@ -160,7 +151,7 @@ class Necessity:
     def _entry(self, task: str, named: Mapping[str, Tool]) -> Path | None:
         if self.cache is None:
             return None
-        asked = [PROMPT_VERSION, self.model, self.structured, self.options, self.messages(task, named)]
+        asked = [PROMPT_VERSION, self.model, self.structured, dict(self.options or {}), self.messages(task, named)]
         return Path(self.cache) / f"{hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()}.json"
 
 

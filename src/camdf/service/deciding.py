@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 from camdf.errors import needs
 from camdf.gate import Gate
 from camdf.gate.append import betas_of, joining_message
-from camdf.gate.decision import GateDecision, Ranked
+from camdf.gate.decision import GateDecision
 from camdf.gate.lists import written_like
+from camdf.gate.ranking import Ranked
 from camdf.gate.request import Question
 from camdf.service import shapes
 from camdf.service.admission import SLICE, Turns

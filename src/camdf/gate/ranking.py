@@ -1,4 +1,4 @@
-"""A decision as a picture: each ranked tool with its score and what it costs, the kept costs adding up.
+"""The candidates of a decision in rank order, and a picture of them: scores and costs, the kept costs adding up.
 
 Plain SVG for a browser or a notebook, and lines of text for a terminal.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import Protocol
+from typing import NamedTuple
 
 ROW, TOP, LABEL, SCORES, PRICES, MARGIN = 22, 58, 230, 150, 300, 16
 KEPT, CUT, INK, FAINT = "#0072B2", "#BBBBBB", "#222222", "#777777"
@@ -18,24 +18,30 @@ CUT_LINES = 5
 """How many of the cut tools a terminal shows below the last kept one."""
 
 
-class DrawnTool(Protocol):
-    """What is drawn of a ranked tool, as `camdf.gate.decision.Ranked` has it."""
+class Ranked(NamedTuple):
+    """One candidate as the policy saw it."""
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def score(self) -> float: ...
-    @property
-    def priced_cost(self) -> float: ...
-    @property
-    def evidence(self) -> float | None: ...
-    @property
-    def kept(self) -> bool: ...
-    @property
-    def why(self) -> str: ...
+    name: str
+    score: float
+    cost: float
+    """What offering it costs, in the unit of the prices."""
+
+    priced_cost: float
+    """Cost pressure times cost: what offering it costs, in solved tasks."""
+
+    evidence: float | None
+    """What the policy compared: for the default, how likely the task needs this tool."""
+
+    kept: bool
+    why: str
+    held: bool = False
+    """Whether it stays whatever the policy says: guarded, called or kept before, named by the task."""
+
+    trusted: bool = True
+    """Whether its server is trusted. Those that are not come after the others, ranked as among all."""
 
 
-def waterfall(title: str, ranking: Sequence[DrawnTool]) -> str:
+def waterfall(title: str, ranking: Sequence[Ranked]) -> str:
     """The whole picture, for a browser or a notebook."""
     shown = ranking[:MOST_ROWS]
     rest = len(ranking) - len(shown)
@@ -72,7 +78,7 @@ def waterfall(title: str, ranking: Sequence[DrawnTool]) -> str:
 
 
 def waterfall_lines(
-    ranking: Sequence[DrawnTool], tokens: Mapping[str, int], width: int = 80, *, whole: bool = False, block: str = "█"
+    ranking: Sequence[Ranked], tokens: Mapping[str, int], width: int = 80, *, whole: bool = False, block: str = "█"
 ) -> list[str]:
     """The same for a terminal, at most `width` columns wide where names allow it: tokens of the kept tools add up.
 
@@ -99,7 +105,7 @@ def waterfall_lines(
     return [*lines, f"{'':>4}  and {rest} more, cut"] if rest else lines
 
 
-def _row(tool: DrawnTool, y: int, spent: float, total: float, best: float) -> list[str]:
+def _row(tool: Ranked, y: int, spent: float, total: float, best: float) -> list[str]:
     colour = KEPT if tool.kept else CUT
     start = MARGIN + LABEL + SCORES + 10 + _length(spent, total)
     length = max(_length(tool.priced_cost, total), 1.5)
@@ -120,7 +126,7 @@ def _row(tool: DrawnTool, y: int, spent: float, total: float, best: float) -> li
     ]
 
 
-def _reach(ranking: Sequence[DrawnTool]) -> float:
+def _reach(ranking: Sequence[Ranked]) -> float:
     """Where the rightmost bar ends: a cut tool is drawn where it would have been added."""
     spent, reach = 0.0, 0.0
     for tool in ranking:
