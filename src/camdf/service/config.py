@@ -113,8 +113,7 @@ class PriceSettings(Settings):
 
     def given(self) -> dict[str, Any]:
         """Those that are not left out."""
-        values = {part.name: getattr(self, part.name) for part in fields(self)}
-        return {name: value for name, value in values.items() if value is not None}
+        return {name: value for name, value in vars(self).items() if value is not None}
 
 
 def _flag(value: Any) -> bool:

@@ -5,6 +5,7 @@ An error names the key, its value and the remedy.
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 import warnings
@@ -209,7 +210,7 @@ def read_configuration(path: Path) -> tuple[str, str]:
     if path.suffix == ".json":
         if not path.is_file():
             raise UsageError(f"There is no file {path}. Name a policy that camdf fit wrote, or a .toml file.")
-        return f"[gate]\npolicy = {_quoted(path.name)}\n", str(path.parent)
+        return f"[gate]\npolicy = {json.dumps(path.name, ensure_ascii=False)}\n", str(path.parent)
     try:
         return path.read_text(encoding="utf-8"), str(path.parent)
     except (OSError, UnicodeDecodeError) as error:
@@ -217,7 +218,3 @@ def read_configuration(path: Path) -> tuple[str, str]:
         raise UsageError(
             f"Cannot read {path}: {reason}. Name a .toml file, or a policy that camdf fit wrote."
         ) from None
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

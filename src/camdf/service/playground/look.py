@@ -6,7 +6,6 @@ import base64
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from functools import cache, partial
 from hashlib import sha256
 from importlib.resources import files
@@ -265,8 +264,7 @@ def _prices(asked: LookRequest) -> PriceSettings | None:
 def _changed(settings: Guards | Limits) -> dict[str, Any]:
     """The settings that are not the defaults, as a program writes them; the time limit is the service's own."""
     usual = Limits(seconds=settings.seconds) if isinstance(settings, Limits) else Guards()
-    values = {part.name: getattr(settings, part.name) for part in fields(settings)}
-    changed = {name: value for name, value in values.items() if value != getattr(usual, name)}
+    changed = {name: value for name, value in vars(settings).items() if value != getattr(usual, name)}
     return {name: sorted(value) if isinstance(value, frozenset) else value for name, value in changed.items()}
 
 
