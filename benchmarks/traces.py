@@ -25,7 +25,6 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "frameworks"))
 
 from traced.matrix import FRAMEWORKS, SITUATIONS, TRACERS, Row, page, why
-from traced.situations import MORE_SITUATIONS
 
 PAGE = Path(__file__).parents[1] / "docs" / "traces-matrix.md"
 Key = tuple[str, str, str]
@@ -75,9 +74,7 @@ def main() -> int:
     parser.add_argument("--page", type=Path, metavar="FILE")
     parser.add_argument("--framework", action="append", choices=list(FRAMEWORKS), help="only this one; repeatable")
     parser.add_argument("--tracer", action="append", choices=TRACERS, help="only this one; repeatable")
-    parser.add_argument(
-        "--situation", action="append", choices=[*SITUATIONS, *MORE_SITUATIONS], help="only this one; repeatable"
-    )
+    parser.add_argument("--situation", action="append", choices=list(SITUATIONS), help="only this one; repeatable")
     parser.add_argument("--cells", type=int, help="check so many cells, drawn by --seed; without it, all")
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()

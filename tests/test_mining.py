@@ -133,7 +133,9 @@ def task_of(trace: Trace, owner: str, with_text: bool) -> dict[str, Any] | None:
     good = [span.success for span in (*above, *([agent] if agent else []))]
     outcome = False if False in [*good, *(span.success for span in members)] else (True if True in good else None)
     explored = [span.explored for span in members if span.explored is not None]
-    requests = [span for span in members if span.kind == "model"]
+    models = [span for span in members if span.kind == "model"]
+    asking = {span.span_id for span in models if span.requested}
+    requests = [span for span in models if span.requested or span.parent_id not in asking]
     ends = requests[-1:]
     tools = [span for span in members if is_tool(span)]
     asked = [call for span in requests[:-1] for call in calls_of(span)]
@@ -141,8 +143,8 @@ def task_of(trace: Trace, owner: str, with_text: bool) -> dict[str, Any] | None:
     unseen = [name for name, call_id in asked if not has_span(name, call_id, tools, asked + pending)]
     wanted = [name for name, call_id in pending if not has_span(name, call_id, tools, asked + pending)]
     ran = [span.name for span in tools if not span.error and not re.search(NO_TOOL, span.name)]
-    all_requests, requests = requests, [span for span in requests if span.offered]
-    offering = requests or [span for span in members if span.kind in ("agent", "other")]
+    offers = [span for span in models if span.offered]
+    offering = offers or [span for span in members if span.kind in ("agent", "other")]
     offered = [name for span in offering for name in span.offered if name]
     ranking = next((span for span in members if is_usable(span)), Span("", ""))
     threads = [span.conversation for span in trace.values() if span.conversation]
@@ -152,7 +154,7 @@ def task_of(trace: Trace, owner: str, with_text: bool) -> dict[str, Any] | None:
     task_id = f"{next(iter(trace.values())).trace_id}/{owner}"
     lists = offered, list(ranking.ranked)
     waits, wanted = [awaited(names, *lists) for names in ([name for name, _ in pending], wanted)]
-    if outcome is None and (waits or is_cut_short(all_requests, tools)):
+    if outcome is None and (waits or is_cut_short(requests, tools)):
         return None
     called, inferred = required(ran + unseen, *lists), required(unseen, *lists)
     if outcome and not tools:
@@ -558,6 +560,12 @@ def test_an_agent_that_a_task_was_handed_to_is_no_rest_of_another_run() -> None:
     other = Span("p1", "b", kind="agent", name="files", conversation="c", start=150)
     answer = replace(asks(continues=True), trace_id="p1", span_id="m", parent_id="b", start=151)
     assert mine(arrow_table([*first, other, answer])).kept == 2
+
+
+def test_a_call_of_a_model_that_is_recorded_twice_asks_for_what_either_does() -> None:
+    copy = replace(ASKS, span_id="m1-client", parent_id="m1", start=21, requested=())
+    assert mine(arrow_table([UNRATED, ASKS, copy, SEARCHES])).stopped == 1
+    assert only(UNRATED, ASKS, copy, SEARCHES, ANSWERS)["called"] == ["search"]
 
 
 def test_a_tool_that_was_only_requested_at_the_end_is_wanted_and_not_required() -> None:

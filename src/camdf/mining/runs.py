@@ -200,7 +200,8 @@ def gathered(owned: pl.DataFrame, no_tool: str = NO_TOOL) -> pl.DataFrame:
         has_tools=(col("own") & _is_tool()).any(),
     )
     steps = spans.filter("own")
-    for of_runs in (_called(steps, no_tool), _ends(steps), _offered(steps), _ranked(steps), _texts(steps)):
+    calls = _without_copies(steps)
+    for of_runs in (_called(calls, no_tool), _ends(calls), _offered(steps), _ranked(steps), _texts(steps)):
         runs = runs.join(of_runs, on="run", how="left")
     task_id = polars.concat_str("trace_id", polars.lit("/"), "owner")
     conversation = when(col("conversation") != "").then("conversation").otherwise("thread")
@@ -330,6 +331,20 @@ def _is_tool() -> pl.Expr:
     polars = require("polars", "mining")
     tool: pl.Expr = (polars.col("kind") == "tool") & (polars.col("name") != "")
     return tool
+
+
+def _without_copies(steps: pl.LazyFrame) -> pl.LazyFrame:
+    """The steps, without calls of a model that ask for nothing below one that asks for tools: both are one call.
+
+    MLflow records the client's call below the framework's, and of a stream not what it asked for.
+    """
+    polars = require("polars", "mining")
+    asks = polars.col("requested").list.len() > 0
+    models = steps.filter(polars.col("kind") == "model")
+    copies = models.filter(~asks).join(
+        models.filter(asks).select("run", parent_id="span_id"), ["run", "parent_id"], "semi"
+    )
+    return steps.join(copies, on=["run", "span_id"], how="anti")
 
 
 def _called(steps: pl.LazyFrame, no_tool: str) -> pl.LazyFrame:

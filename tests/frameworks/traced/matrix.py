@@ -5,6 +5,7 @@ Nothing here needs a framework or a tracer.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -41,22 +42,33 @@ NO_GROUP = "The tracer leaves out the group of a run, so two runs of one convers
 
 APART = "Nothing in the trace says that the two runs belong together, so both are left out."
 UNTRACED = "The tracer records nothing of a run that goes on from a saved state, so nobody knows how it ended."
+AS_RUN = "The trace shows a call that waits for a person as one that ran, so nobody knows that the run waits."
+READ_ON = (
+    "The run goes on behind the reader's back: it had its whole answer, and its trace is that of a run that ended."
+)
+OPEN = "A run that exits leaves spans open, which are never sent; it is left out because they are missing."
+UNSTORED = "MLflow stores no trace of a run that did not end."
+UNENDED = "Traceloop records neither the calls that a streamed answer asks for, nor how the workflow ended."
 
 REASONS: dict[tuple[str, str, str], str] = {
     **{("pydantic-ai", "MLflow", situation): APART for situation in ("approved", "edited", "rejected")},
     **{("OpenAI Agents", "", situation): UNTRACED for situation in ("approved", "rejected")},
     **{
-        ("OpenAI Agents", tracer, situation): APART
-        for tracer in ("OpenTelemetry", "MLflow")
+        ("OpenAI Agents", tracer, situation): reason
+        for tracer, reason in (("OpenTelemetry", APART), ("MLflow", AS_RUN))
         for situation in ("approved", "rejected")
     },
+    ("OpenAI Agents", "", "left in the answer"): READ_ON,
+    ("OpenAI Agents", "", "exit"): OPEN,
+    ("OpenAI Agents", "MLflow", "exit"): UNSTORED,
     ("OpenAI Agents", "", "resumed"): NO_GROUP,
     ("pydantic-ai", "MLflow", "resumed"): "MLflow has no conversation unless the program names a session.",
     ("FastMCP", "Langfuse", ""): (
         "Langfuse's client leaves out spans that are of no model, and FastMCP's are in between; "
         "`Langfuse(should_export_span=...)` lets them through."
     ),
-    ("LangChain", "MLflow", "cancelled"): "MLflow stores no trace of a run that is cancelled.",
+    ("LangChain", "MLflow", ""): UNSTORED,
+    **{("LlamaIndex", "OpenTelemetry", situation): UNENDED for situation in ("exit", "limit", "left in the answer")},
     ("LlamaIndex", "", "resumed"): "LlamaIndex tells its tracers no session.",
     ("LlamaIndex", "", "handoff"): (
         "All agents of a workflow share one span: the first one's part is the task, the others' are left out."
@@ -80,7 +92,8 @@ def page(rows: Sequence[Row]) -> str:
     """The matrix as a page: one table a framework, and below it what is missing."""
     exact = sum(row.verdict == EXACT for row in rows)
     there = sum(not row.verdict.startswith(NONE) for row in rows)
-    parts = [HEAD.format(exact=exact, there=there, shares=_shares(rows), untold=_untold(rows))]
+    wrong = sum(map(_misleads, (row.verdict for row in rows)))
+    parts = [HEAD.format(exact=exact, there=there, wrong=wrong, shares=_shares(rows), untold=_untold(rows))]
     for framework in FRAMEWORKS:
         found = {(row.tracer, row.situation): row for row in rows if row.framework == framework}
         lines = [f"| | {' | '.join(TRACERS)} |", f"| --- |{' --- |' * len(TRACERS)}"]
@@ -92,6 +105,12 @@ def page(rows: Sequence[Row]) -> str:
         parts += [f"{number}. {note}" for number, note in enumerate(notes, 1)]
         parts += [""] if notes else []
     return "\n".join(parts).rstrip() + "\n"
+
+
+def _misleads(verdict: str) -> bool:
+    """Whether there is a task that should not be, or one that requires other tools."""
+    more = any(int(mined) > int(true) for mined, true in re.findall(r"(\d+) runs, not (\d+)", verdict))
+    return more or "requires" in verdict
 
 
 def _shares(rows: Sequence[Row]) -> str:
@@ -139,7 +158,8 @@ learns from that. Here the loop is closed with no code by the user: each framewo
 by situation. A cell is **exact** if the mined tasks are what really happened: as many runs as there were, the
 tools that each was offered, the tools that it required, whether it failed, one conversation where there was one; and of
 the gate's decision the ranking with its scores, whether the task explored, the cost pressure and the digest of the
-policy. Of {there} cells with something to measure, {exact} are exact.
+policy. Of {there} cells with something to measure, {exact} are exact. In {wrong} of the others a run that stopped is
+taken for a task; in all the rest a task is missing, or lacks something, and nothing wrong is learned.
 
 Every cell comes from a run of the real libraries against a scripted model. OpenTelemetry means the framework's own
 spans (pydantic-ai, FastMCP) or those of Traceloop's instrumentors. LangSmith's and Langfuse's clients send to a server
@@ -152,9 +172,11 @@ tracers do not get it.
 The situations: two tools in **parallel** in a conversation that explores; a tool that fails and is called again
 (**retry**); a run that ends because the model **failed**; an agent **nested** in a tool of another; **streaming**; an
 answer as **structured output**; a **handoff**; tools of an **MCP** server; a conversation **resumed** by another run;
-a run that is **cancelled** while a tool runs; and a call that a person must approve of: it is **approved**, **edited**
-and then approved, **rejected**, or stays **unanswered**. The pieces before and after the answer are one task. What was
-rejected is wanted and not required. Of a run that is cancelled or waits for ever nothing may be learned.
+a run that is **cancelled** while a tool runs, ends by SystemExit in a tool (**exit**), is **left after a tool** or
+**left in the answer** by whoever reads its stream, or ends at its **limit** of calls; and a call that a person must
+approve of: it is **approved**, **edited** and then approved, **rejected**, or stays **unanswered**. The pieces before
+and after the answer are one task. What was rejected is wanted and not required. Of a run that stops or waits for ever
+nothing may be learned.
 
 The share of cells that are exact, of those with something to measure:
 

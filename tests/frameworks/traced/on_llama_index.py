@@ -21,7 +21,6 @@ from traced.tracers import instrumented, langfuse_client, mlflow_autolog
 
 WITHOUT = {
     "LangSmith": "LangSmith has no tracer for LlamaIndex",
-    **dict.fromkeys(STOPPED, "not measured in LlamaIndex"),
     "cancelled": "a workflow that is cancelled did not end here within 150 seconds, so it is not measured",
     **dict.fromkeys(APPROVALS, "in LlamaIndex a program asks for approval by itself, in a tool"),
 }

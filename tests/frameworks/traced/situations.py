@@ -75,6 +75,10 @@ SITUATIONS = {
         (Run("clerk", ("get_weather",)), Run("clerk again", ("get_weather",))),
     ),
     "cancelled": Situation((Call("get_weather"), Call("send_mail")), (), failed=1),
+    "exit": Situation((Call("get_weather"), Call("send_mail")), (), failed=1),
+    "left after a tool": Situation((Call("get_weather"),), (), failed=1),
+    "left in the answer": Situation((Call("get_weather"), "sunny with some clouds"), (), failed=1),
+    "limit": Situation((Call("get_weather"), Call("get_weather")), (), failed=1),
     "approved": Situation(
         (Call("get_weather"), Call("send_mail"), "sent"), (Run("clerk", ("get_weather", "send_mail")),)
     ),
@@ -86,14 +90,6 @@ SITUATIONS = {
     ),
     "unanswered": Situation((Call("get_weather"), Call("send_mail")), (), failed=1),
 }
-
-MORE_SITUATIONS = {
-    "exit": Situation((Call("get_weather"), Call("send_mail")), (), failed=1),
-    "left after a tool": Situation((Call("get_weather"),), (), failed=1),
-    "left in the answer": Situation((Call("get_weather"), "sunny with some clouds"), (), failed=1),
-    "limit": Situation((Call("get_weather"), Call("get_weather")), (), failed=1),
-}
-"""Staged as the others are, and not in the stored matrix: `benchmarks/traces.py --situation NAME` measures them."""
 
 STOPPED = ("cancelled", "exit", "left after a tool", "left in the answer", "limit")
 """The situations in which a run stops before it has answered."""
@@ -122,7 +118,7 @@ class Play:
 
     @property
     def truth(self) -> Situation:
-        return {**SITUATIONS, **MORE_SITUATIONS}[self.situation]
+        return SITUATIONS[self.situation]
 
     def gate(self, name: str) -> Gate:
         """A gate of this name; what it decides is written down."""

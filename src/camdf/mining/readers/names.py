@@ -127,7 +127,7 @@ MLFLOW: FieldNames = {
     "kind": ("mlflow.spanType",),
     "tool": ("name",),
     "model": ("mlflow.llm.model",),
-    "conversation": ("mlflow.trace.session",),
+    "conversation": ("mlflow.trace.session", "kwargs.run_config.group_id"),
     "user": ("mlflow.trace.user",),
     "text": ("mlflow.spanInputs",),
     "offered": ("mlflow.chat.tools", "mlflow.spanInputs"),
