@@ -334,7 +334,7 @@ def test_logged_tasks_of_ones_own_are_audited_as_far_as_they_tell(
     (write_jsonl if name.endswith("jsonl") else write_parquet)(logged, tmp_path / name)
     assert main(["audit", str(tmp_path / name)]) == 0
     printed = capsys.readouterr().out
-    assert f"{len(logged)} tasks, {len(logged)} with a ranking" in printed
+    assert f"{len(logged)} tasks read: {len(logged)} with a ranking." in printed
     for words in ("What was offered is not recorded", "carry no times", "Nobody recorded which runs explored"):
         assert words in printed
     assert "Not yet: 67 tasks are too few" in " ".join(printed.split())

@@ -200,7 +200,8 @@ def test_conversations_that_say_nothing_are_left_out_and_counted() -> None:
     orphan = [replace(span, parent_id="nobody") if span.kind == "agent" else span for span in spans(4, explored=True)]
     found = arms_of(*mixed, spans(3, explored=None), orphan, spans(5, explored=True), spans(6, explored=False))
     assert (found.mixed, found.ungated, found.unplaced, len(found.gated)) == (1, 1, 0, 3)
-    assert str(found).endswith("Left out: 1 (no gate decided), 1 (runs of both kinds).")
+    counts = "1 gated, 2 that saw every tool, 1 on which no gate decided, 1 with runs of both kinds."
+    assert str(found).endswith(f"5 conversations begun: {counts}")
     assert found.lost.sum() == 1, "what has no end is no success, and is not left out"
     known = arms_of(spans(1, explored=True), spans(2, explored=True, success=True), require_outcome=True)
     assert known.lost.tolist() == [True, False]
@@ -300,7 +301,7 @@ def test_camdf_compare_prints_a_table_and_a_sentence_and_tells_scripts_of_harm(
     pq.write_table(arrow_table([span for run in runs for span in run]), tmp_path / "spans.parquet")
     assert main(["compare", str(tmp_path)]) == 3
     printed = capsys.readouterr().out
-    assert "200 gated conversations, 200 that saw every tool." in printed
+    assert "400 conversations begun: 200 gated, 200 that saw every tool." in printed
     assert "Stop: success changed by -50.0 points" in printed
     assert main(["compare", str(tmp_path), "--json"]) == 3
     assert json.loads(capsys.readouterr().out)["measures"]["success"]["gated"] == 0.5

@@ -851,7 +851,7 @@ def test_a_reader_that_fails_on_a_record_is_reported_by_the_type_of_its_error(
         raise KeyError(TASK)
 
     monkeypatch.setattr(plain, "span", fail)
-    reading = read_spans(written(tmp_path, {}, agent_run(True)), "plain")
+    reading = read_spans(written(tmp_path, {}, {"text": TASK}), "plain")
     assert list(reading) == []
     assert reading.report.reasons == ["traces.jsonl:1: KeyError", "traces.jsonl:2: KeyError"]
 

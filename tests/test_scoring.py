@@ -167,7 +167,7 @@ def test_a_language_model_scores_a_folder_and_what_it_refuses_is_said(
         assert main(command) == 1
         printed = capsys.readouterr()
         assert "b: 127.0.0.1" in printed.err
-        assert "2 tasks scored, 0 were there before" in printed.out
+        assert "2 tasks read: 2 scored." in printed.out
         assert main(command) == 0
     assert [record["scores"] for record in records(output)][:2] == [
         {"getWeather": 0.9, "send_mail": 0.4, "search": 0.2},

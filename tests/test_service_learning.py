@@ -16,6 +16,7 @@ import pytest
 
 import camdf
 from camdf import LoggedTasks
+from camdf.cli import main
 from camdf.evaluation.champion import compared
 from camdf.evaluation.replay import MEASURES
 from camdf.gate import Gate, Guards, Limits, Rollout
@@ -23,7 +24,7 @@ from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf.scorers import BM25
 from camdf.service import lessons as lessons_module
 from camdf.service.learning import learn, roll_back
-from camdf.service.lessons import Lesson, Seen, SeenLog, given_tools, lessons, seen, tasks_of_lessons
+from camdf.service.lessons import Lesson, Seen, SeenLog, given_tools, seen, tasks_of_lessons, taught
 from camdf_lab import domains
 from golden import PAYOFF, openai_tool
 from running_service import PLAIN, Running, eventually, folder_of, running
@@ -134,7 +135,7 @@ def test_a_trial_is_judged_within_the_bounds_of_the_gate(logs: Path, tmp_path: P
 
 
 def test_what_is_learned_is_the_fit_on_the_tasks_as_they_were_served(logs: Path) -> None:
-    found = tasks_of_lessons(lessons([logs / "state"])[:100])
+    found = tasks_of_lessons(taught([logs / "state"]).lessons[:100])
     first = json.loads((logs / "policy.json.learned" / "journal.jsonl").read_text().splitlines()[0])
     challenger = camdf.load(logs / "policy.json.learned" / f"{first['state']['challenger']}.json")
     assert isinstance(challenger, ExpectedPayoffBySet)
@@ -154,12 +155,12 @@ def test_a_trial_goes_on_over_looks_and_a_look_without_news_changes_nothing(logs
     outcomes = folder / "state" / "outcomes.jsonl"
     lines = outcomes.read_bytes().splitlines(keepends=True)
     outcomes.write_bytes(b"".join(lines[:103]))
-    first = learn(folder / "camdf.toml", [folder / "state"])
+    first = learn(folder / "camdf.toml", [folder / "state"]).said
     assert "Goes on judging challenger 1" in first[0]
     assert "not shown to pay" in first[0]
-    assert first == learn(folder / "camdf.toml", [folder / "state"])
+    assert first == learn(folder / "camdf.toml", [folder / "state"]).said
     outcomes.write_bytes(b"".join(lines))
-    assert "on 150 newer tasks" in learn(folder / "camdf.toml", [folder / "state"])[0]
+    assert "on 150 newer tasks" in learn(folder / "camdf.toml", [folder / "state"]).said[0]
 
 
 def test_what_is_not_shown_to_pay_is_refused_and_the_next_one_may_err_less(logs: Path, tmp_path: Path) -> None:
@@ -171,15 +172,43 @@ def test_what_is_not_shown_to_pay_is_refused_and_the_next_one_may_err_less(logs:
     outcomes = folder / "state" / "outcomes.jsonl"
     lines = outcomes.read_bytes().splitlines(keepends=True)
     outcomes.write_bytes(b"".join(lines[:100]))
-    (said,) = learn(folder / "camdf.toml", [folder / "state"])
+    (said,) = learn(folder / "camdf.toml", [folder / "state"]).said
     assert "by somebody else. Challenger 2" in said  # a trial against another champion does not go on
     outcomes.write_bytes(b"".join(lines))
-    (said,) = learn(folder / "camdf.toml", [folder / "state"])
+    (said,) = learn(folder / "camdf.toml", [folder / "state"]).said
     assert "Refused challenger 2" in said
     assert "not shown to pay: +0.000 over the champion on 150 newer tasks" in said
     assert "Challenger 3" in said
     assert journal(folder)[-1]["state"]["trial"]["number"] == 3
     assert sha256((folder / "policy.json").read_bytes()).hexdigest() == same.stem
+
+
+def test_the_price_of_exploring_stands_beside_the_labels_that_it_bought(
+    logs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = copy(logs, tmp_path / "served")
+    learned = learn(folder / "camdf.toml", [folder / "state"])
+    own = taught([folder / "state"]).lessons
+    logged, payoff = tasks_of_lessons(own), camdf.Payoff(0.12)
+    served = camdf.load(folder / "policy.json").decide(logged.rankings, payoff).acquired
+    given_up = payoff.of(logged, served).mean() - payoff.of(logged, logged.rankings.listed).mean()
+    exploring = learned.exploring["policy.json"]
+    assert exploring.labels == len(own)
+    assert exploring.given_up == pytest.approx(given_up)
+    assert given_up > 0
+    words = f"{len(own)} runs that saw every tool gave a label each, and paid {given_up:.3f} less a run than"
+    assert words in learned.said[0]
+    state = ["--state", str(folder / "state")]
+    assert main(["learn", str(folder / "camdf.toml"), *state]) == 0
+    printed = capsys.readouterr().out
+    assert words in printed
+    assert f"{len(own)} outcomes read: {len(own)} to learn from.\n{len(own)} explored runs begun: " in printed
+    assert main(["learn", str(folder / "camdf.toml"), *state, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    for counts in document["sums"].values():
+        whole, *parts = counts.values()
+        assert whole == sum(parts)
+    assert document["exploring"]["policy.json"]["given_up"] == pytest.approx(given_up)
 
 
 def test_rolling_back_goes_one_version_further_each_time_and_then_says_so(logs: Path, tmp_path: Path) -> None:
@@ -234,8 +263,8 @@ def test_poisoned_outcomes_of_one_tenant_move_no_other(tmp_path: Path) -> None:
         kept(folder, 320)
     other = tmp_path / "other"
     shutil.copytree(folder, other)
-    untouched = learn(folder / "camdf.toml", [alone])[0]
-    told = learn(other / "camdf.toml", [both])
+    untouched = learn(folder / "camdf.toml", [alone]).said[0]
+    told = learn(other / "camdf.toml", [both]).said
     assert "has learned from 120 tasks" in untouched
     assert told[0] == untouched
     assert "has learned from 200 tasks" in told[1]  # lies about the decisions of others are nobody's
@@ -253,7 +282,7 @@ def test_tenants_with_one_file_teach_it_together_only_where_the_configuration_jo
         for name in ("acme", "mallory"):
             send(service, range(60), {"Authorization": f"Bearer a token of {name}"})
         kept(folder, 120)
-    assert "has learned from 120 tasks" in learn(folder / "camdf.toml", [folder / "state"])[0]
+    assert "has learned from 120 tasks" in learn(folder / "camdf.toml", [folder / "state"]).said[0]
 
 
 @pytest.mark.parametrize(
@@ -262,13 +291,13 @@ def test_tenants_with_one_file_teach_it_together_only_where_the_configuration_jo
         ('"cold-start"', "ships with the package and is no file"),
         ('"memory://policy.json"', "is a URL, and only a file can be replaced"),
         (f'"policy.json"\nsha256 = "{"0" * 64}"', "is pinned by sha256"),
-        ('"policy.json"', "No challenger yet: it takes 100 tasks .* there are 0"),
+        ('"policy.json"', "No challenger yet: it takes 100 tasks .* there are 0: 100 are missing"),
     ],
 )
 def test_where_nothing_can_be_learned_it_says_why(tmp_path: Path, policy: str, said: str) -> None:
     gate = f"[gate]\ncost_pressure = 0.06\ntool_search = true\npolicy = {policy}\n\n"
     folder = folder_of(tmp_path / "served", f"{gate}[learn]\n")
-    (line,) = learn(folder / "camdf.toml", [folder / "state"])
+    (line,) = learn(folder / "camdf.toml", [folder / "state"]).said
     with pytest.raises(AssertionError, match=said):
         raise AssertionError(line)
 
@@ -362,7 +391,7 @@ def test_a_decision_that_a_crash_cut_short_costs_itself_alone(
         for seq, name in enumerate(("before", "torn", "after", "later"), start=1)
     ]
     (tmp_path / "outcomes.jsonl").write_text("".join(json.dumps(each) + "\n" for each in told), encoding="utf-8")
-    assert [lesson.seen.id for lesson in lessons([tmp_path])] == ["before", "after", "later"]
+    assert [lesson.seen.id for lesson in taught([tmp_path]).lessons] == ["before", "after", "later"]
     assert [record.message for record in caplog.records] == [
         f"Left out of what is learned from: 1 of the lines in {tmp_path / 'decisions.jsonl'}, which cannot be read."
     ]
@@ -382,7 +411,13 @@ def test_an_outcome_counts_once_for_its_own_tenant_and_only_where_the_run_succee
     ]
     lines = "".join(json.dumps({"seq": seq, "at": 1.0, **each}) + "\n" for seq, each in enumerate(told, start=1))
     (tmp_path / "outcomes.jsonl").write_text(lines, encoding="utf-8")
-    (lesson,) = lessons([tmp_path, tmp_path / "not there"])
+    (lesson,), sums = taught([tmp_path, tmp_path / "not there"])
+    assert sums["outcomes"] == {
+        "read": 6, "to learn from": 1, "without success": 1, "told again": 2, "of other runs": 2
+    }  # fmt: skip
+    assert sums["explored runs"] == {
+        "begun": 3, "tasks": 1, "without success": 1, "without an outcome": 1
+    }  # fmt: skip
     assert (lesson.seen.id, lesson.required, lesson.seq) == ("one", ["a", "x"], 2)
     logged = tasks_of_lessons([lesson])
     assert logged.missing.tolist() == [1]

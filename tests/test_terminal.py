@@ -223,7 +223,7 @@ def test_a_picture_of_the_curve_with_plot(logged: Path, tmp_path: Path) -> None:
 def test_score_by_bm25_with_bm25(texts: Path, tmp_path: Path) -> None:
     shown = works("bm25", "score", texts, "--scorer", "bm25", "-o", "scores.jsonl", within=tmp_path)
     assert "2 of 2 tasks, about 0 s left\n" in shown
-    assert "2 tasks scored" in shown
+    assert "2 tasks read: 2 scored" in shown
     assert len((tmp_path / "scores.jsonl").read_text().splitlines()) == 2
 
 
@@ -232,7 +232,7 @@ def test_score_by_a_language_model_with_numpy_alone(texts: Path, tmp_path: Path)
         judged = ("--scorer", "llm", "--url", served.url, "--model", "any", "-o", "scores.jsonl")
         shown = works("numpy", "score", texts, *judged, within=tmp_path)
     assert "2 of 2 tasks, about 0 s left\n" in shown
-    assert "2 tasks scored" in shown
+    assert "2 tasks read: 2 scored" in shown
 
 
 def test_examples_are_written_and_checked_with_numpy_alone(texts: Path, tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def _compare(options: argparse.Namespace) -> int:
     counts = {"lost": dealt.lost, "unplaced": dealt.unplaced, "share": options.gated_share}
     comparison = compare(dealt.gated, dealt.measures, options.margin, **counts)
     if options.json:
-        print_json(comparison.record())
+        print_json({**comparison.record(), "sums": dealt.sums})
     else:
         print(f"{dealt}\n\n{comparison.table()}\n\n{comparison.verdict}")
     return 3 if comparison.harms else 0

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+from camdf.cli.parser import add_json, print_json
 
 STATE = Path("camdf-state")
 
@@ -37,6 +40,7 @@ def add_commands(commands: Any) -> None:
         metavar="POLICY",
         help="put back the version that served before; name the policy's file where there are several",
     )
+    add_json(learn)
 
 
 def _serve(options: argparse.Namespace) -> int:
@@ -59,5 +63,6 @@ def _learn(options: argparse.Namespace) -> int:
     if options.roll_back is not None:
         print(roll_back(options.configuration, options.roll_back))
         return 0
-    print(*learn(options.configuration, options.state or [STATE]), sep="\n")
+    learned = learn(options.configuration, options.state or [STATE])
+    print_json(asdict(learned)) if options.json else print(learned)
     return 0

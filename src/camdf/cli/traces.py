@@ -13,6 +13,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from camdf._counts import in_one_line
 from camdf._files import whole_file, write_whole
 from camdf._progress import shown
 from camdf.cli.logs import FILES, add_columns, add_log, is_log, named_scorer, ranked_log
@@ -274,7 +275,7 @@ def _forget(options: argparse.Namespace) -> int:
         forgotten = forget(options.table, **chosen, id_key=_id_key(options), hours=options.grace_hours)
         print(forgotten)
     if options.json:
-        print_json({**asdict(forgotten), "sentences": str(forgotten).splitlines()})
+        print_json({**asdict(forgotten), "sums": forgotten.sums, "sentences": str(forgotten).splitlines()})
     return 0
 
 
@@ -284,8 +285,8 @@ def _write_statistics(path: Path, tools: dict[str, ToolStatistics], used: Usage)
     print(f"wrote {path}")
 
 
-def _rank(options: argparse.Namespace, scorer: Scorer, choices: dict[str, Any]) -> Scored:
-    """Mined tasks ranked; the file of scores beside the output lasts until every task has its ranking."""
+def _rank(options: argparse.Namespace, scorer: Scorer, choices: dict[str, Any]) -> tuple[Scored, int]:
+    """Mined tasks ranked, and how many have no text; the file of scores lasts until every task has its ranking."""
     from camdf.mining.ranked import rank_tasks
 
     tools = [view(tool) for tool in tools_in_file(options.tools)]
@@ -293,15 +294,13 @@ def _rank(options: argparse.Namespace, scorer: Scorer, choices: dict[str, Any]) 
     ranked = rank_tasks(options.tasks, tools, scorer, scores, **choices)
     with whole_file(options.output) as new:
         ranked.tasks.write_parquet(new)
-    if ranked.textless:
-        print(f"{ranked.textless:,} tasks have no ranking, as nobody recorded what was asked.")
     if ranked.undescribed:
         count, listed = len(ranked.undescribed), ", ".join(ranked.undescribed[:5])
         print(f"{count:,} tools were ranked by their names alone, as {options.tools} lacks them: {listed}")
     if not ranked.scored.refused:
         scores.unlink()
         scores.with_suffix(".settings.json").unlink()
-    return ranked.scored
+    return ranked.scored, ranked.textless
 
 
 def _audit(options: argparse.Namespace) -> int:
@@ -344,13 +343,14 @@ def _score(options: argparse.Namespace) -> int:
         scorer, settings = named_scorer(options.scorer, options.text, options.model, options.examples)
     if of_a_log:
         return _scored(options, _rank_log(options, scorer, settings))
+    textless = 0
     with shown("tasks") as progress, redirect_stdout(sys.stderr if options.json else sys.stdout):
         choices = {"top": options.top, "vectors": options.vectors, "settings": settings, "progress": progress}
         if options.tools is None:
             done = score_folder(options.tasks, scorer, options.output, **choices)
         else:
-            done = _rank(options, scorer, choices)
-    return _scored(options, done)
+            done, textless = _rank(options, scorer, choices)
+    return _scored(options, done, textless)
 
 
 def _rank_log(options: argparse.Namespace, scorer: Scorer, settings: dict[str, str]) -> Scored:
@@ -361,14 +361,18 @@ def _rank_log(options: argparse.Namespace, scorer: Scorer, settings: dict[str, s
     return ranked.scored
 
 
-def _scored(options: argparse.Namespace, done: Scored) -> int:
+def _scored(options: argparse.Namespace, done: Scored, textless: int = 0) -> int:
     """What was scored is said, and whether all was."""
     for task_id, why in done.refused.items():
         print(f"{task_id}: {why}", file=sys.stderr)
-    again = f"; {len(done.refused)} could not be scored: run the same command again to try them" if done.refused else ""
+    counts = {"scored": done.now, "scored before": done.before, "that could not be scored": len(done.refused)}
+    counts["without a text to score"] = textless
+    counts = {"read": sum(counts.values()), **counts}
     if options.json:
-        counts = {"scored": done.now, "before": done.before, "refused": dict(done.refused)}
-        print_json({**counts, "wrote": str(options.output)})
+        told = {"scored": done.now, "before": done.before, "refused": dict(done.refused)}
+        print_json({**told, "sums": {"tasks": counts}, "wrote": str(options.output)})
     else:
-        print(f"{done.now} tasks scored, {done.before} were there before: {options.output}{again}")
+        print(f"{in_one_line('tasks', counts)}\nwrote {options.output}")
+        if done.refused:
+            print("Run the same command again to try those that could not be scored.")
     return 1 if done.refused else 0

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from camdf._counts import in_one_line
 from camdf.core.rankings import Bools, Floats
 from camdf.errors import DataError, require
-from camdf.mining.runs import deduplicated, gathered, with_owners
+from camdf.mining.runs import SPANS_LEFT_OUT, deduplicated, gathered, span_counts, with_owners
 from camdf.mining.span_files import SPANS_AT_A_TIME, Source, in_parts
 from camdf.mining.spans import SPAN_COLUMNS
 from camdf.mining.usage import with_whole_input
@@ -40,15 +43,28 @@ class Arms:
     mixed: int
     """Conversations of which some runs were gated and others saw every tool, which were left out."""
 
-    def __str__(self) -> str:
-        told = {
-            "no gate decided": self.ungated,
-            "runs of both kinds": self.mixed,
-            "never ended, arm unknown": self.unplaced,
+    spans: Mapping[str, int]
+    """How many spans were read, and how many of them are duplicates, without an id, and of no run."""
+
+    @property
+    def sums(self) -> dict[str, dict[str, int]]:
+        """What adds up: spans read are those used and those left out, conversations those of an arm and others."""
+        left_out = {name: self.spans[key] for key, name in SPANS_LEFT_OUT.items()}
+        read, gated = self.spans["spans"], int(self.gated.sum())
+        return {
+            "spans": {"read": read, "used": read - sum(left_out.values()), **left_out},
+            "conversations": {
+                "begun": len(self.gated) + self.ungated + self.mixed + self.unplaced,
+                "gated": gated,
+                "that saw every tool": len(self.gated) - gated,
+                "on which no gate decided": self.ungated,
+                "with runs of both kinds": self.mixed,
+                "that never ended, arm unknown": self.unplaced,
+            },
         }
-        left_out = ", ".join(f"{count:,} ({why})" for why, count in told.items() if count)
-        counts = f"{int(self.gated.sum()):,} gated conversations, {int((~self.gated).sum()):,} that saw every tool"
-        return f"{counts}. Left out: {left_out}." if left_out else f"{counts}."
+
+    def __str__(self) -> str:
+        return "\n".join(in_one_line(what, counts) for what, counts in self.sums.items())
 
 
 def arms(
@@ -68,9 +84,12 @@ def arms(
     """
     polars = require("polars", "mining")
     col = polars.col
-    parts = []
+    parts, seen = [], Counter[str]()
     for spans in in_parts(source, [name for name in SPAN_COLUMNS if name != "text"], at_a_time):
         owned = with_whole_input(with_owners(deduplicated(spans.with_columns(text=polars.lit("")))))
+        lost_calls = owned.filter(col("owner").is_null() & col("incomplete") & col("kind").is_in(["model", "tool"]))
+        seen.update(span_counts(spans, owned))
+        seen["unowned"] -= len(lost_calls)
         key = polars.concat_str("trace_id", polars.lit("/"), "owner")
         call, model = col("kind") == "tool", col("kind") == "model"
         tokens = [col(f"{name}_tokens").filter(model) for name in ("input", "cached", "output")]
@@ -83,7 +102,7 @@ def arms(
             seconds=(col("end").max() - col("start").min()).cast(polars.Float64) / 1e9,
             endless=((col("span_id") == col("owner")) & col("start").is_not_null() & col("end").is_null()).any(),
         )
-        parts += [gathered(owned).join(used, on="task_id", how="left"), _pieces(owned)]
+        parts += [gathered(owned).join(used, on="task_id", how="left"), _pieces(lost_calls)]
     runs = polars.concat(parts, how="diagonal_relaxed") if parts else None
     if runs is None or runs.is_empty():
         raise DataError(
@@ -124,6 +143,7 @@ def arms(
         unplaced=unplaced,
         ungated=len(conversations) - len(there) - unplaced,
         mixed=len(there) - len(kept),
+        spans=seen,
     )
 
 
@@ -156,11 +176,10 @@ def _arms(runs: pl.DataFrame) -> pl.Series:
     return arm
 
 
-def _pieces(owned: pl.DataFrame) -> pl.DataFrame:
-    """What is there of runs whose agent span never came, a row a trace: they began, and nobody knows how they ended."""
+def _pieces(calls: pl.DataFrame) -> pl.DataFrame:
+    """The calls of runs whose agent span never came, a row a trace: they began, and nobody knows how they ended."""
     polars = require("polars", "mining")
-    col, orphaned = polars.col, polars.col("owner").is_null() & polars.col("incomplete")
-    calls = owned.filter(orphaned & (col("kind").is_in(["model", "tool"])))
+    col = polars.col
     ranking = col("ranked").filter(col("ranked").list.len() > 0).first().fill_null([])
     return calls.group_by(task_id="trace_id").agg(
         col("incomplete").any(),

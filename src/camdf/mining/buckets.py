@@ -283,14 +283,19 @@ def erase_bucket(own: Bucket) -> Changes:
     polars, done = require("polars", "mining"), Changes()
     columns = ["trace_id", *IDS]
     spans = read_data(own.place, own.spans, [*columns, "start"])
-    runs = read_data(own.place, own.pieces, [*columns, "time"]) + read_data(own.root, own.tasks, [*columns, "time"])
+    tasks = read_data(own.root, own.tasks, [*columns, "time"])
+    runs = (*tasks, *read_data(own.place, own.pieces, [*columns, "time"]))
     rows = [*spans, *(some.rename({"time": "start"}) for some in runs)]
     none = no_rows(dict.fromkeys(columns, "text") | {"start": "whole"})
     ids = polars.concat([none, *(some.select(none.columns) for some in rows)])
     traces = ids.filter(own.forgotten.covers(ids))["trace_id"].unique()
     done.forgotten, goes = traces.to_list(), polars.col("trace_id").is_in(traces.implode())
-    done.counts["tasks"] = _drop(own.root, own.tasks, goes, done.add, done.remove)
-    done.counts["spans"] = _drop(own.place, own.spans, goes, done.add_spans, done.remove_spans)
+    went = {
+        "tasks": (tasks, _drop(own.root, own.tasks, goes, done.add, done.remove)),
+        "spans": (spans, _drop(own.place, own.spans, goes, done.add_spans, done.remove_spans)),
+    }
+    for what, (there, count) in went.items():
+        done.counts.update({what: count, f"{what} kept": sum(map(len, there)) - count})
     _drop(own.place, own.pieces, goes, done.add_spans, done.remove_spans)
     return done
 

@@ -24,6 +24,7 @@ from os import fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from camdf._counts import in_one_line
 from camdf.datasets.files import File
 from camdf.errors import DataError, UsageError, require
 from camdf.mining.buckets import (
@@ -47,7 +48,6 @@ from camdf.mining.ids import Forgotten
 from camdf.mining.runs import TASK_COLUMNS
 from camdf.mining.span_files import Source, in_parts, rows_in
 from camdf.mining.spans import NANOSECONDS_A_DAY, arrow_of, no_rows
-from camdf.mining.tasks import in_one_line
 
 if TYPE_CHECKING:
     import polars as pl

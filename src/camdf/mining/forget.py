@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import date
 from os import fspath
 
+from camdf._counts import in_one_line
 from camdf.datasets.files import File
 from camdf.errors import DataError, UsageError
 from camdf.mining.days import Days, is_days
@@ -19,18 +20,27 @@ class Forgot:
 
     tasks: int
     spans: int
+    tasks_kept: int
+    spans_kept: int
     hours: int
     alone: bool
+
+    @property
+    def sums(self) -> dict[str, dict[str, int]]:
+        """What adds up: the tasks and the spans that were there are those forgotten and those kept."""
+        counts = {"tasks": (self.tasks, self.tasks_kept), "spans": (self.spans, self.spans_kept)}
+        return {what: {"read": gone + kept, "forgotten": gone, "kept": kept} for what, (gone, kept) in counts.items()}
 
     def __str__(self) -> str:
         gone = (
             "Their files are gone" if not self.hours else f"Their files go with the first run after {self.hours} hours"
         )
+        counts = " ".join(in_one_line(what, counts) for what, counts in self.sums.items())
         if self.alone:
-            return f"Forgot {self.tasks:,} tasks and {self.spans:,} spans. {gone}."
+            return f"{counts} {gone}."
         return (
-            f"Forgot {self.tasks:,} tasks and {self.spans:,} spans. {gone}; what a writer that was killed left behind "
-            f"goes after {LEFTOVER_HOURS} hours, or at once with --alone."
+            f"{counts} {gone}; what a writer that was killed left behind goes after {LEFTOVER_HOURS} hours, or at once "
+            "with --alone."
         )
 
 
@@ -67,4 +77,5 @@ def forget(
     days.vacuum(hours if alone else max(hours, LEFTOVER_HOURS), leftovers=True)
     if not hours:
         days.without_history()
-    return Forgot(counts["tasks"], counts["spans"], hours, alone)
+    kept = {"tasks_kept": counts["tasks kept"], "spans_kept": counts["spans kept"]}
+    return Forgot(counts["tasks"], counts["spans"], **kept, hours=hours, alone=alone)

@@ -82,6 +82,10 @@ RUN_COLUMNS: dict[str, str] = {
 """Those of a run: beside what a task has, why it may be none, and how it hangs together with others."""
 
 
+SPANS_LEFT_OUT = {"duplicates": "duplicates", "nameless": "without an id", "unowned": "of no agent"}
+"""Why spans are left out: the counts of `span_counts`, in words."""
+
+
 def deduplicated(spans: pl.DataFrame) -> pl.DataFrame:
     """One row for every trace_id and span_id, the preferred version; rows without those are dropped."""
     polars = require("polars", "mining")
@@ -91,6 +95,17 @@ def deduplicated(spans: pl.DataFrame) -> pl.DataFrame:
     chosen = versions.unique(SPAN_KEY, keep="first", maintain_order=True)
     distinct: pl.DataFrame = polars.concat([spans.filter(named & ~repeated), chosen])
     return distinct
+
+
+def span_counts(spans: pl.DataFrame, owned: pl.DataFrame) -> dict[str, int]:
+    """How many spans there are, and why some belong to no run; `owned` are those of them that `with_owners` placed."""
+    nameless: int = spans.select((~has_ids()).sum()).item()
+    return {
+        "spans": len(spans),
+        "nameless": nameless,
+        "duplicates": len(spans) - nameless - len(owned),
+        "unowned": owned["owner"].null_count(),
+    }
 
 
 def with_owners(spans: pl.DataFrame) -> pl.DataFrame:

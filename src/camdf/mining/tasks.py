@@ -51,11 +51,21 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
+from camdf._counts import in_one_line
 from camdf._progress import Progress, silent
 from camdf.errors import require
 from camdf.mining.ids import with_hashed_ids
 from camdf.mining.pieces import joined_pieces
-from camdf.mining.runs import NO_TOOL, TASK_COLUMNS, deduplicated, gathered, has_ids, unranked, with_owners
+from camdf.mining.runs import (
+    NO_TOOL,
+    SPANS_LEFT_OUT,
+    TASK_COLUMNS,
+    deduplicated,
+    gathered,
+    span_counts,
+    unranked,
+    with_owners,
+)
 from camdf.mining.span_files import SPANS_AT_A_TIME, Source, in_parts
 from camdf.mining.spans import SPAN_COLUMNS
 
@@ -130,7 +140,7 @@ class Mined:
     @property
     def spans_left_out(self) -> dict[str, int]:
         """Why spans were left out, and how many for each reason; with those that were used they are all."""
-        return {"duplicates": self.duplicates, "without an id": self.nameless, "of no agent": self.unowned}
+        return {reason: getattr(self, name) for name, reason in SPANS_LEFT_OUT.items()}
 
     @property
     def runs_left_out(self) -> dict[str, int]:
@@ -173,17 +183,6 @@ class Mined:
 COUNTED = tuple(field.name for field in fields(Mined) if field.name not in ("tasks", "require_outcome"))
 
 
-def in_one_line(what: str, counts: Mapping[str, int]) -> str:
-    """Counts that add up as a sentence: how many there were, how many are used, and why others are not.
-
-    >>> in_one_line("runs", {"begun": 9, "tasks": 7, "ended in an error": 2, "without success": 0})
-    '9 runs begun: 7 tasks, 2 ended in an error.'
-    """
-    (verb, whole), (kept, used), *reasons = counts.items()
-    left_out = "".join(f", {count:,} {reason}" for reason, count in reasons if count)
-    return f"{whole:,} {what} {verb}: {used:,} {kept}{left_out}."
-
-
 def mine(
     source: Source,
     *,
@@ -217,12 +216,10 @@ def runs_in(
     columns = [name for name in SPAN_COLUMNS if with_text or name != "text"]
     seen, runs = Counter[str](), []
     for spans in in_parts(source, columns, at_a_time, progress):
-        distinct, nameless = deduplicated(with_hashed_ids(spans, id_key)), spans.select((~has_ids()).sum()).item()
-        seen.update(spans=len(spans), nameless=nameless, duplicates=len(spans) - nameless - len(distinct))
-        owned = with_owners(distinct)
-        seen.update(unowned=owned["owner"].null_count(), orphans=int(owned["orphan"].sum()))
+        owned = with_owners(deduplicated(with_hashed_ids(spans, id_key)))
+        seen.update({**span_counts(spans, owned), "orphans": int(owned["orphan"].sum())})
         runs.append(gathered(owned, no_tool))
-        del spans, distinct, owned  # before the next part is read
+        del spans, owned  # before the next part is read
     return require("polars", "mining").concat(runs), seen
 
 

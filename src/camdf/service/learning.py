@@ -17,11 +17,15 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TypeAlias
 
+from camdf._counts import in_one_line
 from camdf._files import locked, write_whole
 from camdf.core.payoff import Payoff
+from camdf.core.rankings import Bools, LoggedTasks
 from camdf.errors import DataError, UsageError, needs
 from camdf.evaluation.assess import require_choice
 from camdf.evaluation.champion import Evidence, Trial, compared
+from camdf.evaluation.replay import handed_over
+from camdf.gate.settings import Limits
 from camdf.policies.artifact import to_json
 from camdf.policies.base import Policy
 from camdf.policies.by_set import ExpectedPayoffBySet
@@ -29,7 +33,7 @@ from camdf.policies.training import Training
 from camdf.service import config_file
 from camdf.service.config import COLD_STARTS, START, Configuration, LearnSettings
 from camdf.service.gates import payoff_of_route, policy_of
-from camdf.service.lessons import Lesson, given_tools, lessons, tasks_of_lessons
+from camdf.service.lessons import Lesson, given_tools, tasks_of_lessons, taught
 
 with needs("serve"):
     import msgspec
@@ -45,13 +49,44 @@ SHOWN = 12
 """How many digits of a digest people read."""
 
 
-def learn(path: Path, states: Sequence[Path]) -> list[str]:
-    """One look at every policy of a configuration; what came of each, in words."""
+@dataclass(frozen=True)
+class Learned:
+    """What came of a look at every policy of a configuration."""
+
+    said: list[str]
+    """A line a policy."""
+
+    sums: dict[str, dict[str, int]]
+    """What adds up: outcomes read, and runs begun that explored or were only watched."""
+
+    exploring: dict[str, Exploring]
+    """The price of exploring, by policy."""
+
+    def __str__(self) -> str:
+        return "\n".join([*(in_one_line(what, counts) for what, counts in self.sums.items()), *self.said])
+
+
+@dataclass(frozen=True)
+class Exploring:
+    """The labels that runs gave which saw every tool, and the payoff that each of them gave up for it."""
+
+    labels: int
+    given_up: float
+    """Payoff a run, on average: that of the tools which the champion chooses minus that of every tool."""
+
+    def __str__(self) -> str:
+        paid = f"{abs(self.given_up):.3f} {'more' if self.given_up < 0 else 'less'} a run than the champion's tools"
+        return f"{self.labels:,} runs that saw every tool gave a label each, and paid {paid}."
+
+
+def learn(path: Path, states: Sequence[Path]) -> Learned:
+    """One look at every policy of a configuration."""
     folder, configuration = _read(path)
     settings = configuration.learn
     if settings is None:
         raise UsageError(f"{path.name} has no table [learn], so the service keeps nothing to learn from. Add one.")
-    known, said = lessons(states), []
+    known, sums = taught(states)
+    said, exploring = [], {}
     for source, places in configuration.policies().items():
         why = _cannot_learn(source, configuration, places)
         if why:
@@ -60,8 +95,12 @@ def learn(path: Path, states: Sequence[Path]) -> list[str]:
         with contest_of(folder, source, configuration) as contest:
             served = set(places)
             own = [lesson for lesson in known if (lesson.seen.tenant, lesson.seen.route) in served]
-            said.append(f"{source}: {contest.look(own, settings)}")
-    return said
+            words = contest.look(own, settings)
+            if own:
+                exploring[source] = contest.exploring(own[-settings.tasks :])
+                words = f"{words} {exploring[source]}"
+            said.append(f"{source}: {words}")
+    return Learned(said, sums, exploring)
 
 
 def roll_back(path: Path, policy: str = "") -> str:
@@ -131,6 +170,15 @@ class PolicyContest:
             said.append(self._challenged(known[-settings.tasks :], settings))
         return " ".join(said)
 
+    def exploring(self, recent: Sequence[Lesson]) -> Exploring:
+        """The price of exploring, at what the champion would have chosen for runs that saw every tool and succeeded."""
+        given_up, champion = 0.0, self._policy(self.state.champion)
+        for logged, payoff, given, limits in self._by_place(recent, champion):
+            acquired = champion.decide(logged.rankings, payoff).acquired
+            chosen = handed_over(logged.rankings, acquired, given, limits.at_least, limits.at_most)
+            given_up += float((payoff.of(logged, chosen) - payoff.of(logged, logged.rankings.listed)).sum())
+        return Exploring(len(recent), given_up / len(recent))
+
     def roll_back(self) -> str:
         """Put the version before back; what came of it, in words."""
         self._noticed()
@@ -178,21 +226,28 @@ class PolicyContest:
         """Each task at the payoff of its own tenant and route, within the bounds of its gate."""
         champion, challenger = (self._policy(digest) for digest in (self.state.champion, self.state.challenger))
         evidence = Evidence()
-        for place in self.places:
-            own = [lesson for lesson in new if (lesson.seen.tenant, lesson.seen.route) == place]
-            if own:
-                logged, payoff = tasks_of_lessons(own), self._payoff(place, champion)
-                limits = self.configuration.settings(*place).limits
-                given, least, most = given_tools(own, logged), limits.at_least, limits.at_most
-                evidence += compared(challenger, champion, logged, payoff, given, at_least=least, at_most=most)
+        for logged, payoff, given, limits in self._by_place(new, champion):
+            least, most = limits.at_least, limits.at_most
+            evidence += compared(challenger, champion, logged, payoff, given, at_least=least, at_most=most)
         return evidence
+
+    def _by_place(
+        self, some: Sequence[Lesson], champion: Policy
+    ) -> Iterator[tuple[LoggedTasks, Payoff, Bools, Limits]]:
+        """The tasks of each tenant and route, with its payoff, the tools that its runs have anyway, and its bounds."""
+        for place in self.places:
+            own = [lesson for lesson in some if (lesson.seen.tenant, lesson.seen.route) == place]
+            if own:
+                logged = tasks_of_lessons(own)
+                limits = self.configuration.settings(*place).limits
+                yield logged, self._payoff(place, champion), given_tools(own, logged), limits
 
     def _challenged(self, recent: Sequence[Lesson], settings: LearnSettings) -> str:
         """A challenger that has learned from the tasks of late."""
         if len(recent) < settings.fewest:
             return (
                 f"No challenger yet: it takes {settings.fewest} tasks of runs that saw every tool and succeeded, and "
-                f"there are {len(recent)}."
+                f"there are {len(recent)}: {settings.fewest - len(recent)} are missing."
             )
         logged, champion = tasks_of_lessons(recent), self._policy(self.state.champion)
         try:

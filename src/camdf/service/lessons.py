@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import logging
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -101,8 +102,18 @@ class SeenLog:
             raise
 
 
-def lessons(folders: Iterable[Path]) -> list[Lesson]:
-    """The tasks of these state folders that teach, in the order of the times at which their outcomes came.
+class Taught(NamedTuple):
+    """What state folders have to learn from."""
+
+    lessons: list[Lesson]
+    """In the order of the times at which their outcomes came."""
+
+    sums: dict[str, dict[str, int]]
+    """What adds up: outcomes read are lessons and others, and so are the runs that explored or were only watched."""
+
+
+def taught(folders: Iterable[Path]) -> Taught:
+    """The tasks of these state folders that teach.
 
     An outcome counts once, for the tenant whose decision it names, and only where the run succeeded.
     """
@@ -111,18 +122,27 @@ def lessons(folders: Iterable[Path]) -> list[Lesson]:
     for folder in places:
         for name in (EARLIER, FILE):
             decisions.update({(decision.tenant, decision.id): decision for decision in _decisions(folder / name)})
-    taught = []
+    known, learned, left_out = frozenset(decisions), [], Counter[str]()
     for folder in places:
         lines = list(_lines(folder / OUTCOMES))
         log = sha256(lines[0]).hexdigest()[:16] if lines else ""
         for line in lines:
             outcome: dict[str, Any] = msgspec.json.decode(line)
-            about = decisions.pop((outcome["tenant"], outcome["decision"]), None)
-            if about is not None and outcome["success"]:
+            run = outcome["tenant"], outcome["decision"]
+            about = decisions.pop(run, None)
+            if about is None:
+                left_out.update(["told again" if run in known else "of other runs"])
+            elif not outcome["success"]:
+                left_out.update(["without success"])
+            else:
                 given = set(about.given) - set(about.tools)
                 required = [name for name in dict.fromkeys(outcome["called"]) if name not in given]
-                taught.append(Lesson(about, required, log, outcome["seq"], outcome["at"]))
-    return sorted(taught, key=lambda each: each.at)
+                learned.append(Lesson(about, required, log, outcome["seq"], outcome["at"]))
+    failed = {"without success": left_out["without success"]}
+    reasons = {**failed, "told again": left_out["told again"], "of other runs": left_out["of other runs"]}
+    read = {"read": len(learned) + sum(reasons.values()), "to learn from": len(learned), **reasons}
+    begun = {"begun": len(known), "tasks": len(learned), **failed, "without an outcome": len(decisions)}
+    return Taught(sorted(learned, key=lambda lesson: lesson.at), {"outcomes": read, "explored runs": begun})
 
 
 def tasks_of_lessons(of: Sequence[Lesson]) -> LoggedTasks:

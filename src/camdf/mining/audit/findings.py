@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, fields
+from typing import TypeAlias, get_args
 
 from camdf.core.resampling import Interval
 
@@ -139,14 +139,14 @@ class Audit:
     untraced: Untraced | None = None
 
     @property
+    def sums(self) -> dict[str, dict[str, int]]:
+        """What adds up: tasks read are those with a ranking and those without."""
+        return {
+            "tasks": {"read": self.tasks, "with a ranking": self.ranked, "without a ranking": self.tasks - self.ranked}
+        }
+
+    @property
     def findings(self) -> dict[str, Finding]:
         """The findings by name, in the order of a report."""
-        return {
-            "repeated_runs": self.repeated_runs,
-            "label_noise": self.label_noise,
-            "censoring": self.censoring,
-            "surfacing": self.surfacing,
-            "drift": self.drift,
-            "exploration": self.exploration,
-            **({} if self.untraced is None else {"untraced": self.untraced}),
-        }
+        named = {column.name: getattr(self, column.name) for column in fields(self)}
+        return {name: finding for name, finding in named.items() if isinstance(finding, get_args(Finding))}

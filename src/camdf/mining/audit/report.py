@@ -7,6 +7,7 @@ from dataclasses import asdict
 from functools import singledispatch
 from typing import Any
 
+from camdf._counts import in_one_line
 from camdf.core.resampling import Interval
 from camdf.mining.audit.findings import (
     Audit,
@@ -34,7 +35,7 @@ def audit_text(audit: Audit) -> str:
     """The report: the counts, then a paragraph for each finding and for the verdict."""
     sentences = {name.replace("_", " "): in_words(finding) for name, finding in audit.findings.items()}
     indent = max(map(len, sentences)) + 2
-    lines = [f"{audit.tasks:,} tasks, {audit.ranked:,} with a ranking, {audit.tools:,} tools.", ""]
+    lines = [f"{in_one_line('tasks', audit.sums['tasks'])} {audit.tools:,} tools.", ""]
     for name, words in {**sentences, "verdict": verdict_of(audit).sentence}.items():
         lines += textwrap.wrap(words, WIDTH, initial_indent=f"{name:{indent}}", subsequent_indent=" " * indent)
     return "\n".join(lines)
@@ -44,7 +45,7 @@ def audit_json(audit: Audit) -> dict[str, Any]:
     """Numbers and sentences, for machines."""
     findings = {name: {**asdict(finding), "sentence": in_words(finding)} for name, finding in audit.findings.items()}
     counts = {"tasks": audit.tasks, "ranked": audit.ranked, "tools": audit.tools}
-    return {**counts, **findings, "verdict": asdict(verdict_of(audit))}
+    return {**counts, "sums": audit.sums, **findings, "verdict": asdict(verdict_of(audit))}
 
 
 @singledispatch

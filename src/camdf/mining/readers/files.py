@@ -222,8 +222,8 @@ def _message(message: bytes) -> Any:
         if message.startswith(b"{"):
             return _parsed(message)
         with needs("otlp"):
-            from camdf.mining.readers.otlp_proto import traces_message
-        return traces_message(message)
+            from camdf.mining.readers.otlp_proto import typed_message
+        return typed_message(message)
     except Unreadable as why:
         return why
     except OSError:

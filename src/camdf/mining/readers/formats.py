@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 from camdf.mining.readers import langfuse, langsmith, mlflow, otel, plain
-from camdf.mining.readers.otlp import TypedDocument
 from camdf.mining.readers.values import as_mapping, as_text
 from camdf.mining.spans import SPAN_COLUMNS, Span
 
@@ -36,7 +35,7 @@ def guess(record: Any) -> str:
     """The format of a record by the keys that only it has; "" where none is known."""
     if isinstance(record, list):
         return next(filter(None, map(guess, record[:10])), "")
-    if isinstance(record, TypedDocument):
+    if callable(record):
         return "otel"
     fields = as_mapping(record)
     if fields.keys() & {"resourceSpans", "resource_spans", "scopeSpans", "scope_spans"}:

@@ -10,7 +10,7 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from camdf.gate.telemetry import EVENT
 from camdf.mining.readers.names import (
@@ -76,24 +76,8 @@ class OtelSpan(NamedTuple):
     """Whether the exporter left out attributes or events, so that a list may lack its end."""
 
 
-class TypedDocument:
-    """OTLP that was decoded by its schema."""
-
-    __slots__ = ()
-
-    def spans(self) -> Sequence[TypedSpan]:
-        """All of its spans."""
-        raise NotImplementedError
-
-
-class TypedSpan:
-    """A span of such a document."""
-
-    __slots__ = ()
-
-    def otel_span(self, with_text: bool) -> OtelSpan:
-        """The span with those of its attributes that its convention reads."""
-        raise NotImplementedError
+TypedSpan: TypeAlias = Callable[[bool], OtelSpan]
+"""A span of OTLP that was decoded by its schema: told whether text is wanted, it reads what its convention reads."""
 
 
 def typed_span(
@@ -139,10 +123,7 @@ def parts(record: Any) -> Iterator[Any]:
     """The spans of an OTLP export, of a list or of a page of an API; a span by itself."""
     if isinstance(record, list):
         for part in record:
-            yield from parts(part)
-        return
-    if isinstance(record, TypedDocument):
-        yield from record.spans()
+            yield from (part,) if callable(part) else parts(part)
         return
     fields = as_mapping(record)
     for key in ("resourceSpans", "resource_spans", "scopeSpans", "scope_spans", "spans", "data"):
@@ -155,8 +136,9 @@ def parts(record: Any) -> Iterator[Any]:
 
 def otel_span(part: Any, with_text: bool = True) -> OtelSpan:
     """One span, under whichever names its record has for the fields."""
-    if isinstance(part, TypedSpan):
-        return part.otel_span(with_text)
+    if callable(part):
+        typed: TypedSpan = part
+        return typed(with_text)
     record = as_mapping(part)
     fields = SPAN.of(record)
     columns = {key[11:]: value for key, value in record.items() if key.startswith("attributes.") and value is not None}

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Raw, Struct
 from msgspec.json import Decoder
 
-from camdf.mining.readers.otlp import LONG, OtelSpan, TypedDocument, TypedSpan, attribute_value, typed_span
+from camdf.mining.readers.otlp import LONG, OtelSpan, TypedSpan, attribute_value, typed_span
 
 BEGINNING = re.compile(rb'\s*\{\s*"resourceSpans"')
 ABSENT = Raw(b"null")
@@ -43,7 +43,7 @@ class SpanStatus(Struct, gc=False, forbid_unknown_fields=True):
     message: Raw = ABSENT
 
 
-class SpanRecord(Struct, TypedSpan, gc=False, forbid_unknown_fields=True, rename="camel"):
+class SpanRecord(Struct, gc=False, forbid_unknown_fields=True, rename="camel"):
     """One span. The fields at the end are known and not read."""
 
     trace_id: str
@@ -84,28 +84,25 @@ class Resource(Struct, gc=False, forbid_unknown_fields=True, rename="camel"):
     schema_url: Raw = ABSENT
 
 
-class Document(Struct, TypedDocument, gc=False, forbid_unknown_fields=True, rename="camel"):
+class Document(Struct, gc=False, forbid_unknown_fields=True, rename="camel"):
     """What an exporter sends at once."""
 
     resource_spans: list[Resource]
-
-    def spans(self) -> list[TypedSpan]:
-        """All of its spans."""
-        return [span for resource in self.resource_spans for scope in resource.scope_spans for span in scope.spans]
 
 
 _decode_document = Decoder(Document).decode
 _decode = Decoder().decode
 
 
-def typed_document(text: bytes) -> TypedDocument | None:
-    """A document of OTLP JSON; None where the text is not one by the letter."""
+def typed_document(text: bytes) -> list[TypedSpan] | None:
+    """The spans of a document of OTLP JSON; None where the text is not one by the letter."""
     if not BEGINNING.match(text):
         return None
     try:
         if not text.isascii():
             text.decode()  # what is passed over is looked at for its structure, not for its encoding
-        return _decode_document(text)
+        scopes = (scope for resource in _decode_document(text).resource_spans for scope in resource.scope_spans)
+        return [span.otel_span for scope in scopes for span in scope.spans]
     except Exception:
         return None
 

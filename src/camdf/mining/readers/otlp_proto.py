@@ -4,54 +4,33 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
-from camdf.mining.readers.otlp import OtelSpan, TypedDocument, TypedSpan, typed_span
+from camdf.mining.readers.otlp import OtelSpan, TypedSpan, typed_span
 from camdf.mining.readers.values import Unreadable
 
 TRACE_BYTES, SPAN_BYTES = (0, 16), (0, 8)
 """How long ids are. Metrics and logs have other fields in these places, and nothing else tells them from spans."""
 
 
-class SpanMessage(TypedSpan):
-    """One span."""
-
-    __slots__ = ("_record",)
-
-    def __init__(self, record: Any) -> None:
-        self._record = record
-
-    def otel_span(self, with_text: bool) -> OtelSpan:
-        """The span with those of its attributes that its convention reads."""
-        record = self._record
-        if len(record.trace_id) not in TRACE_BYTES or len(record.span_id) not in SPAN_BYTES:
-            raise Unreadable("no span: its ids have other lengths")
-        span = typed_span(record, with_text, _values, _last_message)
-        return span._replace(start=span.start or None, end=span.end or None)  # 0 is a time that nobody recorded
-
-
-class TracesMessage(TypedDocument):
-    """What an exporter sends at once."""
-
-    __slots__ = ("_message",)
-
-    def __init__(self, message: Any) -> None:
-        self._message = message
-
-    def spans(self) -> list[TypedSpan]:
-        """All of its spans."""
-        scopes = (scope for resource in self._message.resource_spans for scope in resource.scope_spans)
-        return [SpanMessage(span) for scope in scopes for span in scope.spans]
-
-
-def traces_message(message: bytes) -> TracesMessage:
-    """A message with the spans of one export; `Unreadable` where the bytes are none."""
+def typed_message(message: bytes) -> list[TypedSpan]:
+    """The spans of a message; `Unreadable` where the bytes are none."""
     try:
-        return TracesMessage(TracesData.FromString(message))
+        resources = TracesData.FromString(message).resource_spans
     except Exception:
         raise Unreadable("not OTLP") from None
+    scopes = (scope for resource in resources for scope in resource.scope_spans)
+    return [partial(_otel_span, span) for scope in scopes for span in scope.spans]
+
+
+def _otel_span(record: Any, with_text: bool) -> OtelSpan:
+    if len(record.trace_id) not in TRACE_BYTES or len(record.span_id) not in SPAN_BYTES:
+        raise Unreadable("no span: its ids have other lengths")
+    span = typed_span(record, with_text, _values, _last_message)
+    return span._replace(start=span.start or None, end=span.end or None)  # 0 is a time that nobody recorded
 
 
 def _values(pairs: Sequence[Any]) -> dict[str, Any]:
