@@ -364,7 +364,12 @@ def measure(runs: int, small: int, large: int) -> dict[str, Any]:
         if large:
             found["large file"] = side_by_side(places["genai"], large)
     machine = {"cores": os.cpu_count(), "processor": platform.machine(), "python": platform.python_version()}
-    return {"machine": machine, "microseconds of processor a span, asked": ASKED, **found}
+    return {
+        "machine": machine,
+        "load": round(os.getloadavg()[0], 1),
+        "microseconds of processor a span, asked": ASKED,
+        **found,
+    }
 
 
 def missed(found: dict[str, Any]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Writes docs/at-scale.md from results/spark.json and results/at_scale.json.
+"""Writes docs/at-scale.md from what is stored in results: spark.json, at_scale.json, reading.json, simulated_day.json.
 
 python docs/at_scale_page.py
 """
@@ -11,9 +11,12 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
+from camdf.mining.days import SPANS_A_BUCKET
+
 DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "results"
 
+STORED = ("spark.json", "at_scale.json", "reading.json", "simulated_day.json")
 SPANS = 100e9
 SPANS_A_PARTITION = 500_000
 SPLIT_MB = 128
@@ -31,6 +34,13 @@ DOLLARS_A_GB_MONTH, DOLLARS_A_THOUSAND_READS = 0.023, 0.0004
 GROUP_ROWS = 1_000_000
 """Rows of a Parquet row group, as large writers make them."""
 
+FORMS = {
+    "genai": "JSON, a document a line",
+    "genai, zstd": "JSON, packed one by one",
+    "genai in protobuf": "protobuf",
+    "genai in protobuf, zstd": "protobuf, packed one by one",
+}
+
 HEAD = """# A hundred billion spans a day
 
 [On Spark](spark.md) has what was measured on one machine, up to 20 million spans. This page is the plan for five
@@ -39,14 +49,15 @@ is assumed is said.
 """
 
 
-def page(spark: dict[str, Any], scale: dict[str, Any]) -> str:
+def page(spark: dict[str, Any], scale: dict[str, Any], reading: dict[str, Any], day: dict[str, Any]) -> str:
     """The page."""
     largest = spark["growth"]["sizes"][-1]
     spans, tasks = largest["spans"], largest["tasks"]
     stored, moved = largest["MB read"] * 1e6 / spans, largest["MB shuffled"] * 1e6 / spans
     work = largest["processor seconds"] / spans
-    parts = [HEAD, *shuffle(stored, moved), *source(), *filters(stored), *prices(stored, work), *sampling(spans, tasks)]
-    return "\n".join(map(wrapped, [*parts, *curve(scale), *engines()])) + "\n"
+    parts = [HEAD, *start(reading, stored, work), *shuffle(stored, moved), *source(), *buckets(day), *filters(stored)]
+    parts += [*prices(stored, work, reading), *sampling(spans, tasks), *curve(scale), *engines()]
+    return "\n".join(map(wrapped, parts)) + "\n"
 
 
 def wrapped(line: str) -> str:
@@ -55,6 +66,77 @@ def wrapped(line: str) -> str:
         return line
     indent = "  " if line.startswith("- ") else ""
     return textwrap.fill(line, 120, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
+def start(reading: dict[str, Any], stored: float, work: float) -> list[str]:
+    """OTLP as collectors write it, and what it takes to read it."""
+    rows = []
+    for form, words in FORMS.items():
+        each, took = reading[form]["bytes a span"], reading[form]["read into span tables"]
+        terabytes, hours = SPANS * each / 1e12, SPANS * took / 1e6 / 3600
+        dollars = _dollars_of_storage(terabytes), _dollars_of_work(hours)
+        rows.append(f"| {words} | {each:,} | {terabytes:,.0f} | {took:.0f} | {hours:,.0f} | {_sum(*dollars)} |")
+    one, other = (reading[form]["read into span tables"] for form in ("genai", "genai in protobuf"))
+    cheaper = "JSON" if one < other else "protobuf"
+    bytes_of = [reading[form]["bytes a span"] for form in FORMS]
+    return [
+        "## Where data starts",
+        "",
+        "Nobody begins with a table of spans. Collectors write OTLP, as JSON or as protobuf, packed or not ([which "
+        "files](traces.md)), and `camdf mine` reads it into the span table, which is the first cost of a day:",
+        "",
+        "| OTLP as | bytes a span | TB a day | microseconds a span | core hours a day | dollars a day |",
+        "| --- | --- | --- | --- | --- | --- |",
+        *rows,
+        "",
+        f"Reading takes {one / 1e6 / work:.0f} times the processors that mining takes. It was measured on spans with whole conversations and tool "
+        f"definitions in them (`python benchmarks/reading.py`), while the machine had a load of {reading['load']:.0f} "
+        "on its two cores, so the microseconds are long, and their ratios are what counts. "
+        f"Of the two, {cheaper} is cheaper to read, by {abs(one - other) / max(one, other):.0%}: protobuf's parser "
+        f"alone takes {reading['genai in protobuf']['its parser alone']:.0f} microseconds and `json.loads` "
+        f"{reading['genai']['json.loads alone']:.0f}, but every attribute that Python then asks protobuf for has its "
+        f"price, and what msgspec passes over has none. Protobuf is {1 - bytes_of[2] / bytes_of[0]:.0%} smaller as it "
+        f"is and {'larger' if bytes_of[3] > bytes_of[1] else 'smaller'} once packed. The made-up texts are of few "
+        "words, so real ones pack less well. So let the form be what your collector is best at, and pack it.",
+        "",
+        f"Read once, a span is {stored:.0f} bytes of Parquet without its text. No step deletes what came: a span that "
+        "cannot be used is held back and counted, by reason ([day by day](mining.md#day-by-day)), files that were read "
+        "stay where they are, and only `--keep-days` and `camdf forget` delete, because you say so.",
+        "",
+    ]
+
+
+def buckets(day: dict[str, Any]) -> list[str]:
+    """How a table of days is divided, and that it holds what one batch would."""
+    rows = []
+    for spans in (2e6, 100e6, 10e9, SPANS):
+        count = ceil(spans / SPANS_A_BUCKET)
+        rows.append(f"| {_count(spans)} | {count:,} | {spans / count / 24:,.0f} | {count * 24:,} |")
+    took = day["processor seconds"]
+    return [
+        "## One number to set",
+        "",
+        f"A table of days is divided into buckets by a hash of the trace, one for every {SPANS_A_BUCKET:,} spans of a "
+        "day, which is what a worker holds. `--spans-a-day` is the one number to set, when the table is made; buckets "
+        "follow from it:",
+        "",
+        "| spans a day | buckets | spans a bucket and hour | files of spans a day, by the hour |",
+        "| --- | --- | --- | --- |",
+        *rows,
+        "",
+        "An arrival writes a file a bucket, and mines again only the traces that its spans are part of. At the last "
+        "row that is millions of small files a day; bring the largest services into tables of their own, or mine every "
+        "few hours.",
+        "",
+        f"`python benchmarks/simulated_day.py` plays such a day: {day['spans']:,} spans of {day['runs']:,} runs arrive "
+        f"by the hour, {day['late']:,} of them 1 to 6 hours late, {day['ahead']:,} with clocks two days ahead, and one "
+        f"hour twice ({day['repeated']:,} spans). After {day['arrivals']} arrivals the table has {day['tasks']:,} "
+        "tasks, and they are those of one batch over all of it, row by row. The "
+        f"{day['traces that wait']:,} others wait for the right time of a span that is held back. By the hour it took "
+        f"{took['by the hour']:.0f} processor seconds, at once {took['at once']:.0f} (`results/simulated_day.json`; a "
+        "tenth of the day is a test).",
+        "",
+    ]
 
 
 def shuffle(stored: float, moved: float) -> list[str]:
@@ -120,22 +202,23 @@ def filters(stored: float) -> list[str]:
     ]
 
 
-def prices(stored: float, work: float) -> list[str]:
+def prices(stored: float, work: float, reading: dict[str, Any]) -> list[str]:
     """Storage, reads, processors."""
     terabytes = SPANS * stored / 1e12
-    storage = terabytes * 1e3 * DAYS_KEPT * DOLLARS_A_GB_MONTH / 30
     reads = SPANS * stored / (SPLIT_MB * 1e6)
     hours = SPANS * work / 3600
-    processors = hours * DOLLARS_A_CORE_HOUR / UTILISATION
+    first = SPANS * min(reading[form]["read into span tables"] for form in FORMS) / 1e6 / 3600
     return [
         "## What a day costs",
         "",
         "| | amount | dollars a day |",
         "| --- | --- | --- |",
-        f"| storage, {DAYS_KEPT} days kept | {terabytes:,.1f} TB a day | {storage:,.0f} |",
+        f"| processors, reading OTLP in its cheapest form | {first:,.0f} core hours | {_dollars_of_work(first):,.0f} |",
+        f"| storage of spans, {DAYS_KEPT} days kept | {terabytes:,.1f} TB a day | "
+        f"{_dollars_of_storage(terabytes):,.0f} |",
         f"| reads from the object store, {SPLIT_MB} MB each | {reads:,.0f} | "
         f"{reads / 1e3 * DOLLARS_A_THOUSAND_READS:,.2f} |",
-        f"| processors, mining every span | {hours:,.0f} core hours | {processors:,.0f} |",
+        f"| processors, mining every span | {hours:,.0f} core hours | {_dollars_of_work(hours):,.0f} |",
         "",
         f"Assumed: {DOLLARS_A_GB_MONTH} dollars a GB and month, {DOLLARS_A_THOUSAND_READS} a thousand reads, "
         f"{DOLLARS_A_CORE_HOUR:.2f} a core hour of which {UTILISATION:.0%} is used. Storing the spans costs more than "
@@ -151,9 +234,10 @@ def sampling(spans: int, tasks: int) -> list[str]:
     return [
         "## A sample that keeps what teaches",
         "",
-        "Runs that saw every tool are worth the most, since a gate has censored all others. A sample by hash drops "
-        "them as it drops the rest. The collector can tell them apart when a trace is complete, by the gate's own "
-        "event:",
+        "Most of that cost is for spans that teach little. Runs that saw every tool are worth the most, since a gate "
+        "has censored all others. A sample by hash drops them as it drops the rest. The collector can tell them apart "
+        "when a trace is complete, by the gate's own event. Do it in a second pipeline, beside the one that stores "
+        "every span, so that nothing is lost for those who need it later:",
         "",
         "```text",
         "tail_sampling:",
@@ -213,6 +297,18 @@ def engines() -> list[str]:
     ]
 
 
+def _dollars_of_storage(terabytes: float) -> float:
+    return terabytes * 1e3 * DAYS_KEPT * DOLLARS_A_GB_MONTH / 30
+
+
+def _dollars_of_work(hours: float) -> float:
+    return hours * DOLLARS_A_CORE_HOUR / UTILISATION
+
+
+def _sum(storage: float, work: float) -> str:
+    return f"{storage:,.0f} to store, {work:,.0f} to read"
+
+
 def _count(number: float) -> str:
     for unit, size in (("billion", 1e9), ("million", 1e6)):
         if number >= size:
@@ -221,5 +317,5 @@ def _count(number: float) -> str:
 
 
 if __name__ == "__main__":
-    found = (json.loads((RESULTS / name).read_text(encoding="utf-8")) for name in ("spark.json", "at_scale.json"))
-    (DOCS / "at-scale.md").write_text(page(*found), encoding="utf-8")
+    stored_results = (json.loads((RESULTS / name).read_text(encoding="utf-8")) for name in STORED)
+    (DOCS / "at-scale.md").write_text(page(*stored_results), encoding="utf-8")
