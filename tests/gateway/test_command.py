@@ -37,7 +37,9 @@ def over_http(path: Path, *options: str) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}/mcp"
     finally:
         process.terminate()
-        assert "tools loaded" in process.communicate(timeout=60)[1]
+        told = process.communicate(timeout=60)[1]
+        assert f"at http://127.0.0.1:{port}/mcp." in told
+        assert "tools loaded" in told
 
 
 def used_by(python: Path, *where: str) -> dict[str, Any]:

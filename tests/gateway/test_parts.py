@@ -292,6 +292,52 @@ def test_install_and_uninstall_give_the_file_back_byte_by_byte(
     assert main(["mcp", "uninstall", client, "--yes"]) == 2
 
 
+def test_what_claude_code_has_for_single_projects_goes_behind_the_gateway_and_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`claude mcp add` writes for the project of its folder, unless it is told otherwise."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    path, here = tmp_path / ".claude.json", str(tmp_path)
+    projects: dict[str, Any] = {
+        here: {"allowedTools": [], "mcpServers": {"git": {"type": "stdio", "command": "x", "args": [], "env": {}}}},
+        "/other": {"mcpServers": {"mail": {"type": "http", "url": "https://a/mcp"}}},
+        "/none": {"mcpServers": {}},
+    }
+    before = {"numStartups": 3, "projects": projects}
+    path.write_text(json.dumps(before, indent=2))
+    assert main(["mcp", "install", "claude-code", "--yes"]) == 0
+    installed = json.loads(path.read_text())
+    assert list(installed["mcpServers"]) == ["camdf"]
+    assert all(project["mcpServers"] == {} for project in installed["projects"].values())
+    servers = Path(installed["mcpServers"]["camdf"]["args"][-1])
+    assert [server.name for server in read_servers(servers)] == ["git"]
+    installed["numStartups"] = 4
+    installed["projects"][here]["mcpServers"]["new"] = {"command": "y"}
+    path.write_text(json.dumps(installed))
+    assert main(["mcp", "uninstall", "claude-code", "--yes"]) == 0
+    projects[here]["mcpServers"]["new"] = {"command": "y"}
+    assert json.loads(path.read_text()) == {"numStartups": 4, "projects": projects}
+
+
+def test_what_vs_code_asks_its_user_for_reaches_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    path = tmp_path / ".config" / "Code" / "User" / "mcp.json"
+    path.parent.mkdir(parents=True)
+    (tmp_path / ".env").write_text("A=1\nB=2\n")
+    git = {"type": "stdio", "command": "x", "env": {"KEY": "${input:key}", "B": "3"}, "envFile": "${userHome}/.env"}
+    inputs = [{"type": "promptString", "id": "key", "password": True}]
+    path.write_text(json.dumps({"inputs": inputs, "servers": {"git": git}}))
+    assert main(["mcp", "install", "vscode", "--yes"]) == 0
+    installed = json.loads(path.read_text())
+    assert installed["inputs"] == inputs
+    gateway = installed["servers"]["camdf"]
+    assert (gateway["type"], gateway["env"]) == ("stdio", {"input:key": "${input:key}"})
+    server = read_servers(Path(gateway["args"][-1]), {"input:key": "secret"})[0]
+    assert (server.problem, server.entry["env"]) == ("", {"A": "1", "B": "3", "KEY": "secret"})
+
+
 def test_uninstall_keeps_what_changed_since(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))

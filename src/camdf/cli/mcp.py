@@ -37,15 +37,17 @@ def add_commands(commands: Any) -> None:
         + ", ".join(f"{name} ({told})" for name, (_, told) in ACTIONS.items()),
     )
     parser.add_argument("--http", type=int, metavar="PORT", help="serve over HTTP on this port of this machine instead")
-    parser.add_argument("--at-most", type=int, metavar="N", help="tools of a list, the two of the search among them")
+    parser.add_argument("--at-most", type=int, metavar="N", help="most tools of a list, the two of the search included")
     parser.add_argument("--first", type=int, default=8, metavar="N", help="tools loaded at the start (default: 8)")
-    parser.add_argument("--examples", type=Path, metavar="FILE", help="or start from these requests (.jsonl)")
+    parser.add_argument(
+        "--examples", type=Path, metavar="FILE", help="load what these requests need at the start (.jsonl)"
+    )
     parser.add_argument(
         "--learn", choices=("on", "off"), default="on", help="keep a log of searches and calls (default: on)"
     )
-    parser.add_argument("--seconds", type=float, default=300.0, help="that a call may take (default: 300)")
-    parser.add_argument("--accept", nargs="*", metavar="TOOL", help="of review: accept these tools, or all")
-    parser.add_argument("--yes", action="store_true", help="of install and uninstall: do not ask")
+    parser.add_argument("--seconds", type=float, default=300.0, help="how long a call may take (default: 300)")
+    parser.add_argument("--accept", nargs="*", metavar="TOOL", help="with review: accept these tools, or all")
+    parser.add_argument("--yes", action="store_true", help="with install and uninstall: do not ask")
     add_json(parser)
     parser.set_defaults(run=_run)
 
@@ -72,8 +74,9 @@ def _serve(options: argparse.Namespace, words: list[str]) -> int:
 
     folder = Folder.of(path, learn=options.learn == "on")
     folder.make()  # definitions that were accepted are kept there, so there is no gateway without it
+    servers = read_servers(path)
     gateway = Gateway(
-        read_servers(path),
+        servers,
         folder,
         at_most=options.at_most,
         first=options.first,
@@ -83,6 +86,11 @@ def _serve(options: argparse.Namespace, words: list[str]) -> int:
     )
     quiet: dict[str, Any] = {"show_banner": False, "log_level": "ERROR"}
     signal.signal(signal.SIGTERM, _interrupt)  # so that its servers are ended, too, and the receipt is told
+    behind = f"camdf: one MCP server in front of {', '.join(server.name for server in servers)},"
+    if options.http is not None:
+        print(f"{behind} at http://127.0.0.1:{options.http}/mcp.", file=sys.stderr)
+    elif sys.stdin.isatty():  # somebody tries it
+        print(f"{behind} waits for a client. To have yours start it: camdf mcp install CLIENT.", file=sys.stderr)
     with suppress(KeyboardInterrupt):
         if options.http is None:
             asyncio.run(gateway.server.run_stdio_async(**quiet))

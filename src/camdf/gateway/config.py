@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from camdf._json import plain_json
-from camdf.errors import DataError, UsageError
+from camdf.errors import DataError, UsageError, require
 
 TABLES = ("mcpServers", "servers")
 """What the table of servers is called: by most clients, and by VS Code."""
@@ -49,7 +49,8 @@ def _table(document: Mapping[str, Any], folder: str) -> dict[str, Any]:
 def read_servers(path: Path, environ: Mapping[str, str] = os.environ) -> list[ServerEntry]:
     """All servers of a file that are not disabled. One that cannot be started says why."""
     here = str(Path.cwd())
-    values = {"workspaceFolder": here, "userHome": str(Path.home()), **environ}
+    places = {"workspaceFolder": here, "workspaceFolderBasename": Path(here).name, "userHome": str(Path.home())}
+    values = {**places, **environ}
     servers: dict[str, ServerEntry] = {}
     for written, entry in _table(read_json(path), here).items():
         name = re.sub(r"[^A-Za-z0-9_-]", "_", written)
@@ -68,6 +69,8 @@ def _server(name: str, entry: Any, values: Mapping[str, str]) -> ServerEntry:
         return ServerEntry(name, {}, "its entry must have a 'command' or a 'url'")
     missing: set[str] = set()
     filled = _filled(entry, values, missing)
+    if isinstance(file := filled.pop("envFile", None), str):
+        filled["env"] = {**require("dotenv", "mcp").dotenv_values(file), **filled.get("env", {})}
     kind = filled.pop("type", None)
     if "url" in filled and kind in ("http", "streamable-http", "streamableHttp", "sse"):
         filled["transport"] = "sse" if kind == "sse" else "http"
@@ -85,11 +88,9 @@ def _filled(written: Any, values: Mapping[str, str], missing: set[str]) -> Any:
         return written
 
     def value(variable: re.Match[str]) -> str:
-        name, default, asked = variable.groups()
-        if asked is None and name in values:
-            return values[name]
-        if default is None:
-            missing.add(asked or name)
-        return default or ""
+        name, default = variable[1] or variable[3], variable[2]
+        if default is None and name not in values:
+            missing.add(name)
+        return values.get(name, default or "")
 
     return _VARIABLE.sub(value, written)
