@@ -15,6 +15,7 @@ from typing import Any
 from camdf.errors import needs
 from camdf.gate import Gate
 from camdf.gate.tool_search import CALL, FIND, ToolCall, fits, json_arguments, listing, meant, query_of
+from camdf.integrations.chat import chat_message, refusal
 from camdf.tools import Tool
 
 with needs("agent-framework"):
@@ -120,7 +121,7 @@ class _Refusing(FunctionMiddleware):
         if self.gate.authorised(_told(context.function)) or context.function.name in (FIND.name, CALL.name):
             await call_next()
         else:
-            context.result = f"{context.function.name} may not be used."
+            context.result = refusal(context.function.name)
 
 
 def _function(tool: Tool, run: Callable[..., Any]) -> Any:
@@ -133,12 +134,9 @@ def _told(tool: Any) -> Any:
 
 def _read(message: Any) -> dict[str, Any]:
     """A message as OpenAI's chat has it."""
-    calls = [content for content in message.contents if content.type == "function_call"]
-    return {
-        "role": str(message.role),
-        "content": [{"type": "text", "text": content.text} for content in message.contents if content.type == "text"],
-        "tool_calls": [{"function": {"name": call.name, "arguments": call.arguments}} for call in calls],
-    }
+    texts = [content.text for content in message.contents if content.type == "text"]
+    calls = [(call.name, call.arguments) for call in message.contents if call.type == "function_call"]
+    return chat_message(str(message.role), texts, calls)
 
 
 def _as_written(message: Any) -> Any:

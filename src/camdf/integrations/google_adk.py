@@ -17,6 +17,7 @@ from typing import Any
 from camdf.errors import needs
 from camdf.gate import Gate
 from camdf.gate.tool_search import CALL, ToolCall, fits, listing, meant, query_of
+from camdf.integrations.chat import chat_message
 from camdf.tools import Tool
 
 with needs("google-adk"):
@@ -121,13 +122,9 @@ def _read(content: Any) -> dict[str, Any]:
     """Contents as a message of OpenAI's chat."""
     parts = content.parts or ()
     texts = [part.text for part in parts if part.text and not part.thought]
-    calls = [part.function_call for part in parts if part.function_call]
+    calls = [(part.function_call.name, part.function_call.args) for part in parts if part.function_call]
     others = any(part.function_response for part in parts) or "".join(texts).startswith(NOT_THE_USER)
-    return {
-        "role": "assistant" if content.role == "model" else "tool" if others else "user",
-        "content": [{"type": "text", "text": text} for text in texts],
-        "tool_calls": [{"function": {"name": call.name, "arguments": call.args}} for call in calls],
-    }
+    return chat_message("assistant" if content.role == "model" else "tool" if others else "user", texts, calls)
 
 
 def _as_meant(part: Any, behind: Mapping[str, Tool]) -> Any:

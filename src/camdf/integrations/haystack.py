@@ -17,6 +17,7 @@ from typing import Any
 from camdf.errors import needs
 from camdf.gate import Gate
 from camdf.gate.tool_search import CALL, FIND, ToolCall, fits, listing, meant, query_of
+from camdf.integrations.chat import chat_message, refusal
 from camdf.tools import forced_tools
 
 with needs("haystack"):
@@ -108,7 +109,7 @@ class ToolGate:
                     read = meant(call.arguments, behind)
                     words = read if isinstance(read, str) else None
                 elif call.tool_name in decision.refused:
-                    words = f"{call.tool_name} may not be used."
+                    words = refusal(call.tool_name)
                 answers += [] if words is None else [ChatMessage.from_tool(words, call)]
             if not answers or len(answers) < len(replies[0].tool_calls):
                 break
@@ -163,10 +164,6 @@ def _call_as_written(call: Any) -> Any:
 
 def _read(message: Any) -> dict[str, Any]:
     """A message as OpenAI's chat has it."""
-    return {
-        "role": message.role.value,
-        "content": [{"type": "text", "text": text} for text in message.texts],
-        "tool_calls": [
-            {"function": {"name": call.tool_name, "arguments": call.arguments}} for call in message.tool_calls
-        ],
-    }
+    return chat_message(
+        message.role.value, message.texts, ((call.tool_name, call.arguments) for call in message.tool_calls)
+    )

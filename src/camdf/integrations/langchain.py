@@ -25,6 +25,7 @@ from camdf.gate import Gate, GateDecision
 from camdf.gate.lists import allowed_choice, has_search
 from camdf.gate.telemetry import EVENT
 from camdf.gate.tool_search import CALL, FIND, ToolCall, fits, listing, meant, query_of
+from camdf.integrations.chat import chat_message, refusal
 from camdf.tools import FromServer, forced_tools, from_servers
 
 with needs("langchain"):
@@ -146,7 +147,7 @@ class ToolGate(AgentMiddleware):
         call, tool = request.tool_call, request.tool
         if tool is None or any(tool is own for own in self.tools) or self.gate.authorised(*self._told([tool])):
             return None
-        return ToolMessage(f"{call['name']} may not be used.", tool_call_id=call["id"], status="error")
+        return ToolMessage(refusal(call["name"]), tool_call_id=call["id"], status="error")
 
     def _with_own_arguments(self, request: Any) -> Any:
         """A call of the tool search with what its two functions take, whatever the model wrote."""
@@ -278,12 +279,8 @@ def _read(message: Any, own: bool) -> dict[str, Any]:
     """A message as OpenAI's chat has it; under the system's name where middleware and not the user has written it."""
     parts = [message.content] if isinstance(message.content, str) else message.content
     texts = [part if isinstance(part, str) else part.get("text") or "" for part in parts]
-    calls = getattr(message, "tool_calls", ())
-    return {
-        "role": ROLES.get(message.type, "system") if own or message.type != "human" else "system",
-        "content": [{"type": "text", "text": text} for text in texts],
-        "tool_calls": [{"function": {"name": call["name"], "arguments": call["args"]}} for call in calls],
-    }
+    role = ROLES.get(message.type, "system") if own or message.type != "human" else "system"
+    return chat_message(role, texts, ((call["name"], call["args"]) for call in getattr(message, "tool_calls", ())))
 
 
 def _as_meant(message: Any, tools: dict[str, Any], texts: dict[Any, str]) -> Any:

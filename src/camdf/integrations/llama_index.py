@@ -19,6 +19,7 @@ from camdf.errors import needs
 from camdf.gate import Gate
 from camdf.gate.telemetry import EVENT
 from camdf.gate.tool_search import CALL, FIND, ToolCall, fits, json_arguments, listing, meant, query_of
+from camdf.integrations.chat import chat_message
 from camdf.tools import Tool, from_servers, view
 
 with needs("llama-index"):
@@ -178,10 +179,7 @@ async def _history(store: Any) -> list[dict[str, Any]]:
 def _read(message: Any) -> dict[str, Any]:
     """A message as OpenAI's chat has it."""
     texts = [block.text for block in message.blocks if block.block_type == "text"]
-    calls = [{"function": {"name": block.tool_name}} for block in message.blocks if block.block_type == "tool_call"]
+    calls = [(block.tool_name, block.tool_kwargs) for block in message.blocks if block.block_type == "tool_call"]
     raw = [call for call in message.additional_kwargs.get("tool_calls") or () if isinstance(call, dict)]
-    return {
-        "role": message.role.value,
-        "content": [{"type": "text", "text": text} for text in texts],
-        "tool_calls": [*calls, *raw],
-    }
+    told = chat_message(message.role.value, texts, calls)
+    return {**told, "tool_calls": [*told["tool_calls"], *raw]}

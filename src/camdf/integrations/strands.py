@@ -14,6 +14,7 @@ from typing import Any
 from camdf.errors import needs
 from camdf.gate import Gate
 from camdf.gate.tool_search import CALL, FIND, TOOL_SEARCH, ToolCall, fits, listing, meant, query_of
+from camdf.integrations.chat import chat_message, refusal
 
 with needs("strands"):
     from strands.hooks import BeforeToolCallEvent
@@ -88,7 +89,7 @@ class ToolGate(Plugin):
         elif (
             use["name"] not in tools and use["name"] != FIND.name and use["name"] in event.agent.tool_registry.registry
         ):
-            event.cancel_tool = f"{use['name']} may not be used."
+            event.cancel_tool = refusal(use["name"])
 
     def _callable(self, agent: Any) -> dict[str, Any]:
         return {spec["name"]: spec for spec in self.gate.may_be_offered(_parted(agent)[0].values())}
@@ -124,10 +125,6 @@ def _read(message: Any) -> dict[str, Any]:
     """A message as OpenAI's chat has it; the prompt that asks for a structured answer is not the user's."""
     blocks = message["content"]
     texts = [block["text"] for block in blocks if "text" in block]
-    uses = [block["toolUse"] for block in blocks if "toolUse" in block]
+    uses = [(block["toolUse"]["name"], block["toolUse"]["input"]) for block in blocks if "toolUse" in block]
     others = any("toolResult" in block for block in blocks) or texts == [DEFAULT_STRUCTURED_OUTPUT_PROMPT]
-    return {
-        "role": "tool" if others else message["role"],
-        "content": [{"type": "text", "text": text} for text in texts],
-        "tool_calls": [{"function": {"name": use["name"], "arguments": use["input"]}} for use in uses],
-    }
+    return chat_message("tool" if others else message["role"], texts, uses)
