@@ -76,13 +76,13 @@ def openai_agents(url: str, gated: bool) -> Callable[[], object]:
     from agents import Agent, OpenAIChatCompletionsModel, Runner, function_tool, set_tracing_disabled
     from openai import AsyncOpenAI
 
-    from camdf.integrations.openai_agents import gated as with_gate
+    from camdf.integrations.openai_agents import ToolGate
 
     set_tracing_disabled(True)
     model = OpenAIChatCompletionsModel("scripted", AsyncOpenAI(base_url=url, api_key="none"))
     tools = [function_tool(_run, name_override=f"tool_{i}", description_override=_text(i)) for i in range(TOOLS)]
     agent = Agent(name="a", model=model, tools=tools)
-    chosen = with_gate(agent, golden_gate()) if gated else agent
+    chosen = ToolGate(agent, golden_gate()) if gated else agent
     loop = asyncio.new_event_loop()
     return lambda: loop.run_until_complete(Runner.run(chosen, TASK))
 

@@ -13,7 +13,7 @@ from mcp.types import PaginatedRequestParams
 
 import camdf
 from camdf.gate import Guards
-from camdf.integrations.fastmcp import Authorised, GatedSearch
+from camdf.integrations.fastmcp import Authorised, ToolGate
 from camdf.tools import view
 
 SERVERS = str(Path(__file__).with_name("mcp_servers.py"))
@@ -34,7 +34,7 @@ async def main() -> None:
         ),
     )
     gateway.add_transform(Authorised(gate))
-    gateway.add_transform(GatedSearch(gate))
+    gateway.add_transform(ToolGate(gate))
 
     async with Client(gateway) as client:
         names = [tool.name for tool in await client.list_tools()]

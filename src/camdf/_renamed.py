@@ -1,4 +1,4 @@
-"""Keywords of the release before: they work for one more, with a warning that names the new one."""
+"""Names and keywords of the release before: they work for one more, with a warning that names the new one."""
 
 from __future__ import annotations
 
@@ -31,6 +31,18 @@ def renamed(**new: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
         return called
 
     return decorated
+
+
+def formerly(**new: Any) -> Callable[[str], Any]:
+    """The `__getattr__` of a module that also has what is given here by its old name."""
+
+    def attribute(name: str) -> Any:
+        if name not in new:
+            raise AttributeError(f"This module has no {name!r}.")
+        warn_of(name, new[name].__name__)
+        return new[name]
+
+    return attribute
 
 
 def grouped(

@@ -103,7 +103,7 @@ def openai_agents(url: str, situation: str) -> None:
     from agents import Agent, OpenAIResponsesModel, Runner, function_tool
     from openai import AsyncOpenAI
 
-    from camdf.integrations.openai_agents import gated
+    from camdf.integrations.openai_agents import ToolGate
 
     model = OpenAIResponsesModel("scripted", AsyncOpenAI(base_url=url, api_key="none", max_retries=0))
 
@@ -121,7 +121,7 @@ def openai_agents(url: str, situation: str) -> None:
     }
     agent = agents.get(situation) or Agent(name="clerk", model=model, tools=[weather, mail, file])
     if situation == "through the tool search":
-        agent = gated(agent, golden_gate())
+        agent = ToolGate(agent, golden_gate())
     Runner.run_sync(agent, TASK)
 
 

@@ -35,7 +35,8 @@ from tool_server import POISON, broken, served
 
 import malformed
 from camdf.gate import Gate, Guards, Rollout
-from camdf.integrations.fastmcp import Authorised, GatedSearch, ToolGate, _meta
+from camdf.integrations import fastmcp as adapter
+from camdf.integrations.fastmcp import Authorised, ToolGate, _meta
 from camdf.tools import view
 from golden import VECTORS, Vector, golden_gate, openai_tool, overlap
 from local_llm import local_llm
@@ -294,7 +295,7 @@ def test_a_search_keeps_what_is_always_visible() -> None:
         return await names(client, messages=[user(WEATHER.task)])
 
     server = served(WEATHER.tools)
-    server.add_transform(GatedSearch(golden_gate(), always_visible=["play_music"]))
+    server.add_transform(ToolGate(golden_gate(), always_visible=["play_music"]))
     assert set(asking(server, ask)) == {*WEATHER.kept, "play_music", "search_tools", "call_tool"}
 
 
@@ -371,10 +372,10 @@ def test_a_search_whose_scorer_raises_or_only_watches_answers_as_fastmcp_does() 
     failing = golden_gate(broken)
     own = searched(BM25SearchTransform())
     assert len(own) == 5
-    assert searched(GatedSearch(failing)) == own
-    assert searched(GatedSearch(golden_gate(mode="shadow"))) == own
-    assert searched(GatedSearch(golden_gate(rollout=Rollout(0.0)))) == own
-    assert searched(GatedSearch(failing, max_results=2)) == own[:2]
+    assert searched(ToolGate(failing)) == own
+    assert searched(ToolGate(golden_gate(mode="shadow"))) == own
+    assert searched(ToolGate(golden_gate(rollout=Rollout(0.0)))) == own
+    assert searched(ToolGate(failing, max_results=2)) == own[:2]
 
 
 def test_a_gateway_lists_the_tools_of_two_servers_worth_the_task() -> None:
@@ -464,7 +465,7 @@ def test_the_search_of_a_gateway_neither_finds_nor_runs_what_is_refused() -> Non
         server.mount(create_proxy(first), namespace="travel")
         server.mount(create_proxy(second), namespace="office")
         server.add_transform(Authorised(gate))
-        server.add_transform(GatedSearch(gate))
+        server.add_transform(ToolGate(gate))
         answer = asking(server, ask)
     assert "travel_get_weather" in answer
     assert "travel_find_hotel" not in answer
@@ -535,7 +536,7 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def with_danger(deleted: list[str]) -> FastMCP:
     server = served(WEATHER.tools)
     server.tool(malformed.deleting(deleted), name=malformed.NAME, description=malformed.DESCRIPTION)
-    server.add_transform(GatedSearch(golden_gate()))
+    server.add_transform(ToolGate(golden_gate()))
     return server
 
 
@@ -591,3 +592,8 @@ def test_a_name_that_two_servers_share_is_neither_listed_nor_run_unless_it_is_to
             assert found == listing, (order, allow)
             hidden = allow == ["good/send"] and order == ("evil", "good")  # FastMCP finds the first of a name
             assert answer == ("Unknown tool: 'send'" if hidden else says)
+
+
+def test_the_earlier_name_works_and_warns() -> None:
+    with pytest.warns(DeprecationWarning, match="GatedSearch is called ToolGate now"):
+        assert adapter.GatedSearch is ToolGate

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -103,7 +104,7 @@ def expected(vector: Vector) -> list[str]:
 
 def gated(agent: Any, gate: Gate, *, tool_search: bool = False) -> Any:
     """Without a tool search where a test says nothing of it."""
-    return openai_agents.gated(agent, gate, tool_search=tool_search)
+    return openai_agents.ToolGate(agent, gate, tool_search=tool_search)
 
 
 def natives(tools: dict[str, str]) -> list[FunctionTool]:
@@ -674,3 +675,19 @@ def test_no_slip_of_a_model_ends_a_run(model: ScriptedModel) -> None:
     sent = [message for message in model.requests[-1]["messages"] if message["role"] == "tool"]
     assert (model.script, len(sent), deleted) == ([], len(malformed.MISUSED), [])
     assert all(message["content"] for message in sent)
+
+
+def test_nothing_is_cut_where_the_frames_of_a_run_are_not_as_expected(
+    model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A version that names its variables otherwise must not have tools cut of a history that was not seen."""
+    agent = gated(plain(model), golden_gate())
+    frame = SimpleNamespace(f_locals={"session": SimpleNamespace(session_id="thread")}, f_back=None)
+    monkeypatch.setattr(openai_agents, "sys", SimpleNamespace(_getframe=lambda depth: frame))
+    run(agent, TRIP.task)
+    assert model.tool_names() == list(TRIP.tools)
+
+
+def test_the_earlier_name_works_and_warns() -> None:
+    with pytest.warns(DeprecationWarning, match="gated is called ToolGate now"):
+        assert openai_agents.gated is openai_agents.ToolGate

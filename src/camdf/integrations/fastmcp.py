@@ -1,8 +1,8 @@
 """FastMCP: a server, or a gateway in front of many, lists only the tools that are worth it for the client's task.
 
-    gateway.add_transform(Authorised(gate))   # what the gate refuses is neither listed nor run
-    gateway.add_middleware(ToolGate(gate))    # a listing with a conversation in its `_meta` holds the tools worth it
-    gateway.add_transform(GatedSearch(gate))  # or instead: those, and a search for the others
+    gateway.add_transform(Authorised(gate))  # what the gate refuses is neither listed nor run
+    gateway.add_transform(ToolGate(gate))    # a listing holds the tools worth it, and a search for the others
+    gateway.add_middleware(ToolGate(gate))   # or instead: without the search
 
 MCP has no conversation of its own: a listing carries no history, and current connections have a new session for every
 request. So a client sends, in the `_meta` of `tools/list`, its history as `camdf/messages`, and every process of a
@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
 
+from camdf._renamed import formerly
 from camdf.errors import needs
 from camdf.gate import Gate, GateDecision
 from camdf.gate.tool_search import CALL, ToolCall, meant
@@ -32,25 +33,15 @@ with needs("fastmcp"):
     from fastmcp.tools import Tool
 
 
-class ToolGate(Middleware):
-    """Lists the tools that `gate` keeps for the conversation of the request, in its order; without one, all of them.
+class ToolGate(BM25SearchTransform, Middleware):
+    """Lists the tools that `gate` keeps for the conversation of the request, in its order.
 
     A cut tool still runs when a client calls it: a listing is advice to the model, and `Authorised` is what forbids.
-    """
 
-    def __init__(self, gate: Gate) -> None:
-        self.gate = gate
-
-    async def on_list_tools(self, context: Any, call_next: Any) -> Sequence[Any]:
-        tools = await call_next(context)
-        return (await _decided(self.gate, tools, _meta(context.fastmcp_context))).tools
-
-
-class GatedSearch(BM25SearchTransform):
-    """FastMCP's search tool and call tool as a tool search for what is cut; they follow the tools that `gate` keeps.
-
-    A listing with a conversation holds the tools of its first decision, and where some are cut the two tools of the
-    search, so it never changes again. A listing without one holds these two alone.
+    As a transform, it has FastMCP's search tool and call tool as a tool search for what is cut, and takes its
+    `settings`. A listing with a conversation holds the tools of its first decision, and where some are cut the two
+    tools of the search, so it never changes again. A listing without one holds these two alone. As a middleware, it has
+    no search: a listing without a conversation holds all tools.
 
     The description of the search names the tools that it finds. The search answers a tool's exact name with that tool,
     and other queries with what the gate keeps for them, however many tools that is. FastMCP discards the scores of its
@@ -61,6 +52,10 @@ class GatedSearch(BM25SearchTransform):
     def __init__(self, gate: Gate, **settings: Any) -> None:
         super().__init__(**settings)
         self.gate = gate
+
+    async def on_list_tools(self, context: Any, call_next: Any) -> Sequence[Any]:
+        tools = await call_next(context)
+        return (await _decided(self.gate, tools, _meta(context.fastmcp_context))).tools
 
     async def transform_tools(self, tools: Sequence[Any]) -> Sequence[Any]:
         meta = _current_meta()
@@ -90,7 +85,7 @@ class _CallTool(Tool):
 
     _search: Any = None
 
-    def __init__(self, search: GatedSearch, **settings: Any) -> None:
+    def __init__(self, search: ToolGate, **settings: Any) -> None:
         super().__init__(**settings)
         self._search = search
 
@@ -101,6 +96,9 @@ class _CallTool(Tool):
         if not isinstance(read, ToolCall):
             raise ToolError(read)
         return await context.fastmcp.call_tool(read.name, read.arguments)
+
+
+__getattr__ = formerly(GatedSearch=ToolGate)
 
 
 class Authorised(Transform):

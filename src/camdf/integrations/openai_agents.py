@@ -19,7 +19,7 @@ from dataclasses import fields, replace
 from types import FrameType
 from typing import Any, TypeVar, cast
 
-from camdf._renamed import renamed
+from camdf._renamed import formerly, renamed
 from camdf.errors import needs
 from camdf.gate import Gate, GateDecision
 from camdf.gate.telemetry import EVENT
@@ -52,7 +52,7 @@ NOTHING: ContextVar[bool] = ContextVar("camdf_nothing_offered", default=False)
 
 
 @renamed(door="tool_search")
-def gated(agent: AnAgent, gate: Gate, *, tool_search: bool = True) -> AnAgent:
+def ToolGate(agent: AnAgent, gate: Gate, *, tool_search: bool = True) -> AnAgent:  # noqa: N802
     """A copy of the agent that has, in each run, the tools that `gate` keeps, in its order.
 
     Handoffs are no tools here and are left alone; so are tools that the provider runs itself. Kept are a forced
@@ -82,9 +82,7 @@ def gated(agent: AnAgent, gate: Gate, *, tool_search: bool = True) -> AnAgent:
                 pass  # a step of the trace, for every tracer of the framework
             if decision.mode == "defer" and decision.cut and _can_search(self):
                 return _deferred(gate.by_key(tools)[1], decision.kept, decision.cut)
-            restored = (
-                not run_context.turn_input
-            )  # its pending calls are looked up first, and one may be the tool search's
+            restored = not run_context.turn_input  # its pending calls are looked up first: one may be the search's
             needs_tool_search = has_tool_search and (decision.needs_tool_search or restored)
             search = _tool_search(gate, tools, decision) if needs_tool_search else ()
             offered = [*decision.tools, *search]
@@ -102,8 +100,7 @@ def gated(agent: AnAgent, gate: Gate, *, tool_search: bool = True) -> AnAgent:
     return cast(AnAgent, twin)
 
 
-ToolGate = gated
-"""The name that what a user adds has in every framework. `gated`, the earlier one, works for one more release."""
+__getattr__ = formerly(gated=ToolGate)
 
 
 class _Settings(ModelSettings):
@@ -124,7 +121,7 @@ def _run() -> tuple[bool, str | None]:
     """Whether the run that is asking sends only what is new, and the name of its session.
 
     The framework tells an agent neither, so this looks at the frames of the run. Where they are not as expected, the
-    whole history is taken to be there, and the conversation to have no name.
+    provider is taken to hold the history, so that nothing is cut, and the conversation to have no name.
     """
     frame: FrameType | None = sys._getframe(1)
     elsewhere, session = None, None
@@ -134,7 +131,7 @@ def _run() -> tuple[bool, str | None]:
             elsewhere = held["server_conversation_tracker"] is not None
         session = session or getattr(held.get("session"), "session_id", None)
         frame = frame.f_back
-    return bool(elsewhere), session if isinstance(session, str) else None
+    return elsewhere is not False, session if isinstance(session, str) else None
 
 
 def _needed(agent: Any, tools: list[Any]) -> list[str]:
@@ -195,21 +192,19 @@ def _tool_search(gate: Gate, tools: list[Any], decision: GateDecision) -> list[F
             return False
         return bool((await evaluate_function_tool_approval(tool, context, inner, call_id)).outcome != "invoke")
 
-    async def check_input(data: ToolInputGuardrailData) -> ToolGuardrailFunctionOutput:
+    async def checked(kind: str, data: Any, **more: Any) -> ToolGuardrailFunctionOutput:
         tool, inner = read(data.context.tool_arguments)
-        for guardrail in (tool and tool.tool_input_guardrails) or ():
-            within = ToolInputGuardrailData(_inside(data.context, tool, inner), data.agent)
+        for guardrail in (tool and getattr(tool, kind)) or ():
+            within = type(data)(_inside(data.context, tool, inner), data.agent, **more)
             if (verdict := await guardrail.run(within)).behavior["type"] != "allow":
                 return verdict
         return ToolGuardrailFunctionOutput.allow()
 
+    async def check_input(data: ToolInputGuardrailData) -> ToolGuardrailFunctionOutput:
+        return await checked("tool_input_guardrails", data)
+
     async def check_output(data: ToolOutputGuardrailData) -> ToolGuardrailFunctionOutput:
-        tool, inner = read(data.context.tool_arguments)
-        for guardrail in (tool and tool.tool_output_guardrails) or ():
-            within = ToolOutputGuardrailData(_inside(data.context, tool, inner), data.agent, data.output)
-            if (verdict := await guardrail.run(within)).behavior["type"] != "allow":
-                return verdict
-        return ToolGuardrailFunctionOutput.allow()
+        return await checked("tool_output_guardrails", data, output=data.output)
 
     return [
         FunctionTool(

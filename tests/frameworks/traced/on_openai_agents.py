@@ -19,7 +19,7 @@ from agents import (
 )
 from openai import AsyncOpenAI
 
-from camdf.integrations.openai_agents import gated
+from camdf.integrations.openai_agents import ToolGate
 from scripted import Call
 from traced.situations import AGAIN, APPROVALS, STOPPED, TASK, Answer, Play
 from traced.tracers import instrumented, langfuse_client, langsmith_client, mlflow_autolog
@@ -45,7 +45,7 @@ async def _run(play: Play) -> None:
         return "sent"
 
     def agent(name: str, tools: list[Any], gate: str = "", **settings: Any) -> Any:
-        return gated(Agent(name=name, model=model, tools=tools, **settings), play.gate(gate or name))
+        return ToolGate(Agent(name=name, model=model, tools=tools, **settings), play.gate(gate or name))
 
     tools = [*map(function_tool, (play.get_weather, send_mail, play.read_file))]
     run = RunConfig(group_id="thread-1") if play.situation == "resumed" else RunConfig()
