@@ -29,7 +29,8 @@ const tools = Object.fromEntries(
 const usage = { inputTokens: { total: 0 }, outputTokens: { total: 0 } };
 const calls = [["find_tool", { query: "play a song" }], ["call_tool", { name: "play_music", arguments: { query: "Azzurro" } }]];
 const model = new MockLanguageModelV3({
-  doGenerate: async ({ prompt, tools: offered }) => {
+  /** @param {{ prompt: any[], tools?: any[] }} request @returns {Promise<any>} */
+  doGenerate: async ({ prompt, tools: offered = [] }) => {
     console.log(`  ${offered.length} tools: ${offered.map((each) => each.name).join(", ")}`);
     const results = prompt.filter((message) => message.role === "tool");
     if (results.length) console.log(`  ${JSON.stringify(results.at(-1).content[0].output.value).slice(0, 60)}`);
@@ -40,5 +41,6 @@ const model = new MockLanguageModelV3({
   },
 });
 
+/** @type {import("ai").ModelMessage[]} */
 const messages = [{ role: "user", content: "Search flights to Rome and book a flight" }];
 await generateText({ model, messages, ...toolGate(process.argv[2], tools), stopWhen: stepCountIs(5) });

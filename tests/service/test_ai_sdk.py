@@ -145,6 +145,23 @@ def test_the_example_runs_and_the_page_shows_its_code(tmp_path: Path, node: Path
     assert f"```text\n{run.stdout}```" in page
 
 
+def test_the_types_of_the_example_hold_and_a_wrong_use_is_refused(node: Path, tmp_path: Path) -> None:
+    (tmp_path / "node_modules").symlink_to(EXAMPLE / "node_modules")
+    for name in ("tool_gate.js", "package.json", "tsconfig.json"):
+        shutil.copy(EXAMPLE / name, tmp_path)
+
+    def complaints(agent: str) -> str:
+        (tmp_path / "run.js").write_text(agent, "utf-8")
+        command = ["node", "node_modules/typescript/bin/tsc"]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=5 * SECONDS).stdout
+
+    agent, call = (EXAMPLE / "run.js").read_text("utf-8"), "toolGate(process.argv[2], tools)"
+    assert complaints(agent) == ""
+    wrong = complaints(agent.replace(call, "toolGate(1, tools), ...toolGate(process.argv[2], tools, { wait: 1 })"))
+    assert "'number' is not assignable to parameter of type 'string'" in wrong
+    assert "'wait' does not exist in type" in wrong
+
+
 def test_the_lock_file_names_every_package_by_its_content_and_no_other_registry() -> None:
     lock = (EXAMPLE / "package-lock.json").read_text("utf-8")
     packages = {name: each for name, each in json.loads(lock)["packages"].items() if name}
