@@ -52,6 +52,7 @@ NONSENSE: dict[str, list[Any]] = {
     "target": ["x", "", None, ["hindsight"]],
     "threshold": ["high", NAN, INFINITY, True, [0.5]],
     "trust_labels": ["no", 1, None],
+    "remember": ["no", 1, None],
     "weights": ["x", None, 1.0],
 }
 """What no policy takes for a setting of this name."""

@@ -25,7 +25,7 @@ from camdf.cli.money import (
 )
 from camdf.cli.parser import add_json, check_output, print_json
 from camdf.core.payoff import VALUES, Payoff
-from camdf.datasets.examples import made_up_in
+from camdf.datasets.examples import logged_examples, made_up_in, write_examples
 from camdf.errors import DataError, UsageError, expect
 from camdf.policies.artifact import load, save
 from camdf.policies.base import fitted_payoff
@@ -56,6 +56,9 @@ def add_commands(commands: Any) -> None:
     add_log(fit, ", and with --prices")
     option("--policy", default=DEFAULT, help=f"which policy to fit, or module:Class of your own (default: {DEFAULT})")
     option("--prior", type=Path, metavar="POLICY", help="start from a policy fitted before for these tools (.json)")
+    option(
+        "--remember", type=Path, metavar="EXAMPLES", help="keep what similar requests needed, without texts (.jsonl)"
+    )
     option("--explored-only", action="store_true", help="mined tasks: learn from explored runs alone")
     add_payoff(fit, required=True, targets=True)
     _add_splits(fit)
@@ -183,6 +186,8 @@ def _fit(options: argparse.Namespace) -> int:
     prior = _prior(options.prior)
     _check_splits(options)
     check_output(options.output, (".json",))
+    if options.remember is not None:
+        check_output(options.remember, (".jsonl",))
     if options.engine == "spark":
         logged = _sampled_on_spark(options)
     else:
@@ -195,23 +200,29 @@ def _fit(options: argparse.Namespace) -> int:
     made_up = made_up_in(options.data) if is_log(options, options.data) else 0
     with shown("splits") as progress:
         drawn: dict[str, Any] = {"splits": options.splits, "seed": options.seed}
-        known: dict[str, Any] = {"prior": prior, "made_up": made_up}
+        known: dict[str, Any] = {"prior": prior, "made_up": made_up, "remember": options.remember is not None}
         result = fit(logged, payoff, name, **known, **drawn, first=_first_verdict, progress=progress)
     assessment, noise = result.assessment, result.label_noise
     warnings = [*assessment.alarms(payoff), *assessment.warnings(), *_made_up_warning(options, made_up)]
     if not options.json:
         _print_assessment(options, logged, payoff, assessment, name, warnings)
     save(result.policy, options.output, result.training)
+    past = getattr(result.policy, "past_", None)
+    if past is not None:
+        write_examples(options.remember, logged_examples(past))
     if options.json:
         written = {"policy": name, "wrote": str(options.output), "label_noise": asdict(noise), "made_up": made_up}
         told = {"meaning": _meaning(options, assessment, payoff), "warnings": warnings}
-        reads = {"reads_texts": result.policy.reads_texts}
+        reads = {"reads_texts": result.policy.reads_texts, **({} if past is None else {"remembers": len(past)})}
         print_json({**_about(logged, payoff), **written, **reads, **assessment.summary(), **told})
     else:
         if logged.rankings.vectors is not None:
             helps = "helps, and the policy reads it" if result.policy.reads_texts else "does not help, and is left out"
             print(f"what was asked, by the vectors of the tasks, {helps}")
         print(f"at most about {noise.rate:.1%} of labels look wrong (95% interval up to {noise.at_most:.1%})")
+        if options.remember is not None:
+            kept = f"help, and {options.remember} has {len(past)} of them" if past else "do not help, and none is kept"
+            print(f"similar past requests {kept}")
         print(f"wrote {options.output}")
         newer = f"newer{options.data.suffix or '.parquet'}"
         tools = f" --tools {quote(str(options.tools))}" if is_log(options, options.data) else ""

@@ -71,7 +71,7 @@ def add_commands(commands: Any) -> None:
         help="delete a session, a user or old days from a table of tasks",
         example="camdf forget --user ada@example.com table",
     )
-    forget.add_argument("table", help="what camdf mine --into wrote, or the file of camdf mcp")
+    forget.add_argument("table", help="what camdf mine --into wrote, the file of camdf mcp, or examples (.jsonl)")
     forget.add_argument("--conversation", metavar="ID", default="", help="the session whose traces are deleted")
     forget.add_argument("--user", metavar="ID", default="", help="the user whose traces are deleted")
     forget.add_argument("--before", type=_day, metavar="DAY", help="traces that began before this day: 2026-01-31")
@@ -268,8 +268,12 @@ def _forget(options: argparse.Namespace) -> int:
         count = gateway.forget(options.before)
         print_json({"lines": count}) if options.json else print(f"Forgot {count:,} searches and calls.")
         return 0
-    from camdf.mining.forget import forget
+    from camdf.mining.forget import forget, forget_examples
 
+    if named.suffix == ".jsonl" and named.is_file():
+        count = forget_examples(named, options.conversation, _id_key(options))
+        print_json({"lines": count}) if options.json else print(f"Forgot {count:,} examples.")
+        return 0
     chosen = {name: getattr(options, name) for name in ("conversation", "user", "before", "alone")}
     with redirect_stdout(sys.stderr if options.json else sys.stdout):
         forgotten = forget(options.table, **chosen, id_key=_id_key(options), hours=options.grace_hours)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from base64 import b64decode, b64encode
 from collections.abc import Iterable
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
+import numpy as np
+
 from camdf._files import write_whole
 from camdf.datasets.records import Pairs, fields, json_lines, list_of_names, objects_of, refuse, text
 from camdf.errors import DataError
+from camdf.models.past_tasks import PastTasks
 
 Origin: TypeAlias = Literal["made up", "own", "logged"]
 """Who wrote an example: a language model, the user, or the people whose requests were logged."""
@@ -22,7 +26,8 @@ class Example:
     """A request and the tools that it needs.
 
     `alternatives` are groups of tools of which one will do ("or" in a file): each of them is right for a ranking, and a
-    fit leaves the request out. `language` is a code such as "en", or empty.
+    fit leaves the request out. `language` is a code such as "en", or empty. A logged request may have its `vector`, the
+    direction of its text a signed byte a number, instead of its text, and the `group` that it belongs to.
     """
 
     text: str
@@ -30,6 +35,8 @@ class Example:
     alternatives: tuple[tuple[str, ...], ...] = ()
     language: str = ""
     origin: Origin = "made up"
+    vector: bytes = b""
+    group: str = ""
 
     @property
     def right(self) -> tuple[str, ...]:
@@ -47,6 +54,10 @@ class Example:
             record["or"] = [list(group) for group in self.alternatives]
         if self.language:
             record["lang"] = self.language
+        if self.vector:
+            record["vector"] = b64encode(self.vector).decode()
+        if self.group:
+            record["group"] = self.group
         return {**record, "origin": self.origin}
 
 
@@ -76,17 +87,60 @@ def write_examples(path: str | PathLike[str], examples: Iterable[Example]) -> No
 
 
 def _example(where: str, record: Pairs) -> Example:
-    known = fields(where, record, ("text", "needed"), ("or", "lang", "kind", "origin"))
+    known = fields(where, record, ("text", "needed"), ("or", "lang", "kind", "origin", "vector", "group"))
     groups = known.get("or", [])
     if not isinstance(groups, list):
         refuse(where, "or", "be a list of lists of tool names", groups, 'Write it as [["...", "..."]].')
     origin = known.get("origin", "made up")
     if origin not in get_args(Origin):
         refuse(where, "origin", f"be one of {', '.join(get_args(Origin))}", origin, "Leave it out for 'made up'.")
+    vector = _vector(where, known["vector"]) if known.get("vector") else b""
     return Example(
-        text(where, "text", known["text"]),
+        "" if vector and known["text"] == "" else text(where, "text", known["text"]),
         tuple(list_of_names(where, "needed", known["needed"])),
         tuple(tuple(list_of_names(where, "or", group)) for group in groups),
         text(where, "lang", known["lang"]) if known.get("lang") else "",
         origin,
+        vector,
+        text(where, "group", known["group"]) if known.get("group") else "",
     )
+
+
+def _vector(where: str, value: object) -> bytes:
+    try:
+        return b64decode(text(where, "vector", value), validate=True)
+    except ValueError:
+        refuse(where, "vector", "be base64", value, "Write the file again with camdf fit --remember.")
+
+
+def past_tasks(examples: Iterable[Example]) -> PastTasks | None:
+    """The examples that have a vector, for `ExpectedPayoffBySet.recalling`; None where none has.
+
+    >>> past = past_tasks([Example("", ("mail",), origin="logged", vector=bytes([127, 1])), Example("Hello")])
+    >>> len(past), past.tools
+    (1, ('mail',))
+    """
+    known = [example for example in examples if example.vector]
+    if not known:
+        return None
+    if len({len(example.vector) for example in known}) > 1:
+        raise DataError("The vectors of examples must be equally long. Make all of them with one model.")
+    tools = tuple(dict.fromkeys(name for example in known for name in example.needed))
+    position = {name: place for place, name in enumerate(tools)}
+    return PastTasks(
+        tools,
+        np.frombuffer(b"".join(example.vector for example in known), np.int8).reshape(len(known), -1),
+        np.array([len(set(example.needed)) for example in known], dtype=np.int64),
+        np.array([position[name] for example in known for name in dict.fromkeys(example.needed)], dtype=np.int64),
+        np.array([example.group or str(place) for place, example in enumerate(known)], dtype=np.str_),
+    )
+
+
+def logged_examples(past: PastTasks) -> list[Example]:
+    """Past tasks as examples, a line of a file each, without their texts."""
+    ends = np.cumsum(past.counts)[:-1]
+    needed = ([past.tools[place] for place in places] for places in np.split(past.needed, ends))
+    return [
+        Example("", tuple(names), origin="logged", vector=vector.tobytes(), group=group)
+        for names, vector, group in zip(needed, past.vectors, past.groups.tolist(), strict=True)
+    ]

@@ -37,6 +37,7 @@ def fit(
     policy: str = DEFAULT,
     *,
     prior: ExpectedPayoffBySet | None = None,
+    remember: bool = False,
     made_up: int = 0,
     splits: int = 30,
     seed: int = 0,
@@ -46,9 +47,9 @@ def fit(
     """Measure the named policy (`camdf.policies.registry.policy_name`) on splits, and fit one that ships.
 
     The one that ships learns from every task but those that choose its threshold. `prior` is a policy that the default
-    starts from, fitted before for the same tools. `made_up` says how many of the tasks a language model made up, which
-    the policy's file then tells. `first` is called with what a tenth of the splits says
-    (`camdf.evaluation.assess.assess`).
+    starts from, fitted before for the same tools. With `remember` the default recalls what similar tasks needed.
+    `made_up` says how many of the tasks a language model made up, which the policy's file then tells. `first` is called
+    with what a tenth of the splits says (`camdf.evaluation.assess.assess`).
 
     >>> from camdf import Payoff, datasets
     >>> found = fit(datasets.sample(), Payoff(0.12), "score-threshold", splits=4)
@@ -61,6 +62,10 @@ def fit(
         if name != DEFAULT:
             raise UsageError(f"Only {DEFAULT} can start from a 'prior'. Leave out the prior, or the policy {name}.")
         make = partial(ExpectedPayoffBySet, prior=prior)
+    if remember:
+        if name != DEFAULT:
+            raise UsageError(f"Only {DEFAULT} can 'remember'. Leave that out, or the policy {name}.")
+        make = partial(ExpectedPayoffBySet, prior=prior or "either", remember=True)
     assessment = assess(make, logged, payoff, splits=splits, seed=seed, subject=name, first=first, progress=progress)
     split = next(iter(draw_splits(logged, 1, seed, grouped=True, shares=(0.6, 0.2))))
     train, validation = logged.take([*split.train, *split.test]), logged.take(split.validation)

@@ -20,6 +20,7 @@ from typing import Any, Self, get_args
 from camdf._renamed import grouped, renamed, warn_of
 from camdf._settings import check_that, checked_setting, instance_of, one_of, or_none, truth
 from camdf.core.payoff import Payoff, ValueFunction
+from camdf.datasets.examples import past_tasks
 from camdf.errors import ArtifactError, UsageError
 from camdf.gate.append import CHANNELS, Channel, Channels
 from camdf.gate.deciding import Decider, SharedByTenants
@@ -172,7 +173,8 @@ class Gate(Locked):
         `mean_tools` is how many instead of eight. Where it is left out and the list is so short that cutting costs more
         than it saves (`camdf worth` has the rule), all are loaded. `policy` decides instead, at the payoff that it was
         fitted for. `scorer` is `Start()` unless given. `examples`, a file or a list, say what people ask the tools for
-        (`Start(examples=...)`); they are read here, so that the first decision is not late. Where no tool has a server,
+        (`Start(examples=...)`); they are read here, so that the first decision is not late. Of a file that `camdf fit
+        --remember` wrote, a policy that was fitted so recalls what similar requests needed. Where no tool has a server,
         "mail/send" in them means `send`. `settings` are those of `Gate`; the agent has a tool search.
 
         >>> scorer = lambda task, tools: [1 / (1 + place) for place, _ in enumerate(tools)]
@@ -191,6 +193,9 @@ class Gate(Locked):
             payoff = payoff or Payoff(0.0)
             pays = mean_tools is not None or cutting_pays(listed, USUAL_TOOLS, settings.get("prices"))
             policy = TopK(USUAL_TOOLS if mean_tools is None else mean_tools) if pays else AcquireAll()
+        if examples is not None:
+            examples = tool_examples(examples)
+            policy = policy.recalling(past_tasks(examples.given))
         return cls(policy, scorer or _start(listed, examples), payoff, **{"tool_search": True, **settings})
 
     @classmethod

@@ -100,7 +100,11 @@ class Judge:
                 worth = decisions.acquired[row, :length].tolist()
                 if decisions.evidence is not None:
                     evidence = decisions.evidence[row, :length].tolist()
-            why = ["worth its cost" if good else "not worth it" for good in worth]
+            reasons = self.policy.reasons(rankings, row) if any(worth) and rankings.vectors is not None else {}
+            why = [
+                f"worth its cost{f', {reasons[name]}' if name in reasons else ''}" if good else "not worth it"
+                for name, good in zip(names, worth, strict=True)
+            ]
             priced = [pressure * cost for cost in costs]
             lists.append(tuple(map(Ranked, names, given, costs, priced, evidence, worth, why)))
         return lists

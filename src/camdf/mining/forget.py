@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date
-from os import fspath
+from os import PathLike, fspath
 
 from camdf._counts import in_one_line
+from camdf.datasets.examples import read_examples, write_examples
 from camdf.datasets.files import File
 from camdf.errors import DataError, UsageError
 from camdf.mining.days import Days, is_days
@@ -79,3 +80,19 @@ def forget(
         days.without_history()
     kept = {"tasks_kept": counts["tasks kept"], "spans_kept": counts["spans kept"]}
     return Forgot(counts["tasks"], counts["spans"], **kept, hours=hours, alone=alone)
+
+
+def forget_examples(path: str | PathLike[str], conversation: str, id_key: bytes | None = None) -> int:
+    """Delete the examples of a conversation from a file, and say how many; a gate that reads it again recalls none.
+
+    The requests of a conversation have its id as their `group`, hashed where they were mined with a key.
+    """
+    if not conversation:
+        raise UsageError(
+            "Examples know whose they are by conversation alone. Name a --conversation, or delete the file."
+        )
+    ids = {conversation} if id_key is None else {conversation, hashed(conversation, id_key)}
+    examples = read_examples(path)
+    kept = [example for example in examples if example.group not in ids]
+    write_examples(path, kept)
+    return len(examples) - len(kept)

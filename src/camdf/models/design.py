@@ -30,6 +30,7 @@ from camdf.core.groups import sizes_of
 from camdf.core.probability import logit
 from camdf.core.rankings import Floats, Ints, LoggedTasks, Rankings
 from camdf.models.membership import LIST_COLUMNS, SLOPE_COLUMN, Doubt, MembershipModel
+from camdf.models.past_tasks import PAST_COLUMNS, PastTasks
 from camdf.models.posterior import Belief, Fitted, Rows, afterwards, most_likely
 from camdf.models.prior import Prior
 from camdf.models.set_law import SetLaw
@@ -118,6 +119,7 @@ class TaskReading:
     levels: Floats
     slopes: Floats
     text: TextSignal | None = None
+    past: PastTasks | None = None
 
     @classmethod
     def of(cls, catalogue: tuple[str, ...], counts: Counts, prior: Prior, shared: bool) -> TaskReading:
@@ -155,10 +157,16 @@ class TaskReading:
         spread = np.append(self.spread, np.where(width > 1e-9, width, 1.0))
         return replace(self, text=text, mean=mean, spread=spread, start=start)
 
+    def with_past(self, past: PastTasks, columns: Floats) -> TaskReading:
+        """The same with past tasks, whose (columns, rows) set the spread of their columns; their means count as 0."""
+        width = columns.std(axis=1)
+        mean, spread = np.zeros(len(columns)), np.where(width > 1e-9, width, 1.0)
+        return replace(self, past=past, mean=np.append(self.mean, mean), spread=np.append(self.spread, spread))
+
     def taught(self, logged: LoggedTasks, more: Floats | None = None) -> tuple[Rows, Ints]:
         """Tasks that were counted as rows in the order of their tools, and that order.
 
-        A candidate's history is what all tasks but its own say. `more` are columns of the tasks' texts.
+        A candidate's history is what all tasks but its own say. `more` are columns of the tasks' texts and past tasks.
         """
         rankings, counts = logged.rankings, self.counts
         past = history_in_others(rankings, logged.required, counts.seen, counts.wanted, self.base_rate)
@@ -176,6 +184,8 @@ class TaskReading:
         features = candidate_features(rankings, History(*(column[rankings.tool_ids] for column in past)))
         if self.text is not None:
             features = np.concatenate([features, self.text.columns(rankings)])
+        if self.past is not None:
+            features = np.concatenate([features, self.past.columns(rankings)])
         return self._rows(features[:, listed], ids, np.zeros(len(ids)))
 
     def before(self, setting: Setting) -> Belief:
@@ -209,6 +219,7 @@ class TaskReading:
         levels = scale * self.levels[kept] + np.where(place >= 0, np.append(fitted.levels, 0.0)[place], 0.0)
         slopes = scale * self.slopes[kept] + np.where(place >= 0, np.append(fitted.slopes, 0.0)[place], 0.0)
         precision = np.asarray(np.linalg.inv(plain @ np.linalg.inv(after.precision) @ plain.T))
+        beyond = len(weights) - (0 if self.past is None else PAST_COLUMNS)
         return MembershipModel(
             coefficients=_floats(weights[: len(CANDIDATE_COLUMNS)]),
             intercept=float(constant),
@@ -224,9 +235,10 @@ class TaskReading:
             sizes=law.sizes.weights,
             sharpness=law.sharpness,
             text=self.text,
-            text_coefficients=_floats(weights[len(CANDIDATE_COLUMNS) :]),
+            text_coefficients=_floats(weights[len(CANDIDATE_COLUMNS) : beyond]),
             flips=flips,
             doubt=Doubt.of(precision, after.of_tools),
+            past_coefficients=_floats(weights[beyond:]),
         )
 
     def _rows(self, features: Floats, ids: Ints, labels: Floats) -> Rows:
@@ -267,13 +279,18 @@ class Design:
     starts: Starts
 
     @classmethod
-    def of(cls, logged: LoggedTasks, prior: Prior, shared: bool, texts: bool) -> Design:
+    def of(cls, logged: LoggedTasks, prior: Prior, shared: bool, texts: bool, remember: bool = False) -> Design:
         rankings = logged.rankings
         reading, more = TaskReading.of(rankings.catalogue, Counts.of(logged), prior, shared), None
         signal = fit_text(logged, None if prior.model is None else prior.model.text) if texts else None
         if signal is not None:
             text, more = signal
             reading = reading.with_text(text, more[:, rankings.listed])
+        past = PastTasks.of(logged) if remember else None
+        if past is not None:
+            columns = past.left_out(rankings)
+            reading = reading.with_past(past, columns[:, rankings.listed])
+            more = columns if more is None else np.concatenate([more, columns])
         rows, order = reading.taught(logged, more)
         return cls(logged, reading, rows, order, Starts())
 

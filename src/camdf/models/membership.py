@@ -14,6 +14,7 @@ from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks, Rankings
 from camdf.core.sets import AT_LEAST_ONE, SIZES, SizeLaw
 from camdf.core.sums import over_columns
 from camdf.errors import UsageError
+from camdf.models.past_tasks import PAST_COLUMNS, PastTasks
 from camdf.models.task_text import TextSignal
 
 FOLDS = 5
@@ -62,7 +63,8 @@ class MembershipModel:
     a sufficient set into sigmoid(a + b * logit(q)). `missing[k]` is the share of tasks with k required tools outside
     their list. `sizes` are the weights of a `SizeLaw`, and `sharpness` the power to which odds are taken under it.
     `text` reads a task's vector; its columns, and those of a second ranking where there is one, have
-    `text_coefficients`. `flips` is the share of labels that the fit took for wrong; `doubt` lets it go on learning.
+    `text_coefficients`. What similar past tasks needed has `past_coefficients`. `flips` is the share of labels that the
+    fit took for wrong; `doubt` lets it go on learning.
     """
 
     coefficients: tuple[float, ...]
@@ -83,6 +85,7 @@ class MembershipModel:
     text_coefficients: tuple[float, ...] = ()
     flips: float = 0.0
     doubt: Doubt | None = None
+    past_coefficients: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         read = np.array([name in set(self.columns) for name in CANDIDATE_COLUMNS])
@@ -112,7 +115,9 @@ class MembershipModel:
             )
         if len(self.text_coefficients) != (0 if self.text is None else TEXT_COLUMNS):
             raise UsageError("A membership model needs a coefficient for every column of its text signal.")
-        width = 1 + len(self.coefficients) + len(self.text_coefficients)
+        if len(self.past_coefficients) not in (0, PAST_COLUMNS):
+            raise UsageError("A membership model needs a coefficient for every column of past tasks, or none.")
+        width = 1 + len(self.coefficients) + len(self.text_coefficients) + len(self.past_coefficients)
         if self.doubt is not None and (
             len(self.doubt.precision) != width * (width + 1) // 2
             or len(self.doubt.of_tools) not in (0, 3 * len(self.tools))
@@ -126,25 +131,34 @@ class MembershipModel:
         object.__setattr__(self, "_list_weights", _placed(self.holds[1:], lists))
         object.__setattr__(self, "_position", {name: i for i, name in enumerate(self.tools)})
 
-    def probabilities(self, rankings: Rankings) -> tuple[Floats, Floats]:
-        """(n, m): each candidate's probability; (n,): that the list holds all required tools."""
+    def probabilities(self, rankings: Rankings, past: PastTasks | None = None) -> tuple[Floats, Floats]:
+        """(n, m): each candidate's probability; (n,): that the list holds all required tools.
+
+        A model that was fitted with past tasks needs `past`, those of now.
+        """
         position: dict[str, int] = self._position  # type: ignore[attr-defined]
         by_tool: Floats = self._by_tool  # type: ignore[attr-defined]
         *tools, level, slope = by_tool.take(rankings.places(position), axis=1)
         features = candidate_features(rankings, History(*tools))
         z = over_columns(features * self._weights) + self.intercept + level  # type: ignore[attr-defined]
         z += slope * features[SLOPE_COLUMN]
-        if self.text is not None:
-            z += over_columns(self.text_columns(rankings) * np.array(self.text_coefficients)[:, None, None])
+        if self.text_coefficients or self.past_coefficients:
+            more = np.array([*self.text_coefficients, *self.past_coefficients])
+            z += over_columns(self.text_columns(rankings, past) * more[:, None, None])
         lists = features[FIRST_LIST_COLUMN:LAST_LIST_COLUMN, :, :1]
         odds = over_columns(lists * self._list_weights) if lists.size else np.zeros((len(rankings), 1))  # type: ignore[attr-defined]
         return sigmoid(z) * rankings.listed, sigmoid(odds[:, 0] + self.holds[0])
 
-    def text_columns(self, rankings: Rankings) -> Floats:
-        """(columns, n, m): what `text_coefficients` are those of."""
-        if self.text is None:
-            return np.zeros((0, *rankings.scores.shape))
-        return self.text.columns(rankings)
+    def text_columns(self, rankings: Rankings, past: PastTasks | None = None) -> Floats:
+        """(columns, n, m): what `text_coefficients` are those of, then what `past_coefficients` are those of."""
+        parts = [np.zeros((0, *rankings.scores.shape))]
+        if self.text is not None:
+            parts.append(self.text.columns(rankings))
+        if self.past_coefficients:
+            if past is None:
+                raise UsageError("This model was fitted with past tasks, and has none. Give it some.")
+            parts.append(past.columns(rankings))
+        return np.concatenate(parts)
 
     @property
     def law(self) -> SizeLaw:

@@ -15,11 +15,17 @@ from camdf.core.rankings import Bools, Ints, LoggedTasks
 from camdf.errors import NotFittedError
 from camdf.models.design import BASE
 from camdf.models.membership import SLOPE_COLUMN, Doubt, MembershipModel
+from camdf.models.past_tasks import PastTasks
 from camdf.models.posterior import Belief, Fitted, Rows, afterwards, most_likely
 
 
-def updated(model: MembershipModel, logged: LoggedTasks, offered: Bools) -> MembershipModel:
-    """The model after more outcomes; `offered` (n, m) marks the candidates that the agent could have called."""
+def updated(
+    model: MembershipModel, logged: LoggedTasks, offered: Bools, past: PastTasks | None = None
+) -> MembershipModel:
+    """The model after more outcomes; `offered` (n, m) marks the candidates that the agent could have called.
+
+    `past` are the past tasks that it was fitted with, before these.
+    """
     if model.doubt is None:
         raise NotFittedError("This policy was saved before policies could be updated. Fit it again.")
     known = (offered | logged.required) & logged.rankings.listed
@@ -31,24 +37,26 @@ def updated(model: MembershipModel, logged: LoggedTasks, offered: Bools) -> Memb
     count = len(of_tools)
     before = Belief(
         Fitted(
-            np.array([model.intercept, *model.coefficients, *model.text_coefficients]),
+            np.array([model.intercept, *model.coefficients, *model.text_coefficients, *model.past_coefficients]),
             np.array(model.levels[:count]),
             np.array(model.slopes[:count]),
         ),
         precision,
         of_tools,
     )
-    rows, place = _rows(model, logged, known, count)
+    rows, place = _rows(model, logged, known, count, past)
     fitted = most_likely(rows, before, model.flips)
     after = afterwards(rows, fitted, before, model.flips)
     own = 1 + len(model.coefficients)
+    texts = own + len(model.text_coefficients)
     listed = np.bincount(place, minlength=len(model.tools))
     required = np.bincount(place, weights=logged.required[known], minlength=len(model.tools))
     return replace(
         model,
         intercept=float(fitted.theta[0]),
         coefficients=tuple(fitted.theta[1:own].tolist()),
-        text_coefficients=tuple(fitted.theta[own:].tolist()),
+        text_coefficients=tuple(fitted.theta[own:texts].tolist()),
+        past_coefficients=tuple(fitted.theta[texts:].tolist()),
         levels=tuple(fitted.levels.tolist()) if count else model.levels,
         slopes=tuple(fitted.slopes.tolist()) if count else model.slopes,
         times_listed=tuple((listed + model.times_listed).tolist()),
@@ -78,14 +86,16 @@ def _with_tools(model: MembershipModel, logged: LoggedTasks, known: Bools) -> Me
     )
 
 
-def _rows(model: MembershipModel, logged: LoggedTasks, known: Bools, count: int) -> tuple[Rows, Ints]:
+def _rows(
+    model: MembershipModel, logged: LoggedTasks, known: Bools, count: int, past: PastTasks | None
+) -> tuple[Rows, Ints]:
     """What is known, one row a candidate in the order of the model's tools, and each row's tool."""
     rankings = logged.rankings
     position = {name: i for i, name in enumerate(model.tools)}
     ids = rankings.places(position)
     seen, wanted = (np.array([*counts, 0.0])[ids] for counts in (model.times_listed, model.times_required))
     columns = candidate_features(rankings, history(seen, wanted, model.base_rate))
-    features = np.concatenate([columns, model.text_columns(rankings)])
+    features = np.concatenate([columns, model.text_columns(rankings, past)])
     place = ids[known]
     order = np.argsort(place, kind="stable")
     flat = features[:, known][:, order]

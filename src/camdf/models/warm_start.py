@@ -52,7 +52,7 @@ class WarmFit:
     losses: Floats
 
     def beats(self, other: WarmFit) -> bool:
-        """Whether its held-out loss is clearly enough the lower one to read texts for it."""
+        """Whether its held-out loss is clearly enough the lower one to read texts, or past tasks, for it."""
         return Fall.of(other.losses, self.losses).is_clear(SURE)
 
 
@@ -92,13 +92,17 @@ def fit_warm(
     *,
     trust_labels: bool = False,
     texts: bool = False,
+    remember: bool = False,
 ) -> WarmFit:
-    """Learn the model, from the tasks' vectors too if `texts`; of several priors take the one that labels speak for."""
+    """Learn the model; of several priors take the one that labels speak for.
+
+    With `texts` it learns from the tasks' vectors too, and with `remember` from what similar tasks needed.
+    """
     shared = identity and logged.rankings.shares_catalogue
-    starts = [(Design.of(logged, prior, shared, texts), prior) for prior in priors]
+    starts = [(Design.of(logged, prior, shared, texts, remember), prior) for prior in priors]
     design, prior = min(starts, key=lambda pair: pair[0].fitted(Setting()).loss)
     fold = group_folds(logged)
-    folds = [_Fold(logged, taught, held, prior, shared, texts) for taught, held in splits_of(fold)]
+    folds = [_Fold(logged, taught, held, prior, shared, texts, remember) for taught, held in splits_of(fold)]
     setting, losses = Setting(), np.zeros(0)
     compared = bool(folds) and len(logged) >= FEWEST_TASKS
     if compared:
@@ -151,10 +155,17 @@ class _Fold:
     """What is learned from some tasks, tried on the others."""
 
     def __init__(
-        self, logged: LoggedTasks, taught: Bools, held: Bools, prior: Prior, shared: bool, texts: bool
+        self,
+        logged: LoggedTasks,
+        taught: Bools,
+        held: Bools,
+        prior: Prior,
+        shared: bool,
+        texts: bool,
+        remember: bool,
     ) -> None:
         self.held = held
-        self.design = Design.of(logged.take(taught), prior, shared, texts)
+        self.design = Design.of(logged.take(taught), prior, shared, texts, remember)
         self.others = logged.take(held)
         self.rows = self.design.reading.others(self.others.rankings)
 

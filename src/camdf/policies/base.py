@@ -13,6 +13,7 @@ from camdf.core.decisions import Decisions
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import LoggedTasks, Rankings
 from camdf.errors import NotFittedError, UsageError
+from camdf.models.past_tasks import PastTasks
 from camdf.policies.fields import Field, written_fields
 from camdf.policies.training import Training
 
@@ -45,6 +46,14 @@ class Policy(ABC):
     def reads_texts(self) -> bool:
         """Whether a decision differs where the rankings hold the tasks' vectors."""
         return False
+
+    def recalling(self, past: PastTasks | None) -> Self:
+        """The policy with past tasks to compare a request with, if it reads them."""
+        return self
+
+    def reasons(self, rankings: Rankings, row: int) -> Mapping[str, str]:
+        """What else speaks for some tools of a task, in words; `GateDecision.explain` shows it."""
+        return {}
 
     @abstractmethod
     def decide(self, rankings: Rankings, payoff: Payoff) -> Decisions:
@@ -121,7 +130,7 @@ def _content(policy: Policy) -> dict[str, Any]:
     """What a policy holds, in values that compare. `training_` says where that comes from, and not what it is."""
     there = {name: field for name, field in policy.fields.items() if hasattr(policy, name)}
     written = written_fields(there, policy)
-    others = {name: _plain(value) for name, value in vars(policy).items() if name not in written}
+    others = {name: _plain(value) for name, value in vars(policy).items() if name not in there}
     return {**written, **others, "training_": None}
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -21,10 +24,14 @@ from camdf.core.sets import (
 from camdf.core.sums import before_each
 from camdf.errors import NotFittedError, UsageError
 from camdf.models.membership import HeldOut, MembershipModel
+from camdf.models.past_tasks import TOLD, PastTasks
 from camdf.models.prior import KINDS, Prior, prior_of, shipped_prior
 from camdf.models.set_law import sharpened
 from camdf.policies import fields
 from camdf.policies.base import Policy
+
+if TYPE_CHECKING:
+    from camdf.models.warm_start import WarmFit
 
 MOST_NOISE = 0.4
 """At a half, labels say nothing and nothing can be corrected."""
@@ -63,6 +70,10 @@ class ExpectedPayoffBySet(Policy):
     learns how many tools tasks require, and reads tasks' vectors where the rankings have them. Labels of which a share
     is flipped make every tool look required now and then, so that no set seems to suffice; it tells them from hard
     tasks by how well each explains held-out labels. Where labels are known to be clean, `trust_labels` takes them so.
+
+    With `remember` it keeps the tasks that it learned from (`past_`: their vectors and tools) and learns how much
+    similar ones count, if that clearly lowers its held-out loss. A policy's file does not hold them: `recalling` gives
+    a loaded policy its past tasks, and without them it decides as one that has none.
     """
 
     kind = "expected-payoff-by-set"
@@ -73,6 +84,8 @@ class ExpectedPayoffBySet(Policy):
         "model_": fields.membership_model,
         "with_text_": fields.optional(fields.membership_model),
         "label_noise_": fields.number,
+        "remember": replace(fields.flag, unwritten=False),
+        "with_past_": replace(fields.optional(fields.membership_model), unwritten=None),
     }
     added_fields = {3: {"prior": "either", "with_text_": None}}
     identity: bool
@@ -81,11 +94,19 @@ class ExpectedPayoffBySet(Policy):
     model_: MembershipModel
     with_text_: MembershipModel | None = None
     label_noise_: float = 0.0
+    remember: bool = False
+    with_past_: MembershipModel | None = None
+    past_: PastTasks | None = None
 
     def __init__(
-        self, identity: bool = True, *, trust_labels: bool = False, prior: str | ExpectedPayoffBySet = "either"
+        self,
+        identity: bool = True,
+        *,
+        trust_labels: bool = False,
+        prior: str | ExpectedPayoffBySet = "either",
+        remember: bool = False,
     ) -> None:
-        self.store(identity=identity, trust_labels=trust_labels, prior=prior)
+        self.store(identity=identity, trust_labels=trust_labels, prior=prior, remember=remember)
 
     def fit(self, logged: LoggedTasks, payoff: Payoff, validation: LoggedTasks | None = None) -> Self:
         self.learn(logged if validation is None else joined(logged, validation))
@@ -93,20 +114,48 @@ class ExpectedPayoffBySet(Policy):
 
     def learn(self, logged: LoggedTasks) -> HeldOut:
         """Fit, and return what models that had not seen each task's group say about it."""
-        from camdf.models.task_text import fit_text  # which a decision never needs, as the three below
+        from camdf.models.warm_start import fit_warm  # which a decision never needs, as those below
+
+        best = fit_warm(logged, self.priors(), self.identity, trust_labels=self.trust_labels)
+        self.model_, self.with_text_, self.with_past_, self.past_ = best.model, None, None, None
+        read = self._read_texts(logged, best)
+        if read is not None:
+            best, self.with_text_ = read, read.model
+        past = PastTasks.of(logged) if self.remember else None
+        if past is not None:
+            told = {"trust_labels": self.trust_labels, "texts": True, "remember": True}
+            recalled = fit_warm(logged, self.priors(logged.rankings), self.identity, **told)
+            if recalled.beats(best):
+                best, self.with_past_, self.past_ = recalled, recalled.model, past.bounded()
+        self.label_noise_ = best.model.flips
+        return best.held
+
+    def _read_texts(self, logged: LoggedTasks, alone: WarmFit) -> WarmFit | None:
+        """The fit that reads the tasks' vectors, where it is clearly better than the one from the ranking alone."""
+        from camdf.models.task_text import fit_text
         from camdf.models.warm_start import fit_warm
 
-        alone = fit_warm(logged, self.priors(), self.identity, trust_labels=self.trust_labels)
-        self.model_, self.with_text_, self.label_noise_ = alone.model, None, alone.model.flips
         priors = self.priors(logged.rankings)
         before = priors[0].model.text if priors[0].model is not None else None
         if fit_text(logged, before) is None:  # cheap, beside a fit that would read nothing
-            return alone.held
+            return None
         read = fit_warm(logged, priors, self.identity, trust_labels=self.trust_labels, texts=True)
         if read.model.text is None or (alone.beats(read) if before is not None else not read.beats(alone)):
-            return alone.held
-        self.with_text_, self.label_noise_ = read.model, read.model.flips
-        return read.held
+            return None
+        return read
+
+    def recalling(self, past: PastTasks | None) -> Self:
+        """The same policy with past tasks, which may be more than it was fitted with; None for none."""
+        known = copy(self)
+        known.past_ = None if self.with_past_ is None or past is None else past.among(self.with_past_.tools)
+        return known
+
+    def reasons(self, rankings: Rankings, row: int) -> Mapping[str, str]:
+        if self.past_ is None or self._model(rankings) is not self.with_past_:
+            return {}
+        of = min(TOLD, len(self.past_))
+        nearby = self.past_.needed_nearby(rankings, row)
+        return {name: f"needed by {times} of the {of} most similar past requests" for name, times in nearby.items()}
 
     def priors(self, reading: Rankings | None = None) -> tuple[Prior, ...]:
         """What it starts from: a prior, or one of each kind. `reading` are rankings whose vectors it is to read."""
@@ -118,7 +167,7 @@ class ExpectedPayoffBySet(Policy):
 
     @property
     def reads_texts(self) -> bool:
-        return self.with_text_ is not None
+        return self.with_text_ is not None or self.past_ is not None
 
     def update(self, logged: LoggedTasks, offered: Bools | None = None) -> Self:
         """Learn from more outcomes, one or many, without the tasks of before.
@@ -130,7 +179,12 @@ class ExpectedPayoffBySet(Policy):
         from camdf.models.online import updated
 
         shown = logged.rankings.listed if offered is None else offered
-        if self._model(logged.rankings) is self.with_text_ and self.with_text_ is not None:
+        reads = self._model(logged.rankings)
+        if self.with_past_ is not None and self.past_ is not None and reads is self.with_past_:
+            more = PastTasks.all_of(logged)
+            self.with_past_ = updated(self.with_past_, logged, shown, self.past_)
+            self.past_ = self.past_.joined(more).bounded().among(self.with_past_.tools)
+        if self.with_text_ is not None and reads is not self.model_:
             self.with_text_ = updated(self.with_text_, logged, shown)
         self.model_ = updated(self.model_, logged, shown)
         return self
@@ -142,7 +196,7 @@ class ExpectedPayoffBySet(Policy):
     def probabilities(self, rankings: Rankings) -> tuple[Floats, Floats]:
         """(n, m): that each candidate is required; (n,): that the list holds all required tools."""
         model, noise = self._model(rankings), self.label_noise_
-        learned, holds = model.probabilities(rankings)
+        learned, holds = model.probabilities(rankings, self.past_)
         if noise == 0 or model.doubt is not None:
             return learned, holds  # a model saved by an earlier version had not taken flips into its fit
         corrected = np.minimum(np.maximum((learned - noise) / (1.0 - 2.0 * noise), LEAST), 1.0 - LEAST)
@@ -156,10 +210,14 @@ class ExpectedPayoffBySet(Policy):
         """The model that reads these rankings: with their vectors where they have them and it helps."""
         if "model_" not in self.__dict__:
             raise NotFittedError(f"This {type(self).__name__} has not been fitted. Call fit, or load a saved policy.")
-        read = self.with_text_
-        if read is None or read.text is None or rankings.vectors is None:
+        if rankings.vectors is None:
             return self.model_
-        return read if rankings.vectors.shape[1] == read.text.dimensions else self.model_
+        dimensions, read = rankings.vectors.shape[1], self.with_text_
+        if self.with_past_ is not None and self.past_ is not None and self.past_.dimensions == dimensions:
+            return self.with_past_
+        return (
+            read if read is not None and read.text is not None and read.text.dimensions == dimensions else self.model_
+        )
 
     def choose(self, rankings: Rankings, payoff: Payoff, probability: Floats, holds: Floats) -> Bools:
         """(n, m): the best set of each task, given the probabilities."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from camdf.core.features import COLUMNS
@@ -30,16 +30,21 @@ LONGEST_NAME = 512
 LONGEST_ROWS = 600_000
 
 
+_NOTHING = object()
+
+
 @dataclass(frozen=True)
 class Field:
     """`write` turns an attribute into JSON values; `read` turns them back and raises ValueError on anything else.
 
-    Where an earlier schema wrote it otherwise, `read_earlier` reads what the named schema wrote.
+    Where an earlier schema wrote it otherwise, `read_earlier` reads what the named schema wrote. A value that is
+    `unwritten` is left out, and a document without the field means it, so that documents stay what they always were.
     """
 
     read: Callable[[Any], Any]
     write: Callable[[Any], Any] = lambda value: value
     read_earlier: Callable[[Any, int], Any] | None = None
+    unwritten: Any = _NOTHING
 
     def read_at(self, value: Any, schema: int) -> Any:
         """What a document of this schema says."""
@@ -119,12 +124,17 @@ def mapping(fields: dict[str, Field], value: Any, schema: int = SCHEMA) -> dict[
     """A JSON object with exactly these fields, each read by its own, as a document of this schema has them."""
     if not isinstance(value, dict):
         raise ValueError(f"must be an object, not {_shown(value)}")
+    left_out = {name: field.unwritten for name, field in fields.items() if field.unwritten is not _NOTHING}
+    value = {**left_out, **value}
     unknown, missing = sorted(value.keys() - fields.keys()), sorted(fields.keys() - value.keys())
     if unknown or missing:
         shown = [name[:40] for name in unknown[:3]]
         raise ValueError(f"must have exactly its own fields; unknown: {shown}, missing: {missing[:3]}")
     parsed = {}
     for name, field in fields.items():
+        if value[name] is field.unwritten:
+            parsed[name] = field.unwritten
+            continue
         try:
             parsed[name] = field.read_at(value[name], schema)
         except ValueError as error:
@@ -134,7 +144,8 @@ def mapping(fields: dict[str, Field], value: Any, schema: int = SCHEMA) -> dict[
 
 def written_fields(fields: dict[str, Field], owner: object) -> dict[str, Any]:
     """The inverse of `mapping`: attributes of `owner` by name, each written by its own field."""
-    return {name: field.write(getattr(owner, name)) for name, field in fields.items()}
+    values = {name: getattr(owner, name) for name in fields}
+    return {name: field.write(values[name]) for name, field in fields.items() if values[name] != field.unwritten}
 
 
 def record(
@@ -230,6 +241,7 @@ membership_model = record(
         "text_coefficients": numbers,
         "flips": share,
         "doubt": optional(record(Doubt, {"precision": numbers, "of_tools": numbers})),
+        "past_coefficients": replace(numbers, unwritten=()),
     },
     added={
         2: {"columns": COLUMNS_OF_SCHEMA_1},

@@ -26,24 +26,27 @@ Texts: TypeAlias = tuple[str, ...]
 class ToolExamples:
     """Examples, by the tools of a list. `digest` is their SHA-256, empty where there are none.
 
+    Of those that are `given`, a scorer reads the ones that have a text.
+
     A name means the tools of that full name ("mail/send"), or, where the list has none, all of that name ("send"). An
     example counts only where all tools that it names are in the list. So a list of trusted tools is read without every
     example that names an untrusted tool, unless that has no server and the name of a trusted one.
     """
 
     def __init__(self, examples: str | PathLike[str] | Sequence[Example]) -> None:
-        self.examples = tuple(read_examples(examples) if isinstance(examples, (str, PathLike)) else examples)
-        if not all(isinstance(example, Example) for example in self.examples):
+        given = tuple(read_examples(examples) if isinstance(examples, (str, PathLike)) else examples)
+        if not all(isinstance(example, Example) for example in given):
             raise UsageError(
                 "The 'examples' of a scorer must be the path of a JSON Lines file, or a list of camdf.datasets.Example."
             )
+        self.given, self.examples = given, tuple(example for example in given if example.text)
         records = (json.dumps(example.as_record(), sort_keys=True) for example in self.examples)
         self.digest = hashlib.sha256("\n".join(records).encode()).hexdigest() if self.examples else ""
         self._lists: tuple[tuple[tuple[tuple[str, str], ...], list[Texts]], ...] = ()
 
     def without_servers(self) -> ToolExamples:
         """The same for lists whose tools have no servers: a tool is named by its name alone."""
-        return ToolExamples([_without_servers(example) for example in self.examples])
+        return ToolExamples([_without_servers(example) for example in self.given])
 
     def name_any(self, tools: Sequence[Tool]) -> bool:
         """Whether any example counts for this list."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from camdf.checks import try_policy
 from camdf.core.payoff import Payoff
-from camdf.datasets.examples import examples_in
+from camdf.datasets.examples import examples_in, past_tasks
 from camdf.errors import ArtifactError, UsageError
 from camdf.gate import Gate
 from camdf.gate.append import CHANNELS, Channels
@@ -66,7 +66,7 @@ class Costs:
 def gate_of(settings: GateSettings, policy: Policy, folder: str, examples: str = "") -> Gate:
     """The gate that these settings describe; paths in them begin at a folder. `examples` is the text of their file."""
     return Gate(
-        policy,
+        policy.recalling(past_tasks(examples_in(examples, "the examples"))),
         scorer_of(settings.ranks, examples),
         payoff_of_route(settings, policy),
         prices=Costs(prices_of(settings.prices)),

@@ -24,6 +24,8 @@ from camdf.service.config import SHIPPED, Configuration, GateSettings
 from camdf.service.gates import gate_of, is_made_up, policy_of, warm
 
 LOG = logging.getLogger("camdf.service")
+LARGEST_EXAMPLES = 32_000_000
+"""Bytes."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +88,8 @@ def sources_of(path: Path) -> ConfigurationTexts:
         path.name,
         folder,
         text,
-        {source: _content(source, folder, "policy") for source in named},
-        {source: _content(source, folder, "examples") for source in examples},
+        {source: _content(source, folder, "policy", LARGEST_FILE) for source in named},
+        {source: _content(source, folder, "examples", LARGEST_EXAMPLES) for source in examples},
     )
 
 
@@ -125,15 +127,15 @@ def made(sources: ConfigurationTexts, before: ServedVersion | None = None) -> Se
     return ServedVersion(configuration, configuration.tokens(), places, sources.digest)
 
 
-def _content(source: str, folder: str, key: str) -> str:
-    """The text of a file that the configuration names, which is at most as large as any policy."""
+def _content(source: str, folder: str, key: str, largest: int) -> str:
+    """The text of a file that the configuration names; of one that is too large, more than the largest has."""
     try:
         if "://" in source:
             with require("fsspec", "serve").open(source, "rb") as file:
-                content = file.read(LARGEST_FILE + 1)
+                content = file.read(largest + 1)
         else:
             with open(os.path.join(folder, source), "rb") as file:
-                content = file.read(LARGEST_FILE + 1)
+                content = file.read(largest + 1)
         return str(content.decode("utf-8"))
     except Exception as error:  # a file system of fsspec raises what it likes
         reason = getattr(error, "strerror", None) or type(error).__name__

@@ -19,8 +19,8 @@ from camdf_lab.prior_fit import CandidateRows, assembled, distance, pooled
 class Unseen(ExpectedPayoffBySet):
     """The default, from priors that have not seen one domain; without `texts` it learns from the rankings alone."""
 
-    def __init__(self, domain: str, *, trust_labels: bool = False, texts: bool = True) -> None:
-        super().__init__(trust_labels=trust_labels)
+    def __init__(self, domain: str, *, trust_labels: bool = False, texts: bool = True, remember: bool = False) -> None:
+        super().__init__(trust_labels=trust_labels, remember=remember)
         self.domain, self.texts = domain, texts
 
     def priors(self, reading: Rankings | None = None) -> tuple[Prior, ...]:
