@@ -1,0 +1,102 @@
+"""How long it takes to ask what similar past tasks needed, from 10^4 to 10^6 of them, in numpy alone.
+
+python benchmarks/past_tasks.py                  a table
+python benchmarks/past_tasks.py --store          the same in results/past_tasks.json
+python benchmarks/past_tasks.py --check          exit 1 where the file lacks a size, or growth is beyond linear
+
+A request has 50 candidates of a catalogue of 1,000 tools, and vectors have 64 numbers. Times are shares of what one
+product of the vectors as floats, which any exact search must do, takes in the same run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from camdf.core.rankings import Rankings
+from camdf.models.past_tasks import PastTasks
+
+STORED = Path(__file__).parents[1] / "results" / "past_tasks.json"
+SIZES = (10_000, 100_000, 1_000_000)
+DIMENSIONS, TOOLS, CANDIDATES, NEEDED = 64, 1000, 50, 3
+MOST_GROWTH = 1.5
+"""How much more than tenfold the time may grow when there are ten times as many tasks."""
+
+
+def past_of(size: int) -> PastTasks:
+    """So many past tasks in random directions, three tools each."""
+    rng = np.random.default_rng(0)
+    return PastTasks(
+        tuple(f"tool {number}" for number in range(TOOLS)),
+        rng.integers(-127, 128, (size, DIMENSIONS), dtype=np.int8),
+        np.full(size, NEEDED),
+        rng.integers(0, TOOLS, size * NEEDED),
+        np.arange(size).astype(np.str_),
+    )
+
+
+def request() -> Rankings:
+    """One request with its vector."""
+    rng = np.random.default_rng(1)
+    scores = {f"tool {number}": float(score) for number, score in enumerate(rng.random(CANDIDATES))}
+    return replace(Rankings.from_scores(scores), vectors=rng.normal(size=(1, DIMENSIONS)))
+
+
+def fastest(function: Callable[[], object], rounds: int) -> float:
+    """The best of some rounds, in seconds."""
+    seconds = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        function()
+        seconds.append(time.perf_counter() - start)
+    return min(seconds)
+
+
+def measured(size: int) -> dict[str, float]:
+    """Milliseconds of a request, megabytes held, and the time as a multiple of one product of floats."""
+    past, rankings = past_of(size), request()
+    wide = past.vectors.astype(np.float32)
+    vector = rankings.vectors[0].astype(np.float32) if rankings.vectors is not None else wide[0]
+    rounds = max(5, 200_000 // size)
+    others = iter(np.random.default_rng(2).normal(size=(rounds, 1, DIMENSIONS)))
+    seconds = fastest(lambda: past.columns(replace(rankings, vectors=next(others))), rounds)
+    product = fastest(lambda: wide @ vector, rounds)
+    held = sum(part.nbytes for part in vars(past).values() if isinstance(part, np.ndarray))
+    return {
+        "tasks": size,
+        "milliseconds": round(1000 * seconds, 2),
+        "of one product": round(seconds / product, 1),
+        "megabytes": round(held / 1e6, 1),
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--store", action="store_true")
+    parser.add_argument("--check", action="store_true")
+    options = parser.parse_args()
+    if options.check:
+        rows = json.loads(STORED.read_text())
+        growth = [after["milliseconds"] / before["milliseconds"] for before, after in pairwise(rows)]
+        good = [row["tasks"] for row in rows] == list(SIZES) and max(growth) <= 10 * MOST_GROWTH
+        return 0 if good else 1
+    with threadpool_limits(1):
+        rows = [measured(size) for size in SIZES]
+    for row in rows:
+        print("  ".join(f"{name} {value:g}" for name, value in row.items()))
+    if options.store:
+        STORED.write_text(json.dumps(rows, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
