@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from os.path import normpath, relpath
@@ -19,29 +20,60 @@ FOLDERS = {"docs/": "", "lab/docs/": "lab/"}
 """Folders of pages and pictures, and where the site has them; the first is the site's own."""
 
 REFERENCE = {
-    "Decide": ("camdf.core.rankings", "camdf.core.payoff", "camdf.core.decisions", "camdf.policies.cold_start"),
-    "Learn": ("camdf.policies.by_set", "camdf.policies.camdf", "camdf.policies.rules", "camdf.policies.pressure"),
     "Gate": (
         "camdf.gate.gate",
+        "camdf.gate.decision",
         "camdf.gate.settings",
         "camdf.gate.rollout",
-        "camdf.gate.decision",
+        "camdf.gate.worth",
         "camdf.runtime.breaker",
     ),
-    "Score": (
+    "Adapters": tuple(
+        f"camdf.integrations.{path.stem}"
+        for path in sorted((ROOT / "src" / "camdf" / "integrations").glob("[!_]*.py"))
+        if path.stem != "scripted_model"
+    ),
+    "Service": ("camdf.service.config", "camdf.service.shapes"),
+    "Scorers and prices": (
         "camdf.scorers.start",
         "camdf.scorers.bm25",
         "camdf.scorers.embeddings",
         "camdf.scorers.necessity",
         "camdf.scorers.fusion",
         "camdf.scorers.trust_aware",
+        "camdf.prices",
+        "camdf.tools",
     ),
-    "Price": ("camdf.prices", "camdf.gate.worth"),
-    "Data": ("camdf.datasets.files", "camdf.datasets.sample", "camdf.tools"),
-    "Evaluate": ("camdf.evaluation.assess", "camdf.evaluation.compare", "camdf.evaluation.shadow"),
-    "Errors": ("camdf.errors",),
+    "Policies": (
+        "camdf.policies.by_set",
+        "camdf.policies.cold_start",
+        "camdf.policies.camdf",
+        "camdf.policies.rules",
+        "camdf.policies.pressure",
+        "camdf.core.rankings",
+        "camdf.core.payoff",
+        "camdf.core.decisions",
+    ),
+    "Data and evaluation": (
+        "camdf.datasets.files",
+        "camdf.datasets.sample",
+        "camdf.evaluation.assess",
+        "camdf.evaluation.compare",
+        "camdf.evaluation.shadow",
+        "camdf.errors",
+    ),
 }
+"""The modules of the reference, a page each: what users call first."""
+
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)\s#]+)(#[^)]*)?\)")
+
+
+def on_config(config: Any) -> Any:
+    """Add the pages of the reference to its part of the navigation."""
+    (entries,) = (part["Reference"] for part in config.nav if "Reference" in part)
+    pages = [{group: [f"reference/{module}.md" for module in modules]} for group, modules in REFERENCE.items()]
+    entries[1:1] = pages
+    return config
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -53,10 +85,15 @@ def on_files(files: Files, config: Any) -> Files:
             files.append(File.generated(config, _place(source), content=content))
         else:
             files.append(File.generated(config, _place(source), abs_src_path=str(path)))
-    parts = [
-        f"## {name}\n\n" + "\n\n".join(f"::: {module}" for module in modules) for name, modules in REFERENCE.items()
-    ]
-    files.append(File.generated(config, "reference/index.md", content="# Reference\n\n" + "\n\n".join(parts) + "\n"))
+    parts = ["# Reference", "The keys of the service's file are on [its page](../service.md#the-configuration)."]
+    for group, modules in REFERENCE.items():
+        parts.append(f"## {group}\n")
+        for module in modules:
+            parts.append(f"- [`{module}`]({module}.md): {_first_line(module)}")
+            content = f"# {module}\n\n::: {module}\n"
+            files.append(File.generated(config, f"reference/{module}.md", content=content))
+        parts.append("")
+    files.append(File.generated(config, "reference/index.md", content="\n".join(parts) + "\n"))
     written = (*ROOT.glob("docs/**/*.md"), *ROOT.glob("lab/docs/*.md"), *map(ROOT.joinpath, ELSEWHERE))
     pages = [page.read_text(encoding="utf-8") for page in written]
     named = {
@@ -76,6 +113,12 @@ def on_files(files: Files, config: Any) -> Files:
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
     """Links to what stands outside of `docs` lead to the site's own copies."""
     return _linked(markdown, f"docs/{page.file.src_uri}") if page.file.generated_by is None else markdown
+
+
+def _first_line(module: str) -> str:
+    """What a module is for, as its docstring begins."""
+    tree = ast.parse((ROOT / "src" / (module.replace(".", "/") + ".py")).read_text(encoding="utf-8"))
+    return (ast.get_docstring(tree) or "").partition("\n")[0]
 
 
 def _linked(markdown: str, source: str) -> str:

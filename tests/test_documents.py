@@ -18,6 +18,9 @@ CONTRIBUTING, WALK, GLOSSARY = ROOT / "CONTRIBUTING.md", ROOT / "docs" / "walk.m
 THEORY, DRAWING = ROOT / "docs" / "theory.md", ROOT / "docs" / "pictures" / "layers.svg"
 PAGES = [*(page for folder in (ROOT, ROOT / "lab") for page in sorted(folder.glob("*.md")))]
 PAGES += [*sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "lab" / "docs").rglob("*.md"))]
+WIDE = ("examples", "mining", "service", "traces")
+"""Pages with code that is still wider than 80 columns."""
+
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)")
 OURS = re.compile(r"(?:lab|src|tests|docs|examples|scripts|benchmarks|\.ci)/[\w./*-]+|[\w-]+\.(?:md|toml)")
 
@@ -87,6 +90,13 @@ def test_every_link_on_the_page_leads_somewhere(page: Path) -> None:
         assert target.exists(), path
         if anchor:
             assert anchor in anchors(target), f"{path}#{anchor}"
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.stem)
+def test_python_on_a_page_fits_80_columns(page: Path) -> None:
+    blocks = re.findall(r"^```python.*?\n(.*?)^```", text(page), flags=re.M | re.S)
+    wide = [line for block in blocks for line in block.splitlines() if len(line) > 80]
+    assert wide == [] or page.stem in WIDE
 
 
 def anchors(page: Path) -> set[str]:

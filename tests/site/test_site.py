@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 MKDOCS = Path(os.environ.get("CAMDF_CACHE", Path.home() / ".cache" / "camdf")) / "site" / "bin" / "mkdocs"
 PAGES = (
     *("index", "first-day", "compare", "theory", "walk", "lab/replication", "lab/past-the-paper"),
-    *("reference/index", "integrations/langchain"),
+    *("reference/index", "reference/camdf.gate.gate", "integrations/langchain"),
 )
 
 
