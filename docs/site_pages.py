@@ -24,7 +24,7 @@ REFERENCE = {
         "camdf.gate.gate",
         "camdf.gate.decision",
         "camdf.gate.settings",
-        "camdf.gate.rollout",
+        "camdf.gate.ranking",
         "camdf.gate.worth",
         "camdf.runtime.breaker",
     ),
