@@ -291,6 +291,27 @@ def test_a_writer_that_loses_the_race_does_its_work_again(table: Path, monkeypat
     assert bring(table, FIRST + timedelta(2), run(2, BEGIN + DAY)).traces == 0
 
 
+def test_a_writer_that_dies_between_pieces_and_tasks_leaves_its_work_to_the_next(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spans = [replace(span, start=BEGIN + (span.start or 0)) for span in PIECES["unrecorded"][0]]
+    answer = replace(spans[3], span_id="late", requested=(), start=BEGIN + 190)
+    commit = DeltaFolder.commit
+
+    def dying(self: DeltaFolder, add: Any, remove: Any = (), **numbers: int) -> None:
+        if "camdf" in numbers:
+            raise KeyboardInterrupt
+        commit(self, add, remove, **numbers)
+
+    for number, some in enumerate((spans[:4], spans[4:], [answer])):  # it waits, goes on, and never waited
+        with monkeypatch.context() as patched:
+            patched.setattr(DeltaFolder, "commit", dying)
+            with pytest.raises(KeyboardInterrupt):
+                bring(table, FIRST, some)
+        bring(table, FIRST, run(number, BEGIN))
+    assert tasks_of(table) == at_once([*spans, answer, *(span for number in range(3) for span in run(number, BEGIN))])
+
+
 def test_a_reader_that_began_before_a_commit_reads_on(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bring(table, FIRST, run(1, BEGIN))
     old = DeltaTable(table)

@@ -253,11 +253,9 @@ def arrive(own: Bucket, read: pl.DataFrame, day: date, until: int, rules: Rules,
 def mine_bucket(own: Bucket, rules: Rules) -> Changes:
     """Mine again the traces whose spans came or went since the tasks were mined, and let old rows go."""
     polars, done = require("polars", "mining"), Changes()
-    known, now = {file.path for file in own.mined}, {file.path for file in own.spans}
-    moved = [file for file in own.spans if file.path not in known] + [
-        file for file in own.mined if file.path not in now
-    ]
-    moved = [file for file in moved if file.value("arrived") >= rules.since(own.last)]
+    same, since = {file.path for file in own.mined} & {file.path for file in own.spans}, rules.since(own.last)
+    files = [file for file in (*own.spans, *own.mined) if file.path not in same]
+    moved = [file for file in files if file.value("arrived") >= since]
     done.counts.update(moved=len(moved))
     if moved:
         began = polars.concat(read_data(own.place, moved, ["trace_id", "start"])).select("trace_id", "start")

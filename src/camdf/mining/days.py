@@ -6,8 +6,9 @@ spans are part of, and joins again the pieces of tasks in these (`camdf.mining.b
 
 An arrival is two commits. The first puts the spans down, and no two writers get into each other's way. The second puts
 down the tasks of all spans that nobody has mined yet, and says which version of the spans they are of. Whoever loses
-that race finds the work done, or does it again; whoever is killed in between leaves it to the next. The order of
-arrivals, their number and their repetition change nothing.
+that race finds the work done, or does it again; whoever is killed in between leaves it to the next. Runs that may be
+pieces of a task are put down between the two, and again by whoever comes next where the second is missing. The order
+of arrivals, their number and their repetition change nothing.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def span_tables(
     report do not depend on it. With more than one, a program needs the `if __name__ == "__main__"` of multiprocessing.
     """
     files, passed_over = trace_files(path)
-    ready = [file for file in files if file.is_parquet and set(NEEDED_SPAN_COLUMNS) <= set(_columns(file))]
+    ready = [file for file in files if file.is_parquet and set(NEEDED_SPAN_COLUMNS) <= set(_schema(file).names)]
     others = sorted(set(files) - set(ready), key=lambda file: file.path)
     tables = [Path(file.path) for file in ready if file.filesystem is None]
     portions, report = list(in_portions(others, bytes_a_portion)), ReadingReport(passed_over=passed_over)
@@ -134,9 +134,9 @@ def _fetch(file: TraceFile, path: Path, with_text: bool) -> None:
 
 def by_schema(files: Sequence[Path]) -> list[list[Path]]:
     """Parquet files, those of one schema together."""
-    files_of: dict[tuple[Any, ...], list[Path]] = defaultdict(list)
+    files_of: dict[str, list[Path]] = defaultdict(list)
     for file in files:
-        files_of[tuple(_schema(file).items())].append(file)
+        files_of[str(_schema(TraceFile(str(file))))].append(file)
     return list(files_of.values())
 
 
@@ -178,21 +178,12 @@ def _typed(table: pl.LazyFrame, columns: Sequence[str]) -> pl.LazyFrame:
     return table.select([typed(name) for name in columns])
 
 
-def _columns(file: TraceFile) -> list[str]:
+def _schema(file: TraceFile) -> pa.Schema:
     with needs("mining"):
         import pyarrow as pa
         import pyarrow.parquet as pq
     try:
         with file.stored() as stream:
-            names: list[str] = pq.read_schema(stream).names
+            return pq.read_schema(stream).remove_metadata()
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"{file.path}: must be a whole Parquet file. {error}. Write it again, or remove it.") from None
-    return names
-
-
-def _schema(file: Path) -> dict[str, Any]:
-    polars = require("polars", "mining")
-    try:
-        return dict(polars.read_parquet_schema(file))
-    except (polars.exceptions.PolarsError, OSError) as error:
-        raise DataError(f"{file}: must be a whole Parquet file. {error}. Write it again, or remove it.") from None
