@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -22,6 +24,7 @@ from camdf.policies.base import Policy
 from camdf_lab import domains
 
 PAYOFF = Payoff(0.05)
+ROOT = Path(__file__).parents[1]
 
 
 @cache
@@ -204,3 +207,19 @@ def test_a_conversation_is_forgotten(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main(["forget", str(path), "--conversation", "b"]) == 0
     assert capsys.readouterr().out == "Forgot 1 examples.\n"
     assert [example.group for example in read_examples(path)] == ["a", "c", "d"]
+
+
+def test_the_page_says_what_was_measured() -> None:
+    page = " ".join((ROOT / "docs" / "fitting.md").read_text(encoding="utf-8").split())
+    with (ROOT / "lab" / "results" / "past_tasks.csv").open(encoding="utf-8") as file:
+        rows = [{name: value for name, value in row.items() if name != "domain"} for row in csv.DictReader(file)]
+    margin = {
+        labels: np.mean([float(r["with past tasks"]) - float(r["with texts"]) for r in rows if r["labels"] == labels])
+        for labels in ("0", "38")
+    }
+    assert f"it adds {margin['0']:.3f} to the payoff" in page
+    assert f"and {margin['38']:.3f} with 38 labels" in page
+    assert min(float(row["hi"]) for row in rows) >= -0.02
+    few, more, most = json.loads((ROOT / "results" / "past_tasks.json").read_text())
+    took = [round(size["milliseconds"]) for size in (few, more, most)]
+    assert "about {} ms of one processor with 10,000 past requests, {} ms with 100,000, and {} ms".format(*took) in page
