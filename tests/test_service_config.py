@@ -168,6 +168,11 @@ def test_keys_of_the_release_before_work_and_say_where_they_are_now() -> None:
     assert configuration.settings("", "a").rollout.every == 3
 
 
+def test_an_old_key_beside_a_group_that_is_no_table_is_told_as_such() -> None:
+    with pytest.warns(FutureWarning), pytest.raises(UsageError, match=r"gate\.guards must be a table"):
+        parsed(GATE + 'guards = 3\nallow = ["a"]\n', "camdf.toml")
+
+
 def test_prices_that_are_left_out_are_those_of_the_library() -> None:
     settings = parsed(GATE + "[gate.prices]\nuncached = 5.0\nmisuse = 0\n", "camdf.toml").settings("", "")
     assert settings.prices == PriceSettings(uncached=5.0, misuse=0.0)

@@ -118,7 +118,9 @@ def _rename(table: Any, place: str, name: str) -> None:
             FutureWarning,
             stacklevel=3,
         )
-        table.setdefault(group, {})[new] = holder.pop(key)
+        value = holder.pop(key)
+        if isinstance(table.setdefault(group, {}), dict):
+            table[group][new] = value
 
 
 def check_configuration(configuration: Configuration, name: str) -> None:

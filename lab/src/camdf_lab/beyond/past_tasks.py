@@ -14,13 +14,14 @@ import numpy as np
 
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import Floats, Ints, LoggedTasks
-from camdf.evaluation.replay import MEASURES, Outcomes, Regime, Tally
+from camdf.evaluation.replay import MEASURES, Outcomes, Tally
 from camdf.evaluation.splits import Split, draw_splits
 from camdf_lab import domains
 from camdf_lab.beyond.batches import BATCHES, DOMAINS, SLOWEST_FIRST, batch_of
 from camdf_lab.beyond.frontier import Sweep, sampled_jobs
 from camdf_lab.beyond.priors import Unseen
 from camdf_lab.jobs import RankingJob
+from camdf_lab.regimes import Regime
 from camdf_lab.stored import Row, Rows
 from camdf_lab.study import Run, Study, differing
 
