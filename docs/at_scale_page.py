@@ -90,7 +90,8 @@ def start(reading: dict[str, Any], stored: float, work: float) -> list[str]:
         *rows,
         "",
         f"Reading takes {one / 1e6 / work:.0f} times the processors that mining takes. It was measured on spans with "
-        f"whole conversations and tool definitions in them (`python benchmarks/reading.py`), while the machine had a load of {reading['load']:.0f} "
+        f"whole conversations and tool definitions in them (`python benchmarks/reading.py`), "
+        f"while the machine had a load of {reading['load']:.0f} "
         "on its two cores, so the microseconds are long, and their ratios are what counts. "
         f"Of the two, {cheaper} is cheaper to read, by {abs(one - other) / max(one, other):.0%}: protobuf's parser "
         f"alone takes {reading['genai in protobuf']['its parser alone']:.0f} microseconds and `json.loads` "

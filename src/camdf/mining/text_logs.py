@@ -145,37 +145,18 @@ def read_text_log(
     for at, why in table.unread.items():
         left_out.setdefault(why, []).append(at)
     spelling = _Spelling(tools)
-    rows = table.rows
-    if _are_messages(table, read):
-        rows = _conversations(table, read)
-    for row in rows:
+    for row in _conversations(table, read) if _are_messages(table, read) else table.rows:
         try:
             kept[row.place] = list(_requests(row, read))
         except _LeftOutError as error:
             left_out.setdefault(str(error), []).append(row.place)
     requests = _apart(kept, left_out)
     spelt = [request._replace(required=spelling.all_of(request.required)) for request in requests]
-    log = TextLog(
-        place,
-        table.kind,
-        read,
-        len(table.rows) + len(table.unread),
-        table.unit,
-        tuple(spelt),
-        left_out,
-        spelling.respelt,
-        dict(spelling.unlisted.most_common()),
-    )
+    count, unlisted = len(table.rows) + len(table.unread), dict(spelling.unlisted.most_common())
+    log = TextLog(place, table.kind, read, count, table.unit, tuple(spelt), left_out, spelling.respelt, unlisted)
     if not spelt:
-        raise DataError(
-            "\n".join(
-                [
-                    *log.lines()[:-1],
-                    "No request is left to learn from. Mend the rows, or name the "
-                    "columns: --columns text=NAME,required=NAME",
-                ]
-            )
-        )
+        remedy = "Mend the rows, or name the columns: --columns text=NAME,required=NAME"
+        raise DataError("\n".join([*log.lines()[:-1], f"No request is left to learn from. {remedy}"]))
     if not spelling.known:
         raise DataError(
             f"{path}: none of the tools that requests needed is in the list of tools: {_some(spelling.unlisted)}. "
