@@ -167,7 +167,7 @@ def test_a_language_model_scores_a_folder_and_what_it_refuses_is_said(
         assert main(command) == 1
         printed = capsys.readouterr()
         assert "b: 127.0.0.1" in printed.err
-        assert "2 tasks read: 2 scored." in printed.out
+        assert "3 tasks read: 2 scored, 1 that could not be scored." in printed.out
         assert main(command) == 0
     assert [record["scores"] for record in records(output)][:2] == [
         {"getWeather": 0.9, "send_mail": 0.4, "search": 0.2},
@@ -216,7 +216,7 @@ def test_mined_tasks_are_ranked_over_what_they_were_offered_and_lose_their_texts
     output, tools = tmp_path / "ranked.parquet", str(tmp_path / "tools.json")
     assert main(["score", str(mined), "--tools", tools, "--scorer", "bm25", "-o", str(output)]) == 0
     printed = capsys.readouterr().out
-    assert "1 tasks have no ranking" in printed
+    assert ", 1 without a text to score." in printed
     assert "1 tools were ranked by their names alone" in printed
     assert "phone" in printed
     found = pl.read_parquet(output)
