@@ -24,7 +24,7 @@ from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf.scorers import BM25
 from camdf.service import lessons as lessons_module
 from camdf.service.learning import learn, roll_back
-from camdf.service.lessons import Lesson, Seen, SeenLog, given_tools, seen, tasks_of_lessons, taught
+from camdf.service.lessons import Lesson, Seen, SeenLog, given_tools, read_lessons, seen, tasks_of_lessons
 from camdf_lab import domains
 from golden import PAYOFF, openai_tool
 from running_service import PLAIN, Running, eventually, folder_of, running
@@ -135,7 +135,7 @@ def test_a_trial_is_judged_within_the_bounds_of_the_gate(logs: Path, tmp_path: P
 
 
 def test_what_is_learned_is_the_fit_on_the_tasks_as_they_were_served(logs: Path) -> None:
-    found = tasks_of_lessons(taught([logs / "state"]).lessons[:100])
+    found = tasks_of_lessons(read_lessons([logs / "state"]).lessons[:100])
     first = json.loads((logs / "policy.json.learned" / "journal.jsonl").read_text().splitlines()[0])
     challenger = camdf.load(logs / "policy.json.learned" / f"{first['state']['challenger']}.json")
     assert isinstance(challenger, ExpectedPayoffBySet)
@@ -188,7 +188,7 @@ def test_the_price_of_exploring_stands_beside_the_labels_that_it_bought(
 ) -> None:
     folder = copy(logs, tmp_path / "served")
     learned = learn(folder / "camdf.toml", [folder / "state"])
-    own = taught([folder / "state"]).lessons
+    own = read_lessons([folder / "state"]).lessons
     logged, payoff = tasks_of_lessons(own), camdf.Payoff(0.12)
     served = camdf.load(folder / "policy.json").decide(logged.rankings, payoff).acquired
     given_up = payoff.of(logged, served).mean() - payoff.of(logged, logged.rankings.listed).mean()
@@ -391,7 +391,7 @@ def test_a_decision_that_a_crash_cut_short_costs_itself_alone(
         for seq, name in enumerate(("before", "torn", "after", "later"), start=1)
     ]
     (tmp_path / "outcomes.jsonl").write_text("".join(json.dumps(each) + "\n" for each in told), encoding="utf-8")
-    assert [lesson.seen.id for lesson in taught([tmp_path]).lessons] == ["before", "after", "later"]
+    assert [lesson.seen.id for lesson in read_lessons([tmp_path]).lessons] == ["before", "after", "later"]
     assert [record.message for record in caplog.records] == [
         f"Left out of what is learned from: 1 of the lines in {tmp_path / 'decisions.jsonl'}, which cannot be read."
     ]
@@ -411,7 +411,7 @@ def test_an_outcome_counts_once_for_its_own_tenant_and_only_where_the_run_succee
     ]
     lines = "".join(json.dumps({"seq": seq, "at": 1.0, **each}) + "\n" for seq, each in enumerate(told, start=1))
     (tmp_path / "outcomes.jsonl").write_text(lines, encoding="utf-8")
-    (lesson,), sums = taught([tmp_path, tmp_path / "not there"])
+    (lesson,), sums = read_lessons([tmp_path, tmp_path / "not there"])
     assert sums["outcomes"] == {
         "read": 6, "to learn from": 1, "without success": 1, "told again": 2, "of other runs": 2
     }  # fmt: skip

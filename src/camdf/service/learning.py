@@ -33,7 +33,7 @@ from camdf.policies.training import Training
 from camdf.service import config_file
 from camdf.service.config import COLD_STARTS, START, Configuration, LearnSettings
 from camdf.service.gates import payoff_of_route, policy_of
-from camdf.service.lessons import Lesson, given_tools, tasks_of_lessons, taught
+from camdf.service.lessons import Lesson, given_tools, read_lessons, tasks_of_lessons
 
 with needs("serve"):
     import msgspec
@@ -85,7 +85,7 @@ def learn(path: Path, states: Sequence[Path]) -> Learned:
     settings = configuration.learn
     if settings is None:
         raise UsageError(f"{path.name} has no table [learn], so the service keeps nothing to learn from. Add one.")
-    known, sums = taught(states)
+    known, sums = read_lessons(states)
     said, exploring = [], {}
     for source, places in configuration.policies().items():
         why = _cannot_learn(source, configuration, places)

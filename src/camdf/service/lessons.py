@@ -112,7 +112,7 @@ class Taught(NamedTuple):
     """What adds up: outcomes read are lessons and others, and so are the runs that explored or were only watched."""
 
 
-def taught(folders: Iterable[Path]) -> Taught:
+def read_lessons(folders: Iterable[Path]) -> Taught:
     """The tasks of these state folders that teach.
 
     An outcome counts once, for the tenant whose decision it names, and only where the run succeeded.
