@@ -1,7 +1,7 @@
 """What every adapter is checked for, framework by framework: the table of docs/integrations/conformance.md.
 
 python benchmarks/conformance.py --store    check the frameworks that are installed here, with all thirty conversations
-python benchmarks/conformance.py --store --conversations 0      the same without conversations
+python benchmarks/conformance.py --store --conversations 0      the same without conversations, whose count stays
 python benchmarks/conformance.py --print    the table of what is stored
 python benchmarks/conformance.py --page     write the page from what is stored
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "frameworks"))
 
-from conforming import conformance, page, table
+from conforming import CONVERSATIONS, conformance, page, table
 from drivers import FRAMEWORKS, driver
 
 from everyday import conversations
@@ -42,9 +42,12 @@ def main() -> None:
             if framework.version:
                 verdicts = conformance(driver(name), conversations()[: asked.conversations])
                 stored = json.loads(RESULTS.read_text(encoding="utf-8"))
-                versions = {**stored.get(name, {}), framework.version: verdicts}
+                versions = stored.get(name, {})
+                if not asked.conversations:
+                    verdicts[CONVERSATIONS] = versions.get(framework.version, verdicts)[CONVERSATIONS]
+                versions[framework.version] = verdicts
                 stored[name] = {key: versions[key] for key in sorted(versions, key=numbers)}
-                stored = {each: stored[each] for each in FRAMEWORKS if each in stored}
+                stored = {known: stored[known] for known in FRAMEWORKS if known in stored}
                 RESULTS.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
     stored = json.loads(RESULTS.read_text(encoding="utf-8"))
     if asked.print:

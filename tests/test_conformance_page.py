@@ -10,11 +10,12 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent / "frameworks"))
 
-from conforming import CONVERSATIONS, page
+from conforming import CONVERSATIONS, everyday_gate, page
 from drivers import FRAMEWORKS
 
 from camdf import UsageError
 from camdf.integrations.checks import CHECKS, check_adapter
+from everyday import conversations
 
 ROOT = Path(__file__).parents[1]
 STORED = json.loads((ROOT / "results" / "conformance.json").read_text(encoding="utf-8"))
@@ -30,6 +31,11 @@ def test_every_framework_is_stored_with_every_check() -> None:
 
 def test_the_page_is_made_from_what_is_stored() -> None:
     assert (ROOT / "docs" / "integrations" / "conformance.md").read_text(encoding="utf-8") == page(STORED)
+
+
+def test_the_gate_cuts_in_most_of_the_everyday_conversations() -> None:
+    histories = [(each.before(len(each.turns)), each.tools) for each in conversations()]
+    assert sum(bool(everyday_gate().decide(history, tools).cut) for history, tools in histories) > 20
 
 
 def test_an_exemption_names_a_check_and_has_a_reason() -> None:

@@ -23,8 +23,8 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "lab" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 EVERY = sorted(module.name for module in pkgutil.walk_packages(camdf.__path__, "camdf."))
 GATEWAY = [f"camdf.gateway.{name}" for name in ("link", "server", "sign_in")]
-SUITE = [f"camdf.integrations.{name}" for name in ("chat", "checks", "scripted_model")]
-ADAPTERS = [name for name in EVERY if name in GATEWAY or (name.startswith("camdf.integrations.") and name not in SUITE)]
+SHARED = ("camdf.integrations.chat", "camdf.integrations.checks")
+ADAPTERS = [name for name in EVERY if name.startswith("camdf.integrations.") and not name.startswith(SHARED)] + GATEWAY
 MODULES = [name for name in EVERY if name not in ADAPTERS]
 """What imports in this environment; the adapters are tested beside their frameworks."""
 

@@ -19,16 +19,20 @@ CONVERSATIONS = "everyday conversations"
 def check_everyday(driver: Driver, conversation: Conversation) -> None:
     """On one worker, on two, and restarted at every turn; without the tool search, and with it."""
     with Played(conversation) as model:
-        check_every_way(model, lambda workers, tool_search: _play(driver, model, workers, tool_search))
+        searches = (False, True) if getattr(driver, "HAS_TOOL_SEARCH", True) else (False,)
+        check_every_way(model, lambda workers, tool_search: _play(driver, model, workers, tool_search), searches)
+
+
+def everyday_gate() -> Gate:
+    return Gate(cold_start(), BM25(), Payoff(0.02), limits=Limits(seconds=60))
 
 
 def _play(driver: Driver, model: Played, workers: int, tool_search: bool) -> None:
     conversation = model.conversation
 
     def worker() -> Any:
-        gate = Gate(cold_start(), BM25(), Payoff(0.02), limits=Limits(seconds=60))
         tools = tuple(_tool(model, **each["function"]) for each in conversation.tools)
-        return driver.build(Setup(model.url, tools, gate, tool_search, system))
+        return driver.build(Setup(model.url, tools, everyday_gate(), tool_search, system))
 
     system, history = conversation.system, None
     agents = [worker() for _ in range(workers)]
@@ -69,7 +73,7 @@ that is no longer needed. The everyday conversations are thirty, over 40 and 400
 two in turn and by a new one for every turn, with the [tool search](../glossary.md) and without, and the same bytes must
 reach the model.
 
-`python benchmarks/conformance.py --page` writes this page from `results/conformance.json`; CI runs all checks, and four
+`python benchmarks/conformance.py --page` writes this page from `results/conformance.json`; CI runs all checks, and two
 of the conversations, on the newest versions.
 
 """
@@ -79,8 +83,9 @@ TAIL = """
 
 `camdf.integrations.checks.check_adapter` runs the same suite on yours. A driver is an object, or a module, with two
 functions: `build(setup)` makes an agent as a new process would, and `send(agent, turn)` runs it on one turn of the user
-and returns the history as a database would keep it. The drivers of the adapters here are in
-`tests/frameworks/drivers/`, a page each.
+and returns the history as a database would keep it. Where `setup.traced`, the agent writes spans with the framework's
+own OpenTelemetry. An adapter without a tool search says `HAS_TOOL_SEARCH = False`. The drivers of the adapters here are
+in `tests/frameworks/drivers/`, a page each.
 
 ```python no-run
 from camdf.integrations.checks import Reply, check_adapter
@@ -108,7 +113,7 @@ def table(stored: dict[str, dict[str, dict[str, str]]]) -> str:
     titles = [FRAMEWORKS[name].title for name in newest]
     lines = [f"| situation | {' | '.join(titles)} |", f"| --- |{' --- |' * len(titles)}"]
     tried = (f"{' and '.join(versions)}" for versions in stored.values())
-    lines.append(f"| *versions tried* | {' | '.join(tried)} |")
+    lines.append(f"| *versions tried, lowest and newest* | {' | '.join(tried)} |")
     reasons: list[str] = []
     for name in (*CHECKS, CONVERSATIONS):
         cells = []

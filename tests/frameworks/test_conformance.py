@@ -14,7 +14,7 @@ from drivers import FRAMEWORKS, driver
 
 from camdf.errors import BrokenPromiseError
 from camdf.integrations.checks import CHECKS, check_adapter
-from everyday import sampled
+from everyday import Conversation, sampled
 
 STORED = json.loads((Path(__file__).parents[2] / "results" / "conformance.json").read_text(encoding="utf-8"))
 INSTALLED = [name for name, framework in FRAMEWORKS.items() if framework.version]
@@ -32,11 +32,10 @@ def test_the_adapter_keeps_the_promise_or_is_exempt_for_a_reason(framework: str,
         check_adapter(driver(framework), only=[check])
 
 
-def test_an_everyday_conversation_has_the_same_tools_whoever_serves() -> None:
-    own = {path.stem.removeprefix("test_conversations_on_") for path in Path(__file__).parent.glob("test_conv*.py")}
-    for framework in INSTALLED:
-        if framework not in own:  # those play more of them
-            check_everyday(driver(framework), sampled()[0])
+@pytest.mark.parametrize("conversation", sampled(), ids=lambda conversation: conversation.name)
+@pytest.mark.parametrize("framework", INSTALLED)
+def test_an_everyday_conversation_has_the_same_tools_whoever_serves(framework: str, conversation: Conversation) -> None:
+    check_everyday(driver(framework), conversation)
 
 
 def test_what_is_stored_is_what_the_drivers_say() -> None:

@@ -20,8 +20,8 @@ from openai.types.chat import ChatCompletionNamedToolChoiceParam, ChatCompletion
 from openai.types.chat.chat_completion_allowed_tool_choice_param import ChatCompletionAllowedToolChoiceParam
 from openai.types.responses import ToolChoiceAllowedParam, ToolChoiceFunctionParam, ToolParam
 from openai.types.responses.response_input_item_param import AdditionalTools
+from posted import post
 from pydantic import TypeAdapter, ValidationError
-from staged import post
 from typing_extensions import is_typeddict
 
 from camdf.gate.append import BETAS

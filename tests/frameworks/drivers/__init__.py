@@ -12,12 +12,14 @@ class Framework(NamedTuple):
 
     title: str
     distribution: str
+    part: str = ""
+    """The distribution of a part that the adapter needs, where that is not always there."""
 
     @property
     def version(self) -> str:
         """The version that is installed here; "" where none is."""
         try:
-            return version(self.distribution)
+            return "" if self.part and not version(self.part) else version(self.distribution)
         except PackageNotFoundError:
             return ""
 
@@ -28,6 +30,7 @@ FRAMEWORKS = {
     "openai_agents": Framework("OpenAI Agents", "openai-agents"),
     "llama_index": Framework("LlamaIndex", "llama-index-core"),
     "fastmcp": Framework("FastMCP", "fastmcp"),
+    "litellm": Framework("LiteLLM proxy", "litellm", "litellm-proxy-extras"),
     "google_adk": Framework("Google ADK", "google-adk"),
     "strands": Framework("Strands Agents", "strands-agents"),
     "agent_framework": Framework("Microsoft Agent Framework", "agent-framework-core"),

@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 from agent_framework import Agent, AgentSession, Content, FunctionTool, Message
+from agent_framework.observability import enable_instrumentation
 from agent_framework.openai import OpenAIChatCompletionClient
 from agent_framework_orchestrations import HandoffBuilder
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient
@@ -23,6 +24,8 @@ class Answer(BaseModel):
 
 
 def build(setup: Setup) -> Setup:
+    if setup.traced:
+        enable_instrumentation()
     return setup
 
 

@@ -9,10 +9,10 @@ from typing import Any
 from fastmcp import Client, FastMCP
 from fastmcp.tools import Tool, ToolResult
 from mcp.types import PaginatedRequestParams
-from staged import post
+from posted import post
 
 from camdf.integrations.checks import ChatTurn, Reply, RunnableTool, Setup
-from camdf.integrations.fastmcp import Authorised, GatedSearch, ToolGate
+from camdf.integrations.fastmcp import Authorised, ToolGate
 
 CLIENT = "an MCP server lists and runs tools: this is up to the client and its agent"
 EXEMPT = {
@@ -20,6 +20,7 @@ EXEMPT = {
     "handoffs": CLIENT,
     "approvals": CLIENT,
     "approvals through the search": CLIENT,
+    "traces have the tools that ran": CLIENT,
     "a name of the conversation reaches the gate": "names of clients are handed to the gate as their digest, "
     "so that they may have any length",
 }
@@ -49,7 +50,7 @@ def build(setup: Setup) -> tuple[str, str, FastMCP]:
             front.add_tool(native(tool))
     front.add_transform(Authorised(setup.gate))
     if setup.tool_search:
-        front.add_transform(GatedSearch(setup.gate, search_tool_name="find_tool"))
+        front.add_transform(ToolGate(setup.gate, search_tool_name="find_tool"))
     else:
         front.add_middleware(ToolGate(setup.gate))
     return setup.url, setup.system, front

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from contextvars import ContextVar
 from typing import Any
 
 import httpx
@@ -20,9 +21,16 @@ from camdf.integrations.checks import ChatTurn, Reply, RunnableTool, Setup
 from camdf.integrations.langchain import HANDOFF, ToolGate
 
 EXEMPT = {
-    "arguments may be no json": "langchain-openai raises at arguments that are JSON and no object, before a middleware "
-    "sees them",
+    "arguments may be no object": "langchain-openai reads arguments that are a list or a text into an AIMessage, which "
+    "refuses them: the run raises before any middleware has an answer to read, with a gate or without",
+    "traces have the tools that ran": "LangSmith's OpenTelemetry, which is LangChain's own, calls an agent's run a "
+    "chain, as every step of it; traces by OpenInference and MLflow have the tools that ran",
 }
+
+STORED = InMemorySaver()
+"""The database of all workers: a history is the name of a thread in it."""
+
+FORCED: ContextVar[str | None] = ContextVar("forced", default=None)
 
 
 class Answer(BaseModel):
@@ -34,24 +42,15 @@ class Answer(BaseModel):
 class Force(AgentMiddleware):
     """The first model request of a turn calls what the client insists on."""
 
-    def __init__(self, name: str | None) -> None:
-        super().__init__()
-        self.name_of_tool = name
-
     def wrap_model_call(self, request: Any, handler: Any) -> Any:
-        first = isinstance(request.messages[-1], HumanMessage)
-        return handler(request.override(tool_choice=self.name_of_tool) if first and self.name_of_tool else request)
+        first, name = isinstance(request.messages[-1], HumanMessage), FORCED.get()
+        return handler(request.override(tool_choice=name) if first and name else request)
 
 
-def build(setup: Setup) -> Setup:
-    return setup
-
-
-def agent_of(setup: Setup, turn: ChatTurn, saver: InMemorySaver) -> Any:
+def build(setup: Setup) -> Any:
+    """A graph is compiled once a worker: LangGraph makes a class of each tool, which takes seconds for hundreds."""
     wire = httpx.Client(verify=False)  # reading the machine's certificates takes longer than the rest
-    model = ChatOpenAI(
-        base_url=setup.url, api_key="none", model="scripted", max_retries=0, streaming=turn.stream, http_client=wire
-    )
+    model = ChatOpenAI(base_url=setup.url, api_key="none", model="scripted", max_retries=0, http_client=wire)
     approvals = {tool.name: True for tool in setup.tools if tool.needs_approval}
     tools = [native(tool) for tool in setup.tools]
     if setup.colleague:
@@ -60,13 +59,13 @@ def agent_of(setup: Setup, turn: ChatTurn, saver: InMemorySaver) -> Any:
         model,
         tools,
         middleware=[
-            Force(turn.forced),
+            Force(),
             ToolGate(setup.gate, tool_search=setup.tool_search),
             *([HumanInTheLoopMiddleware(approvals)] if approvals else ()),
         ],
         system_prompt=setup.system,
         response_format=ToolStrategy(Answer) if setup.structured else None,
-        checkpointer=saver,
+        checkpointer=STORED,
     )
 
 
@@ -89,12 +88,13 @@ def handoff(colleague: Any, name: str) -> StructuredTool:
     )
 
 
-def send(setup: Setup, turn: ChatTurn) -> Reply:
-    saver, thread = turn.history or (InMemorySaver(), turn.conversation or uuid.uuid4().hex)
-    agent, config = agent_of(setup, turn, saver), {"configurable": {"thread_id": thread}, "recursion_limit": 100}
+def send(agent: Any, turn: ChatTurn) -> Reply:
+    thread = turn.history or turn.conversation or uuid.uuid4().hex
+    config = {"configurable": {"thread_id": thread}, "recursion_limit": 100}
     asked: Any = {"messages": [HumanMessage(turn.said)]}
     if turn.approve:
         asked = Command(resume={"decisions": [{"type": "approve"}]})
+    FORCED.set(turn.forced)
     if turn.stream:
         for _ in agent.stream(asked, config, stream_mode="messages"):
             pass
@@ -102,6 +102,6 @@ def send(setup: Setup, turn: ChatTurn) -> Reply:
     else:
         result = agent.invoke(asked, config)
     if "__interrupt__" in result:
-        return Reply((saver, thread), waits_for=result["__interrupt__"])
+        return Reply(thread, waits_for=result["__interrupt__"])
     answer = result.get("structured_response")
-    return Reply((saver, thread), answer.model_dump_json() if answer else result["messages"][-1].text)
+    return Reply(thread, answer.model_dump_json() if answer else result["messages"][-1].text)

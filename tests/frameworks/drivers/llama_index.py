@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import httpx
@@ -18,8 +19,10 @@ from pydantic import BaseModel
 from camdf.integrations.checks import ChatTurn, Reply, RunnableTool, Setup
 from camdf.integrations.llama_index import ToolGate
 
-WAITING = "the stored context of a run that waits lacks its memory: such a run goes on in its own process only"
-EXEMPT = {"approvals": WAITING, "approvals through the search": WAITING}
+EXEMPT = {
+    "traces have the tools that ran": "LlamaIndex has instrumentation of its own and no OpenTelemetry; traces by "
+    "OpenInference have the tools that ran",
+}
 
 
 class Answer(BaseModel):
@@ -84,23 +87,33 @@ def send(setup: Setup, turn: ChatTurn) -> Reply:
 async def _send(setup: Setup, turn: ChatTurn) -> Reply:
     agent = agent_of(setup, turn.stream)
     if turn.approve:
-        context = Context.from_dict(agent, json.loads(turn.approve))
+        stored, messages = turn.approve
+        context = Context.from_dict(agent, json.loads(stored))
         handler = agent.run(ctx=context)
-        context.send_event(HumanResponseEvent(response="yes"))
+        await handler.ctx.store.set("memory", remembered(messages))  # a stored context lacks its memory
+        handler.ctx.send_event(HumanResponseEvent(response="yes"))
         return Reply(None, str(await handler))
-    memory: Any = ChatMemoryBuffer.from_defaults(token_limit=10**6)
+    memory: Any = remembered(turn.history or ())
     if turn.conversation:
         memory = Memory.from_defaults(session_id=turn.conversation)
-    told = [ChatMessage.model_validate_json(each) for each in turn.history or ()]
-    handler = agent.run(said(turn), chat_history=told, memory=memory, max_iterations=100)
+    handler = agent.run(said(turn), memory=memory, max_iterations=100)
     async for event in handler.stream_events():
         if isinstance(event, InputRequiredEvent):
-            waits_for = json.dumps(handler.ctx.to_dict())
+            waits_for = json.dumps(handler.ctx.to_dict()), await written(memory)
             await handler.cancel_run()
             return Reply(None, waits_for=waits_for)
     result = await handler
     text = json.dumps(result.structured_response) if setup.structured else str(result)
-    return Reply([message.model_dump_json() for message in await memory.aget_all()], text)
+    return Reply(await written(memory), text)
+
+
+def remembered(messages: Sequence[str]) -> ChatMemoryBuffer:
+    told = [ChatMessage.model_validate_json(message) for message in messages]
+    return ChatMemoryBuffer.from_defaults(chat_history=told, token_limit=10**6)
+
+
+async def written(memory: Any) -> list[str]:
+    return [message.model_dump_json() for message in await memory.aget_all()]
 
 
 def said(turn: ChatTurn) -> ChatMessage:

@@ -8,7 +8,9 @@ from typing import Any
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 from pydantic import BaseModel
 from pydantic_ai import Agent
+from pydantic_ai.capabilities import Instrumentation
 from pydantic_ai.messages import ImageUrl, ModelMessagesTypeAdapter
+from pydantic_ai.models.instrumented import InstrumentationSettings
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.settings import ToolOrOutput
@@ -40,7 +42,10 @@ def agent_of(setup: Setup, client: AsyncOpenAI) -> Agent[None, Any]:
         ],
         instructions=setup.system,
         output_type=Answer if setup.structured else [str, DeferredToolRequests],
-        capabilities=[ToolGate(setup.gate, tool_search=setup.tool_search)],
+        capabilities=[
+            ToolGate(setup.gate, tool_search=setup.tool_search),
+            *([Instrumentation(settings=InstrumentationSettings())] if setup.traced else ()),
+        ],
     )
 
 

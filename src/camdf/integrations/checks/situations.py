@@ -1,108 +1,22 @@
-"""What every adapter must do, as named checks: for the library's adapters, and for one of your own.
-
-    check_adapter(driver)
-
-A driver tells the checks how to build an agent of a framework with its adapter, and how to send it a turn. The agents
-are real, and so is HTTP: their model is a scripted one on loopback, and what counts is the request that reaches it.
-What a framework cannot do is exempt by the name of the check, with a reason.
-"""
+"""The situations that every adapter is put in, one check each: `check_` and what must hold there."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any
 
-from camdf.errors import BrokenPromiseError, UsageError
+from camdf.errors import BrokenPromiseError, require
 from camdf.gate import Gate, GateDecision, Guards, Records
 from camdf.gate.tool_search import CALL, FIND
-from camdf.integrations.scripted_model import ScriptedCall, ScriptedModel, Step
+from camdf.integrations.checks.driver import ONE_TEXT, ChatTurn, Driver, Reply, RunnableTool, Setup
+from camdf.integrations.checks.scripted_model import ScriptedCall, ScriptedModel, Step
 from camdf.tools import Tool
 
-
-@dataclass(frozen=True)
-class RunnableTool:
-    """A tool that the driver makes one of its framework's."""
-
-    name: str
-    description: str
-    run: Callable[[dict[str, Any]], str]
-    """Takes the arguments of the call."""
-
-    parameters: Mapping[str, Any] = field(default_factory=lambda: ONE_TEXT)
-    """The JSON schema of the arguments."""
-
-    server: str = ""
-    """Where it comes from, if that is to be told to the gate."""
-
-    needs_approval: bool = False
-
-
-@dataclass(frozen=True)
-class Setup:
-    """The agent that a driver builds."""
-
-    url: str
-    """The base url of its model, which an OpenAI client takes."""
-
-    tools: tuple[RunnableTool, ...]
-    gate: Gate
-    tool_search: bool = True
-    system: str = ""
-    structured: bool = False
-    """Whether its answer is an object with the text `answer`."""
-
-    colleague: str = ""
-    """The name of an agent that it can hand over to, if any, which the driver builds too, with the same model."""
-
-
-@dataclass(frozen=True)
-class ChatTurn:
-    """What the user does next."""
-
-    said: Any = ""
-    """A text, or parts as OpenAI's chat messages have them."""
-
-    history: Any = None
-    """What the reply before had; None at the beginning."""
-
-    conversation: str | None = None
-    """The name of the conversation, where the framework takes one."""
-
-    forced: str | None = None
-    """The tool that the first model request has to call."""
-
-    stream: bool = False
-    approve: Any = None
-    """What the reply before waits for: the user approves it, and says nothing."""
-
-
-class Reply(NamedTuple):
-    """What came of a turn."""
-
-    history: Any
-    """All that was said so far, as a database would keep it: any agent of the driver can go on with it."""
-
-    text: str = ""
-    waits_for: Any = None
-    """The call that the user has to approve, if the run stopped at one."""
-
-
-class Driver(Protocol):
-    """What the checks do with a framework."""
-
-    def build(self, setup: Setup) -> Any:
-        """An agent, as a process that has just begun would build it."""
-
-    def send(self, agent: Any, turn: ChatTurn) -> Reply:
-        """Run the agent until it has answered, or waits for an approval."""
-
-
-ONE_TEXT: dict[str, Any] = {"type": "object", "properties": {"what": {"type": "string"}}, "required": ["what"]}
 TRAVEL = {
     "book_flight": "Book a flight to a city",
     "cancel_flight": "Cancel a flight that was booked",
@@ -117,6 +31,8 @@ TRAVEL = {
 ASKED, LATER, SOMETHING_ELSE = "Book a flight to Oslo", "Tomorrow, please", "And play a song while we wait"
 HIDDEN = "play_music"
 """What the first turn does not get."""
+
+SEARCH = (FIND.name, CALL.name)
 
 MISUSED: tuple[tuple[str, dict[str, Any]], ...] = (
     (FIND.name, {}),
@@ -136,9 +52,11 @@ NO_JSON = (
     (FIND.name, '{"query": "play a so'),
     (FIND.name, ""),
     (CALL.name, f'{{"name": "{HIDDEN}", "arguments": {{"what": "Bl'),
-    (CALL.name, f'["{HIDDEN}"]'),
 )
-"""Calls whose arguments are no object."""
+"""Calls whose arguments were cut off."""
+
+NO_OBJECT = ((CALL.name, f'["{HIDDEN}"]'), (FIND.name, '"play a song"'), (CALL.name, "null"))
+"""Calls whose arguments are JSON, and no object."""
 
 
 def word_overlap(task: str, tools: Sequence[Tool]) -> list[float]:
@@ -154,7 +72,10 @@ class _Bench:
     """Nine tools, a scripted model, and a driver that talks to it."""
 
     def __init__(self, driver: Driver, model: ScriptedModel, **settings: Any) -> None:
-        self.driver, self.model, self.settings = driver, model, settings
+        self.driver, self.model = driver, model
+        has_tool_search = getattr(driver, "HAS_TOOL_SEARCH", True)
+        self.settings = {"tool_search": has_tool_search, **settings}
+        self.search = SEARCH if self.settings["tool_search"] else ()
         self.ran: list[tuple[str, dict[str, Any]]] = []
 
     def tool(self, name: str, description: str, **more: Any) -> RunnableTool:
@@ -172,6 +93,11 @@ class _Bench:
     def gate(self, **settings: Any) -> Gate:
         listed = [Tool(*told, ONE_TEXT) for told in TRAVEL.items()]
         return Gate.start(listed, mean_tools=2, **{"scorer": word_overlap, **settings})
+
+    @property
+    def steps(self) -> list[ScriptedCall]:
+        """What the model does in a turn: it runs a cut tool through the search, or a tool of its list."""
+        return [_find(), _call(HIDDEN, what="Blue")] if self.search else [ScriptedCall("book_flight", {"what": "Blue"})]
 
     def send(self, said: Any, agent: Any = None, **turn: Any) -> Reply:
         return self.driver.send(agent or self.driver.build(self.setup()), ChatTurn(said, **turn))
@@ -195,15 +121,17 @@ def check_the_model_gets_what_the_gate_keeps(driver: Driver) -> None:
     with ScriptedModel() as model:
         bench = _Bench(driver, model)
         reply = bench.send(ASKED)
-        hidden = TRAVEL.keys() - bench.kept(ASKED)
+        hidden = TRAVEL.keys() - bench.kept(ASKED) if bench.search else set()
         _promise(model.named_by_search() == hidden, f"find_tool names what is cut: {model.named_by_search()}")
-        _promise(bench.lists == [[*bench.kept(ASKED), *SEARCH]], f"the gate's list reaches the model: {bench.lists}")
+        _promise(
+            bench.lists == [[*bench.kept(ASKED), *bench.search]], f"the gate's list reaches the model: {bench.lists}"
+        )
         _promise(reply.text == "done", "the run ends with the model's answer")
 
 
 def check_any_worker_gives_the_same_tools(driver: Driver) -> None:
     """One worker, two in turn, and a new one for every turn send the same bytes."""
-    for tool_search in (False, True):
+    for tool_search in (False, True) if getattr(driver, "HAS_TOOL_SEARCH", True) else (False,):
         sent = []
         for workers in (1, 2, 0):
             with ScriptedModel() as model:
@@ -243,6 +171,11 @@ def check_arguments_may_be_no_json(driver: Driver) -> None:
     _misused(driver, NO_JSON)
 
 
+def check_arguments_may_be_no_object(driver: Driver) -> None:
+    """A call whose arguments are a list, a text or nothing runs nothing and ends no run."""
+    _misused(driver, NO_OBJECT)
+
+
 def check_the_search_may_be_left_out(driver: Driver) -> None:
     """Without it, the two tools are not there, and a tool that the gate refuses never runs."""
     with ScriptedModel([ScriptedCall("run_query", {"what": "x"})]) as model:
@@ -255,11 +188,12 @@ def check_the_search_may_be_left_out(driver: Driver) -> None:
 
 def check_calls_side_by_side(driver: Driver) -> None:
     """A call, a search and a call through the search in one answer of the model."""
-    step = (ScriptedCall("book_flight", {"what": "Oslo"}), _find(), _call(HIDDEN, what="Blue"))
-    with ScriptedModel([step]) as model:
+    with ScriptedModel() as model:
         bench = _Bench(driver, model)
+        model.script = [(ScriptedCall("book_flight", {"what": "Oslo"}), *bench.steps)]
         reply = bench.send(ASKED)
-        expected = [("book_flight", {"what": "Oslo"}), (HIDDEN, {"what": "Blue"})]
+        other = HIDDEN if bench.search else "book_flight"
+        expected = sorted([("book_flight", {"what": "Oslo"}), (other, {"what": "Blue"})], key=str)
         _promise(sorted(bench.ran, key=str) == expected, f"each runs once: {bench.ran}")
         _promise(reply.text == "done", "the run goes on")
 
@@ -268,8 +202,9 @@ def check_streaming(driver: Driver) -> None:
     """A streamed run gets the same tools, and runs the same."""
     sent = []
     for stream in (False, True):
-        with ScriptedModel([_find(), _call(HIDDEN, what="Blue")]) as model:
+        with ScriptedModel() as model:
             bench = _Bench(driver, model)
+            model.script = [*bench.steps]
             reply = bench.send(ASKED, stream=stream)
             bench.send(LATER, history=reply.history, stream=stream)
             sent.append(([request["tools"] for request in model.requests], bench.ran, reply.text))
@@ -299,7 +234,7 @@ def check_a_sub_agent_decides_for_itself(driver: Driver) -> None:
 
         tools = tuple(replace(tool, run=run) if tool.name == "book_flight" else tool for tool in bench.setup().tools)
         bench.send(ASKED, driver.build(bench.setup(tools=tools)))
-        outer, inner = [*bench.kept(ASKED), *SEARCH], [*bench.kept(weather), *SEARCH]
+        outer, inner = [*bench.kept(ASKED), *bench.search], [*bench.kept(weather), *bench.search]
         _promise(bench.lists == [outer, inner, outer], f"each has its own tools: {bench.lists}")
 
 
@@ -371,43 +306,15 @@ def check_nothing_is_raised_out_of_a_run(driver: Driver) -> None:
         _promise(reply.text == "done", "the run ends with the model's answer")
 
 
-Check: TypeAlias = Callable[[Driver], None]
-
-CHECKS: dict[str, Check] = {
-    name.removeprefix("check_").replace("_", " "): check
-    for name, check in list(globals().items())
-    if name.startswith("check_")
-}
-"""By what they say."""
-
-
-def check_adapter(
-    driver: Driver, exempt: Mapping[str, str] | None = None, *, only: Collection[str] | None = None
-) -> None:
-    """Run every check on an adapter; raise BrokenPromiseError with the name of the first that fails.
-
-    Args:
-        driver: How to build an agent with the adapter, and how to send it a turn: an object or a module.
-        exempt: Names of checks that the framework cannot pass, and for each the reason.
-        only: Names of the checks to run; None runs all.
-    """
-    exempt = exempt or {}
-    unknown = [name for name in (*exempt, *(only or ())) if name not in CHECKS or not exempt.get(name, "-").strip()]
-    if unknown:
-        raise UsageError(
-            f"The 'exempt' and 'only' of check_adapter must name checks, and an exemption has a reason. The checks are "
-            f"{', '.join(CHECKS)}. Got {', '.join(unknown)} instead."
-        )
-    for name in CHECKS if only is None else only:
-        if name in exempt:
-            continue
-        try:
-            CHECKS[name](driver)
-        except Exception as error:
-            raise BrokenPromiseError(f"{name}: {error}") from error
-
-
-SEARCH = (FIND.name, CALL.name)
+def check_traces_have_the_tools_that_ran(driver: Driver) -> None:
+    """Mined from the framework's own OpenTelemetry, a run needed what it ran, and not the tool search."""
+    traces = require("camdf.integrations.checks.traces", "mining")
+    with ScriptedModel() as model:
+        bench = _Bench(driver, model)
+        model.script = [ScriptedCall("book_flight", {"what": "Oslo"}), *bench.steps]
+        needed = traces.mined(lambda: bench.send(ASKED, driver.build(bench.setup(traced=True))))
+        ran = [name for name, _ in bench.ran]
+        _promise(needed == [sorted(ran)], f"the label of the run is what ran, {ran}: {needed}")
 
 
 class _Structured(ScriptedModel):
@@ -451,11 +358,13 @@ class _CallingAll(ScriptedModel):
 
 
 def _misused(driver: Driver, calls: Sequence[tuple[str, Any]]) -> None:
-    with ScriptedModel([*(ScriptedCall(*call) for call in calls), _call(HIDDEN, what="Blue")]) as model:
+    with ScriptedModel([ScriptedCall(*call) for call in calls]) as model:
         bench = _Bench(driver, model)
         reply = bench.send(ASKED)
         while model.script:  # where the framework ends a run at such a call
             reply = bench.send(LATER, history=reply.history)
+        model.script = [_call(HIDDEN, what="Blue")]
+        bench.send(LATER, history=reply.history)
         _promise(bench.ran == [(HIDDEN, {"what": "Blue"})], f"only the call that means something runs: {bench.ran}")
 
 
