@@ -30,8 +30,8 @@ REFERENCE = {
     ),
     "Adapters": tuple(
         f"camdf.integrations.{path.stem}"
-        for path in sorted((ROOT / "src" / "camdf" / "integrations").glob("[!_]*.py"))
-        if path.stem != "scripted_model"
+        for path in sorted((ROOT / "src" / "camdf" / "integrations").glob("[!_]*"))
+        if path.stem != "chat"
     ),
     "Service": ("camdf.service.config", "camdf.service.shapes"),
     "Scorers and prices": (
