@@ -320,11 +320,12 @@ def plain_searches() -> dict[str, str]:
     return {names[tool]: query for tool, query in json.loads(path.read_text()).items()}
 
 
-def sampled() -> tuple[Conversation, ...]:
-    """What CI plays through a framework: one over 40 tools and one over 400, by the seed in CAMDF_SAMPLE."""
+def sampled(frameworks: Sequence[str]) -> list[tuple[str, Conversation]]:
+    """What CI plays: one over 40 tools through each framework, one over 400 through one, by the seed in CAMDF_SAMPLE."""
     rng = random.Random(int(os.environ.get("CAMDF_SAMPLE", "0")))
     few, many = ([each for each in conversations() if (len(each.tools) == 40) is small] for small in (True, False))
-    return rng.choice(few), rng.choice(many)
+    everywhere, once = rng.choice(few), rng.choice(many)
+    return [*((framework, everywhere) for framework in frameworks), (rng.choice(frameworks), once)]
 
 
 def _lines(name: str) -> Iterator[dict[str, Any]]:

@@ -427,6 +427,6 @@ def test_camdf_mine_fills_a_table_that_other_commands_read(
     assert is_mined(table)
     assert mined_table(table).to_pylist() == at_once(spans)
     assert main(["audit", str(table)]) == 0
-    assert "1 tasks, 1 with a ranking" in capsys.readouterr().out
+    assert "1 tasks read: 1 with a ranking" in capsys.readouterr().out
     assert main(command) == 2
     assert "needs both --into and --day" in capsys.readouterr().err

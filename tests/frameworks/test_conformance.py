@@ -32,8 +32,7 @@ def test_the_adapter_keeps_the_promise_or_is_exempt_for_a_reason(framework: str,
         check_adapter(driver(framework), only=[check])
 
 
-@pytest.mark.parametrize("conversation", sampled(), ids=lambda conversation: conversation.name)
-@pytest.mark.parametrize("framework", INSTALLED)
+@pytest.mark.parametrize(("framework", "conversation"), sampled(INSTALLED), ids=lambda of: getattr(of, "name", of))
 def test_an_everyday_conversation_has_the_same_tools_whoever_serves(framework: str, conversation: Conversation) -> None:
     check_everyday(driver(framework), conversation)
 

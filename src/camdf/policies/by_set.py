@@ -117,7 +117,8 @@ class ExpectedPayoffBySet(Policy):
         from camdf.models.warm_start import fit_warm  # which a decision never needs, as those below
 
         best = fit_warm(logged, self.priors(), self.identity, trust_labels=self.trust_labels)
-        self.model_, self.with_text_, self.with_past_, self.past_ = best.model, None, None, None
+        self.model_, self.with_text_, self.with_past_ = best.model, None, None
+        vars(self).pop("past_", None)  # a policy's file does not hold it either
         read = self._read_texts(logged, best)
         if read is not None:
             best, self.with_text_ = read, read.model
