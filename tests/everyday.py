@@ -321,7 +321,7 @@ def plain_searches() -> dict[str, str]:
 
 
 def sampled(frameworks: Sequence[str]) -> list[tuple[str, Conversation]]:
-    """What CI plays: one over 40 tools through each framework, one over 400 through one, by the seed in CAMDF_SAMPLE."""
+    """What CI plays: one over 40 tools through each framework, one over 400 through one, by CAMDF_SAMPLE."""
     rng = random.Random(int(os.environ.get("CAMDF_SAMPLE", "0")))
     few, many = ([each for each in conversations() if (len(each.tools) == 40) is small] for small in (True, False))
     everywhere, once = rng.choice(few), rng.choice(many)
