@@ -383,3 +383,9 @@ def test_the_figures_of_the_page_are_those_that_were_measured() -> None:
 def test_the_gateway_is_a_room_of_900_lines_at_most() -> None:
     files = (ROOT / "src" / "camdf" / "gateway").glob("*.py")
     assert sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files) <= 900
+
+
+def test_a_receipt_says_where_a_short_list_costs_more_with_the_search() -> None:
+    connect = {"event": "connect", "offered": 9, "loaded": 8, "tokens_offered": 467, "tokens_loaded": 639}
+    assert "172 more than the 467 tokens of definitions needed in every model call" in str(receipt([connect]))
+    assert "400 of 467 tokens of definitions saved" in str(receipt([{**connect, "tokens_loaded": 67}]))

@@ -30,9 +30,10 @@ class Receipt:
     servers: dict[str, Counter[str]] = field(default_factory=dict)
 
     def __str__(self) -> str:
+        change = f"{abs(self.tokens_saved):,.0f} {'of' if self.tokens_saved >= 0 else 'more than the'}"
         return (
-            f"{self.loaded:.0f} of {self.offered:.0f} tools loaded, {self.tokens_saved:,.0f} of "
-            f"{self.tokens_offered:,.0f} tokens of definitions saved in every model call; searches: "
+            f"{self.loaded:.0f} of {self.offered:.0f} tools loaded, {change} {self.tokens_offered:,.0f} tokens of "
+            f"definitions {'saved' if self.tokens_saved >= 0 else 'needed'} in every model call; searches: "
             f"{self.searches:,}, calls: {self.calls:,}, misses: {self.misses:,}"
         )
 
