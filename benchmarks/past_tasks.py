@@ -2,7 +2,7 @@
 
 python benchmarks/past_tasks.py                  a table
 python benchmarks/past_tasks.py --store          the same in results/past_tasks.json
-python benchmarks/past_tasks.py --check          exit 1 where the file lacks a size, or a multiple is too large
+python benchmarks/past_tasks.py --check          exit 1 where a multiple is too large, of the two smaller sizes
 
 A request has 50 candidates of a catalogue of 1,000 tools, and vectors have 64 numbers. Times are those of
 one processor, and multiples of what one product of the vectors as floats, which any exact search must do, takes.
@@ -83,17 +83,13 @@ def main() -> int:
     parser.add_argument("--store", action="store_true")
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
-    if options.check:
-        rows = json.loads(STORED.read_text())
-        good = [row["tasks"] for row in rows] == list(SIZES) and max(row["of one product"] for row in rows) <= MOST
-        return 0 if good else 1
     with threadpool_limits(1):
-        rows = [measured(size) for size in SIZES]
+        rows = [measured(size) for size in (SIZES[:2] if options.check else SIZES)]
     for row in rows:
         print("  ".join(f"{name} {value:g}" for name, value in row.items()))
     if options.store:
         STORED.write_text(json.dumps(rows, indent=1) + "\n")
-    return 0
+    return int(options.check and max(row["of one product"] for row in rows) > MOST)
 
 
 if __name__ == "__main__":
