@@ -197,4 +197,4 @@ def test_camdf_mine_fills_a_table_on_spark_that_other_commands_read(
     assert main(command) == 0
     assert "1 tasks added, 0 changed, 0 removed" in capfd.readouterr().out
     assert main(["audit", str(table)]) == 0
-    assert "1 tasks, 1 with a ranking" in capfd.readouterr().out
+    assert "1 tasks read: 1 with a ranking" in capfd.readouterr().out
