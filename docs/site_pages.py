@@ -117,7 +117,9 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
 
 def _first_line(module: str) -> str:
     """What a module is for, as its docstring begins."""
-    tree = ast.parse((ROOT / "src" / (module.replace(".", "/") + ".py")).read_text(encoding="utf-8"))
+    path = ROOT / "src" / module.replace(".", "/")
+    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    tree = ast.parse(file.read_text(encoding="utf-8"))
     return (ast.get_docstring(tree) or "").partition("\n")[0]
 
 
