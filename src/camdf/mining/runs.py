@@ -356,10 +356,10 @@ def _without_copies(steps: pl.LazyFrame) -> pl.LazyFrame:
     polars = require("polars", "mining")
     asks = polars.col("requested").list.len() > 0
     models = steps.filter(polars.col("kind") == "model")
-    copies = models.filter(~asks).join(
-        models.filter(asks).select("run", parent_id="span_id"), ["run", "parent_id"], "semi"
-    )
-    return steps.join(copies, on=["run", "span_id"], how="anti")
+    asking = models.filter(asks).select("run", parent_id="span_id")
+    copies = models.filter(~asks).join(asking, ["run", "parent_id"], "semi").select("run", "span_id").collect()
+    # a tracer rarely records both, and then nothing is joined with all spans
+    return steps if copies.is_empty() else steps.join(copies.lazy(), on=["run", "span_id"], how="anti")
 
 
 def _called(steps: pl.LazyFrame, no_tool: str) -> pl.LazyFrame:
