@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,12 +21,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import camdf
-from camdf import Payoff, cold_start
+from camdf import Payoff, cold_start, load, save
 from camdf.errors import UsageError
 from camdf.gate import Gate, GateDecision, Guards, Limits, Records, Rollout
 from camdf.gate.memory import Memory
 from camdf.gate.telemetry import Sink
 from camdf.policies.rules import ScoreAtLeast
+from camdf.policies.training import Training
 from camdf.runtime.workers import Work, Workers
 from camdf.scorers import BM25
 from camdf.tools import Tool
@@ -726,6 +728,13 @@ def test_prices_come_from_a_mapping_a_function_or_anything_with_of() -> None:
     found = [golden_gate(prices=each).decide(TASK, TOOLS) for each in prices]
     assert found[0].ranking == found[1].ranking == found[2].ranking
     assert found[0].ranking != golden_gate().decide(TASK, TOOLS).ranking
+
+
+def test_a_policy_from_a_file_decides_at_the_payoff_that_it_was_fitted_for(tmp_path: Path) -> None:
+    save(cold_start(), tmp_path / "policy.json", Training(payoff=Payoff(0.01)))
+    tools = [openai_tool(name, text) for name, text in VECTORS[0].tools.items()]
+    decision = Gate.start(tools, policy=load(tmp_path / "policy.json"), scorer=overlap).decide(VECTORS[0].task, tools)
+    assert decision.cost_pressure == 0.01
 
 
 def test_a_gate_that_cannot_work_is_refused_when_it_is_made() -> None:

@@ -17,7 +17,7 @@ from camdf.core.vectors import from_bytes
 from camdf.errors import ArtifactError, UsageError
 from camdf.gate.ranking import Ranked
 from camdf.policies.artifact import content_of, from_json, to_json
-from camdf.policies.base import Policy
+from camdf.policies.base import Policy, fitted_payoff
 from camdf.scorers.base import says_nothing
 
 
@@ -47,7 +47,7 @@ class Judge:
                 "The 'policy' of Gate must be one that decides, as camdf.cold_start() and camdf.load(path) give it. "
                 f"Got {policy!r} instead."
             )
-        known = payoff or getattr(policy, "payoff_", None)
+        known = payoff or (fitted_payoff(policy) if isinstance(policy, Policy) else getattr(policy, "payoff_", None))
         if not isinstance(known, Payoff):
             raise UsageError("This policy serves any payoff. Give the gate one, as Payoff(0.12).")
         lower = None if explore_pressure is None else cls(policy, _lower(policy, known, explore_pressure))
