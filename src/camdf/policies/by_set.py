@@ -148,7 +148,9 @@ class ExpectedPayoffBySet(Policy):
     def recalling(self, past: PastTasks | None) -> Self:
         """The same policy with past tasks, which may be more than it was fitted with; None for none."""
         known = copy(self)
-        known.past_ = None if self.with_past_ is None or past is None else past.among(self.with_past_.tools)
+        vars(known).pop("past_", None)
+        if self.with_past_ is not None and past is not None:
+            known.past_ = past.among(self.with_past_.tools)
         return known
 
     def reasons(self, rankings: Rankings, row: int) -> Mapping[str, str]:
