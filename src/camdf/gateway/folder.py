@@ -72,7 +72,7 @@ class Folder:
         """
         file = size = 0
         with suppress(OSError):
-            file, size = self.log.stat().st_ino, self.log.stat().st_size
+            file, size = (known := self.log.stat()).st_ino, known.st_size
         if self._file != file or self._size > size:
             self._file, self._size, self._examples = file, 0, {}
         for call in self.records(self._size) if size > self._size else ():

@@ -16,7 +16,7 @@ from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import Any, Generic, TypeVar
 
-from camdf.runtime.forks import renewed_in_forks
+from camdf.runtime.forks import Locked, renewed_in_forks
 from camdf.scorers.base import Scorer
 from camdf.tools import Tool
 
@@ -178,16 +178,12 @@ class Workers:
             self._idle += 1
 
 
-class Loop:
+class Loop(Locked):
     """An event loop on a thread of its own, begun when the first coroutine comes."""
-
-    def __init__(self) -> None:
-        self.renew()
-        renewed_in_forks(self)
 
     def renew(self) -> None:
         """Begin without a thread."""
-        self._lock = Lock()
+        super().renew()
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
