@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "camdf"
 CONTRIBUTING, WALK, GLOSSARY = ROOT / "CONTRIBUTING.md", ROOT / "docs" / "walk.md", ROOT / "docs" / "glossary.md"
-THEORY, DRAWING = ROOT / "docs" / "theory.md", ROOT / "docs" / "pictures" / "layers.svg"
+THEORY, DRAWING = ROOT / "lab" / "docs" / "theory.md", ROOT / "docs" / "pictures" / "layers.svg"
 PAGES = [*(page for folder in (ROOT, ROOT / "lab") for page in sorted(folder.glob("*.md")))]
 PAGES += [*sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "lab" / "docs").rglob("*.md"))]
 WIDE = ("examples", "mining", "service", "traces")
@@ -191,7 +191,7 @@ def named_files(paragraph: str) -> Iterator[tuple[Path, list[str]]]:
         if name:
             names.append(name)
         else:
-            assert link in {f"../{shown}", f"../src/camdf/{shown}"}
+            assert link in {f"../../{shown}", f"../../src/camdf/{shown}"}
             yield THEORY.parent / link, names
             names = []
     assert not names, "a name stands before the file that holds it"
@@ -222,7 +222,7 @@ def test_every_statement_of_the_theory_has_a_proof_the_code_that_uses_it_and_the
         for name in names:
             assert re.search(rf"\b{name}\b", text(file)), (name, file.name)
     for file, names in tests:
-        assert file.parent == ROOT / "docs" / ".." / "tests"
+        assert file.parent.resolve() == ROOT / "tests"
         assert names
         for name in names:
             assert f"\ndef {name}(" in text(file), (name, file.name)
