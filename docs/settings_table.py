@@ -1,4 +1,4 @@
-"""Writes the tables of docs/settings.md and docs/service.md from the docstrings of the fields.
+"""Writes the tables of docs/settings.md from the docstrings of the fields.
 
 python docs/settings_table.py
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import inspect
 import json
-import re
 import textwrap
 from dataclasses import MISSING, fields
 from itertools import pairwise
@@ -19,12 +18,10 @@ from camdf._settings import checks_of
 from camdf.gate import Guards, Limits, Records, Rollout
 from camdf.service import config
 
-PAGES: dict[str, dict[str, type[Any]]] = {
-    "settings.md": {kind.__name__: kind for kind in (Guards, Limits, Rollout, Records)},
-    "service.md": {
+TABLES: dict[str, dict[str, type[Any]]] = {
+    "settings": {kind.__name__: kind for kind in (Guards, Limits, Rollout, Records)},
+    "keys": {
         "[gate]": config.GateSettings,
-        "[gate.guards]": Guards,
-        "[gate.limits]": Limits,
         "[gate.rollout]": config.RolloutSettings,
         "[gate.prices]": config.PriceSettings,
         "[gate.scorer]": config.ScorerSettings,
@@ -33,13 +30,7 @@ PAGES: dict[str, dict[str, type[Any]]] = {
         "[learn]": config.LearnSettings,
     },
 }
-"""The classes whose fields a page has, by what it calls them."""
-
-USUAL = {"[gate.limits]": config.GateSettings.limits}
-"""What the service sets otherwise than the gate does."""
-
-IN_CODE_ONLY = {"[gate.limits]": ("breaker",)}
-"""What a file cannot say."""
+"""The classes whose fields stand between two marks, by what the page calls them."""
 
 
 class Nothing:
@@ -74,8 +65,8 @@ def table(title: str, kind: type[Any]) -> str:
     rows = [f"| `{title}` | must be | default | |", "| --- | --- | --- | --- |"]
     said, in_file = meanings(kind), title.startswith("[")
     for field in fields(kind):
-        if field.init and field.name in said and field.name not in IN_CODE_ONLY.get(title, ()):
-            value = getattr(USUAL[title], field.name) if title in USUAL else field.default
+        if field.init and field.name in said:
+            value = field.default
             default = "" if value is MISSING or (in_file and value is None) else f"`{written_value(value, in_file)}`"
             must = takes(kind, field.name)
             rows.append(f"| `{field.name}` | {must} | {default} | {said[field.name]} |")
@@ -87,21 +78,16 @@ def written_value(value: Any, in_file: bool) -> str:
     return json.dumps(value) if in_file else repr(value)
 
 
-def written(page: str, kinds: dict[str, type[Any]]) -> str:
-    """A page with its tables as the code has them now, between two marks."""
-    tables = "\n\n".join(table(title, kind) for title, kind in kinds.items())
-    return re.sub(
-        r"(?s)(<!-- settings -->\n).*?(<!-- end of settings -->)",
-        lambda marks: f"{marks[1]}\n{tables}\n\n{marks[2]}",
-        page,
-    )
-
-
-def main() -> None:
-    for name, kinds in PAGES.items():
-        path = Path(__file__).with_name(name)
-        path.write_text(written(path.read_text(encoding="utf-8"), kinds), encoding="utf-8")
+def written(page: str) -> str:
+    """The page with its tables as the code has them now."""
+    for mark, kinds in TABLES.items():
+        before, begin, rest = page.partition(f"<!-- {mark} -->\n")
+        _, end, after = rest.partition(f"<!-- end of {mark} -->")
+        tables = "\n\n".join(table(title, kind) for title, kind in kinds.items())
+        page = f"{before}{begin}\n{tables}\n\n{end}{after}"
+    return page
 
 
 if __name__ == "__main__":
-    main()
+    PAGE = Path(__file__).with_name("settings.md")
+    PAGE.write_text(written(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -72,7 +72,7 @@ def on_config(config: Any) -> Any:
     """Add the pages of the reference to its part of the navigation."""
     (entries,) = (part["Reference"] for part in config.nav if "Reference" in part)
     pages = [{group: [f"reference/{module}.md" for module in modules]} for group, modules in REFERENCE.items()]
-    entries[1:1] = pages
+    entries[2:2] = pages
     return config
 
 
@@ -85,7 +85,7 @@ def on_files(files: Files, config: Any) -> Files:
             files.append(File.generated(config, _place(source), content=content))
         else:
             files.append(File.generated(config, _place(source), abs_src_path=str(path)))
-    parts = ["# Reference", "The keys of the service's file are on [its page](../service.md#the-configuration)."]
+    parts = ["# Reference", "What a gate takes, and the keys of the service's file, are on [Settings](../settings.md)."]
     for group, modules in REFERENCE.items():
         parts.append(f"## {group}\n")
         for module in modules:
