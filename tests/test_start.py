@@ -42,6 +42,17 @@ def test_all_tools_of_a_list_that_is_too_short_to_cut_are_loaded(count: int) -> 
     assert len(Gate.start(TOOLS[:count], scorer=first, mean_tools=1).decide("Do a thing", TOOLS[:count]).kept) == 1
 
 
+def test_a_list_that_is_too_short_to_cut_is_loaded_from_a_greeting_on_and_never_changes() -> None:
+    tools = TOOLS[:9]
+    gate = Gate.start(tools, scorer=lambda task, tools: first(task, tools) if "thing" in task else [0.0] * len(tools))
+    history = [{"role": "user", "content": "Good morning"}]
+    greeted = gate.decide(history, tools)
+    assert greeted.open
+    history += [{"role": "assistant", "content": "Good morning"}, {"role": "user", "content": "Do a thing for me"}]
+    assert greeted.openai() == gate.decide(history, tools).openai()
+    assert len(greeted.openai()) == len(tools)
+
+
 def test_a_fitted_policy_decides_at_the_payoff_that_it_was_fitted_for() -> None:
     payoff = camdf.Payoff(0.07)
     policy = camdf.CAMDF().fit(camdf.LoggedTasks.from_records([RECORD, OTHER] * 8), payoff)

@@ -22,6 +22,7 @@ from camdf.gate.settings import Dealt, Guards, Limits, Records, Rollout
 from camdf.gate.telemetry import Sink
 from camdf.gate.tool_search import by_server, names_by_server
 from camdf.gate.turn_scores import RefusedScoresError, TurnScores, deciding
+from camdf.policies.rules import AcquireAll
 from camdf.runtime.breaker import RestingError
 from camdf.runtime.workers import BusyError, Work, Workers
 from camdf.scorers.base import Scorer, says_nothing
@@ -211,7 +212,9 @@ class Decider:
         request, (terms, _), (fold, error, explores) = question.request, self.terms_of(question), outcome
         assert request is not None
         if not fold.first:
-            return self._answer(question, request, self._undecided(request), fold, error, is_open=not request.before)
+            searches = request.tool_search and not isinstance(terms.judges[-1].policy, AcquireAll)
+            kept = self._undecided(request, searches)
+            return self._answer(question, request, kept, fold, error, is_open=not request.before)
         judge = terms.judges[-1].exploring if explores else terms.judges[-1]
         kept = fold.kept if judge else request.offered
         if request.conversation is not None:
@@ -229,16 +232,17 @@ class Decider:
         now = self.shared.memory.widen(name, [known[key] for key in kept], explores)
         return tuple(key for identity in now if (key := request.identities.get(identity)) in request.natives)
 
-    def _undecided(self, request: Request) -> Iterable[str]:
+    def _undecided(self, request: Request, searches: bool) -> Iterable[str]:
         """What the conversation has, else the tool search, or the whole authorised list without.
 
-        A named fallback goes before both. Nothing is remembered, so that one failure does not open a conversation for
+        A policy that gives every tool to the next turn gives it now: a list that changes rewrites the prompt. A named
+        fallback goes before all of these. Nothing is remembered, so that one failure does not open a conversation for
         good.
         """
         stays, fallback = {**request.guarded, **dict.fromkeys(request.called)}, self.guards.fallback
         if request.before:
             return (*request.before, *stays)
-        if fallback is None and not request.tool_search:
+        if fallback is None and not searches:
             return request.offered
         named = {key for key in request.offered if self.guards.called(key, request.tools[key], fallback or ())}
         return [key for key in request.offered if key in stays or key in named]
