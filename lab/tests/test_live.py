@@ -44,6 +44,28 @@ def test_every_task_has_one_episode_under_every_condition() -> None:
             assert len({row["task_id"] for row in live.of(rows, name)}) == len(live.of(rows, name)) == TASKS
 
 
+def test_every_request_and_every_task_of_many_steps_was_met_in_every_way() -> None:
+    for name, column, ways, count in (
+        (live.EVERYDAY, "request", live.EVERYDAY_WAYS, 120),
+        (live.PLANBENCH, "task", live.PLANBENCH_WAYS, 24),
+    ):
+        rows = live.by_way(RESULTS, name)
+        assert set(rows) == set(ways)
+        (same,) = {frozenset(row[column] for row in of_way) for of_way in rows.values()}
+        assert len(same) == count
+        assert all(len(of_way) == count for of_way in rows.values())
+
+
+def test_the_page_says_what_a_cut_list_costs_in_searches() -> None:
+    answers, chains = live.by_way(RESULTS, live.EVERYDAY), live.by_way(RESULTS, live.PLANBENCH)
+    assert {live.total(rows, "right") for rows in answers.values()} == {120}
+    searches = {way: live.total(rows, "searches") for way, rows in (answers | chains).items()}
+    assert (
+        searches["8 by Start, search"] > searches["8 by Start, search with names"] > searches["8 by examples, search"]
+    )
+    assert searches["search alone"] > searches[live.MOST_USED] > searches[live.FITTED]
+
+
 def test_success_asks_for_the_state_and_for_the_outputs() -> None:
     for row in (*SEVEN, *MANY):
         assert row["success"] == (row["state_matches"] and row["outputs_match"])
@@ -88,6 +110,8 @@ def test_what_is_stored_are_the_numbers_of_the_episodes(tmp_path: Path) -> None:
     page = tmp_path / "live.md"
     assert main(["live", "--episodes", str(EPISODES), "--results", str(tmp_path), "--page", str(page)]) == 0
     assert live.episodes(tmp_path) == (SEVEN, MANY)
+    for name in live.TABLES:
+        assert live.by_way(tmp_path, name) == live.by_way(RESULTS, name)
 
 
 def test_without_stored_episodes_the_command_says_what_stores_them(

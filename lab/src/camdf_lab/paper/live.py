@@ -1,4 +1,7 @@
-"""Live: 469 episodes of another agent on the paper's 67 Retail tasks, stored as numbers, beside the paper's tab:e2e.
+"""Live: what an agent did with fewer tools, stored as numbers.
+
+469 episodes of the paper's 67 Retail tasks, beside the paper's tab:e2e; 480 answers to everyday requests; 72 episodes
+of PlanBench-XL.
 
 Success is a share with Wilson's 95% interval, and two conditions are compared on the same tasks by the exact McNemar
 test, both as in the paper. What the episodes said and did is not stored: counts and outcomes alone.
@@ -6,6 +9,7 @@ test, both as in the paper. What the episodes said and did is not stored: counts
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Sequence
 from math import comb
@@ -26,7 +30,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
 STORED_AS = ("live", "live_415")
-"""The two experiments: seven read tools, and 415 tools. Their rows are stored as results/NAME.csv."""
+"""The experiments with the paper's tasks: seven read tools, and 415 tools. Their rows are in results/NAME.csv."""
+
+EVERYDAY, PLANBENCH = "live_everyday", "live_planbench"
+TABLES = {EVERYDAY: "everyday.csv", PLANBENCH: "planbench.csv"}
+"""The experiments with other tasks, and the files that hold their numbers alone."""
 
 COMMAND = "camdf-lab live --episodes FOLDER"
 EVERY_READ_TOOL, ANNOTATED_SET, INSUFFICIENT, WITH_CAMDF, WITH_SEARCH = (
@@ -80,23 +88,53 @@ PAPER_TESTS = {
     (WITH_CAMDF, ANNOTATED_SET): Compared(None, None, "1.000"),
 }
 PAIRS = (*PAPER_TESTS, (WITH_SEARCH, EVERY_READ_TOOL), (WITH_SEARCH, WITH_CAMDF), (WITH_SEARCH, INSUFFICIENT))
+EVERYDAY_WAYS = {
+    "all tools": "all 40 or 400 tools",
+    "8 by Start, search": "the best eight by `Start`, and a search by `Start`",
+    "8 by Start, search with names": "the same, and the search names the tools that are not loaded",
+    "8 by examples, search": "the best eight by a first version of `Start` with examples, and a search by it",
+}
+"""What the agent had for an everyday request, as the page calls it."""
+
+MOST_USED, FITTED = "the ten most used, and a search", "default fitted on logged examples, and a search"
+PLANBENCH_WAYS = {
+    "search alone": "nothing but a search by `Start`",
+    MOST_USED: "the ten most used tools, and the same search",
+    FITTED: "camdf: the default policy, fitted on a ranking by logged examples, and a search by them",
+}
+"""What the agent had for a task of many steps, as the page calls it."""
+
 PRICES = Prices()
 
 
 def store_episodes(folder: Path, results: Path) -> None:
-    """Keep the counts and outcomes of FOLDER/episodes.jsonl and FOLDER/episodes-415.jsonl, and no word of them."""
+    """Keep the counts and outcomes of FOLDER's two files of episodes and two tables, and no word of them."""
     required = {task["task_id"]: set(task["required"]) for task in domains.labels("retail")}
     seven = [_seven(episode, required[episode["task_id"]]) for episode in _lines(folder / "episodes.jsonl")]
     for name, rows in zip(
         STORED_AS, (seven, [_many(episode) for episode in _lines(folder / "episodes-415.jsonl")]), strict=True
     ):
         store(results, name, rows, COMMAND)
+    for name, table in TABLES.items():
+        with (folder / table).open(newline="", encoding="utf-8") as file:
+            store(results, name, list(csv.DictReader(file)), COMMAND)
 
 
 def episodes(results: Path) -> tuple[Rows, Rows]:
-    """What is stored of both experiments, once it is known to be what was stored."""
+    """What is stored of the paper's tasks, once it is known to be what was stored."""
     first, second = (stored(results, name, COMMAND) for name in STORED_AS)
     return first, second
+
+
+def by_way(results: Path, name: str) -> dict[str, Rows]:
+    """What is stored of an experiment with other tasks, by what the agent had."""
+    rows = stored(results, name, COMMAND)
+    return {way: [row for row in rows if row["way"] == way] for way in dict.fromkeys(str(row["way"]) for row in rows)}
+
+
+def total(rows: Rows, name: str) -> int:
+    """The sum of a column."""
+    return int(sum(row[name] for row in rows))
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
@@ -158,7 +196,12 @@ def successes(rows: Rows, condition: str) -> int:
 
 def mean(rows: Rows, condition: str, name: str) -> float:
     """The mean of a column over a condition's tasks."""
-    return float(np.mean([row[name] for row in of(rows, condition)]))
+    return mean_of(of(rows, condition), name)
+
+
+def mean_of(rows: Rows, name: str) -> float:
+    """The mean of a column."""
+    return float(np.mean([row[name] for row in rows]))
 
 
 def wins_and_losses(rows: Rows, one: str, other: str) -> tuple[int, int]:
@@ -170,7 +213,9 @@ def wins_and_losses(rows: Rows, one: str, other: str) -> tuple[int, int]:
 def live_page(results: Path) -> str:
     """docs/live.md, from what is stored alone."""
     seven, many = episodes(results)
-    lines = [*_opening(seven, many), *_conditions(seven), *_tests(seven), *_many_tools(many), *WHAT_LIMITS_IT]
+    answers, chains = by_way(results, EVERYDAY), by_way(results, PLANBENCH)
+    retail = [*_conditions(seven), *_tests(seven), *_many_tools(many), *WHAT_LIMITS_IT]
+    lines = [*_opening(seven, many, answers, chains), *retail, *_everyday(answers), *_planbench(chains)]
     return "\n\n".join(map(_wrapped, "\n".join(lines).split("\n\n"))) + "\n"
 
 
@@ -179,20 +224,21 @@ def write_live(results: Path, path: Path) -> None:
     write_page(path, live_page(results), {"live": live_picture(episodes(results)[0])})
 
 
-def _opening(seven: Rows, many: Rows) -> list[str]:
+def _opening(seven: Rows, many: Rows, answers: dict[str, Rows], chains: dict[str, Rows]) -> list[str]:
     whole, cut = (mean(many, name, "tokens") for name in (ALL_415, SEARCH_415))
     solved = {name: successes(seven, name) for name in CONDITIONS} | {
         c: successes(many, c) for c in (ALL_415, SEARCH_415)
     }
+    start = answers["8 by Start, search"]
+    searching = sum(row["searches"] > 0 for row in start)
     failed = sorted(
         {str(row["task_id"]) for row in seven if row["condition"] == EVERY_READ_TOOL and not row["success"]}
     )
     return [
         "# Live: does an agent with fewer tools still do the task?\n",
         "Every other figure of this repository is a replay: it counts whether a set holds the required tools. Here an",
-        "agent ran. Written by `camdf-lab live` from `results/live.csv` and `results/live_415.csv`, which",
-        "hold the counts and outcomes of every episode and none of its text; the words are in the",
-        "[glossary](../../docs/glossary.md).\n",
+        "agent ran. Written by `camdf-lab live` from `results/live*.csv`, which hold the counts and outcomes of every",
+        "episode and none of its text; the words are in the [glossary](../../docs/glossary.md).\n",
         f"{len(seven) + len(many)} episodes of tau-bench retail (`59a200c`), the paper's {TASKS} tasks under seven",
         "conditions, on 2026-11-15. The agent was Claude, a frontier language model, in the real environment: its",
         "database, its tools, its check of the final state of the database and of what the customer was told.\n",
@@ -206,7 +252,13 @@ def _opening(seven: Rows, many: Rows) -> list[str]:
         f"- It does not show that fewer tools help. The agent fails {' and '.join(failed)} under every condition and",
         "  solves all else with all tools, so there is nothing to gain. And all of it is easier than a",
         "dialogue: see the",
-        "  [limits](#what-limits-it).\n",
+        "  [limits](#what-limits-it).",
+        "- **[Everyday requests](#everyday-requests-over-40-and-400-tools)**: with eight loaded tools and a search",
+        f"the agent named the right tools for all {len(start)} of them, as with all tools. It searched in {searching}.",
+        "- **[1,665 tools, tasks of many steps](#tasks-of-many-steps-among-1665-tools)**: fitted on logged tasks,",
+        f"camdf took {mean_of(chains[FITTED], 'searches'):.1f} searches a task; a search alone took",
+        f"{mean_of(chains['search alone'], 'searches'):.1f}, the ten most used tools and a search",
+        f"{mean_of(chains[MOST_USED], 'searches'):.1f}.\n",
         picture_line("live", "Success by condition, here and in the paper") + "\n",
     ]
 
@@ -307,6 +359,69 @@ def _many_tools(rows: Rows) -> list[str]:
         "foreign ones are easier to tell apart than near-duplicates would be. With no labels at all, the",
         "policy of that",
         "commit made no sensible working set of 415 candidates.\n",
+    ]
+
+
+def _everyday(answers: dict[str, Rows]) -> list[str]:
+    english = [row for row in answers["all tools"] if row["language"] == "en"]
+    count = len(answers["all tools"])
+    lines = [
+        "",
+        "## Everyday requests over 40 and 400 tools\n",
+        f"{count} everyday requests in five languages, on 2026-11-16 with the code of commit `20ea45a`. The agent,",
+        "Claude again, saw a request and the tools of one way, searched where it could, and named the tools that it",
+        "would call. Nothing was run.\n",
+        "| what the agent had | right tools | searches | of these, in English | requests with a search | most in one |",
+        "|" + " --- |" * 6,
+    ]
+    for way, said in EVERYDAY_WAYS.items():
+        rows = answers[way]
+        searches = "- | - | - | -"
+        if way != "all tools":
+            own = total([row for row in rows if row["language"] == "en"], "searches")
+            searching = sum(row["searches"] > 0 for row in rows)
+            most = max(int(row["searches"]) for row in rows)
+            searches = f"{total(rows, 'searches')} | {own} | {searching} | {most}"
+        lines.append(f"| {said} | {total(rows, 'right')} of {len(rows)} | {searches} |")
+    return [
+        *lines,
+        "",
+        f"{len(english)} of the requests are in English. Limits: one run of the agent for each way; it opened requests",
+        "in batches, so tools that it saw for one request may have helped it to search for another; requests, labels",
+        "and agent come from one family of models; and all ways are at 100%, so this shows what a cut list costs in",
+        "searches, not whether fewer tools help.\n",
+    ]
+
+
+def _planbench(chains: dict[str, Rows]) -> list[str]:
+    count, steps = len(chains[FITTED]), [row["steps"] for row in chains[FITTED]]
+    lines = [
+        "## Tasks of many steps among 1,665 tools\n",
+        "PlanBench-XL retail, of which only figures are stored, since its repository states no licence: 185 working",
+        "tools, 925 noisy siblings of theirs and 555 that fail. A request says where to begin and what is wanted,",
+        f"never the {min(steps):.0f} to {max(steps):.0f} steps between.",
+        f"{count} tasks for each way, on 2026-11-17 with the code of commit `20ea45a`, by Claude in three fresh runs",
+        "of eight tasks; the benchmark's own executor and rule of success.\n",
+        "| what the agent had | solved | tools loaded | searches | tokens found by them | calls | calls of tools that "
+        "fail or are noisy |",
+        "|" + " --- |" * 7,
+    ]
+    for way, said in PLANBENCH_WAYS.items():
+        rows = chains[way]
+        tools, searches, tokens, calls, decoys = (
+            mean_of(rows, name) for name in ("loaded", "searches", "tokens_found", "calls", "decoy_calls")
+        )
+        lines.append(
+            f"| {said} | {total(rows, 'success')} of {len(rows)} | {tools:.1f} | {searches:.1f} | {tokens:,.0f} "
+            f"| {calls:.1f} | {decoys:.1f} |"
+        )
+    return [
+        *lines,
+        "",
+        "Limits: camdf was fitted on the other four fifths of the benchmark's tasks, with its own solutions as labels,",
+        "which never name a tool that fails: real logs are dirtier. Few tools make most of the steps, which is why the",
+        "ten most used do so well. The text of a request says next to nothing about the steps, so a day without logs",
+        "is a day of searches. The agent learned routes from task to task within a run, whatever it had.",
     ]
 
 
