@@ -2,11 +2,14 @@
 
     python examples/made_up_traces.py traces --runs 900
 
-writes four weeks of spans as Parquet files of the span table, one a week, for `camdf mine traces -o tasks.parquet`.
+writes four weeks of spans as Parquet files of the span table, one a week, for
+`camdf mine traces -o tasks.parquet`.
 
-The gate is a real one, with BM25 and the policy for the first day. The assistant is scripted with the tools that each
-request needs. It calls those of them that the gate offers, now and then skips one or calls one too many, and fails
-where one is missing. Half-way, three tools are added and one is removed. The same seed gives the same spans.
+The gate is a real one, with BM25 and the policy for the first day. The
+assistant is scripted with the tools that each request needs. It calls those of
+them that the gate offers, now and then skips one or calls one too many, and
+fails where one is missing. Half-way, three tools are added and one is removed.
+The same seed gives the same spans.
 """
 
 from __future__ import annotations
@@ -54,19 +57,51 @@ ADDED, REMOVED = ("track_parcel", "create_invoice", "draw_chart"), ("send_fax",)
 """The tools that are added half-way, and those that are removed."""
 
 REQUESTS = {
-    "Refund the payment of order {order} and send {name} an email": ("get_order", "refund_payment", "send_email"),
-    "Track the parcel of order {order}: when does it arrive?": ("get_order", "track_parcel"),
-    "Cancel order {order} of customer {name}, who wanted {product}": ("get_customer", "get_order", "cancel_order"),
-    "Customer {name} moved to {city}: change the delivery address": ("get_customer", "change_address"),
+    "Refund the payment of order {order} and send {name} an email": (
+        "get_order",
+        "refund_payment",
+        "send_email",
+    ),
+    "Track the parcel of order {order}: when does it arrive?": (
+        "get_order",
+        "track_parcel",
+    ),
+    "Cancel order {order} of customer {name}, who wanted {product}": (
+        "get_customer",
+        "get_order",
+        "cancel_order",
+    ),
+    "Customer {name} moved to {city}: change the delivery address": (
+        "get_customer",
+        "change_address",
+    ),
     "How many {product} are in stock?": ("check_stock",),
-    "Search {product} at a price below {amount} and check the stock": ("search_products", "check_stock"),
-    "Create an invoice for {name} in dollars": ("get_customer", "create_invoice", "convert_currency"),
-    "{name} has trouble with {product} again, tell support": ("get_customer", "search_tickets", "create_ticket"),
+    "Search {product} at a price below {amount} and check the stock": (
+        "search_products",
+        "check_stock",
+    ),
+    "Create an invoice for {name} in dollars": (
+        "get_customer",
+        "create_invoice",
+        "convert_currency",
+    ),
+    "{name} has trouble with {product} again, tell support": (
+        "get_customer",
+        "search_tickets",
+        "create_ticket",
+    ),
     "Schedule a call with {name} on {day}": ("list_events", "schedule_call"),
     "What is in my calendar on {day}?": ("list_events",),
-    "Draw a chart of the sales of {product} in {city}": ("query_database", "draw_chart"),
+    "Draw a chart of the sales of {product} in {city}": (
+        "query_database",
+        "draw_chart",
+    ),
     "Report on sales in {city}, as a file": ("run_report", "write_file"),
-    "Translate the tickets of {name} and email the text": ("search_tickets", "translate_text", "send_email"),
+    "Translate the tickets of {name} and email the text": (
+        "search_tickets",
+        "translate_text",
+        "send_email",
+    ),
     "Send {name} a fax with order {order}": ("get_order", "send_fax"),
     "Weather in {city} on {day}?": ("get_weather",),
 }
@@ -87,31 +122,56 @@ START = 1_767_571_200 * SECOND
 WEEK = 7 * 24 * 3600 * SECOND
 
 
-def spans_of_a_deployment(runs: int = 900, seed: int = 0, explore: float = 0.2) -> Iterator[Span]:
-    """Four weeks of runs, spread evenly; a few spans come twice, as from an exporter that tries again."""
+def spans_of_a_deployment(
+    runs: int = 900, seed: int = 0, explore: float = 0.2
+) -> Iterator[Span]:
+    """Four weeks of runs, spread evenly; a few spans come twice."""
     rng = np.random.default_rng(seed)
-    gate = Gate(cold_start(), BM25(), Payoff(0.02), rollout=Rollout(explore=explore))
+    gate = Gate(
+        cold_start(), BM25(), Payoff(0.02), rollout=Rollout(explore=explore)
+    )
     for run in range(runs):
         absent = ADDED if 2 * run < runs else REMOVED
-        tools = {name: Tool(name, text) for name, text in TOOLS.items() if name not in absent}
-        possible = [request for request, needed in REQUESTS.items() if tools.keys() >= set(needed)]
+        tools = {
+            name: Tool(name, text)
+            for name, text in TOOLS.items()
+            if name not in absent
+        }
+        possible = [
+            request
+            for request, needed in REQUESTS.items()
+            if tools.keys() >= set(needed)
+        ]
         request = possible[rng.integers(len(possible))]
-        text = request.format(**{word: some[rng.integers(len(some))] for word, some in WORDS.items()})
+        text = request.format(
+            **{
+                word: some[rng.integers(len(some))]
+                for word, some in WORDS.items()
+            }
+        )
         start = START + 4 * WEEK * run // runs
-        for span in _run(gate, f"run-{run:05}", text, REQUESTS[request], tools, start, rng):
+        for span in _run(
+            gate, f"run-{run:05}", text, REQUESTS[request], tools, start, rng
+        ):
             yield span
             if rng.random() < 0.01:
                 yield span
 
 
-def write_spans(folder: str | Path, runs: int = 900, seed: int = 0, explore: float = 0.2) -> None:
+def write_spans(
+    folder: str | Path, runs: int = 900, seed: int = 0, explore: float = 0.2
+) -> None:
     """The spans as Parquet files of the span table, one a week."""
     Path(folder).mkdir(parents=True, exist_ok=True)
     weeks: dict[int, list[Span]] = {}
     for span in spans_of_a_deployment(runs, seed, explore):
-        weeks.setdefault(((span.start or START) - START) // WEEK + 1, []).append(span)
+        weeks.setdefault(
+            ((span.start or START) - START) // WEEK + 1, []
+        ).append(span)
     for week, spans in weeks.items():
-        pq.write_table(arrow_table(spans), Path(folder) / f"week-{week}.parquet")
+        pq.write_table(
+            arrow_table(spans), Path(folder) / f"week-{week}.parquet"
+        )
 
 
 def _run(
@@ -123,11 +183,13 @@ def _run(
     start: int,
     rng: np.random.Generator,
 ) -> list[Span]:
-    """One request: the assistant's span with the gate's decision, then model, tools and model again."""
+    """One request: the gate's decision, then model, tools and model again."""
     decision = gate.decide(text, list(tools.values()), conversation=trace)
     offered = tuple(tool.name for tool in decision.tools)
     calls = [name for name in needed if name in offered and rng.random() > 0.02]
-    calls += [name for name in offered if name not in needed and rng.random() < 0.005]
+    calls += [
+        name for name in offered if name not in needed and rng.random() < 0.005
+    ]
     lacks = not set(needed) <= set(offered)
     spans, now = [], start + SECOND
     for call, name in enumerate(calls):
@@ -161,10 +223,18 @@ def _run(
             input_tokens=400 + 90 * len(offered),
             output_tokens=40,
         )
-        for turn, at, requested in ((0, start, tuple(calls)), (1, now + SECOND, ()))
+        for turn, at, requested in (
+            (0, start, tuple(calls)),
+            (1, now + SECOND, ()),
+        )
     )
-    # Half of the outcomes are recorded. Without a tool that it needs, a run fails, and mostly somebody notices.
-    outcome = (False if rng.random() < 0.9 else None) if lacks else (True if rng.random() < 0.5 else None)
+    # Half of the outcomes are recorded. Without a tool that it needs, a run
+    # fails, and mostly somebody notices.
+    outcome = (
+        (False if rng.random() < 0.9 else None)
+        if lacks
+        else (True if rng.random() < 0.5 else None)
+    )
     event = decision.event()
     agent = Span(
         trace,
@@ -184,10 +254,27 @@ def _run(
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Write the span tables of a made-up deployment.")
+    parser = argparse.ArgumentParser(
+        description="Write the span tables of a made-up deployment."
+    )
     parser.add_argument("folder", type=Path, help="where the Parquet files go")
-    parser.add_argument("--runs", type=int, default=900, help="how many runs of the assistant (default: 900)")
-    parser.add_argument("--seed", type=int, default=0, help="which made-up deployment (default: 0)")
-    parser.add_argument("--explore", type=float, default=0.2, help="share of runs that see every tool (default: 0.2)")
+    parser.add_argument(
+        "--runs",
+        type=int,
+        default=900,
+        help="how many runs of the assistant (default: 900)",
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+        help="which made-up deployment (default: 0)",
+    )
+    parser.add_argument(
+        "--explore",
+        type=float,
+        default=0.2,
+        help="share of runs that see every tool (default: 0.2)",
+    )
     options = parser.parse_args()
     write_spans(options.folder, options.runs, options.seed, options.explore)

@@ -1,4 +1,4 @@
-"""Two MCP servers with made-up tools, for the gateway beside it: `python mcp_servers.py travel` and `... office`."""
+"""Two MCP servers of made-up tools: `python mcp_servers.py NAME`."""
 
 from __future__ import annotations
 
@@ -35,5 +35,7 @@ def run() -> str:
 if __name__ == "__main__":
     server = FastMCP(sys.argv[1])
     for name, description in SERVERS[sys.argv[1]].items():
-        server.add_tool(Tool.from_function(run, name=name, description=description))
+        server.add_tool(
+            Tool.from_function(run, name=name, description=description)
+        )
     server.run(show_banner=False, log_level="ERROR")  # over stdio

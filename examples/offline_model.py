@@ -1,4 +1,4 @@
-"""A stand-in for a model, so that the examples run offline: it answers 'Done.' and notes which tools reached it."""
+"""A stand-in for a model: it answers 'Done.' and notes which tools it got."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from typing import Any
 
 
 class OfflineModel:
-    """An OpenAI-compatible chat endpoint at `url`; `tools_seen` has the tool names of every request, in order."""
+    """An OpenAI-compatible chat endpoint at `url`.
+
+    `tools_seen` has the names of the tools of every request, in order.
+    """
 
     def __init__(self) -> None:
         self.tools_seen: list[list[str]] = []
@@ -17,19 +20,41 @@ class OfflineModel:
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                model.tools_seen.append([tool["function"]["name"] for tool in body.get("tools", [])])
+                body = json.loads(
+                    self.rfile.read(int(self.headers["Content-Length"]))
+                )
+                model.tools_seen.append(
+                    [tool["function"]["name"] for tool in body.get("tools", [])]
+                )
                 said = {"role": "assistant", "content": "Done."}
                 kind, part = (
-                    ("chat.completion.chunk", "delta") if body.get("stream") else ("chat.completion", "message")
+                    ("chat.completion.chunk", "delta")
+                    if body.get("stream")
+                    else ("chat.completion", "message")
                 )
                 choice = {"index": 0, part: said, "finish_reason": "stop"}
-                answer: dict[str, Any] = {"id": "1", "object": kind, "created": 1, "model": "offline"}
+                answer: dict[str, Any] = {
+                    "id": "1",
+                    "object": kind,
+                    "created": 1,
+                    "model": "offline",
+                }
                 text = json.dumps({**answer, "choices": [choice]})
                 self.send_response(200)
-                self.send_header("Content-Type", "text/event-stream" if body.get("stream") else "application/json")
+                self.send_header(
+                    "Content-Type",
+                    "text/event-stream"
+                    if body.get("stream")
+                    else "application/json",
+                )
                 self.end_headers()
-                self.wfile.write((f"data: {text}\n\ndata: [DONE]\n\n" if body.get("stream") else text).encode())
+                self.wfile.write(
+                    (
+                        f"data: {text}\n\ndata: [DONE]\n\n"
+                        if body.get("stream")
+                        else text
+                    ).encode()
+                )
 
             def log_message(self, *_: object) -> None:
                 pass

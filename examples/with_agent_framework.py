@@ -1,4 +1,4 @@
-"""An agent of Microsoft's framework with a dozen tools: its model is sent about four, and a search for the others."""
+"""An agent with a dozen tools: its model gets four of them, and a search."""
 
 import asyncio
 
@@ -21,16 +21,24 @@ gate = camdf.Gate.start(described, mean_tools=4)
 
 model = OfflineModel()
 agent = Agent(
-    OpenAIChatCompletionClient(model="offline", base_url=model.url, api_key="none"),
-    tools=[FunctionTool(name=name, description=text, func=run) for name, text in CATALOGUE.items()],
+    OpenAIChatCompletionClient(
+        model="offline", base_url=model.url, api_key="none"
+    ),
+    tools=[
+        FunctionTool(name=name, description=text, func=run)
+        for name, text in CATALOGUE.items()
+    ],
     context_providers=[ToolGate(gate)],
 )
 
 
 async def main() -> None:
-    for task in ("Book a flight to Oslo and find a hotel room", "What is the weather forecast for a city?"):
+    for task in (
+        "Book a flight to Oslo and find a hotel room",
+        "What is the weather forecast for a city?",
+    ):
         await agent.run(task)
-        print(f"{task}: of {len(CATALOGUE)} tools the model got {', '.join(model.tools_seen[-1])}")
+        print(task, ", ".join(model.tools_seen[-1]), sep="\n  ")
 
 
 asyncio.run(main())

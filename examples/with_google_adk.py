@@ -1,9 +1,11 @@
-"""A Google ADK agent with a dozen tools: its model is sent about four, and a tool search for the others. No labels."""
+"""A Google ADK agent with a dozen tools: its model gets four, and a search."""
 
 import asyncio
 import os
 
-os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # or LiteLLM asks the internet for prices
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = (
+    "True"  # or LiteLLM asks the internet for prices
+)
 
 from google.adk.agents import LlmAgent
 from google.adk.apps.app import App
@@ -36,8 +38,13 @@ agent = LlmAgent(
     model=LiteLlm(model="openai/offline", api_base=model.url, api_key="none"),
     tools=[made_up(name, text) for name, text in CATALOGUE.items()],
 )
-runner = InMemoryRunner(app=App(name="travel", root_agent=agent, plugins=[ToolGate(gate)]))
+runner = InMemoryRunner(
+    app=App(name="travel", root_agent=agent, plugins=[ToolGate(gate)])
+)
 
-for task in ("Book a flight to Oslo and find a hotel room", "What is the weather forecast for a city?"):
+for task in (
+    "Book a flight to Oslo and find a hotel room",
+    "What is the weather forecast for a city?",
+):
     asyncio.run(runner.run_debug(task, session_id=task, quiet=True))
-    print(f"{task}: of {len(CATALOGUE)} tools the model got {', '.join(model.tools_seen[-1])}")
+    print(task, ", ".join(model.tools_seen[-1]), sep="\n  ")

@@ -1,4 +1,4 @@
-"""A Haystack agent with a dozen tools: its model is sent about four, and a tool search for the others. No labels."""
+"""A Haystack agent with a dozen tools: its model gets four, and a search."""
 
 from haystack.components.agents import Agent
 from haystack.components.generators.chat import OpenAIChatGenerator
@@ -21,13 +21,18 @@ described = [camdf.tools.Tool(name, text) for name, text in CATALOGUE.items()]
 gate = camdf.Gate.start(described, mean_tools=4)
 
 model = OfflineModel()
-generator = OpenAIChatGenerator(Secret.from_token("none"), "offline", api_base_url=model.url)
+generator = OpenAIChatGenerator(
+    Secret.from_token("none"), "offline", api_base_url=model.url
+)
 nothing = {"type": "object", "properties": {}}
 agent = Agent(
     chat_generator=ToolGate(generator, gate),
     tools=[Tool(name, text, nothing, run) for name, text in CATALOGUE.items()],
 )
 
-for task in ("Book a flight to Oslo and find a hotel room", "What is the weather forecast for a city?"):
+for task in (
+    "Book a flight to Oslo and find a hotel room",
+    "What is the weather forecast for a city?",
+):
     agent.run([ChatMessage.from_user(task)])
-    print(f"{task}: of {len(CATALOGUE)} tools the model got {', '.join(model.tools_seen[-1])}")
+    print(task, ", ".join(model.tools_seen[-1]), sep="\n  ")

@@ -1,4 +1,4 @@
-"""A LangChain agent with a dozen tools: its model is sent about four, and a tool search for the others. No labels."""
+"""A LangChain agent with a dozen tools: its model gets four, and a search."""
 
 from langchain.agents import create_agent
 from langchain_core.tools import StructuredTool
@@ -10,7 +10,9 @@ import camdf
 from camdf.integrations.langchain import ToolGate
 
 tools = [
-    StructuredTool.from_function(lambda: "ok", name=name, description=text, args_schema={})
+    StructuredTool.from_function(
+        lambda: "ok", name=name, description=text, args_schema={}
+    )
     for name, text in CATALOGUE.items()
 ]
 gate = camdf.Gate.start(tools, mean_tools=4)
@@ -19,6 +21,9 @@ model = OfflineModel()
 llm = ChatOpenAI(base_url=model.url, api_key="none", model="offline")
 agent = create_agent(llm, tools, middleware=[ToolGate(gate)])
 
-for task in ["Book a flight to Oslo and find a hotel room", "Play a song of the Beatles"]:
+for task in [
+    "Book a flight to Oslo and find a hotel room",
+    "Play a song of the Beatles",
+]:
     agent.invoke({"messages": [{"role": "user", "content": task}]})
-    print(f"{task}: of {len(tools)} tools the model got {', '.join(model.tools_seen[-1])}")
+    print(task, ", ".join(model.tools_seen[-1]), sep="\n  ")

@@ -1,4 +1,4 @@
-"""A LlamaIndex agent with a dozen tools: its model is sent about four, and a tool search for the others. No labels."""
+"""A LlamaIndex agent with a dozen tools: its model gets four, and a search."""
 
 import asyncio
 
@@ -11,20 +11,30 @@ from travel import CATALOGUE
 import camdf
 from camdf.integrations.llama_index import ToolGate
 
-tools = [FunctionTool.from_defaults(fn=lambda: "ok", name=name, description=text) for name, text in CATALOGUE.items()]
+tools = [
+    FunctionTool.from_defaults(fn=lambda: "ok", name=name, description=text)
+    for name, text in CATALOGUE.items()
+]
 gate = camdf.Gate.start(tools, mean_tools=4)
 
 model = OfflineModel()
 llm = OpenAILike(
-    api_base=model.url, api_key="none", model="offline", is_chat_model=True, is_function_calling_model=True
+    api_base=model.url,
+    api_key="none",
+    model="offline",
+    is_chat_model=True,
+    is_function_calling_model=True,
 )
 agent = FunctionAgent(tool_retriever=ToolGate(gate, tools), llm=llm)
 
 
 async def main():
-    for task in ["Book a flight to Oslo and find a hotel room", "Play a song of the Beatles"]:
+    for task in [
+        "Book a flight to Oslo and find a hotel room",
+        "Play a song of the Beatles",
+    ]:
         await agent.run(task)
-        print(f"{task}: of {len(tools)} tools the model got {', '.join(model.tools_seen[-1])}")
+        print(task, ", ".join(model.tools_seen[-1]), sep="\n  ")
 
 
 asyncio.run(main())

@@ -1,4 +1,4 @@
-"""A pydantic-ai agent with a dozen tools: its model is sent about four, and a tool search for the others. No labels."""
+"""A pydantic-ai agent with a dozen tools: its model gets four, and a search."""
 
 from offline_model import OfflineModel
 from pydantic_ai import Agent
@@ -21,11 +21,19 @@ gate = camdf.Gate.start(described, mean_tools=4)
 
 model = OfflineModel()
 agent = Agent(
-    OpenAIChatModel("offline", provider=OpenAIProvider(base_url=model.url, api_key="none")),
-    tools=[Tool(run, name=name, description=text) for name, text in CATALOGUE.items()],
+    OpenAIChatModel(
+        "offline", provider=OpenAIProvider(base_url=model.url, api_key="none")
+    ),
+    tools=[
+        Tool(run, name=name, description=text)
+        for name, text in CATALOGUE.items()
+    ],
     capabilities=[ToolGate(gate)],
 )
 
-for task in ("Book a flight to Oslo and find a hotel room", "What is the weather forecast for a city?"):
+for task in (
+    "Book a flight to Oslo and find a hotel room",
+    "What is the weather forecast for a city?",
+):
     agent.run_sync(task)
-    print(f"{task}: of {len(CATALOGUE)} tools the model got {', '.join(model.tools_seen[-1])}")
+    print(task, ", ".join(model.tools_seen[-1]), sep="\n  ")

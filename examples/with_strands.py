@@ -1,4 +1,4 @@
-"""A Strands agent with a dozen tools: its model is sent about four, and a tool search for the others. No labels."""
+"""A Strands agent with a dozen tools: its model gets four, and a search."""
 
 from offline_model import OfflineModel
 from strands import Agent, tool
@@ -18,12 +18,21 @@ described = [camdf.tools.Tool(name, text) for name, text in CATALOGUE.items()]
 gate = camdf.Gate.start(described, mean_tools=4)
 
 model = OfflineModel()
-for task in ("Book a flight to Oslo and find a hotel room", "What is the weather forecast for a city?"):
+for task in (
+    "Book a flight to Oslo and find a hotel room",
+    "What is the weather forecast for a city?",
+):
     agent = Agent(
-        OpenAIModel(client_args={"base_url": model.url, "api_key": "none"}, model_id="offline"),
-        tools=[tool(run, name=name, description=text) for name, text in CATALOGUE.items()],
+        OpenAIModel(
+            client_args={"base_url": model.url, "api_key": "none"},
+            model_id="offline",
+        ),
+        tools=[
+            tool(run, name=name, description=text)
+            for name, text in CATALOGUE.items()
+        ],
         plugins=[ToolGate(gate)],
         callback_handler=None,
     )
     agent(task)
-    print(f"{task}: of {len(CATALOGUE)} tools the model got {', '.join(model.tools_seen[-1])}")
+    print(task, ", ".join(model.tools_seen[-1]), sep="\n  ")

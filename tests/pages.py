@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import signal
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -35,6 +36,15 @@ def run_page(path: Path) -> int:
         blocks += 1
     signal.alarm(0)
     return blocks
+
+
+def shows(path: Path, program: Path) -> bool:
+    """Whether a page links a program and has what it prints, when it is run as a reader would."""
+    page = path.read_text(encoding="utf-8")
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert f"```text\n{done.stdout}```" in page, f"{path.name}: {program.name} prints\n{done.stdout}"
+    return f"(../../{program.relative_to(path.parents[2])})" in page
 
 
 def rewrite(path: Path) -> None:

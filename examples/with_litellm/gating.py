@@ -1,4 +1,4 @@
-"""The hook that config.yaml names: about four of a dozen tools, without labels."""
+"""The hook that config.yaml names: about four of a dozen tools."""
 
 import sys
 from pathlib import Path

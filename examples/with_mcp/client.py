@@ -1,4 +1,4 @@
-"""A client of the gateway, as Claude Code or Cursor is one: it finds a tool that it was not given, and calls it."""
+"""A client of the gateway: finds a tool that it was not given, and calls it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,14 @@ async def main() -> None:
     async with Client(gateway) as client:
         tools = await client.list_tools()
         print(f"{len(tools)} tools: {', '.join(tool.name for tool in tools)}")
-        found = await client.call_tool("find_tool", {"query": "what does 100 dollars come to in yen?"})
+        found = await client.call_tool(
+            "find_tool", {"query": "what does 100 dollars come to in yen?"}
+        )
         print("found:", json.loads(found.content[0].text)["tools"][0]["name"])
-        call = {"name": "travel_convert_currency", "arguments": {"what": "100 USD to JPY"}}
+        call = {
+            "name": "travel_convert_currency",
+            "arguments": {"what": "100 USD to JPY"},
+        }
         answer = await client.call_tool("call_tool", call)
         print("answer:", answer.content[0].text)
     await gateway.close()

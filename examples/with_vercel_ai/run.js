@@ -1,5 +1,6 @@
-// An agent of the AI SDK with a dozen tools, whose model gets those that `camdf serve` keeps, and a search. Runs offline:
-//   camdf serve camdf.toml, then in another terminal: npm ci && node run.js http://127.0.0.1:8080
+// An agent of the AI SDK with a dozen tools, whose model gets those that
+// `camdf serve` keeps, and a search. Runs offline: camdf serve camdf.toml,
+// then in another terminal: npm ci && node run.js http://127.0.0.1:8080
 import { generateText, stepCountIs, tool } from "ai";
 import { MockLanguageModelV3 } from "ai/test";
 import { z } from "zod";
@@ -22,25 +23,50 @@ const catalogue = {
 };
 const inputSchema = z.object({ query: z.string() });
 const tools = Object.fromEntries(
-  Object.entries(catalogue).map(([name, description]) => [name, tool({ description, inputSchema, execute: ({ query }) => `${name} ran for ${query}` })]),
+  Object.entries(catalogue).map(([name, description]) => [name, tool({
+    description,
+    inputSchema,
+    execute: ({ query }) => `${name} ran for ${query}`,
+  })]),
 );
 
-// Stands in for the model: says which tools reached it, searches for one that was cut, runs it, then answers.
+// Stands in for the model: says which tools reached it, searches for one that
+// was cut, runs it, then answers.
 const usage = { inputTokens: { total: 0 }, outputTokens: { total: 0 } };
-const calls = [["find_tool", { query: "play a song" }], ["call_tool", { name: "play_music", arguments: { query: "Azzurro" } }]];
+const song = { name: "play_music", arguments: { query: "Azzurro" } };
+const calls = [["find_tool", { query: "play a song" }], ["call_tool", song]];
 const model = new MockLanguageModelV3({
-  /** @param {{ prompt: any[], tools?: any[] }} request @returns {Promise<any>} */
+  /**
+   * @param {{ prompt: any[], tools?: any[] }} request
+   * @returns {Promise<any>}
+   */
   doGenerate: async ({ prompt, tools: offered = [] }) => {
-    console.log(`  ${offered.length} tools: ${offered.map((each) => each.name).join(", ")}`);
+    const names = offered.map((each) => each.name).join(", ");
+    console.log(`  ${offered.length} tools: ${names}`);
     const results = prompt.filter((message) => message.role === "tool");
-    if (results.length) console.log(`  ${JSON.stringify(results.at(-1).content[0].output.value).slice(0, 60)}`);
+    if (results.length) {
+      const value = results.at(-1).content[0].output.value;
+      console.log(`  ${JSON.stringify(value).slice(0, 60)}`);
+    }
     const [toolName, input] = calls[results.length] ?? [];
-    const call = { type: "tool-call", toolCallId: String(results.length), toolName, input: JSON.stringify(input) };
-    const finishReason = { unified: toolName ? "tool-calls" : "stop" };
-    return { content: [toolName ? call : { type: "text", text: "Done." }], finishReason, usage, warnings: [] };
+    const call = {
+      type: "tool-call",
+      toolCallId: String(results.length),
+      toolName,
+      input: JSON.stringify(input),
+    };
+    return {
+      content: [toolName ? call : { type: "text", text: "Done." }],
+      finishReason: { unified: toolName ? "tool-calls" : "stop" },
+      usage,
+      warnings: [],
+    };
   },
 });
 
 /** @type {import("ai").ModelMessage[]} */
-const messages = [{ role: "user", content: "Search flights to Rome and book a flight" }];
-await generateText({ model, messages, ...toolGate(process.argv[2], tools), stopWhen: stepCountIs(5) });
+const messages = [
+  { role: "user", content: "Search flights to Rome and book a flight" },
+];
+const gated = toolGate(process.argv[2], tools);
+await generateText({ model, messages, ...gated, stopWhen: stepCountIs(5) });

@@ -93,14 +93,16 @@ from camdf.integrations.checks import Reply, check_adapter
 
 class Driver:
     def build(self, setup):
-        return my_agent(setup.url, setup.tools, my_adapter(setup.gate, setup.tool_search), setup.system)
+        gate = my_adapter(setup.gate, setup.tool_search)
+        return my_agent(setup.url, setup.tools, gate, setup.system)
 
     def send(self, agent, turn):
         result = agent.run(turn.said, history=turn.history, stream=turn.stream)
         return Reply(result.history, result.text)
 
 
-check_adapter(Driver(), exempt={"handoffs": "agents of mine hand over to nobody"})
+without = {"handoffs": "agents of mine hand over to nobody"}
+check_adapter(Driver(), exempt=without)
 ```
 
 A `BrokenPromiseError` begins with the name of the check that failed. [How to write an adapter](../extend.md).

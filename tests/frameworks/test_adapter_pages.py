@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from drivers import FRAMEWORKS
 
-from pages import run_page
+from pages import shows
 
 ROOT = Path(__file__).parents[2]
 NEEDED = {
@@ -28,11 +28,8 @@ pytestmark = pytest.mark.filterwarnings("default")
 
 
 @pytest.mark.parametrize("name", INSTALLED)
-def test_the_page_runs_and_has_the_example(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "examples"))
-    page = ROOT / "docs" / "integrations" / f"{name}.md"
-    assert (ROOT / "examples" / f"with_{name}.py").read_text(encoding="utf-8") in page.read_text(encoding="utf-8")
-    assert run_page(page) == 1
+def test_the_page_shows_what_the_example_prints(name: str) -> None:
+    assert shows(ROOT / "docs" / "integrations" / f"{name}.md", ROOT / "examples" / f"with_{name}.py")
 
 
 @pytest.mark.parametrize("name", INSTALLED)

@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -48,12 +46,11 @@ from camdf.integrations.langchain import HANDOFF, ToolGate
 from camdf.tools import Tool, view
 from golden import PAYOFF, VECTORS, Vector, golden_gate, openai_tool, overlap
 from local_llm import local_llm
-from pages import BLOCK, run_page
+from pages import shows
 from pauses import PAUSE, best_pause, search
 from scripted import Call, ScriptedModel
 
 ROOT = Path(__file__).parents[2]
-PAGE, EXAMPLE = ROOT / "docs" / "integrations" / "langchain.md", ROOT / "examples" / "with_langchain.py"
 TRIP = VECTORS[0]
 MAIL = VECTORS[2]
 SEARCH = {"type": "tool_search"}
@@ -525,13 +522,8 @@ def test_defer_marks_what_is_cut_where_the_request_has_a_tool_search(model: Scri
     assert {tool["name"] for tool in sent if tool.get("defer_loading")} == {*TRIP.tools} - {*TRIP.kept}
 
 
-def test_the_page_shows_the_example_and_both_print_what_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(EXAMPLE.parent)
-    assert run_page(PAGE) == 1
-    (block,) = BLOCK.finditer(PAGE.read_text(encoding="utf-8"))
-    assert block["code"] == EXAMPLE.read_text(encoding="utf-8")
-    run = subprocess.run([sys.executable, EXAMPLE], capture_output=True, text=True, check=True, timeout=240)
-    assert run.stdout == block["printed"]
+def test_the_page_shows_what_the_example_prints() -> None:
+    assert shows(ROOT / "docs" / "integrations" / "langchain.md", ROOT / "examples" / "with_langchain.py")
 
 
 def with_danger(deleted: list[str]) -> list[BaseTool]:
