@@ -21,11 +21,10 @@ ci: ## everything that must hold before a change lands
 site: ## the documentation, as strictly as CI builds it
 	mkdocs build --strict
 
-build: ## wheel and sdist of the product and of the lab, the same bytes from the same commit
-	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(PYTHON) -m build
-	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(PYTHON) -m build --outdir dist lab
+build: ## wheel and sdist of the product and of the lab, built twice to the same bytes
+	$(PYTHON) .ci/build.py dist
 
-sbom: ## what the wheel and its extras install, as CycloneDX; pip install uv cyclonedx-bom
+sbom: ## what the wheel and its extras install, as CycloneDX, valid by its schema; pip install uv cyclonedx-bom
 	$(PYTHON) .ci/sbom.py dist/camdf.cdx.json
 
 lowest newest: ## the tests of every extra with the oldest versions that it allows, or with the newest; EXTRAS="train serve"
