@@ -215,31 +215,40 @@ def gathered(owned: pl.DataFrame, no_tool: str = NO_TOOL) -> pl.DataFrame:
         has_tools=(col("own") & _is_tool()).any(),
     )
     steps = spans.filter("own")
-    calls = _without_copies(steps)
+    calls, whole = _without_copies(steps), runs.collect()
     for of_runs in (_called(calls, no_tool), _ends(calls), _offered(steps), _ranked(steps), _texts(steps)):
-        runs = runs.join(of_runs, on="run", how="left")
+        # one by one: as a single plan, Polars computes what several of them read again for each
+        whole = whole.join(of_runs.collect(), on="run", how="left")
     task_id = polars.concat_str("trace_id", polars.lit("/"), "owner")
     conversation = when(col("conversation") != "").then("conversation").otherwise("thread")
     by_text = col("text").map_elements(text_group, return_dtype=polars.String)
-    of_runs = runs.with_columns(
+    whole = whole.with_columns(
         col("offered", "ranked", "scores", "called", "inferred", "last", "wanted").fill_null([]),
         task_id=task_id,
         conversation=conversation,
         group=when(conversation != "").then(conversation).otherwise(polars.coalesce(by_text, task_id)),
         text=col("text").fill_null(""),
     )
-    whole, accepted = _with_required(of_runs.collect()), col("success").fill_null(False)
+    accepted = col("success").fill_null(False)
     stopped = ((col("last").list.len() > 0) | col("broken").fill_null(False)) & ~accepted
     untraced = accepted & ~col("has_tools")  # it succeeded, so what it waited for ran
     stand = [when(untraced).then(col(name).list.set_union("wanted").list.sort()) for name in ("called", "inferred")]
-    return whole.with_columns(
-        *(standing.otherwise(name).alias(name) for standing, name in zip(stand, ("called", "inferred"), strict=True)),
-        col("begins").fill_null([]),
-        rest=col("continues").fill_null(False) & (col("time") == col("time").min().over("trace_id")).fill_null(True),
-        wanted=when(~untraced).then("wanted").otherwise([]),
-        stopped=stopped,
-        waits=stopped & (col("wanted").list.len() > 0) & ~col("broken").fill_null(False),
-    ).select(*RUN_COLUMNS)
+    return (
+        _with_required(whole)
+        .with_columns(
+            *(
+                standing.otherwise(name).alias(name)
+                for standing, name in zip(stand, ("called", "inferred"), strict=True)
+            ),
+            col("begins").fill_null([]),
+            rest=col("continues").fill_null(False)
+            & (col("time") == col("time").min().over("trace_id")).fill_null(True),
+            wanted=when(~untraced).then("wanted").otherwise([]),
+            stopped=stopped,
+            waits=stopped & (col("wanted").list.len() > 0) & ~col("broken").fill_null(False),
+        )
+        .select(*RUN_COLUMNS)
+    )
 
 
 def _of_the_first_agent(owned: pl.DataFrame) -> pl.DataFrame:
@@ -300,10 +309,11 @@ def _with_required(runs: pl.DataFrame) -> pl.DataFrame:
         unranked = polars.col(names).list.set_difference(ranked).list.len() > 0
         lists = (offered.list.len() + ranked.list.len() > 0) & unknown
         changes = lists | ((ranked.list.len() > 0) & unranked) if rule is awaited else lists
-        some = runs.filter(changes)
-        rows = some.select(names, offered, ranked).iter_rows()
-        new = polars.Series(names, [rule(*row) for row in rows], runs.schema[names])
-        runs = polars.concat([runs.filter(~changes), some.with_columns(new)])
+        some = runs.filter(polars.col(names).list.len() > 0).filter(changes)  # few runs have more than what they called
+        if len(some):
+            rows = some.select(names, offered, ranked).iter_rows()
+            new = polars.Series(names, [rule(*row) for row in rows], runs.schema[names])
+            runs = polars.concat([runs.join(some, on="run", how="anti"), some.with_columns(new)])
     return runs
 
 
@@ -372,7 +382,7 @@ def _called(steps: pl.LazyFrame, no_tool: str) -> pl.LazyFrame:
     polars = require("polars", "mining")
     name, ids = polars.col("name"), polars.col("request_ids")
     is_required = (name != "") & ~name.str.contains(no_tool)
-    spans = steps.filter(_is_tool()).select("run", "name", "call_id", ran=polars.col("error") == "")
+    spans = steps.filter(_is_tool()).select("run", "name", "call_id", ran=polars.col("error") == "").collect().lazy()
     no_ids = polars.col("requested").list.eval(polars.element().str.head(0))
     requests = (
         steps.filter(polars.col("kind") == "model")
@@ -385,8 +395,10 @@ def _called(steps: pl.LazyFrame, no_tool: str) -> pl.LazyFrame:
         )
         .explode("name", "call_id")
         .filter(is_required)
+        .collect()
+        .lazy()
     )
-    unseen = _without_a_span(requests, spans)
+    unseen = _without_a_span(requests, spans).collect().lazy()
     called: pl.LazyFrame = (
         polars.concat(
             [
