@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -46,12 +46,13 @@ class Folder:
         line = json.dumps({"at": datetime.now(UTC).isoformat(timespec="seconds"), "event": event, **fields})
         with suppress(OSError):
             self.make()
-            with open(self.log, "a", encoding="utf-8") as file:
-                file.write(line + "\n")
-                size = file.tell()
-            if size > MOST_BYTES:
-                lines = self.log.read_bytes().splitlines(keepends=True)
-                self._keep(lines[len(lines) // 2 :])
+            with locked(self.path, wait=True):  # else another gateway's lines go, or it shortens the log again
+                with open(self.log, "a", encoding="utf-8") as file:
+                    file.write(line + "\n")
+                    size = file.tell()
+                if size > MOST_BYTES:
+                    lines = self.log.read_bytes().splitlines(keepends=True)
+                    write_whole(self.log, b"".join(lines[len(lines) // 2 :]))
 
     def records(self, after: int = 0) -> Iterator[dict[str, Any]]:
         """The lines of the log `after` so many bytes, none where nothing is learned; a broken line is left out."""
@@ -85,11 +86,13 @@ class Folder:
 
     def forget(self, before: date | None = None) -> int:
         """Delete the lines before a day, by default all, and say how many. Definitions and status hold no requests."""
-        records = list(self.records())
-        kept = [record for record in records if before is not None and record["at"][:10] >= str(before)]
-        if records:
-            self._keep(json.dumps(record).encode() + b"\n" for record in kept)
-        return len(records) - len(kept)
+        with suppress(FileNotFoundError), locked(self.path, wait=True):
+            records = list(self.records())
+            kept = [record for record in records if before is not None and record["at"][:10] >= str(before)]
+            if records:
+                write_whole(self.log, b"".join(json.dumps(record).encode() + b"\n" for record in kept))
+            return len(records) - len(kept)
+        return 0
 
     def read(self, name: str) -> dict[str, Any]:
         """A JSON document of the folder; empty where it is not there or is broken."""
@@ -105,7 +108,3 @@ class Folder:
     def make(self) -> None:
         """Make the folder, for this user alone, where it is missing."""
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-
-    def _keep(self, lines: Iterable[bytes]) -> None:
-        with locked(self.path, wait=True):
-            write_whole(self.log, b"".join(lines))
