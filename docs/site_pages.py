@@ -7,9 +7,10 @@ import json
 import re
 from os.path import normpath, relpath
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mkdocs.structure.files import File, Files
+if TYPE_CHECKING:
+    from mkdocs.structure.files import Files
 
 ROOT = Path(__file__).parents[1]
 ELSEWHERE = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
@@ -19,51 +20,55 @@ ELSEWHERE |= {"SECURITY.md": "security.md", "lab/README.md": "lab/index.md"}
 FOLDERS = {"docs/": "", "lab/docs/": "lab/"}
 """Folders of pages and pictures, and where the site has them; the first is the site's own."""
 
-REFERENCE = {
-    "Gate": (
-        "camdf.gate.gate",
-        "camdf.gate.decision",
-        "camdf.gate.settings",
-        "camdf.gate.ranking",
-        "camdf.gate.worth",
-        "camdf.runtime.breaker",
-    ),
-    "Adapters": tuple(
-        f"camdf.integrations.{path.stem}"
-        for path in sorted((ROOT / "src" / "camdf" / "integrations").glob("[!_]*"))
-        if path.stem != "chat"
-    ),
-    "Service": ("camdf.service.config", "camdf.service.shapes"),
-    "Scorers and prices": (
-        "camdf.scorers.start",
-        "camdf.scorers.bm25",
-        "camdf.scorers.embeddings",
-        "camdf.scorers.necessity",
-        "camdf.scorers.fusion",
-        "camdf.scorers.trust_aware",
-        "camdf.prices",
-        "camdf.tools",
-    ),
-    "Policies": (
-        "camdf.policies.by_set",
-        "camdf.policies.cold_start",
-        "camdf.policies.camdf",
-        "camdf.policies.rules",
-        "camdf.policies.pressure",
-        "camdf.core.rankings",
-        "camdf.core.payoff",
-        "camdf.core.decisions",
-    ),
-    "Data and evaluation": (
-        "camdf.datasets.files",
-        "camdf.datasets.sample",
-        "camdf.evaluation.assess",
-        "camdf.evaluation.compare",
-        "camdf.evaluation.shadow",
-        "camdf.errors",
-    ),
+ADAPTERS = {
+    f"camdf.integrations.{path.stem}": "ToolGate"
+    for path in sorted((ROOT / "src" / "camdf" / "integrations").glob("[!_]*.py"))
+    if path.stem != "chat"
 }
-"""The modules of the reference, a page each: what users call first."""
+ADAPTERS["camdf.integrations.fastmcp"] = "ToolGate Authorised"
+ADAPTERS["camdf.integrations.llama_index"] = "ToolGate Retrieved"
+
+REFERENCE = {
+    "Gate": {
+        "camdf.gate.gate": "Gate",
+        "camdf.gate.decision": "GateDecision",
+        "camdf.gate.settings": "Guards Limits Rollout Records",
+        "camdf.gate.ranking": "Ranked",
+        "camdf.gate.worth": "worth Conversation Cost",
+        "camdf.runtime.breaker": "Breaker",
+    },
+    "Adapters": ADAPTERS | {"camdf.integrations.checks": "check_adapter"},
+    "Service": {"camdf.service.config": "", "camdf.service.shapes": ""},
+    "Scorers and prices": {
+        "camdf.scorers.start": "Start",
+        "camdf.scorers.bm25": "BM25 word_parts",
+        "camdf.scorers.embeddings": "Embeddings",
+        "camdf.scorers.necessity": "Necessity",
+        "camdf.scorers.fusion": "Fusion",
+        "camdf.scorers.trust_aware": "TrustAware",
+        "camdf.prices": "Prices ToolStatistics",
+        "camdf.tools": "Tool view",
+    },
+    "Policies": {
+        "camdf.policies.by_set": "ExpectedPayoffBySet",
+        "camdf.policies.cold_start": "cold_start",
+        "camdf.policies.camdf": "CAMDF CAMDFLite",
+        "camdf.policies.rules": "",
+        "camdf.policies.pressure": "pressure_for_sufficiency pressure_for_budget pressure_for_tools",
+        "camdf.core.rankings": "Rankings LoggedTasks",
+        "camdf.core.payoff": "Payoff",
+        "camdf.core.decisions": "Decisions",
+    },
+    "Data and evaluation": {
+        "camdf.datasets.files": "",
+        "camdf.datasets.sample": "",
+        "camdf.evaluation.assess": "assess Assessment",
+        "camdf.evaluation.compare": "compare",
+        "camdf.evaluation.shadow": "shadow_report",
+        "camdf.errors": "",
+    },
+}
+"""The modules of the reference, a page each, with the names that users call; all of them where none are named."""
 
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)\s#]+)(#[^)]*)?\)")
 
@@ -78,6 +83,8 @@ def on_config(config: Any) -> Any:
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages that do not stand in `docs`."""
+    from mkdocs.structure.files import File
+
     for path in (*map(ROOT.joinpath, ELSEWHERE), *sorted((ROOT / "lab" / "docs").rglob("*.*"))):
         source = path.relative_to(ROOT).as_posix()
         if path.suffix == ".md":
@@ -91,6 +98,8 @@ def on_files(files: Files, config: Any) -> Files:
         for module in modules:
             parts.append(f"- [`{module}`]({module}.md): {_first_line(module)}")
             content = f"# {module}\n\n::: {module}\n"
+            if names := modules[module]:
+                content += f"    options:\n      members: [{', '.join(names.split())}]\n"
             files.append(File.generated(config, f"reference/{module}.md", content=content))
         parts.append("")
     files.append(File.generated(config, "reference/index.md", content="\n".join(parts) + "\n"))

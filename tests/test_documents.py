@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import runpy
 import tomllib
@@ -178,6 +179,47 @@ def test_the_pictures_of_evidence_are_drawn_from_what_is_stored() -> None:
     script = runpy.run_path(str(ROOT / "docs" / "evidence_pictures.py"))
     for name, groups in script["DRAWN"].items():
         assert text(ROOT / "docs" / "pictures" / f"{name}.svg") == script["bars"](groups()), name
+
+
+# The reference.
+
+
+def called(module: str) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef, str]]:
+    """What users call of a module, with the docstring that says what it takes: functions, classes, `Gate`'s methods."""
+    path = ROOT / "src" / module.replace(".", "/")
+    tree = ast.parse(text(path / "__init__.py" if path.is_dir() else path.with_suffix(".py")))
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef):
+            yield node.name, node, ast.get_docstring(node) or ""
+        elif isinstance(node, ast.ClassDef):
+            for method in node.body:
+                if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef):
+                    if method.name == "__init__":
+                        yield node.name, method, ast.get_docstring(node) or ""
+                    elif node.name == "Gate" and not method.name.startswith("_"):
+                        yield "Gate", method, ast.get_docstring(method) or ""
+
+
+def test_the_reference_names_every_parameter_of_what_users_call_first() -> None:
+    reference = runpy.run_path(str(ROOT / "docs" / "site_pages.py"))["REFERENCE"]
+    modules = reference["Gate"] | reference["Adapters"] | reference["Scorers and prices"]
+    unnamed = [
+        f"{module}: {name} ({call.name}) does not say what {argument.arg} is"
+        for module, names in modules.items()
+        for name, call, said in called(module)
+        if name in names.split() and not said.startswith(("`decide`", "`find`", "The old name"))
+        for argument in (*call.args.args, *call.args.kwonlyargs)
+        if argument.arg not in ("self", "cls") and not re.search(rf"`{argument.arg}\b|^ *{argument.arg}: ", said, re.M)
+    ]
+    assert unnamed == [], unnamed
+
+
+def test_every_name_of_the_reference_is_there() -> None:
+    for modules in runpy.run_path(str(ROOT / "docs" / "site_pages.py"))["REFERENCE"].values():
+        for module, names in modules.items():
+            path = ROOT / "src" / module.replace(".", "/")
+            code = text(path / "__init__.py" if path.is_dir() else path.with_suffix(".py"))
+            assert [name for name in names.split() if not re.search(rf"\b{name}\b", code)] == [], module
 
 
 # The theory.

@@ -222,7 +222,7 @@ class Prices(Settings):
         return found * max(0.0, 1.0 - self.of_search(**amounts, output=output) / task_worth)
 
     def payoff(self, task_worth: float, value: str | ValueFunction = "exact", recourse: float = 0.0) -> Payoff:
-        """The payoff at which these prices and a solved task worth `task_worth` dollars are in one unit."""
+        """The payoff, of this `value` and `recourse`, that has these prices and `task_worth` dollars in one unit."""
         return Payoff.from_money(task_worth, value, recourse)
 
     @cached_property

@@ -147,7 +147,7 @@ def from_servers(tools: Mapping[str, Iterable[Any]]) -> list[FromServer]:
 
 
 def view(native: Any) -> Tool:
-    """Any tool of any harness as a `Tool`; what is not known is foreign, under its type's name."""
+    """A tool as a `Tool`; `native` is of any harness. What is not known is foreign, under its type's name."""
     if isinstance(native, Tool):
         return native
     told = None

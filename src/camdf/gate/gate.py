@@ -170,12 +170,16 @@ class Gate(Locked):
     ) -> Self:
         """A gate that needs nothing but the tools: it loads the best eight for a conversation, and searches for others.
 
-        `mean_tools` is how many instead of eight. Where it is left out and the list is so short that cutting costs more
-        than it saves (`camdf worth` has the rule), all are loaded. `policy` decides instead, at the payoff that it was
-        fitted for. `scorer` is `Start()` unless given. `examples`, a file or a list, say what people ask the tools for
-        (`Start(examples=...)`); they are read here, so that the first decision is not late. Of a file that `camdf fit
-        --remember` wrote, a policy that was fitted so recalls what similar requests needed. Where no tool has a server,
-        "mail/send" in them means `send`. `settings` are those of `Gate`; the agent has a tool search.
+        Args:
+            tools: All that an agent may have, in a list or by server, as `decide` takes them.
+            mean_tools: How many instead of eight. Where it is left out and the list is so short that cutting costs more
+                than it saves (`camdf worth` has the rule), all are loaded.
+            policy: Decides instead, at the payoff that it was fitted for.
+            scorer: Ranks the tools; `Start()` unless given.
+            examples: What people ask the tools for, a file or a list (`Start(examples=...)`), read here so that the
+                first decision is not late. Of a file that `camdf fit --remember` wrote, a policy that was fitted so
+                recalls what similar requests needed. Where no tool has a server, "mail/send" in them means `send`.
+            settings: Those of `Gate`; the agent has a tool search.
 
         >>> scorer = lambda task, tools: [1 / (1 + place) for place, _ in enumerate(tools)]
         >>> tools = [Tool(f"tool_{number}", f"Does thing {number}.") for number in range(40)]
@@ -215,10 +219,20 @@ class Gate(Locked):
     ) -> Self:
         """A gate that hands over `mean_tools` on average, what a `sufficiency` takes, or what a budget allows.
 
-        `requests` is a sample without labels (fifty do), and `tools` what they choose from. The cost pressure is found
-        there. `dollars_per_task` is in the unit of `prices`, and needs them. What is pinned comes on
-        top. The value is the partial one, under which sets grow tool by tool: under the exact one a long list of much
-        alike scores goes from none to all at a single pressure. `settings` are those of `Gate`.
+        Name one of the three targets. What is pinned comes on top.
+
+        Args:
+            policy: What decides.
+            scorer: What ranks the tools.
+            requests: A sample without labels (fifty do), on which the cost pressure is found.
+            tools: What the requests choose from.
+            mean_tools: Tools a request, on average.
+            sufficiency: The share of requests for which the policy expects the tools to be enough.
+            dollars_per_task: What the tools of a request may cost, in the unit of `prices`, which it needs.
+            value: What a set is worth that lacks a tool. Under "partial", sets grow tool by tool; under "exact" a long
+                list of much alike scores goes from none to all at a single pressure.
+            recourse: The share of a task that a search leaves for each tool that was missed.
+            settings: Those of `Gate`.
         """
         if isinstance(requests, str) or not tools:
             raise UsageError("Give 'requests' as a list, and at least one of the 'tools' that they choose from.")
@@ -260,7 +274,9 @@ class Gate(Locked):
         sufficiency: float | None = None,
         dollars_per_task: float | None = None,
     ) -> Self:
-        """A gate like this one, at the cost pressure that the requests of late ask for; see `for_target`.
+        """A gate like this one, at the cost pressure that the requests of late ask for.
+
+        `mean_tools`, `sufficiency` and `dollars_per_task` are the targets of `for_target`.
 
         Publish it for new conversations and let this one serve those that it began: a conversation whose cost pressure
         changed would get other tools in the middle.
@@ -276,7 +292,7 @@ class Gate(Locked):
         return self.retargeted(mean_tools=tools, **target)
 
     def reload(self, path: str | PathLike[str]) -> str:
-        """Take the policy of a file that `camdf.save` wrote for conversations that begin; returns its SHA-256.
+        """Take the policy of `path`, which `camdf.save` wrote, for conversations that begin; returns its SHA-256.
 
         Conversations in which something was decided go on under the policy that decided it. A file that is not a policy
         which can decide under this gate's settings raises an ArtifactError, and the gate goes on with the one it has.
@@ -295,7 +311,7 @@ class Gate(Locked):
 
     @grouped(EARLIER, GROUPS)
     def for_tenant(self, tenant: str, **settings: Any) -> Self:
-        """A gate like this one for the conversations of one tenant, with settings of its own.
+        """A gate like this one for the conversations of one `tenant`, with `settings` of its own.
 
         It shares threads, scorer and scores, trusted servers, breaker and records with this gate and its other tenants,
         so that a thousand of them cost little more than one. Conversations of one name are different ones for each.
@@ -365,14 +381,18 @@ class Gate(Locked):
     ) -> GateDecision:
         """The tools that a conversation gets.
 
-        `task` is the history of the conversation as messages (OpenAI chat, OpenAI Responses, Anthropic or Vercel AI
-        SDK), or the text of one task. `tools` come in a list, or by server as `{"mail": [...]}`. `conversation` names a
-        thread or a session: chance is dealt by it and, where only texts are shown, the gate remembers what it has. An
-        empty name asks for one: hand back `decision.conversation` from then on. `keep` names tools that stay in every
-        request, such as handoffs;
-        `forced` those that this request's `tool_choice` names. `scores`, by name or in the order of the tools, stand in
-        for the scorer's on the last turn. `tool_search` says whether the agent can search for tools that it was not
-        given; left out, the gate's own setting does. `model` names the model that gets the tools, for mode "append".
+        Args:
+            task: The history of the conversation as messages (OpenAI chat, OpenAI Responses, Anthropic or Vercel AI
+                SDK), or the text of one task.
+            tools: All that there are, in a list, or by server as `{"mail": [...]}`.
+            conversation: The name of a thread or a session: chance is dealt by it and, where only texts are shown, the
+                gate remembers what it has. An empty name asks for one: hand back `decision.conversation` from then on.
+            keep: Names of tools that stay in every request, such as handoffs.
+            forced: Names of tools that this request's `tool_choice` names.
+            scores: By name or in the order of the tools; they stand in for the scorer's on the last turn.
+            tool_search: Whether the agent can search for tools that it was not given; left out, the gate's own setting
+                does.
+            model: The model that gets the tools, for mode "append".
         """
         searches = self.tool_search if tool_search is None else tool_search
         question = Question(task, tools, self.limits.seconds, conversation, keep, forced, scores, searches, model)
@@ -399,12 +419,12 @@ class Gate(Locked):
     def decide_scored(
         self, task: str, tools: Iterable[Any], scores: Scores, *, keep: Iterable[str] = (), forced: Iterable[str] = ()
     ) -> GateDecision:
-        """`decide` on the calling thread, for scores that are at hand: nothing is asked or waited for."""
+        """`decide` on the calling thread, for `scores` that are at hand: nothing is asked or waited for."""
         (decision,) = self.decide_together([Question(task, tools, 0.0, None, keep, forced, scores)])
         return decision
 
     def decide_together(self, questions: Sequence[Question]) -> list[GateDecision]:
-        """`decide_scored` for several tasks: each gets the decision that it would get alone, for less work in all."""
+        """`decide_scored` for several `questions`: each gets the decision that it would get alone, for less work in all."""
         deciding = self._decider
         taken = [deciding.tried(deciding.read, question) for question in questions]
         deciding.shared.turn_scores.rank_together(
@@ -422,8 +442,12 @@ class Gate(Locked):
     def find(self, query: str, tools: Iterable[Any], most: int = FOUND) -> list[Any]:
         """The tools that a query finds, the best first, of those that may be offered; none where it prefers none.
 
-        A query that is a tool's name finds that tool alone. For a search that an agent runs to reach tools which it was
-        not given (`camdf.gate.tool_search`). Never raises.
+        For a search that an agent runs to reach tools which it was not given (`camdf.gate.tool_search`). Never raises.
+
+        Args:
+            query: What is wanted, in words. One that is a tool's name finds that tool alone.
+            tools: All that there are.
+            most: How many it finds at most.
         """
         question = Question(query, tools, self.limits.seconds)
         self._decider.outcome(question)  # what could not be scored is found by its name alone
@@ -453,16 +477,19 @@ class Gate(Locked):
         return self._decider.searched(question, most)
 
     def authorised(self, native: Any) -> bool:
-        """Whether a tool may be offered at all, as `allow` and `digests` say: for a harness that is about to run it."""
+        """Whether a tool may be offered at all, as `allow` and `digests` say: for a harness that is about to run it.
+
+        `native` is the tool as its framework has it.
+        """
         return self.guards.authorised(viewed_tool(native))
 
     def may_be_offered(self, tools: Iterable[Any]) -> list[Any]:
-        """The tools of a list that are authorised, where a name that two servers share authorises neither."""
+        """Those of the `tools` that are authorised, where a name that two servers share authorises neither."""
         viewed, natives = self.by_key(tools)
         return [natives[key] for key in self.guards.offered(viewed)]
 
     def names(self, tools: Iterable[Any], loaded: Collection[str] = ()) -> str:
-        """The names of the tools that may be offered and are not `loaded`, as `GateDecision.hidden` has them.
+        """The names of those `tools` that may be offered and are not `loaded`, as `GateDecision.hidden` has them.
 
         For a harness that lists a search without a conversation, as an MCP gateway does.
         """
@@ -472,7 +499,7 @@ class Gate(Locked):
         return names_by_server(by_server(hidden), self.limits.search_names, untrusted=untrusted)
 
     def by_key(self, tools: Iterable[Any]) -> tuple[dict[str, Tool], dict[str, Any]]:
-        """Tools by the names that a decision gives them: as the gate views them, and as the harness holds them."""
+        """The `tools` by the names that a decision gives them: as the gate views them, and as the harness holds them."""
         return tools_by_key(tools, self.guards.trusted)
 
     def _reported(self, decision: GateDecision) -> GateDecision:

@@ -92,7 +92,7 @@ class ToolGate(ObjectRetriever):
 
 
 class Retrieved:
-    """A scorer: what an index finds for a task gets its similarity, what it does not find, or below zero, gets 0."""
+    """A scorer: what an index finds for a task, by its `retriever`, gets its similarity; all else gets 0."""
 
     def __init__(self, retriever: Any) -> None:
         self.retriever = retriever

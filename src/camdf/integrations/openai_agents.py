@@ -53,7 +53,7 @@ NOTHING: ContextVar[bool] = ContextVar("camdf_nothing_offered", default=False)
 
 @renamed(door="tool_search")
 def ToolGate(agent: AnAgent, gate: Gate, *, tool_search: bool = True) -> AnAgent:  # noqa: N802
-    """A copy of the agent that has, in each run, the tools that `gate` keeps, in its order.
+    """A copy of the `agent` that has, in each run, the tools that `gate` keeps, in its order.
 
     Handoffs are no tools here and are left alone; so are tools that the provider runs itself. Kept are a forced
     `tool_choice`, tools that end the run and deferred ones, which cost nothing until a search finds them. The agent

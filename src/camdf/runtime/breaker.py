@@ -19,7 +19,7 @@ class Breaker(Locked):
     """After so many `failures` in a row, time-outs among them, rest for so many `seconds`.
 
     Then one try a rest is let through, and the first that succeeds ends it. Gates that share a scorer may share its
-    breaker.
+    breaker. `clock` says how late it is, in seconds.
     """
 
     def __init__(self, failures: int = 5, seconds: float = 30.0, clock: Callable[[], float] = monotonic) -> None:

@@ -38,12 +38,12 @@ class _Indexed(NamedTuple):
 
 
 class BM25:
-    """Lucene's BM25 by bm25s; divided by the task's maximum, where all 0 stays 0.
+    """Lucene's BM25 by bm25s, with its `k1` and `b`; divided by the task's maximum, where all 0 stays 0.
 
     `tokens` says what is compared: English words without stop words or stemming by default, or any function from a
     text to its tokens, as `word_parts`. `text` makes the text of a tool. `examples` says what people ask the tools for,
     as a file or a list: the words of a tool's examples count as its own. The candidates of a task are the whole corpus.
-    The indexes of the last tool lists are kept, so scoring many tasks over one list tokenises its tools once. Without
+    The indexes of the last tool lists are kept, so scoring many tasks over one list tokenizes its tools once. Without
     bm25s it cannot even be made, because a gate would hide what goes wrong later.
     """
 
@@ -105,7 +105,7 @@ class BM25:
 
 
 def word_parts(text: str) -> list[str]:
-    """Every 3, 4 and 5 letters in a row of every word, its ends marked, without case, accents and English stop words.
+    """Every 3, 4 and 5 letters in a row of the words of `text`, ends marked, without case, accents and stop words.
 
     >>> word_parts("A Señor")
     ['<se', 'sen', 'eno', 'nor', 'or>', '<sen', 'seno', 'enor', 'nor>', '<seno', 'senor', 'enor>']

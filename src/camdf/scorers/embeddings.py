@@ -35,9 +35,10 @@ class Embeddings:
     `examples` says what people ask the tools for, a file or a list of them: a tool's vector is then the mean of those
     of its text and its examples.
 
-    `model` is the name or folder of a sentence-transformers model (the extra `embeddings`), opened at the first call,
-    or a function `texts -> (n, d) array`, which needs no extra. Vectors of tools are kept in memory by their text.
-    Without the extra it cannot even be made, because a gate would hide what goes wrong later.
+    `text` makes the text of a tool. `model` is the name or folder of a sentence-transformers model (the extra
+    `embeddings`), opened at the first call, or a function `texts -> (n, d) array`, which needs no extra. Vectors of
+    tools are kept in memory by their text. Without the extra it cannot even be made, because a gate would hide what
+    goes wrong later.
     """
 
     def __init__(

@@ -21,9 +21,11 @@ HOW = ("reciprocal-rank", "mean")
 
 
 class Fusion:
-    """The mean, over the scorers, of what each says of a tool; `weights` says how much each counts, alike by default.
+    """The mean, over the `scorers`, of what each says of a tool; `weights` says how much each counts, alike by default.
 
-    `reciprocal-rank`: (1 + k) / (rank + k), so that scales do not matter; equal scores share their mean rank.
+    `how` is one of two:
+
+    `reciprocal-rank`: (1 + `k`) / (rank + `k`), so that scales do not matter; equal scores share their mean rank.
     `mean`: the score over that scorer's largest for this task, so that margins matter.
 
     Both lie in [0, 1], and the order of the tools changes nothing. If one scorer fails, the fusion fails.

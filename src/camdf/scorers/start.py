@@ -20,10 +20,10 @@ from camdf.tools import Tool
 class Start(Fusion):
     """Parts of words in common (BM25 over `word_parts`) and what words mean (`WordVectors`), which counts twice.
 
-    Each is divided by its largest score for the task. Tools are read, tokenised and embedded once. `examples` says what
-    people ask the tools for, as a file or a list (`camdf.datasets.Example`): where some are for tools of the list,
-    parts and meaning count alike. On its first day a gate should use it with a tool search: docs/first-day.md has what
-    it reaches.
+    Each is divided by its largest score for the task. Tools are read, by `text`, tokenized and embedded once.
+    `examples` says what people ask the tools for, as a file or a list (`camdf.datasets.Example`): where some are for
+    tools of the list, parts and meaning count alike. On its first day a gate should use it with a tool search:
+    docs/first-day.md has what it reaches.
     """
 
     def __init__(self, *, text: Callable[[Tool], str] = full_text, examples: GivenExamples = ()) -> None:
