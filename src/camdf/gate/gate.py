@@ -424,7 +424,7 @@ class Gate(Locked):
         return decision
 
     def decide_together(self, questions: Sequence[Question]) -> list[GateDecision]:
-        """`decide_scored` for several `questions`: each gets the decision that it would get alone, for less work in all."""
+        """`decide_scored` for several `questions`: each gets the decision that it would get alone, for less work."""
         deciding = self._decider
         taken = [deciding.tried(deciding.read, question) for question in questions]
         deciding.shared.turn_scores.rank_together(
@@ -499,7 +499,7 @@ class Gate(Locked):
         return names_by_server(by_server(hidden), self.limits.search_names, untrusted=untrusted)
 
     def by_key(self, tools: Iterable[Any]) -> tuple[dict[str, Tool], dict[str, Any]]:
-        """The `tools` by the names that a decision gives them: as the gate views them, and as the harness holds them."""
+        """The `tools` by the names that a decision gives them: as the gate views them, and as the harness has them."""
         return tools_by_key(tools, self.guards.trusted)
 
     def _reported(self, decision: GateDecision) -> GateDecision:
