@@ -38,6 +38,7 @@ def random_spans(seed: int) -> list[Span]:
             name=draw.choice(TOOLS),
             conversation=draw.choice(["", "", "", "c1", "c2"]),
             user=draw.choice(["", "", "ada", "eve"]),
+            service=draw.choice(["", "desk", "shop"]),
             start=draw.choice([None, 1, 2, 3]),
             end=draw.choice([None, 1, 2]),
             error="timeout" if draw.random() < 0.08 else "",

@@ -32,7 +32,7 @@ from camdf.mining.audit.findings import (
     Surfacing,
     Unknown,
 )
-from camdf.mining.audit.report import in_words
+from camdf.mining.audit.report import audit_json, in_words
 from camdf.mining.audit.task_lists import TaskLists, read_tasks
 from camdf.mining.audit.verdict import has_drifted, has_moved, verdict_of
 from camdf.mining.logged import read_logged
@@ -220,10 +220,26 @@ def test_calls_without_a_span_are_shown_by_tool_and_above_a_fifth_the_verdict_sa
     rows = [row("ab", inferred=["b"]), row("b", inferred=[]), row("a", inferred=[])]
     found = measures.untraced(flat(rows))
     assert found is not None
-    assert (found.calls, found.share, found.tools) == (4, 0.25, {"b": 0.5})
+    assert (found.calls, found.share, found.tools, found.services) == (4, 0.25, {"b": 0.5}, {})
     assert "25.0% of 4 required tools are known by the model's request alone" in in_words(found)
     assert "Trace the tools without spans" in verdict_of(replace(GOOD, untraced=found)).sentence
     assert measures.untraced(flat([row("a")])) is None
+
+
+def test_calls_without_a_span_are_shown_by_service() -> None:
+    rows = [
+        row("ab", inferred=["b"], service="desk"),
+        row("b", inferred=["b"], service="shop"),
+        row("a", inferred=["a"], service=None),
+        row("abc", inferred=[], service=None),
+        row("a", inferred=[], service="other"),
+    ]
+    found = measures.untraced(flat(rows))
+    assert found is not None
+    assert list(found.services.items()) == [("shop", 1.0), ("desk", 0.5), ("", 0.25)]
+    assert "By service: shop (100%), desk (50%), without a name (25%)." in in_words(found)
+    assert audit_json(replace(GOOD, untraced=found))["untraced"]["services"] == found.services
+    assert "By service" not in in_words(replace(found, services={}))
 
 
 def test_only_explored_runs_that_saw_every_ranked_tool_give_unbiased_labels() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import threading
 import time
@@ -412,6 +413,45 @@ def test_a_column_that_somebody_added_stays(table: Path) -> None:
     bring(table, FIRST, run(2, BEGIN))
     assert sorted(DeltaTable(table).to_pyarrow_table()["team"].to_pylist(), key=str) == [None, "desk"]
     assert len(tasks_of(table)) == 2
+
+
+def as_before(table: Path, column: str) -> None:
+    """Take a column out of a table's files, and out of what its logs tell of them: an older version's table."""
+    for folder in (table, table / "_spans"):
+        for log in (folder / "_delta_log").glob("*.json"):
+            actions = [json.loads(line) for line in log.read_text().splitlines()]
+            for action in actions:
+                if file := action.get("add"):
+                    pq.write_table(
+                        pq.read_table(folder / file["path"], partitioning=None).drop_columns([column]),
+                        folder / file["path"],
+                    )
+                    file["size"] = (folder / file["path"]).stat().st_size
+                if made := action.get("metaData"):
+                    schema = json.loads(made["schemaString"])
+                    schema["fields"] = [field for field in schema["fields"] if field["name"] != column]
+                    made["schemaString"] = json.dumps(schema)
+            log.write_text("".join(f"{json.dumps(action)}\n" for action in actions))
+
+
+def test_a_table_without_the_column_of_services_is_read_and_goes_on(table: Path) -> None:
+    pieces = [replace(span, start=BEGIN + (span.start or 0)) for span in PIECES["approved"][0]]
+    waiting = [span for span in pieces if span.trace_id == pieces[0].trace_id]
+    goes_on = [span for span in pieces if span.trace_id != pieces[0].trace_id]
+    spans, later = [*run(1, BEGIN), *run(2, BEGIN), *waiting], run(3, BEGIN + DAY)
+    bring(table, FIRST, spans)
+    as_before(table, "service")
+    assert "service" not in DeltaTable(table).to_pyarrow_table().column_names
+    assert tasks_of(table) == at_once(spans)
+    again = bring(table, FIRST, spans)
+    assert (again.new, again.repeated, again.added, again.changed, again.removed) == (0, len(spans), 0, 0, 0)
+    told = [replace(span, service="desk") for span in later]
+    bring(table, FIRST + timedelta(1), [*told, *goes_on])
+    assert tasks_of(table) == at_once([*spans, *told, *goes_on])
+    assert [task["service"] for task in tasks_of(table)].count("desk") == 1
+    known = [replace(span, service="desk") for span in run(1, BEGIN)]
+    assert bring(table, FIRST, known).changed == 1
+    assert [task["service"] for task in tasks_of(table)].count("desk") == 2
 
 
 def test_camdf_mine_fills_a_table_that_other_commands_read(

@@ -21,6 +21,8 @@ from small_spark import SETTINGS
 from camdf import ExpectedPayoffBySet, load
 from camdf.cli import main
 from camdf.errors import DataError
+from camdf.mining.audit.measures import untraced
+from camdf.mining.audit.task_lists import read_tasks
 from camdf.mining.logged import LEARNED_COLUMNS, logged_tasks, read_logged
 from camdf.mining.spans import Span, arrow_table
 from camdf.mining.spark import mining
@@ -62,6 +64,28 @@ def runs(count: int, conversation: str = "") -> list[Span]:
         for i in range(count)
         for span in (RANKED, replace(ASKS, conversation=""), replace(SEARCHES, name="search" if i % 3 else "mail"))
     ]
+
+
+def test_calls_without_a_span_are_shown_by_service_on_a_cluster_too(cluster: SparkSession, tmp_path: Path) -> None:
+    """The runs of `shop` have no tool spans; tables of two ages, one without the column, are one table."""
+    answers = replace(ASKS, span_id="m2", start=50, end=60, requested=())
+    spans = [
+        replace(span, trace_id=f"{i}", service=service)
+        for i, service in enumerate(["desk", "shop", "shop"])
+        for span in (AGENT, ASKS, *([SEARCHES] if service == "desk" else []), answers)
+    ]
+    pq.write_table(arrow_table(spans), tmp_path / "new.parquet")
+    older = arrow_table([replace(span, trace_id="old") for span in (AGENT, ASKS, SEARCHES, answers)])
+    pq.write_table(older.drop_columns(["service"]), tmp_path / "old.parquet")
+    there = mining.mine(mining.span_frame([tmp_path / "new.parquet", tmp_path / "old.parquet"]))
+    there.write(tmp_path / "tasks")
+    assert collected(there.tasks).equals(
+        mine(tmp_path / "new.parquet").tasks.vstack(mine(tmp_path / "old.parquet").tasks)
+    )
+    found = untraced(read_tasks(tmp_path / "tasks"))
+    assert found is not None
+    assert (found.calls, found.tools, found.services) == (4, {"search": 0.5}, {"shop": 1.0})
+    there.release()
 
 
 @pytest.mark.parametrize(("require_outcome", "with_text", "at_a_time"), [(False, True, 40), (True, False, 10_000)])

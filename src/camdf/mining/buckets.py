@@ -34,7 +34,7 @@ from camdf.mining.delta import DataFile, read_data, write_data
 from camdf.mining.ids import IDS, Forgotten, with_hashed_ids
 from camdf.mining.pieces import joined_pieces, may_be_piece
 from camdf.mining.runs import RUN_COLUMNS, SPAN_KEY, TASK_COLUMNS, has_ids
-from camdf.mining.spans import SPAN_COLUMNS, day_of, no_rows
+from camdf.mining.spans import SPAN_COLUMNS, day_of, no_rows, without_nulls
 from camdf.mining.tasks import Mined, mined_from, runs_in
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ class Bucket:
             if not ids.join(keys, on=keys.columns, how="semi").is_empty():
                 parts += [rows.join(keys, on=keys.columns, how="semi") for rows in read_data(self.place, [file])]
         together: pl.DataFrame = require("polars", "mining").concat(parts, how="diagonal_relaxed")
-        return together
+        return without_nulls(together, columns)
 
     def tasks_of(self, days: Iterable[str], other: Iterable[DataFile] = ()) -> pl.DataFrame:
         """The tasks of some days, and those without a day; with those in other files."""
@@ -172,7 +172,7 @@ class Bucket:
         tasks: pl.DataFrame = require("polars", "mining").concat(
             [no_rows(ROW), *read_data(self.root, files)], how="diagonal_relaxed"
         )
-        return tasks
+        return without_nulls(tasks, TASK_COLUMNS)
 
 
 @dataclass

@@ -48,7 +48,7 @@ from camdf.mining.delta import LEFTOVER_HOURS, DataFile, DeltaFolder, LostRaceEr
 from camdf.mining.ids import Forgotten
 from camdf.mining.runs import TASK_COLUMNS
 from camdf.mining.span_files import Source, in_parts, rows_in
-from camdf.mining.spans import NANOSECONDS_A_DAY, arrow_of, no_rows
+from camdf.mining.spans import NANOSECONDS_A_DAY, arrow_of, no_rows, without_nulls
 
 if TYPE_CHECKING:
     import polars as pl
@@ -196,9 +196,10 @@ class Days:
             raise DataError(
                 f"{self.root}: must be a table of tasks with schema {SCHEMA}. Mine the days again into another."
             )
-        self._spans = DeltaFolder.made(
-            f"{self.root}/{SPANS}", "spans", {**rules.span_columns(), **SPAN_PLACE}, [*SPAN_PLACE], self.settings
-        )
+        beside = {**rules.span_columns(), **SPAN_PLACE}
+        self._spans = DeltaFolder.made(f"{self.root}/{SPANS}", "spans", beside, [*SPAN_PLACE], self.settings)
+        self._tasks.widen(ROW)
+        self._spans.widen(beside)
         self.forgotten = Forgotten.of(self.root, self.settings["salt"])
 
     @classmethod
@@ -387,7 +388,8 @@ def read_days(table: File) -> pa.Table:
             tasks = polars.concat(
                 [no_rows(TASK_COLUMNS), polars.from_arrow(folder.arrow(TASK_COLUMNS))], how="diagonal"
             )
-            return arrow_of(tasks.sort("time", "task_id", nulls_last=True), TASK_COLUMNS)
+            whole = without_nulls(tasks, TASK_COLUMNS).sort("time", "task_id", nulls_last=True)
+            return arrow_of(whole, TASK_COLUMNS)
         except OSError:  # its files were vacuumed while they were read: there is a newer version
             version = folder.version
             folder.refresh()

@@ -84,6 +84,15 @@ class DeltaFolder:
                 )
         return cls(root)
 
+    def widen(self, columns: Mapping[str, str]) -> None:
+        """Add the columns that the version which made the table did not have; they are null in its files."""
+        delta = require("deltalake", "delta")
+        present = {field.name for field in self._table.schema().fields}
+        if absent := {name: kind for name, kind in columns.items() if name not in present}:
+            with suppress(delta.exceptions.DeltaError):  # another writer has added them meanwhile
+                self._table.alter.add_columns(delta.Schema.from_arrow(arrow_schema(absent)).fields)
+            self.refresh()
+
     @property
     def version(self) -> int:
         """How often the table has changed."""

@@ -42,6 +42,9 @@ class Span:
     user: str = ""
     """Whom the run was for, where the tracer records it."""
 
+    service: str = ""
+    """The program that recorded the step: OpenTelemetry's `service.name`."""
+
     start: int | None = None
     """Nanoseconds since 1970, as `end`."""
 
@@ -90,6 +93,7 @@ SPAN_COLUMNS: dict[str, str] = {
     "name": "text",
     "conversation": "text",
     "user": "text",
+    "service": "text",
     "start": "whole",
     "end": "whole",
     "error": "text",
@@ -158,6 +162,12 @@ def no_rows(columns: Mapping[str, str]) -> pl.DataFrame:
     polars, types = require("polars", "mining"), polars_types()
     none: pl.DataFrame = polars.DataFrame(schema={name: types[kind] for name, kind in columns.items()})
     return none
+
+
+def without_nulls(rows: pl.DataFrame, columns: Mapping[str, str]) -> pl.DataFrame:
+    """Rows whose texts are "" where they are missing, as those are that a file of an older version lacks."""
+    polars = require("polars", "mining")
+    return rows.with_columns(polars.col(name).fill_null("") for name, kind in columns.items() if kind == "text")
 
 
 def day_of(column: str) -> pl.Expr:

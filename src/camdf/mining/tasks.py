@@ -19,6 +19,7 @@ The mined table has one row a task (`camdf.mining.runs` has its column types, `N
     task_id       trace_id/span_id of the agent span; trace_id/ where the trace has none
     conversation  that of the agent span, else the least by name in the trace; "" without any
     user          the largest by name in the run; "" without any
+    service       that of the agent span; where the trace has none, the largest by name in the run
     group         what no split may part: the conversation, else a digest of the text (`text_group`), else the task
     time          nanoseconds since 1970: the start of the agent span, else of the run's first span; null without any
     offered       the tools of the run's requests, first seen first; those of the agent where no request names any

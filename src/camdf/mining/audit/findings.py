@@ -119,6 +119,9 @@ class Untraced:
     tools: dict[str, float]
     """The share of its calls for each tool that has such calls, the largest first."""
 
+    services: dict[str, float]
+    """The same for each service whose runs have such calls; "" for runs that name none. Empty where no run does."""
+
 
 Finding: TypeAlias = RepeatedRuns | Noise | Censoring | Surfacing | Drift | Exploration | Untraced | Unknown
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import numpy as np
@@ -203,15 +204,22 @@ def exploration(tasks: TaskLists) -> Exploration | Unknown:
 
 
 def untraced(tasks: TaskLists) -> Untraced | None:
-    """The share of calls that only a request shows, by tool; None where every call has a span."""
-    if tasks.inferred is None or not len(tasks.inferred.tools):
+    """The share of calls that only a request shows, by tool and by service; None where every call has a span."""
+    called, inferred = tasks.called, tasks.inferred
+    if inferred is None or not len(inferred.tools):
         return None
-    seen, unseen = (
-        np.bincount(lists.tools, minlength=len(tasks.catalogue)) for lists in (tasks.called, tasks.inferred)
-    )
-    shares = {tasks.catalogue[tool]: float(unseen[tool] / seen[tool]) for tool in np.flatnonzero(unseen).tolist()}
-    largest = dict(sorted(shares.items(), key=lambda pair: (-pair[1], pair[0])))
-    return Untraced(int(seen.sum()), float(unseen.sum() / seen.sum()), largest)
+    by_tool, by_service = _shares_of(tasks.catalogue, called.tools, inferred.tools), dict[str, float]()
+    if any(tasks.services):
+        names, number = np.unique(np.asarray(tasks.services), return_inverse=True)
+        by_service = _shares_of(names.tolist(), number[called.task], number[inferred.task])
+    return Untraced(len(called.tools), len(inferred.tools) / len(called.tools), by_tool, by_service)
+
+
+def _shares_of(names: Sequence[str], every: Ints, some: Ints) -> dict[str, float]:
+    """How many of the entries with each name are among some of them, the largest share first; names without any go."""
+    count, of = (np.bincount(entries, minlength=len(names)) for entries in (some, every))
+    shares = {names[place]: float(count[place] / of[place]) for place in np.flatnonzero(count).tolist()}
+    return dict(sorted(shares.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
 def _labels(tasks: TaskLists, rows: Bools) -> tuple[Ints, Ints, Bools]:

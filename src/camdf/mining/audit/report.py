@@ -128,11 +128,15 @@ def _(finding: Exploration) -> str:
 
 @in_words.register
 def _(finding: Untraced) -> str:
-    shares = [f"{name} ({share:.0%})" for name, share in finding.tools.items()]
+    by_service = f" By service: {_shares(finding.services)}." if finding.services else ""
     return (
         f"{finding.share:.1%} of {finding.calls:,} required tools are known by the model's request alone, as the call "
-        f"has no span: {_first_names(tuple(shares))}."
+        f"has no span: {_shares(finding.tools)}.{by_service}"
     )
+
+
+def _shares(shares: dict[str, float]) -> str:
+    return _first_names(tuple(f"{name or 'without a name'} ({share:.0%})" for name, share in shares.items()))
 
 
 def _percent(share: Interval) -> str:

@@ -72,6 +72,9 @@ class TaskLists:
     inferred: ToolLists | None = None
     """Those of the called tools that only a request shows."""
 
+    services: Sequence[str] = ()
+    """The service of each task, "" where it names none; nothing where none does."""
+
     def __len__(self) -> int:
         return len(self.n_required)
 
@@ -80,7 +83,8 @@ class TaskLists:
         """From mined tasks (camdf.mining.tasks); only the columns `ranked`, `scores` and `called` must be there."""
         compute = require("pyarrow.compute", "mining")
         lists, catalogue = _tool_lists(table)
-        explored, time, texts, groups = (_recorded(table, name) for name in ("explored", "time", "text", "group"))
+        read = ("explored", "time", "text", "group", "service")
+        explored, time, texts, groups, services = (_recorded(table, name) for name in read)
         group_names = [str(row) for row in range(len(table))] if groups is None else groups.to_pylist()
         same = [""] * len(table) if texts is None else _digests(texts.to_pylist())
         same = [
@@ -108,6 +112,7 @@ class TaskLists:
             None if time is None else time.fill_null(0).to_numpy().astype(np.int64),
             np.where(np.array(same) == "", -1, numbered(same)[0]) if any(same) else None,
             inferred=lists.get("inferred"),
+            services=() if services is None else services.fill_null("").to_pylist(),
         )
 
     @classmethod

@@ -62,7 +62,8 @@ def span(part: Any, with_text: bool = True) -> Span:
     ids = {column: lookup(record, LANGFUSE, column) for column in ("trace_id", "span_id", "parent_id")}
     times = {column: nanoseconds(lookup(record, LANGFUSE, column), 1_000_000) for column in ("start", "end")}
     decision = gate_decision([as_mapping(record.get("metadata"))])
-    return checked_span(**ids, **times, **decision, **columns, success=outcome(_scores(record, whole)))
+    service, success = lookup(record, LANGFUSE, "service"), outcome(_scores(record, whole))
+    return checked_span(**ids, **times, **decision, **columns, service=service, success=success)
 
 
 def convention_columns(otel: OtelSpan, with_text: bool) -> dict[str, Any]:

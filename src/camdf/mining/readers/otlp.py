@@ -75,6 +75,9 @@ class OtelSpan(NamedTuple):
     cut: bool = False
     """Whether the exporter left out attributes or events, so that a list may lack its end."""
 
+    service: str = ""
+    """The program that recorded it."""
+
 
 TypedSpan: TypeAlias = Callable[[bool], OtelSpan]
 """A span of OTLP that was decoded by its schema: told whether text is wanted, it reads what its convention reads."""
@@ -82,11 +85,12 @@ TypedSpan: TypeAlias = Callable[[bool], OtelSpan]
 
 def typed_span(
     record: Any,
+    service: str,
     with_text: bool,
     values: Callable[[Sequence[Any]], dict[str, Any]],
     last_message: Callable[[Any], Any],
 ) -> OtelSpan:
-    """A span by the fields of OTLP's schema.
+    """A span of a service by the fields of OTLP's schema.
 
     `values` gives the values of some of its attributes by their names, and `last_message` of one with all messages of a
     request the last, which is all that says whether the request goes on with the result of a tool.
@@ -113,23 +117,27 @@ def typed_span(
         [(event.name, values(event.attributes)) for event in record.events],
     )
     dropped = record.dropped_attributes_count or record.dropped_events_count or record.dropped_links_count
-    return span._replace(cut=True) if dropped else span
+    return span._replace(cut=bool(dropped), service=service)
 
 
 DROPPED = ("dropped_attributes", "dropped_events", "dropped_links")
 
 
-def parts(record: Any) -> Iterator[Any]:
-    """The spans of an OTLP export, of a list or of a page of an API; a span by itself."""
+def parts(record: Any, resource: Any = None) -> Iterator[Any]:
+    """The spans of an OTLP export, of a list or of a page of an API, each with its resource; a span by itself."""
     if isinstance(record, list):
         for part in record:
             yield from (part,) if callable(part) else parts(part)
         return
     fields = as_mapping(record)
+    resource = fields.get("resource", resource)
     for key in ("resourceSpans", "resource_spans", "scopeSpans", "scope_spans", "spans", "data"):
         if isinstance(fields.get(key), list):
             for part in fields[key]:
-                yield from parts(part) if key not in ("spans", "data") else [part]
+                if key not in ("spans", "data"):
+                    yield from parts(part, resource)
+                else:
+                    yield {"resource": resource, **part} if resource and isinstance(part, dict) else part
             return
     yield record
 
@@ -149,7 +157,8 @@ def otel_span(part: Any, with_text: bool = True) -> OtelSpan:
     times = fields["start"], fields["end"]
     events = _events(fields["events"], record)
     span = otel_span_of(*ids, fields["name"], *times, fields["status"], attributes, events)
-    span = span._replace(cut=any(as_whole(fields[name]) for name in DROPPED))
+    service = as_text(fields["service"]) or service_of(fields["resource"])
+    span = span._replace(cut=any(as_whole(fields[name]) for name in DROPPED), service=service)
     lasted = nanoseconds(fields["duration"])
     if span.end is None and span.start is not None and lasted is not None:
         return span._replace(end=span.start + lasted)
@@ -197,8 +206,14 @@ def common_columns(otel: OtelSpan) -> dict[str, Any]:
         "parent_id": otel.parent_id,
         "start": otel.start,
         "end": otel.end,
+        "service": otel.service,
         **gate_decision([*decisions, otel.attributes]),
     }
+
+
+def service_of(resource: Any) -> str:
+    """The name of the program that a resource of OpenTelemetry describes; "" where it has none."""
+    return as_text(_attributes(as_mapping(resource).get("attributes")).get("service.name"))
 
 
 def _told_by_a_step(attributes: Mapping[str, Any]) -> list[dict[str, Any]]:

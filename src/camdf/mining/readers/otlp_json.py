@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from msgspec import Raw, Struct
 from msgspec.json import Decoder
 
-from camdf.mining.readers.otlp import LONG, OtelSpan, TypedSpan, attribute_value, typed_span
+from camdf.mining.readers.otlp import LONG, OtelSpan, TypedSpan, attribute_value, service_of, typed_span
 
 BEGINNING = re.compile(rb'\s*\{\s*"resourceSpans"')
 ABSENT = Raw(b"null")
@@ -63,9 +63,9 @@ class SpanRecord(Struct, gc=False, forbid_unknown_fields=True, rename="camel"):
     dropped_events_count: int = 0
     dropped_links_count: int = 0
 
-    def otel_span(self, with_text: bool) -> OtelSpan:
-        """The span with those of its attributes that its convention reads."""
-        return typed_span(self, with_text, _values, _last_message)
+    def otel_span(self, service: str, with_text: bool) -> OtelSpan:
+        """The span of a service, with those of its attributes that its convention reads."""
+        return typed_span(self, service, with_text, _values, _last_message)
 
 
 class Scope(Struct, gc=False, forbid_unknown_fields=True, rename="camel"):
@@ -101,10 +101,20 @@ def typed_document(text: bytes) -> list[TypedSpan] | None:
     try:
         if not text.isascii():
             text.decode()  # what is passed over is looked at for its structure, not for its encoding
-        scopes = (scope for resource in _decode_document(text).resource_spans for scope in resource.scope_spans)
-        return [span.otel_span for scope in scopes for span in scope.spans]
+        return [
+            partial(span.otel_span, service)
+            for part in _decode_document(text).resource_spans
+            for service in [_service(bytes(part.resource))]
+            for scope in part.scope_spans
+            for span in scope.spans
+        ]
     except Exception:
         return None
+
+
+@lru_cache(maxsize=256)
+def _service(resource: bytes) -> str:
+    return service_of(_decode(resource))
 
 
 def _values(pairs: Sequence[Pair]) -> dict[str, Any]:

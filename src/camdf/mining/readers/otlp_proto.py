@@ -10,7 +10,7 @@ from typing import Any
 from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
 from camdf.mining.readers.otlp import OtelSpan, TypedSpan, typed_span
-from camdf.mining.readers.values import Unreadable
+from camdf.mining.readers.values import Unreadable, as_text
 
 TRACE_BYTES, SPAN_BYTES = (0, 16), (0, 8)
 """How long ids are. Metrics and logs have other fields in these places, and nothing else tells them from spans."""
@@ -22,14 +22,24 @@ def typed_message(message: bytes) -> list[TypedSpan]:
         resources = TracesData.FromString(message).resource_spans
     except Exception:
         raise Unreadable("not OTLP") from None
-    scopes = (scope for resource in resources for scope in resource.scope_spans)
-    return [partial(_otel_span, span) for scope in scopes for span in scope.spans]
+    return [
+        partial(_otel_span, span, service)
+        for part in resources
+        for service in [_service(part.resource)]
+        for scope in part.scope_spans
+        for span in scope.spans
+    ]
 
 
-def _otel_span(record: Any, with_text: bool) -> OtelSpan:
+def _service(resource: Any) -> str:
+    values = (_value(pair.value) for pair in resource.attributes if pair.key == "service.name")
+    return as_text(next(values, ""))
+
+
+def _otel_span(record: Any, service: str, with_text: bool) -> OtelSpan:
     if len(record.trace_id) not in TRACE_BYTES or len(record.span_id) not in SPAN_BYTES:
         raise Unreadable("no span: its ids have other lengths")
-    span = typed_span(record, with_text, _values, _last_message)
+    span = typed_span(record, service, with_text, _values, _last_message)
     return span._replace(start=span.start or None, end=span.end or None)  # 0 is a time that nobody recorded
 
 
