@@ -191,11 +191,11 @@ def test_a_trial_says_what_fit_would_say_and_survives_as_json() -> None:
     assert msgspec.json.decode(msgspec.json.encode(trial), type=Trial) == trial
     assert trial.pays
     assert trial.is_promising
-    assert trial.verdict.startswith("pays: +0.")
+    assert trial.verdict.startswith("is worth it: +0.")
     assert "costs 5.00 a task instead of 1.00" in trial.verdict
     worse = Trial(1, compared(TopK(1), TopK(5), logged, payoff))
-    assert worse.verdict.startswith("does not pay: -0.")
+    assert worse.verdict.startswith("is not worth it: -0.")
     assert not worse.is_promising
     little = Trial(1, compared(TopK(5), TopK(1), logged.take(slice(0, None, 16)), payoff))
-    assert little.verdict.startswith("not shown to pay: +0.")
+    assert little.verdict.startswith("not shown to be worth it: +0.")
     assert little.is_promising

@@ -61,7 +61,9 @@ def test_fit_writes_a_policy_and_says_in_a_sentence_whether_it_pays(
     assert progress.endswith("4 of 4 splits, about 0 s left\n")
     assert "28 tasks, 18 groups" in printed
     assert re.search(
-        r"^cam-df (pays|does not pay|not shown to pay): [+-]0\.\d{3} over the best simple rule", printed, re.M
+        r"^cam-df (is worth it|is not worth it|not shown to be worth it): [+-]0\.\d{3} over the best simple rule",
+        printed,
+        re.M,
     )
     policy = camdf.load(output)
     assert policy.kind == "cam-df"
@@ -322,7 +324,7 @@ def test_mine_and_worth_have_json(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert main(["worth", str(tools), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["modes"][0]["mode"] == "no gate"
-    assert told["sentence"].startswith("Gating pays here")
+    assert told["sentence"].startswith("Gating saves money here")
 
 
 @pytest.mark.parametrize("fails", ["os.fsync", "polars.DataFrame.write_parquet"])

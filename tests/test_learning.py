@@ -117,9 +117,9 @@ def test_learning_is_ahead_from_where_it_stays_ahead() -> None:
 @pytest.mark.parametrize(
     ("last", "said"),
     [
-        ((0.1, 0.05, 0.2), "From about 25 labelled tasks on, learning pays over the tuned threshold: +0.100"),
+        ((0.1, 0.05, 0.2), "From about 25 labeled tasks on, learning earns more than the tuned threshold: +0.100"),
         ((0.1, -0.05, 0.2), "From about 25 labelled tasks on, learning leads the tuned threshold, not surely: +0.100"),
-        ((-0.1, -0.2, 0.1), "Learning does not pay over the tuned threshold yet: -0.100"),
+        ((-0.1, -0.2, 0.1), "Learning does not earn more than the tuned threshold yet: -0.100"),
     ],
 )
 def test_the_verdict_names_where_learning_pays_or_that_it_does_not_yet(

@@ -116,20 +116,20 @@ def test_a_policy_that_pays_is_said_to_pay() -> None:
     payoff = camdf.Payoff(0.12, "partial")
     verdict = assess(camdf.CAMDFLite, logged, payoff, splits=4)
     assert verdict.pays
-    assert verdict.verdict.startswith("pays: +0.")
+    assert verdict.verdict.startswith("is worth it: +0.")
     assert "this policy" in verdict.table()
 
 
 def test_a_policy_that_loses_is_told_what_to_ship_instead() -> None:
     found = assess(lambda: Fixed(camdf.AcquireAll()), LOGGED, camdf.Payoff(0.3), splits=4)
     assert not found.pays
-    assert found.verdict.startswith("does not pay: -")
+    assert found.verdict.startswith("is not worth it: -")
     assert f"ship the {found.best_rule} rule" in found.verdict
 
 
 def test_a_tie_is_not_called_a_win() -> None:
     found = assess(camdf.FixedK, LOGGED, PAYOFF, splits=4, rules={"fixed-k": camdf.FixedK})
-    assert found.verdict.startswith("not shown to pay: +0.000 over the best simple rule (fixed-k)")
+    assert found.verdict.startswith("not shown to be worth it: +0.000 over the best simple rule (fixed-k)")
 
 
 def test_an_assessment_reports_at_once_and_after_every_split_and_ends_with_nothing_left() -> None:

@@ -112,7 +112,7 @@ def test_a_service_learns_from_its_outcomes_promotes_what_pays_and_rolls_back(lo
         before = serving(service)
         said = command(folder, "--state", "state")
         assert f"Promoted challenger 1 ({journal(folder)[-2]['state']['champion'][:12]}) in the place of" in said
-        assert "pays: +0." in said
+        assert "is worth it: +0." in said
         assert "on 150 newer tasks" in said
         assert "Challenger 2 (" in said
         promoted = sha256((folder / "policy.json").read_bytes()).hexdigest()
@@ -157,7 +157,7 @@ def test_a_trial_goes_on_over_looks_and_a_look_without_news_changes_nothing(logs
     outcomes.write_bytes(b"".join(lines[:103]))
     first = learn(folder / "camdf.toml", [folder / "state"]).said
     assert "Goes on judging challenger 1" in first[0]
-    assert "not shown to pay" in first[0]
+    assert "not shown to be worth it" in first[0]
     assert first == learn(folder / "camdf.toml", [folder / "state"]).said
     outcomes.write_bytes(b"".join(lines))
     assert "on 150 newer tasks" in learn(folder / "camdf.toml", [folder / "state"]).said[0]
@@ -177,7 +177,7 @@ def test_what_is_not_shown_to_pay_is_refused_and_the_next_one_may_err_less(logs:
     outcomes.write_bytes(b"".join(lines))
     (said,) = learn(folder / "camdf.toml", [folder / "state"]).said
     assert "Refused challenger 2" in said
-    assert "not shown to pay: +0.000 over the champion on 150 newer tasks" in said
+    assert "not shown to be worth it: +0.000 over the champion on 150 newer tasks" in said
     assert "Challenger 3" in said
     assert journal(folder)[-1]["state"]["trial"]["number"] == 3
     assert sha256((folder / "policy.json").read_bytes()).hexdigest() == same.stem

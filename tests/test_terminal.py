@@ -190,7 +190,7 @@ def plain(name: str) -> str:
 def test_fit_with_numpy_alone(logged: Path, tmp_path: Path) -> None:
     shown = works("numpy", "fit", logged, "-o", "policy.json", "--cost-pressure", 0.12, "--splits", 4, within=tmp_path)
     assert "4 of 4 splits, about 0 s left\n" in shown
-    assert re.search(r"^expected-payoff-by-set (pays|does not pay|not shown to pay): ", shown, re.M)
+    assert re.search(r"^expected-payoff-by-set (is worth it|is not worth it|not shown to be worth it): ", shown, re.M)
     assert camdf.load(tmp_path / "policy.json").kind == "expected-payoff-by-set"
 
 
@@ -281,7 +281,7 @@ def test_try_with_start_or_with_words_alone(extra: str, tmp_path: Path) -> None:
 def test_worth_says_in_a_sentence_whether_gating_pays(tmp_path: Path) -> None:
     tools = Path(__file__).parent / "data" / "everyday" / "catalogue-40.json"
     shown = works("numpy", "worth", tools, "--turns", 6, within=tmp_path)
-    assert "\nGating pays here in dollars: " in shown
+    assert "\nGating saves money here: " in shown
 
 
 def test_serve_with_serve(tmp_path: Path) -> None:
@@ -306,7 +306,7 @@ def test_the_lab_without_its_package_says_what_to_install(tmp_path: Path) -> Non
 
 
 def test_lab_list_run_and_report_with_lab(tmp_path: Path) -> None:
-    assert re.search(r"^main +What each policy pays", works("lab", "lab", "list", within=tmp_path), re.M)
+    assert re.search(r"^main +What each policy earns", works("lab", "lab", "list", within=tmp_path), re.M)
     shown = works("lab", "lab", "run", "metatool", within=tmp_path)
     assert re.search("cells ━+ 2/2 ", shown)
     assert "MetaTool" in shown

@@ -65,9 +65,9 @@ def test_one_call_is_all_that_there_is_to_pay() -> None:
 
 def test_the_sentence_says_in_what_gating_pays() -> None:
     prices = Prices()
-    assert sentence(worth(TOOLS, prices, Conversation())).startswith("Gating pays here in dollars: 'defer' costs $0.0")
+    assert sentence(worth(TOOLS, prices, Conversation())).startswith("Gating saves money here: 'defer' costs $0.0")
     few = Conversation(searches=1.0, turns=12)
-    assert "does not pay here in dollars" in sentence(worth(TOOLS[:12], prices, few))
+    assert "saves no money here" in sentence(worth(TOOLS[:12], prices, few))
     neither = Conversation(searches=1.0, turns=12, share=1.0)
     assert "neither in dollars nor in tokens" in sentence(worth(TOOLS[:6], prices, neither))
 
@@ -101,7 +101,7 @@ def test_the_command_reads_any_list_of_tools_and_ends_in_a_sentence(
     assert main(["worth", str(DATA / "catalogue-40.json"), "--turns", "6"]) == 0
     printed = capsys.readouterr().out.splitlines()
     assert printed[0] == "40 tools; a conversation of 6 turns and 12 model calls; 37.5% loaded at first:"
-    assert printed[-3].startswith("Gating pays here in dollars: 'defer' costs $")
+    assert printed[-3].startswith("Gating saves money here: 'defer' costs $")
     assert printed[-2].startswith("Where the whole list is cached before the first call")
     listed = tmp_path / "tools.json"
     listed.write_text(json.dumps({"tools": [{"name": "a", "description": "b", "inputSchema": {}}]}))

@@ -37,10 +37,10 @@ def stored(year: Any) -> Any:
 def test_the_page_has_the_stored_table_and_lines_and_the_picture_drawn_from_them(year: Any, stored: Any) -> None:
     assert year.table(stored) in PAGE
     lines = year.journal(stored).splitlines()
-    shown = [line for line in lines if "Promoted" in line or ": does not pay:" in line]
+    shown = [line for line in lines if "Promoted" in line or ": is not worth it:" in line]
     assert re.findall(r"^day \d+: .*$", PAGE, flags=re.M) == shown
     assert len(lines) - len(shown) == 9
-    assert "refused nine other challengers as not shown to pay" in " ".join(PAGE.split())
+    assert "refused nine other challengers as not shown to be better" in " ".join(PAGE.split())
     (example,) = re.findall(r"^policy\.json: (Promoted .*), \.\.\.$", PAGE, flags=re.M)
     assert example in year.journal(stored)
     now, before = svg(year.draw(stored)), (ROOT / "docs" / "pictures" / "year.svg").read_text(encoding="utf-8")

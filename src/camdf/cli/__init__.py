@@ -29,7 +29,7 @@ exit codes:
   0    it worked
   1    results disagree, or are incomplete
   2    it could not run, and the error says what to do
-  3    not shown to pay (with --must-pay), or success fell (compare)
+  3    not shown to be worth it (with --must-pay), or success fell (compare)
   130  interrupted
 """
 

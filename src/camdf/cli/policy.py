@@ -44,7 +44,7 @@ PICTURES = (".png", ".svg", ".pdf")
 NOT_SHOWN_TO_PAY = 3
 """The exit code of a policy that must pay, and is not shown to."""
 
-PAYS_OR_NOT = {NOT_SHOWN_TO_PAY: "with --must-pay: the policy is not shown to pay"}
+PAYS_OR_NOT = {NOT_SHOWN_TO_PAY: "with --must-pay: the policy is not shown to be worth it"}
 
 
 def add_commands(commands: Any) -> None:
@@ -134,7 +134,7 @@ def _add_splits(parser: argparse.ArgumentParser, default: int = 30) -> None:
 
 def _add_must_pay(parser: argparse.ArgumentParser, also: str = "") -> None:
     parser.add_argument(
-        "--must-pay", action="store_true", help=f"exit with 3 instead of 0 where it is not shown to pay{also}"
+        "--must-pay", action="store_true", help=f"exit with 3 instead of 0 where it is not shown to be worth it{also}"
     )
 
 
@@ -172,7 +172,7 @@ def uncensored_tasks(options: argparse.Namespace) -> Uncensored:
 
 
 def _fit(options: argparse.Namespace) -> int:
-    """Learn a policy from logged tasks, and say whether it pays.
+    """Learn a policy from logged tasks, and say whether it is worth it.
 
     camdf fit logged.jsonl -o policy.json --cost-pressure 0.12
     """
@@ -303,8 +303,8 @@ def _off_by(policy: Policy, assessment: Assessment, payoff: Payoff) -> list[str]
     if before is None:
         return []
     return [
-        f"This policy was fitted on made-up tasks, on which it paid {before:.3f}. On these it pays {now:.3f}: off by "
-        f"{now - before:+.3f}. To learn from these, start there: camdf fit --prior"
+        f"This policy was fitted on made-up tasks, on which it earned {before:.3f}. On these it earns {now:.3f}: off "
+        f"by {now - before:+.3f}. To learn from these, start there: camdf fit --prior"
     ]
 
 

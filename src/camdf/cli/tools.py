@@ -187,7 +187,7 @@ def _block() -> str:
 
 
 def _worth(options: argparse.Namespace) -> int:
-    """Say whether gating a list of tools pays, before it is deployed.
+    """Say whether gating a list of tools is worth it, before it is deployed.
 
     camdf worth tools.json --turns 6
     """

@@ -1,4 +1,4 @@
-"""Does a policy pay on these tasks? The answer that an operator needs, with baselines, intervals and one sentence."""
+"""Is a policy worth it on these tasks? What an operator needs, with baselines, intervals and one sentence."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Assessment:
 
     @property
     def answer(self) -> str:
-        """Whether it pays, in four words at most."""
+        """Whether it is worth it, in six words at most."""
         return answer_of(self.margin)
 
     @property
@@ -168,10 +168,10 @@ class Assessment:
 
 
 def answer_of(margin: Interval) -> str:
-    """Whether what has this margin pays, in four words at most."""
+    """Whether what has this margin is worth it, in six words at most."""
     if margin.low > 0:
-        return "pays"
-    return "does not pay" if margin.high < 0 else "not shown to pay"
+        return "is worth it"
+    return "is not worth it" if margin.high < 0 else "not shown to be worth it"
 
 
 def signed(margin: Interval) -> str:

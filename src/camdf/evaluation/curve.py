@@ -146,11 +146,11 @@ def verdict(points: Sequence[Point]) -> str:
     margin = f"{last.margin.mean:+.3f}, 95% CI {last.margin.low:+.3f} to {last.margin.high:+.3f}"
     clear, ahead = ahead_from(points, clearly=True), ahead_from(points)
     if clear is not None:
-        said = f"From about {clear:.0f} labelled tasks on, learning pays over the tuned threshold: {margin}"
+        said = f"From about {clear:.0f} labeled tasks on, learning earns more than the tuned threshold: {margin}"
     elif ahead is not None:
-        said = f"From about {ahead:.0f} labelled tasks on, learning leads the tuned threshold, not surely: {margin}"
+        said = f"From about {ahead:.0f} labeled tasks on, learning leads the tuned threshold, not surely: {margin}"
     else:
-        said = f"Learning does not pay over the tuned threshold yet: {margin}"
+        said = f"Learning does not earn more than the tuned threshold yet: {margin}"
     said += f" with {last.labels:.0f} labels."
     if last.gain is None:
         return said

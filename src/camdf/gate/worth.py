@@ -37,7 +37,7 @@ MODES = {
 
 @dataclass(frozen=True)
 class Conversation(Settings):
-    """What a conversation looks like, on average.
+    """What a conversation looks like, on average: so many `turns` after a prompt of `system` tokens.
 
     `requests` are the model calls of a turn: one that calls a tool, one that answers. Each adds `spoken` tokens to the
     prompt. `opened` conversations begin with a turn that says nothing, such as a greeting: in it they have the search
@@ -72,9 +72,13 @@ class Cost(NamedTuple):
 
 
 def worth(tools: Iterable[Any], prices: Prices, conversation: Conversation, *, shared: bool = False) -> list[Cost]:
-    """The modes side by side, no gate first. Tools may be OpenAI, Anthropic or MCP definitions, or any framework's.
+    """The modes side by side, no gate first.
 
-    With `shared`, the whole list and the system prompt are cached before the conversation begins.
+    Args:
+        tools: OpenAI, Anthropic or MCP definitions, or the tools of any framework.
+        prices: What a million tokens cost, cached and not.
+        conversation: What a conversation looks like, on average.
+        shared: Whether the whole list and the system prompt are cached before the conversation begins.
     """
     listed = [tool for tool in map(view, tools) if not tool.foreign]
     if not listed:
@@ -132,18 +136,16 @@ def sentence(costs: Sequence[Cost]) -> str:
     cheap, small = (min(modes, key=lambda cost: cost.dollars), min(modes, key=lambda cost: cost.tokens))
     if cheap.dollars <= PAYS * without.dollars:
         return (
-            f"Gating pays here in dollars: '{cheap.mode}' costs ${cheap.dollars:.4f} a conversation instead of "
+            f"Gating saves money here: '{cheap.mode}' costs ${cheap.dollars:.4f} a conversation instead of "
             f"${without.dollars:.4f} ({cheap.dollars / without.dollars:.2f} of no gate), with {cheap.loaded} of "
             f"{without.loaded} tools loaded."
         )
     if small.tokens <= PAYS * without.tokens:
         return (
-            f"Gating does not pay here in dollars. '{small.mode}' sends {small.tokens / without.tokens:.2f} of the "
+            f"Gating saves no money here. '{small.mode}' sends {small.tokens / without.tokens:.2f} of the "
             f"tokens, at {small.dollars / without.dollars:.2f} of the price. 'allow' narrows the choice at no cost."
         )
-    return (
-        "Gating pays here neither in dollars nor in tokens. 'allow' narrows the choice, and what is exposed, for free."
-    )
+    return "Gating saves neither money nor tokens here. 'allow' narrows the choice, and what is exposed, for free."
 
 
 def shared_sentence(costs: Sequence[Cost]) -> str:
@@ -151,7 +153,7 @@ def shared_sentence(costs: Sequence[Cost]) -> str:
     without, *modes = costs
     cheap = min(modes, key=lambda cost: cost.dollars)
     ratio = cheap.dollars / without.dollars
-    pays = f"'{cheap.mode}' still pays, at {ratio:.2f} of no gate" if ratio <= PAYS else "cutting saves no money"
+    pays = f"'{cheap.mode}' still saves money, at {ratio:.2f} of no gate" if ratio <= PAYS else "cutting saves no money"
     return f"Where the whole list is cached before the first call, as other conversations have just sent it, {pays}."
 
 

@@ -323,7 +323,7 @@ class LimitSettings(Settings):
 
 @dataclass(frozen=True)
 class LearnSettings(Settings):
-    """How policies are fitted again on what the service sees, and replaced where that pays."""
+    """How policies are fitted again on what the service sees, and replaced where that is worth it."""
 
     every_hours: Annotated[float, not_negative] = 0.0
     """How often the service looks by itself; 0 leaves it to `camdf learn`."""
@@ -338,8 +338,8 @@ class LearnSettings(Settings):
     """With fewer tasks there is no challenger."""
 
     patience: Annotated[int, count] = 2_000
-    """After so many newer tasks, a challenger that was not shown to pay makes room for the next one. Where the evidence
-    speaks for it, it has three times as many."""
+    """After so many newer tasks, a challenger that was not shown to be better makes room for the next one. Where the
+    evidence speaks for it, it has three times as many."""
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ def _entries(scorer: str) -> Iterator[Entry]:
 TABLES = tuple(
     Table(
         name,
-        f"How much less CAM-DF pays on Retail when a part of it is left out{ranker}",
+        f"How much less CAM-DF earns on Retail when a part of it is left out{ranker}",
         "tab:ablation",
         f"{differs} {SCORES_ONLY}.",
         tuple(_entries(scorer)),

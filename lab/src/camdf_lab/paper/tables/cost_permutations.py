@@ -46,7 +46,7 @@ def _entries() -> Iterator[Entry]:
 
 TABLE = Table(
     "cost-permutations",
-    "How much more CAM-DF pays than two simpler policies when Retail's costs are dealt out to its tools anew, 20 times",
+    "How much more CAM-DF earns than two simpler policies when Retail's costs are dealt to its tools anew, 20 times",
     "app:robust, cost-vector perturbation",
     f"{RETAIL_DIFFERS} The permutations are ours. The paper prints no pooled interval: its gain over "
     "predict-then-threshold is taken as clear (17 of 20 intervals above zero), its gain over score-per-cost-threshold "

@@ -61,14 +61,14 @@ _DIFFERS = (
 TABLES = (
     Table(
         "cross-scorer",
-        "How much more CAM-DF pays than a policy that predicts from scores alone, for rankers from weak to strong",
+        "How much more CAM-DF earns than a policy that predicts from scores alone, for rankers from weak to strong",
         "tab:cross",
         _DIFFERS,
         tuple(_entries({"predict-then-threshold": "predict-then-threshold, scores only"}, PAPER)),
     ),
     Table(
         "cross-scorer-matched",
-        "How much more CAM-DF pays than policies that know the costs too, for rankers from weak to strong",
+        "How much more CAM-DF earns than policies that know the costs too, for rankers from weak to strong",
         "tab:costaware",
         _DIFFERS,
         tuple(

@@ -39,7 +39,7 @@ def _entries() -> Iterator[Entry]:
 
 TABLE = Table(
     "dense-grid",
-    "How much more CAM-DF pays than three simpler policies on Retail, at five cost pressures and five spreads of costs",
+    "How much more CAM-DF earns than three simpler policies on Retail, at five cost pressures and spreads of costs",
     "tab:griddense, fig:regimemap",
     f"{RETAIL_DIFFERS} The paper shows its gains over fixed-k as colours only.",
     tuple(_entries()),

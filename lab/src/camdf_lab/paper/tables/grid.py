@@ -53,27 +53,27 @@ def _entries(scorer: str) -> Iterator[Entry]:
 
 _DIFFERS = (
     f"The keyword rule is not replicated. {SCORES_ONLY}, as in the paper's grid pipeline; a win is a task on which "
-    "CAM-DF pays more, a tie counts for neither."
+    "CAM-DF earns more, a tie counts for neither."
 )
 
 TABLES = (
     Table(
         "grid",
-        "How much more CAM-DF pays than simpler policies on Retail, as tools cost more and costs lie further apart",
+        "How much more CAM-DF earns than simpler policies on Retail, as tools cost more and costs lie further apart",
         "tab:grid",
         f"{RETAIL_DIFFERS} {_DIFFERS}",
         tuple(_entries("claude")),
     ),
     Table(
         "grid-brief",
-        "How much more CAM-DF pays on Retail where the ranker saw only 22 words of each request",
+        "How much more CAM-DF earns on Retail where the ranker saw only 22 words of each request",
         "tab:grid",
         f"Scores are Claude's on the first 22 words of each request (AUC 0.964). {_DIFFERS}",
         tuple(_entries("claude-brief")),
     ),
     Table(
         "grid-minilm",
-        "How much more CAM-DF pays on Retail with a weaker ranker",
+        "How much more CAM-DF earns on Retail with a weaker ranker",
         "tab:grid",
         f"Scores are cosine similarities of MiniLM embeddings (AUC 0.736). {_DIFFERS}",
         tuple(_entries("minilm")),

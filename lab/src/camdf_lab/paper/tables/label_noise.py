@@ -41,7 +41,7 @@ def _entries() -> Iterator[Entry]:
 
 TABLE = Table(
     "label-noise",
-    "What policies pay on Retail when some of the labels that they learn from were made wrong on purpose",
+    "What policies earn on Retail when some of the labels that they learn from were made wrong on purpose",
     "tab:noise",
     f"{RETAIL_DIFFERS} The paper prints levels; the margins are their differences, and have no interval.",
     tuple(_entries()),

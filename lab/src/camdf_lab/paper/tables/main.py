@@ -73,21 +73,21 @@ _OTHER_DOMAINS = (
 TABLES = (
     Table(
         "main",
-        "What each policy pays in five domains, at a cost pressure of 0.12",
+        "What each policy earns in five domains, at a cost pressure of 0.12",
         "tab:main",
         f"{RETAIL_DIFFERS} {_OTHER_DOMAINS} The keyword rule is not replicated.",
         tuple(_entries("claude")),
     ),
     Table(
         "main-brief",
-        "What each policy pays on Retail where the ranker saw only 22 words of each request",
+        "What each policy earns on Retail where the ranker saw only 22 words of each request",
         "tab:main",
         "Scores are Claude's on the first 22 words of each request (AUC 0.964); the paper's are qwen-plus's (0.946).",
         tuple(_entries("claude-brief", all_domains=False)),
     ),
     Table(
         "main-minilm",
-        "What each policy pays in five domains with a weaker ranker",
+        "What each policy earns in five domains with a weaker ranker",
         "tab:main",
         "Scores are cosine similarities of MiniLM embeddings (AUC 0.736 on Retail, 0.583 to 0.798 elsewhere), weaker "
         f"than any of the paper's. {_OTHER_DOMAINS}",

@@ -28,7 +28,7 @@ def _entries() -> Iterator[Entry]:
 
 TABLE = Table(
     "metatool",
-    "How much more CAM-DF-lite pays than three simpler policies on MetaTool, where all tools cost the same",
+    "How much more CAM-DF-lite earns than three simpler policies on MetaTool, where all tools cost the same",
     "app:tables, MetaTool reduced boundary check",
     "Scores are MiniLM's (AUC 0.926) and Claude's (0.989) where the paper has TF-IDF (0.765), whose numbers stand "
     "beside both.",

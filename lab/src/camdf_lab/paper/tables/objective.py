@@ -40,7 +40,7 @@ def _entries() -> Iterator[Entry]:
 
 TABLE = Table(
     "objective",
-    "What CAM-DF pays on Retail if it learns how much stopping gains, instead of whether it gains",
+    "What CAM-DF earns on Retail if it learns how much stopping gains, instead of whether it gains",
     "app:robust, Delta-regression target",
     f"{RETAIL_DIFFERS} The paper reports lambda 0.12 only and prints no interval for the margin over "
     "predict-then-threshold; regret weights against uniform ones are in the ablations.",

@@ -67,7 +67,7 @@ def _entries() -> Iterator[Entry]:
 
 TABLE = Table(
     "ordering",
-    "How much more CAM-DF pays on Retail with lists sorted by score than with lists sorted by score per cost",
+    "How much more CAM-DF earns on Retail with lists sorted by score than with lists sorted by score per cost",
     "tab:order",
     f"{RETAIL_DIFFERS} The oracle rows are at lambda 0.12.",
     tuple(_entries()),

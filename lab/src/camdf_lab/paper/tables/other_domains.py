@@ -82,21 +82,21 @@ _GROUPED = "Splits keep near-copies together and groups are resampled; the paper
 TABLES = (
     Table(
         "workbench",
-        "How much more CAM-DF pays than simpler policies on WorkBench",
+        "How much more CAM-DF earns than simpler policies on WorkBench",
         "tab:workbench",
         f"644 tasks, not 639; Claude's scores (AUC 0.998), not qwen-plus's (0.982). {DERIVED_LABELS} {_TWIN}",
         tuple(_entries("workbench", WORKBENCH_ROWS, WORKBENCH)),
     ),
     Table(
         "workbench-grouped",
-        "How much more CAM-DF pays on WorkBench where no template is both learned from and tested",
+        "How much more CAM-DF earns on WorkBench where no template is both learned from and tested",
         "tab:workbench",
         f"{_GROUPED} {DERIVED_LABELS} {_TWIN}",
         tuple(_entries("workbench", WORKBENCH_ROWS, WORKBENCH, grouped=True)),
     ),
     Table(
         "workbench-minilm",
-        "How much more CAM-DF pays on WorkBench with a weaker ranker",
+        "How much more CAM-DF earns on WorkBench with a weaker ranker",
         "tab:workbench",
         "Scores are cosine similarities of MiniLM embeddings (AUC 0.798); added after Claude's scores had left little "
         f"to decide. {DERIVED_LABELS} {_TWIN}",
@@ -104,21 +104,21 @@ TABLES = (
     ),
     Table(
         "tau2-airline",
-        "How much more CAM-DF pays than simpler policies on the 28 airline tasks of tau2-bench",
+        "How much more CAM-DF earns than simpler policies on the 28 airline tasks of tau2-bench",
         "tab:tau2",
         "Scores are Claude's (AUC 0.981) where the paper has qwen-plus (0.903); the labels are the benchmark's own.",
         tuple(_entries("airline", AIRLINE_ROWS, AIRLINE)),
     ),
     Table(
         "tau2-telecom",
-        "How much more CAM-DF pays than two simpler policies on the telecom tasks of tau2-bench",
+        "How much more CAM-DF earns than two simpler policies on the telecom tasks of tau2-bench",
         "tab:tau2",
         f"Only five distinct requests among 114 tasks; Claude's scores (AUC 0.945). {DERIVED_LABELS} {_TWIN}",
         tuple(_entries("telecom", TELECOM_ROWS, TELECOM)),
     ),
     Table(
         "telecom-grouped",
-        "How much more CAM-DF pays on the telecom tasks of tau2-bench where no request is both learned from and tested",
+        "How much more CAM-DF earns on telecom tasks of tau2-bench where no request is both learned from and tested",
         "tab:tau2",
         f"{_GROUPED} There are five groups, so intervals say little. {DERIVED_LABELS} {_TWIN}",
         tuple(_entries("telecom", TELECOM_ROWS, TELECOM, grouped=True)),

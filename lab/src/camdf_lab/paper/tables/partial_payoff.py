@@ -30,7 +30,7 @@ prefix-oracle            | .513 | .450 | .517 | .452
 
 TABLE = Table(
     "partial-payoff",
-    "What each policy pays on Retail where only complete sets of tools count, and where a part counts for its share",
+    "What each policy earns on Retail where only complete sets of tools count, and where a part counts for its share",
     "tab:partial",
     f"{RETAIL_DIFFERS} The paper prints no intervals here.",
     tuple(levels({name: name for name in ROWS}, COLUMNS, PAPER, "cam-df")),

@@ -74,7 +74,7 @@ def _entries() -> Iterator[Entry]:
 
 TABLE = Table(
     "payoff-by-depth",
-    "What the same number of tools for every task pays on Retail, and what choosing a number for each task pays",
+    "What the same number of tools for every task earns on Retail, and what choosing a number for each task earns",
     "fig:payoffdepth",
     f"{RETAIL_DIFFERS} The paper prints three points of its figure.",
     tuple(_entries()),

@@ -46,7 +46,7 @@ def _entries() -> Iterator[Entry]:
 
 TABLE = Table(
     "retail-absolute",
-    "What each policy pays on Retail, how often its tools suffice, what they cost, and how much of that is wasted",
+    "What each policy earns on Retail, how often its tools suffice, what they cost, and how much of that is wasted",
     "tab:retailabs",
     f"{RETAIL_DIFFERS} The keyword rule is not replicated.",
     tuple(_entries()),

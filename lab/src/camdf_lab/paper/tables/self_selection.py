@@ -56,7 +56,7 @@ def _entries() -> Iterator[Entry]:
 
 TABLE = Table(
     "self-selection",
-    "What CAM-DF pays beside a language model that knows the costs and picks the tools itself",
+    "What CAM-DF earns beside a language model that knows the costs and picks the tools itself",
     "app:robust, LLM self-selection reference",
     "The model is Claude, which recognised the public benchmark, where the paper has qwen-plus. The paper prints no "
     "interval; gaps of 0.38 and 0.45 on 67 tasks are taken as clear.",

@@ -37,7 +37,7 @@ def _entries() -> Iterator[Entry]:
 
 TABLE = Table(
     "training-free",
-    "How much more CAM-DF pays on Retail than four rules that learn and tune nothing",
+    "How much more CAM-DF earns on Retail than four rules that learn and tune nothing",
     "tab:trainfree",
     f"{RETAIL_DIFFERS} As in the paper, score-at-least takes scores of 0.5 and more, and score-mass 80% of the mass.",
     tuple(_entries()),
