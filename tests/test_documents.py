@@ -222,6 +222,19 @@ def test_every_name_of_the_reference_is_there() -> None:
             assert [name for name in names.split() if not re.search(rf"\b{name}\b", code)] == [], module
 
 
+def test_the_page_of_prices_says_what_the_lab_measured() -> None:
+    measured, said = text(ROOT / "lab" / "docs" / "prices.md"), " ".join(text(ROOT / "docs" / "prices.md").split())
+    first = measured.partition("descriptions       tools")[2]
+    every, kept = (re.search(rf"^{name} .*", first, re.M) for name in ("all 190", "camdf"))
+    assert every
+    assert kept
+    before, after = (row[0].split()[-3] for row in (every, kept))
+    assert f"{float(before):.4f} dollars a task become {float(after):.4f}" in said
+    assert kept[0].split()[-2] == "100.0%"
+    ratios = [float(ratio) for ratio in re.findall(r"^[a-z-]+ +(\d\.\d\d) definition$", measured, re.M)]
+    assert f"{min(ratio for ratio in ratios if ratio > 1) - 1:.0%} to {max(ratios) - 1:.0%} too high" in said
+
+
 # The theory.
 
 

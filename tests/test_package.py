@@ -20,7 +20,8 @@ from camdf.core.features import COLUMNS
 from pages import run_page
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "lab" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "lab" / "README.md"]
+PAGES += [page for folder in ("docs", "lab/docs") for page in sorted((ROOT / folder).glob("*.md"))]
 EVERY = sorted(module.name for module in pkgutil.walk_packages(camdf.__path__, "camdf."))
 GATEWAY = [f"camdf.gateway.{name}" for name in ("link", "server", "sign_in")]
 SHARED = ("camdf.integrations.chat", "camdf.integrations.checks")
@@ -90,7 +91,7 @@ def test_the_table_of_columns_in_the_docs_is_the_feature_map() -> None:
 
 
 def test_every_picture_that_a_document_shows_is_there() -> None:
-    for document in (*PAGES, *(ROOT / "lab" / "docs").glob("*.md")):
+    for document in PAGES:
         for picture in re.findall(r"!\[[^]]*\]\(([^)]+)\)", document.read_text(encoding="utf-8")):
             assert (document.parent / picture).is_file(), (document.name, picture)
 

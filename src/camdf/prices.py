@@ -31,7 +31,7 @@ COUNTS_KEPT = 16_384
 
 
 def estimated_tokens(text: str) -> int:
-    """Characters / 4, at least 1: a rule of thumb for definitions in JSON, measured in docs/prices.md.
+    """Characters / 4, at least 1: a rule of thumb for definitions in JSON, measured in lab/docs/prices.md.
 
     >>> estimated_tokens("Search the web.")
     4
