@@ -43,6 +43,8 @@ def test_the_changelog_begins_with_the_version_of_both_distributions() -> None:
     heading = re.match(r"(\S+) \((\d{4}-\d{2}-\d{2})\)\n", RELEASE)
     assert heading is not None
     assert heading[1] == camdf.__version__ == lab_version.__version__
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    assert (cited["version"], str(cited["date-released"])) == heading.groups()
 
 
 def test_the_changelog_is_by_what_a_user_notices_one_line_each() -> None:
