@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,9 +21,12 @@ from camdf.cli import main
 from camdf.core.rankings import Floats, LoggedTasks, Rankings
 from camdf.datasets import read_examples, write_jsonl
 from camdf.datasets.examples import logged_examples, past_tasks, write_examples
+from camdf.errors import UsageError
+from camdf.evaluation.assess import Fixed, assess
 from camdf.models.past_tasks import PastTasks
 from camdf.policies.artifact import to_json
 from camdf.policies.base import Policy
+from camdf.scorers.with_examples import ToolExamples
 from camdf_lab import domains
 
 PAYOFF = Payoff(0.05)
@@ -99,8 +105,30 @@ def test_what_is_kept_is_bounded_and_rare_tools_stay() -> None:
     few = past.bounded(50)
     assert len(few) == 50
     assert set(few.needed.tolist()) == set(range(11))
-    flooded = replace(past, groups=np.array(["one user"] * 900 + [f"user {i}" for i in range(100)]))
-    assert (flooded.bounded(1000, of_a_group=20).groups == "one user").sum() == 20
+    flooded = replace(past, groups=np.array(["one chat"] * 900 + [f"chat {i}" for i in range(100)]))
+    assert (flooded.bounded(1000, of_a_group=20).groups == "one chat").sum() == 20
+
+
+def of_users(*tasks: int) -> PastTasks:
+    """So many tasks of each user in turn, every one a conversation of its own that needed one of ten tools."""
+    n = sum(tasks)
+    users = tuple(f"user {number}" for number, count in enumerate(tasks) for _ in range(count))
+    vectors = np.random.default_rng(0).integers(-127, 128, (n, 4)).astype(np.int8)
+    chats = np.array([f"chat {i}" for i in range(n)])
+    tools = tuple(f"tool {i}" for i in range(10))
+    return PastTasks(tools, vectors, np.ones(n, dtype=np.int64), np.arange(n) % 10, chats, users=users)
+
+
+def test_one_user_with_10_000_tasks_cannot_crowd_others_out() -> None:
+    kept = Counter(of_users(*[5] * 40, 10_000).bounded().users)
+    assert kept == {**{f"user {number}": 5 for number in range(40)}, "user 40": 20}
+    kept = Counter(of_users(*[600] * 30, *[10_000] * 3).bounded().users)
+    assert kept.total() == 10_000
+    assert max(kept.values()) == 600
+    assert max(Counter(of_users(*[2_000] * 12).bounded().users).values()) <= 1_430, "a seventh, of twelve users"
+    assert max(Counter(of_users(*[2_000] * 30).bounded().users).values()) == 1_000, "a tenth"
+    assert Counter(of_users(30, 500, 40).bounded().users) == {"user 0": 30, "user 1": 40, "user 2": 40}
+    assert len(of_users(500).bounded()) == 500, "nobody else is there"
 
 
 def test_a_policy_pays_more_with_past_tasks_on_a_catalogue_of_190_tools() -> None:
@@ -199,6 +227,167 @@ def test_fit_writes_the_past_tasks_and_says_so(tmp_path: Path, capsys: pytest.Ca
     assert main([*command.split(), "--remember", str(tmp_path / "examples.jsonl")]) == 0
     assert f"has {len(atlas()[0])} of them" in capsys.readouterr().out
     assert past_tasks(read_examples(tmp_path / "examples.jsonl")) is not None
+
+
+SUBJECTS = (
+    *("otter", "violin", "glacier", "tractor", "saffron", "lantern", "compass", "meadow", "anchor", "walnut", "falcon"),
+    *("pepper", "harbor", "cactus", "mirror", "pillow", "ribbon", "candle", "thunder", "marble", "velvet", "orchard"),
+    *("bicycle", "cinnamon", "dolphin", "emerald", "feather", "granite", "hammock", "igloo", "jasmine", "kettle"),
+)
+ASKED = (
+    "Please check the {}",
+    "What about the {} today?",
+    "I need the {} again",
+    "Tell me about my {}",
+    "Sort out the {}",
+)
+"""What a subject needs no description tells: only the requests of before do."""
+
+NEWER = "Could you check the otter again for me?"
+
+
+def write_log(folder: Path) -> None:
+    """A log of requests of 40 users over 70 tools, and the file of these tools."""
+    words = ("check", "today", "need", "again", "tell", "sort")
+    tools = {f"unit_{number:02}": f"Runs {words[number % 6]} procedure {number}." for number in range(70)}
+    (folder / "tools.json").write_text(json.dumps(tools), encoding="utf-8")
+    with (folder / "log.csv").open("w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["text", "tools_used", "user_id", "conversation_id"])
+        for number, (way, place) in enumerate(product(ASKED, range(len(SUBJECTS)))):
+            used = f"unit_{2 * place:02};unit_{2 * place + 1:02}"
+            rows.writerow([way.format(SUBJECTS[place]), used, f"user {number % 40}", f"chat {number}"])
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with such a log, a policy that was fitted on it, and its past requests with their texts."""
+    folder = tmp_path_factory.mktemp("fitted")
+    write_log(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", str(folder / "configuration"))
+        patch.chdir(folder)
+        command = "fit log.csv --tools tools.json -o policy.json --cost-pressure 0.05 --splits 1"
+        assert main([*command.split(), "--remember", "examples.jsonl", "--keep-text"]) == 0
+        yield folder
+
+
+def test_texts_and_users_are_kept_as_the_log_has_them_the_users_hashed(fitted: Path) -> None:
+    examples = read_examples("examples.jsonl")
+    assert [example.group for example in examples] == [f"chat {number}" for number in range(160)]
+    assert examples[0].text == "Please check the otter"
+    assert len({example.user for example in examples}) == 40
+    assert "user" not in examples[0].user
+    assert past_tasks(examples) is not None
+
+
+def test_an_explanation_shows_the_past_requests(fitted: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = "needed by 5 of the 5 most similar past requests: 'Please check the otter', 'I need the otter again', "
+    assert main(["try", "tools.json", NEWER, "--policy", "policy.json", "--examples", "examples.jsonl"]) == 0
+    told = capsys.readouterr().out
+    assert f"Because   unit_00: worth its cost, {words}" in told
+    assert "2 of 70 tools kept: those that are worth their cost." in told
+    tools = [Tool(name, text) for name, text in json.loads(Path("tools.json").read_text(encoding="utf-8")).items()]
+    gate = Gate.start(tools, policy=camdf.load("policy.json"), examples="examples.jsonl")
+    decision = gate.decide(NEWER, tools)
+    assert words in decision.explain()
+    assert "otter" not in json.dumps(decision.event())
+    with pytest.raises(UsageError, match="one tenant's own"):
+        gate.for_tenant("another")
+    gate.reload("policy.json")
+    assert words in gate.decide(NEWER, tools).explain(), "the policy of a new file recalls what the last one did"
+    write_examples("fewer.jsonl", [replace(example, text="") for example in read_examples("examples.jsonl")[:40]])
+    gate.reload("policy.json", examples="fewer.jsonl")
+    assert "needed by 2 of the 5 most similar past requests\n" in gate.decide(NEWER, tools).explain()
+    gate.for_tenant("another")
+
+
+def test_without_keep_text_there_is_none(fitted: Path) -> None:
+    command = "fit log.csv --tools tools.json -o other.json --cost-pressure 0.05 --splits 1 --remember other.jsonl"
+    assert main(command.split()) == 0
+    with_texts = read_examples("examples.jsonl")
+    assert read_examples("other.jsonl") == [replace(example, text="") for example in with_texts]
+
+
+def test_a_ranking_reads_no_past_request(fitted: Path) -> None:
+    assert not ToolExamples("examples.jsonl").examples
+    for name in ("examples.jsonl", ""):
+        told = ["--examples", name] if name else []
+        command = f"score log.csv --tools tools.json --scorer start -o scored{name}.jsonl"
+        assert main([*command.split(), *told]) == 0
+    assert Path("scored.jsonl").read_bytes() == Path("scoredexamples.jsonl.jsonl").read_bytes()
+
+
+def test_evaluate_calibrate_and_shadow_report_recall_the_same_file(
+    fitted: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [f"Would you kindly see to my {subject}?,unit_{2 * place:02};unit_{2 * place + 1:02}"
+            for place, subject in enumerate(SUBJECTS)]  # fmt: skip
+    Path("newer.csv").write_text("\n".join(["text,tools_used", *rows]), encoding="utf-8")
+    logged = "newer.csv --tools tools.json --json"
+    policy = camdf.load("policy.json")
+    examples = read_examples("examples.jsonl")
+    shifted = zip(examples, [*examples[1:], examples[0]], strict=True)
+    write_examples("shifted.jsonl", [replace(example, needed=following.needed) for example, following in shifted])
+    past = past_tasks(read_examples("shifted.jsonl"))
+
+    def told(command: str) -> dict[str, Any]:
+        assert main(command.split()) == 0
+        answer: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return answer
+
+    recalled = told(f"evaluate policy.json {logged} --splits 1 --examples shifted.jsonl")
+    alone = told(f"evaluate policy.json {logged} --splits 1")
+    assert not any("recalls past requests" in warning for warning in recalled["warnings"])
+    assert any("recalls past requests" in warning for warning in alone["warnings"])
+    main(["score", "newer.csv", "--tools", "tools.json", "--scorer", "start", "-o", "newer.jsonl"])
+    capsys.readouterr()
+    tasks = camdf.datasets.read("newer.jsonl")
+    for answer, way in ((recalled, policy.recalling(past)), (alone, policy)):
+        measured = assess(partial(Fixed, way), tasks, PAYOFF, splits=1).summary()["results"]
+        assert answer["results"]["this policy"]["payoff"] == pytest.approx(measured["this policy"]["payoff"])
+    assert recalled["results"]["this policy"]["payoff"] != alone["results"]["this policy"]["payoff"]
+    for command in ("calibrate policy.json", "shadow-report policy.json"):
+        option = " --budget 2" if command.startswith("calibrate") else ""
+        assert told(f"{command} {logged}{option} --examples shifted.jsonl") != told(f"{command} {logged}{option}")
+
+
+def test_past_requests_of_another_model_are_refused(fitted: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_jsonl(atlas()[1], "atlas.jsonl")
+    write_examples("short.jsonl", [replace(example, vector=b"12") for example in read_examples("examples.jsonl")])
+    assert main(["evaluate", "policy.json", "atlas.jsonl", "--examples", "examples.jsonl"]) == 2
+    assert "vectors of 256 numbers, and these tasks have vectors of 64" in capsys.readouterr().err
+    assert main(["try", "tools.json", NEWER, "--policy", "policy.json", "--examples", "short.jsonl"]) == 2
+    assert "vectors of 2 numbers, and the scorer makes vectors of 256" in capsys.readouterr().err
+    command = ["try", "tools.json", NEWER, "--policy", "policy.json", "--examples", "examples.jsonl"]
+    assert main([*command, "--scorer", "bm25"]) == 2
+    assert "the scorer makes no vectors" in capsys.readouterr().err
+    camdf.save(ExpectedPayoffBySet().fit(atlas()[0].take(np.arange(20)), PAYOFF), "plain.json")
+    assert (
+        main(["evaluate", "plain.json", "atlas.jsonl", "--examples", "examples.jsonl", "--cost-pressure", "0.1"]) == 2
+    )
+    assert "was fitted without past requests" in capsys.readouterr().err
+
+
+def test_what_a_fit_does_not_keep_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Scores alone have no texts to keep; and where similar requests do not help, a file of before is not read."""
+    write_jsonl(atlas()[0].take(np.arange(12)), tmp_path / "logged.jsonl")
+    examples = tmp_path / "examples.jsonl"
+    command = f"fit {tmp_path}/logged.jsonl -o {tmp_path}/policy.json --cost-pressure 0.05 --splits 1".split()
+    assert main([*command, "--keep-text"]) == 2
+    assert main([*command, "--remember", str(examples), "--keep-text"]) == 2
+    assert "logged.jsonl has no texts for --keep-text" in capsys.readouterr().err
+    examples.write_text("", encoding="utf-8")
+    assert main([*command, "--remember", str(examples)]) == 0
+    assert "examples.jsonl is of an earlier fit, and this policy does not read it." in capsys.readouterr().out
+
+
+def test_a_user_is_forgotten(fitted: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_examples("some.jsonl", read_examples("examples.jsonl"))
+    assert main(["forget", "some.jsonl", "--user", "user 7"]) == 0
+    assert capsys.readouterr().out == "Forgot 4 examples.\n"
+    assert not {"chat 7", "chat 47"} & {example.group for example in read_examples("some.jsonl")}
+    assert main(["forget", "some.jsonl"]) == 2
 
 
 def test_a_conversation_is_forgotten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

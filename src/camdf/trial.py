@@ -9,8 +9,11 @@ from typing import Any
 from camdf.errors import ScorerError, UsageError
 from camdf.gate import Gate, Limits
 from camdf.gate.decision import GateDecision
+from camdf.gate.judge import recalling
 from camdf.gate.ranking import waterfall_lines
 from camdf.gate.target import Target
+from camdf.models.past_tasks import PastTasks
+from camdf.policies.base import Policy
 from camdf.policies.cold_start import cold_start
 from camdf.prices import Prices
 from camdf.scorers.base import Scorer
@@ -36,6 +39,8 @@ class Tried:
     """The same without a gate."""
 
     prices: Prices
+    fitted: bool = False
+    """Whether a policy that was fitted decided."""
 
     @property
     def dollars(self) -> tuple[float, float]:
@@ -57,12 +62,14 @@ class Tried:
         told.append(f"Tokens    {self.loaded:,} of {self.every:,} in every model call{tool_search}: {self._saved()}")
         dollars, usual = self.dollars
         told.append(f"Dollars   ${dollars:.4f} instead of ${usual:.4f} for a task of {self.prices.turns:g} model calls")
+        told += [f"Because   {tool.name}: {tool.why}" for tool in self.decision.ranking if tool.kept and self.fitted]
         if not self.decision.cut:
             return [*told, "Enough?   all there is: nothing is cut"]
         within = "one search away" if self.tool_search else "out of reach; a tool search would change that"
+        how_often = "camdf evaluate says how often, on logs" if self.fitted else "no label says how often yet"
         return [
             *told,
-            "Enough?   no label says how often yet; camdf fit learns it from logs",
+            f"Enough?   {how_often}{'' if self.fitted else '; camdf fit learns it from logs'}",
             f"Missed?   a tool that was cut is {within}",
         ]
 
@@ -87,6 +94,7 @@ class Tried:
                     "needed": tool.evidence,
                     "tokens": self.tokens[tool.name],
                     "kept": tool.name in self.decision.kept,
+                    **({"why": tool.why} if self.fitted else {}),
                 }
                 for tool in self.decision.ranking
             ],
@@ -106,6 +114,8 @@ class Tried:
         return f"{1 - part:.0%} less" if part < 1 else "nothing saved"
 
     def _aimed(self) -> str:
+        if self.fitted:
+            return "those that are worth their cost"
         if self.target is None or self.target.mean_tools is not None:
             if not self.decision.cut:
                 return (
@@ -126,12 +136,14 @@ def trial(
     *,
     tool_search: bool = True,
     prices: Prices | None = None,
+    policy: Policy | None = None,
+    past: PastTasks | None = None,
 ) -> Tried:
-    """Decide on one request as a gate would on its first day (`Gate.start`).
+    """Decide on one request as a gate would on its first day (`Gate.start`), or by a `policy` with its `past` tasks.
 
     A target of a number of tools is for `Gate.start`, too. Another one is met by the cold start, on this request alone;
     a gate meets it on average over the requests that it is shown (`Gate.for_target`). `scorer` gives similarities.
-    `prices` count tokens, and say what a task's tools cost.
+    `prices` count tokens, and say what a task's tools cost; without them each costs a policy 1.
     """
     viewed, priced = keyed(view(tool) for tool in tools), prices or Prices()
     if all(tool.foreign for tool in viewed.values()):
@@ -139,7 +151,10 @@ def trial(
     asked = [{"role": "user", "content": request}]
     settings: dict[str, Any] = {"limits": Limits(seconds=None), "prices": priced, "tool_search": tool_search}
     most = None if target is None or target.mean_tools is None else int(target.mean_tools)
-    gate = Gate.start(tools, mean_tools=most, scorer=scorer, **settings)
+    if policy is None:
+        gate = Gate.start(tools, mean_tools=most, scorer=scorer, **settings)
+    else:
+        gate = Gate(recalling(policy, past, scorer), scorer, **{**settings, "prices": prices})
     decision = gate.decide(asked, tools)
     if decision.error:
         raise ScorerError(f"The request could not be scored: {decision.reason}, {decision.error}.")
@@ -149,4 +164,4 @@ def trial(
     tokens = {key: priced.count(tool) for key, tool in viewed.items()}
     loaded = sum(tokens[name] for name in decision.kept)
     loaded += sum(map(priced.count, decision.search))
-    return Tried(decision, target, tool_search, tokens, loaded, sum(tokens.values()), priced)
+    return Tried(decision, target, tool_search, tokens, loaded, sum(tokens.values()), priced, policy is not None)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from camdf._progress import shown
 from camdf._threads import one_blas_thread
-from camdf.cli.logs import FILES, add_log, is_log, named_scorer, ranked_log, with_hint
+from camdf.cli.logs import FILES, add_log, is_log, listed_tools, named_scorer, ranked_log, with_hint
 from camdf.cli.money import (
     AS_FITTED,
     FOUND,
@@ -25,8 +25,9 @@ from camdf.cli.money import (
 )
 from camdf.cli.parser import add_json, check_output, print_json
 from camdf.core.payoff import VALUES, Payoff
-from camdf.datasets.examples import logged_examples, made_up_in, write_examples
-from camdf.errors import DataError, UsageError, expect
+from camdf.datasets.examples import logged_examples, made_up_in, past_tasks, read_examples, write_examples
+from camdf.errors import DataError, UsageError, expect, require
+from camdf.models.past_tasks import PastTasks
 from camdf.policies.artifact import load, save
 from camdf.policies.base import fitted_payoff
 from camdf.policies.by_depth import ExpectedPayoffByDepth
@@ -37,7 +38,7 @@ from camdf.policies.stopping import StoppingPolicy
 if TYPE_CHECKING:
     from camdf.core.rankings import LoggedTasks
     from camdf.evaluation.assess import Assessment
-    from camdf.mining.logged import Uncensored
+    from camdf.mining.logged import Asked, Uncensored
     from camdf.policies.base import Policy
 
 PICTURES = (".png", ".svg", ".pdf")
@@ -59,6 +60,7 @@ def add_commands(commands: Any) -> None:
     option(
         "--remember", type=Path, metavar="EXAMPLES", help="keep what similar requests needed, without texts (.jsonl)"
     )
+    option("--keep-text", action="store_true", help="with --remember: keep the requests, too, to explain decisions")
     option("--explored-only", action="store_true", help="mined tasks: learn from explored runs alone")
     add_payoff(fit, required=True, targets=True)
     _add_splits(fit)
@@ -70,7 +72,7 @@ def add_commands(commands: Any) -> None:
     evaluate.add_argument("policy", type=Path, help="a policy that camdf saved (.json)")
     evaluate.add_argument("data", type=Path, help=FILES)
     add_log(evaluate)
-    add_own_class(evaluate)
+    add_saved(evaluate)
     add_payoff(evaluate, required=False, targets=True)
     _add_splits(evaluate)
     _add_must_pay(evaluate)
@@ -88,7 +90,7 @@ def add_commands(commands: Any) -> None:
     calibrate.add_argument("policy", type=Path, help="a policy by expected payoff that camdf saved (.json)")
     calibrate.add_argument("data", type=Path, help=f"tasks that it was not fitted on: {FILES}")
     add_log(calibrate)
-    add_own_class(calibrate)
+    add_saved(calibrate)
     target = calibrate.add_mutually_exclusive_group(required=True)
     target.add_argument(
         "--min-sufficiency", "--sufficiency", type=float, help="share of tasks that get every required tool, as 0.95"
@@ -103,16 +105,38 @@ def add_commands(commands: Any) -> None:
     add_json(calibrate)
 
 
-def add_own_class(parser: argparse.ArgumentParser) -> None:
-    """The class that a policy of your own was saved from."""
+def add_saved(parser: argparse.ArgumentParser) -> None:
+    """The class that a policy of your own was saved from, and the past requests that a policy recalls."""
     parser.add_argument(
         "--policy", dest="own", metavar="MODULE:CLASS", help="the class of a saved policy of your own, as module:Class"
     )
+    parser.add_argument("--examples", type=Path, help="past requests for it, as camdf fit --remember wrote (.jsonl)")
 
 
 def saved_policy(options: argparse.Namespace) -> Policy:
-    """The policy that a command names; one of your own by its class."""
-    return load(options.policy, LIBRARY if options.own is None else (*LIBRARY, own_class(options.own)))
+    """The policy that a command names, with its past requests; one of your own by its class."""
+    policy = load(options.policy, LIBRARY if options.own is None else (*LIBRARY, own_class(options.own)))
+    return policy if options.examples is None else recalling(policy, options.examples)
+
+
+def recalling(policy: Policy, examples: Path) -> Policy:
+    """A policy with the past requests of a file."""
+    past = past_tasks(read_examples(examples))
+    if past is None or not policy.recalls:
+        why = f"needs past requests, and {examples} has none" if policy.recalls else "was fitted without past requests"
+        raise UsageError(f"This policy {why}. Leave out --examples, or name what camdf fit --remember wrote.")
+    return policy.recalling(past)
+
+
+def recall_warning(policy: Policy, logged: LoggedTasks) -> list[str]:
+    """That a policy decides without past requests, if so; an error where these tasks cannot be compared with them."""
+    past: PastTasks | None = getattr(policy, "past_", None)
+    if past is not None:
+        vectors = logged.rankings.vectors
+        past.check_vectors(0 if vectors is None else vectors.shape[1], "these tasks have")
+    elif policy.recalls:
+        return ["This policy recalls past requests, and decides without any here. Name their file: --examples"]
+    return []
 
 
 def own_class(place: str) -> type[Policy]:
@@ -188,10 +212,18 @@ def _fit(options: argparse.Namespace) -> int:
     check_output(options.output, (".json",))
     if options.remember is not None:
         check_output(options.remember, (".jsonl",))
+    elif options.keep_text:
+        raise UsageError("--keep-text says what --remember keeps. Name a file for it: --remember examples.jsonl")
     if options.engine == "spark":
-        logged = _sampled_on_spark(options)
+        logged, asked = _sampled_on_spark(options)
     else:
         logged = in_dollars(options, _read(options, explored_only=options.explored_only))
+        asked = _asked(options)
+    if options.keep_text and not any(known.text for known in asked.values()):
+        raise UsageError(
+            f"{options.data} has no texts for --keep-text. Fit from a log of requests with --tools, or from what camdf "
+            "score --keep-text wrote."
+        )
     if name in POLICIES and isinstance(POLICIES[name](), StoppingPolicy | ExpectedPayoffByDepth):
         expect("sklearn", "train")  # now, and not after a line of progress
     one_blas_thread()
@@ -207,12 +239,14 @@ def _fit(options: argparse.Namespace) -> int:
     if not options.json:
         _print_assessment(options, logged, payoff, assessment, name, warnings)
     save(result.policy, options.output, result.training)
-    past = getattr(result.policy, "past_", None)
+    past = _kept(options, logged, asked) if result.policy.recalls else None
     if past is not None:
         write_examples(options.remember, logged_examples(past))
+    stale = past is None and options.remember is not None and options.remember.exists()
+    unread = [f"{options.remember} is of an earlier fit, and this policy does not read it."] if stale else []
     if options.json:
         written = {"policy": name, "wrote": str(options.output), "label_noise": asdict(noise), "made_up": made_up}
-        told = {"meaning": _meaning(options, assessment, payoff), "warnings": warnings}
+        told = {"meaning": _meaning(options, assessment, payoff), "warnings": [*warnings, *unread]}
         reads = {"reads_texts": result.policy.reads_texts, **({} if past is None else {"remembers": len(past)})}
         print_json({**_about(logged, payoff), **written, **reads, **assessment.summary(), **told})
     else:
@@ -222,12 +256,39 @@ def _fit(options: argparse.Namespace) -> int:
         print(f"at most about {noise.rate:.1%} of labels look wrong (95% interval up to {noise.at_most:.1%})")
         if options.remember is not None:
             kept = f"help, and {options.remember} has {len(past)} of them" if past else "do not help, and none is kept"
-            print(f"similar past requests {kept}")
+            print("\n".join([f"similar past requests {kept}", *unread]))
         print(f"wrote {options.output}")
         newer = f"newer{options.data.suffix or '.parquet'}"
         tools = f" --tools {quote(str(options.tools))}" if is_log(options, options.data) else ""
-        print(f"On newer tasks: camdf evaluate {quote(str(options.output))} {newer}{tools}")
+        recalled = f" --examples {quote(str(options.remember))}" if past else ""
+        print(f"On newer tasks: camdf evaluate {quote(str(options.output))} {newer}{tools}{recalled}")
     return _code(options, assessment)
+
+
+def _asked(options: argparse.Namespace) -> dict[str, Asked]:
+    """For --remember, by task: what was asked and by whom, as far as the data say it; users are hashed as in traces."""
+    from camdf.mining.logged import Asked, asked_in, is_mined, mined_table
+
+    if options.remember is None:
+        return {}
+    if is_log(options, options.data):
+        from camdf.mining.ids import hashed, id_key
+        from camdf.mining.text_logs import read_text_log
+
+        log = read_text_log(options.data, listed_tools(options.tools), options.columns)
+        key = id_key() if "user" in log.columns else b""
+        return {request.task_id: Asked(request.text, hashed(request.user, key)) for request in log.requests}
+    return asked_in(require("polars", "mining").from_arrow(mined_table(options.data))) if is_mined(options.data) else {}
+
+
+def _kept(options: argparse.Namespace, logged: LoggedTasks, asked: dict[str, Asked]) -> PastTasks:
+    """What is kept of the tasks of a log, the latest as the log has them."""
+    from camdf.mining.logged import Asked
+
+    known = [asked.get(task_id, Asked()) for task_id in logged.task_ids.tolist()]
+    texts = tuple(of.text for of in known) if options.keep_text else ()
+    users = tuple(of.user for of in known) if any(of.user for of in known) else ()
+    return replace(PastTasks.all_of(logged), texts=texts, users=users).bounded()
 
 
 def _prior(path: Path | None) -> ExpectedPayoffBySet | None:
@@ -247,20 +308,20 @@ def _made_up_warning(options: argparse.Namespace, made_up: int) -> list[str]:
     ]
 
 
-def _sampled_on_spark(options: argparse.Namespace) -> LoggedTasks:
-    """Mined tasks as a sample that Spark draws; other files are read here."""
+def _sampled_on_spark(options: argparse.Namespace) -> tuple[LoggedTasks, dict[str, Asked]]:
+    """Mined tasks as a sample that Spark draws, and what was asked; other files are read here."""
     from camdf.mining.days import is_days
-    from camdf.mining.logged import is_mined, logged_tasks
+    from camdf.mining.logged import asked_in, is_mined, logged_tasks
 
     if is_days(options.data) or not is_mined(options.data):
-        return _read(options, explored_only=options.explored_only)
+        return _read(options, explored_only=options.explored_only), _asked(options)
     from camdf.mining.spark.sample import sampled
     from camdf.mining.spark.session import session
 
     tasks = session().read.parquet(str(options.data))
     sample = sampled(tasks.filter("explored") if options.explored_only else tasks, seed=options.seed)
     _note(options, f"{sample}\n")
-    return logged_tasks(sample.tasks)
+    return logged_tasks(sample.tasks), asked_in(sample.tasks)
 
 
 def _evaluate(options: argparse.Namespace) -> int:
@@ -275,13 +336,14 @@ def _evaluate(options: argparse.Namespace) -> int:
     _check_splits(options)
     read = _priced(options, uncensored_tasks(options))
     logged = read.logged
+    without_past = recall_warning(policy, logged)
     payoff = on_tasks(options, payoff, logged, lambda like: policy)
     with shown("splits") as progress:
         assessment = assess(
             lambda: Fixed(policy), logged, payoff, splits=options.splits, seed=options.seed, progress=progress
         )
     warnings = [*assessment.alarms(payoff), *read.warnings, *assessment.warnings(), *unseen_warning(policy, logged)]
-    warnings += _off_by(policy, assessment, payoff)
+    warnings += [*_off_by(policy, assessment, payoff), *without_past]
     if _fitted_on(policy, read):
         warnings.append(
             "This policy was fitted on these very tasks, which flatters it. Evaluate it on tasks it has not seen."
@@ -360,6 +422,7 @@ def _calibrate(options: argparse.Namespace) -> int:
         raise UsageError("This policy was fitted on these very tasks, which can promise nothing. Name other tasks.")
     if options.min_sufficiency is not None and read.censored:
         raise UsageError(f"These tasks can promise nothing. {read.warnings[0]}")
+    warnings = [*read.warnings, *recall_warning(policy, logged)]
     calibration = calibrate(
         policy,
         logged,
@@ -369,11 +432,11 @@ def _calibrate(options: argparse.Namespace) -> int:
         per_task=options.per_task,
     )
     if options.json:
-        print_json({**_about(logged, calibration.payoff), **calibration.summary(), "warnings": read.warnings})
+        print_json({**_about(logged, calibration.payoff), **calibration.summary(), "warnings": warnings})
     else:
         print(_described(logged, calibration.payoff))
         print(calibration.sentences("$" if options.prices else ""))
-        for warning in read.warnings:
+        for warning in warnings:
             print(f"Warning: {warning}")
         print(f"\n--cost-pressure {calibration.payoff.cost_pressure!r}")
     return 0

@@ -9,7 +9,7 @@ from typing import Any
 from camdf.cli.logs import FILES, add_log
 from camdf.cli.money import add_payoff, chosen_payoff
 from camdf.cli.parser import add_json, print_json
-from camdf.cli.policy import add_own_class, saved_policy, uncensored_tasks
+from camdf.cli.policy import add_saved, recall_warning, saved_policy, uncensored_tasks
 from camdf.cli.tools import add_prices, chosen_prices, tools_in_file
 from camdf.cli.traces import add_workers, read_traces
 from camdf.policies.base import fitted_payoff
@@ -27,7 +27,7 @@ def add_commands(commands: Any) -> None:
     shadow = commands.add(_shadow_report)
     shadow.add_argument("policy", type=Path, help="a policy that camdf saved (.json)")
     shadow.add_argument("data", type=Path, help=f"what camdf mine wrote, {FILES}")
-    add_own_class(shadow)
+    add_saved(shadow)
     add_log(shadow, ", and to count their tokens")
     add_payoff(shadow, required=False)
     add_json(shadow)
@@ -56,11 +56,12 @@ def _shadow_report(options: argparse.Namespace) -> int:
     tools = None if options.tools is None else [view(tool) for tool in tools_in_file(options.tools)]
     tokens = None if tools is None else {tool.name: float(prices.count(tool)) for tool in tools}
     read = uncensored_tasks(options)
+    warnings = [*read.warnings, *recall_warning(policy, read.logged)]
     report = shadow_report(policy, read.logged, payoff, tokens)
     if options.json:
         print_json({**report.record(), "saw_every_tool": read.told, "left_out": read.left_out})
         return 0
-    print("\n".join([f"{report.table()}\n", report.verdict, *read.warnings]))
+    print("\n".join([f"{report.table()}\n", report.verdict, *warnings]))
     if not (read.told or read.censored):
         print("Nothing says that these tasks saw every tool. What a gate had cut, none of them could call.")
     return 0

@@ -15,11 +15,13 @@ from typing import Any
 
 from camdf.cli.mcp_file import tools_of_servers
 from camdf.cli.parser import add_json, check_output, print_json
+from camdf.datasets.examples import past_tasks, read_examples
 from camdf.errors import CamdfError, UsageError
 from camdf.gate.gate import USUAL_TOOLS
 from camdf.gate.target import Target
 from camdf.gate.worth import Conversation, sentence, shared_sentence, worth
 from camdf.gateway.config import TABLES
+from camdf.policies.artifact import load
 from camdf.prices import Prices
 from camdf.scorers import BM25, Scorer, Start
 from camdf.tools import FromServer, Tool
@@ -58,6 +60,8 @@ def add_commands(commands: Any) -> None:
         "--sufficiency", metavar="SHARE", type=float, help="or: how often they should be enough, as 0.9"
     )
     target.add_argument("--dollars", type=float, help="or: what they may cost a task, as 0.01")
+    target.add_argument("--policy", type=Path, help="or: a policy that camdf fit wrote, which decides (.json)")
+    tried.add_argument("--examples", type=Path, help="with --policy: what camdf fit --remember wrote (.jsonl)")
     add_tool_search(tried, True)
     tried.add_argument("--door", dest="tool_search", action="store_true", help=argparse.SUPPRESS)  # its old name
     tried.add_argument("--scorer", choices=SCORERS, help="who scores (default: start if installed, else bm25)")
@@ -160,8 +164,15 @@ def _try(options: argparse.Namespace) -> int:
         raise UsageError(f"{told} Got {options.dollars:g}.")
     goals = {"mean_tools": options.most, "sufficiency": options.sufficiency, "dollars_per_task": options.dollars}
     target = None if set(goals.values()) == {None} else Target(**goals)
-    prices, search = chosen_prices(options), options.tool_search
-    tried = trial(options.request, tools_in_file(options.tools), scorer, target, tool_search=search, prices=prices)
+    if options.examples is not None and options.policy is None:
+        raise UsageError(
+            "--examples are the past requests that a policy recalls. Name the policy: --policy policy.json"
+        )
+    policy = None if options.policy is None else load(options.policy)
+    known: dict[str, Any] = {"policy": policy, "tool_search": options.tool_search}
+    known["prices"] = chosen_prices(options) if policy is None else options.prices
+    known["past"] = None if options.examples is None else past_tasks(read_examples(options.examples))
+    tried = trial(options.request, tools_in_file(options.tools), scorer, target, **known)
     if options.output is not None:
         options.output.write_text(tried.decision.svg(), encoding="utf-8")
     if options.json:

@@ -123,6 +123,7 @@ def add_commands(commands: Any) -> None:
         action="store_true",
         help="keep the direction of every text in numbers, so that a policy can learn from what was asked",
     )
+    score.add_argument("--keep-text", action="store_true", help="of mined tasks: leave what users asked in them")
     score.add_argument(
         "--text", choices=sorted(TEXTS), help="how a tool is written, as the gate's scorer does by default"
     )
@@ -271,7 +272,7 @@ def _forget(options: argparse.Namespace) -> int:
     from camdf.mining.forget import forget, forget_examples
 
     if named.suffix == ".jsonl" and named.is_file():
-        count = forget_examples(named, options.conversation, _id_key(options))
+        count = forget_examples(named, options.conversation, options.user, _id_key(options))
         print_json({"lines": count}) if options.json else print(f"Forgot {count:,} examples.")
         return 0
     chosen = {name: getattr(options, name) for name in ("conversation", "user", "before", "alone")}
@@ -295,7 +296,7 @@ def _rank(options: argparse.Namespace, scorer: Scorer, choices: dict[str, Any]) 
 
     tools = [view(tool) for tool in tools_in_file(options.tools)]
     scores = options.output.with_suffix(".scores.jsonl")
-    ranked = rank_tasks(options.tasks, tools, scorer, scores, **choices)
+    ranked = rank_tasks(options.tasks, tools, scorer, scores, keep_text=options.keep_text, **choices)
     with whole_file(options.output) as new:
         ranked.tasks.write_parquet(new)
     if ranked.undescribed:

@@ -27,7 +27,8 @@ class Example:
 
     `alternatives` are groups of tools of which one will do ("or" in a file): each of them is right for a ranking, and a
     fit leaves the request out. `language` is a code such as "en", or empty. A logged request may have its `vector`, the
-    direction of its text a signed byte a number, instead of its text, and the `group` that it belongs to.
+    direction of its text a signed byte a number, with its text or without, the `group` that it belongs to, and the
+    `user` who asked.
     """
 
     text: str
@@ -37,6 +38,7 @@ class Example:
     origin: Origin = "made up"
     vector: bytes = b""
     group: str = ""
+    user: str = ""
 
     @property
     def right(self) -> tuple[str, ...]:
@@ -56,8 +58,7 @@ class Example:
             record["lang"] = self.language
         if self.vector:
             record["vector"] = b64encode(self.vector).decode()
-        if self.group:
-            record["group"] = self.group
+        record |= {name: value for name, value in (("group", self.group), ("user", self.user)) if value}
         return {**record, "origin": self.origin}
 
 
@@ -87,7 +88,7 @@ def write_examples(path: str | PathLike[str], examples: Iterable[Example]) -> No
 
 
 def _example(where: str, record: Pairs) -> Example:
-    known = fields(where, record, ("text", "needed"), ("or", "lang", "kind", "origin", "vector", "group"))
+    known = fields(where, record, ("text", "needed"), ("or", "lang", "kind", "origin", "vector", "group", "user"))
     groups = known.get("or", [])
     if not isinstance(groups, list):
         refuse(where, "or", "be a list of lists of tool names", groups, 'Write it as [["...", "..."]].')
@@ -102,7 +103,7 @@ def _example(where: str, record: Pairs) -> Example:
         text(where, "lang", known["lang"]) if known.get("lang") else "",
         origin,
         vector,
-        text(where, "group", known["group"]) if known.get("group") else "",
+        *(text(where, name, known[name]) if known.get(name) else "" for name in ("group", "user")),
     )
 
 
@@ -133,14 +134,17 @@ def past_tasks(examples: Iterable[Example]) -> PastTasks | None:
         np.array([len(set(example.needed)) for example in known], dtype=np.int64),
         np.array([position[name] for example in known for name in dict.fromkeys(example.needed)], dtype=np.int64),
         np.array([example.group or str(place) for place, example in enumerate(known)], dtype=np.str_),
+        tuple(example.text for example in known) if any(example.text for example in known) else (),
+        tuple(example.user for example in known) if any(example.user for example in known) else (),
     )
 
 
 def logged_examples(past: PastTasks) -> list[Example]:
-    """Past tasks as examples, a line of a file each, without their texts."""
-    ends = np.cumsum(past.counts)[:-1]
+    """Past tasks as examples, a line of a file each."""
+    ends, unknown = np.cumsum(past.counts)[:-1], ("",) * len(past)
     needed = ([past.tools[place] for place in places] for places in np.split(past.needed, ends))
+    rows = zip(past.texts or unknown, needed, past.vectors, past.groups.tolist(), past.users or unknown, strict=True)
     return [
-        Example("", tuple(names), origin="logged", vector=vector.tobytes(), group=group)
-        for names, vector, group in zip(needed, past.vectors, past.groups.tolist(), strict=True)
+        Example(text, tuple(names), origin="logged", vector=vector.tobytes(), group=group, user=user)
+        for text, names, vector, group, user in rows
     ]

@@ -20,13 +20,13 @@ from typing import Any, Self, get_args
 from camdf._renamed import grouped, renamed, warn_of
 from camdf._settings import check_that, checked_setting, instance_of, one_of, or_none, truth
 from camdf.core.payoff import Payoff, ValueFunction
-from camdf.datasets.examples import past_tasks
+from camdf.datasets.examples import past_tasks, read_examples
 from camdf.errors import ArtifactError, UsageError
 from camdf.gate.append import CHANNELS, Channel, Channels
 from camdf.gate.deciding import Decider, SharedByTenants
 from camdf.gate.decision import GateDecision, Reason
 from camdf.gate.fold import Fold, Folding, Outcome
-from camdf.gate.judge import Judge
+from camdf.gate.judge import Judge, recalling
 from camdf.gate.lists import Mode
 from camdf.gate.memory import ConversationTerms, Memory
 from camdf.gate.request import PriceList, Question, RequestReader, Scores
@@ -36,6 +36,7 @@ from camdf.gate.telemetry import Sink, add_to_span
 from camdf.gate.tool_search import FIND, FOUND, Answer, WrittenCall, by_server, listing, names_by_server, query_of
 from camdf.gate.turns import Messages
 from camdf.gate.worth import cutting_pays
+from camdf.models.past_tasks import PastTasks
 from camdf.policies.base import Policy
 from camdf.policies.rules import AcquireAll, TopK
 from camdf.runtime.forks import Locked
@@ -199,8 +200,10 @@ class Gate(Locked):
             policy = TopK(USUAL_TOOLS if mean_tools is None else mean_tools) if pays else AcquireAll()
         if examples is not None:
             examples = tool_examples(examples)
-            policy = policy.recalling(past_tasks(examples.given))
-        return cls(policy, scorer or _start(listed, examples), payoff, **{"tool_search": True, **settings})
+        scorer = scorer or _start(listed, examples)
+        if examples is not None:
+            policy = recalling(policy, past_tasks(examples.given), scorer)
+        return cls(policy, scorer, payoff, **{"tool_search": True, **settings})
 
     @classmethod
     def for_target(
@@ -291,9 +294,10 @@ class Gate(Locked):
         warn_of("Gate.aimed(tools=)", "Gate.retargeted(mean_tools=)")
         return self.retargeted(mean_tools=tools, **target)
 
-    def reload(self, path: str | PathLike[str]) -> str:
+    def reload(self, path: str | PathLike[str], examples: str | PathLike[str] | None = None) -> str:
         """Take the policy of `path`, which `camdf.save` wrote, for conversations that begin; returns its SHA-256.
 
+        It recalls the past requests of a file of `examples`, or those that the policy before it recalled.
         Conversations in which something was decided go on under the policy that decided it. A file that is not a policy
         which can decide under this gate's settings raises an ArtifactError, and the gate goes on with the one it has.
         """
@@ -303,7 +307,8 @@ class Gate(Locked):
                 "own: for_tenant(name, policy=...)."
             )
         try:
-            judge = Judge.from_file(path, self._settings["payoff"], self.rollout.explore_pressure)
+            past = getattr(self.policy, "past_", None) if examples is None else past_tasks(read_examples(examples))
+            judge = Judge.from_file(path, self._settings["payoff"], self.rollout.explore_pressure, past)
         except ArtifactError as error:
             raise ArtifactError(f"{error} The gate goes on with the policy that it has.") from error
         self._decider.terms.replace(judge)
@@ -320,6 +325,12 @@ class Gate(Locked):
         """
         if not isinstance(tenant, str) or not tenant:
             raise UsageError(f"The 'tenant' of Gate must be a name. Got {tenant!r} instead.")
+        past: PastTasks | None = getattr(self.policy, "past_", None)
+        if "policy" not in settings and past is not None and past.texts:
+            raise UsageError(
+                "The past requests that this gate explains decisions by are one tenant's own. Give the tenant its own: "
+                "for_tenant(name, policy=...)."
+            )
         guards, limits = settings.get("guards", self.guards), settings.get("limits", self.limits)
         common = [name for name in settings if name in ("scorer", "records")]
         common += ["trusted"] if guards.trusted not in (None, self.guards.trusted) else []

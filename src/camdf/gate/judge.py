@@ -16,9 +16,10 @@ from camdf.core.rankings import Rankings
 from camdf.core.vectors import from_bytes
 from camdf.errors import ArtifactError, UsageError
 from camdf.gate.ranking import Ranked
+from camdf.models.past_tasks import PastTasks
 from camdf.policies.artifact import content_of, from_json, to_json
 from camdf.policies.base import Policy, fitted_payoff
-from camdf.scorers.base import says_nothing
+from camdf.scorers.base import Scorer, says_nothing, vector_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,11 +55,14 @@ class Judge:
         return cls(policy, known, lower, written)
 
     @classmethod
-    def from_file(cls, path: str | PathLike[str], payoff: Payoff | None, explore_pressure: float | None) -> Self:
+    def from_file(
+        cls, path: str | PathLike[str], payoff: Payoff | None, explore_pressure: float | None, past: PastTasks | None
+    ) -> Self:
         """The judge of a file that `camdf.save` wrote, once it has decided on made-up tasks; else an ArtifactError."""
         content = content_of(path)
         policy = from_json(content)
         try:
+            policy = policy.recalling(past)
             judge = cls.of(policy, payoff, explore_pressure, json.loads(content)["sha256"])
             for judging in (judge, judge.exploring or judge):
                 try_policy(policy, judging.payoff)
@@ -118,6 +122,13 @@ class ScoredTurn:
     vector: bytes = b""
     rankings: dict[Judge, tuple[Ranked, ...]] = field(default_factory=dict)
     """What judges made of it."""
+
+
+def recalling(policy: Policy, past: PastTasks | None, scorer: Scorer | None) -> Policy:
+    """A policy with past tasks; an error where the scorer's vectors cannot be compared with theirs."""
+    if past is not None and policy.recalls:
+        past.check_vectors(len(vector_of(scorer, "Send an email")), "the scorer makes")
+    return policy.recalling(past)
 
 
 def _lower(policy: Policy, payoff: Payoff, pressure: float) -> Payoff:

@@ -82,17 +82,19 @@ def forget(
     return Forgot(counts["tasks"], counts["spans"], **kept, hours=hours, alone=alone)
 
 
-def forget_examples(path: str | PathLike[str], conversation: str, id_key: bytes | None = None) -> int:
-    """Delete the examples of a conversation from a file, and say how many; a gate that reads it again recalls none.
+def forget_examples(
+    path: str | PathLike[str], conversation: str = "", user: str = "", id_key: bytes | None = None
+) -> int:
+    """Delete the examples of a conversation or a user from a file, and say how many; who reads it again recalls none.
 
-    The requests of a conversation have its id as their `group`, hashed where they were mined with a key.
+    The requests of a conversation have its id as their `group`, hashed where they were mined with a key, as is `user`,
+    and hashed without one where the service learned them.
     """
-    if not conversation:
-        raise UsageError(
-            "Examples know whose they are by conversation alone. Name a --conversation, or delete the file."
-        )
-    ids = {conversation} if id_key is None else {conversation, hashed(conversation, id_key)}
+    if not (conversation or user):
+        raise UsageError("Examples know whose they are. Name a --conversation or a --user, or delete the file.")
+    keys = [key for key in (b"", id_key) if key is not None]
+    groups, users = ({text, *(hashed(text, key) for key in keys)} - {""} for text in (conversation, user))
     examples = read_examples(path)
-    kept = [example for example in examples if example.group not in ids]
+    kept = [example for example in examples if example.group not in groups and example.user not in users]
     write_examples(path, kept)
     return len(examples) - len(kept)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RankedTasks:
-    """The tasks with their rankings, without any text, and the counts of what was done."""
+    """The tasks with their rankings, without any text unless it is kept, and the counts of what was done."""
 
     tasks: pl.DataFrame
     scored: Scored
@@ -44,6 +44,7 @@ def rank_tasks(
     *,
     top: int | None = None,
     vectors: bool = False,
+    keep_text: bool = False,
     settings: Mapping[str, Any] | None = None,
     progress: Progress = silent,
 ) -> RankedTasks:
@@ -81,7 +82,9 @@ def rank_tasks(
     ranked = (
         mined.drop("ranked", "scores", "vector", strict=False)
         .join(rankings, on="task_id", how="left", maintain_order="left")
-        .with_columns(polars.col("ranked", "scores").fill_null([]), text=polars.lit(""))
+        .with_columns(
+            polars.col("ranked", "scores").fill_null([]), text=polars.col("text") if keep_text else polars.lit("")
+        )
         .select(*(name for name in mined.columns if name != "vector"), *(["vector"] if vectors else []))
     )
     return RankedTasks(ranked, done, len(mined) - len(asked), tuple(undescribed))

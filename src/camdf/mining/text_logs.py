@@ -47,6 +47,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "messages": ("messages", "conversation", "transcript", "history", "chat"),
     "task_id": ("task_id", "id", "request_id", "trace_id", "run_id", "uuid"),
     "group": ("group", "conversation_id", "session_id", "thread_id", "session", "thread"),
+    "user": ("user_id", "userid", "customer_id", "account_id"),
     "success": ("success", "succeeded", "successful", "solved", "passed", "ok"),
     "alternatives": ("or",),
 }
@@ -72,6 +73,7 @@ class LoggedRequest(NamedTuple):
     text: str
     required: tuple[str, ...]
     group: str
+    user: str = ""
 
 
 @dataclass(frozen=True)
@@ -197,7 +199,7 @@ def rank_log(
     done = score_tasks(asked, tools, scorer, output, settings=told, **choices)
     scored = {record["task_id"]: record for record in scored_records(output)}
     gathered = Gathered()
-    for task_id, text, required, group in log.requests:
+    for task_id, text, required, group, _ in log.requests:
         if ranking := scored.get(_digest(text)):
             gathered.add(task_id, group, ranking["scores"], required, len(required), None, ranking.get("vector", ()))
     return RankedLog(gathered.logged(priced=False, keep_order=False), done)
@@ -260,12 +262,15 @@ def _are_messages(table: LooseTable, read: Mapping[str, str]) -> bool:
 
 def _conversations(table: LooseTable, read: Mapping[str, str]) -> list[TableRow]:
     """The chats whose messages are the rows of a table, in the place of their first."""
-    column = read.get("group", "")
+    column, user = read.get("group", ""), read.get("user", "")
     chats: dict[str, list[TableRow]] = {}
     for row in table.rows:
         chats.setdefault(_name(row.fields.get(column)) or "chat", []).append(row)
     return [
-        TableRow(rows[0].place, {"task_id": name, "messages": [row.fields for row in rows]})
+        TableRow(
+            rows[0].place,
+            {user: rows[0].fields.get(user), "task_id": name, "messages": [row.fields for row in rows]},
+        )
         for name, rows in chats.items()
     ]
 
@@ -278,10 +283,11 @@ def _requests(row: TableRow, read: Mapping[str, str]) -> Iterator[LoggedRequest]
         raise _LeftOutError("did not succeed")
     if _value(fields.get("alternatives")) not in (None, [], ""):
         raise _LeftOutError("says of some tools that one of them will do ('or')")
-    group = _name(fields.get("group"))
+    group, user = _name(fields.get("group")), _name(fields.get("user"))
     if "required" not in read:
         guessed = _plain(read["messages"]) in (*MESSAGES, "role")
-        yield from _turns(task_id, group or task_id, row.fields if guessed else fields["messages"])
+        for request in _turns(task_id, group or task_id, row.fields if guessed else fields["messages"]):
+            yield request._replace(user=user)
         return
     text = _text(fields.get("text")) or _first_turn(fields.get("messages"))
     if not text:
@@ -289,7 +295,7 @@ def _requests(row: TableRow, read: Mapping[str, str]) -> Iterator[LoggedRequest]
     required = _tools(fields["required"])
     if required is None:
         raise _LeftOutError("does not say which tools were needed")
-    yield LoggedRequest(task_id, text, required, group or text_group(text))
+    yield LoggedRequest(task_id, text, required, group or text_group(text), user)
 
 
 def _turns(task_id: str, group: str, chat: Any) -> Iterator[LoggedRequest]:

@@ -37,11 +37,17 @@ NEAREST_OF_TOOL = 3
 TOLD = 5
 """Of how many similar requests an explanation tells."""
 
+SHOWN = 60
+"""Of how many characters."""
+
 MOST = 10_000
 """How many past tasks are kept unless somebody says otherwise."""
 
 MOST_OF_A_GROUP = 20
-"""How many of them one group may have, so that no user or conversation speaks for all."""
+"""How many of them one group, as a conversation is, may have. A user may always have so many."""
+
+ACTIVE = 10
+"""A user may have as many as the one who has the tenth most: at most a tenth of all."""
 
 COSINES_AT_ONCE = 4_000_000
 KEPT_WIDE = 2**24
@@ -56,7 +62,8 @@ class PastTasks:
     """n tasks: `vectors` (n, d) their directions in whole numbers up to 127, `groups` (n,) whose near-copies they are.
 
     `needed` has every task's tools one after the other, as places in `tools`, and `counts` (n,) how many each has.
-    `tools` are all that the tasks could have needed. `texts` are there where somebody wants them kept.
+    `tools` are all that the tasks could have needed. `texts` (n) are there where somebody wants them kept, "" for a
+    task without one, and `users` (n,) where it is known who asked.
     """
 
     tools: tuple[str, ...]
@@ -65,11 +72,13 @@ class PastTasks:
     needed: Ints
     groups: Strings
     texts: tuple[str, ...] = ()
+    users: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         n = len(self.vectors)
-        if self.vectors.ndim != 2 or len(self.counts) != n or len(self.groups) != n or len(self.texts) not in (0, n):
-            raise UsageError("Past tasks need a vector, a count and a group each, and texts for all of them or none.")
+        known = {len(self.texts), len(self.users)} <= {0, n}
+        if self.vectors.ndim != 2 or len(self.counts) != n or len(self.groups) != n or not known:
+            raise UsageError("Past tasks need a vector, a count and a group each, and texts or users for all or none.")
         if self.counts.sum() != len(self.needed) or (
             len(self.needed) and not 0 <= self.needed.min() <= self.needed.max() < len(self.tools)
         ):
@@ -124,14 +133,23 @@ class PastTasks:
         """Of the vectors that it compares."""
         return int(self.vectors.shape[1])
 
+    def check_vectors(self, dimensions: int, whose: str) -> None:
+        """Raise where vectors of so many numbers, 0 for none, cannot be compared with these; `whose` says whose."""
+        if dimensions != self.dimensions:
+            others = f"vectors of {dimensions}" if dimensions else "no vectors"
+            raise UsageError(
+                f"The past requests have vectors of {self.dimensions} numbers, and {whose} {others}. Fit again with "
+                "the scorer that ranks: camdf fit --remember."
+            )
+
     def take(self, rows: Ints) -> PastTasks:
         """Some of the tasks; `tools` stay all that they could have needed."""
-        counts = self.counts[rows]
-        texts = tuple(self.texts[row] for row in rows.tolist()) if self.texts else ()
-        return PastTasks(self.tools, self.vectors[rows], counts, self._entries(rows), self.groups[rows], texts)
+        texts, users = (tuple(own[row] for row in rows.tolist()) if own else () for own in (self.texts, self.users))
+        needed = self._entries(rows)
+        return PastTasks(self.tools, self.vectors[rows], self.counts[rows], needed, self.groups[rows], texts, users)
 
     def joined(self, other: PastTasks) -> PastTasks:
-        """The tasks of both; texts are kept where both have them."""
+        """The tasks of both."""
         tools = tuple(dict.fromkeys((*self.tools, *other.tools)))
         position = {name: i for i, name in enumerate(tools)}
         moved = np.array([*(position[name] for name in other.tools), -1], dtype=np.int64)[other.needed]
@@ -141,17 +159,30 @@ class PastTasks:
             np.concatenate([self.counts, other.counts]),
             np.concatenate([self.needed, moved]),
             np.concatenate([self.groups, other.groups]),
-            (*self.texts, *other.texts) if bool(self.texts) == bool(other.texts) else (),
+            _both(self.texts, len(self), other.texts, len(other)),
+            _both(self.users, len(self), other.users, len(other)),
         )
 
     def bounded(self, most: int = MOST, of_a_group: int = MOST_OF_A_GROUP) -> PastTasks:
-        """At most so many tasks, and so many of a group, the last first, chosen so that rare tools stay.
+        """At most so many tasks, so many of a group and a share of a user, the last first; rare tools stay.
+
+        No user has more than the tenth most active one, and so none has more than a tenth; of fewer than eighteen, none
+        has more than the middle one. `of_a_group` is always allowed, and who is not known is a user of one group.
 
         Every tool has its tasks in turn, the last one first, and a task counts for the tool in whose row it stands
         nearest to the front. The tasks nearest to the front of a row are kept.
         """
-        from_last = np.arange(len(self))[::-1]
-        kept = from_last[_turns(numbered_as_seen(self.groups[from_last])) < of_a_group] if len(self) else from_last
+        if not len(self):
+            return self
+        kept = np.arange(len(self))[::-1]
+        kept = kept[_turns(numbered_as_seen(self.groups[kept])) < of_a_group]
+        pairs = zip(self.users or [""] * len(self), self.groups.tolist(), strict=True)
+        asking = numbered_as_seen(
+            np.array([f"user {user}" if user else f"group {group}" for user, group in pairs])[kept]
+        )
+        active = np.sort(np.bincount(asking))[::-1]
+        place = min(ACTIVE, len(active) // 2 + 1)
+        kept = kept[_turns(asking) < max(of_a_group, min(active[place - 1], most // place))]
         few = self.take(np.sort(kept))
         if len(few) <= most:
             return few
@@ -171,15 +202,17 @@ class PastTasks:
         own: Ints = self._group  # type: ignore[attr-defined]
         return self._columns(rankings, own)
 
-    def needed_nearby(self, rankings: Rankings, row: int) -> dict[str, int]:
-        """How many of the `TOLD` most similar past tasks needed each tool that any of them needed."""
+    def needed_nearby(self, rankings: Rankings, row: int) -> dict[str, list[str]]:
+        """By tool, the texts of those of the `TOLD` most similar past tasks that needed it; "" where none is kept."""
         cosine = next(self._cosines(self._read(rankings)[row : row + 1]))[0]
         least = max(len(self) - TOLD, 0)
         near = np.flatnonzero(cosine >= np.partition(cosine, least)[least])
         nearest = near[np.argsort(-cosine[near], kind="stable")[:TOLD]]
-        return {
-            self.tools[i]: int(n) for i, n in zip(*np.unique(self._entries(nearest), return_counts=True), strict=True)
-        }
+        texts: dict[str, list[str]] = {}
+        for task in nearest.tolist():
+            for place in self._entries(np.array([task])).tolist():
+                texts.setdefault(self.tools[place], []).append(self.texts[task] if self.texts else "")
+        return texts
 
     def _read(self, rankings: Rankings) -> Bytes:
         if rankings.vectors is None or rankings.vectors.shape[1] != self.dimensions:
@@ -271,6 +304,21 @@ class PastTasks:
     def _floats(self, vectors: Bytes) -> npt.NDArray[Any]:
         """Whole numbers as the shortest floats in which their products are exact."""
         return vectors.astype(np.float32 if WHOLE**2 * self.dimensions < EXACT else np.float64)
+
+
+def quoted(texts: Iterable[str]) -> str:
+    """Requests in one line, each once and none of them long; "" where none has a text.
+
+    >>> quoted(["Book a room\\nin Graz", "", "Book a room in Graz", "x" * 99])[:36]
+    "'Book a room in Graz', 'xxxxxxxxxxxx"
+    """
+    lines = dict.fromkeys(" ".join(text.split()) for text in texts if text)
+    return ", ".join(repr(line if len(line) <= SHOWN else f"{line[: SHOWN - 1]}…") for line in lines)
+
+
+def _both(first: tuple[str, ...], many: int, second: tuple[str, ...], more: int) -> tuple[str, ...]:
+    """What is known of some tasks and of more; "" for those of which it is not, and nothing where it is of none."""
+    return (*(first or ("",) * many), *(second or ("",) * more)) if first or second else ()
 
 
 def _turns(names: Ints) -> Ints:

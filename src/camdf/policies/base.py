@@ -47,6 +47,11 @@ class Policy(ABC):
         """Whether a decision differs where the rankings hold the tasks' vectors."""
         return False
 
+    @property
+    def recalls(self) -> bool:
+        """Whether it was fitted to read past tasks, which `recalling` gives to it."""
+        return False
+
     def recalling(self, past: PastTasks | None) -> Self:
         """The policy with past tasks to compare a request with, if it reads them."""
         return self

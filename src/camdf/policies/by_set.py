@@ -24,7 +24,7 @@ from camdf.core.sets import (
 from camdf.core.sums import before_each
 from camdf.errors import NotFittedError, UsageError
 from camdf.models.membership import HeldOut, MembershipModel
-from camdf.models.past_tasks import TOLD, PastTasks
+from camdf.models.past_tasks import TOLD, PastTasks, quoted
 from camdf.models.prior import KINDS, Prior, prior_of, shipped_prior
 from camdf.models.set_law import sharpened
 from camdf.policies import fields
@@ -150,15 +150,23 @@ class ExpectedPayoffBySet(Policy):
         known = copy(self)
         vars(known).pop("past_", None)
         if self.with_past_ is not None and past is not None:
+            text = self.with_past_.text
+            past.check_vectors(past.dimensions if text is None else text.dimensions, "the policy was fitted on")
             known.past_ = past.among(self.with_past_.tools)
         return known
+
+    @property
+    def recalls(self) -> bool:
+        return self.with_past_ is not None
 
     def reasons(self, rankings: Rankings, row: int) -> Mapping[str, str]:
         if self.past_ is None or self._model(rankings) is not self.with_past_:
             return {}
-        of = min(TOLD, len(self.past_))
-        nearby = self.past_.needed_nearby(rankings, row)
-        return {name: f"needed by {times} of the {of} most similar past requests" for name, times in nearby.items()}
+        of, reasons = min(TOLD, len(self.past_)), {}
+        for name, texts in self.past_.needed_nearby(rankings, row).items():
+            words = f"needed by {len(texts)} of the {of} most similar past requests"
+            reasons[name] = f"{words}: {quoted(texts)}" if any(texts) else words
+        return reasons
 
     def priors(self, reading: Rankings | None = None) -> tuple[Prior, ...]:
         """What it starts from: a prior, or one of each kind. `reading` are rankings whose vectors it is to read."""

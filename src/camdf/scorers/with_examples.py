@@ -26,7 +26,8 @@ Texts: TypeAlias = tuple[str, ...]
 class ToolExamples:
     """Examples, by the tools of a list. `digest` is their SHA-256, empty where there are none.
 
-    Of those that are `given`, a scorer reads the ones that have a text.
+    Of those that are `given`, a scorer reads the ones that have a text and no vector: the others are past requests,
+    which a policy recalls.
 
     A name means the tools of that full name ("mail/send"), or, where the list has none, all of that name ("send"). An
     example counts only where all tools that it names are in the list. So a list of trusted tools is read without every
@@ -39,7 +40,7 @@ class ToolExamples:
             raise UsageError(
                 "The 'examples' of a scorer must be the path of a JSON Lines file, or a list of camdf.datasets.Example."
             )
-        self.given, self.examples = given, tuple(example for example in given if example.text)
+        self.given, self.examples = given, tuple(example for example in given if example.text and not example.vector)
         records = (json.dumps(example.as_record(), sort_keys=True) for example in self.examples)
         self.digest = hashlib.sha256("\n".join(records).encode()).hexdigest() if self.examples else ""
         self._lists: tuple[tuple[tuple[tuple[str, str], ...], list[Texts]], ...] = ()
