@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -27,7 +28,10 @@ from camdf.models.past_tasks import PastTasks
 from camdf.policies.artifact import to_json
 from camdf.policies.base import Policy
 from camdf.scorers.with_examples import ToolExamples
+from camdf.service.store import VersionStore
 from camdf_lab import domains
+from golden import openai_tool
+from running_service import eventually, running
 
 PAYOFF = Payoff(0.05)
 ROOT = Path(__file__).parents[1]
@@ -388,6 +392,83 @@ def test_a_user_is_forgotten(fitted: Path, capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().out == "Forgot 4 examples.\n"
     assert not {"chat 7", "chat 47"} & {example.group for example in read_examples("some.jsonl")}
     assert main(["forget", "some.jsonl"]) == 2
+
+
+SERVED = """
+[server]
+port = 0
+reload_seconds = 0.05
+
+[gate]
+policy = "policy.json"
+scorer = "start"
+examples = "examples.jsonl"
+limits.seconds = 30
+"""
+
+
+def served(fitted: Path, folder: Path, configuration: str = SERVED) -> Path:
+    """A folder of a service that has the policy and its past requests."""
+    folder.mkdir()
+    for name in ("policy.json", "examples.jsonl"):
+        shutil.copy(fitted / name, folder)
+    (folder / "camdf.toml").write_text(configuration, encoding="utf-8")
+    return folder
+
+
+def question(text: str, **settings: Any) -> dict[str, Any]:
+    """A request to the service over the tools of the log."""
+    tools = json.loads(Path("tools.json").read_text(encoding="utf-8"))
+    listed = [openai_tool(name, described) for name, described in tools.items()]
+    return {"messages": [{"role": "user", "content": text}], "tools": listed, "explain": True, **settings}
+
+
+def why(decision: dict[str, Any], tool: str = "unit_00") -> str:
+    """What a decision of the service says of a tool."""
+    (words,) = [ranked["why"] for ranked in decision["ranking"] if ranked["name"] == tool]
+    return str(words)
+
+
+def test_the_service_reads_past_requests_at_the_start_and_again_and_refuses_those_of_another_model(
+    fitted: Path, tmp_path: Path
+) -> None:
+    folder = served(fitted, tmp_path / "served")
+    examples = read_examples("examples.jsonl")
+    with running(folder) as service:
+        assert "needed by 5 of the 5 most similar past requests: 'Please check" in why(service.decide(question(NEWER)))
+        write_examples(folder / "examples.jsonl", [replace(example, text="") for example in examples[:40]])
+        eventually(lambda: why(service.decide(question(NEWER))).endswith("by 2 of the 5 most similar past requests"))
+        write_examples(folder / "examples.jsonl", [replace(example, vector=b"12") for example in examples])
+        refused = "examples.jsonl: The past requests have vectors of 2 numbers, and the scorer makes vectors of 256."
+        eventually(lambda: refused in service.ask("/v1/policy").body["refused"])
+        assert why(service.decide(question(NEWER))).endswith("by 2 of the 5 most similar past requests")
+    with pytest.raises(UsageError, match="the scorer makes vectors of 256"):
+        VersionStore(folder / "camdf.toml", tmp_path / "another state")
+    other = SERVED.replace('"start"', '"bm25"')
+    with pytest.raises(UsageError, match="the scorer makes no vectors"):
+        VersionStore(served(fitted, tmp_path / "other", other) / "camdf.toml", tmp_path / "third state")
+
+
+def test_past_requests_are_one_tenants_own(fitted: Path, tmp_path: Path) -> None:
+    tenants = "".join(
+        f'\n[tenants.{name}]\ntoken_sha256 = "{digit * 64}"\n' for name, digit in (("a", "1"), ("b", "2"))
+    )
+    folder = served(fitted, tmp_path / "served", SERVED + tenants)
+    with pytest.raises(UsageError, match=r"the tenants a, b have one file of past requests, examples\.jsonl"):
+        VersionStore(folder / "camdf.toml", tmp_path / "state")
+    alone = SERVED.replace('examples = "examples.jsonl"\n', "") + tenants.replace(
+        "\n[tenants.b]", 'examples = "examples.jsonl"\n\n[tenants.b]'
+    )
+    (folder / "camdf.toml").write_text(alone, encoding="utf-8")
+    places = VersionStore(folder / "camdf.toml", tmp_path / "state").current.places
+    asked_of = question(NEWER)
+    told = {
+        tenant: place.gate.decide(asked_of["messages"], asked_of["tools"]).explain()
+        for (tenant, _), place in places.items()
+    }
+    assert "'Please check the otter'" in told["a"]
+    assert "past requests" not in told["b"]
+    assert "otter" not in told["b"]
 
 
 def test_a_conversation_is_forgotten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

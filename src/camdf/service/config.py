@@ -201,7 +201,8 @@ class GateSettings(Settings):
     "start", and "bm25" for others."""
 
     examples: Annotated[str, string] = ""
-    """A file of what people ask the tools for, which `camdf examples` writes; for the scorers "start" and "bm25"."""
+    """A file of what people ask the tools for, which `camdf examples` writes; for the scorers "start" and "bm25". Or of
+    past requests that the policy recalls, which `camdf fit --remember` writes; for the scorer "start"."""
 
     prices: Annotated[Any, or_none(instance_of(PriceSettings))] = None
     """What tools cost. Without it every tool costs 1."""

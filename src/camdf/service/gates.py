@@ -14,6 +14,7 @@ from camdf.errors import ArtifactError, UsageError
 from camdf.gate import Gate
 from camdf.gate.append import CHANNELS, Channels
 from camdf.gate.gate import USUAL_TOOLS
+from camdf.gate.judge import recalling
 from camdf.policies.artifact import from_json
 from camdf.policies.base import Policy, fitted_payoff
 from camdf.policies.cold_start import cold_start
@@ -65,9 +66,14 @@ class Costs:
 
 def gate_of(settings: GateSettings, policy: Policy, folder: str, examples: str = "") -> Gate:
     """The gate that these settings describe; paths in them begin at a folder. `examples` is the text of their file."""
+    scorer = scorer_of(settings.ranks, examples)
+    try:
+        policy = recalling(policy, past_tasks(examples_in(examples, settings.examples)), scorer)
+    except UsageError as error:
+        raise UsageError(f"{settings.examples}: {error}") from None
     return Gate(
-        policy.recalling(past_tasks(examples_in(examples, "the examples"))),
-        scorer_of(settings.ranks, examples),
+        policy,
+        scorer,
         payoff_of_route(settings, policy),
         prices=Costs(prices_of(settings.prices)),
         tool_search=settings.searches,

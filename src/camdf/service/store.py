@@ -16,6 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from camdf._files import write_whole
+from camdf.datasets.examples import examples_in, past_tasks
 from camdf.errors import CamdfError, UsageError, require
 from camdf.gate import Gate
 from camdf.policies.artifact import LARGEST_FILE
@@ -96,6 +97,7 @@ def sources_of(path: Path) -> ConfigurationTexts:
 def made(sources: ConfigurationTexts, before: ServedVersion | None = None) -> ServedVersion:
     """A version from its texts, or an error; gates whose settings did not change are those of `before`."""
     configuration = config_file.parsed(sources.configuration, sources.name)
+    _check_owners(configuration, sources)
     places = {}
     for place in configuration.places():
         settings = configuration.settings(*place)
@@ -125,6 +127,20 @@ def made(sources: ConfigurationTexts, before: ServedVersion | None = None) -> Se
             old = RouteGate(gate, digest, made_of)
         places[place] = old
     return ServedVersion(configuration, configuration.tokens(), places, sources.digest)
+
+
+def _check_owners(configuration: Configuration, sources: ConfigurationTexts) -> None:
+    """Refuse past requests that two tenants would share: what one of them asked is not for the other."""
+    owners: dict[str, dict[str, str]] = {}
+    for tenant, route in configuration.places():
+        source = configuration.settings(tenant, route).examples
+        owners.setdefault(sources.examples.get(source, ""), {}).setdefault(tenant, source)
+    for content, tenants in owners.items():
+        if len(tenants) > 1 and past_tasks(examples_in(content, "the examples")) is not None:
+            raise UsageError(
+                f"{sources.name}: the tenants {', '.join(tenants)} have one file of past requests, "
+                f"{next(iter(tenants.values()))}, and what one of them asked is not for the others. Give each its own."
+            )
 
 
 def _content(source: str, folder: str, key: str, largest: int) -> str:
