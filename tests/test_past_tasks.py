@@ -26,12 +26,14 @@ from camdf.errors import UsageError
 from camdf.evaluation.assess import Fixed, assess
 from camdf.models.past_tasks import PastTasks
 from camdf.policies.artifact import to_json
-from camdf.policies.base import Policy
+from camdf.policies.base import Policy, fitted_payoff
 from camdf.scorers.with_examples import ToolExamples
+from camdf.service.learning import learn
+from camdf.service.lessons import read_lessons, tasks_of_lessons
 from camdf.service.store import VersionStore
 from camdf_lab import domains
 from golden import openai_tool
-from running_service import eventually, running
+from running_service import Running, eventually, running
 
 PAYOFF = Payoff(0.05)
 ROOT = Path(__file__).parents[1]
@@ -469,6 +471,52 @@ def test_past_requests_are_one_tenants_own(fitted: Path, tmp_path: Path) -> None
     assert "'Please check the otter'" in told["a"]
     assert "past requests" not in told["b"]
     assert "otter" not in told["b"]
+
+
+def test_the_loop_adds_new_requests_to_the_file_and_judges_with_them(fitted: Path, tmp_path: Path) -> None:
+    configuration = f"{SERVED}rollout.explore = 1.0\n\n[learn]\nfewest = 9\n"
+    folder = served(fitted, tmp_path / "served", configuration)
+    needed = {"zeppelin": ("unit_68", "unit_69"), "otter": ("unit_00", "unit_01"), "violin": ("unit_02", "unit_03")}
+    path = folder / "examples.jsonl"
+
+    def told(service: Running, *ways: str) -> str:
+        """Have requests explored and reported, then have the loop look."""
+        for number, (way, (subject, used)) in enumerate(product(ways, needed.items())):
+            decision = service.decide(question(way.format(subject), conversation=f"{way} {number}"))
+            report = {"decision": decision["id"], "called": list(used), "success": True}
+            assert service.ask("/v1/outcomes", report).status == 200
+        lines = folder / "state" / "decisions.jsonl"
+        eventually(lambda: lines.read_bytes().count(b"\n") == asked_before + len(ways) * len(needed))
+        return str(learn(folder / "camdf.toml", [folder / "state"]))
+
+    with running(folder) as service:
+        asked_before = 0
+        said = told(service, "Check the {} for me", "Check my {} now", "Go and check the {}")
+        assert "Challenger 1 (" in said
+        assert "9 requests joined those of examples.jsonl, which has 169." in said
+        assert "zeppelin" not in (folder / "state" / "decisions.jsonl").read_text(encoding="utf-8")
+        asks = question("Please do check the zeppelin")
+        eventually(
+            lambda: "needed by 3 of the 5 most similar past requests" in why(service.decide(asks), "unit_69"),
+        )
+        past = past_tasks(read_examples(path))
+        asked_before = 9
+        said = told(service, "Would you check on the {}?")
+        assert "joined those of examples.jsonl, which has 172." in said
+        assert main(["forget", str(path), "--conversation", "Check the {} for me 0"]) == 0
+        assert len(read_examples(path)) == 171
+        assert "joined" not in str(learn(folder / "camdf.toml", [folder / "state"])), "and it does not come back"
+    journal = (folder / "policy.json.learned" / "journal.jsonl").read_text(encoding="utf-8").splitlines()
+    (evidence,) = [
+        line["state"]["trial"]["evidence"] for line in map(json.loads, journal) if "judging" in line["words"]
+    ][:1]
+    judged = tasks_of_lessons(read_lessons([folder / "state"]).lessons[9:])
+    champion = camdf.load(folder / "policy.json").recalling(past)
+    payoff = fitted_payoff(champion)
+    assert payoff is not None
+    assert evidence["tasks"] == 3
+    paid = payoff.of(judged, champion.decide(judged.rankings, payoff).acquired)
+    assert evidence["champion"][0] == pytest.approx(paid.sum())
 
 
 def test_a_conversation_is_forgotten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -122,7 +122,8 @@ class Deciding:
         call, request = asked.call, asked.request
         configuration = call.serving.configuration
         if configuration.learn is not None:
-            lesson = seen(call.tenant, request.route, decision)
+            recalls = getattr(asked.served.gate.policy, "past_", None) is not None
+            lesson = seen(call.tenant, request.route, decision, recalls=recalls)
             if lesson is not None:
                 self.lessons.put(lesson)
         if configuration.server.log_decisions:

@@ -21,11 +21,13 @@ from camdf._counts import in_one_line
 from camdf._files import locked, write_whole
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import Bools, LoggedTasks
+from camdf.datasets.examples import Example, logged_examples, past_tasks, read_examples, write_examples
 from camdf.errors import DataError, UsageError, needs
 from camdf.evaluation.assess import require_choice
 from camdf.evaluation.champion import Evidence, Trial, compared
 from camdf.evaluation.replay import handed_over
 from camdf.gate.settings import Limits
+from camdf.models.past_tasks import PastTasks
 from camdf.policies.artifact import to_json
 from camdf.policies.base import Policy
 from camdf.policies.by_set import ExpectedPayoffBySet
@@ -135,6 +137,9 @@ class State:
     seen: Mapping[str, int] = field(default_factory=dict)
     """By log of outcomes, the last one that was learned from or judged on."""
 
+    remembered: Mapping[str, int] = field(default_factory=dict)
+    """The same, of those that joined the past requests."""
+
     def replaced_by(self, version: str) -> State:
         """After another version took the champion's place. No trial against the old champion goes on."""
         return replace(self, champion=version, earlier=(*self.earlier, self.champion), challenger="")
@@ -152,8 +157,11 @@ class JournalLine:
 class PolicyContest:
     """A policy's file: the champion that it holds, the challenger that may replace it, and the journal of both."""
 
-    def __init__(self, path: Path, configuration: Configuration, places: Sequence[Place]) -> None:
+    def __init__(
+        self, path: Path, configuration: Configuration, places: Sequence[Place], root: Path | None = None
+    ) -> None:
         self.path, self.configuration, self.places = path, configuration, places
+        self.root = root or path.parent
         self.folder = versions_of(path)
         lines = self.journal.read_text(encoding="utf-8").splitlines() if self.journal.exists() else []
         self.state = msgspec.json.decode(lines[-1], type=JournalLine).state if lines else State()
@@ -168,13 +176,13 @@ class PolicyContest:
         said = [*self._noticed(), *self._judged(known, settings)]
         if not self.state.challenger:
             said.append(self._challenged(known[-settings.tasks :], settings))
-        return " ".join(said)
+        return " ".join([*said, *self._remembered(known)])
 
     def exploring(self, recent: Sequence[Lesson]) -> Exploring:
         """The price of exploring, at what the champion would have chosen for runs that saw every tool and succeeded."""
         given_up, champion = 0.0, self._policy(self.state.champion)
-        for logged, payoff, given, limits in self._by_place(recent, champion):
-            acquired = champion.decide(logged.rankings, payoff).acquired
+        for logged, payoff, given, limits, past in self._by_place(recent, champion):
+            acquired = champion.recalling(past).decide(logged.rankings, payoff).acquired
             chosen = handed_over(logged.rankings, acquired, given, limits.at_least, limits.at_most)
             given_up += float((payoff.of(logged, chosen) - payoff.of(logged, logged.rankings.listed)).sum())
         return Exploring(len(recent), given_up / len(recent))
@@ -226,21 +234,51 @@ class PolicyContest:
         """Each task at the payoff of its own tenant and route, within the bounds of its gate."""
         champion, challenger = (self._policy(digest) for digest in (self.state.champion, self.state.challenger))
         evidence = Evidence()
-        for logged, payoff, given, limits in self._by_place(new, champion):
-            least, most = limits.at_least, limits.at_most
-            evidence += compared(challenger, champion, logged, payoff, given, at_least=least, at_most=most)
+        for logged, payoff, given, limits, past in self._by_place(new, champion):
+            both, least, most = (challenger.recalling(past), champion.recalling(past)), limits.at_least, limits.at_most
+            evidence += compared(*both, logged, payoff, given, at_least=least, at_most=most)
         return evidence
+
+    def _examples(self, source: str) -> list[Example]:
+        """Those of a file that a configuration names; none of a URL, which only the service reads."""
+        return read_examples(self.root / source) if source and "://" not in source else []
+
+    def _remembered(self, known: Sequence[Lesson]) -> list[str]:
+        """What is new joins the past requests that the champion recalls, within their bounds, once it was judged on."""
+        if not self._policy(self.state.champion).recalls:
+            return []
+        said, joined = [], list[Lesson]()
+        for source in dict.fromkeys(self.configuration.settings(*place).examples for place in self.places):
+            examples = self._examples(source)
+            past = past_tasks(examples)
+            new = [
+                lesson
+                for lesson in known
+                if lesson.seq > self.state.remembered.get(lesson.log, 0)
+                and self.configuration.settings(lesson.seen.tenant, lesson.seen.route).examples == source
+                and past is not None
+                and len(lesson.seen.vector) == past.dimensions
+            ]
+            if past is not None and new:
+                kept = past.joined(PastTasks.all_of(tasks_of_lessons(new))).bounded()
+                others = [example for example in examples if not example.vector]
+                write_examples(self.root / source, [*others, *logged_examples(kept)])
+                said.append(f"{len(new):,} requests joined those of {source}, which has {len(kept):,}.")
+                joined += new
+        self.state = replace(self.state, remembered={**self.state.remembered, **_last(joined)})
+        return [self._note(" ".join(said))] if said else []
 
     def _by_place(
         self, some: Sequence[Lesson], champion: Policy
-    ) -> Iterator[tuple[LoggedTasks, Payoff, Bools, Limits]]:
-        """The tasks of each tenant and route, with its payoff, the tools that its runs have anyway, and its bounds."""
+    ) -> Iterator[tuple[LoggedTasks, Payoff, Bools, Limits, PastTasks | None]]:
+        """The tasks of each tenant and route, its payoff, tools that its runs have anyway, bounds and past requests."""
         for place in self.places:
             own = [lesson for lesson in some if (lesson.seen.tenant, lesson.seen.route) == place]
             if own:
                 logged = tasks_of_lessons(own)
-                limits = self.configuration.settings(*place).limits
-                yield logged, self._payoff(place, champion), given_tools(own, logged), limits
+                settings = self.configuration.settings(*place)
+                past = past_tasks(self._examples(settings.examples))
+                yield logged, self._payoff(place, champion), given_tools(own, logged), settings.limits, past
 
     def _challenged(self, recent: Sequence[Lesson], settings: LearnSettings) -> str:
         """A challenger that has learned from the tasks of late."""
@@ -291,7 +329,7 @@ def contest_of(folder: Path, source: str, configuration: Configuration) -> Itera
     versions = versions_of(path)
     versions.mkdir(exist_ok=True)
     with locked(versions, wait=True):
-        yield PolicyContest(path, configuration, configuration.policies()[source])
+        yield PolicyContest(path, configuration, configuration.policies()[source], folder)
 
 
 def versions_of(path: Path) -> Path:

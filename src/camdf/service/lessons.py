@@ -2,7 +2,8 @@
 
 A run that was given fewer tools can only have called those, so a log of such runs says what the policy let happen. The
 runs that count here explored, or were only watched ("shadow"). Their rankings are kept on disk, names and numbers
-without any text, where the configuration has a table [learn]; one that succeeded required what it called.
+without any text, where the configuration has a table [learn]; one that succeeded required what it called. Where the
+policy recalls past requests, the direction of the text is kept with them.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from camdf.core.rankings import Bools, LoggedTasks
 from camdf.datasets.gather import Gathered
 from camdf.errors import needs
 from camdf.gate.decision import GateDecision
+from camdf.mining.ids import hashed
 from camdf.scorers.base import says_nothing
 from camdf.service.outcomes import FILE as OUTCOMES
 
@@ -49,6 +51,12 @@ class Seen(Struct, frozen=True):
     given: list[str]
     """Tools that the run had whatever a policy says: pinned, the provider's own, of an earlier turn."""
 
+    vector: bytes = b""
+    """The direction of what was asked, where the policy recalls past requests."""
+
+    group: str = ""
+    """The name of its conversation, hashed, where the vector is kept."""
+
 
 class Lesson(Struct, frozen=True):
     """A task, and the tools that it turned out to require."""
@@ -64,8 +72,11 @@ class Lesson(Struct, frozen=True):
     at: float
 
 
-def seen(tenant: str, route: str, decision: GateDecision) -> Seen | None:
-    """What can be learned from later; None where the run does not see every tool, or the ranking says nothing."""
+def seen(tenant: str, route: str, decision: GateDecision, *, recalls: bool = False) -> Seen | None:
+    """What can be learned from later; None where the run does not see every tool, or the ranking says nothing.
+
+    Where the policy `recalls` past requests, this one may become one of them.
+    """
     ranking = decision.ranking
     sees_all = decision.explored or (decision.mode == "shadow" and decision.reason in DECIDED)
     if not (sees_all and ranking) or says_nothing([tool.score for tool in ranking]):
@@ -79,6 +90,8 @@ def seen(tenant: str, route: str, decision: GateDecision) -> Seen | None:
         [tool.score for tool in ranking],
         [tool.cost for tool in ranking],
         [name for name in decision.kept if name not in chosen],
+        decision.vector if recalls else b"",
+        hashed(decision.conversation, b"") if recalls else "",
     )
 
 
@@ -146,12 +159,13 @@ def read_lessons(folders: Iterable[Path]) -> Taught:
 
 
 def tasks_of_lessons(of: Sequence[Lesson]) -> LoggedTasks:
-    """Lessons as logged tasks, at the prices of their time."""
-    tasks = Gathered()
+    """Lessons as logged tasks, at the prices of their time, with vectors where all have equally long ones."""
+    tasks, same = Gathered(), len({len(lesson.seen.vector) for lesson in of}) == 1
     for lesson in of:
         task = lesson.seen
         scores, costs = (dict(zip(task.tools, values, strict=True)) for values in (task.scores, task.costs))
-        tasks.add(task.id, task.id, scores, lesson.required, len(lesson.required), costs)
+        vector = np.frombuffer(task.vector if same else b"", np.int8).tolist()
+        tasks.add(task.id, task.group or task.id, scores, lesson.required, len(lesson.required), costs, vector)
     return tasks.logged(priced=True, keep_order=False)
 
 
