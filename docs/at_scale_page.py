@@ -44,8 +44,7 @@ FORMS = {
 HEAD = """# A hundred billion spans a day
 
 [On Spark](spark.md) has what was measured on one machine, up to 20 million spans. This page is the plan for five
-thousand times as many, and what stands against multiplying. All figures below are arithmetic on the measured ones; what
-is assumed is said.
+thousand times as many: arithmetic on the measured figures, and what stands against multiplying them.
 """
 
 
@@ -82,27 +81,23 @@ def start(reading: dict[str, Any], stored: float, work: float) -> list[str]:
     return [
         "## Where data starts",
         "",
-        "Nobody begins with a table of spans. Collectors write OTLP, as JSON or as protobuf, packed or not ([which "
-        "files](traces.md)), and `camdf mine` reads it into the span table, which is the first cost of a day:",
+        "Collectors write OTLP, as JSON or as protobuf, packed or not ([which files](traces.md)). `camdf mine` reads "
+        "it into the span table, which is the first cost of a day:",
         "",
         "| OTLP as | bytes a span | TB a day | microseconds a span | core hours a day | dollars a day |",
         "| --- | --- | --- | --- | --- | --- |",
         *rows,
         "",
-        f"Reading takes {one / 1e6 / work:.0f} times the processors that mining takes. It was measured on spans with "
-        f"whole conversations and tool definitions in them (`python benchmarks/reading.py`), "
-        f"while the machine had a load of {reading['load']:.0f} "
-        "on its two cores, so the microseconds are long, and their ratios are what counts. "
-        f"Of the two, {cheaper} is cheaper to read, by {abs(one - other) / max(one, other):.0%}: protobuf's parser "
-        f"alone takes {reading['genai in protobuf']['its parser alone']:.0f} microseconds and `json.loads` "
-        f"{reading['genai']['json.loads alone']:.0f}, but every attribute that Python then asks protobuf for has its "
-        f"price, and what msgspec passes over has none. Protobuf is {1 - bytes_of[2] / bytes_of[0]:.0%} smaller as it "
-        f"is and {'larger' if bytes_of[3] > bytes_of[1] else 'smaller'} once packed. The made-up texts are of few "
-        "words, so real ones pack less well. So let the form be what your collector is best at, and pack it.",
+        f"Reading takes {one / 1e6 / work:.0f} times the processors that mining takes. It was measured on whole "
+        "conversations with tool definitions (`python benchmarks/reading.py`), under a load of "
+        f"{reading['load']:.0f} on two cores, so only the ratios count. {cheaper} is cheaper to read, by "
+        f"{abs(one - other) / max(one, other):.0%} ([why](mining.md#how-much-at-once)). Protobuf is "
+        f"{1 - bytes_of[2] / bytes_of[0]:.0%} smaller as it is and "
+        f"{'larger' if bytes_of[3] > bytes_of[1] else 'smaller'} once packed. Real texts pack less well than these "
+        "made-up ones. Take the form that your collector is best at, and pack it.",
         "",
-        f"Read once, a span is {stored:.0f} bytes of Parquet without its text. No step deletes what came: a span that "
-        "cannot be used is held back and counted, by reason ([day by day](mining.md#day-by-day)), files that were read "
-        "stay where they are, and only `--keep-days` and `camdf forget` delete, because you say so.",
+        f"Read once, a span is {stored:.0f} bytes of Parquet without its text. Only `--keep-days` and `camdf forget` "
+        "delete; a span that cannot be used is [held back and counted](mining.md#day-by-day).",
         "",
     ]
 
@@ -117,25 +112,22 @@ def buckets(day: dict[str, Any]) -> list[str]:
     return [
         "## One number to set",
         "",
-        f"A table of days is divided into buckets by a hash of the trace, one for every {SPANS_A_BUCKET:,} spans of a "
-        "day, which is what a worker holds. `--spans-a-day` is the one number to set, when the table is made; buckets "
-        "follow from it:",
+        f"A table of days has a bucket for every {SPANS_A_BUCKET:,} spans of a day, which is what a worker holds. Set "
+        "`--spans-a-day` when the table is made; buckets follow from it:",
         "",
         "| spans a day | buckets | spans a bucket and hour | files of spans a day, by the hour |",
         "| --- | --- | --- | --- |",
         *rows,
         "",
-        "An arrival writes a file a bucket, and mines again only the traces that its spans are part of. At the last "
-        "row that is millions of small files a day; bring the largest services into tables of their own, or mine every "
-        "few hours.",
+        "An arrival writes a file a bucket, and mines again only the traces of its spans. At the last row that is "
+        "millions of small files a day: give the largest services tables of their own, or mine every few hours.",
         "",
         f"`python benchmarks/simulated_day.py` plays such a day: {day['spans']:,} spans of {day['runs']:,} runs arrive "
         f"by the hour, {day['late']:,} of them 1 to 6 hours late, {day['ahead']:,} with clocks two days ahead, and one "
         f"hour twice ({day['repeated']:,} spans). After {day['arrivals']} arrivals the table has {day['tasks']:,} "
-        "tasks, and they are those of one batch over all of it, row by row. The "
-        f"{day['traces that wait']:,} others wait for the right time of a span that is held back. By the hour it took "
-        f"{took['by the hour']:.0f} processor seconds, at once {took['at once']:.0f} (`results/simulated_day.json`; a "
-        "tenth of the day is a test).",
+        f"tasks, those of one batch over all of it, row by row; {day['traces that wait']:,} others wait for the right "
+        f"time of a span. By the hour it took {took['by the hour']:.0f} processor seconds, at once "
+        f"{took['at once']:.0f} (`results/simulated_day.json`; a tenth of the day is a test).",
         "",
     ]
 
@@ -154,17 +146,16 @@ def shuffle(stored: float, moved: float) -> list[str]:
         "## The shuffle is not linear",
         "",
         f"A span takes {stored:.0f} bytes in Parquet and {moved:.0f} in the shuffle that brings traces together. Every "
-        f"map task writes a block for every reduce task. With maps of {SPLIT_MB} MB and {SPANS_A_PARTITION:,} spans a "
-        "reduce task, which is what a Python worker holds, a day in one job is billions of blocks of a few kilobytes: "
-        "random reads, and no cluster likes them. Cut into k parts, a day has k times fewer blocks, k times as large:",
+        f"map task, of {SPLIT_MB} MB, writes a block for every reduce task, of {SPANS_A_PARTITION:,} spans. A day in "
+        "one job is billions of small blocks, read at random. Cut into k parts, it has k times fewer, k times as "
+        "large:",
         "",
         "| a job for | map tasks | reduce tasks | blocks a day | KB a block | traces mined twice |",
         "| --- | --- | --- | --- | --- | --- |",
         *rows,
         "",
-        f"What it costs are the traces that lie across a boundary (here, runs of {TRACE_SECONDS} seconds), which are "
-        "mined again when the rest of them arrives; `camdf mine --engine spark --into TABLE` and `mine_stream` do "
-        "that, and a property test says that nothing is lost or counted twice. Every hour is a good place to begin.",
+        f"Traces across a boundary (here, runs of {TRACE_SECONDS} seconds) are mined again when the rest of them "
+        "arrives, by `camdf mine --engine spark --into TABLE` and `mine_stream`. Begin with every hour.",
         "",
     ]
 
@@ -174,15 +165,10 @@ def source() -> list[str]:
     return [
         "## Better: no shuffle at all",
         "",
-        "Whoever writes the spans can bring traces together for nothing. The OpenTelemetry Collector's `loadbalancing` "
-        "exporter sends all spans of a trace to the same collector (`routing_key: traceID`), and Kafka does the same "
-        "with the trace's id as the key. A collector that holds a trace for a minute before it writes (`groupbytrace`) "
-        "then writes whole traces into one file, and mining reads files, each by itself. Where spans are in a table "
-        "already, cluster it by a hash of `trace_id` when it is compacted, which is paid once for all readers.",
-        "",
-        "Adding up before the shuffle, as for counts, does not help here: a task is made of lists and order, and what "
-        "a trace's spans have in common is only its id. Reading few columns does: text is not read unless it is asked "
-        "for.",
+        "The OpenTelemetry Collector's `loadbalancing` exporter sends all spans of a trace to the same collector "
+        "(`routing_key: traceID`), and so does Kafka with the trace's id as the key. A collector that holds a trace "
+        "for a minute (`groupbytrace`) then writes whole traces into one file, and mining reads each file by itself. "
+        "Where spans are in a table already, cluster it by a hash of `trace_id` when it is compacted.",
         "",
     ]
 
@@ -194,11 +180,10 @@ def filters(stored: float) -> list[str]:
     return [
         "## What a filter can skip",
         "",
-        f"A filter on a hash of the trace (`pmod(xxhash64(trace_id), 1000) < 2`) keeps {share:.1%} of the spans and "
-        "reads all of them: ids are random, so the least and largest of a row group say nothing, and of row groups of "
-        f"{GROUP_ROWS:,} spans, {a_trace} a trace, a share of {untouched:.0e} has no match. It spares shuffle, Python "
-        f"and mining; of a day it still reads {SPANS * stored / 1e12:.1f} TB. In a table that is divided into a "
-        "thousand folders by that hash, the same filter opens two of them.",
+        f"A filter on a hash of the trace (`pmod(xxhash64(trace_id), 1000) < 2`) keeps {share:.1%} of the spans. It "
+        f"spares shuffle and mining, and still reads {SPANS * stored / 1e12:.1f} TB of a day: ids are random, and of "
+        f"row groups of {GROUP_ROWS:,} spans, {a_trace} a trace, a share of {untouched:.0e} has no match. In a table "
+        "with a thousand folders by that hash, the filter opens two.",
         "",
     ]
 
@@ -223,8 +208,7 @@ def prices(stored: float, work: float, reading: dict[str, Any]) -> list[str]:
         "",
         f"Assumed: {DOLLARS_A_GB_MONTH} dollars a GB and month, {DOLLARS_A_THOUSAND_READS} a thousand reads, "
         f"{DOLLARS_A_CORE_HOUR:.2f} a core hour of which {UTILISATION:.0%} is used. Storing the spans costs more than "
-        "mining them, and whoever stores them has decided that already. A read a column and row group, as readers make "
-        "them, is some twenty times as many, and still the smallest line.",
+        "mining them. With a read for every column and row group, reads are some twenty times as many.",
         "",
     ]
 
@@ -235,22 +219,26 @@ def sampling(spans: int, tasks: int) -> list[str]:
     return [
         "## A sample that keeps what teaches",
         "",
-        "Most of that cost is for spans that teach little. Runs that saw every tool are worth the most, since a gate "
-        "has censored all others. A sample by hash drops them as it drops the rest. The collector can tell them apart "
-        "when a trace is complete, by the gate's own event. Do it in a second pipeline, beside the one that stores "
-        "every span, so that nothing is lost for those who need it later:",
+        "Runs that saw every tool teach the most, and a sample by hash drops them as it drops the rest. The collector "
+        "can keep them by the gate's own event, in a second pipeline beside the one that stores every span:",
         "",
         "```text",
         "tail_sampling:",
         "  policies:",
-        "    - {name: explored, type: ottl_condition, ottl_condition: {error_mode: ignore, spanevent:",
-        '        [\'attributes["camdf.explored"] == true\', \'attributes["camdf.mode"] == "shadow"\']}}',
-        "    - {name: the-rest, type: probabilistic, probabilistic: {sampling_percentage: 0.2}}",
+        "    - name: explored",
+        "      type: ottl_condition",
+        "      ottl_condition:",
+        "        error_mode: ignore",
+        "        spanevent:",
+        "          - 'attributes[\"camdf.explored\"] == true'",
+        '          - \'attributes["camdf.mode"] == "shadow"\'',
+        "    - name: the-rest",
+        "      type: probabilistic",
+        "      probabilistic: {sampling_percentage: 0.2}",
         "```",
         "",
         f"Of {learned / 1e9:.1f} billion tasks a day, a gate that explores with 1% leaves {learned * 0.01 / 1e6:,.0f} "
-        "million that saw every tool: far more than any fit needs. `camdf fit --explored-only` reads those alone; the "
-        "rest is for `camdf compare`, and for statistics of tools.",
+        "million that saw every tool: far more than any fit needs. `camdf fit --explored-only` reads those alone.",
         "",
     ]
 
@@ -263,18 +251,16 @@ def curve(scale: dict[str, Any]) -> list[str]:
     return [
         "## How many tasks are enough",
         "",
-        "The default learns a coefficient a column, and a level and a slope a tool. `python benchmarks/at_scale.py` "
-        f"fits it on more and more made-up tasks, with 12 out of 100 tools each, and decides {scale['held_out']:,} "
-        "others:",
+        "`python benchmarks/at_scale.py` fits the default on more and more made-up tasks, with 12 out of 100 tools "
+        f"each, and decides {scale['held_out']:,} others:",
         "",
         "| tasks learned from | payoff |",
         "| --- | --- |",
         *(f"| {row['tasks']:,} | {row['payoff']:.4f} |" for row in rows),
         "",
-        f"From {near['tasks']:,} tasks on it gains at most 0.002. What more of them are for is tools that few tasks "
-        "need: a tool is known by its own history, and one that is required once in ten thousand tasks has none before "
-        "there are some ten thousand. So [`camdf fit --engine spark`](spark.md#why-the-fit-runs-in-one-place) samples "
-        "by tool, and fits in one place. `camdf curve` draws the same for tasks of your own.",
+        f"From {near['tasks']:,} tasks on it gains at most 0.002. More tasks help tools that few tasks need, so "
+        "[`camdf fit --engine spark`](spark.md#why-the-fit-runs-in-one-place) samples by tool, and fits in one place. "
+        "`camdf curve` draws the same for tasks of your own.",
         "",
     ]
 
@@ -284,17 +270,13 @@ def engines() -> list[str]:
     return [
         "## Spark Connect, serverless, Flink",
         "",
-        "- *Spark Connect and serverless Spark* run `mapInArrow` and `applyInArrow`, which all of our work goes "
-        "through. They have no `sparkContext`, of which mining asks the number of cores, and no `persist` to disk on "
-        "some of "
-        "them. So a classic session is needed today; jobs on serverless clusters that start one are fine.",
-        "- *Flink or Kafka Streams* would hold the open traces in state and give every task within seconds. Nothing "
-        "here can use that: a policy is fitted once a day at most, and a decision needs no table. Where an outcome "
-        "should count at once, `policy.update` and `camdf learn` take it from the service's own log. If your traces "
-        "live in Kafka, a micro-batch every few minutes (`mine_stream`) is the same function at a fraction of the "
-        "state. A stream processor pays when tasks feed something that must react within seconds, such as an alarm.",
-        "- *No engine at all*: the sample above, explored runs of one day, is a few gigabytes. One machine mines 20 "
-        "million spans in minutes ([how much at once](mining.md#how-much-at-once)).",
+        "- *Spark Connect and serverless Spark* have no `sparkContext`, of which mining asks the number of cores, and "
+        "some no `persist` to disk. A classic session is needed today.",
+        "- *Flink or Kafka Streams* would give every task within seconds. Nothing here can use that: a policy is "
+        "fitted once a day at most. Where an outcome should count at once, `policy.update` and `camdf learn` take it "
+        "from the service's own log. For traces in Kafka, run `mine_stream` every few minutes.",
+        "- *No engine at all*: the explored runs of one day are a few gigabytes, which [one "
+        "machine](mining.md#how-much-at-once) mines in minutes.",
     ]
 
 

@@ -27,9 +27,8 @@ NETWORK_GB = 1.25
 DAYS = {"1 billion": 1e9, "100 billion": 1e11}
 HEAD = """# On Spark
 
-The largest users keep their traces in tables that Spark reads already. There the same two commands make
-[logged tasks](glossary.md#logged-task) of traces and a [policy](glossary.md#policy) of logged tasks, with the same
-arguments and one more:
+Where traces lie in tables that Spark reads, the same two commands make [logged tasks](glossary.md#logged-task) of
+traces and a [policy](glossary.md#policy) of logged tasks:
 
 ```sh
 pip install 'camdf[spark]'
@@ -37,48 +36,45 @@ camdf mine traces -o tasks.parquet --engine spark
 camdf fit tasks.parquet --cost-pressure 0.12 -o policy.json --engine spark
 ```
 
-The commands take the session that `spark-submit` gives them, else a local one, and read files that the driver and the
-executors both see. Spark writes a folder of Parquet files where one machine writes one file, and every command of
-`camdf` reads either. In a notebook, with any table that Spark has (a classic session; Spark Connect is not supported):
+The commands take the session of `spark-submit`, else a local one, and read files that the driver and the executors both
+see. Spark writes a folder of Parquet files, which every command of `camdf` reads. In a notebook, with any table that
+Spark has (a classic session; Spark Connect is not supported):
 
 ```text
 from camdf.mining.logged import logged_tasks
 from camdf.mining.spark.mining import mine
 from camdf.mining.spark.sample import sampled
 
-mined = mine(session.table("traces.spans"))  # mined.tasks is a DataFrame; print(mined) has the counts
-sample = sampled(mined.tasks)                # print(sample) says how many tasks it holds, and what it left out
-policy = camdf.ExpectedPayoffBySet().fit(logged_tasks(sample.tasks, prices), camdf.Payoff(0.12))
+mined = mine(session.table("traces.spans"))  # print(mined) has the counts
+sample = sampled(mined.tasks)  # print(sample) says what it left out
+tasks = logged_tasks(sample.tasks, prices)
+policy = camdf.ExpectedPayoffBySet().fit(tasks, camdf.Payoff(0.12))
 camdf.save(policy, "policy.json")
-mined.release()                              # the executors delete the mined rows
+mined.release()  # the executors delete the mined rows
 ```
 
 `camdf` must be installed where the executors' Python runs.
 
 ## What runs where
 
-Spark carries rows. Every rule and every formula is the one that runs on one machine:
+Every rule and every formula is the one that runs on one machine:
 
-- Mining. A task never needs a span of another trace, so the spans are shuffled once, by trace, and each partition goes
-  as Arrow batches through `camdf.mining.tasks.mine`. The tasks are then sorted as on one machine, and equal its to the
-  bit. There is no second version of the rules in SQL that could drift from the first.
-- The sample. `camdf fit --engine spark` draws about 20,000 tasks on the cluster, by tool, and brings them to the
-  driver. A tool that few tasks list keeps about 100 of them, or all that it has; with very many tools, fewer, so that
-  rare tools at most double the sample. What a task required plays no part, so that labels are as frequent in the sample
-  as they were. The command says how many tasks there were, how many it took, and what it left out. Up to 20,000 tasks,
-  it takes all.
-- The fit runs on the driver. It is the fit of one machine, for every policy, and reads what was asked where that helps.
-  The table and the verdict that `camdf fit` prints are of the sample, in which tasks with rare tools are more frequent.
+- Mining. The spans are shuffled once, by trace, and each partition goes as Arrow batches through
+  `camdf.mining.tasks.mine`. The tasks equal those of one machine to the bit.
+- The sample. `camdf fit --engine spark` brings about 20,000 tasks to the driver, drawn by tool, or all where there are
+  fewer. A tool that few tasks list keeps about 100 of them, or all that it has; rare tools at most double the sample.
+  What a task required plays no part.
+- The fit runs on the driver, for every policy. Its table and verdict are of the sample, in which tasks with rare tools
+  are more frequent.
 - A [table of days](mining.md#day-by-day) and files of your own are read whole by the driver, without a sample.
 
 What goes wrong is counted:
 
-- Spans without an id, spans whose text is no UTF-8, tasks whose names and scores do not fit: left out, and the summary
-  says how many. A Parquet file that cannot be read stops the job with its name.
-- A worker that dies on a cluster is started again by Spark, and its partition is computed again; a local session does
-  that only with a master such as `local[2,4]`. A partition's counts travel with its tasks, so they count once.
-- A conversation of a million spans is as many traces as it has runs, which lie wherever they hash to. One trace of a
-  million spans lies in one partition, which is a table of some hundred megabytes in one worker.
+- Spans without an id or with text that is no UTF-8, and tasks whose names and scores do not fit, are left out. A
+  Parquet file that cannot be read stops the job with its name.
+- Spark computes the partition of a worker that dies again; a local session does so only with a master such as
+  `local[2,4]`. A partition's counts travel with its tasks, so they count once.
+- One trace of a million spans lies in one partition: some hundred megabytes in one worker.
 """
 
 
@@ -104,16 +100,15 @@ def one_place(found: dict[str, Any]) -> list[str]:
     return [
         "## Why the fit runs in one place",
         "",
-        "An earlier version fitted the default on every task of a cluster, in passes that added up, and needed some "
-        "900 lines for it. Nobody needs them: a fit on a sample decides alike. `python benchmarks/one_place.py` "
-        "compares the two.",
+        "An earlier version fitted the default on every task of a cluster, in passes that added up. A fit on a sample "
+        "decides alike; `python benchmarks/one_place.py` compares the two.",
         "",
         f"On the {len(rows)} shipped rankings, all smaller than a sample, a fit in passes with the folds of one "
         f"machine was the fit of one machine: the largest difference of a coefficient was {same['apart']:.1e}, and of "
         f"{same['decisions']:,} decisions on candidates, at eight payoffs, {same['decisions that differ']} differed. "
-        "Only the folds differed in use, for the passes drew them by a hash. That changes "
-        f"{differ / decisions:.2%} of decisions, about as many as another draw by a hash changes "
-        f"({noise / decisions:.2%}), which is the noise of a fit in passes. In payoff, the mean over rankings changes "
+        "In use the passes drew their folds by a hash. That changes "
+        f"{differ / decisions:.2%} of decisions, about as many as another draw by a hash "
+        f"({noise / decisions:.2%}). In payoff, the mean over rankings changes "
         f"by {statistics.fmean(more):+.4f} and by {statistics.fmean(by_folds):+.4f}; the most that one ranking changes "
         f"is {max(map(abs, more)):.4f} and {max(map(abs, by_folds)):.4f}.",
         "",
@@ -148,12 +143,10 @@ def _verdicts(made_up: dict[str, Any], passes: dict[str, Any]) -> str:
         f"The usual sample, the first, loses {apart['less']:.4f} (standard error {apart['standard error']:.4f}), "
         f"{within} the 0.002 that [more tasks gain](at-scale.md#how-many-tasks-are-enough) from 1,000 on. Where a rare "
         f"tool is listed it loses {apart['less with a rare tool']:.4f} ({apart['its standard error']:.4f}), {rarely} "
-        "that, and less than a sample that is not drawn by tool: this is what is left of the passes' worth. The "
-        "verdict, whether the policy pays more than tuned simple rules, is "
-        f"{'the same' if alike else 'not the same'} for all of them. Drawing the usual sample took "
+        "that, and less than a sample that is not drawn by tool. The verdict, whether the policy pays more than tuned "
+        f"simple rules, is {'the same' if alike else 'not the same'} for all of them. Drawing the usual sample took "
         f"{usual['drawing']['processor seconds']:.0f} processor seconds and its fit "
-        f"{usual['fitting']['processor seconds']:.0f}; the fit in passes took {whole['processor seconds']:.0f}. "
-        "`camdf curve` says how many tasks are enough for tasks of your own."
+        f"{usual['fitting']['processor seconds']:.0f}; the fit in passes took {whole['processor seconds']:.0f}."
     )
 
 
@@ -165,11 +158,10 @@ def costs(found: dict[str, Any]) -> list[str]:
     lines = [
         "## What it costs",
         "",
-        f"Bare Spark here is the same session doing the same without us, in the same run: the shuffle of "
-        f"{first['spans']:,} spans and an identity `mapInArrow`, the mined tasks sorted and written. Mining takes "
+        f"Bare Spark is the same session without us: the shuffle of {first['spans']:,} spans and an identity "
+        "`mapInArrow`, the mined tasks sorted and written. Mining takes "
         f"{ratio['seconds']:.2f} times its seconds and {ratio['processor seconds']:.2f} times its processor seconds "
-        f"(medians of {len(over['rounds'])} rounds, alternating; the target was 1.25). An identity does no work, and "
-        "ours mines every span. On a machine that others use, processor seconds are the steadier figure.",
+        f"(medians of {len(over['rounds'])} rounds, alternating; the target was 1.25).",
         "",
         "| spans | tasks with a ranking | seconds | processor seconds | MB shuffled |",
         "| --- | --- | --- | --- | --- |",
@@ -181,8 +173,7 @@ def costs(found: dict[str, Any]) -> list[str]:
         "",
         f"Seconds grow with the spans to the power {growth['exponent']['seconds']:.2f}, processor seconds to the power "
         f"{growth['exponent']['processor seconds']:.2f}. One machine without Spark mines 20 million spans in minutes "
-        "([how much at once](mining.md#how-much-at-once)), so Spark is for tables that are there already, or larger "
-        "than a machine.",
+        "([how much at once](mining.md#how-much-at-once)).",
         "",
     ]
     timings = " and ".join(
@@ -210,8 +201,8 @@ def plan(found: dict[str, Any]) -> list[str]:
         "",
         f"The run of {spans:,} spans took {mining * 1e6:.1f} core seconds a million spans to mine; "
         f"{tasks / spans:.1%} of its spans became tasks with a ranking, and {moved:.0f} bytes a span were shuffled. "
-        f"Since time grows linearly, a day is arithmetic. The price is an assumption: {PRICE_A_CORE_HOUR:.2f} dollars "
-        f"a core hour; the machines are of {CORES_A_MACHINE} cores and 10 Gbit/s, and have {HOURS:.0f} hour.",
+        f"A day is arithmetic; assumed are {PRICE_A_CORE_HOUR:.2f} dollars a core hour and machines of "
+        f"{CORES_A_MACHINE} cores and 10 Gbit/s that have {HOURS:.0f} hour.",
         "",
         "| spans a day | core hours | machines | dollars a day | TB shuffled | seconds of network | tasks |",
         "| --- | --- | --- | --- | --- | --- | --- |",
@@ -227,23 +218,18 @@ def plan(found: dict[str, Any]) -> list[str]:
         )
     lines += [
         "",
-        "What stands against that arithmetic, and how to go about it, is [another page](at-scale.md).",
+        "[Another page](at-scale.md) says what stands against that arithmetic. The first bottleneck is the processor, "
+        "then the disk under the shuffle.",
         "",
-        "The first bottleneck is the processor, not the network: decoding spans, handing them to "
-        "Python and mining them "
-        "takes longer than moving them. Then comes the disk under the shuffle, which must hold what is moved.",
-        "",
-        "Most of this can be saved. A fit needs some thousand tasks, so sample whole traces before the shuffle, by a "
-        "hash of their name, which cuts everything above by the same factor:",
+        "A fit needs some thousand tasks, so sample whole traces before the shuffle:",
         "",
         "```text",
         'spans.filter("pmod(xxhash64(trace_id), 1000) < 2")',
         "```",
         "",
         f"Of 100 billion spans a day, that leaves {0.002 * 1e11 * tasks / spans / 1e6:.0f} million tasks, for "
-        f"{0.002 * 1e11 * mining / 3600:.1f} core hours beside the reading of the ids. What such a sample does not do "
-        "is find rare tools, which the sample of mined tasks keeps: mine every span for those, or tasks that "
-        "[explored](at-scale.md#a-sample-that-keeps-what-teaches).",
+        f"{0.002 * 1e11 * mining / 3600:.1f} core hours beside the reading of the ids. For rare tools, mine every "
+        "span, or tasks that [explored](at-scale.md#a-sample-that-keeps-what-teaches).",
         "",
     ]
     return lines
@@ -254,12 +240,8 @@ def serving() -> list[str]:
     return [
         "## Serving needs no engine",
         "",
-        "A fitted policy is a JSON file of a few kilobytes, and a decision is a few dozen small "
-        "numpy calls on one list "
-        "(`python benchmarks/decision.py`). It needs no table, no state of other requests and no "
-        "network, so it runs inside "
-        "the process that already holds the request, on as many machines as the agents do. A batch of past tasks is "
-        "decided by the same function, in a worker or on one machine.",
+        "A fitted policy is a JSON file of a few kilobytes, and a decision is a few dozen small numpy calls on one "
+        "list (`python benchmarks/decision.py`). It runs inside the process that holds the request.",
     ]
 
 
