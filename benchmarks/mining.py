@@ -299,7 +299,7 @@ def compare(first: Path, second: Path) -> int:
     tables = [pl.read_parquet(path) for path in (first, second)]
     if len(tables[0]) != len(tables[1]):
         return abs(len(tables[0]) - len(tables[1]))
-    unused = ("user", "inferred", "wanted")  # the spans that are generated name no user, and every request has a span
+    unused = ("user", "service", "inferred", "wanted")  # generated spans name neither, and every request has a span
     names = [name for name in tables[0].columns if name not in unused]
     differ = [tables[0][name].ne_missing(tables[1][name]) for name in names]
     return int(pl.DataFrame(differ).select(pl.any_horizontal(pl.all())).to_series().sum())
