@@ -144,7 +144,7 @@ def _linked(markdown: str, source: str) -> str:
             return match[0]
         return f"]({relpath(found, here)}{anchor if found.endswith('.md') and not found.startswith('code/') else ''})"
 
-    return LINK.sub(target, markdown.replace("```python no-run", "```python"))
+    return LINK.sub(target, re.sub(r"^```(\w+) no-run", r"```\1", markdown, flags=re.M))
 
 
 def _place(name: str) -> str:

@@ -88,6 +88,7 @@ class Browser:
         size = self.do("Page.getLayoutMetrics")["cssContentSize"]
         clip = {"x": 0, "y": 0, "width": self._width, "height": size["height"], "scale": 1}
         found = self.do("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(base64.b64decode(found["data"]))
 
     def _next(self) -> dict[str, Any]:

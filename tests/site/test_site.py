@@ -1,6 +1,6 @@
 """The site, built as strictly as it can be and read in a real browser.
 
-`PICTURES=FOLDER pytest tests/site` also draws some pages.
+`PICTURES=FOLDER pytest tests/site` also draws the pages, light and dark, wide and narrow.
 """
 
 from __future__ import annotations
@@ -21,7 +21,14 @@ ROOT = Path(__file__).parents[2]
 MKDOCS = Path(os.environ.get("CAMDF_CACHE", Path.home() / ".cache" / "camdf")) / "site" / "bin" / "mkdocs"
 PAGES = (
     *("index", "first-day", "compare", "walk", "lab/theory", "lab/replication", "lab/past-the-paper"),
-    *("reference/index", "reference/camdf.gate.gate", "integrations/langchain"),
+    *(
+        "reference/index",
+        "reference/camdf.gate.gate",
+        "settings",
+        "integrations/index",
+        "integrations/langchain",
+        "integrations/vercel_ai",
+    ),
 )
 
 
@@ -50,26 +57,36 @@ def page() -> Iterator[Browser]:
         yield found
 
 
-def shown(page: Browser, url: str, width: int) -> None:
-    page.open(url, width, dark=width == 420, ready=f"document.URL === '{url}'")
+def shown(page: Browser, url: str, width: int, *, dark: bool = False) -> None:
+    origin = "/".join(url.split("/")[:3])
+    page.do("Storage.clearDataForOrigin", origin=origin, storageTypes="local_storage")  # the look of the page before
+    page.open(url, width, dark=dark, ready=f"document.URL === '{url}'")
 
 
 @pytest.mark.parametrize("name", PAGES)
-@pytest.mark.parametrize("width", [420, 1280])
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_a_page_fits_its_window_shows_its_pictures_and_asks_nobody_else(
-    name: str, width: int, site: str, page: Browser
+    name: str, width: int, dark: bool, site: str, page: Browser
 ) -> None:
     page.asked.clear()
     page.said.clear()
-    shown(page, f"{site}/{name}.html", width)
+    shown(page, f"{site}/{name}.html", width, dark=dark)
     assert page.run("document.documentElement.scrollWidth") <= width
     page.run("document.querySelectorAll('img').forEach((each) => { each.loading = 'eager'; })")
     page.until("[...document.images].every((each) => each.complete)")
     assert page.run("[...document.images].filter((each) => !each.naturalWidth).map((each) => each.src)") == []
     assert [each for each in page.asked if not each.startswith((site, "data:"))] == []
     assert page.said == []
+    assert page.run("document.body.dataset.mdColorScheme") == ("slate" if dark else "default")
+    assert "no-run" not in page.run("document.body.innerText")
     if folder := os.environ.get("PICTURES"):
-        page.picture(Path(folder) / f"{name.replace('/', '-')}-{width}.png")
+        page.picture(Path(folder) / f"{name.replace('/', '-')}-{width}-{'dark' if dark else 'light'}.png")
+
+
+def test_the_reference_begins_with_what_users_call(site: str, page: Browser) -> None:
+    shown(page, f"{site}/reference/camdf.gate.gate.html", 1280)
+    assert page.run("document.querySelector('.doc-heading').innerText").startswith("Gate")
 
 
 def test_a_search_finds_pages_without_any_network(site: str, page: Browser) -> None:
