@@ -175,22 +175,22 @@ def test_a_platform_team_serves_decisions(newcomer: Starting) -> None:
 
 
 def test_an_engineer_goes_from_traces_to_a_gate(newcomer: Starting) -> None:
-    engineer, text = newcomer(), section(page("README.md"), "\ncamdf audit ")
+    engineer, text = newcomer(), section(page("README.md"), "\ncamdf mine traces/ -o tasks.parquet")
     (extras,) = set(re.findall(r"`(camdf\[[\w,]+\])`", text))
     engineer.types(f"pip install '{extras}'")
     shutil.copy(ROOT / "examples" / "made_up_traces.py", engineer.folder)
     made = "import json, runpy; made = runpy.run_path('made_up_traces.py'); made['write_spans']('traces', runs=120)\n"
     engineer.runs(made + "json.dump(made['TOOLS'], open('tools.json', 'w'))")
     engineer.reads(text)
-    (gate,) = re.findall(r"`(camdf\.Gate\(camdf\.load\(.*?)`", text, flags=re.S)
+    assert "label noise" in engineer.types("camdf audit ranked.parquet")
+    (gate,) = re.findall(r"`([^`]*camdf\.load\(\"policy\.json\"\)[^`]*)`", text)
     kept = engineer.runs(
-        "import camdf, json; from camdf.scorers import Start\n"
-        f"gate = {gate}\n"
+        "import camdf, json; from camdf import Gate, Start\n"
         "tools = [camdf.Tool(*item) for item in json.load(open('tools.json')).items()]\n"
-        "decision = gate.decide('Cancel order 1041 of customer Ada, who wanted lamps', tools)\n"
-        "print(decision.reason, *decision.kept)"
+        f"gate = {gate}\n"
+        "print(*gate.decide('Cancel order 1041 of customer Ada, who wanted lamps', tools).kept)"
     )
-    assert re.match(r"decided .*\bcancel_order\b", kept)
+    assert "cancel_order" in kept.split()
 
 
 def test_a_researcher_measures_stored_figures_again(newcomer: Starting) -> None:
