@@ -4,6 +4,7 @@ python benchmarks/cache.py                  a table
 python benchmarks/cache.py --json FILE      the same numbers as JSON
 python benchmarks/cache.py --check FILE     exit 1 where they are not what the file has, or a limit is missed
 python benchmarks/cache.py --tools 12 40    only for lists as long as these
+python benchmarks/cache.py --recipe         only what `Gate.start` does, which takes no embedding model
 python benchmarks/cache.py --stored FILE --picture FOLDER    nothing is measured: tables and pictures of a stored run
 
 A prompt is its tools, then its system prompt, then its messages. What it shares from the start with the prompt of the
@@ -32,6 +33,7 @@ from conversations import minilm
 
 import camdf
 from camdf.gate import Gate
+from camdf.gate.lists import Mode
 from camdf.gate.tool_search import FIND, NAME_TOKENS, listing
 from camdf.mining.readers.steps import tool_that_ran
 from camdf.policies.rules import TopShare
@@ -49,6 +51,9 @@ PRICES = {"0.1": (0.1, 1.25), "0.25": (0.25, 1.0)}
 """By what a cached token costs: that, and what a token costs that is written."""
 
 SCORED = 0.02 / 3
+START = "Gate.start"
+"""The recipe of the pages: the best eight by `Start`, or all where cutting so short a list does not pay."""
+
 MODES = (
     "no gate",
     "drop, with a tool search",
@@ -58,7 +63,8 @@ MODES = (
     "allow",
     "drop, no tool search",
 )
-SEARCHING = ("drop, with a tool search", "the same, without names", "append", "defer")
+SEARCHING = (START, "drop, with a tool search", "the same, without names", "append", "defer")
+RECIPE = ("no gate", START)
 WHOLE = ("no gate", "allow")
 """Modes that send the whole list."""
 
@@ -110,16 +116,16 @@ def size(piece: str) -> int:
     return len(piece.encode())
 
 
-def play(mode: str, tools: list[Any], turns: Sequence[Turn], system: str, scorer: Scorer) -> Played:
+def play(mode: str, tools: list[Any], turns: Sequence[Turn], system: str, scorer: Scorer | None) -> Played:
     """A whole conversation: the model calls what the script calls, after a search where a tool was cut."""
     tool_search, gated = mode in SEARCHING, mode not in WHOLE
-    gate = Gate(
-        TopShare(0.375 if tool_search else 0.5),
-        scorer,
-        camdf.Payoff(0.0),
-        mode="append" if mode == "append" else "drop",
-        limits=Limits(seconds=None, search_names=0 if mode == "the same, without names" else NAME_TOKENS),
-    )
+    limits = Limits(seconds=None, search_names=0 if mode == "the same, without names" else NAME_TOKENS)
+    if mode == START:
+        gate = Gate.start(tools, limits=limits)
+    else:
+        share = TopShare(0.375 if tool_search else 0.5)
+        joining: Mode = "append" if mode == "append" else "drop"
+        gate = Gate(share, scorer, camdf.Payoff(0.0), mode=joining, limits=limits)
     history: list[dict[str, Any]] = [{"role": "system", "content": system}]
     prompts, scored, lacking, searches, listed = [], 0.0, 0, 0, 0
     known: set[str] = set()
@@ -145,7 +151,7 @@ def play(mode: str, tools: list[Any], turns: Sequence[Turn], system: str, scorer
             wanted = set(map(called, message.get("tool_calls", ()))) - names
             hidden |= wanted
             if tool_search and wanted - known:  # searched for side by side
-                sees_names = mode in ("drop, with a tool search", "append")
+                sees_names = mode in (START, "drop, with a tool search", "append")
                 queries = [name if sees_names else name.replace("_", " ") for name in sorted(wanted - known)]
                 calls = "; ".join(f"{FIND.name}({query!r})" for query in queries)
                 history.append({"role": "assistant", "content": calls})
@@ -156,6 +162,11 @@ def play(mode: str, tools: list[Any], turns: Sequence[Turn], system: str, scorer
             history += [message, *(next(answers) for _ in message.get("tool_calls", ()))]
         lacking += bool(hidden and not tool_search)
     return Played(prompts, scored, lacking, searches, listed)
+
+
+def sends_all(conversation: Played, tools: list[Any]) -> bool:
+    """Whether its first prompt begins with the whole list, as those of other conversations do."""
+    return conversation.prompts[0][: len(tools)] == list(map(_line, tools))
 
 
 def called(call: dict[str, Any]) -> str:
@@ -176,7 +187,9 @@ def tools_for(turns: Sequence[Turn], size: int) -> list[Any]:
     """Those that the turns need, and as many others as the list should have, in the order of the catalogue."""
     made = (call for turn in turns for message in played(turn) for call in message.get("tool_calls", ()))
     needed = set(map(called, made))
-    every, _ = catalogue("400")
+    every, short = catalogue("400")[0], catalogue("40")[0]
+    known = {tool["function"]["name"] for tool in every}
+    every += tuple(tool for tool in short if tool["function"]["name"] in needed - known)
     more = [
         {**tool, "function": {**tool["function"], "name": f"{tool['function']['name']}_too"}} for tool in every[:100]
     ]
@@ -186,42 +199,46 @@ def tools_for(turns: Sequence[Turn], size: int) -> list[Any]:
     return [tool for tool in listed if tool["function"]["name"] in wanted]
 
 
-def rows(scorer: Scorer, sizes: Sequence[int]) -> list[dict[str, Any]]:
+def rows(scorer: Scorer | None, sizes: Sequence[int], modes: Sequence[str]) -> list[dict[str, Any]]:
     """Every size, length, price and cache: each mode's bytes as a ratio of those without a gate, and what lacks."""
     rows_so_far = []
     for tools in sizes:
         for length in TURNS:
             cases = [(tools_for(turns, tools), turns, system) for turns, system in beginnings(length)]
-            whole = {mode: [play(mode, *case, scorer) for case in cases] for mode in MODES}
+            whole = {mode: [play(mode, *case, scorer) for case in cases] for mode in modes}
             turns = len(cases) * length
-            lacking = sum(one.lacking for one in whole["drop, no tool search"]) / turns
-            searched = {mode: round(sum(one.searches for one in whole[mode]) / turns, 4) for mode in SEARCHING}
+            searched = {
+                mode: round(sum(one.searches for one in whole[mode]) / turns, 4) for mode in modes if mode in SEARCHING
+            }
+            further: dict[str, Any] = {"searches a turn": searched}
+            if (cut := whole.get("drop, no tool search")) is not None:
+                further = {LACKING: round(sum(one.lacking for one in cut) / turns, 4), **further}
             for (price, (read, write)), cached in product(PRICES.items(), CACHES):
                 billed = {
                     mode: sum(
-                        bill(one, read, write, shared=cached == "shared" and mode in WHOLE) for one in whole[mode]
+                        bill(one, read, write, shared=cached == "shared" and sends_all(one, listed))
+                        for one, (listed, *_) in zip(whole[mode], cases, strict=True)
                     )
-                    for mode in MODES
+                    for mode in modes
                 }
-                ratios = {mode: round(billed[mode] / billed["no gate"], 4) for mode in MODES[1:]}
+                ratios = {mode: round(billed[mode] / billed["no gate"], 4) for mode in modes[1:]}
                 of = {"tools": tools, "turns": length, "cached": price, "cache": cached}
-                rows_so_far.append({**of, **ratios, LACKING: round(lacking, 4), "searches a turn": searched})
+                rows_so_far.append({**of, **ratios, **further})
         print(f"{tools} tools done", file=sys.stderr, flush=True)
     return rows_so_far
 
 
-def table(stored: Sequence[dict[str, Any]]) -> str:
+def table(stored: Sequence[dict[str, Any]], modes: Sequence[str] = MODES) -> str:
     """Markdown: the best and the worst over conversations of two turns and more and over prices, by size."""
-    lines = [
-        f"| tools | {' | '.join(MODES[1:])} | turns that lack a tool without a tool search |",
-        "|" + " --- |" * (len(MODES) + 1),
-    ]
+    lacks = LACKING in stored[0]
+    heads = ["tools", *modes[1:], *["turns that lack a tool without a tool search"] * lacks]
+    lines = [f"| {' | '.join(heads)} |", "|" + " --- |" * len(heads)]
     several = [row for row in stored if row["cache"] == "empty" and row["turns"] > 1]
     for length in dict.fromkeys(row["tools"] for row in several):
         of = [row for row in several if row["tools"] == length]
-        spans = [f"{min(row[mode] for row in of):.2f} to {max(row[mode] for row in of):.2f}" for mode in MODES[1:]]
-        lacking = max(row[LACKING] for row in of)
-        lines.append(f"| {length} | {' | '.join(spans)} | up to {lacking:.0%} |")
+        cells = [f"{min(row[mode] for row in of):.2f} to {max(row[mode] for row in of):.2f}" for mode in modes[1:]]
+        cells += [f"up to {max(row[LACKING] for row in of):.0%}"] if lacks else []
+        lines.append(f"| {length} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -303,22 +320,25 @@ def main() -> int:
     options.add_argument("--stored", type=Path)
     options.add_argument("--picture", type=Path)
     options.add_argument("--tools", type=int, nargs="+", default=SIZES, help="how many, to measure only some")
+    options.add_argument("--recipe", action="store_true", help="only Gate.start")
     options.add_argument("--model", help="the folder of a MiniLM model")
     chosen = options.parse_args()
-    now = json.loads(chosen.stored.read_text()) if chosen.stored else rows(minilm(chosen.model), chosen.tools)
-    print(f"{table(now)}\n\n{pays_table(now)}")
+    modes = RECIPE if chosen.recipe else MODES
+    scorer = None if chosen.recipe or chosen.stored else minilm(chosen.model)
+    now = json.loads(chosen.stored.read_text()) if chosen.stored else rows(scorer, chosen.tools, modes)
+    print(table(now, modes) if chosen.recipe else f"{table(now)}\n\n{pays_table(now)}")
     if chosen.json:
         chosen.json.write_text(json.dumps(now, indent=1) + "\n")
     if chosen.picture:
         pictures(now, chosen.picture)
-    for line in missed(now):
+    for line in [] if chosen.recipe else missed(now):
         print(line, file=sys.stderr)
     if chosen.check:
         stored = [row for row in json.loads(chosen.check.read_text()) if row["tools"] in chosen.tools]
         differ = [
             (before, after)
             for before, after in zip(stored, now, strict=True)
-            if any(abs(before[mode] - after[mode]) > NOISE for mode in MODES[1:])
+            if any(abs(before[mode] - after[mode]) > NOISE for mode in modes[1:])
         ]
         for before, after in differ:
             print(f"stored {before}\nnow    {after}", file=sys.stderr)

@@ -24,6 +24,12 @@ def test_the_page_has_the_stored_table(name: str, monkeypatch: pytest.MonkeyPatc
     assert benchmark_module(name, monkeypatch).table(stored) in PAGE
 
 
+def test_the_page_has_what_the_recipe_costs(monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = json.loads((ROOT / "results" / "recipe.json").read_text())
+    benchmark = benchmark_module("cache", monkeypatch)
+    assert benchmark.table(stored, benchmark.RECIPE) in PAGE
+
+
 def test_the_figures_in_the_text_are_the_stored_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = json.loads((ROOT / "results" / "conversations.json").read_text())
     found = {(row["ranking"], row["policy"], row["tool_search"]): row for row in rows}
