@@ -1,9 +1,11 @@
-"""README.md says what is stored, names every adapter, and stays as short as a front page is."""
+"""README.md says what is stored, names every adapter and peer, and stays as short as a front page is."""
 
 from __future__ import annotations
 
 import json
 import re
+import runpy
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,30 +13,43 @@ import camdf
 from camdf_lab import domains
 from camdf_lab.beyond.batches import IN_TABLES, of_batch
 from camdf_lab.beyond.frontier import headline
-from camdf_lab.paper.live import episodes, mean, of, successes
+from camdf_lab.paper.live import (
+    ALL_415,
+    EVERYDAY,
+    FITTED,
+    MOST_USED,
+    PLANBENCH,
+    SEARCH_415,
+    by_way,
+    episodes,
+    mean,
+    mean_of,
+    of,
+    successes,
+    total,
+)
 from camdf_lab.peers.study import FINAL, SETTINGS
 from camdf_lab.stored import held, stored
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-TEXT = " ".join(README.split())
+FIGURE = r"\d+(?:,\d{3})*(?:\.\d+)?%?"
+Figures = tuple[Sequence[str], Sequence[str]]
+"""Those under 'tools', and those under 'result'."""
 
 
 def results(name: str) -> Any:
     return json.loads((ROOT / "results" / f"{name}.json").read_text())
 
 
-FIGURE = r"\d+(?:\.\d+)?%?"
-
-
 def figures_in(text: str) -> list[str]:
     return re.findall(FIGURE, text)
 
 
-def rows_of_the_table() -> list[list[str]]:
-    """The rows of what it saves: what was measured, how many tools, the result, where to read on."""
-    (body,) = re.findall(r"^\| measured \|.*\n\| --- .*\n((?:\|.*\n)+)", README, flags=re.M)
-    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in body.splitlines()]
+def tables() -> list[list[list[str]]]:
+    """The rows of what it saves, table by table: what was measured, how many tools, the result."""
+    bodies = re.findall(r"^\| measured \|.*\n\| --- .*\n((?:\|.*\n)+)", README, flags=re.M)
+    return [[[cell.strip() for cell in line.strip("|").split(" | ")] for line in body.splitlines()] for body in bodies]
 
 
 def first_day() -> tuple[int, int, int]:
@@ -46,33 +61,53 @@ def first_day() -> tuple[int, int, int]:
     return needing, loaded, reached
 
 
-def stored_figures() -> list[tuple[list[str], list[str]]]:
-    """The figures under 'tools' and 'result', row by row."""
-    _, many = episodes(held())
-    conditions = ("camdf-with-door-415", "full-415")
-    few, every = ([mean(many, name, what) for what in ("tools", "tokens")] for name in conditions)
-    solved = [str(successes(many, name)) for name in conditions]
-    assert solved[0] == solved[1]
-    tasks, fewer = str(len(of(many, "full-415"))), f"{1 - few[1] / every[1]:.0%}"
-    rows = [([f"{every[0]:.0f}", f"{few[0]:.1f}"], [solved[0], tasks, f"{every[0]:.0f}", fewer])]
-    for tools in (100, 40, 12):
-        prices = [
-            row["drop, with a tool search"]
-            for row in results("cache")
-            if (row["tools"], row["cache"]) == (tools, "empty") and row["turns"] > 1
-        ]
-        saved = sorted((1 - max(prices), 1 - min(prices)), key=lambda share: (share < 0, share))
-        rows.append(([str(tools)], [f"{abs(share):.0%}" for share in saved]))
-    (single,) = (
-        row["drop, with a tool search"]
-        for row in results("cache")
-        if (row["tools"], row["turns"], row["cache"], row["cached"]) == (40, 1, "shared", "0.1")
-    )
+def prices(tools: int, cache: str, price: str | None = None) -> list[float]:
+    """What prompts cost with `Gate.start`, of no gate: of conversations, or of one turn where a price is named."""
+    return [
+        row["Gate.start"]
+        for row in results("recipe")
+        if (row["tools"], row["cache"]) == (tools, cache)
+        and (row["turns"] > 1 if price is None else (row["turns"], row["cached"]) == (1, price))
+    ]
+
+
+def with_the_recipe() -> list[Figures]:
+    rows = list[Figures]()
+    for tools in (100, 40):
+        ratios = prices(tools, "empty")
+        rows.append(([str(tools)], [f"{1 - max(ratios):.0%}", f"{1 - min(ratios):.0%}"]))
+    assert all(abs(ratio - 1) < 0.005 for ratio in prices(12, "empty")), "the same price"
+    rows.append((["12"], []))
+    (single,) = prices(40, "shared", "0.1")
     rows.append((["40"], [f"{single:.1f}"]))
-    needing, _, reached = first_day()
+    receipt = (ROOT / "docs" / "mcp.md").read_text(encoding="utf-8")
+    (told,) = re.findall(rf"({FIGURE}) of ({FIGURE}) tools loaded, ({FIGURE}) of ({FIGURE}) tokens of defin", receipt)
+    loaded, listed, saved, every = (int(figure.replace(",", "")) for figure in told)
+    assert loaded == 8
+    rows.append(([str(listed)], [f"{saved / every:.0%}"]))
+    answers = by_way(held(), EVERYDAY)
+    started = answers["8 by Start, search"]
+    right, searching = total(started, "right"), sum(row["searches"] > 0 for row in started)
+    assert right == total(answers["all tools"], "right") == len(started)
+    rows.append((["40", "400"], [str(right), str(searching)]))
+    needing, at_once, reached = first_day()
+    rows.append((["40", "400"], [f"{reached / needing:.0%}"]))
+    rows.append((["40", "400"], [str(at_once), str(needing)]))
     (plain,) = (row for row in results("first_day")["searches"] if row["ranking"] == "Start")
-    rows.append((["40", "400", "8"], [f"{reached / needing:.0%}"]))
     rows.append((["400"], [f"{plain['found'] / plain['searches']:.0%}"]))
+    return rows
+
+
+def once_it_has_learned() -> list[Figures]:
+    _, many = episodes(held())
+    few, every = ([mean(many, name, what) for what in ("tools", "tokens")] for name in (SEARCH_415, ALL_415))
+    solved, with_all = (str(successes(many, name)) for name in (SEARCH_415, ALL_415))
+    assert solved == with_all
+    tasks, fewer = str(len(of(many, ALL_415))), f"{1 - few[1] / every[1]:.0%}"
+    rows: list[Figures] = [([f"{every[0]:.0f}", f"{few[0]:.1f}"], [solved, tasks, f"{every[0]:.0f}", fewer])]
+    chains = by_way(held(), PLANBENCH)
+    searches = [f"{mean_of(chains[way], 'searches'):.1f}" for way in (FITTED, "search alone", MOST_USED)]
+    rows.append((["1,665", f"{mean_of(chains[FITTED], 'loaded'):.1f}"], searches))
     won = headline(of_batch(stored(held(), "frontier"), "later"), "alone_")
     sizes = [domain.tools for domain in domains.LATER_DOMAINS]
     better, worse = f"{won['significantly above']:.0%}", f"{won['significantly below']:.1%}"
@@ -90,17 +125,32 @@ def stored_figures() -> list[tuple[list[str], list[str]]]:
     return rows
 
 
-def test_the_table_of_what_it_saves_has_the_stored_figures_and_marks_what_is_worse() -> None:
-    rows = rows_of_the_table()
-    assert [(figures_in(tools), figures_in(result)) for _, tools, result, _ in rows] == stored_figures()
-    assert [place for place, (measured, *_) in enumerate(rows) if "worse" in measured] == [3, 4, 6, 9]
-    assert str(first_day()[0]) in figures_in(rows[5][0])
-    assert str(SETTINGS[FINAL].cost_pressure) in figures_in(rows[8][0])
+def test_the_tables_of_what_it_saves_have_the_stored_figures() -> None:
+    shown = [[(figures_in(tools), figures_in(result)) for _, tools, result in rows] for rows in tables()]
+    assert shown == [with_the_recipe(), once_it_has_learned()]
 
 
-def test_when_not_to_use_it_names_the_stored_count() -> None:
-    needing, loaded, _ = first_day()
-    assert re.search(rf"\b{loaded} of {needing}\b", TEXT)
+def test_what_is_worse_is_called_so() -> None:
+    recipe, learned = ([place for place, row in enumerate(rows) if "**worse:**" in row[0]] for rows in tables())
+    assert (recipe, learned) == ([3, 7, 8], [4])
+
+
+def test_what_was_measured_is_what_was_stored() -> None:
+    recipe, learned = tables()
+    assert {row["turns"] for row in results("recipe")} == {1, 2, 4, 8, 12}, "two to twelve turns"
+    assert str(len(by_way(held(), EVERYDAY)["all tools"])) in figures_in(recipe[5][0])
+    assert str(first_day()[0]) in figures_in(recipe[6][0])
+    steps = [row["steps"] for row in by_way(held(), PLANBENCH)[FITTED]]
+    assert (min(steps), max(steps)) == (5, 8), "five to eight steps"
+    assert str(SETTINGS[FINAL].cost_pressure) in figures_in(learned[3][0])
+
+
+def test_the_picture_is_what_the_command_prints() -> None:
+    script = runpy.run_path(str(ROOT / "docs" / "terminal_picture.py"))
+    printed = script["printed"]()
+    assert (ROOT / "docs" / "pictures" / "try.svg").read_text(encoding="utf-8") == script["picture"](printed)
+    ((said, _),) = re.findall(r"!\[(.*)\]\((docs/pictures/try\.svg)\)", README)
+    assert set(figures_in(said)) <= set(figures_in(printed))
 
 
 def test_every_adapter_the_service_mining_and_spark_are_on_the_front_page() -> None:
@@ -110,9 +160,25 @@ def test_every_adapter_the_service_mining_and_spark_are_on_the_front_page() -> N
         assert f"]({page})" in README, page
 
 
+def test_the_table_of_ways_in_begins_with_the_gateway() -> None:
+    ways = README.split("| where you run agents |")[1].splitlines()
+    assert "camdf mcp mcp.json" in ways[2]
+
+
+def test_the_providers_and_every_peer_have_their_row_and_where_they_are_enough() -> None:
+    section = README.split("## Why not my provider's tool search?")[1].split("\n## ")[0]
+    assert "**The provider's is enough**" in section
+    rows = re.search(r"\| it is enough where \|\n\| --- .*\n((?:\|.*\n)+)", section)
+    assert rows is not None
+    for peer in ("toolhunch", "toolsieve", "LiteLLM", "LangChain", "FastMCP", "Haystack"):
+        assert peer in rows[1]
+
+
 def test_it_is_a_front_page() -> None:
-    assert len(README.splitlines()) < 160
+    prose = re.sub(r"\]\([^)]*\)", "]", re.sub(r"```.*?```", "", README, flags=re.S))
+    assert len(re.findall(r"[^\s|]*\w[^\s|]*", prose)) <= 1300
+    code = README.index("```\n\n```text")
+    assert README[:code].count("\n") < 45, "the first code ends within two screens"
     assert README.count("![") == 1
-    opening = README.split("\n\n")[1]
-    assert opening.count(". ") == 1, "two sentences"
+    assert README.split("\n\n")[1].startswith("**camdf ")
     assert camdf.CAMDF.__name__ in README

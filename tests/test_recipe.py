@@ -17,7 +17,6 @@ ANOTHER = re.compile(r"(?<![\w`])(?:camdf\.)?Gate\((?=[\w(])|Gate\.for_target\(|
 """A gate that is put together by hand."""
 
 FURTHER = {
-    "README.md": "a fitted policy, once there are labels",
     "docs/conversations.md": "measures shares of a list",
     "docs/extend.md": "a scorer of your own",
     "docs/first-day.md": "a language model's scores, after the recipe",

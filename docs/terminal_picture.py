@@ -1,0 +1,66 @@
+"""Draws docs/pictures/try.svg: what `camdf try` prints for one request over 40 everyday tools, as a terminal shows it.
+
+python docs/terminal_picture.py
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from contextlib import redirect_stdout
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+from camdf.cli import main as camdf
+
+ROOT = Path(__file__).parents[1]
+PICTURE = ROOT / "docs" / "pictures" / "try.svg"
+TOOLS = ROOT / "tests" / "data" / "everyday" / "catalogue-40.json"
+REQUEST = "Remind me on Thursday evening to water the plants"
+TYPED = f"$ camdf try tools.json '{REQUEST}'"
+
+ADVANCE, LINE, SIZE, EDGE = 8.0, 19, 13, 20
+BACKGROUND, PLAIN, FAINT, KEPT = "#1b1f24", "#e6edf3", "#8b949e", "#56d4a5"
+FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
+
+
+def printed() -> str:
+    """What the command prints."""
+    said = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")  # as a terminal is, so that bars are bars
+    with redirect_stdout(said):
+        assert camdf(["try", str(TOOLS), REQUEST]) == 0
+    said.seek(0)
+    return said.read()
+
+
+def picture(text: str) -> str:
+    """The text on a grid of characters: bars as boxes, since no two fonts have them alike."""
+    lines = [TYPED, "", *text.rstrip().splitlines()]
+    width, height = 2 * EDGE + ADVANCE * max(map(len, lines)), 2 * EDGE + LINE * len(lines)
+    drawn = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}" '
+        f'height="{height:g}" font-family="{FONT}" font-size="{SIZE}">',
+        f'<rect width="100%" height="100%" rx="8" fill="{BACKGROUND}"/>',
+    ]
+    for row, line in enumerate(lines):
+        colour = colour_of(line)
+        for words in re.finditer(r"\S+(?: \S+)*", line):
+            x, y, length = EDGE + ADVANCE * words.start(), EDGE + LINE * row, ADVANCE * len(words[0])
+            if set(words[0]) == {"█"}:
+                drawn.append(f'<rect x="{x:g}" y="{y + 4:g}" width="{length:g}" height="11" fill="{colour}"/>')
+            else:
+                drawn.append(
+                    f'<text x="{x:g}" y="{y + 14:g}" textLength="{length:g}" fill="{colour}">{escape(words[0])}</text>'
+                )
+    return "\n".join([*drawn, "</svg>", ""])
+
+
+def colour_of(line: str) -> str:
+    """Green for what is kept, grey for what is cut."""
+    if line.endswith("kept"):
+        return KEPT
+    return FAINT if line.endswith(("cut", "together")) else PLAIN
+
+
+if __name__ == "__main__":
+    PICTURE.write_text(picture(printed()), encoding="utf-8")
