@@ -38,7 +38,7 @@ from camdf.policies.stopping import StoppingPolicy
 if TYPE_CHECKING:
     from camdf.core.rankings import LoggedTasks
     from camdf.evaluation.assess import Assessment
-    from camdf.mining.logged import Asked, Uncensored
+    from camdf.mining.logged import AskedBy, Uncensored
     from camdf.policies.base import Policy
 
 PICTURES = (".png", ".svg", ".pdf")
@@ -116,10 +116,10 @@ def add_saved(parser: argparse.ArgumentParser) -> None:
 def saved_policy(options: argparse.Namespace) -> Policy:
     """The policy that a command names, with its past requests; one of your own by its class."""
     policy = load(options.policy, LIBRARY if options.own is None else (*LIBRARY, own_class(options.own)))
-    return policy if options.examples is None else recalling(policy, options.examples)
+    return policy if options.examples is None else _with_examples(policy, options.examples)
 
 
-def recalling(policy: Policy, examples: Path) -> Policy:
+def _with_examples(policy: Policy, examples: Path) -> Policy:
     """A policy with the past requests of a file."""
     past = past_tasks(read_examples(examples))
     if past is None or not policy.recalls:
@@ -265,9 +265,9 @@ def _fit(options: argparse.Namespace) -> int:
     return _code(options, assessment)
 
 
-def _asked(options: argparse.Namespace) -> dict[str, Asked]:
+def _asked(options: argparse.Namespace) -> dict[str, AskedBy]:
     """For --remember, by task: what was asked and by whom, as far as the data say it; users are hashed as in traces."""
-    from camdf.mining.logged import Asked, asked_in, is_mined, mined_table
+    from camdf.mining.logged import AskedBy, asked_in, is_mined, mined_table
 
     if options.remember is None:
         return {}
@@ -277,15 +277,15 @@ def _asked(options: argparse.Namespace) -> dict[str, Asked]:
 
         log = read_text_log(options.data, listed_tools(options.tools), options.columns)
         key = id_key() if "user" in log.columns else b""
-        return {request.task_id: Asked(request.text, hashed(request.user, key)) for request in log.requests}
+        return {request.task_id: AskedBy(request.text, hashed(request.user, key)) for request in log.requests}
     return asked_in(require("polars", "mining").from_arrow(mined_table(options.data))) if is_mined(options.data) else {}
 
 
-def _kept(options: argparse.Namespace, logged: LoggedTasks, asked: dict[str, Asked]) -> PastTasks:
+def _kept(options: argparse.Namespace, logged: LoggedTasks, asked: dict[str, AskedBy]) -> PastTasks:
     """What is kept of the tasks of a log, the latest as the log has them."""
-    from camdf.mining.logged import Asked
+    from camdf.mining.logged import AskedBy
 
-    known = [asked.get(task_id, Asked()) for task_id in logged.task_ids.tolist()]
+    known = [asked.get(task_id, AskedBy()) for task_id in logged.task_ids.tolist()]
     texts = tuple(of.text for of in known) if options.keep_text else ()
     users = tuple(of.user for of in known) if any(of.user for of in known) else ()
     return replace(PastTasks.all_of(logged), texts=texts, users=users).bounded()
@@ -308,7 +308,7 @@ def _made_up_warning(options: argparse.Namespace, made_up: int) -> list[str]:
     ]
 
 
-def _sampled_on_spark(options: argparse.Namespace) -> tuple[LoggedTasks, dict[str, Asked]]:
+def _sampled_on_spark(options: argparse.Namespace) -> tuple[LoggedTasks, dict[str, AskedBy]]:
     """Mined tasks as a sample that Spark draws, and what was asked; other files are read here."""
     from camdf.mining.days import is_days
     from camdf.mining.logged import asked_in, is_mined, logged_tasks

@@ -66,19 +66,19 @@ def logged_tasks(mined: pl.DataFrame, prices: Mapping[str, float] | None = None)
     )
 
 
-class Asked(NamedTuple):
+class AskedBy(NamedTuple):
     """What a task's text was and whose; "" where that was not kept."""
 
     text: str = ""
     user: str = ""
 
 
-def asked_in(mined: pl.DataFrame) -> dict[str, Asked]:
+def asked_in(mined: pl.DataFrame) -> dict[str, AskedBy]:
     """By id, what was asked in mined tasks."""
     polars = require("polars", "mining")
-    columns = [polars.col(name) if name in mined.columns else polars.lit("").alias(name) for name in Asked._fields]
+    columns = [polars.col(name) if name in mined.columns else polars.lit("").alias(name) for name in AskedBy._fields]
     rows = mined.select("task_id", *(column.fill_null("") for column in columns)).iter_rows()
-    return {task_id: Asked(*known) for task_id, *known in rows}
+    return {task_id: AskedBy(*known) for task_id, *known in rows}
 
 
 def _vectors(ranked: pl.DataFrame) -> Floats | None:
