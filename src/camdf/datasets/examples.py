@@ -82,9 +82,9 @@ def examples_in(content: str, name: str) -> list[Example]:
 
 
 def write_examples(path: str | PathLike[str], examples: Iterable[Example]) -> None:
-    """Write examples as JSON Lines, in one step."""
+    """Write examples as JSON Lines, in one step; none at all are an empty line, which no half-written file is."""
     lines = (json.dumps(example.as_record(), ensure_ascii=False) + "\n" for example in examples)
-    write_whole(path, "".join(lines).encode())
+    write_whole(path, ("".join(lines) or "\n").encode())
 
 
 def _example(where: str, record: Pairs) -> Example:

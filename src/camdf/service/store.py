@@ -110,7 +110,7 @@ def made(sources: ConfigurationTexts, before: ServedVersion | None = None) -> Se
                 "Put the file there that was meant, or correct sha256."
             )
         examples = sources.examples.get(settings.examples, "")
-        if settings.examples and not examples.strip():  # it may be half written
+        if settings.examples and not examples:  # it may be half written
             raise UsageError(
                 f"{sources.name}: the file of examples {settings.examples} is empty. Write it with camdf examples, or "
                 "leave gate.examples out."
