@@ -45,17 +45,20 @@ def spans() -> list[ReadableSpan]:
     with ScriptedModel([Call("look_up"), Call("ask_shop")]) as first, ScriptedModel([Call("count_stock")]) as second:
         desk, shop = agent("desk", first.url), agent("shop", second.url)
 
-        @desk.tool_plain
         def look_up() -> str:
             return "order 17"
 
-        @desk.tool_plain
+        desk.tool_plain(look_up)
+
         async def ask_shop() -> str:
             return str((await shop.run("How many are left?")).output)
 
-        @shop.tool_plain
+        desk.tool_plain(ask_shop)
+
         def count_stock() -> str:
             return "4"
+
+        shop.tool_plain(count_stock)
 
         assert desk.run_sync("Can I have two more?").output == "done"
     every = [span for exporter in exporters.values() for span in exporter.get_finished_spans()]
