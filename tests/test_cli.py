@@ -324,7 +324,7 @@ def test_mine_and_worth_have_json(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert main(["worth", str(tools), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["modes"][0]["mode"] == "no gate"
-    assert told["sentence"].startswith("Gating saves money here")
+    assert told["sentence"].startswith("Gating saves neither money nor tokens here")
 
 
 @pytest.mark.parametrize("fails", ["os.fsync", "polars.DataFrame.write_parquet"])
@@ -411,7 +411,7 @@ def test_a_simple_rule_is_judged_by_its_margin_over_giving_every_tool(data: Path
     rule = fit(datasets.read_jsonl(data), camdf.Payoff(0.12), "fixed-k", splits=4).assessment
     assert rule.best_rule == EVERY_TOOL
     assert rule.margin == rule.over_every_tool
-    assert re.match(r"(not shown to )?pays?: [+-]0\.\d{3} over giving every tool, 95% CI", rule.verdict)
+    assert re.match(r"(is|not shown to be) worth it: [+-]0\.\d{3} over giving every tool, 95% CI", rule.verdict)
 
 
 def test_a_policy_that_often_lacks_a_required_tool_is_warned_of(
@@ -603,7 +603,7 @@ def test_a_fit_says_where_it_stands_at_once_and_has_a_first_verdict_after_a_tent
     assert main([*fitted, "--policy", "score-threshold", "--splits", "20"]) == 0
     told = capsys.readouterr().err.splitlines()
     assert told[0] == "0 of 20 splits"
-    assert re.match(r"After a tenth of the splits: score-threshold (pays|does not|not shown)", told[1])
+    assert re.match(r"After a tenth of the splits: score-threshold (is worth it|does not|not shown)", told[1])
 
 
 def test_the_first_verdict_is_that_of_so_many_splits(data: Path) -> None:

@@ -118,7 +118,7 @@ def test_learning_is_ahead_from_where_it_stays_ahead() -> None:
     ("last", "said"),
     [
         ((0.1, 0.05, 0.2), "From about 25 labeled tasks on, learning earns more than the tuned threshold: +0.100"),
-        ((0.1, -0.05, 0.2), "From about 25 labelled tasks on, learning leads the tuned threshold, not surely: +0.100"),
+        ((0.1, -0.05, 0.2), "From about 25 labeled tasks on, learning leads the tuned threshold, not surely: +0.100"),
         ((-0.1, -0.2, 0.1), "Learning does not earn more than the tuned threshold yet: -0.100"),
     ],
 )

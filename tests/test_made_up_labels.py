@@ -114,7 +114,7 @@ def test_a_fit_on_made_up_tasks_says_so_and_evaluate_says_how_far_off_it_was(
     ]
     real.write_text("\n".join(map(json.dumps, lines)))
     assert main(["evaluate", str(folder / "made-up.json"), str(real), "--splits", "2", *rest]) == 0
-    assert "This policy was fitted on made-up tasks, on which it paid" in capsys.readouterr().out
+    assert "This policy was fitted on made-up tasks, on which it earned" in capsys.readouterr().out
     begun = ["fit", str(real), "--prior", str(folder / "made-up.json"), "-o", str(folder / "policy.json"), *fit]
     assert main(begun) == 0
     assert "made up" not in capsys.readouterr().out

@@ -69,7 +69,7 @@ def test_the_sentence_says_in_what_gating_pays() -> None:
     few = Conversation(searches=1.0, turns=12)
     assert "saves no money here" in sentence(worth(TOOLS[:12], prices, few))
     neither = Conversation(searches=1.0, turns=12, share=1.0)
-    assert "neither in dollars nor in tokens" in sentence(worth(TOOLS[:6], prices, neither))
+    assert "saves neither money nor tokens" in sentence(worth(TOOLS[:6], prices, neither))
 
 
 def test_a_list_that_is_cached_before_makes_cutting_pay_less() -> None:

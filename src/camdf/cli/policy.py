@@ -196,7 +196,7 @@ def uncensored_tasks(options: argparse.Namespace) -> Uncensored:
 
 
 def _fit(options: argparse.Namespace) -> int:
-    """Learn a policy from logged tasks, and say whether it is worth it.
+    """Learn a policy from logged tasks, and say if it is worth it.
 
     camdf fit logged.jsonl -o policy.json --cost-pressure 0.12
     """

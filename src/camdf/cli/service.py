@@ -54,7 +54,7 @@ def _serve(options: argparse.Namespace) -> int:
 
 
 def _learn(options: argparse.Namespace) -> int:
-    """Fit the service's policies again, and replace those that it improves.
+    """Fit the service's policies again, and replace those it improves.
 
     camdf learn camdf.toml
     """

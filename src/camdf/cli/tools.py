@@ -198,7 +198,7 @@ def _block() -> str:
 
 
 def _worth(options: argparse.Namespace) -> int:
-    """Say whether gating a list of tools is worth it, before it is deployed.
+    """Say whether gating a list of tools is worth it.
 
     camdf worth tools.json --turns 6
     """
