@@ -63,6 +63,7 @@ class Newcomer:
             "PATH": f"{self.programs}:{os.environ['PATH']}",
             "PIP_FIND_LINKS": wheels,
             "UV_CACHE_DIR": os.environ.get("UV_CACHE_DIR", str(Path.home() / ".cache" / "uv")),
+            "UV_COMPILE_BYTECODE": "1",  # as pip does
             "UV_FIND_LINKS": wheels.replace(" ", ","),
             "VIRTUAL_ENV": str(self.programs.parent),
             "XDG_STATE_HOME": str(folder / "state"),
