@@ -59,7 +59,9 @@ class Recorded:
         words = pa.map_(pa.string(), pa.string())
         types = {
             "Timestamp": pa.timestamp("ns"),
-            **dict.fromkeys(("TraceId", "SpanId", "ParentSpanId", "SpanName", "StatusCode"), pa.string()),
+            **dict.fromkeys(
+                ("TraceId", "SpanId", "ParentSpanId", "SpanName", "ServiceName", "StatusCode"), pa.string()
+            ),
             "SpanAttributes": words,
             "Duration": pa.uint64(),
             "Events.Timestamp": pa.list_(pa.timestamp("ns")),
@@ -77,6 +79,7 @@ def _row(span: Any) -> dict[str, Any]:
         "SpanId": f"{span.context.span_id:016x}",
         "ParentSpanId": f"{span.parent.span_id:016x}" if span.parent else "",
         "SpanName": span.name,
+        "ServiceName": span.resource.attributes["service.name"],
         "StatusCode": span.status.status_code.name.title(),
         "SpanAttributes": _words(span.attributes),
         "Duration": span.end_time - span.start_time,
