@@ -210,7 +210,7 @@ def test_calibrate_with_numpy_alone(policy: Path, logged: Path, tmp_path: Path) 
 def test_curve_with_train(logged: Path, tmp_path: Path) -> None:
     shown = works("train", "curve", logged, "--cost-pressure", 0.12, "--splits", 2, within=tmp_path)
     assert "fits of three policies, about 0 s left\n" in shown
-    assert "labelled tasks" in shown
+    assert "labeled tasks" in shown
 
 
 def test_a_picture_of_the_curve_with_plot(logged: Path, tmp_path: Path) -> None:
