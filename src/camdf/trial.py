@@ -66,10 +66,10 @@ class Tried:
         if not self.decision.cut:
             return [*told, "Enough?   all there is: nothing is cut"]
         within = "one search away" if self.tool_search else "out of reach; a tool search would change that"
-        how_often = "camdf evaluate says how often, on logs" if self.fitted else "no label says how often yet"
+        unknown = "no label says how often yet; camdf fit learns it from logs"
         return [
             *told,
-            f"Enough?   {how_often}{'' if self.fitted else '; camdf fit learns it from logs'}",
+            f"Enough?   {'camdf evaluate says how often, on logs' if self.fitted else unknown}",
             f"Missed?   a tool that was cut is {within}",
         ]
 
