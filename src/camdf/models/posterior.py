@@ -13,6 +13,7 @@ What is believed afterwards is the same kind of thing: so labels can come all at
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -167,18 +168,20 @@ def sums_of(rows: Rows, at: Fitted, flips: float) -> Sums:
     rise = (1.0 - 2.0 * flips) * chance * (1.0 - chance)
     excess = rows.weights * (seen - rows.labels) * rise / (seen * (1.0 - seen))
     curvature = rows.weights * rise * rise / (seen * (1.0 - seen))
-    curved = rows.dense * curvature[:, None]
-    starts = np.searchsorted(rows.tool, np.arange(len(at.levels)))
-    level, both, slope = (
-        _by_tool(values, starts) for values in (curvature, curvature * rows.slope, curvature * rows.slope**2)
-    )
+    by_level = np.stack([np.ones(len(rows.slope)), rows.slope])
+    parts = _parts(rows.tool, len(at.levels))
+    of_tools = [by_level[:, part] * curvature[part] for part in parts]
     return Sums(
         float(rows.weights @ _surprise(seen, rows.labels)),
         rows.dense.T @ excess,
-        rows.dense.T @ curved,
-        np.stack([_by_tool(excess, starts), _by_tool(excess * rows.slope, starts)], axis=1),
-        np.stack([level, both, both, slope], axis=1).reshape(-1, 2, 2),
-        np.stack([_by_tool(curved, starts), _by_tool(curved * rows.slope[:, None], starts)], axis=1),
+        rows.dense.T @ (rows.dense * curvature[:, None]),
+        np.array([by_level[:, part] @ excess[part] for part in parts]).reshape(-1, 2),
+        np.array([curved @ by_level[:, part].T for curved, part in zip(of_tools, parts, strict=True)]).reshape(
+            -1, 2, 2
+        ),
+        np.array([curved @ rows.dense[part] for curved, part in zip(of_tools, parts, strict=True)]).reshape(
+            -1, 2, rows.dense.shape[1]
+        ),
     )
 
 
@@ -226,13 +229,7 @@ def _surprise(seen: Floats, labels: Floats) -> Floats:
     return loss
 
 
-def _by_tool(values: Floats, starts: Ints) -> Floats:
-    """(tools, ...): the sums of rows that stand in the order of their tools, from where each tool starts."""
-    if not len(starts):
-        return np.zeros((0, *values.shape[1:]))
-    # A tool without a row has an empty part, which reduceat would fill with the row after it.
-    ends = np.append(starts[1:], len(values))
-    padded = np.concatenate([values, np.zeros((1, *values.shape[1:]))])
-    summed: Floats = np.add.reduceat(padded, starts, axis=0)
-    summed[ends == starts] = 0.0
-    return summed
+def _parts(tool: Ints, tools: int) -> list[slice]:
+    """Where the rows of every tool stand, which are in the order of their tools."""
+    ends = np.searchsorted(tool, np.arange(tools + 1)).tolist()
+    return [slice(begin, end) for begin, end in pairwise(ends)]
