@@ -46,7 +46,7 @@ from worlds import random_logged
 
 PAYOFFS = [Payoff(0.12, "exact"), Payoff(0.12, "partial")]
 both_values = pytest.mark.parametrize("payoff", PAYOFFS, ids=["exact", "partial"])
-PRESSURES = (0.0, 1e-6, 0.003, 0.01, 0.03, 0.07, 0.12, 0.2, 0.35, 0.6, 1.0, 100.0)
+PRESSURES = (0.0, 1e-6, 0.003, 0.01, 0.03, 0.07, 0.09, 0.12, 0.2, 0.35, 0.6, 1.0, 100.0)
 HISTORY = tuple(NAMES.index(name) for name in NAMES if "history" in name or "listed" in name)
 
 
@@ -364,7 +364,7 @@ def test_a_lone_candidate_is_worth_the_chance_that_the_list_holds_all() -> None:
 def test_logs_without_tasks_or_without_candidates_give_a_policy_that_acquires_nothing_dear(
     payoff: Payoff, records: list[dict[str, object]]
 ) -> None:
-    logged, payoff = LoggedTasks.from_records(records), replace(payoff, cost_pressure=0.6)
+    logged, payoff = LoggedTasks.from_records(records), replace(payoff, cost_pressure=1.0)
     policy = ExpectedPayoffBySet().fit(logged, payoff)
     assert not acquired_by(policy, sample_tasks(1).rankings, payoff).any()
     assert len(policy.decide(logged.rankings, payoff)) == len(records)

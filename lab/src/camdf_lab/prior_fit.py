@@ -17,6 +17,10 @@ from camdf_lab.newton import NewtonSums, minimise, partial_sums, penalised
 COLUMNS_READ = {"similarity": tuple(CANDIDATE_COLUMNS), "probability": ("score_logit",)}
 """What is read of a candidate, by what its score is."""
 
+LOWEST_SCORE = 0.02
+"""How far scores are kept from 0 and 1 before their logits are taken: a negative cosine is scored 0, and says no more
+than a small one."""
+
 PENALTY = 1e-4
 """Of a mean loss: next to none, for there are 26 columns and 200,000 candidates."""
 
@@ -37,10 +41,14 @@ class CandidateRows:
         """Every candidate counts alike, except that tasks of a group of n count n^(-1/2) in `weights`."""
         rankings, listed = logged.rankings, logged.rankings.listed
         nothing, rate = np.zeros(listed.shape), float(logged.required[listed].mean())
-        counts = counts_of(rankings, logged.required)
-        past = candidate_features(rankings, history_in_others(rankings, logged.required, *counts, rate))[:, listed].T
+        counts = counts_of(rankings, logged.required, logged.groups)
+        in_others = history_in_others(rankings, logged.required, logged.groups, *counts, rate)
+        new, past = (
+            candidate_features(rankings, known, LOWEST_SCORE)[:, listed].T
+            for known in (history(nothing, nothing, 0.5), in_others)
+        )
         return cls(
-            candidate_features(rankings, history(nothing, nothing, 0.5))[:, listed].T,
+            new,
             logged.required[listed],
             np.repeat(sizes_of(logged.groups) ** -0.5, rankings.lengths),
             np.bincount(logged.missing) / len(logged),
@@ -107,4 +115,5 @@ def assembled(
         tuple(np.where(spreads > 1e-9, spreads, 1.0).tolist()),
         (float(covariance[0, 0]), float(covariance[0, 1]), float(covariance[1, 1])),
         tuple(missing_shares(rankings).tolist()),
+        LOWEST_SCORE,
     )

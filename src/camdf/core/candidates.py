@@ -2,7 +2,8 @@
 
 Where `features` describes the states of a walk, these columns describe candidates: no cost and no cost pressure enters,
 so what is learned from them holds at any price. A candidate's history is how often it was listed and how often it was
-then required in the training tasks; a tool that was never seen has none, and counts as an average one.
+then required in the training tasks, whose groups are weighed down; a tool that was never seen has none, and counts as
+an average one.
 
 Equal scores say the same: among them rank is the order of the catalogue, so what is read from it is averaged over them.
 
@@ -17,14 +18,15 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from camdf.core.probability import logit
-from camdf.core.rankings import Bools, Floats, Ints, Rankings
+from camdf.core.groups import numbered, sizes_of
+from camdf.core.probability import CLIP, logit
+from camdf.core.rankings import Bools, Floats, Ints, Rankings, Strings
+
+ROUNDING = 1e-9
+"""What is left of a count below this is nothing."""
 
 PRIOR_WEIGHTS = (1.0, 5.0)
 """How many sightings of an average tool a tool's own history is mixed with: few in one column, more in the other."""
-
-LOWEST_LOGIT = float(logit(np.zeros(1))[0])
-"""The logit of a score of 0. The last candidate has no next one; its `next_logit` column holds this."""
 
 
 class History(NamedTuple):
@@ -48,22 +50,43 @@ def base_rate_of(required: float, listed: float) -> float:
     return float(np.clip((required + 0.5) / (listed + 1.0), 1e-3, 1 - 1e-3))
 
 
-def counts_of(rankings: Rankings, required: Bools) -> tuple[Floats, Floats]:
-    """(tools,) each: how often every tool of the catalogue was listed, and how often it was then required."""
-    listed, tools = rankings.listed, len(rankings.catalogue)
-    ids = rankings.tool_ids[listed]
-    times_required = np.bincount(ids, weights=required[listed], minlength=tools)
-    return np.bincount(ids, minlength=tools).astype(np.float64), times_required.astype(np.float64)
+def counts_of(rankings: Rankings, required: Bools, groups: Strings) -> tuple[Floats, Floats]:
+    """(tools,) each: how often every tool of the catalogue was listed, and how often it was then required.
+
+    A task of a group of n counts n^(-1/2).
+    """
+    ids, tools = rankings.tool_ids[rankings.listed], len(rankings.catalogue)
+    listed, needed = (np.bincount(ids, weights=times, minlength=tools) for times in _times(rankings, required, groups))
+    return listed.astype(np.float64), needed.astype(np.float64)
 
 
 def history_in_others(
-    rankings: Rankings, required: Bools, times_listed: Floats, times_required: Floats, base_rate: float
+    rankings: Rankings,
+    required: Bools,
+    groups: Strings,
+    times_listed: Floats,
+    times_required: Floats,
+    base_rate: float,
 ) -> History:
-    """(n, m) a column: what all tasks but its own say about each candidate, from the counts of all (`counts_of`)."""
-    ids = rankings.tool_ids
-    listed_in_others = np.append(times_listed, 1.0)[ids] - 1.0
-    required_in_others = np.append(times_required, 0.0)[ids] - required
-    return history(listed_in_others, required_in_others, base_rate)
+    """(n, m) a column: what the tasks of other groups say about each candidate, from the counts of all (`counts_of`).
+
+    A group that is seen for the first time says nothing of its tools, and neither may a task's own.
+    """
+    ids, group = rankings.tool_ids[rankings.listed], np.repeat(numbered(groups)[0], rankings.lengths)
+    _, own = np.unique(group * len(times_listed) + ids, return_inverse=True)
+    in_others = []
+    for counts, times in zip((times_listed, times_required), _times(rankings, required, groups), strict=True):
+        left = counts[ids] - np.bincount(own, weights=times)[own]
+        column = np.zeros(rankings.scores.shape)
+        column[rankings.listed] = np.where(left < ROUNDING, 0.0, left)
+        in_others.append(column)
+    return history(in_others[0], in_others[1], base_rate)
+
+
+def _times(rankings: Rankings, required: Bools, groups: Strings) -> tuple[Floats, Floats]:
+    """(rows,) each: what every listed candidate counts, and what it counts as a required one."""
+    times = np.repeat(sizes_of(groups) ** -0.5, rankings.lengths)
+    return times, times * required[rankings.listed]
 
 
 @lru_cache(maxsize=256)
@@ -82,16 +105,21 @@ def _following(values: Floats, last: float) -> Floats:
 
 
 class CandidateView:
-    """The quantities that candidate columns share: (n, m), (n, 1) for a whole list, or (m,) for a rank."""
+    """The quantities that candidate columns share: (n, m), (n, 1) for a whole list, or (m,) for a rank.
 
-    def __init__(self, rankings: Rankings, tools: History) -> None:
+    Logits are those of scores that are kept `lowest_score` away from 0 and 1. The last candidate has no next one; its
+    `next_logit` is that of a score of 0.
+    """
+
+    def __init__(self, rankings: Rankings, tools: History, lowest_score: float) -> None:
         self.scores = scores = rankings.scores
         self.tools = tools
         self.rank, self.log_rank, self.is_first, self.is_second = _by_rank(rankings.width)
         self.squared = scores * scores
-        self.logit = logit(scores)
+        self.logit = logit(scores, lowest_score)
         self.before = np.concatenate((scores[:, :1], scores[:, :-1]), axis=1)
-        self.after, self.next_logit = _following(scores, 0.0), _following(self.logit, LOWEST_LOGIT)
+        self.after = _following(scores, 0.0)
+        self.next_logit = _following(self.logit, float(logit(np.zeros(1), lowest_score)[0]))
         self.length = np.maximum(rankings.lengths, 1.0)[:, None]
         self.total = np.maximum(np.add.accumulate(scores, axis=1)[:, -1:], 1e-9)
         self.top = np.maximum(np.maximum.reduce(scores, axis=1, keepdims=True), 1e-9)
@@ -153,11 +181,11 @@ OF_RANK = tuple(
 """The columns in which candidates of equal scores would differ."""
 
 
-def candidate_features(rankings: Rankings, tools: History) -> Floats:
+def candidate_features(rankings: Rankings, tools: History, lowest_score: float = CLIP) -> Floats:
     """(columns, n, m), from the rankings and each candidate's history, (n, m) a column."""
     features = np.empty((len(CANDIDATE_COLUMNS), *rankings.scores.shape))
     if features.size:
-        view = CandidateView(rankings, tools)
+        view = CandidateView(rankings, tools, lowest_score)
         for i, column in enumerate(CANDIDATE_COLUMNS.values()):
             features[i] = column(view)
         ties = _ties(rankings.scores, rankings.listed)

@@ -39,8 +39,14 @@ from camdf.models.task_text import TextSignal, fit_text
 MADE_UP = 0.2
 """What a task that the prior was learned from counts in the history of its tools (benchmarks/made_up_labels.py)."""
 
-PRIOR_TASKS = 3.0
+PRIOR_TASKS = 1.0
 """How many tasks the prior's shares of missing tools count for."""
+
+LEAST_SHARE = 1e-6
+"""A prior's share of lists that hold all stays this far from 0 and 1."""
+
+LIST_STRENGTH = 0.5
+"""How far each column of a list may move the log odds that it holds all, as a standard deviation."""
 
 
 class Strength(NamedTuple):
@@ -79,8 +85,8 @@ def weights_of(logged: LoggedTasks, strength: Strength) -> Floats:
 class Counts:
     """What all tasks together say, which every row depends on.
 
-    `seen` and `wanted` (tools,) are how often every tool was listed, and then required; `missing` counts the tasks
-    whose list lacks no required tool, one, two, and so on.
+    `seen` and `wanted` (tools,) are how often every tool was listed, and then required, groups weighed down; `missing`
+    counts the tasks whose list lacks no required tool, one, two, and so on.
     """
 
     seen: Floats
@@ -89,7 +95,7 @@ class Counts:
 
     @classmethod
     def of(cls, logged: LoggedTasks) -> Counts:
-        seen, wanted = counts_of(logged.rankings, logged.required)
+        seen, wanted = counts_of(logged.rankings, logged.required, logged.groups)
         return cls(seen, wanted, np.bincount(logged.missing).astype(np.float64))
 
     def after(self, model: MembershipModel, place: Ints) -> Counts:
@@ -105,7 +111,8 @@ class TaskReading:
     """How tasks become rows under a prior, given what the tasks that are learned from say together.
 
     `tools` numbers the tools that may differ, by their place in the catalogue, -1 for others and for padding. `start`
-    has the coefficients of z0, and `levels` and `slopes` what it adds for single tools, 0 for padding.
+    has the coefficients of z0, and `levels` and `slopes` what it adds for single tools, 0 for padding. `hold` has those
+    of the log odds that a list holds all.
     """
 
     catalogue: tuple[str, ...]
@@ -118,6 +125,7 @@ class TaskReading:
     start: Floats
     levels: Floats
     slopes: Floats
+    hold: Floats
     text: TextSignal | None = None
     past: PastTasks | None = None
 
@@ -147,6 +155,7 @@ class TaskReading:
             np.array(prior.coefficients),
             levels,
             slopes,
+            np.zeros(1 + len(LIST_COLUMNS)),
         )
 
     def with_text(self, text: TextSignal, columns: Floats) -> TaskReading:
@@ -166,11 +175,12 @@ class TaskReading:
     def taught(self, logged: LoggedTasks, more: Floats | None = None) -> tuple[Rows, Ints]:
         """Tasks that were counted as rows in the order of their tools, and that order.
 
-        A candidate's history is what all tasks but its own say. `more` are columns of the tasks' texts and past tasks.
+        A candidate's history is what other groups say. `more` are columns of the tasks' texts and past tasks.
         """
         rankings, counts = logged.rankings, self.counts
-        past = history_in_others(rankings, logged.required, counts.seen, counts.wanted, self.base_rate)
-        features, listed = candidate_features(rankings, past), rankings.listed
+        known = (counts.seen, counts.wanted, self.base_rate)
+        past = history_in_others(rankings, logged.required, logged.groups, *known)
+        features, listed = candidate_features(rankings, past, self.prior.lowest_score), rankings.listed
         flat = (features if more is None else np.concatenate([features, more]))[:, listed]
         ids = rankings.tool_ids[listed]
         order = np.argsort(self.tools[ids], kind="stable")
@@ -181,7 +191,8 @@ class TaskReading:
         listed = rankings.listed
         ids = rankings.tool_ids[listed]
         past = history(np.append(self.counts.seen, 0.0), np.append(self.counts.wanted, 0.0), self.base_rate)
-        features = candidate_features(rankings, History(*(column[rankings.tool_ids] for column in past)))
+        of_tools = History(*(column[rankings.tool_ids] for column in past))
+        features = candidate_features(rankings, of_tools, self.prior.lowest_score)
         if self.text is not None:
             features = np.concatenate([features, self.text.columns(rankings)])
         if self.past is not None:
@@ -196,9 +207,32 @@ class TaskReading:
         of_tools = np.tile(np.diag([strength.levels**-2.0, strength.slopes**-2.0]), (tools, 1, 1))
         return Belief(Fitted(np.eye(width)[1], np.zeros(tools), np.zeros(tools)), precision, of_tools)
 
-    def holds(self) -> float:
-        """The log odds that a list holds all that its task needs."""
-        return float(logit(np.array([self.missing()[0]]), 1e-9)[0])
+    def with_holds(self, logged: LoggedTasks) -> TaskReading:
+        """The same, having learned from some tasks how likely a list is to hold all that its task needs.
+
+        The log odds are linear in the list's columns, around the prior's share of lists that do.
+        """
+        share = np.clip(self.prior.missing[0], LEAST_SHARE, 1.0 - LEAST_SHARE)
+        precision = np.append(PRIOR_TASKS * share * (1.0 - share), np.full(len(LIST_COLUMNS), LIST_STRENGTH**-2.0))
+        before = Fitted(np.append(logit(share, LEAST_SHARE), np.zeros(len(LIST_COLUMNS))), np.zeros(0), np.zeros(0))
+        nothing = np.zeros(len(logged))
+        dense, none = self._lists(logged.rankings), np.full(len(logged), -1)
+        rows = Rows(dense, nothing, none, (logged.missing == 0).astype(np.float64), np.ones(len(logged)))
+        fitted = most_likely(rows, Belief(before, np.diag(precision), np.zeros((0, 2, 2))), 0.0)
+        return replace(self, hold=fitted.theta)
+
+    def holds(self, rankings: Rankings) -> Floats:
+        """(n,): the log odds that each list holds all that its task needs."""
+        odds: Floats = self._lists(rankings) @ self.hold
+        return odds
+
+    def _lists(self, rankings: Rankings) -> Floats:
+        """(n, 1 + columns of a list): 1, and each column less the prior's mean, over its spread."""
+        unseen = np.zeros(rankings.scores.shape)
+        features = candidate_features(rankings, history(unseen, unseen, 0.5), self.prior.lowest_score)
+        columns = list(LIST_COLUMNS)
+        lists = features[columns, :, 0].T if features.size else np.zeros((len(rankings), len(columns)))
+        return np.insert((lists - self.mean[columns]) / self.spread[columns], 0, 1.0, axis=1)
 
     def missing(self) -> Floats:
         """Shares of tasks by how many required tools their list lacks."""
@@ -229,7 +263,7 @@ class TaskReading:
             times_required=_floats(self.counts.wanted[kept]),
             levels=_floats(levels),
             slopes=_floats(slopes),
-            holds=(self.holds(), *(0.0,) * len(LIST_COLUMNS)),
+            holds=_floats(self._plain_lists()),
             calibration=(0.0, 1.0),
             missing=_floats(self.missing()),
             sizes=law.sizes.weights,
@@ -239,6 +273,7 @@ class TaskReading:
             flips=flips,
             doubt=Doubt.of(precision, after.of_tools),
             past_coefficients=_floats(weights[beyond:]),
+            lowest_score=self.prior.lowest_score,
         )
 
     def _rows(self, features: Floats, ids: Ints, labels: Floats) -> Rows:
@@ -248,6 +283,12 @@ class TaskReading:
         standard = (features.T - self.mean) / self.spread
         dense = np.concatenate([np.ones((len(standard), 1)), start[:, None], standard], axis=1)
         return Rows(dense, features[SLOPE_COLUMN], self.tools[ids], labels, np.ones(len(labels)))
+
+    def _plain_lists(self) -> Floats:
+        """(1 + columns of a list,): the intercept and the coefficients of the columns themselves."""
+        columns = list(LIST_COLUMNS)
+        raw = self.hold[1:] / self.spread[columns]
+        return np.append(self.hold[0] - raw @ self.mean[columns], raw)
 
     def _plain(self) -> Floats:
         """(1 + columns, 2 + columns): from theta to the intercept and the coefficients of the columns themselves."""
@@ -281,7 +322,8 @@ class Design:
     @classmethod
     def of(cls, logged: LoggedTasks, prior: Prior, shared: bool, texts: bool, remember: bool = False) -> Design:
         rankings = logged.rankings
-        reading, more = TaskReading.of(rankings.catalogue, Counts.of(logged), prior, shared), None
+        reading = TaskReading.of(rankings.catalogue, Counts.of(logged), prior, shared).with_holds(logged)
+        more = None
         signal = fit_text(logged, None if prior.model is None else prior.model.text) if texts else None
         if signal is not None:
             text, more = signal

@@ -9,7 +9,7 @@ import numpy as np
 
 from camdf.core.candidates import CANDIDATE_COLUMNS, History, candidate_features, history
 from camdf.core.groups import numbered
-from camdf.core.probability import logit, sigmoid
+from camdf.core.probability import CLIP, logit, sigmoid
 from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks, Rankings
 from camdf.core.sets import AT_LEAST_ONE, SIZES, SizeLaw
 from camdf.core.sums import over_columns
@@ -64,7 +64,8 @@ class MembershipModel:
     their list. `sizes` are the weights of a `SizeLaw`, and `sharpness` the power to which odds are taken under it.
     `text` reads a task's vector; its columns, and those of a second ranking where there is one, have
     `text_coefficients`. What similar past tasks needed has `past_coefficients`. `flips` is the share of labels that the
-    fit took for wrong; `doubt` lets it go on learning.
+    fit took for wrong; `doubt` lets it go on learning. `lowest_score` is how far scores are kept from 0 and 1 before
+    their logits are taken.
     """
 
     coefficients: tuple[float, ...]
@@ -86,6 +87,7 @@ class MembershipModel:
     flips: float = 0.0
     doubt: Doubt | None = None
     past_coefficients: tuple[float, ...] = ()
+    lowest_score: float = CLIP
 
     def __post_init__(self) -> None:
         read = np.array([name in set(self.columns) for name in CANDIDATE_COLUMNS])
@@ -113,6 +115,8 @@ class MembershipModel:
             raise UsageError(
                 f"A membership model needs {SIZES} weights of set sizes in (0, 1], and a sharpness below 10."
             )
+        if not CLIP <= self.lowest_score < 0.5:
+            raise UsageError(f"The 'lowest_score' of a membership model must lie between {CLIP} and a half.")
         if len(self.text_coefficients) != (0 if self.text is None else TEXT_COLUMNS):
             raise UsageError("A membership model needs a coefficient for every column of its text signal.")
         if len(self.past_coefficients) not in (0, PAST_COLUMNS):
@@ -139,7 +143,7 @@ class MembershipModel:
         position: dict[str, int] = self._position  # type: ignore[attr-defined]
         by_tool: Floats = self._by_tool  # type: ignore[attr-defined]
         *tools, level, slope = by_tool.take(rankings.places(position), axis=1)
-        features = candidate_features(rankings, History(*tools))
+        features = candidate_features(rankings, History(*tools), self.lowest_score)
         z = over_columns(features * self._weights) + self.intercept + level  # type: ignore[attr-defined]
         z += slope * features[SLOPE_COLUMN]
         if self.text_coefficients or self.past_coefficients:

@@ -94,7 +94,7 @@ def _rows(
     position = {name: i for i, name in enumerate(model.tools)}
     ids = rankings.places(position)
     seen, wanted = (np.array([*counts, 0.0])[ids] for counts in (model.times_listed, model.times_required))
-    columns = candidate_features(rankings, history(seen, wanted, model.base_rate))
+    columns = candidate_features(rankings, history(seen, wanted, model.base_rate), model.lowest_score)
     features = np.concatenate([columns, model.text_columns(rankings, past)])
     place = ids[known]
     order = np.argsort(place, kind="stable")

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from camdf.core.candidates import CANDIDATE_COLUMNS
+from camdf.core.probability import CLIP
 from camdf.core.rankings import Floats
 from camdf.errors import UsageError
 from camdf.models.membership import MembershipModel
@@ -31,8 +32,9 @@ class Prior:
     `coefficients` and `intercept` give z0, its log odds that a candidate is required. `means` and `spreads` are those
     of the columns over the domains. A domain's own log odds were a + s * z0, more or less: `covariance` is that of
     (a, s) around (0, 1), as (variance of a, covariance, variance of s), over domains that z0 had not seen.
-    `missing[k]` is the share of tasks with k required tools outside their list. `model`, where there is one, was
-    learned for these very tools: what it says of single tools and of texts is part of z0.
+    `missing[k]` is the share of tasks with k required tools outside their list. `lowest_score` is how far scores are
+    kept from 0 and 1 before their logits are taken. `model`, where there is one, was learned for these very tools: what
+    it says of single tools and of texts is part of z0.
     """
 
     coefficients: tuple[float, ...]
@@ -41,6 +43,7 @@ class Prior:
     spreads: tuple[float, ...]
     covariance: tuple[float, ...]
     missing: tuple[float, ...]
+    lowest_score: float = CLIP
     model: MembershipModel | None = None
 
     def __post_init__(self) -> None:
@@ -85,5 +88,6 @@ def prior_of(model: MembershipModel, kind: str) -> Prior:
         intercept=model.intercept,
         covariance=FROM_MADE_UP,
         missing=model.missing,
+        lowest_score=model.lowest_score,
         model=model,
     )

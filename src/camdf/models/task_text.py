@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from camdf.core.candidates import base_rate_of, counts_of
+from camdf.core.candidates import base_rate_of
 from camdf.core.groups import numbered
 from camdf.core.probability import logit
 from camdf.core.rankings import Floats, Ints, LoggedTasks, Rankings
@@ -92,7 +92,7 @@ def fit_text(logged: LoggedTasks, before: TextSignal | None = None) -> tuple[Tex
     names = tuple(dict.fromkeys((*rankings.catalogue, *known)))
     group, groups = numbered(logged.groups)
     often = np.zeros(len(names), dtype=bool)
-    often[: len(rankings.catalogue)] = (counts_of(rankings, logged.required)[1] >= FEWEST) & (groups > 1)
+    often[: len(rankings.catalogue)] = (_times_required(logged) >= FEWEST) & (groups > 1)
     tools = np.flatnonzero(often | np.isin(names, known))
     if not len(tools):
         return None
@@ -129,6 +129,11 @@ def fit_text(logged: LoggedTasks, before: TextSignal | None = None) -> tuple[Tex
     more, rate = np.zeros(listed.shape), np.full(listed.shape, 0.5)
     more[row, column], rate[row, column] = (best[0] + said)[row, which], rates[which]
     return signal, as_columns(more, rate)
+
+
+def _times_required(logged: LoggedTasks) -> Ints:
+    """(tools,): how many tasks required each."""
+    return np.bincount(logged.rankings.tool_ids[logged.required], minlength=len(logged.rankings.catalogue))
 
 
 def _ridge(vectors: Floats, penalty: float) -> Floats:

@@ -176,7 +176,7 @@ class _Fold:
     def predicted(self, setting: Setting) -> tuple[Floats, Floats]:
         """(held, m) and (held,): each candidate's probability, and that the list holds all."""
         probability = predicted(self.design.fitted(setting), self.rows, self.others.rankings.listed)
-        return probability, np.full(len(probability), sigmoid(np.array(self.design.reading.holds())))
+        return probability, sigmoid(self.design.reading.holds(self.others.rankings))
 
 
 class LossComparison:

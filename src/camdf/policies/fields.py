@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from camdf.core.features import COLUMNS
+from camdf.core.probability import CLIP
 from camdf.core.sets import AT_LEAST_ONE
 from camdf.models.linear import LinearModel
 from camdf.models.membership import Doubt, MembershipModel
@@ -242,6 +243,7 @@ membership_model = record(
         "flips": share,
         "doubt": optional(record(Doubt, {"precision": numbers, "of_tools": numbers})),
         "past_coefficients": replace(numbers, unwritten=()),
+        "lowest_score": replace(share, unwritten=CLIP),
     },
     added={
         2: {"columns": COLUMNS_OF_SCHEMA_1},
