@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from camdf_lab.beyond import past_tasks
-from camdf_lab.beyond.batches import BATCHES, DOMAINS, of_batch
-from camdf_lab.beyond.past_tasks import LABELS, PAST, SIZES, TEXTS
+from camdf_lab.beyond.batches import BATCHES, CATALOGUES, DOMAINS, of_batch, size_of_catalogue
+from camdf_lab.beyond.past_tasks import LABELS, PAST, TEXTS
 from camdf_lab.stored import Rows, stored
 from camdf_lab.study import differing
 
@@ -29,8 +29,8 @@ def test_past_tasks_raise_the_mean_in_catalogues_of_every_size_and_no_cell_falls
     assert max(row["hi"] for row in rows) > 0
     assert min(row["hi"] for row in rows) >= -0.02
     for batch in BATCHES:
-        for size in SIZES:
-            here = [row for row in of_batch(rows, batch) if past_tasks.size_of_catalogue(row["domain"]) == size]
+        for size in CATALOGUES:
+            here = [row for row in of_batch(rows, batch) if size_of_catalogue(row["domain"]) == size]
             for labels in LABELS if here else ():
                 assert np.mean([row[PAST] - row[TEXTS] for row in here if row["labels"] == labels]) > 0
 

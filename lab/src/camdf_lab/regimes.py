@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 from camdf.core.payoff import Payoff
@@ -33,11 +34,13 @@ def replay_regimes(
     splits: Iterable[Split],
     *,
     training: Callable[[LoggedTasks, int], LoggedTasks],
+    ways: Mapping[str, Callable[[Policy], Mapping[str, Policy]]] = MappingProxyType({}),
 ) -> Outcomes:
     """What every policy paid in every regime, by `Regime.name`; `priced` maps a dispersion to the tasks at its prices.
 
     A policy is fitted once a split for all that one fit serves (`Policy.fitted_for`). `training` changes what is
-    learned from, by the split's number; tests are always measured on true labels.
+    learned from, by the split's number; tests are always measured on true labels. `ways` are for policies of which
+    one fit decides in several ways, each under a name of its own.
     """
     tally = Tally(next(iter(priced.values())))
     for number, split in enumerate(splits):
@@ -53,7 +56,8 @@ def replay_regimes(
                 serves = {"anything": (), "a value": (regime.value,), "a payoff": regime}[policy.fitted_for]
                 if (name, *serves) not in fitted:
                     fitted[name, *serves] = policy.fit(train, payoff, validation if len(validation) else None)
-                decisions = fitted[name, *serves].decide(test.rankings, payoff)
-                tally.add(regime.name(name), split.test, test, payoff, decisions)
+                fit = fitted[name, *serves]
+                for way, decides in (ways[name](fit) if name in ways else {name: fit}).items():
+                    tally.add(regime.name(way), split.test, test, payoff, decides.decide(test.rankings, payoff))
             tally.add(regime.name(ORACLE), split.test, test, payoff, prefix_oracle(test, payoff))
     return replace(tally.outcomes(), by_split={})

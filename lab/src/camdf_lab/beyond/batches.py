@@ -17,12 +17,20 @@ SLOWEST_FIRST: tuple[Domain, ...] = tuple(sorted(DOMAINS, key=lambda domain: -do
 IN_TABLES = {"shipped": "shipped", "later": "second look"}
 """What the column `look` of stored tables calls each batch."""
 
+CATALOGUES = {"up to 64": 64, "65 to 200": 200, "above 200": 10**9}
+"""Sizes of catalogues, and the most tools that each has."""
+
 _BATCH_OF = {domain.name: batch for batch, domains in BATCHES.items() for domain in domains}
 
 
 def batch_of(domain: str) -> str:
     """The batch of a domain."""
     return _BATCH_OF[domain]
+
+
+def size_of_catalogue(domain: str) -> str:
+    """One of `CATALOGUES`."""
+    return next(size for size, most in CATALOGUES.items() if len(domains.tools(domain)) <= most)
 
 
 def of_batch(rows: Rows, batch: str) -> Rows:

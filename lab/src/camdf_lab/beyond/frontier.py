@@ -2,8 +2,8 @@
 
 A sweep is one domain under one ranking, in every regime; a sweep in one regime is a cell. Policies that no price enters
 are fitted once a split for a whole sweep, so the grid takes half an hour on two cores. The bar is the best of five
-simple rules, picked in hindsight for each cell. The default starts from priors that have not seen the domain; it is
-measured with the vectors of the tasks' texts, and from the ranking alone.
+simple rules, picked in hindsight for each cell. The default starts from priors that have not seen the domain; one fit
+decides with the vectors of the tasks' texts, from the ranking alone, and with what similar past tasks needed.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from camdf_lab.study import Run, differing
 SIMPLE_RULES = ("fixed-k", "score-threshold", "score-per-cost-threshold", "predict-then-threshold", "constant-set")
 J = TypeVar("J", bound="Sweep | RankingJob")
 PAPER = "cam-df"
-ALONE, TRUSTING = f"{DEFAULT}, ranking alone", f"{DEFAULT}, trusting"
-COMPARED = (*SIMPLE_RULES, PAPER, ALONE, DEFAULT)
-STARTS = {"": DEFAULT, "alone_": ALONE}
-"""How the columns of each way to fit the default begin."""
+ALONE, PAST, TRUSTING = (f"{DEFAULT}, {way}" for way in ("ranking alone", "past tasks", "trusting"))
+COMPARED = (*SIMPLE_RULES, PAPER, ALONE, DEFAULT, PAST)
+STARTS = {"": DEFAULT, "alone_": ALONE, "past_": PAST}
+"""How the columns of each way in which the default decides begin."""
 
 PLACE = ("domain", "scorer", "splits", "value", "cost_pressure", "dispersion")
 LONG_LISTS = ("bfcl-multi-turn", "livemcpbench", "seal-tools")
@@ -75,8 +75,9 @@ class Sweep:
         """What every policy paid on every task in every regime."""
         priced = {d: domains.load(self.domain, self.scorer, dispersion=d, texts=self.texts) for d in (0.0, 1.0, 1.5)}
         splits = draw_splits(priced[0.0], self.splits, self.seed, grouped=self.grouped)
-        policies = {name: maker(name, self.domain) for name in self.policies}
-        return replay_regimes(policies, priced, self.regimes, splits, training=self._with_noise)
+        served = (DEFAULT, ALONE) if PAST in self.policies else ()
+        policies = {name: maker(name, self.domain) for name in self.policies if name not in served}
+        return replay_regimes(policies, priced, self.regimes, splits, training=self._with_noise, ways={PAST: all_ways})
 
     def _with_noise(self, logged: LoggedTasks, split: int) -> LoggedTasks:
         return noisy(logged, self.noise, self.seed, split)
@@ -103,9 +104,16 @@ def maker(name: str, domain: str) -> Callable[[], Policy]:
     ours: dict[str, Callable[[], Policy]] = {
         DEFAULT: lambda: Unseen(domain),
         ALONE: lambda: Unseen(domain, texts=False),
+        PAST: lambda: Unseen(domain, remember=True),
         TRUSTING: lambda: Unseen(domain, trust_labels=True),
     }
     return ours.get(name) or POLICIES[name]
+
+
+def all_ways(fit: Policy) -> dict[str, Policy]:
+    """A fit that remembers its tasks, as it decides with them, with texts alone, and from the ranking alone."""
+    assert isinstance(fit, Unseen)
+    return {PAST: fit, DEFAULT: fit.recalling(None), ALONE: fit.without_texts()}
 
 
 def sweeps(policies: Sequence[str] = COMPARED, noise: float = 0.0, *, texts: bool = True) -> list[Sweep]:

@@ -9,8 +9,8 @@ import numpy as np
 from camdf._drawing import BLUE, COLUMN, GRAY, VERMILLION, canvas, styled
 from camdf.core.rankings import Floats
 from camdf.policies.registry import DEFAULT
-from camdf_lab.beyond.batches import BATCHES, of_batch
-from camdf_lab.beyond.frontier import COMPARED, PAPER, SIMPLE_RULES, STARTS, headline, measure, recheck
+from camdf_lab.beyond.batches import BATCHES, CATALOGUES, of_batch, size_of_catalogue
+from camdf_lab.beyond.frontier import COMPARED, PAPER, SIMPLE_RULES, headline, measure, recheck
 from camdf_lab.stored import Rows
 from camdf_lab.study import Pair, Study, of_pair, pairs_of
 
@@ -18,17 +18,20 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
 TARGETS: dict[str, dict[str, tuple[float, bool]]] = {
-    "mean margin": {"shipped": (0.075, True), "later": (0.10, True)},
+    "mean margin": {"shipped": (0.075, True), "later": (0.15, True)},
     "cells wholly below -0.02": dict.fromkeys(BATCHES, (0, False)),
-    "significantly below": dict.fromkeys(BATCHES, (0.015, False)),
-    "above cam-df": {"shipped": (0.60, True)},
+    "significantly below": dict.fromkeys(BATCHES, (0.01, False)),
+    "above cam-df": {"shipped": (0.65, True)},
 }
-"""Targets of the default with the tasks' texts, by batch of domains; True: at least."""
+"""Targets of the default with past tasks, by batch of domains; True: at least."""
+
+WAYS = {"alone_": "from the ranking alone", "": "with texts", "past_": "with past tasks"}
+"""How the default decides, by how the columns of that way begin (`STARTS`)."""
 
 
 def section(rows: Rows) -> list[str]:
     """The grid's part of the page."""
-    return [*_headline(rows), *_by_pair(rows), *_losses(rows)]
+    return [*_headline(rows), *_by_size(rows), *_by_pair(rows), *_losses(rows)]
 
 
 def pictures(rows: Rows) -> dict[str, Picture]:
@@ -63,22 +66,40 @@ def _headline(rows: Rows) -> list[str]:
         f"bar is the best of {', '.join(SIMPLE_RULES)},",
         "picked in hindsight for each cell. Intervals resample groups. The default starts from priors that have not",
         "seen the domain. 'With texts' it also reads a vector of 64 numbers of each task's text, where held-out labels",
-        "show that it helps; 'alone' it has the scores and nothing else.\n",
-        "| domains | the default | with texts | target | | alone |",
-        "| --- | --- | --- | --- | --- | --- |",
+        "show that it helps; alone it has the scores and nothing else. 'With past tasks' it also knows what similar",
+        "training tasks needed, where that lowers its held-out loss (`remember=True`). The targets are for that way.\n",
+        f"| domains | the default | {' | '.join(WAYS.values())} | target | |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for batch in BATCHES:
         here = of_batch(rows, batch)
-        with_texts, alone = (headline(here, start) for start in STARTS)
-        lines.append(f"| {batch} | cells | {with_texts['cells']:.0f} | | | |")
-        for name, value in list(with_texts.items())[1:]:
+        figures = [headline(here, start) for start in WAYS]
+        lines.append(f"| {batch} | cells | {' | '.join([f'{len(here)}'] * len(WAYS))} | | |")
+        for name, value in list(figures[-1].items())[1:]:
             wanted = " | "
             if batch in TARGETS.get(name, {}):
                 target, at_least = TARGETS[name][batch]
                 reached = value >= target if at_least else value <= target
                 wanted = f"at {'least' if at_least else 'most'} {target:g} | {'yes' if reached else '**no**'}"
-            lines.append(f"| {batch} | {name} | {value:.3f} | {wanted} | {alone[name]:.3f} |")
+            lines.append(f"| {batch} | {name} | {' | '.join(f'{way[name]:.3f}' for way in figures)} | {wanted} |")
     return [*lines, "", "![Margins by domain and ranking](pictures/past-the-paper.png)\n"]
+
+
+def _by_size(rows: Rows) -> list[str]:
+    lines = [
+        "By size of the catalogue: the mean margin over the best simple rule, and the share of cells clearly below.\n",
+        f"| domains | catalogue | cells | {' | '.join(WAYS.values())} | below | below | below |",
+        "| --- | --- | --- |" + " --- |" * (2 * len(WAYS)),
+    ]
+    for batch in BATCHES:
+        for size in CATALOGUES:
+            here = [row for row in of_batch(rows, batch) if size_of_catalogue(row["domain"]) == size]
+            if here:
+                figures = [headline(here, start) for start in WAYS]
+                means = " | ".join(f"{way['mean margin']:+.3f}" for way in figures)
+                below = " | ".join(f"{way['significantly below']:.1%}" for way in figures)
+                lines.append(f"| {batch} | {size} | {len(here)} | {means} | {below} |")
+    return [*lines, ""]
 
 
 def _by_pair(rows: Rows) -> list[str]:
@@ -101,8 +122,7 @@ def _by_pair(rows: Rows) -> list[str]:
 
 def _losses(rows: Rows) -> list[str]:
     lines = ["## Where the default loses\n"]
-    ways = ("with texts", "from the ranking alone")
-    for start, way in zip(STARTS, ways, strict=True):
+    for start, way in WAYS.items():
         lost = sorted((row for row in rows if row[f"{start}hi"] < 0), key=lambda row: row[f"{start}margin"])
         lines += [
             f"Significantly below the best simple rule, {way}, in {len(lost)} of {len(rows)} cells:\n",

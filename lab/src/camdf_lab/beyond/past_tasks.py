@@ -17,7 +17,7 @@ from camdf.core.rankings import Floats, Ints, LoggedTasks
 from camdf.evaluation.replay import MEASURES, Outcomes, Tally
 from camdf.evaluation.splits import Split, draw_splits
 from camdf_lab import domains
-from camdf_lab.beyond.batches import BATCHES, DOMAINS, SLOWEST_FIRST, batch_of
+from camdf_lab.beyond.batches import BATCHES, CATALOGUES, DOMAINS, SLOWEST_FIRST, batch_of, size_of_catalogue
 from camdf_lab.beyond.frontier import Sweep, sampled_jobs
 from camdf_lab.beyond.priors import Unseen
 from camdf_lab.jobs import RankingJob
@@ -35,9 +35,6 @@ SPLITS = 4
 
 LABELS = (38, 0)
 """Numbers of labels to learn from; 0 stands for all."""
-
-SIZES = {"up to 64": 64, "65 to 200": 200, "above 200": 10**9}
-"""Sizes of catalogues, and the most tools that each has."""
 
 PLACE = ("domain", "labels", "value", "cost_pressure", "dispersion")
 FIGURES = (TEXTS, PAST, "lo", "hi", "auc_texts", "auc_past", "chosen")
@@ -134,11 +131,6 @@ def recheck(rows: Rows, seed: int, run: Run) -> list[str]:
     return differing(rows, again, PLACE, FIGURES)
 
 
-def size_of_catalogue(domain: str) -> str:
-    """One of `SIZES`."""
-    return next(size for size, most in SIZES.items() if len(domains.tools(domain)) <= most)
-
-
 def section(rows: Rows) -> list[str]:
     """What past tasks add, by catalogue and number of labels, then by domain."""
     lines = [
@@ -156,7 +148,7 @@ def section(rows: Rows) -> list[str]:
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for batch in BATCHES:
-        for size in SIZES:
+        for size in CATALOGUES:
             for labels in LABELS:
                 here = [
                     row

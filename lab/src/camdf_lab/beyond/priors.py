@@ -31,6 +31,12 @@ class Unseen(ExpectedPayoffBySet):
             return super().learn(logged)
         return super().learn(replace(logged, rankings=replace(logged.rankings, vectors=None)))
 
+    def without_texts(self) -> Self:
+        """The same fit as it decides from the ranking alone."""
+        alone = self.recalling(None)
+        alone.with_text_ = None
+        return alone
+
 
 class Cold(ExpectedPayoffBySet):
     """The cold start that has not seen one domain, for one of its rankings; labels teach it nothing."""
