@@ -16,12 +16,13 @@ from camdf.core.probability import sigmoid
 from camdf.core.rankings import Floats
 from camdf.core.vectors import at_length_one
 from camdf.errors import NotFittedError
+from camdf.evaluation.curve import draw_steps
 from camdf.models.design import Design, Setting
 from camdf.models.posterior import Belief, Fitted, Rows, log_loss, most_likely, sums_of
 from camdf.models.prior import KINDS, shipped_prior
 from camdf.models.set_law import SetLaw
 from camdf.models.task_text import FEWEST, TextSignal, _left_out, _ridge, fit_text
-from camdf.models.warm_start import FEWEST_TASKS, SURE_OF_FLIPS, LossComparison, fit_warm
+from camdf.models.warm_start import FEWEST_FOR_FLIPS, FEWEST_TASKS, SURE_OF_FLIPS, LossComparison, fit_warm
 from camdf.policies.artifact import from_json, to_json
 from camdf_lab import domains
 from camdf_lab.beyond.priors import kind_of, learned_prior, prior_without
@@ -162,9 +163,13 @@ def test_one_group_is_no_evidence_however_loud() -> None:
     assert WithFalls([5.0, 4.0, 0.1, -0.2]).chosen(shared=True, trust_labels=True).flips == 0
 
 
-def test_with_fewer_than_ten_tasks_labels_are_taken_as_they_are() -> None:
-    logged = flipped(domains.load("retail", "claude"), 0.3, np.random.default_rng(0)).take(slice(FEWEST_TASKS - 1))
-    assert fit_warm(logged, PRIORS).model.flips == 0.0
+def test_with_fewer_than_twenty_tasks_labels_are_taken_as_they_are() -> None:
+    """Ten tasks of mcp-atlas whose labels are right, and of which three in ten would else be taken for wrong."""
+    logged = domains.load("mcp-atlas", "minilm")
+    ten = next(step for step in draw_steps(logged, 10, 0) if step.labels == FEWEST_TASKS)
+    few = logged.take(ten.splits[6].train)
+    assert len(few) < FEWEST_FOR_FLIPS
+    assert fit_warm(few, PRIORS).model.flips == 0.0
 
 
 @pytest.mark.parametrize("prior", ["either", *KINDS])

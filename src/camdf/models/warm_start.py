@@ -36,6 +36,9 @@ FLIPS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
 FEWEST_TASKS = 10
 """With fewer, nothing is held out: the model is the prior, its level and scale and tools moved at the base strength."""
 
+FEWEST_FOR_FLIPS = 20
+"""With fewer tasks labels are taken as right: of ten, one hard list already looks like labels that are wrong."""
+
 SURE, SURE_OF_FLIPS = 1.0, 0.5
 """By how many standard errors, paired by group, a held-out loss must fall."""
 
@@ -107,7 +110,7 @@ def fit_warm(
     compared = bool(folds) and len(logged) >= FEWEST_TASKS
     if compared:
         comparison = LossComparison(logged, folds)
-        setting = comparison.chosen(shared, trust_labels)
+        setting = comparison.chosen(shared, trust_labels or len(logged) < FEWEST_FOR_FLIPS)
         losses = comparison.losses(setting)
     probability, holds = np.zeros(logged.required.shape), np.ones(len(logged))
     for part in folds:
