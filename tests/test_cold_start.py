@@ -10,11 +10,18 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from camdf import Payoff, Rankings, cold_start
+from camdf import ExpectedPayoffBySet, Payoff, Rankings, cold_start
+from camdf.core.probability import sigmoid
+from camdf.core.sets import shift_to_expect
 from camdf.errors import UsageError
-from camdf.models.prior import FILE, KINDS
+from camdf.models.prior import FILE, KINDS, shipped_prior
+from camdf.models.set_law import sharpened
+from camdf.models.warm_start import fit_warm
 from camdf.policies.artifact import from_json, to_json
+from camdf.policies.cold_start import TOOLS_PER_LIST
 from camdf_lab import domains
 
 PAYOFFS = [Payoff(0.05), Payoff(0.12), Payoff(0.2, "partial")]
@@ -94,3 +101,46 @@ def test_the_number_of_tools_and_the_rankings_go_together() -> None:
 def test_an_empty_list_gets_nothing_beside_one_that_gets_something() -> None:
     decided = cold_start().decide(Rankings.from_scores([{"a": 0.9, "b": 0.3}, {}]), Payoff(0.05)).acquired
     assert decided.any(axis=1).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("domain", ["retail", "mcp-atlas", "bfcl-multi-turn"])
+def test_without_a_label_every_list_is_taken_to_hold_so_many_tools(domain: str) -> None:
+    rankings, policy = domains.load(domain, "minilm").rankings, cold_start()
+    expected = sharpened(policy.probabilities(rankings)[0], policy.model_.sharpness) * rankings.listed
+    assert expected.sum(axis=1) == pytest.approx(np.minimum(TOOLS_PER_LIST, 0.4 * rankings.lengths), rel=1e-5)
+
+
+@given(st.lists(st.lists(st.floats(-40, 40), max_size=30), min_size=1, max_size=5), st.floats(0.01, 20))
+def test_a_list_is_shifted_as_far_alone_as_in_a_wider_batch(lists: list[list[float]], wanted: float) -> None:
+    width = max(map(len, lists)) + 2
+    log_odds = np.array([odds + [0.0] * (width - len(odds)) for odds in lists])
+    lengths = np.array([len(odds) for odds in lists])
+    listed = np.arange(width) < lengths[:, None]
+    number = np.minimum(wanted, 0.95 * lengths)
+    shifts = shift_to_expect(log_odds, listed, number)
+    assert (sigmoid(log_odds + shifts[:, None]) * listed).sum(axis=1) == pytest.approx(number, abs=1e-7)
+    for odds, one, shift in zip(lists, number, shifts, strict=True):
+        alone = np.array([odds]).reshape(1, -1)
+        if odds:
+            assert shift_to_expect(alone, np.ones(alone.shape, dtype=bool), np.array([one]))[0] == shift
+
+
+def test_labels_go_on_from_what_the_prior_says_of_lists_and_not_from_the_number_of_tools() -> None:
+    """A fit or an update starts where it started before lists were taken to hold a number of tools."""
+    logged = domains.load("retail", "minilm").take(slice(5))
+    cold = cold_start()
+    plain = fit_warm(logged.take(slice(0)), (shipped_prior("similarity"),)).model
+    policy = from_json(to_json(cold).encode())
+    assert isinstance(policy, ExpectedPayoffBySet)
+    policy.update(logged)
+    assert (policy.model_.tools_per_list, policy.model_.sharpness, policy.model_.calibration) == (0.0, 1.0, (0.0, 1.0))
+    one, other = (model.probabilities(logged.rankings)[0] for model in (cold.model_.unshifted(), plain))
+    assert np.array_equal(one, other)
+    from_policy = ExpectedPayoffBySet(prior=cold).fit(logged, Payoff(0.1)).model_
+    assert (from_policy.tools_per_list, from_policy.sharpness) == (0.0, 1.0)
+
+
+def test_a_model_refuses_a_number_of_tools_that_no_list_has() -> None:
+    for wrong in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(UsageError, match="tools per list must be at least 0 and finite"):
+            replace(cold_start().model_, tools_per_list=wrong)

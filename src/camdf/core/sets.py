@@ -33,6 +33,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from camdf.core.probability import logit, sigmoid
 from camdf.core.rankings import Bools, Floats, Ints
 from camdf.core.sums import before_each, over_columns
 
@@ -44,6 +45,9 @@ LOWEST_COST = 1e-300
 
 TINY = 1e-300
 """Sums are floored here before they divide: only an empty list has one of 0."""
+
+MOST_STEPS, CLOSE = 60, 1e-9
+"""A shift is found once it is known this well; halving alone gets there in so many steps."""
 
 SIZES = 13
 """Sets of this many tools and larger ones count alike."""
@@ -72,6 +76,35 @@ def _nodes(missing: tuple[float, ...]) -> tuple[Floats, Floats]:
     nodes, weights = np.polynomial.legendre.leggauss(32)
     t = (nodes + 1.0) / 2.0
     return np.append(-1.0, t - 1.0), np.append(0.0, np.polynomial.polynomial.polyval(t, missing) * weights / 2.0)
+
+
+def shift_to_expect(log_odds: Floats, listed: Bools, wanted: Floats) -> Floats:
+    """(n,): what to add to the log odds of each list so that it expects `wanted` required candidates, less than all.
+
+    With q the wanted share of the list, the shift lies between logit(q) less the largest log odds and logit(q) less the
+    least. There Newton's method finds it on the logit of the expected share; a step that leaves what is left of the
+    interval goes to its middle instead. A list that has its shift keeps it, so none depends on the others of a batch.
+    An empty list has the shift 0.
+    """
+    length = np.maximum(np.add.reduce(listed, axis=1), 1.0)
+    share = wanted / length
+    target = logit(share, SMALLEST)
+    low = target - np.maximum.reduce(log_odds, axis=1, where=listed, initial=-np.inf)
+    high = target - np.minimum.reduce(log_odds, axis=1, where=listed, initial=np.inf)
+    low, high = (np.where(np.isfinite(ends), ends, 0.0) for ends in (low, high))
+    shift = low
+    for _ in range(MOST_STEPS):
+        chance = sigmoid(log_odds + shift[:, None]) * listed
+        expected = np.add.accumulate(chance, axis=1)[:, -1] / length
+        slope = np.add.accumulate(chance * (1.0 - chance), axis=1)[:, -1] / length
+        low, high = np.where(expected < share, shift, low), np.where(expected > share, shift, high)
+        step = (target - logit(expected, SMALLEST)) * expected * (1.0 - expected) / np.maximum(slope, TINY)
+        then = np.where((shift + step >= low) & (shift + step <= high), shift + step, (low + high) / 2.0)
+        moving = (high - low > CLOSE) & (np.abs(then - shift) > CLOSE)
+        if not moving.any():
+            break
+        shift = np.where(moving, then, shift)
+    return shift
 
 
 def log_not_required(probability: Floats, listed: Bools) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,13 +11,16 @@ from camdf.core.candidates import CANDIDATE_COLUMNS, History, candidate_features
 from camdf.core.groups import numbered
 from camdf.core.probability import CLIP, logit, sigmoid
 from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks, Rankings
-from camdf.core.sets import AT_LEAST_ONE, SIZES, SizeLaw
+from camdf.core.sets import AT_LEAST_ONE, SIZES, SizeLaw, shift_to_expect
 from camdf.core.sums import over_columns
 from camdf.errors import UsageError
 from camdf.models.past_tasks import PAST_COLUMNS, PastTasks
 from camdf.models.task_text import TextSignal
 
 FOLDS = 5
+OF_SHORT_LISTS = 0.4
+"""The share of a short list that is taken to be required without a label; in two domains it was .28 and .53."""
+
 SLOPE_COLUMN = tuple(CANDIDATE_COLUMNS).index("score_logit")
 LIST_COLUMNS = tuple(i for i, name in enumerate(CANDIDATE_COLUMNS) if name.startswith("list_"))
 FIRST_LIST_COLUMN, LAST_LIST_COLUMN = LIST_COLUMNS[0], LIST_COLUMNS[-1] + 1
@@ -62,6 +65,8 @@ class MembershipModel:
     coefficients of those `columns` that describe the list. `calibration` (a, b) turns the independent probability q of
     a sufficient set into sigmoid(a + b * logit(q)). `missing[k]` is the share of tasks with k required tools outside
     their list. `sizes` are the weights of a `SizeLaw`, and `sharpness` the power to which odds are taken under it.
+    Where `tools_per_list` is not 0, each list's log odds are shifted until, taken to that power, they expect
+    min(tools_per_list, 0.4 * length) required tools: what a model says that has seen no label of these tools.
     `text` reads a task's vector; its columns, and those of a second ranking where there is one, have
     `text_coefficients`. What similar past tasks needed has `past_coefficients`. `flips` is the share of labels that the
     fit took for wrong; `doubt` lets it go on learning. `lowest_score` is how far scores are kept from 0 and 1 before
@@ -88,6 +93,7 @@ class MembershipModel:
     doubt: Doubt | None = None
     past_coefficients: tuple[float, ...] = ()
     lowest_score: float = CLIP
+    tools_per_list: float = 0.0
 
     def __post_init__(self) -> None:
         read = np.array([name in set(self.columns) for name in CANDIDATE_COLUMNS])
@@ -117,6 +123,8 @@ class MembershipModel:
             )
         if not CLIP <= self.lowest_score < 0.5:
             raise UsageError(f"The 'lowest_score' of a membership model must lie between {CLIP} and a half.")
+        if not 0 <= self.tools_per_list < np.inf:
+            raise UsageError("A membership model's tools per list must be at least 0 and finite.")
         if len(self.text_coefficients) != (0 if self.text is None else TEXT_COLUMNS):
             raise UsageError("A membership model needs a coefficient for every column of its text signal.")
         if len(self.past_coefficients) not in (0, PAST_COLUMNS):
@@ -149,6 +157,9 @@ class MembershipModel:
         if self.text_coefficients or self.past_coefficients:
             more = np.array([*self.text_coefficients, *self.past_coefficients])
             z += over_columns(self.text_columns(rankings, past) * more[:, None, None])
+        if self.tools_per_list:
+            wanted = np.minimum(self.tools_per_list, OF_SHORT_LISTS * rankings.lengths)
+            z += shift_to_expect(self.sharpness * z, rankings.listed, wanted)[:, None] / self.sharpness
         lists = features[FIRST_LIST_COLUMN:LAST_LIST_COLUMN, :, :1]
         odds = over_columns(lists * self._list_weights) if lists.size else np.zeros((len(rankings), 1))  # type: ignore[attr-defined]
         return sigmoid(z) * rankings.listed, sigmoid(odds[:, 0] + self.holds[0])
@@ -163,6 +174,14 @@ class MembershipModel:
                 raise UsageError("This model was fitted with past tasks, and has none. Give it some.")
             parts.append(past.columns(rankings))
         return np.concatenate(parts)
+
+    def unshifted(self) -> MembershipModel:
+        """The model that labels go on from: without `tools_per_list`, and what goes with it."""
+        return (
+            self
+            if not self.tools_per_list
+            else replace(self, tools_per_list=0.0, sharpness=1.0, calibration=(0.0, 1.0))
+        )
 
     @property
     def law(self) -> SizeLaw:

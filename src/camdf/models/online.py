@@ -31,7 +31,7 @@ def updated(
     known = (offered | logged.required) & logged.rankings.listed
     if not known.any():
         return model
-    model = _with_tools(model, logged, known)
+    model = _with_tools(model.unshifted(), logged, known)
     assert model.doubt is not None
     precision, of_tools = model.doubt.matrices()
     count = len(of_tools)

@@ -82,6 +82,7 @@ def shipped_prior(kind: str) -> Prior:
 
 def prior_of(model: MembershipModel, kind: str) -> Prior:
     """What a model says that was learned before for the same tools, from made-up tasks say."""
+    model = model.unshifted()
     return replace(
         shipped_prior(kind),
         coefficients=model.coefficients,

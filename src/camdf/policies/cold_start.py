@@ -16,15 +16,19 @@ from dataclasses import replace
 
 import numpy as np
 
-from camdf.core.probability import logit, sigmoid
+from camdf.core.probability import logit
 from camdf.core.rankings import LoggedTasks, Rankings
-from camdf.core.sets import SMALLEST
+from camdf.core.sets import SMALLEST, shift_to_expect
 from camdf.errors import UsageError
 from camdf.models.prior import KINDS, Prior, shipped_prior
 from camdf.policies.by_set import ExpectedPayoffBySet
 
 WHOLE_LIST = 0.95
 """No list is taken to hold more required tools than this share of its length."""
+
+TOOLS_PER_LIST, SHARPNESS, CALIBRATION = 2.8, 1.3, (0.0, 0.8)
+"""How similarities are read without a label: how many tools a list is taken to hold, the power of odds, and how sets
+calibrate. What other domains say tells tools apart, and not how many of them are required."""
 
 
 def cold_start(
@@ -62,23 +66,24 @@ def from_prior(prior: Prior, scores: str) -> ExpectedPayoffBySet:
     from camdf.models.warm_start import fit_warm  # when a policy is made, not when camdf is imported
 
     policy.model_ = fit_warm(LoggedTasks.from_records([]), (prior,)).model
+    if scores == "similarity":
+        policy.model_ = replace(
+            policy.model_, tools_per_list=TOOLS_PER_LIST, sharpness=SHARPNESS, calibration=CALIBRATION
+        )
     return policy
 
 
 def told_tools_per_task(policy: ExpectedPayoffBySet, tools_per_task: float, rankings: Rankings) -> ExpectedPayoffBySet:
-    """The same policy with its log odds shifted, until on average so many tools of these lists are required.
+    """The same policy with all log odds shifted alike, until on average so many tools of these lists are required.
 
     The shift is where the mean over lists of the expected number of required tools is that of
     min(tools_per_task, 0.95 * length).
     """
     if not 0 < tools_per_task < np.inf:
         raise UsageError(f"The 'tools_per_task' of cold_start must be positive. Got {tools_per_task!r} instead.")
-    listed = rankings.listed
-    odds = logit(policy.model_.probabilities(rankings)[0][listed], SMALLEST)
-    wanted = float(np.minimum(tools_per_task, WHOLE_LIST * rankings.lengths).sum())
-    low, high = -40.0, 40.0
-    while high - low > 1e-9:
-        middle = (low + high) / 2
-        low, high = (low, middle) if sigmoid(odds + middle).sum() > wanted else (middle, high)
-    policy.model_ = replace(policy.model_, intercept=policy.model_.intercept + low)
+    model = policy.model_.unshifted()
+    odds = logit(model.probabilities(rankings)[0][rankings.listed], SMALLEST)[None]
+    wanted = np.minimum(tools_per_task, WHOLE_LIST * rankings.lengths).sum()
+    shift = shift_to_expect(odds, np.ones(odds.shape, dtype=bool), np.array([wanted]))
+    policy.model_ = replace(model, intercept=model.intercept + float(shift[0]))
     return policy

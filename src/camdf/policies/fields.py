@@ -244,6 +244,7 @@ membership_model = record(
         "doubt": optional(record(Doubt, {"precision": numbers, "of_tools": numbers})),
         "past_coefficients": replace(numbers, unwritten=()),
         "lowest_score": replace(share, unwritten=CLIP),
+        "tools_per_list": replace(number, unwritten=0.0),
     },
     added={
         2: {"columns": COLUMNS_OF_SCHEMA_1},
