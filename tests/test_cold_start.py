@@ -144,3 +144,15 @@ def test_a_model_refuses_a_number_of_tools_that_no_list_has() -> None:
     for wrong in (-1.0, float("nan"), float("inf")):
         with pytest.raises(UsageError, match="tools per list must be at least 0 and finite"):
             replace(cold_start().model_, tools_per_list=wrong)
+
+
+@kinds
+@pytest.mark.parametrize("payoff", [*PAYOFFS, Payoff(0.0), Payoff(0.0, "partial")], ids=str)
+def test_scores_that_are_all_zero_are_no_signal(scores: str, payoff: Payoff) -> None:
+    """A gate then leaves the list as it is; a policy that was fitted on longer lists believed in all of them."""
+    fitted = ExpectedPayoffBySet(prior=scores).fit(domains.load("seal-tools", "bm25").take(slice(20)), Payoff(0.1))
+    silent, rankings = dict.fromkeys("abcde", 0.0), {"a": 0.9, "b": 0.3}
+    for policy in (cold_start(scores), fitted):
+        decided = policy.decide(Rankings.from_scores([silent, rankings]), payoff).acquired
+        assert not decided[0].any()
+        assert not policy.leaving_pressures(Rankings.from_scores(silent), payoff.value, 0.0).any()

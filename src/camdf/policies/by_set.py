@@ -231,12 +231,12 @@ class ExpectedPayoffBySet(Policy):
         )
 
     def choose(self, rankings: Rankings, payoff: Payoff, probability: Floats, holds: Floats) -> Bools:
-        """(n, m): the best set of each task, given the probabilities."""
+        """(n, m): the best set of each task, given the probabilities; nothing where all scores are 0: no signal."""
         if payoff.value == "exact":
-            return self._exact(rankings, payoff, probability, holds)
+            return self._exact(rankings, payoff, probability, holds) & _says_something(rankings)
         if payoff.value == "partial":
             gain = self._gains(rankings, probability, payoff.recourse)
-            return (gain >= payoff.cost_pressure * rankings.costs) & rankings.listed
+            return (gain >= payoff.cost_pressure * rankings.costs) & rankings.listed & _says_something(rankings)
         raise UsageError("ExpectedPayoffBySet knows the values 'exact' and 'partial'. Use CAMDF for one of your own.")
 
     def cuts(
@@ -272,11 +272,12 @@ class ExpectedPayoffBySet(Policy):
         probability, holds = self.probabilities(rankings)
         if value == "partial":
             gain = self._gains(rankings, probability, recourse)
-            return np.where(rankings.listed, gain / np.where(rankings.listed, rankings.costs, 1.0), 0.0)
+            kept = rankings.listed & _says_something(rankings)
+            return np.where(kept, gain / np.where(rankings.listed, rankings.costs, 1.0), 0.0)
         order, worth, cost = self.cuts(rankings, probability, holds, recourse)
         leaving = np.zeros(rankings.scores.shape)
         np.put_along_axis(leaving, order, leaving_cuts(worth, cost, rankings.lengths), axis=1)
-        return leaving
+        return leaving * _says_something(rankings)
 
     def _gains(self, rankings: Rankings, probability: Floats, recourse: float) -> Floats:
         """(n, m): what each candidate adds to the expected partial value, whatever else is in the set."""
@@ -292,3 +293,8 @@ class ExpectedPayoffBySet(Policy):
         acquired = np.zeros(rankings.scores.shape, dtype=bool)
         acquired[rows, order] = np.arange(rankings.width) < np.minimum(depth, rankings.lengths)[:, None]
         return acquired
+
+
+def _says_something(rankings: Rankings) -> Bools:
+    """(n, 1): whether any score of a list is above 0."""
+    return np.maximum.reduce(rankings.scores, axis=1, keepdims=True, initial=0.0) > 0
