@@ -128,7 +128,7 @@ def spans_of_a_deployment(
     """Four weeks of runs, spread evenly; a few spans come twice."""
     rng = np.random.default_rng(seed)
     gate = Gate(
-        cold_start(), BM25(), Payoff(0.02), rollout=Rollout(explore=explore)
+        cold_start(), BM25(), Payoff(0.04), rollout=Rollout(explore=explore)
     )
     for run in range(runs):
         absent = ADDED if 2 * run < runs else REMOVED
