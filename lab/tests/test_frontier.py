@@ -131,6 +131,8 @@ def test_the_page_of_policies_says_what_is_stored() -> None:
     assert f"clearly less in {below[shipped, 'alone_']:.1%} and {below[second, 'alone_']:.1%}" in page
     told = [f"{each[batch, '']:{form}}" for each, form in ((above, ".0%"), (below, ".1%")) for batch in BATCHES]
     assert "{} and {}, and {} and {}".format(*told) in page
+    past = [f"{each[batch, 'past_']:{form}}" for each, form in ((above, ".0%"), (below, ".1%")) for batch in BATCHES]
+    assert "similar past tasks needed {} and {}, and {} and {}".format(*past) in page
 
 
 def test_a_sample_of_sweeps_is_quick_and_seeded() -> None:
