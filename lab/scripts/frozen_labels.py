@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 REPLAY = "--replay"
-RANKINGS = ("scores", "costs", "lengths", "tool_ids", "catalogue", "preselected")
+RANKINGS = ("scores", "costs", "lengths", "tool_ids", "catalogue")
 """What a ranking was at that commit."""
 
 

@@ -95,6 +95,12 @@ def test_expected_calibration_error_is_zero_where_probabilities_are_shares() -> 
     assert calibration.expected_calibration_error(flattered) == pytest.approx(0.25, abs=0.01)
 
 
+def test_what_is_believed_next_to_never_hardly_ever_comes_true() -> None:
+    rows = stored(ROOT / "results", "calibration")
+    often = {(row["domain"], row["scorer"]) for row in rows if row["came_true"] >= calibration.MOST_TRUE}
+    assert often == {("retail", "claude")}  # two of fourteen candidates
+
+
 def test_the_page_is_what_the_stored_tables_say() -> None:
     text = (ROOT / "docs" / "past-the-paper.md").read_text(encoding="utf-8")
     assert text == past_the_paper(ROOT / "results", STUDIES)

@@ -22,6 +22,9 @@ BINS = 10
 FEWEST_CANDIDATES = 20
 """Bins of fewer candidates are left out of the picture; the table counts them."""
 
+NEXT_TO_NEVER, MOST_TRUE = 0.005, 0.02
+"""Candidates believed less often than the first are to be required in less than the second: a target."""
+
 RECHECKED_TASKS = 100
 """Domains of at most this many tasks are fitted again in a second or two."""
 
@@ -40,13 +43,21 @@ def expected_calibration_error(bins: Iterable[tuple[int, float, float]]) -> floa
 
 
 def rows_of(domain: str, scorer: str) -> list[Row]:
-    """One row a bin: predictions for each task come from models that saw no near-copy of it."""
+    """One row a bin: predictions for each task come from models that saw no near-copy of it.
+
+    `unlikely` counts the ranking's candidates below `NEXT_TO_NEVER`; `came_true` is the share that was required.
+    """
     logged = domains.load(domain, scorer)
     held = Unseen(domain).learn(logged)
     listed = logged.rankings.listed
-    bins = reliability(held.probability[listed], logged.required[listed])
+    probability, required = held.probability[listed], logged.required[listed]
+    unlikely = probability < NEXT_TO_NEVER
+    low = {"unlikely": int(unlikely.sum()), "came_true": float(required[unlikely].sum() / max(unlikely.sum(), 1))}
     names = ("candidates", "probability", "required")
-    return [{"domain": domain, "scorer": scorer, **dict(zip(names, figures, strict=True))} for figures in bins]
+    return [
+        {"domain": domain, "scorer": scorer, **dict(zip(names, figures, strict=True)), **low}
+        for figures in reliability(probability, required)
+    ]
 
 
 def measure(run: Run) -> Rows:
@@ -76,14 +87,18 @@ def section(rows: Rows) -> list[str]:
     lines = [
         "## Do the probabilities mean what they say?\n",
         "Held-out membership probabilities: every task is predicted by models that saw no task of its group, from the",
-        "ranking alone and from priors that have not seen the domain.\n",
-        "| domains | domain, ranking | candidates | expected calibration error |",
-        "| --- | --- | --- | --- |",
+        f"ranking alone and from priors that have not seen the domain. Candidates below {NEXT_TO_NEVER} are to be",
+        f"required in less than {MOST_TRUE:.0%} of cases.\n",
+        f"| domains | domain, ranking | candidates | expected calibration error | below {NEXT_TO_NEVER} | required |",
+        "| --- | --- | --- | --- | --- | --- |",
     ]
     for (domain, scorer), bins in bins_of(rows).items():
         count = sum(size for size, _, _ in bins)
+        low = of_pair(rows, (domain, scorer))[0]
+        came_true = f"{low['came_true']:.2%}" if low["came_true"] < MOST_TRUE else f"**{low['came_true']:.2%}**"
         lines.append(
-            f"| {batch_of(domain)} | {domain}, {scorer} | {count:,} | {expected_calibration_error(bins):.3f} |"
+            f"| {batch_of(domain)} | {domain}, {scorer} | {count:,} | {expected_calibration_error(bins):.3f} "
+            f"| {low['unlikely']:,.0f} | {came_true if low['unlikely'] else ''} |"
         )
     note = f"The picture leaves out bins of fewer than {FEWEST_CANDIDATES} candidates; the errors count them."
     return [*lines, "", note, "", "![Reliability diagrams](pictures/reliability.png)\n"]
