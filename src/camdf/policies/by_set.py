@@ -202,7 +202,8 @@ class ExpectedPayoffBySet(Policy):
 
     def decide(self, rankings: Rankings, payoff: Payoff) -> Decisions:
         probability, holds = self.probabilities(rankings)
-        return Decisions(self.choose(rankings, payoff, probability, holds), evidence=probability)
+        acquired = self.choose(rankings, payoff, probability, holds)
+        return Decisions(acquired & _says_something(rankings), evidence=probability)
 
     def probabilities(self, rankings: Rankings) -> tuple[Floats, Floats]:
         """(n, m): that each candidate is required; (n,): that the list holds all required tools."""
@@ -231,12 +232,12 @@ class ExpectedPayoffBySet(Policy):
         )
 
     def choose(self, rankings: Rankings, payoff: Payoff, probability: Floats, holds: Floats) -> Bools:
-        """(n, m): the best set of each task, given the probabilities; nothing where all scores are 0: no signal."""
+        """(n, m): the best set of each task, given the probabilities."""
         if payoff.value == "exact":
-            return self._exact(rankings, payoff, probability, holds) & _says_something(rankings)
+            return self._exact(rankings, payoff, probability, holds)
         if payoff.value == "partial":
             gain = self._gains(rankings, probability, payoff.recourse)
-            return (gain >= payoff.cost_pressure * rankings.costs) & rankings.listed & _says_something(rankings)
+            return (gain >= payoff.cost_pressure * rankings.costs) & rankings.listed
         raise UsageError("ExpectedPayoffBySet knows the values 'exact' and 'partial'. Use CAMDF for one of your own.")
 
     def cuts(
@@ -296,5 +297,5 @@ class ExpectedPayoffBySet(Policy):
 
 
 def _says_something(rankings: Rankings) -> Bools:
-    """(n, 1): whether any score of a list is above 0."""
+    """(n, 1): whether any score of a list is above 0. If none is, that is no signal, and nothing is taken."""
     return np.maximum.reduce(rankings.scores, axis=1, keepdims=True, initial=0.0) > 0
