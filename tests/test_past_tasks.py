@@ -32,6 +32,7 @@ from camdf.service.learning import learn
 from camdf.service.lessons import read_lessons, tasks_of_lessons
 from camdf.service.store import VersionStore
 from camdf_lab import domains
+from camdf_lab.beyond.past_tasks import PastJob
 from golden import openai_tool
 from running_service import Running, eventually, running
 
@@ -145,6 +146,14 @@ def test_a_policy_pays_more_with_past_tasks_on_a_catalogue_of_190_tools() -> Non
     without = policy.recalling(None)
     paid = [PAYOFF.of(others, way.decide(others.rankings, PAYOFF).acquired).mean() for way in (policy, without)]
     assert paid[0] > paid[1] + 0.02
+
+
+def test_past_tasks_of_four_groups_are_not_recalled_for_the_tasks_of_others() -> None:
+    logged = domains.load("workbench", "minilm", texts=True)
+    _, _, split, _ = PastJob("workbench", "minilm", splits=4, labels=38).drawn(logged)
+    taught = logged.take(split.train)
+    assert len(set(taught.groups.tolist())) == 4
+    assert not ExpectedPayoffBySet(remember=True).fit(taught, PAYOFF).recalls
 
 
 def test_a_file_of_examples_gives_a_loaded_policy_its_past_tasks_bit_for_bit(tmp_path: Path) -> None:

@@ -34,11 +34,9 @@ def test_every_domain_ranking_and_aim_is_there(rows: Rows) -> None:
 
 
 def test_a_number_of_tools_is_met_on_requests_that_the_pressure_was_not_found_on(rows: Rows) -> None:
-    """But for one ranking, most of whose tools have the same score, so that they stay or go together."""
     aims = [row for batch in BATCHES for share in SHARES for row in of_aim(rows, batch, "tools", share)]
     assert len(aims) == 129
-    missed = [(row["domain"], row["scorer"], row["asked"]) for row in aims if abs(off(row)) > WITHIN_SHARE]
-    assert missed == [("toolsandbox", "bm25", 0.25)]
+    assert max(abs(off(row)) for row in aims) <= WITHIN_SHARE
 
 
 def test_the_page_of_the_gate_says_what_is_stored(rows: Rows) -> None:

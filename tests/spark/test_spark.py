@@ -12,14 +12,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from small_spark import SETTINGS
 
-from camdf import ExpectedPayoffBySet, load
+from camdf import ExpectedPayoffBySet, Payoff, load
 from camdf.cli import main
+from camdf.datasets import read_examples
+from camdf.datasets.examples import past_tasks
 from camdf.errors import DataError
 from camdf.mining.audit.measures import untraced
 from camdf.mining.audit.task_lists import read_tasks
@@ -28,6 +32,7 @@ from camdf.mining.spans import Span, arrow_table
 from camdf.mining.spark import mining
 from camdf.mining.spark.sample import sampled
 from camdf.mining.tasks import mine
+from camdf_lab import domains
 from mined_spans import AGENT, ASKS, RANKED, SEARCHES, random_spans, traces
 
 __all__ = ["traces"]
@@ -312,6 +317,57 @@ def test_a_local_spark_runs_its_workers_in_the_python_that_asked(traces: Path, t
     ]
     run = subprocess.run(command, env=bare, capture_output=True, text=True)
     assert "50 tasks" in run.stdout, run.stderr
+
+
+def test_past_requests_are_kept_by_a_fit_on_spark_and_recalled_by_its_workers(
+    cluster: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logged = domains.load("mcp-atlas", "minilm", texts=True).take(np.random.default_rng(0).permutation(170))
+    rankings = logged.rankings
+    assert rankings.vectors is not None
+    rows = range(len(logged))
+    ranked = [rankings.names(row) for row in rows]
+    table = pl.DataFrame(
+        {
+            "task_id": logged.task_ids.tolist(),
+            "user": [f"user {row % 30}" for row in rows],
+            "group": logged.groups.tolist(),
+            "time": list(rows),
+            "ranked": ranked,
+            "scores": [rankings.scores[row, : len(names)].tolist() for row, names in enumerate(ranked)],
+            "called": [
+                [name for name, needs in zip(names, logged.required[row], strict=False) if needs]
+                for row, names in enumerate(ranked)
+            ],
+            "text": [f"request {row}" for row in rows],
+            "vector": rankings.vectors.tolist(),
+        }
+    )
+    table[:120].write_parquet(tmp_path / "tasks.parquet")
+    table[120:].write_parquet(tmp_path / "newer.parquet")
+    policy, examples, newer = (tmp_path / name for name in ("policy.json", "examples.jsonl", "newer.parquet"))
+    command = f"fit {tmp_path}/tasks.parquet -o {policy} --cost-pressure 0.05 --splits 1 --engine spark --keep-text"
+    assert main([*command.split(), "--remember", str(examples)]) == 0
+    kept = read_examples(examples)
+    assert [example.text for example in kept] == [f"request {row}" for row in range(120)]
+    assert {example.user for example in kept} == {f"user {row}" for row in range(30)}
+    assert main(["evaluate", str(policy), str(newer), "--examples", str(examples), "--splits", "1"]) == 0
+    assert "recalls past requests" not in capsys.readouterr().out
+
+    recalling, payoff = load(policy).recalling(past_tasks(kept)), Payoff(0.05)
+
+    def decided(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            tasks = logged_tasks(pl.DataFrame(pl.from_arrow(batch)))
+            names = recalling.decide(tasks.rankings, payoff).names(tasks.rankings)
+            yield pa.RecordBatch.from_pydict({"task_id": tasks.task_ids.tolist(), "kept": list(map(list, names))})
+
+    here = read_logged(newer)
+    names = recalling.decide(here.rankings, payoff).names(here.rankings)
+    there = cluster.read.parquet(str(newer)).repartition(3).mapInArrow(decided, "task_id string, kept array<string>")
+    assert {row.task_id: row.kept for row in there.collect()} == dict(
+        zip(here.task_ids.tolist(), map(list, names), strict=True)
+    )
 
 
 @pytest.fixture

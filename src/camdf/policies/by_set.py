@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from camdf.core.decisions import Decisions
+from camdf.core.groups import numbered
 from camdf.core.payoff import Payoff, ValueFunction
 from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks, Rankings, joined
 from camdf.core.sets import (
@@ -38,6 +39,9 @@ MOST_NOISE = 0.4
 
 LEAST = 1e-4
 """Probabilities that are corrected afterwards stay this far from 0 and 1."""
+
+FEWEST_GROUPS = 10
+"""With tasks of fewer, what is held out says too little of new groups to recall past tasks for them."""
 
 _KIND = fields.choice("either", *KINDS)
 
@@ -72,8 +76,9 @@ class ExpectedPayoffBySet(Policy):
     tasks by how well each explains held-out labels. Where labels are known to be clean, `trust_labels` takes them so.
 
     With `remember` it keeps the tasks that it learned from (`past_`: their vectors and tools) and learns how much
-    similar ones count, if that clearly lowers its held-out loss. A policy's file does not hold them: `recalling` gives
-    a loaded policy its past tasks, and without them it decides as one that has none.
+    similar ones count, if they are of ten groups or more and that clearly lowers its held-out loss. A policy's file
+    does not hold them: `recalling` gives a loaded policy its past tasks, and without them it decides as one that has
+    none.
     """
 
     kind = "expected-payoff-by-set"
@@ -122,7 +127,7 @@ class ExpectedPayoffBySet(Policy):
         read = self._read_texts(logged, best)
         if read is not None:
             best, self.with_text_ = read, read.model
-        past = PastTasks.of(logged) if self.remember else None
+        past = PastTasks.of(logged) if self.remember and numbered(logged.groups)[1] >= FEWEST_GROUPS else None
         if past is not None:
             told = {"trust_labels": self.trust_labels, "texts": True, "remember": True}
             recalled = fit_warm(logged, self.priors(logged.rankings), self.identity, **told)
