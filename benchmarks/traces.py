@@ -3,7 +3,7 @@
 python benchmarks/traces.py --store FILE             measure every cell of the frameworks that are installed here
 python benchmarks/traces.py --check FILE             exit 1 where a cell is not what the file has
 python benchmarks/traces.py --check FILE --cells 16 --seed 0     only so many of them, drawn by the seed
-python benchmarks/traces.py --page FILE              write docs/traces-matrix.md from the file
+python benchmarks/traces.py --page FILE              write lab/docs/traces-matrix.md from the file
 
 The frameworks need two environments, since they disagree about the version of OpenAI's client: `.ci/environments` makes
 `traced` and `traced-too`. Every cell runs the real libraries in a process of its own, against a scripted model.
@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "frameworks"))
 
 from traced.matrix import FRAMEWORKS, SITUATIONS, TRACERS, Row, page, why
 
-PAGE = Path(__file__).parents[1] / "docs" / "traces-matrix.md"
+PAGE = Path(__file__).parents[1] / "lab" / "docs" / "traces-matrix.md"
 Key = tuple[str, str, str]
 
 

@@ -1039,23 +1039,9 @@ def test_no_line_ends_the_reading(lines: list[bytes], tmp_path_factory: pytest.T
 # The page
 
 
-def test_the_page_has_every_column_and_every_name_that_is_read_and_no_other() -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    columns = re.findall(r"^\| `(\w+)` \| (\w+) \|", page, flags=re.M)
+def test_the_page_has_every_column_of_the_span_table() -> None:
+    columns = re.findall(r"^\| `(\w+)` \| (\w+) \|", PAGE.read_text(encoding="utf-8"), flags=re.M)
     assert columns == list(SPAN_COLUMNS.items())
-    told = {
-        name: set(re.findall(r"`([^`]+)`", row)) for name, row in re.findall(r"^\| \*\*(\w+)\*\* \|(.*)$", page, re.M)
-    }
-    read = {
-        "otel": tables.OTEL,
-        "openinference": tables.OPENINFERENCE,
-        "langsmith": tables.LANGSMITH,
-        "langfuse": tables.LANGFUSE,
-        "mlflow": tables.MLFLOW,
-    }
-    assert told.keys() == read.keys()
-    for name, table in read.items():
-        assert told[name] == {each for keys in table.values() for each in keys}, name
 
 
 def test_the_page_prints_what_it_says() -> None:

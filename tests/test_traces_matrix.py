@@ -11,7 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "frameworks"))
 
-from traced.matrix import EXACT, FRAMEWORKS, NONE, SITUATIONS, TRACERS, Row, page, why
+from traced.matrix import EXACT, FRAMEWORKS, NONE, SITUATIONS, TRACERS, Row, misleads, page, shares, why
 
 ROOT = Path(__file__).parents[1]
 
@@ -33,4 +33,14 @@ def test_a_cell_that_is_not_exact_says_why() -> None:
 
 
 def test_the_page_is_made_from_what_is_stored() -> None:
-    assert (ROOT / "docs" / "traces-matrix.md").read_text(encoding="utf-8") == page(rows())
+    assert (ROOT / "lab" / "docs" / "traces-matrix.md").read_text(encoding="utf-8") == page(rows())
+
+
+def test_the_page_of_traces_has_the_shares_that_are_stored() -> None:
+    said = (ROOT / "docs" / "traces.md").read_text(encoding="utf-8")
+    cells = [row.verdict for row in rows() if not row.verdict.startswith(NONE)]
+    assert shares(rows()) in said
+    said = " ".join(said.split())
+    assert f"in {cells.count(EXACT)} of {len(cells)} cells" in said
+    assert f"in {sum(map(misleads, cells))} a run that stopped is taken for a task" in said
+    assert f"{len(SITUATIONS)} situations" in said

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from traced.situations import SITUATIONS
 
-__all__ = ["EXACT", "FRAMEWORKS", "SITUATIONS", "TRACERS", "Row", "page", "why"]
+__all__ = ["EXACT", "FRAMEWORKS", "SITUATIONS", "TRACERS", "Row", "misleads", "page", "shares", "why"]
 
 EXACT = "exact"
 NONE = "none: "
@@ -92,8 +92,8 @@ def page(rows: Sequence[Row]) -> str:
     """The matrix as a page: one table a framework, and below it what is missing."""
     exact = sum(row.verdict == EXACT for row in rows)
     there = sum(not row.verdict.startswith(NONE) for row in rows)
-    wrong = sum(map(_misleads, (row.verdict for row in rows)))
-    parts = [HEAD.format(exact=exact, there=there, wrong=wrong, shares=_shares(rows), untold=_untold(rows))]
+    wrong = sum(map(misleads, (row.verdict for row in rows)))
+    parts = [HEAD.format(exact=exact, there=there, wrong=wrong, shares=shares(rows), untold=_untold(rows))]
     for framework in FRAMEWORKS:
         found = {(row.tracer, row.situation): row for row in rows if row.framework == framework}
         lines = [f"| | {' | '.join(TRACERS)} |", f"| --- |{' --- |' * len(TRACERS)}"]
@@ -107,22 +107,22 @@ def page(rows: Sequence[Row]) -> str:
     return "\n".join(parts).rstrip() + "\n"
 
 
-def _misleads(verdict: str) -> bool:
+def misleads(verdict: str) -> bool:
     """Whether there is a task that should not be, or one that requires other tools."""
     more = any(int(mined) > int(true) for mined, true in re.findall(r"(\d+) runs, not (\d+)", verdict))
     return more or "requires" in verdict
 
 
-def _shares(rows: Sequence[Row]) -> str:
+def shares(rows: Sequence[Row]) -> str:
     """How many cells of each framework are exact under each tracer, as a table."""
     lines = [f"| | {' | '.join(TRACERS)} |", f"| --- |{' --- |' * len(TRACERS)}"]
     for framework in FRAMEWORKS:
-        shares = []
+        cells = []
         for tracer in TRACERS:
             found = [row.verdict for row in rows if row[:2] == (framework, tracer)]
             there = [verdict for verdict in found if not verdict.startswith(NONE)]
-            shares.append(f"{there.count(EXACT)} of {len(there)}" if there else "none")
-        lines.append(f"| {framework} | {' | '.join(shares)} |")
+            cells.append(f"{there.count(EXACT)} of {len(there)}" if there else "none")
+        lines.append(f"| {framework} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -153,21 +153,21 @@ def _cell(row: Row | None, notes: dict[str, None]) -> str:
 
 HEAD = """# Which traces can be learned from
 
-A [gate](gate.md) cuts, the agent runs, a tracer records, [mining](mining.md) makes a task of it, and the next policy
-learns from that. Here the loop is closed with no code by the user: each framework with its adapter, under each tracer,
-by situation. A cell is **exact** if the mined tasks are what really happened: as many runs as there were, the
+Of {there} cells with something to measure, {exact} are exact: the tasks that [mining](../../docs/mining.md) makes of
+the trace are what really happened. In {wrong} of the others a run that stopped is taken for a task; in all the rest a
+task is missing, or lacks something, and nothing wrong is learned.
+
+A [gate](../../docs/gate.md) cuts, the agent runs, a tracer records, with no code by the user: each framework with its
+adapter, under each tracer, by situation. A cell is **exact** if the mined tasks have as many runs as there were, the
 tools that each was offered, the tools that it required, whether it failed, one conversation where there was one; and of
 the gate's decision the ranking with its scores, whether the task explored, the cost pressure and the digest of the
-policy. Of {there} cells with something to measure, {exact} are exact. In {wrong} of the others a run that stopped is
-taken for a task; in all the rest a task is missing, or lacks something, and nothing wrong is learned.
+policy.
 
 Every cell comes from a run of the real libraries against a scripted model. OpenTelemetry means the framework's own
 spans (pydantic-ai, FastMCP) or those of Traceloop's instrumentors. LangSmith's and Langfuse's clients send to a server
 on loopback, and what they send is read; what their services make of it on export is not tested here.
 
-LiteLLM is missing. Its proxy knows requests and no runs: trace the agent that calls it, and let it send its
-`traceparent`. Where the proxy records OpenTelemetry, the decision stands on the span of the request; LiteLLM's other
-tracers do not get it.
+LiteLLM is missing: its proxy knows requests and no runs.
 
 The situations: two tools in **parallel** in a conversation that explores; a tool that fails and is called again
 (**retry**); a run that ends because the model **failed**; an agent **nested** in a tool of another; **streaming**; an
