@@ -22,7 +22,7 @@ SPANS_A_PARTITION = 500_000
 SPLIT_MB = 128
 """What a map task of Spark reads, unless it is told otherwise."""
 
-PARTS = {"the whole day": 1, "every hour": 24, "every quarter of an hour": 96, "every five minutes": 288}
+PARTS = {"the whole day": 1, "every hour": 24, "every five minutes": 288}
 TRACE_SECONDS = 60
 """How long a run takes, about: an assumption."""
 
@@ -30,9 +30,6 @@ DAYS_KEPT = 30
 DOLLARS_A_CORE_HOUR, UTILISATION = 0.05, 0.6
 DOLLARS_A_GB_MONTH, DOLLARS_A_THOUSAND_READS = 0.023, 0.0004
 """Object storage, about what large clouds list for their standard class: assumptions."""
-
-GROUP_ROWS = 1_000_000
-"""Rows of a Parquet row group, as large writers make them."""
 
 FORMS = {
     "genai": "JSON, a document a line",
@@ -44,7 +41,11 @@ FORMS = {
 HEAD = """# A hundred billion spans a day
 
 [On Spark](spark.md) has what was measured on one machine, up to 20 million spans. This page is the plan for five
-thousand times as many: arithmetic on the measured figures, and what stands against multiplying them.
+thousand times as many: arithmetic on the measured figures, and what stands against multiplying them. In short:
+
+- Let collectors keep the spans of a trace together, and pack what they write.
+- Mine every hour into a table of days, made with `--spans-a-day`.
+- Store every explored run, and a sample of the rest: a fit needs some thousand tasks.
 """
 
 
@@ -54,8 +55,8 @@ def page(spark: dict[str, Any], scale: dict[str, Any], reading: dict[str, Any], 
     spans, tasks = largest["spans"], largest["tasks"]
     stored, moved = largest["MB read"] * 1e6 / spans, largest["MB shuffled"] * 1e6 / spans
     work = largest["processor seconds"] / spans
-    parts = [HEAD, *start(reading, stored, work), *shuffle(stored, moved), *source(), *buckets(day), *filters(stored)]
-    parts += [*prices(stored, work, reading), *sampling(spans, tasks), *curve(scale), *engines()]
+    parts = [HEAD, *prices(stored, work, reading), *start(reading, stored, work), *shuffle(stored, moved), *source()]
+    parts += [*buckets(day), *sampling(spans, tasks, stored), *curve(scale), *engines()]
     return "\n".join(map(wrapped, parts)) + "\n"
 
 
@@ -81,53 +82,42 @@ def start(reading: dict[str, Any], stored: float, work: float) -> list[str]:
     return [
         "## Where data starts",
         "",
-        "Collectors write OTLP, as JSON or as protobuf, packed or not ([which files](traces.md)). `camdf mine` reads "
-        "it into the span table, which is the first cost of a day:",
+        "`camdf mine` reads OTLP, as [collectors write it](traces.md#how-to-export), into the span table:",
         "",
         "| OTLP as | bytes a span | TB a day | microseconds a span | core hours a day | dollars a day |",
         "| --- | --- | --- | --- | --- | --- |",
         *rows,
         "",
-        f"Reading takes {one / 1e6 / work:.0f} times the processors that mining takes. It was measured on whole "
-        "conversations with tool definitions (`python benchmarks/reading.py`), under a load of "
-        f"{reading['load']:.0f} on two cores, so only the ratios count. {cheaper} is cheaper to read, by "
-        f"{abs(one - other) / max(one, other):.0%} ([why](mining.md#how-much-at-once)). Protobuf is "
+        f"Reading takes {one / 1e6 / work:.0f} times the processors that mining takes. It was measured under a load of "
+        f"{reading['load']:.0f} on two cores ([how](mining.md#how-much-at-once)), so only the ratios count: {cheaper} "
+        f"is cheaper to read, by {abs(one - other) / max(one, other):.0%}, and protobuf is "
         f"{1 - bytes_of[2] / bytes_of[0]:.0%} smaller as it is and "
         f"{'larger' if bytes_of[3] > bytes_of[1] else 'smaller'} once packed. Real texts pack less well than these "
         "made-up ones. Take the form that your collector is best at, and pack it.",
         "",
         f"Read once, a span is {stored:.0f} bytes of Parquet without its text. Only `--keep-days` and `camdf forget` "
-        "delete; a span that cannot be used is [held back and counted](mining.md#day-by-day).",
+        "delete.",
         "",
     ]
 
 
 def buckets(day: dict[str, Any]) -> list[str]:
     """How a table of days is divided, and that it holds what one batch would."""
-    rows = []
-    for spans in (2e6, 100e6, 10e9, SPANS):
-        count = ceil(spans / SPANS_A_BUCKET)
-        rows.append(f"| {_count(spans)} | {count:,} | {spans / count / 24:,.0f} | {count * 24:,} |")
-    took = day["processor seconds"]
+    took, count = day["processor seconds"], ceil(SPANS / SPANS_A_BUCKET)
     return [
         "## One number to set",
         "",
         f"A table of days has a bucket for every {SPANS_A_BUCKET:,} spans of a day, which is what a worker holds. Set "
-        "`--spans-a-day` when the table is made; buckets follow from it:",
+        "`--spans-a-day` when the table is made; buckets follow from it. An arrival writes a file a bucket, and mines "
+        f"again only the traces of its spans. For {_count(SPANS)} spans a day these are {count:,} buckets, and "
+        f"{_count(count * 24)} small files a day by the hour: give the largest services tables of their own, or mine "
+        "every few hours.",
         "",
-        "| spans a day | buckets | spans a bucket and hour | files of spans a day, by the hour |",
-        "| --- | --- | --- | --- |",
-        *rows,
-        "",
-        "An arrival writes a file a bucket, and mines again only the traces of its spans. At the last row that is "
-        "millions of small files a day: give the largest services tables of their own, or mine every few hours.",
-        "",
-        f"`python benchmarks/simulated_day.py` plays such a day: {day['spans']:,} spans of {day['runs']:,} runs arrive "
-        f"by the hour, {day['late']:,} of them 1 to 6 hours late, {day['ahead']:,} with clocks two days ahead, and one "
-        f"hour twice ({day['repeated']:,} spans). After {day['arrivals']} arrivals the table has {day['tasks']:,} "
-        f"tasks, those of one batch over all of it, row by row; {day['traces that wait']:,} others wait for the right "
-        f"time of a span. By the hour it took {took['by the hour']:.0f} processor seconds, at once "
-        f"{took['at once']:.0f} (`results/simulated_day.json`; a tenth of the day is a test).",
+        f"`python benchmarks/simulated_day.py` plays a smaller day: {day['spans']:,} spans arrive by the hour, "
+        f"{day['late']:,} of them 1 to 6 hours late, {day['ahead']:,} with clocks two days ahead, and one hour twice. "
+        f"The table then has {day['tasks']:,} tasks, those of one batch over all of it, row by row; "
+        f"{day['traces that wait']:,} others wait for the right time of a span. By the hour it took "
+        f"{took['by the hour']:.0f} processor seconds, at once {took['at once']:.0f}.",
         "",
     ]
 
@@ -146,9 +136,8 @@ def shuffle(stored: float, moved: float) -> list[str]:
         "## The shuffle is not linear",
         "",
         f"A span takes {stored:.0f} bytes in Parquet and {moved:.0f} in the shuffle that brings traces together. Every "
-        f"map task, of {SPLIT_MB} MB, writes a block for every reduce task, of {SPANS_A_PARTITION:,} spans. A day in "
-        "one job is billions of small blocks, read at random. Cut into k parts, it has k times fewer, k times as "
-        "large:",
+        f"map task, of {SPLIT_MB} MB, writes a block for every reduce task, of {SPANS_A_PARTITION:,} spans, so a day "
+        "in one job is billions of small blocks, read at random:",
         "",
         "| a job for | map tasks | reduce tasks | blocks a day | KB a block | traces mined twice |",
         "| --- | --- | --- | --- | --- | --- |",
@@ -173,21 +162,6 @@ def source() -> list[str]:
     ]
 
 
-def filters(stored: float) -> list[str]:
-    """What a row filter skips."""
-    share, a_trace = 0.002, 20
-    untouched = (1 - share) ** (GROUP_ROWS / a_trace)
-    return [
-        "## What a filter can skip",
-        "",
-        f"A filter on a hash of the trace (`pmod(xxhash64(trace_id), 1000) < 2`) keeps {share:.1%} of the spans. It "
-        f"spares shuffle and mining, and still reads {SPANS * stored / 1e12:.1f} TB of a day: ids are random, and of "
-        f"row groups of {GROUP_ROWS:,} spans, {a_trace} a trace, a share of {untouched:.0e} has no match. In a table "
-        "with a thousand folders by that hash, the filter opens two.",
-        "",
-    ]
-
-
 def prices(stored: float, work: float, reading: dict[str, Any]) -> list[str]:
     """Storage, reads, processors."""
     terabytes = SPANS * stored / 1e12
@@ -207,19 +181,24 @@ def prices(stored: float, work: float, reading: dict[str, Any]) -> list[str]:
         f"| processors, mining every span | {hours:,.0f} core hours | {_dollars_of_work(hours):,.0f} |",
         "",
         f"Assumed: {DOLLARS_A_GB_MONTH} dollars a GB and month, {DOLLARS_A_THOUSAND_READS} a thousand reads, "
-        f"{DOLLARS_A_CORE_HOUR:.2f} a core hour of which {UTILISATION:.0%} is used. Storing the spans costs more than "
-        "mining them. With a read for every column and row group, reads are some twenty times as many.",
+        f"{DOLLARS_A_CORE_HOUR:.2f} a core hour of which {UTILISATION:.0%} is used. With a read for every column and "
+        "row group, reads are some twenty times as many.",
         "",
     ]
 
 
-def sampling(spans: int, tasks: int) -> list[str]:
+def sampling(spans: int, tasks: int, stored: float) -> list[str]:
     """Keep every explored run."""
-    learned = SPANS * tasks / spans
+    learned, share = SPANS * tasks / spans, 0.002
     return [
         "## A sample that keeps what teaches",
         "",
-        "Runs that saw every tool teach the most, and a sample by hash drops them as it drops the rest. The collector "
+        f"A filter on a hash of the trace (`pmod(xxhash64(trace_id), 1000) < 2`) leaves {share * learned / 1e6:.0f} of "
+        f"{learned / 1e6:,.0f} million tasks. It spares shuffle and mining, and still reads "
+        f"{SPANS * stored / 1e12:.1f} TB of a day, as ids are random; in a table with a thousand folders by that hash, "
+        "it opens two.",
+        "",
+        "Runs that saw every tool teach the most, and such a filter drops them as it drops the rest. The collector "
         "can keep them by the gate's own event, in a second pipeline beside the one that stores every span:",
         "",
         "```text",
@@ -237,8 +216,8 @@ def sampling(spans: int, tasks: int) -> list[str]:
         "      probabilistic: {sampling_percentage: 0.2}",
         "```",
         "",
-        f"Of {learned / 1e9:.1f} billion tasks a day, a gate that explores with 1% leaves {learned * 0.01 / 1e6:,.0f} "
-        "million that saw every tool: far more than any fit needs. `camdf fit --explored-only` reads those alone.",
+        f"A gate that explores with 1% leaves {learned * 0.01 / 1e6:,.0f} million tasks a day that saw every tool. "
+        "`camdf fit --explored-only` reads those alone.",
         "",
     ]
 
@@ -251,16 +230,16 @@ def curve(scale: dict[str, Any]) -> list[str]:
     return [
         "## How many tasks are enough",
         "",
-        "`python benchmarks/at_scale.py` fits the default on more and more made-up tasks, with 12 out of 100 tools "
-        f"each, and decides {scale['held_out']:,} others:",
+        f"From {near['tasks']:,} tasks on the default gains at most 0.002 (`python benchmarks/at_scale.py`: made-up "
+        f"tasks with 12 out of 100 tools each, and {scale['held_out']:,} others to decide):",
         "",
-        "| tasks learned from | payoff |",
-        "| --- | --- |",
-        *(f"| {row['tasks']:,} | {row['payoff']:.4f} |" for row in rows),
+        " | ".join(("| tasks learned from", *(f"{row['tasks']:,}" for row in rows))) + " |",
+        f"| --- |{' --- |' * len(rows)}",
+        " | ".join(("| payoff", *(f"{row['payoff']:.4f}" for row in rows))) + " |",
         "",
-        f"From {near['tasks']:,} tasks on it gains at most 0.002. More tasks help tools that few tasks need, so "
-        "[`camdf fit --engine spark`](spark.md#why-the-fit-runs-in-one-place) samples by tool, and fits in one place. "
-        "`camdf curve` draws the same for tasks of your own.",
+        "More tasks help tools that few tasks need, so [`camdf fit --engine "
+        "spark`](spark.md#why-the-fit-runs-in-one-place) samples by tool. `camdf curve` draws the same for tasks of "
+        "your own.",
         "",
     ]
 
@@ -272,9 +251,8 @@ def engines() -> list[str]:
         "",
         "- *Spark Connect and serverless Spark* have no `sparkContext`, of which mining asks the number of cores, and "
         "some no `persist` to disk. A classic session is needed today.",
-        "- *Flink or Kafka Streams* would give every task within seconds. Nothing here can use that: a policy is "
-        "fitted once a day at most. Where an outcome should count at once, `policy.update` and `camdf learn` take it "
-        "from the service's own log. For traces in Kafka, run `mine_stream` every few minutes.",
+        "- *Flink or Kafka Streams*: for traces in Kafka, run `mine_stream` every few minutes. Where an outcome should "
+        "count at once, `policy.update` and `camdf learn` take it from the service's own log.",
         "- *No engine at all*: the explored runs of one day are a few gigabytes, which [one "
         "machine](mining.md#how-much-at-once) mines in minutes.",
     ]
