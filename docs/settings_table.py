@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import re
 import textwrap
 from dataclasses import MISSING, fields
 from itertools import pairwise
@@ -22,7 +23,6 @@ TABLES: dict[str, dict[str, type[Any]]] = {
     "settings": {kind.__name__: kind for kind in (Guards, Limits, Rollout, Records)},
     "keys": {
         "[gate]": config.GateSettings,
-        "[gate.rollout]": config.RolloutSettings,
         "[gate.prices]": config.PriceSettings,
         "[gate.scorer]": config.ScorerSettings,
         "[server]": config.ServerSettings,
@@ -31,6 +31,18 @@ TABLES: dict[str, dict[str, type[Any]]] = {
     },
 }
 """The classes whose fields stand between two marks, by what the page calls them."""
+
+SHORT = {
+    r"^a share from 0 to 1": "0 to 1",
+    r"^a whole number, (\d+) (?:or more|to 1000000000)": r"integer ≥ \1",
+    r"^a whole number": "integer",
+    r"^a number of seconds above 0, at most 3600": "seconds > 0",
+    r"^a number of seconds, ([\d.]+) or more(?:, at most 3600)?": r"seconds ≥ \1",
+    r"^a number(?:, (\d) or more)": r"number ≥ \1",
+    r"^a number above 0": "number > 0",
+    r"^(?:a list of|one of|an?) ": "",
+}
+"""What a check says, and how a table says it. The page has the bounds of all seconds and integers of the service."""
 
 
 class Nothing:
@@ -54,9 +66,10 @@ def takes(kind: Any, name: str) -> str:
     try:
         checks_of(kind)[name](Nothing())
     except KeyError:
-        return {"share": "a share from 0 to 1, or a source of it", "off": "true or false, or a source of it"}[name]
+        return {"share": "0 to 1, or a source of it", "off": "true or false, or a source of it"}[name]
     except ValueError as error:
-        return str(error).removesuffix(", or None")
+        must = str(error).removesuffix(", or None")
+        return next((re.sub(check, words, must) for check, words in SHORT.items() if re.search(check, must)), must)
     raise AssertionError(f"{kind.__name__}.{name} takes anything")
 
 
