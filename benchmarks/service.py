@@ -451,42 +451,30 @@ def figures(stored: dict[str, Any]) -> str:
     load, crowds, swaps, soak = (stored[name] for name in ("load", "tenants", "swaps", "soak"))
     first, last = soak["looks"][0], soak["looks"][-1]
     sizes = f"{first['mb']:.0f} to {last['mb']:.0f} MB, {first['descriptors']} to {last['descriptors']} open files"
+    one_by_one = (
+        "one by one: a request over a bare endpoint that decides; over the bare endpoint's time plus the decision's; "
+        "in processor time"
+    )
+    by_one = ("request / bare endpoint that decides", "request / (bare endpoint + decision)")
+    by_one += ("processor time of a request / of a bare endpoint that decides",)
     rows = [
-        (
-            "one by one: a request, over a bare endpoint that also decides",
-            "at most 1.15",
-            f"{load['one by one: request / bare endpoint that decides']:.2f}",
-        ),
-        (
-            "the same in processor time",
-            "",
-            f"{load['one by one: processor time of a request / of a bare endpoint that decides']:.2f}",
-        ),
-        (
-            "a request, over a bare endpoint's time plus the decision's own, measured in turns",
-            "at most 1.15",
-            f"{load['one by one: request / (bare endpoint + decision)']:.2f}",
-        ),
+        (one_by_one, "1.15; 1.15", "; ".join(f"{load[f'one by one: {name}']:.2f}" for name in by_one)),
         *(
             row
             for what, name, share, even in (
-                (f"rankings of {TOOLS}", "32 connections", "at most 6", "at most 4"),
+                (f"rankings of {TOOLS}", "32 connections", "6", "4"),
                 (f"conversations with {TALKED} tools, each its own text", "conversations", "", ""),
             )
             for row in (
                 (
                     f"{what}, 32 connections: requests a second, and the bare endpoint's",
                     "",
-                    f"{load[f'{name}: requests a second']:,.0f} and {load[f'{name}: bare requests a second']:,.0f}",
+                    f"{load[f'{name}: requests a second']:,.0f}, {load[f'{name}: bare requests a second']:,.0f}",
                 ),
                 (
-                    "the bare endpoint's over the service's",
+                    "how many times as many the bare endpoint takes; in processor time",
                     share,
-                    f"{load[f'{name}: bare requests a second / requests a second']:.1f}",
-                ),
-                (
-                    "processor time of a request over the bare endpoint's",
-                    share,
+                    f"{load[f'{name}: bare requests a second / requests a second']:.1f}; "
                     f"{load[f'{name}: processor time of a request / of a bare one']:.1f}",
                 ),
                 (
@@ -497,45 +485,30 @@ def figures(stored: dict[str, Any]) -> str:
             )
         ),
         (
-            "32 connections: processor time of a request, and of a decision in lists of 32, in microseconds",
-            "",
-            f"{load['32 connections: processor time of a request, microseconds']:.0f} and "
-            f"{load[f'lists of {BATCH}: processor time of a decision, microseconds']:.0f}",
-        ),
-        (
-            "four times as many clients as may be under way: p99 of those let in, over p99 at capacity",
-            "at most 1.5",
-            f"{load['overload: admitted p99 / p99 at capacity']:.2f}",
-        ),
-        (
-            "the same with clients that do not wait as they are told",
-            "",
+            "four times as many clients as may be under way: p99 of those let in, over p99 at capacity; the same with "
+            "clients that do not wait as they are told",
+            "1.5; none",
+            f"{load['overload: admitted p99 / p99 at capacity']:.2f}; "
             f"{load[RUDE] / load['overload: p99 at capacity, microseconds']:.1f}",
         ),
         (
             f"{swaps['swaps']:,} swaps and {swaps['refused']:,} refused versions under load: failed, mixed",
-            "0 and 0",
-            f"{swaps['failed']} and {swaps['mixed']} of {swaps['decisions']:,}",
+            "0",
+            f"{swaps['failed']}, {swaps['mixed']} of {swaps['decisions']:,}",
         ),
         *(
             (
-                f"p99 of one tenant while another sends {name}, over p99 alone",
-                "at most 3",
+                f"{'p99 of one tenant over p99 alone, while another sends ' if number == 0 else '... '}{name}",
+                "3",
                 f"{crowd['crowded / alone']:.1f}",
             )
-            for name, crowd in crowds.items()
+            for number, (name, crowd) in enumerate(crowds.items())
         ),
         (f"{soak['seconds'] // 60} minutes of load, {soak['decisions']:,} decisions", "flat", sizes),
     ]
     return "\n".join(
-        ["| what | asked | measured |", "| --- | --- | --- |", *(f"| {' | '.join(row)} |" for row in rows)]
+        ["| what | asked, at most | measured |", "| --- | --- | --- |", *(f"| {' | '.join(row)} |" for row in rows)]
     )
-
-
-def costs(stored: dict[str, Any]) -> str:
-    """What a decision's time is spent on, as the second table of docs/service.md."""
-    rows = [f"| {name} | {share:.0%} |" for name, share in stored["profile"].items()]
-    return "\n".join(["| what | share of the time |", "| --- | --- |", *rows])
 
 
 def copies(stored: dict[str, Any]) -> str:
@@ -600,7 +573,6 @@ def main() -> int:
     if options.command == "page":
         stored = json.loads(options.stored.read_text(encoding="utf-8"))
         show(ROOT / "docs" / "service.md", figures(stored))
-        show(ROOT / "docs" / "service.md", costs(stored), "costs")
         show(ROOT / "docs" / "production.md", copies(stored))
         return 0
     measures = {
