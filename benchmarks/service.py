@@ -455,8 +455,11 @@ def figures(stored: dict[str, Any]) -> str:
         "one by one: a request over a bare endpoint that decides; over the bare endpoint's time plus the decision's; "
         "in processor time"
     )
-    by_one = ("request / bare endpoint that decides", "request / (bare endpoint + decision)")
-    by_one += ("processor time of a request / of a bare endpoint that decides",)
+    by_one = (
+        "request / bare endpoint that decides",
+        "request / (bare endpoint + decision)",
+        "processor time of a request / of a bare endpoint that decides",
+    )
     rows = [
         (one_by_one, "1.15; 1.15", "; ".join(f"{load[f'one by one: {name}']:.2f}" for name in by_one)),
         *(
