@@ -1,8 +1,7 @@
-"""What every adapter is checked for, framework by framework: the table of docs/integrations/conformance.md.
+"""What every adapter is checked for, framework by framework: docs/integrations/conformance.md.
 
 python benchmarks/conformance.py --store    check the frameworks that are installed here, with all thirty conversations
 python benchmarks/conformance.py --store --conversations 0      the same without conversations, whose count stays
-python benchmarks/conformance.py --print    the table of what is stored
 python benchmarks/conformance.py --page     write the page from what is stored
 """
 
@@ -17,7 +16,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "frameworks"))
 
-from conforming import CONVERSATIONS, conformance, page, table
+from conforming import CONVERSATIONS, conformance, page
 from drivers import FRAMEWORKS, driver
 
 from everyday import conversations
@@ -34,7 +33,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--store", action="store_true", help="check what is installed here, and store what is found")
     parser.add_argument("--conversations", type=int, default=30, help="how many conversations are played")
-    parser.add_argument("--print", action="store_true", help="print the table of what is stored")
     parser.add_argument("--page", action="store_true", help="write the page from what is stored")
     asked = parser.parse_args()
     if asked.store:
@@ -50,8 +48,6 @@ def main() -> None:
                 stored = {known: stored[known] for known in FRAMEWORKS if known in stored}
                 RESULTS.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
     stored = json.loads(RESULTS.read_text(encoding="utf-8"))
-    if asked.print:
-        print(table(stored))
     if asked.page:
         (ROOT / "docs" / "integrations" / "conformance.md").write_text(page(stored), encoding="utf-8")
 

@@ -68,24 +68,31 @@ def conformance(driver: Any, conversations: Iterable[Conversation]) -> dict[str,
 HEAD = """# What every adapter is checked for
 
 One suite runs every adapter: real agents of the framework talk over HTTP to a scripted model, and what counts is the
-request that reaches it. A framework that cannot do something is exempt for a reason, and the suite notices an exemption
-that is no longer needed. The everyday conversations are thirty, over 40 and 400 tools: each is served by one worker, by
-two in turn and by a new one for every turn, with the [tool search](../glossary.md) and without, and the same bytes must
+request that reaches it. {checks}
+
+On top of these come thirty everyday conversations over 40 and 400 tools. Each is served by one worker, by two in turn
+and by a new one for every turn, with the [tool search](../glossary.md#tool-search) and without, and the same bytes must
 reach the model.
 
-`python benchmarks/conformance.py --page` writes this page from `results/conformance.json`; CI runs all checks, and two
-of the conversations, on the newest versions.
+"""
+
+EXEMPT = """
+No check fails. What a framework cannot do is exempt for a reason, and the suite notices an exemption that is no longer
+needed:
 
 """
 
 TAIL = """
+CI runs all checks, and two of the conversations, on the newest versions. `python benchmarks/conformance.py --page`
+writes this page from `results/conformance.json`.
+
 ## An adapter of your own
 
-`camdf.integrations.checks.check_adapter` runs the same suite on yours. A driver is an object, or a module, with two
-functions: `build(setup)` makes an agent as a new process would, and `send(agent, turn)` runs it on one turn of the user
-and returns the history as a database would keep it. Where `setup.traced`, the agent writes spans with the framework's
-own OpenTelemetry. An adapter without a tool search says `HAS_TOOL_SEARCH = False`. The drivers of the adapters here are
-in `tests/frameworks/drivers/`, a page each.
+`camdf.integrations.checks.check_adapter` runs the same suite on yours, by a driver: an object or a module with two
+functions. `build(setup)` makes an agent as a new process would; `send(agent, turn)` runs it on one turn of the user and
+returns the history as a database would keep it. Where `setup.traced`, the agent writes spans with the framework's own
+OpenTelemetry. An adapter without a tool search says `HAS_TOOL_SEARCH = False`. Those of the adapters here are in
+`tests/frameworks/drivers/`.
 
 ```python no-run
 from camdf.integrations.checks import Reply, check_adapter
@@ -110,24 +117,31 @@ A `BrokenPromiseError` begins with the name of the check that failed. [How to wr
 
 
 def table(stored: dict[str, dict[str, dict[str, str]]]) -> str:
-    """Situation by framework, the newest version of each; below it the reasons of the exemptions."""
-    newest = {name: list(versions.values())[-1] for name, versions in stored.items()}
-    titles = [FRAMEWORKS[name].title for name in newest]
-    lines = [f"| situation | {' | '.join(titles)} |", f"| --- |{' --- |' * len(titles)}"]
-    tried = (f"{' and '.join(versions)}" for versions in stored.values())
-    lines.append(f"| *versions tried, lowest and newest* | {' | '.join(tried)} |")
-    reasons: list[str] = []
-    for name in (*CHECKS, CONVERSATIONS):
-        cells = []
-        for verdicts in newest.values():
-            verdict = verdicts[name]
-            if verdict != "yes" and name != CONVERSATIONS:
-                reasons += [] if verdict in reasons else [verdict]
-                verdict = f"exempt ({reasons.index(verdict) + 1})"
-            cells.append(verdict)
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join([*lines, "", *(f"{place}. {reason}." for place, reason in enumerate(reasons, 1)), ""])
+    """What the newest version of each framework passes."""
+    lines = ["| framework | versions tried | checks passed | conversations |", "| --- | --- | --- | --- |"]
+    for name, versions in stored.items():
+        newest = list(versions.values())[-1]
+        passed = sum(newest[check] == "yes" for check in CHECKS)
+        tried = " and ".join(versions)
+        lines.append(f"| {FRAMEWORKS[name].title} | {tried} | {passed} of {len(CHECKS)} | {newest[CONVERSATIONS]} |")
+    return "\n".join(lines) + "\n"
+
+
+def exemptions(stored: dict[str, dict[str, dict[str, str]]]) -> str:
+    """By framework, the checks that it is exempt from, and why."""
+    lines = []
+    for name, versions in stored.items():
+        newest = list(versions.values())[-1]
+        reasons: dict[str, list[str]] = {}
+        for check in CHECKS:
+            if newest[check] != "yes":
+                reasons.setdefault(newest[check], []).append(check)
+        told = (f"*{', '.join(checks)}* ({reason})" for reason, checks in reasons.items())
+        if reasons:
+            lines.append(f"- {FRAMEWORKS[name].title}: {'; '.join(told)}.")
+    return "\n".join(lines) + "\n"
 
 
 def page(stored: dict[str, dict[str, dict[str, str]]]) -> str:
-    return f"{HEAD}{table(stored)}{TAIL}"
+    checks = f"The {len(CHECKS)} checks: {', '.join(f'*{name}*' for name in CHECKS)}."
+    return f"{HEAD.format(checks=checks)}{table(stored)}{EXEMPT}{exemptions(stored)}{TAIL}"
