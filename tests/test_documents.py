@@ -1,4 +1,4 @@
-"""Documents that say where things are: the map of the code, the walk through it, and every link between pages."""
+"""Documents that say where things are: the map of the code, its reading order, and every link between pages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from camdf.service.config import GateSettings, RolloutSettings
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "camdf"
-CONTRIBUTING, WALK, GLOSSARY = ROOT / "CONTRIBUTING.md", ROOT / "docs" / "walk.md", ROOT / "docs" / "glossary.md"
+CONTRIBUTING, GLOSSARY = ROOT / "CONTRIBUTING.md", ROOT / "docs" / "glossary.md"
 THEORY, DRAWING = ROOT / "lab" / "docs" / "theory.md", ROOT / "docs" / "pictures" / "layers.svg"
 PAGES = [*(page for folder in (ROOT, ROOT / "lab") for page in sorted(folder.glob("*.md")))]
 PAGES += [*sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "lab" / "docs").rglob("*.md"))]
@@ -108,29 +108,14 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads}
 
 
-def walked() -> list[list[str]]:
-    """The numbered steps of each path of the walk."""
-    paths = re.split(r"^## ", text(WALK), flags=re.M)[1:]
-    return [re.findall(r"^\d+\. .*?(?=\n\d+\. |\n\n|\Z)", path, flags=re.M | re.S) for path in paths]
-
-
-def test_the_walk_is_four_paths_through_files_in_numbered_steps() -> None:
-    paths = walked()
-    assert len(paths) == 4
-    for steps in paths:
-        assert [int(step.partition(".")[0]) for step in steps] == list(range(1, len(steps) + 1))
-        assert len(steps) >= 8
-        assert all(step.split(" ", 1)[1].startswith("[`") for step in steps)
-
-
-def test_every_file_on_the_walk_is_there_and_holds_the_names_that_its_step_mentions() -> None:
-    for shown, target in re.findall(r"\[`([^`]+\.py)`\]\(([^)]+)\)", text(WALK)):
-        assert target in (f"../src/camdf/{shown}", f"../lab/src/camdf_lab/{shown}")
-        assert (WALK.parent / target).is_file(), shown
-    for step in (step for steps in walked() for step in steps):
-        code = "".join(text(WALK.parent / name) for name in re.findall(r"\[`[^`]+\.py`\]\(([^)]+)\)", step))
-        for name in re.findall(r"`([A-Za-z_]+(?:\.[A-Za-z_]+)*)`", re.sub(r"\[`[^`]+`\]", "", step)):
-            assert re.search(rf"\b{name.rpartition('.')[2]}\b", code), (name, step)
+def test_every_file_in_the_reading_order_is_there() -> None:
+    paths = re.findall(r"^- one (.*?)[;.]\n", text(CONTRIBUTING), flags=re.M | re.S)
+    assert [path.partition(":")[0] for path in paths] == ["decision", "fit", "trace file", "study, in the lab"]
+    for path in paths:
+        package = ROOT / "lab" / "src" / "camdf_lab" if "lab" in path.partition(":")[0] else PACKAGE
+        files = re.findall(r"`([^`]+)`", path)
+        assert len(files) > 5
+        assert [name for name in files if not (package / name).is_file()] == []
 
 
 # The drawing of the layers.

@@ -16,7 +16,6 @@ from types import ModuleType
 import pytest
 
 import camdf
-from camdf.core.features import COLUMNS
 from pages import run_page
 
 ROOT = Path(__file__).parents[1]
@@ -83,11 +82,6 @@ def test_every_module_says_what_it_is(name: str) -> None:
 )
 def test_examples_on_a_page_run_and_print_what_they_say(page: Path) -> None:
     assert run_page(page)
-
-
-def test_the_table_of_columns_in_the_docs_is_the_feature_map() -> None:
-    rows = re.findall(r"^\| `(\w+)` \| (.*?) \|", (ROOT / "docs" / "features.md").read_text(), flags=re.M)
-    assert rows == [(name, (column.__doc__ or "").strip()) for name, column in COLUMNS.items()]
 
 
 def test_every_picture_that_a_document_shows_is_there() -> None:

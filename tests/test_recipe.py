@@ -24,7 +24,6 @@ FURTHER = {
     "docs/mining.md": "explores with a fitted policy",
     "docs/operators.md": "what can be changed of a gate at work",
     "docs/service.md": "every key of the configuration, after the smallest",
-    "docs/walk.md": "the parts of a decision",
     "docs/integrations/llama_index.md": "another ranking, after the recipe",
     "docs/integrations/pydantic_ai.md": "another mode, after the recipe",
     "examples/a_decision.ipynb": "draws evidence, which the recipe has none of",
