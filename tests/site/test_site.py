@@ -59,8 +59,6 @@ def page() -> Iterator[Browser]:
 
 def shown(page: Browser, url: str, width: int, *, dark: bool = False) -> None:
     page.open(url, width, dark=dark, ready=f"document.URL === '{url}'")
-    scheme = "slate" if dark else "default"  # the site keeps the look of the page before
-    page.run(f"document.body.dataset.mdColorScheme = '{scheme}'")
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -72,6 +70,7 @@ def test_a_page_fits_its_window_shows_its_pictures_and_asks_nobody_else(
     page.asked.clear()
     page.said.clear()
     shown(page, f"{site}/{name}.html", width, dark=dark)
+    assert page.run("document.body.dataset.mdColorScheme") == ("slate" if dark else "default")
     assert page.run("document.documentElement.scrollWidth") <= width
     page.run("document.querySelectorAll('img').forEach((each) => { each.loading = 'eager'; })")
     page.until("[...document.images].every((each) => each.complete)")
