@@ -1,4 +1,4 @@
-"""docs/conversations.md shows what is stored, and what the command prints."""
+"""docs/conversations.md and the lab's tables behind it show what is stored, and what the command prints."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from loading import benchmark_module
 ROOT = Path(__file__).parents[1]
 EVERYDAY = ROOT / "tests" / "data" / "everyday"
 PAGE = (ROOT / "docs" / "conversations.md").read_text(encoding="utf-8")
+TABLES = (ROOT / "lab" / "docs" / "everyday.md").read_text(encoding="utf-8")
+TEXT = " ".join(PAGE.split())
 
 
-@pytest.mark.parametrize("name", ["conversations", "cache"])
-def test_the_page_has_the_stored_table(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("name", "page"), [("conversations", TABLES), ("cache", PAGE)])
+def test_a_page_has_the_stored_table(name: str, page: str, monkeypatch: pytest.MonkeyPatch) -> None:
     stored = json.loads((ROOT / "results" / f"{name}.json").read_text())
-    assert benchmark_module(name, monkeypatch).table(stored) in PAGE
+    assert benchmark_module(name, monkeypatch).table(stored) in page
 
 
 def test_the_page_has_what_the_recipe_costs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,11 +41,11 @@ def test_the_figures_in_the_text_are_the_stored_ones(monkeypatch: pytest.MonkeyP
     )
     assert (
         f"has {tool_search['needed tools loaded'] / tool_search['turns']:.0%} at {tool_search['mean share']:.0%}: close"
-        in PAGE
+        in TEXT
     )
     assert tool_search["mean share"] <= 0.40
     assert without["needed tools loaded"] / without["turns"] >= 0.95
-    assert f"{without['mean share']:.0%} on average" in PAGE
+    assert f"{without['mean share']:.0%} on average" in TEXT
     cache = json.loads((ROOT / "results" / "cache.json").read_text())
     several = [row for row in cache if row["cache"] == "empty" and row["turns"] > 1]
     recommended = {row["tools"]: [] for row in several}  # type: dict[int, list[float]]
@@ -56,7 +58,20 @@ def test_the_figures_in_the_text_are_the_stored_ones(monkeypatch: pytest.MonkeyP
 def test_the_page_says_from_when_on_cutting_saves_money(monkeypatch: pytest.MonkeyPatch) -> None:
     stored = json.loads((ROOT / "results" / "cache.json").read_text())
     benchmark = benchmark_module("cache", monkeypatch)
-    assert benchmark.pays_table(stored) in PAGE
+    assert benchmark.pays_table(stored) in TABLES
+    from_on = {
+        (cache, price): [
+            benchmark.pays_from(stored, benchmark.RECOMMENDED, cache=cache, cached=price, turns=turns)
+            for turns in benchmark.TURNS
+        ]
+        for cache in benchmark.CACHES
+        for price in benchmark.PRICES
+    }
+    empty, shared = benchmark.CACHES
+    tenth, quarter = benchmark.PRICES
+    assert from_on[empty, tenth] == from_on[empty, quarter] == ["12 tools"] * 4 + ["24 tools"]
+    assert set(from_on[shared, quarter]) == {"24 tools", "40 tools"}
+    assert from_on[shared, tenth] == ["never here"] * 3 + ["40 tools", "100 tools"]
     singles = [row for row in stored if (row["turns"], row["cache"], row["cached"]) == (1, "shared", "0.1")]
     assert all(2 < row["drop, with a tool search"] < 3 for row in singles)  # "two to three times as much"
     halved = [row["searches a turn"] for row in stored if row["turns"] >= 8]
@@ -66,7 +81,7 @@ def test_the_page_says_from_when_on_cutting_saves_money(monkeypatch: pytest.Monk
             assert row["append"] < row["drop, no tool search"]
     longest = [row for row in stored if row["tools"] == 500 and row["cache"] == "empty" and row["turns"] > 1]
     more = max(row["drop, with a tool search"] - row["the same, without names"] for row in longest)
-    assert f"{more:.2f} at 500 tools" in PAGE
+    assert f"{more:.2f} at 500 tools" in TEXT
 
 
 def test_the_page_says_what_eight_tools_cost_beside_a_list_that_is_cached_before() -> None:
@@ -74,14 +89,14 @@ def test_the_page_says_what_eight_tools_cost_beside_a_list_that_is_cached_before
         tools = [entry["tool"] for entry in json.loads((EVERYDAY / f"catalogue-{size}.json").read_text())]
         without, dropped, *_ = worth(tools, Prices(), Conversation(turns=1, share=8 / size), shared=True)
         assert dropped.dollars / without.dollars == pytest.approx(ratio, abs=0.005)
-        assert f"{ratio:.2f}" in PAGE
+        assert f"{ratio:.2f}" in TEXT
 
 
 def test_how_many_turns_need_only_what_the_first_did_is_counted() -> None:
     wanted = [[turn.needed for turn in each.turns if turn.signal] for each in conversations()]
     only = [needed <= turns[0] for turns in wanted for needed in turns]
     assert len(only) == 117
-    assert f"only {sum(only) / len(only):.0%} of turns need nothing but what the first one did" in PAGE
+    assert f"only {sum(only) / len(only):.0%} of turns need nothing but what the first one did" in TEXT
 
 
 def test_the_estimate_is_near_what_was_measured() -> None:
