@@ -133,14 +133,16 @@ def test_a_service_that_is_gone_or_refuses_leaves_the_list_as_it_is(node: Path, 
     assert refused["seen"] == gone["seen"] == [list(CATALOGUE)]
 
 
-def test_the_example_runs_and_the_page_shows_the_function_and_what_it_prints(tmp_path: Path, node: Path) -> None:
+def test_the_example_runs_and_the_page_links_the_function_and_shows_what_it_prints(tmp_path: Path, node: Path) -> None:
     text, page = (EXAMPLE / "camdf.toml").read_text("utf-8"), PAGE.read_text("utf-8")
     with running(folder_of(tmp_path / "served", "[server]\nport = 0\n\n" + text)) as service:
         run = subprocess.run(
             ["node", "run.js", service.url], cwd=EXAMPLE, capture_output=True, text=True, timeout=SECONDS, check=False
         )
     assert run.returncode == 0, run.stderr
-    assert f"```js\n{(EXAMPLE / 'tool_gate.js').read_text('utf-8')}```" in page
+    assert "](../../examples/with_vercel_ai/tool_gate.js)" in page
+    assert "copy one function of 80 lines" in page
+    assert len((EXAMPLE / "tool_gate.js").read_text("utf-8").splitlines()) <= 80
     assert f"```text\n{run.stdout}```" in page
 
 
