@@ -25,7 +25,6 @@ FURTHER = {
     "docs/operators.md": "what can be changed of a gate at work",
     "docs/service.md": "every key of the configuration, after the smallest",
     "docs/integrations/llama_index.md": "another ranking, after the recipe",
-    "docs/integrations/pydantic_ai.md": "another mode, after the recipe",
     "examples/a_decision.ipynb": "draws evidence, which the recipe has none of",
     "examples/made_up_traces.py": "explores, so that there is something to mine",
 }
