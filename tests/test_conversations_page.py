@@ -55,6 +55,16 @@ def test_the_figures_in_the_text_are_the_stored_ones(monkeypatch: pytest.MonkeyP
     assert max(max(ratios) for tools, ratios in recommended.items() if tools >= 40) <= 0.80
 
 
+def test_the_summary_says_what_a_tool_search_saves() -> None:
+    ratios: dict[int, list[float]] = {}
+    for row in json.loads((ROOT / "results" / "cache.json").read_text()):
+        if row["cache"] == "empty" and row["turns"] > 1:
+            ratios.setdefault(row["tools"], []).append(row["drop, with a tool search"])
+    saved = {tools: (f"{1 - max(costs):.0%}", f"{1 - min(costs):.0%}") for tools, costs in ratios.items()}
+    assert f"over 40 tools cost {' to '.join(saved[40])} less, and over 100 tools {' to '.join(saved[100])} less" in TEXT
+    assert f"with 12 tools they cost from {1 - min(ratios[12]):.0%} less to {max(ratios[12]) - 1:.0%} more" in TEXT
+
+
 def test_the_page_says_from_when_on_cutting_saves_money(monkeypatch: pytest.MonkeyPatch) -> None:
     stored = json.loads((ROOT / "results" / "cache.json").read_text())
     benchmark = benchmark_module("cache", monkeypatch)
