@@ -116,12 +116,14 @@ def size(piece: str) -> int:
     return len(piece.encode())
 
 
-def play(mode: str, tools: list[Any], turns: Sequence[Turn], system: str, scorer: Scorer | None) -> Played:
+def play(
+    mode: str, tools: list[Any], turns: Sequence[Turn], system: str, scorer: Scorer | None, gate: Gate | None = None
+) -> Played:
     """A whole conversation: the model calls what the script calls, after a search where a tool was cut."""
     tool_search, gated = mode in SEARCHING, mode not in WHOLE
     limits = Limits(seconds=None, search_names=0 if mode == "the same, without names" else NAME_TOKENS)
     if mode == START:
-        gate = Gate.start(tools, limits=limits)
+        gate = gate or Gate.start(tools, limits=limits)
     else:
         share = TopShare(0.375 if tool_search else 0.5)
         joining: Mode = "append" if mode == "append" else "drop"
