@@ -120,7 +120,8 @@ def once_it_has_learned() -> list[Figures]:
     }
     best = max(row["payoff"] for name, row in paid.items() if "camdf" not in name)
     width = [f"{paid['everything']['tools']:.0f}"]
-    rows.append((width, [f"{paid['camdf, fitted']['payoff']:.2f}", f"{best:.2f}"]))
+    own = [f"{paid[name]['payoff']:.2f}" for name in ("camdf, fitted", "camdf, fitted, remembering")]
+    rows.append((width, [*own, f"{best:.2f}"]))
     rows.append((width, [f"{paid['camdf, no label']['payoff']:.2f}", "5", f"{paid['top 5']['payoff']:.2f}"]))
     return rows
 

@@ -1,4 +1,4 @@
-"""Asks the peers which tools they would choose: nine packages, installed and run on the same tasks as camdf.
+"""Asks the peers which tools they would choose: eight packages, installed and run on the same tasks as camdf.
 
 python benchmarks/peers.py ask                       every peer, every domain; results/peers.npz; half an hour
 python benchmarks/peers.py ask --environments NAME   the peers of these environments anew, the others as they are stored

@@ -8,9 +8,7 @@
     D/S/P/default   (n, m): which candidates the peer chose with its defaults
     D/S/P/places    (n, m): where each candidate stands in the peer's whole answer, from 0; -1 where it does not
     D/S/P/scores    (n, m): the similarity that the peer compares with its threshold, where it has one
-    D/S/small/...   what LangChain's selector chose with a small language model: on which of the sampled tasks
-                    (numbers), which candidates (chosen), whether it failed, and how many seconds it took
-    D/S/P/ratio     processor time of the peer's decision over camdf's in the same run: medians of ten tasks
+    everyday/L/P/...  with L the length of a list: what benchmarks/peer_conversations.py says of everyday requests
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -39,17 +37,6 @@ class PeerAnswer:
     default: Bools
     places: Ints
     scores: Floats | None
-    ratio: float
-
-
-@dataclass(frozen=True)
-class Small:
-    """LangChain's selector with a small language model, on a few of the sampled tasks."""
-
-    numbers: Ints
-    chosen: Bools
-    failed: Bools
-    seconds: Floats
 
 
 @dataclass(frozen=True)
@@ -62,12 +49,62 @@ class Case:
     request: Floats
     tokens: Floats
     peers: Mapping[str, PeerAnswer]
-    small: Small | None = None
 
     @cached_property
     def logged(self) -> LoggedTasks:
         """The sampled tasks with their labels, at unit costs."""
         return domains.load(self.domain, self.scorer).take(self.rows)
+
+    @cached_property
+    def with_texts(self) -> LoggedTasks:
+        """The same with a vector of each request's text."""
+        return domains.load(self.domain, self.scorer, texts=True).take(self.rows)
+
+
+@dataclass(frozen=True)
+class Daily:
+    """One way on everyday requests, and in everyday conversations, over one list of tools.
+
+    `worst` is where the last needed tool of each request stands in the way's ranking, -1 where it does not. `talks` has
+    a row a conversation: dollars, turns, turns whose needed tools were there at once, and those after one search.
+    """
+
+    worst: Ints
+    talks: Floats
+
+    def within(self, count: int) -> float:
+        """The share of requests whose needed tools are all among the first so many."""
+        return float(((self.worst >= 0) & (self.worst < count)).mean())
+
+    @property
+    def dollars(self) -> float:
+        """Of a conversation."""
+        return float(self.talks[:, 0].mean())
+
+    @property
+    def at_once(self) -> float:
+        """The share of turns."""
+        return float(self.talks[:, 2].sum() / self.talks[:, 1].sum())
+
+    @property
+    def after_one(self) -> float:
+        """The share of turns."""
+        return float(self.talks[:, 3].sum() / self.talks[:, 1].sum())
+
+
+Everyday: TypeAlias = dict[str, dict[str, Daily]]
+"""By list, then by way."""
+
+
+def everyday(arrays: Mapping[str, Any]) -> Everyday:
+    """What the ways did on everyday requests."""
+    lists: Everyday = {}
+    for key in arrays:
+        if key.startswith("everyday/") and key.endswith("/worst"):
+            _, size, name, _ = key.split("/")
+            talks = arrays[f"everyday/{size}/{name}/talks"].astype(np.float64)
+            lists.setdefault(size, {})[name] = Daily(arrays[key].astype(np.int64), talks)
+    return lists
 
 
 def write_answers(folder: Path, arrays: Mapping[str, Any]) -> None:
@@ -107,17 +144,12 @@ def cases_of(arrays: Mapping[str, Any]) -> list[Case]:
                 _wide(arrays[f"{start}{peer}/scores"], width).astype(np.float64)
                 if f"{start}{peer}/scores" in arrays
                 else None,
-                float(arrays[f"{start}{peer}/ratio"]),
             )
             for peer in own
         }
-        small = None
-        if f"{start}small/chosen" in arrays:
-            few = {part: arrays[f"{start}small/{part}"] for part in ("numbers", "chosen", "failed", "seconds")}
-            small = Small(**few | {"chosen": _wide(few["chosen"], width)})
         rows, request = arrays[f"{domain}/rows"].astype(np.int64), arrays[f"{domain}/request"].astype(np.float64)
         tokens = _wide(arrays[key], width).astype(np.float64)
-        stored_cases.append(Case(domain, scorer, rows, request, tokens, answers, small))
+        stored_cases.append(Case(domain, scorer, rows, request, tokens, answers))
     return stored_cases
 
 

@@ -35,15 +35,17 @@ LOADED = (0, 1, 2, 3, 4, 5)
 """How many tools that most tasks required stay loaded beside a search: providers advise 3 to 5."""
 
 EVERYTHING = "everything"
-CAMDF_COLD, CAMDF_THREE, CAMDF_FITTED = "camdf, no label", "camdf, three labels", "camdf, fitted"
+CAMDF_COLD, CAMDF_EXAMPLES, CAMDF_THREE = "camdf, no label", "camdf, examples, no label", "camdf, three labels"
+CAMDF_FITTED, CAMDF_TEXTS, CAMDF_PAST = "camdf, fitted", "camdf, fitted with texts", "camdf, fitted, remembering"
 
 
 @dataclass(frozen=True)
 class Method:
     """One row of the comparison.
 
-    `peer` names whose answers it rests on, and so its latency. `searches` are made before the agent has any tool.
-    `model` says what a language model that reads every candidate writes: "names" of those it chooses, "scores" of all.
+    `searches` are made before the agent has any tool. `model` says what a language model that reads every candidate
+    writes: "names" of those it chooses, "scores" of all. `made_up` ways need examples that were written for the tools,
+    and the ways of a `peer` its stored answers.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Method:
     peer: str = ""
     searches: int = 0
     model: str = ""
+    made_up: bool = False
 
 
 def by(policy: Callable[[Case], Policy]) -> Decide:
@@ -86,13 +89,40 @@ def _learned(domain: str, scorer: str, rows: tuple[int, ...]) -> Unseen:
     return Unseen(domain, texts=False).fit(domains.load(domain, scorer).take(list(rows)), Payoff(0.1))
 
 
+def from_examples(case: Case, known: Ints, rows: Ints, payoff: Payoff) -> list[Bools]:
+    """camdf fitted on tasks that a language model wrote from the tools alone; no label of the domain."""
+    return [_from_examples(case.domain).decide(case.with_texts.rankings.take(rows), payoff).acquired]
+
+
+@cache
+def _from_examples(domain: str) -> Unseen:
+    return Unseen(domain).fit(domains.made_up(domain), Payoff(0.1))
+
+
+def with_texts(*, remember: bool) -> Decide:
+    """camdf after these labels and the texts of their tasks; with `remember` it may recall these tasks, too."""
+
+    def decide(case: Case, known: Ints, rows: Ints, payoff: Payoff) -> list[Bools]:
+        policy = _remembering(case.domain, case.scorer, tuple(case.rows[known].tolist()))
+        policy = policy if remember else policy.recalling(None)
+        return [policy.decide(case.with_texts.rankings.take(rows), payoff).acquired]
+
+    return decide
+
+
+@cache
+def _remembering(domain: str, scorer: str, rows: tuple[int, ...]) -> Unseen:
+    logged = domains.load(domain, scorer, texts=True).take(list(rows))
+    return Unseen(domain, remember=True).fit(logged, Payoff(0.1))
+
+
 def as_it_comes(peer: str) -> Decide:
     """What the peer itself chose, with its defaults."""
     return lambda case, known, rows, payoff: [case.peers[peer].default[rows]]
 
 
 def tuned(options: Options) -> Decide:
-    """The option that pays most on the labels that are known; of equal ones, the first."""
+    """The option that earns most on the labels that are known; of equal ones, the first."""
 
     def decide(case: Case, known: Ints, rows: Ints, payoff: Payoff) -> list[Bools]:
         here, every = case.logged.take(known), list(options(case, known))
@@ -165,7 +195,18 @@ def provider_tuned(peer: str) -> Options:
     return options
 
 
-PEER_CONSTANTS = (
+def both_ways(name: str, key: str, options: Options, searches: int = 0, model: str = "") -> tuple[Method, Method]:
+    """A peer as it comes, and tuned."""
+    comes = Method(name, as_it_comes(key), key, searches, model)
+    return comes, Method(f"{name}, tuned", tuned(options), key, searches, model)
+
+
+def searched(name: str, key: str) -> tuple[Method, Method]:
+    """A search that the agent makes before it has any tool."""
+    return both_ways(name, key, best_of(key), searches=1)
+
+
+CONSTANTS = (
     Method(EVERYTHING, by(lambda case: AcquireAll())),
     Method("top 5", by(lambda case: TopK(5))),
     Method("top 10", by(lambda case: TopK(10))),
@@ -178,30 +219,46 @@ CAMDF = (
     Method(CAMDF_THREE, three_labels),
     Method(CAMDF_FITTED, taught),
 )
-BM25, REGEX, LITELLM, ROUTER, LANGCHAIN = "fastmcp-bm25", "fastmcp-regex", "litellm", "semantic-router", "langchain"
+BM25, REGEX, ROUTER = "fastmcp-bm25", "fastmcp-regex", "semantic-router-1"
 METHODS: dict[str, tuple[Method, ...]] = {
     "minilm": (
-        *PEER_CONSTANTS,
-        Method("LiteLLM's filter", as_it_comes(LITELLM), LITELLM),
-        Method("LiteLLM's filter, tuned", tuned(similar(LITELLM, all_if_none=True)), LITELLM),
-        Method("semantic-router", as_it_comes(ROUTER), ROUTER),
-        Method("semantic-router, tuned", tuned(similar(ROUTER, all_if_none=False)), ROUTER),
-        Method("FastMCP's BM25 search", as_it_comes(BM25), BM25, searches=1),
-        Method("FastMCP's BM25 search, tuned", tuned(best_of(BM25)), BM25, searches=1),
+        *CONSTANTS,
+        *both_ways("LiteLLM's filter", "litellm", similar("litellm", all_if_none=True)),
+        Method("semantic-router 0.3", as_it_comes("semantic-router"), "semantic-router"),
+        *both_ways("semantic-router", ROUTER, similar(ROUTER, all_if_none=False)),
+        *searched("toolsieve", "toolsieve"),
+        *searched("toolhunch's search", "toolhunch"),
+        *searched("graph-tool-call", "graph-tool-call"),
+        *searched("graph-tool-call with MiniLM", "graph-tool-call-minilm"),
+        *searched("Haystack's search", "haystack"),
+        *searched("FastMCP's search", BM25),
         Method("3 most used and a BM25 search", provider(BM25), BM25, searches=1),
         Method("most used and a BM25 search, tuned", tuned(provider_tuned(BM25)), BM25, searches=1),
         Method("3 most used and a regex search", provider(REGEX), REGEX, searches=1),
         Method("most used and a regex search, tuned", tuned(provider_tuned(REGEX)), REGEX, searches=1),
-        *CAMDF,
+        CAMDF[0],
+        Method(CAMDF_EXAMPLES, from_examples, made_up=True),
+        *CAMDF[1:],
+        Method(CAMDF_TEXTS, with_texts(remember=False)),
+        Method(CAMDF_PAST, with_texts(remember=True)),
     ),
     "claude": (
         *(
             Method(method.name, method.decide, model="" if method.name == EVERYTHING else "scores")
-            for method in PEER_CONSTANTS
+            for method in CONSTANTS
         ),
-        Method("LangChain's selector", as_it_comes(LANGCHAIN), LANGCHAIN, model="names"),
-        Method("LangChain's selector, tuned", tuned(at_most(LANGCHAIN)), LANGCHAIN, model="names"),
-        *(Method(method.name, method.decide, model="scores") for method in CAMDF),
+        *both_ways("LangChain's selector", "langchain", at_most("langchain"), model="names"),
+        *(Method(method.name, method.decide, model="scores") for method in CAMDF if method.name != CAMDF_THREE),
     ),
 }
 """By ranking: with MiniLM's similarities or a search of words, and with scores by a language model that read all."""
+
+
+def methods_of(case: Case) -> list[Method]:
+    """The ways that a case has: examples were written for eleven domains, and not every peer may have been asked."""
+    return [
+        method
+        for method in METHODS[case.scorer]
+        if (not method.made_up or case.domain in domains.made_up_domains())
+        and (not method.peer or method.peer in case.peers)
+    ]

@@ -1,8 +1,7 @@
-"""docs/peers.md: one table for each ranking, one picture, and in which domains camdf loses; from stored rows alone."""
+"""docs/peers.md: what every way chose on day one and after some labels, what that cost, and where camdf loses."""
 
 from __future__ import annotations
 
-from math import isnan
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING
@@ -10,36 +9,70 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from camdf._drawing import BLUE, COLUMN, GRAY, VERMILLION, canvas, styled
-from camdf_lab.beyond.batches import BATCHES, IN_TABLES
+from camdf_lab.beyond.batches import BATCHES, IN_TABLES, batch_of
 from camdf_lab.page import picture_line, write_page
 from camdf_lab.peers import study
-from camdf_lab.peers.answers import cases
-from camdf_lab.peers.methods import CAMDF_COLD, CAMDF_FITTED, CAMDF_THREE, EVERYTHING, METHODS
+from camdf_lab.peers.answers import Case, Daily, Everyday, cases_of, everyday, read_answers
+from camdf_lab.peers.methods import (
+    CAMDF_COLD,
+    CAMDF_EXAMPLES,
+    CAMDF_FITTED,
+    CAMDF_PAST,
+    CAMDF_TEXTS,
+    CAMDF_THREE,
+    EVERYTHING,
+    METHODS,
+)
 from camdf_lab.peers.study import COMMAND, FINAL, NAME, SETTINGS, WITH_TOOL_SEARCH
 from camdf_lab.stored import Row, Rows, stored
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
-WITHOUT_LABELS = (
-    *(EVERYTHING, "top 5", "top 10", "score > 0.3", "LiteLLM's filter", "semantic-router", "FastMCP's BM25 search"),
-    "LangChain's selector",
-)
-"""Every way but camdf's that takes no label."""
+LABELLED = "tuned", "most used"
+"""What stands in the names of the peers' ways that learn from labels."""
 
 SHOWN_AS = {FINAL: FINAL, WITH_TOOL_SEARCH: "with tool search"}
-RANKED = {"minilm": "MiniLM's similarities, or words", "claude": "a language model's judgement"}
+EVERYDAY_WAYS = {
+    "everything": ("every tool", "the whole list"),
+    "minilm": ("the best by MiniLM, 5", "a new list each turn"),
+    "litellm": ("LiteLLM's filter, 10", "a new list each turn"),
+    "semantic-router-1": ("semantic-router, 1", "a new list each turn"),
+    "toolsieve": ("toolsieve, 3", "a search that answers"),
+    "graph-tool-call": ("graph-tool-call, 10", "a search that answers"),
+    "graph-tool-call-minilm": ("graph-tool-call with MiniLM, 10", "a search that answers"),
+    "fastmcp-bm25": ("FastMCP's search, 5", "a search that answers"),
+    "toolhunch": ("toolhunch's search, 10", "a search that adds to the list"),
+    "haystack": ("Haystack's search, 3", "a search that adds to the list"),
+    "camdf": ("**camdf**, `Gate.start`, 8", "one list, and a search that answers"),
+    "camdf-examples": ("**camdf**, the same with examples, 8", "one list, and a search that answers"),
+}
+"""What the everyday tables call each way with the number of its tools, and how its choice reaches the model."""
+
+SIZES, OURS = ("40", "400"), {"camdf", "camdf-examples"}
+BEST = 8
+"""How many tools of a ranking the table of everyday requests takes: as many as `Gate.start` loads."""
 
 
 def peers_page(results: Path) -> str:
     """The text of the page."""
     rows = stored(results, NAME, COMMAND)
-    parts = [OPENING, _headlines(rows), picture_line("peers", "Payoff and tokens of every way") + "\n"]
-    for scorer in METHODS:
-        parts += [f"## With {RANKED[scorer]}", INTRODUCTION[scorer]]
-        for batch in BATCHES:
-            parts += [_table(rows, batch, scorer)]
-    parts += [_small(results), _losses(rows), _assumptions()]
+    arrays = read_answers(results)
+    daily = everyday(arrays)
+    asked = {key.split("/")[2] for key in arrays if key.count("/") == 3}
+    packages = ", ".join(shown for name, shown in PACKAGES.items() if name in asked)
+    parts = [
+        OPENING.format(packages=_wrapped(INSTALLED.format(packages=packages))),
+        _summary(rows, daily),
+        picture_line("peers", "Payoff and tokens of every way") + "\n",
+        _day_one(rows),
+        _labelled(rows),
+        _left(rows, cases_of(arrays)),
+        _everyday(daily),
+        _judged(rows),
+        _losses(rows),
+        _assumptions(),
+    ]
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -48,32 +81,35 @@ def write_peers(results: Path, path: Path) -> None:
     write_page(path, peers_page(results), {"peers": peers_picture(stored(results, NAME, COMMAND))})
 
 
+PACKAGES = {
+    "litellm": "LiteLLM's semantic filter (1.106)",
+    "semantic-router": "semantic-router (0.3, the one that LiteLLM takes)",
+    "semantic-router-1": "semantic-router (1.1)",
+    "toolsieve": "toolsieve (0.3.1)",
+    "toolhunch": "toolhunch (0.3.0, its search alone)",
+    "graph-tool-call": "graph-tool-call (0.47)",
+    "haystack": "Haystack's `SearchableToolset` (3.4)",
+    "fastmcp-bm25": "FastMCP's search (4.1)",
+    "langchain": "LangChain's `LLMToolSelectorMiddleware` (1.4)",
+}
+"""What the page calls each peer, with the version that was asked."""
+
 OPENING = """# Against the peers
 
-What people run today to cut a list of tools, installed and run on the same tasks and the same candidates as camdf:
-LiteLLM's semantic filter (1.106), semantic-router (0.3, the one that LiteLLM takes), FastMCP's search (4.1),
-LangChain's `LLMToolSelectorMiddleware` (1.4), a provider's way (a few tools that stay loaded, and a search for the
-rest), constants, and giving everything. `python benchmarks/peers.py ask` asked them, `camdf-lab run peers` measures
-what they answered and writes this page.
+{packages}
 
-How to read it: a way *pays* 1 for a task that gets every needed tool, less what its tools cost. Where *a miss is final*
-the agent cannot search for what was cut. With tool search it can, and a task that lacks a tool still pays a part.
-*Shipped* are the nine domains that camdf was developed on, *later* the eight that it was not. All other words are in
-the [glossary](../../docs/glossary.md).
+A way *earns* 1 for a task that gets every needed tool, less what its tools cost. Where *a miss is final* the agent
+cannot search for what was cut. With tool search it can, and a task that lacks a tool still earns a part. *Shipped* are
+the nine domains that camdf was developed on, *later* the eight that it was not.
 """
 
-INTRODUCTION = {
-    "minilm": """
-All of these cost no call of a language model. LiteLLM, semantic-router, the constants and camdf go by the same
-embedding, all-MiniLM-L6-v2; LiteLLM embeds descriptions without names. The searches go by words.
-""",
-    "claude": """
-Here a language model reads the request and every candidate before the agent begins: a call that all rows but
-'everything' pay for. LangChain's selector is handed, as its model's answer, every tool that Claude scored at least
-0.5: a ceiling for it, since few selectors judge as well. camdf and the constants get the same scores. Only domains
-that have them.
-""",
-}
+
+INSTALLED = """
+What people run today to cut a list of tools, installed and run on the same tasks and the same candidates as camdf:
+{packages}, a provider's way (a few tools that stay loaded, and a search for the rest), constants, and giving
+everything. `python benchmarks/peers.py ask` asked them; `camdf-lab run peers` measures what they answered and writes
+this page.
+"""
 
 
 def _of(rows: Rows, batch: str, scorer: str, method: str, setting: str, domain: str = "all") -> Row:
@@ -82,39 +118,249 @@ def _of(rows: Rows, batch: str, scorer: str, method: str, setting: str, domain: 
     return next(row for row in rows if tuple(row[name] for name in names) == place)
 
 
-def _domains(rows: Rows, batch: str, scorer: str) -> list[str]:
-    return list(
-        dict.fromkeys(
-            str(row["domain"])
-            for row in rows
-            if row["look"] == IN_TABLES[batch] and row["scorer"] == scorer and row["domain"] != "all"
-        )
+def _domains(rows: Rows, batch: str, scorer: str, method: str = EVERYTHING) -> list[str]:
+    wanted = IN_TABLES[batch], scorer, method, FINAL
+    return [
+        str(row["domain"])
+        for row in rows
+        if tuple(row[name] for name in ("look", "scorer", "method", "setting")) == wanted and row["domain"] != "all"
+    ]
+
+
+def _is_ours(name: str) -> bool:
+    return name.startswith("camdf")
+
+
+def _learns(name: str) -> bool:
+    """Whether a peer's way learns from labels."""
+    return any(mark in name for mark in LABELLED)
+
+
+def measured_names(rows: Rows, scorer: str) -> list[str]:
+    """The ways that were measured under a ranking."""
+    stored_names = {row["method"] for row in rows if row["scorer"] == scorer}
+    return [method.name for method in METHODS[scorer] if method.name in stored_names]
+
+
+def _peers(rows: Rows, scorer: str, *, labelled: bool) -> list[str]:
+    """The ways of the peers that learn from labels, or those that do not."""
+    names = measured_names(rows, scorer)
+    return [name for name in names if not _is_ours(name) and _learns(name) is labelled]
+
+
+def _best(rows: Rows, batch: str, names: list[str], setting: str) -> Row:
+    return max((_of(rows, batch, "minilm", name, setting) for name in names), key=lambda row: float(row["payoff"]))
+
+
+def _bold(name: str) -> str:
+    return f"**{name}**" if _is_ours(name) else name
+
+
+def _lines(head: str, rows: list[str]) -> list[str]:
+    return [head, "|" + " --- |" * (head.count("|") - 1), *rows, ""]
+
+
+def _summary(rows: Rows, daily: Everyday) -> str:
+    given, plain, top = (_with_examples(rows, name)[0] for name in (CAMDF_EXAMPLES, CAMDF_COLD, "top 5"))
+    lines = [
+        *(
+            f"**Day one, {SHOWN_AS[setting]}.** " + " ".join(_on_day_one(rows, batch, setting) for batch in BATCHES)
+            for setting in SETTINGS
+        ),
+        "**Day one with examples** that a language model wrote from the list of tools (eleven domains have them), "
+        f"a miss is final: camdf earns {given:+.3f}, without them {plain:+.3f}, the top 5 {top:+.3f}.",
+        "**About 38 labels, a miss is final.** " + " ".join(_with_labels(rows, batch) for batch in BATCHES),
+        "**A language model that reads every candidate** chooses better than MiniLM, and costs more. "
+        + " ".join(_read_by_a_model(rows, batch) for batch in BATCHES),
+        *(_conversations(daily, size) for size in SIZES),
+    ]
+    return "\n".join(_wrapped(line, "- ") for line in lines) + "\n"
+
+
+def _on_day_one(rows: Rows, batch: str, setting: str) -> str:
+    cold = _of(rows, batch, "minilm", CAMDF_COLD, setting)
+    best = _best(rows, batch, _peers(rows, "minilm", labelled=False), setting)
+    said = "**loses to**" if cold["payoff"] < best["payoff"] else "earns more than"
+    return (
+        f"On the {batch} domains camdf without a label ({cold['payoff']:+.3f}) {said} the best of the others, "
+        f"{best['method']} ({best['payoff']:+.3f})."
     )
 
 
-def _table(rows: Rows, batch: str, scorer: str) -> str:
-    count = len(_domains(rows, batch, scorer))
-    tasks = int(_of(rows, batch, scorer, EVERYTHING, FINAL)["tasks"])
+def _with_labels(rows: Rows, batch: str) -> str:
+    fitted, texts, past = (_of(rows, batch, "minilm", way, FINAL) for way in (CAMDF_FITTED, CAMDF_TEXTS, CAMDF_PAST))
+    best = _best(rows, batch, _peers(rows, "minilm", labelled=True), FINAL)
+    return (
+        f"On the {batch} domains camdf earns {fitted['payoff']:+.3f} from the ranking alone, {texts['payoff']:+.3f} "
+        f"with the texts of the tasks and {past['payoff']:+.3f} where it also remembers them; the best of the others, "
+        f"{best['method']}, {best['payoff']:+.3f}."
+    )
+
+
+def _read_by_a_model(rows: Rows, batch: str) -> str:
+    selector, ours = (_of(rows, batch, "claude", name, FINAL) for name in ("LangChain's selector", CAMDF_FITTED))
+    same = _domains(rows, batch, "claude")
+    alone = np.mean([_of(rows, batch, "minilm", CAMDF_PAST, FINAL, domain)["payoff"] for domain in same])
+    return (
+        f"On {len(same)} {batch} domains LangChain's selector earns {selector['payoff']:+.3f} at "
+        f"{selector['dollars']:.4f} dollars; camdf, fitted on such scores, {ours['payoff']:+.3f} at "
+        f"{ours['dollars']:.4f}, and by MiniLM, remembering, {alone:+.3f}."
+    )
+
+
+def _conversations(daily: Everyday, size: str) -> str:
+    ways = daily[size]
+    own, taught, whole = (ways[name] for name in ("camdf", "camdf-examples", EVERYTHING))
+    others = [(EVERYDAY_WAYS[name][0].rpartition(",")[0], way) for name, way in ways.items() if name not in OURS]
+    others = sorted((pair for pair in others if pair[0]), key=lambda pair: -pair[1].after_one)
+    better = [f"{name} ({_share(way)})" for name, way in others if way.after_one > own.after_one]
+    cheaper = [way for _, way in others if way.dollars < own.dollars and way.after_one <= own.after_one]
+    return (
+        f"**Conversations over {size} tools with a cached prompt, no examples:** {whole.dollars:.4f} dollars with all "
+        f"tools. Behind `Gate.start` the share of turns that have all they need at once or after one search is "
+        f"{_share(own)}; with examples {_share(taught)}. "
+        + (f"It **loses to** {_listed(better)}. " if better else "")
+        + f"{len(cheaper)} others cost less and have it less often."
+    )
+
+
+def _share(way: Daily) -> str:
+    return f"{way.after_one:.2f} at {way.dollars:.4f} dollars"
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _day_one(rows: Rows) -> str:
+    names = [*_peers(rows, "minilm", labelled=False), CAMDF_COLD]
     lines = [
-        f"**{batch.capitalize()} domains: {count}, {tasks} tasks.** Left: a miss is final. Right: with tool search.\n",
-        "| way | tools | tokens | sufficient | dollars | payoff | camdf fitted pays more by "
-        "| tools | misses | sufficient in the end | dollars | payoff | camdf fitted pays more by | time |",
-        "|" + " --- |" * 14,
-    ]
-    for method in METHODS[scorer]:
-        one, two = (_of(rows, batch, scorer, method.name, setting) for setting in (FINAL, WITH_TOOL_SEARCH))
-        time = "" if isnan(one["latency"]) else f"{one['latency']:.1f}"
-        shown = f"**{method.name}**" if method.name.startswith("camdf") else method.name
-        lines.append(
-            f"| {shown} | {one['tools']:.1f} | {one['tokens']:,.0f} | {one['sufficient']:.2f} | {one['dollars']:.4f} "
-            f"| {_paid(one)} | {_behind(one)} | {two['tools']:.1f} | {two['misses']:.2f} | {two['repaired']:.2f} "
-            f"| {two['dollars']:.4f} | {_paid(two)} | {_behind(two)} | {'1' if shown[0] == '*' else time} |"
+        f"| {_bold(name)} | "
+        + " | ".join(
+            f"{one['tools']:.1f} | {one['sufficient']:.2f} | {one['dollars']:.4f} | {one['payoff']:+.3f} "
+            f"| {two['payoff']:+.3f}"
+            for one, two in (
+                (_of(rows, batch, "minilm", name, FINAL), _of(rows, batch, "minilm", name, WITH_TOOL_SEARCH))
+                for batch in BATCHES
+            )
         )
-    return "\n".join([*lines, ""])
+        + " |"
+        for name in names
+    ]
+    columns = " | tools | sufficient | dollars | final | search"
+    head = f"| way{columns}{columns} |"
+    made_up = [
+        f"| {_bold(name)} | {final:+.3f} | {search:+.3f} |"
+        for name in [*_peers(rows, "minilm", labelled=False), CAMDF_COLD, CAMDF_EXAMPLES]
+        for final, search in [_with_examples(rows, name)]
+    ]
+    best = sorted(made_up[:-2], key=lambda line: -float(line.split("|")[2]))[:3]
+    count = sum(len(_domains(rows, batch, "minilm", CAMDF_EXAMPLES)) for batch in BATCHES)
+    return "\n".join(
+        [
+            "## Day one: a list of tools and no label\n",
+            _wrapped(DAY_ONE),
+            "",
+            *_lines(head, lines),
+            _wrapped(EXAMPLES.format(count=count)),
+            "",
+            *_lines("| way | a miss is final | with tool search |", [*best, *made_up[-2:]]),
+        ]
+    )
 
 
-def _paid(row: Row) -> str:
-    return f"{row['payoff']:+.3f} [{row['low']:+.3f}, {row['high']:+.3f}]"
+DAY_ONE = """
+Every way with its defaults. Left the shipped domains, right the later ones: tools handed over, the share of tasks that
+have all they need, dollars a task, and what a task earns where a miss is final and with tool search.
+"""
+
+EXAMPLES = """
+For {count} of the domains a language model wrote about 100 tasks from the list of tools alone. camdf fitted on these
+has still seen no label. The mean over these domains, beside the three best of the others there:
+"""
+
+
+def _with_examples(rows: Rows, name: str) -> tuple[float, float]:
+    """What a way earns in both settings over the domains for which examples were written."""
+    final, search = (
+        np.mean(
+            [
+                _of(rows, batch, "minilm", name, setting, domain)["payoff"]
+                for batch in BATCHES
+                for domain in _domains(rows, batch, "minilm", CAMDF_EXAMPLES)
+            ]
+        )
+        for setting in (FINAL, WITH_TOOL_SEARCH)
+    )
+    return float(final), float(search)
+
+
+def _labelled(rows: Rows) -> str:
+    parts = ["## About 38 labels\n", _wrapped(LABELS), ""]
+    for batch in BATCHES:
+        lines = []
+        for name in (*_peers(rows, "minilm", labelled=True), CAMDF_THREE, CAMDF_FITTED, CAMDF_TEXTS, CAMDF_PAST):
+            one, two = (_of(rows, batch, "minilm", name, setting) for setting in (FINAL, WITH_TOOL_SEARCH))
+            lines.append(
+                f"| {_bold(name)} | {one['tools']:.1f} | {one['sufficient']:.2f} | {one['dollars']:.4f} "
+                f"| {one['payoff']:+.3f} | {_behind(one)} | {two['dollars']:.4f} | {two['payoff']:+.3f} "
+                f"| {_behind(two)} |"
+            )
+        head = "| way | tools | sufficient | dollars | final | camdf, fitted: more by | dollars | search | more by |"
+        count, tasks = len(_domains(rows, batch, "minilm")), int(_of(rows, batch, "minilm", EVERYTHING, FINAL)["tasks"])
+        parts += [f"**{batch.capitalize()} domains: {count}, {tasks} tasks.**\n", *_lines(head, lines)]
+    return "\n".join(parts)
+
+
+LABELS = """
+Every number that a way has is tuned on the same labels that camdf is fitted on. 'camdf, fitted' reads the ranking
+alone, as the others do. 'With texts' also learns from what the tasks say, and 'remembering' may recall what similar
+tasks needed. Left: a miss is final. Right: with tool search. 'More by' is what 'camdf, fitted' earns more, with its
+interval.
+"""
+
+
+def _left(rows: Rows, every: list[Case]) -> str:
+    lines: list[str] = []
+    means: list[str] = []
+    for batch in BATCHES:
+        here = [case for case in every if batch_of(case.domain) == batch and case.scorer == "minilm"]
+        limits = [study.ceilings(case, FINAL) for case in here]
+        names = [f"{batch} domains", *(case.domain for case in here)]
+        for name, place, (known, cut) in zip(
+            names, ["all", *names[1:]], [tuple(np.mean(limits, axis=0)), *limits], strict=True
+        ):
+            own = (_of(rows, batch, "minilm", way, FINAL, place)["payoff"] for way in (CAMDF_FITTED, CAMDF_PAST))
+            cells = " | ".join(f"{earned:+.3f}" for earned in (known, cut, *own))
+            (means if place == "all" else lines).append(f"| {name} | {cells} |")
+    here = [case for case in every if batch_of(case.domain) == "shipped" and case.scorer == "minilm"]
+    earned = {c.domain: float(_of(rows, "shipped", "minilm", CAMDF_PAST, FINAL, c.domain)["payoff"]) for c in here}
+    low = [case for case in here if earned[case.domain] < LITTLE]
+    told = LEFT_TO_EARN.format(
+        low=_listed([case.domain for case in low]),
+        little=np.mean([earned[case.domain] for case in low]),
+        much=np.mean([payoff for payoff in earned.values() if payoff >= LITTLE]),
+        needed=np.mean([case.logged.n_required.mean() for case in low]),
+        lack=np.mean([(case.logged.missing > 0).mean() for case in low]),
+        cut=np.mean([study.ceilings(case, FINAL)[1] for case in low]),
+        others=np.mean([study.ceilings(case, FINAL)[1] for case in here if case not in low]),
+        earned=_of(rows, "shipped", "minilm", CAMDF_PAST, FINAL)["payoff"],
+        aim=AIM,
+    )
+    head = f"| where a miss is final | needed tools known | best cut in hindsight | {CAMDF_FITTED} | {CAMDF_PAST} |"
+    return "\n".join(["### What is left to earn\n", _wrapped(told), "", *_lines(head, means + lines)])
+
+
+LEFT_TO_EARN = """
+'Needed tools known' hands over exactly these: no way can earn more. 'Best cut in hindsight' takes MiniLM's order as it
+is and picks the best number of tools for every task, knowing what was needed. The aim was {aim:+.3f} on the shipped
+domains, and {earned:+.3f} is what was measured. Of these, {low} earn {little:+.3f} on average, and the others
+{much:+.3f}. Tasks of the former need {needed:.1f} tools, {lack:.0%} of them one that is not among the candidates, and
+even the best cut in hindsight earns {cut:+.3f}, with the latter {others:+.3f}. Most of what is left lies there.
+"""
+
+AIM, LITTLE = 0.4, 0.1
+"""What camdf should earn on the shipped domains with about 38 labels, and what counts as next to nothing there."""
 
 
 def _behind(row: Row) -> str:
@@ -123,44 +369,78 @@ def _behind(row: Row) -> str:
     return f"{row['behind']:+.3f} [{row['behind_low']:+.3f}, {row['behind_high']:+.3f}]"
 
 
-def _headlines(rows: Rows) -> str:
+def _everyday(daily: Everyday) -> str:
     lines = []
-    for batch in BATCHES:
-        fitted, cold, three = (
-            _of(rows, batch, "minilm", name, FINAL) for name in (CAMDF_FITTED, CAMDF_COLD, CAMDF_THREE)
-        )
-        everything = _of(rows, batch, "minilm", EVERYTHING, FINAL)
-        tuned = _best(
-            rows, batch, "minilm", [m.name for m in METHODS["minilm"] if not m.name.startswith("camdf")], FINAL
-        )
-        plain = _best(rows, batch, "minilm", [m.name for m in METHODS["minilm"] if m.name in WITHOUT_LABELS], FINAL)
+    for name, (shown, reaches) in EVERYDAY_WAYS.items():
+        if name not in daily["40"]:
+            continue
+        few, many = (daily[size][name] for size in SIZES)
+        best = "1.00 | 1.00" if name == "everything" else f"{few.within(BEST):.2f} | {many.within(BEST):.2f}"
         lines.append(
-            f"**{batch.capitalize()} domains**, embedding, a miss is final: camdf fitted on about 38 labels exposes "
-            f"{fitted['tokens']:,.0f} tokens of {everything['tokens']:,.0f} and pays {fitted['payoff']:+.3f}; the best "
-            f"of all others, {tuned['method']}, {tuned['payoff']:+.3f}; with three labels camdf pays "
-            f"{three['payoff']:+.3f}. Without a label it pays {cold['payoff']:+.3f}, the best that needs none "
-            f"({plain['method']}) {plain['payoff']:+.3f}."
+            f"| {shown} | {best} | {reaches} | {few.at_once:.2f}, {few.after_one:.2f} | {few.dollars:.4f} "
+            f"| {many.at_once:.2f}, {many.after_one:.2f} | {many.dollars:.4f} |"
         )
-        ceiling, judged = (_of(rows, batch, "claude", name, FINAL) for name in ("LangChain's selector", CAMDF_FITTED))
-        unlabelled = _of(rows, batch, "claude", CAMDF_COLD, FINAL)
-        lines.append(
-            f"**{batch.capitalize()} domains**, a language model's scores: LangChain's selector pays "
-            f"{ceiling['payoff']:+.3f} at {ceiling['dollars']:.4f} dollars, camdf without a label "
-            f"{unlabelled['payoff']:+.3f} at {unlabelled['dollars']:.4f}, fitted {judged['payoff']:+.3f} at "
-            f"{judged['dollars']:.4f}."
-        )
-    return "\n".join(_wrapped(line, "- ") for line in lines) + "\n"
+    head = (
+        "| way, and its number of tools | 40 tools | 400 tools | in a conversation | 40 tools | dollars | 400 tools "
+        "| dollars |"
+    )
+    counts = {
+        "requests": len(daily["40"]["camdf"].worst),
+        "more": len(daily["400"]["camdf"].worst),
+        "talks": sum(len(daily[size]["camdf"].talks) for size in SIZES),
+        "best": BEST,
+    }
+    return "\n".join(
+        ["## Everyday requests and conversations\n", _wrapped(EVERYDAY_TEXT.format(**counts)), "", *_lines(head, lines)]
+    )
 
 
-def _best(rows: Rows, batch: str, scorer: str, names: list[str], setting: str) -> Row:
-    return max((_of(rows, batch, scorer, name, setting) for name in names), key=lambda row: float(row["payoff"]))
+EVERYDAY_TEXT = """
+No label, tool definitions with parameters, five languages. First, the share of {requests} requests over 40 tools and of
+{more} over 400 whose needed tools are all among the {best} best of the way's ranking. Then {talks} conversations, each
+way with its own number of tools: the share of turns whose needed tools were there at once and after one search in the
+turn's own words, and dollars a conversation under a prompt cache. A filter that makes a new list for each turn rewrites
+the cached prompt; so does a search whose results join the list. An agent that did not find its tool would search again:
+that is in camdf's dollars, and not in those of the others, so read them beside the shares.
+"""
+
+
+def _judged(rows: Rows) -> str:
+    lines = []
+    for name in measured_names(rows, "claude"):
+        pairs = [
+            [_of(rows, batch, "claude", name, setting) for setting in (FINAL, WITH_TOOL_SEARCH)] for batch in BATCHES
+        ]
+        cells = (
+            f"{one['tools']:.1f} | {one['dollars']:.4f} | {one['payoff']:+.3f} | {two['payoff']:+.3f}"
+            for one, two in pairs
+        )
+        lines.append(f"| {_bold(name)} | {' | '.join(cells)} |")
+    columns = " | tools | dollars | final | search"
+    counts = [len(_domains(rows, batch, "claude")) for batch in BATCHES]
+    return "\n".join(
+        [
+            "## With a language model's judgment\n",
+            _wrapped(JUDGED.format(shipped=counts[0], later=counts[1])),
+            "",
+            *_lines(f"| way{columns}{columns} |", lines),
+        ]
+    )
+
+
+JUDGED = """
+Here a language model reads the request and every candidate before the agent begins: a call that all rows but
+'everything' pay for. LangChain's selector is handed, as its model's answer, every tool that Claude scored at least 0.5:
+a ceiling for it, since few selectors judge as well. camdf and the constants get the same scores. Left the {shipped}
+shipped domains that have them, right the {later} later ones.
+"""
 
 
 def lost(rows: Rows, scorer: str, setting: str, method: str, against: list[str]) -> list[tuple[str, str, float]]:
-    """The domains in which the best of some others pays more: the domain, that other, and by how much."""
+    """The domains in which the best of some others earns more: the domain, that other, and by how much."""
     behind = []
     for batch in BATCHES:
-        for domain in _domains(rows, batch, scorer):
+        for domain in _domains(rows, batch, scorer, method):
             own = _of(rows, batch, scorer, method, setting, domain)["payoff"]
             others = {name: _of(rows, batch, scorer, name, setting, domain)["payoff"] for name in against}
             best = max(others, key=lambda name: float(others[name]))
@@ -169,67 +449,63 @@ def lost(rows: Rows, scorer: str, setting: str, method: str, against: list[str])
     return sorted(behind, key=lambda loss: -loss[2])
 
 
-def _small(results: Path) -> str:
-    rows = study.small_rows(cases(results))
-    if not rows:
-        return ""
-    lines = [
-        "| way | tools | sufficient | payoff, a miss is final |",
-        "| --- | --- | --- | --- |",
-        *(f"| {row['method']} | {row['tools']:.1f} | {row['sufficient']:.2f} | {row['payoff']:+.3f} |" for row in rows),
+def contests(rows: Rows) -> list[tuple[str, str, list[str]]]:
+    """Which of camdf's ways is set against which others, by ranking."""
+    plain, every = (
+        {scorer: _peers(rows, scorer, labelled=False) for scorer in METHODS},
+        {scorer: _peers(rows, scorer, labelled=False) + _peers(rows, scorer, labelled=True) for scorer in METHODS},
+    )
+    return [
+        ("minilm", CAMDF_COLD, plain["minilm"]),
+        ("minilm", CAMDF_EXAMPLES, plain["minilm"]),
+        ("minilm", CAMDF_FITTED, every["minilm"]),
+        ("minilm", CAMDF_PAST, every["minilm"]),
+        ("claude", CAMDF_COLD, plain["claude"]),
+        ("claude", CAMDF_FITTED, every["claude"]),
     ]
-    told = SMALL_TEXT.format(**rows[0])
-    return "\n".join(["### A small model as the selector\n", _wrapped(told), "", *lines, ""])
-
-
-SMALL_TEXT = """
-The selector with a real model on this machine, SmolLM2-135M, is a floor: {tasks} tasks, one a domain, so read it as a
-smoke test and not as a figure. {failed:.0%} of the answers were no valid list within 64 tokens, which by the selector's
-default is an error and here hands over nothing. A task took {seconds:.0f} seconds on a busy machine. The server turns
-the schema into a grammar, so that the model sees the request and names tools without having read their descriptions.
-"""
 
 
 def _losses(rows: Rows) -> str:
-    lines = [
-        "## Where camdf loses\n",
-        "Domain by domain, against the best of all other ways there, picked with hindsight, on at most 50 tasks each.",
-        "The ways without labels are set against camdf without a label, all others against camdf fitted.\n",
-        "| | setting | camdf pays less in | most in |",
-        "| --- | --- | --- | --- |",
-    ]
-    for scorer in METHODS:
-        every = [method.name for method in METHODS[scorer] if not method.name.startswith("camdf")]
-        plain = [name for name in WITHOUT_LABELS if name in every]
-        total = sum(len(_domains(rows, batch, scorer)) for batch in BATCHES)
+    lines = []
+    for scorer, method, against in contests(rows):
+        total = sum(len(_domains(rows, batch, scorer, method)) for batch in BATCHES)
         for setting in SETTINGS:
-            for method, against in ((CAMDF_COLD, plain), (CAMDF_FITTED, every)):
-                losses = lost(rows, scorer, setting, method, against)
-                most = "; ".join(f"{domain} ({by:.3f} to {name})" for domain, name, by in losses[:3])
-                lines.append(
-                    f"| {method}, {scorer} | {SHOWN_AS[setting]} | {len(losses)} of {total} domains | {most} |"
-                )
-    whole, search, read, scored = (
-        float(_of(rows, "shipped", scorer, name, FINAL)["dollars"])
-        for scorer, name in (
-            ("minilm", EVERYTHING),
-            ("minilm", "FastMCP's BM25 search"),
-            ("claude", "LangChain's selector"),
-            ("claude", CAMDF_FITTED),
+            losses = lost(rows, scorer, setting, method, against)
+            most = "; ".join(f"{domain} ({by:.3f} to {name})" for domain, name, by in losses[:2])
+            lines.append(f"| {method}, {scorer} | {SHOWN_AS[setting]} | {len(losses)} of {total} | {most} |")
+    dollars = {
+        name: float(_of(rows, "shipped", scorer, way, FINAL)["dollars"])
+        for name, scorer, way in (
+            ("whole", "minilm", EVERYTHING),
+            ("search", "minilm", "FastMCP's search"),
+            ("read", "claude", "LangChain's selector"),
+            ("scored", "claude", CAMDF_FITTED),
+            ("given", "claude", EVERYTHING),
         )
+    }
+    told = DOLLARS.format(tools=_of(rows, "shipped", "minilm", EVERYTHING, FINAL)["tools"], **dollars)
+    return "\n".join(
+        [
+            "## Where camdf loses\n",
+            _wrapped(LOSSES),
+            "",
+            *_lines("| | setting | camdf earns less in | most in |", lines),
+            _wrapped(told),
+            "",
+        ]
     )
-    given = float(_of(rows, "shipped", "claude", EVERYTHING, FINAL)["dollars"])
-    tools = _of(rows, "shipped", "minilm", EVERYTHING, FINAL)["tools"]
-    told = DOLLARS.format(tools=tools, whole=whole, search=search, read=read, scored=scored, given=given)
-    return "\n".join([*lines, "", _wrapped(told), ""])
 
+
+LOSSES = """
+Domain by domain, against the best of the other ways there, picked with hindsight, on at most 50 tasks each. camdf
+without a label is set against the ways without labels, camdf with labels against all.
+"""
 
 DOLLARS = """
-And in dollars alone, on the shipped domains: giving whole lists of {tools:.0f} tools costs {whole:.4f} dollars a task,
-a search first {search:.4f}. Where a language model reads the list first, LangChain's selector costs {read:.4f} and
-camdf, whose scorer writes a number for every tool, {scored:.4f}: more than the {given:.4f} of giving the whole list. So
-lists of this length are not worth a language model's call for their tokens alone; they are where a tool costs more
-than its tokens (wrong calls, exposure, attention), or where lists are far longer ([415 tools](live.md#415-tools)).
+In dollars alone, on the shipped domains: giving whole lists of {tools:.0f} tools costs {whole:.4f} dollars a task, a
+search first {search:.4f}. Where a language model reads the list first, LangChain's selector costs {read:.4f} and camdf,
+whose scorer writes a number for every tool, {scored:.4f}: more than the {given:.4f} of giving the whole list. So lists
+of this length are not worth a language model's call for their tokens alone.
 """
 
 
@@ -241,36 +517,32 @@ def _assumptions() -> str:
 
 ASSUMPTIONS = """
 **Tasks.** All 17 domains; at most 50 tasks of each, drawn by seed. Candidates are those of the shipped rankings (at
-most 50), so no way here can find a tool that the ranking's first stage missed. The texts do not ship.
+most 50). The texts do not ship, and have no parameters, so that graph-tool-call's graph has little to go by.
+
+**Models.** Whatever embeds has all-MiniLM-L6-v2, by its own setting: toolsieve comes with bge-small-en, the others
+leave the model to their users. toolhunch's decider, which needs a model of its own, is not measured.
 
 **Labels.** Tasks are decided on in four parts by what was learned on the other three, groups kept together: about 38
-labels. 'Tuned' is the choice of limits, thresholds and loaded tools that pays most there; 'most used' are the tools
+labels. 'Tuned' is the choice of limits, thresholds and loaded tools that earns most there; 'most used' are the tools
 that most of those tasks required. camdf's priors had not seen the domain. Three labels are drawn three times.
 
 **Payoff.** A miss is final: the value is 1 if the set holds all that the task requires, and a tool costs {final:g}.
 With tool search: a set that misses k listed tools is worth {RECOURSE:g}^k, and a tool costs {search:g}. Domains count
 alike; intervals are 95%, bootstrapped by group within domains.
 
-**Searches.** FastMCP and the provider's way answer a search, and what an agent would type is not known: here it is the
-request itself, and for the pattern the request's words, up to 200 characters, joined by 'or'. FastMCP's regex search
-runs the pattern and keeps the order of the catalogue. A real agent searches again and in better words; with tool search
-that is counted, without it is not. The first search is in the dollars and not in the payoff.
-
-**Tool search** finds a missed tool with probability {FOUND_SHARE:g} ([the first
-search](../../docs/recourse.md#how-often-the-first-search-finds-it), {TOOLS_ANSWERED} answers of 40 tools), the same for
-all; 'sufficient in the end' is the share of tasks whose every missed tool would be found.
+**Searches.** What an agent would type is not known: here it is the request itself, and for the pattern of a regex
+search its words joined by 'or'. Haystack asks for keywords instead, and toolsieve also names 25 tools, which an agent
+could use. The first search is in the dollars and not in the payoff.
 
 **Dollars.** {PRICES.uncached:g} for a million tokens, {PRICES.cached:g} for cached ones, {OUTPUT:g} for written ones;
-{PRICES.turns:g} requests a task, {INSTRUCTIONS:,} tokens of instructions, {SEARCH_TOKENS} for its two tools. Tokens
-are characters / 4 of name and description, as the texts have no parameters. A model that judges reads request and
-candidates once, uncached, and writes {NAME_TOKENS} tokens for each name that the selector chooses, or {SCORE_TOKENS}
-for the score of each candidate. Embedding a request is free. Examples, not a price list.
+{PRICES.turns:g} requests a task, {INSTRUCTIONS:,} tokens of instructions, {SEARCH_TOKENS} for the two tools of a
+search, which finds a missed tool with probability {FOUND_SHARE:g}
+([measured](../../docs/recourse.md#how-often-the-first-search-finds-it)). Tokens are characters / 4. A model that judges
+reads the candidates once, uncached, and writes {NAME_TOKENS} tokens for a name or {SCORE_TOKENS} for a score. In
+conversations, tokens that are written to the cache cost 1.25 of the price. Embedding is free. Examples, not a price
+list.
 
-**Time** is the processor time of a decision over that of camdf's gate in the same process, the median over domains of
-medians over ten tasks. Vectors and camdf's scores are looked up, not computed. FastMCP's is a call through its client,
-LangChain's is without the language model's answer.
-
-**Not measured**: the selector with a language model between the two, and providers' own hosted searches.
+**Not measured**: providers' own hosted searches, deciders and selectors with a hosted model.
 """
 
 
@@ -281,9 +553,9 @@ def _wrapped(text: str, mark: str = "") -> str:
 
 @styled
 def peers_picture(rows: Rows) -> Picture:
-    """What every way pays where a miss is final, with its interval: a panel a batch; what is left of it is written."""
-    names = [method.name for method in METHODS["minilm"]][::-1]
-    drawn, grid = canvas(2.2 * COLUMN, 0.19 * len(names) + 0.7, 1, len(BATCHES), sharey=True)
+    """What every way earns where a miss is final, with its interval: a panel a batch; what is left of it is written."""
+    names = picture_names(rows)[::-1]
+    drawn, grid = canvas(2.2 * COLUMN, 0.17 * len(names) + 0.7, 1, len(BATCHES), sharey=True)
     for axes, batch in zip(np.ravel(grid), BATCHES, strict=True):
         for height, name in enumerate(names):
             row = _of(rows, batch, "minilm", name, FINAL)
@@ -306,12 +578,17 @@ def peers_picture(rows: Rows) -> Picture:
     return drawn
 
 
-LEFT, RIGHT = -0.22, 0.52
+def picture_names(rows: Rows) -> list[str]:
+    """The ways that every domain has."""
+    return [name for name in measured_names(rows, "minilm") if name != CAMDF_EXAMPLES]
+
+
+LEFT, RIGHT = -0.22, 0.58
 """The ends of the picture."""
 
 
 def _look(name: str) -> tuple[str, str]:
     """Marker and colour: camdf's own, ways that learn from labels, ways as they come."""
-    if name.startswith("camdf"):
+    if _is_ours(name):
         return "D", BLUE
-    return ("s", VERMILLION) if "tuned" in name or "most used" in name else ("o", GRAY)
+    return ("s", VERMILLION) if _learns(name) else ("o", GRAY)

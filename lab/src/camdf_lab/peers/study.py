@@ -1,4 +1,4 @@
-"""What every way to choose costs and pays on the sampled tasks: `camdf-lab run peers`, from stored answers alone.
+"""What every way to choose costs and earns on the sampled tasks: `camdf-lab run peers`, from stored answers alone.
 
 Tasks are decided on in four parts, groups kept together, by what was learned on the other three: every way that is
 tuned or fitted sees the same labels. Two settings, both with the exact value. Where a miss is final, a tool costs 0.05
@@ -18,10 +18,11 @@ from camdf.core.groups import numbered
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import Bools, Floats, Ints
 from camdf.core.resampling import CONFIDENCE, RESAMPLES
+from camdf.core.stopping import prefix_oracle
 from camdf.prices import Prices
 from camdf_lab.beyond.batches import BATCHES, IN_TABLES, batch_of
 from camdf_lab.peers.answers import Case, cases
-from camdf_lab.peers.methods import CAMDF_COLD, CAMDF_FITTED, EVERYTHING, METHODS, Method
+from camdf_lab.peers.methods import CAMDF_FITTED, EVERYTHING, Method, methods_of
 from camdf_lab.stored import Row, Rows
 
 NAME = "peers"
@@ -29,7 +30,6 @@ COMMAND = "camdf-lab run peers"
 FINAL, WITH_TOOL_SEARCH = "a miss is final", "with a door"
 """What stored tables call the two settings."""
 
-SMALL_MODEL = "LangChain's selector with SmolLM2-135M"
 RECOURSE = 0.8
 SETTINGS = {FINAL: Payoff(0.05), WITH_TOOL_SEARCH: Payoff(0.05 * (1 - RECOURSE), recourse=RECOURSE)}
 CROSS_FITS = 4
@@ -141,30 +141,14 @@ def measure(results: Path, progress: Callable[[str], None] = lambda said: None) 
 
 def rows_of(case: Case) -> list[Measured]:
     """Every way in both settings."""
-    return [measured_by(case, method, setting) for setting in SETTINGS for method in METHODS[case.scorer]]
+    return [measured_by(case, method, setting) for setting in SETTINGS for method in methods_of(case)]
 
 
-def small_rows(every: list[Case]) -> list[Row]:
-    """LangChain's selector with a small model, and two ways that need none, on the same few tasks; a miss is final."""
-    ways = {method.name: method for method in METHODS["minilm"]}
-    every = [case for case in every if case.small is not None]
-    rows: list[Row] = []
-    for name in (SMALL_MODEL, "top 5", CAMDF_COLD) if every else ():
-        by_figure: dict[str, list[float]] = {figure: [] for figure in (*FIGURES, "failed", "seconds")}
-        for case in every:
-            assert case.small is not None
-            numbers = case.small.numbers
-            mask, method = case.small.chosen, ways["top 5"]
-            if name != SMALL_MODEL:
-                method = ways[name]
-                (mask,) = method.decide(case, numbers, numbers, SETTINGS[FINAL])
-            figures = figures_of(case, method, FINAL, numbers, mask)
-            figures |= {"failed": case.small.failed.astype(np.float64), "seconds": case.small.seconds}
-            for figure, values in figures.items():
-                by_figure[figure] += values.tolist()
-        means = {figure: float(np.mean(values)) for figure, values in by_figure.items()}
-        rows.append({"method": name, "tasks": len(by_figure["tools"]), **means})
-    return rows
+def ceilings(case: Case, setting: str) -> tuple[float, float]:
+    """What a task earns where its needed tools are known, and by the best cut of the ranking in hindsight."""
+    logged, payoff = case.logged, SETTINGS[setting]
+    known = np.maximum(payoff.of(logged, logged.required), payoff.of(logged, np.zeros_like(logged.required)))
+    return float(known.mean()), float(payoff.of(logged, prefix_oracle(logged, payoff).acquired).mean())
 
 
 def recheck(rows: Rows, results: Path, seed: int) -> list[str]:
@@ -205,7 +189,6 @@ def _row(batch: str, domain: str, group: list[Measured], fitted: list[Measured] 
         apart = [(a.case, b.figures["payoff"] - a.figures["payoff"]) for a, b in zip(group, fitted, strict=True)]
         behind = float(np.mean([difference.mean() for _, difference in apart]))
         behind_low, behind_high = interval(apart)
-    answers = [way.case.peers[first.method.peer].ratio for way in group if first.method.peer]
     return {
         **dict(zip(PLACE, place, strict=True)),
         "tasks": sum(len(way.case.rows) for way in group),
@@ -215,7 +198,6 @@ def _row(batch: str, domain: str, group: list[Measured], fitted: list[Measured] 
         "behind": behind,
         "behind_low": behind_low,
         "behind_high": behind_high,
-        "latency": float(np.median(answers)) if answers else float("nan"),
     }
 
 
