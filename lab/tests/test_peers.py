@@ -97,7 +97,12 @@ def test_the_searches_answer_with_their_first_tools_and_the_selector_with_what_w
         for peer, answer in case.peers.items():
             assert not (answer.default & ~case.logged.rankings.listed).any()
             if peer in SEARCHES and not (peer == "haystack" and case.logged.rankings.width < 8):  # it hands over all
-                assert (answer.default == ((answer.places >= 0) & (answer.places < SEARCHES[peer]))).all()
+                first = (answer.places >= 0) & (answer.places < SEARCHES[peer])
+                if peer.startswith("graph-tool-call"):  # its order depends on how many it is asked for
+                    assert (answer.default.sum(axis=1) <= SEARCHES[peer]).all()
+                    assert (answer.default & first).sum() > 0.8 * answer.default.sum()
+                else:
+                    assert (answer.default == first).all()
             if peer == "langchain":
                 assert (answer.default == (case.logged.rankings.scores >= 0.5)).all()
 

@@ -532,7 +532,9 @@ alike; intervals are 95%, bootstrapped by group within domains.
 
 **Searches.** What an agent would type is not known: here it is the request itself, and for the pattern of a regex
 search its words joined by 'or'. Haystack asks for keywords instead, and toolsieve also names 25 tools, which an agent
-could use. The first search is in the dollars and not in the payoff.
+could use. graph-tool-call answers in another order where more tools are asked for, so that its tuned rows, the first of
+its whole answer, are not always what it would answer with that limit. The first search is in the dollars and not in the
+payoff.
 
 **Dollars.** {PRICES.uncached:g} for a million tokens, {PRICES.cached:g} for cached ones, {OUTPUT:g} for written ones;
 {PRICES.turns:g} requests a task, {INSTRUCTIONS:,} tokens of instructions, {SEARCH_TOKENS} for the two tools of a
