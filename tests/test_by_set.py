@@ -219,7 +219,7 @@ def test_raising_the_cost_pressure_only_takes_tools_away(
 
 def some_score(rankings: Rankings) -> Bools:
     """(n, 1): whether a list has any score above 0. Else nothing of it is taken."""
-    return rankings.scores.max(axis=1, keepdims=True) > 0
+    return np.asarray(rankings.scores.max(axis=1, keepdims=True) > 0)
 
 
 @both_values

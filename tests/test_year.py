@@ -37,13 +37,12 @@ def stored(year: Any) -> Any:
 def test_the_page_has_the_stored_table_and_lines_and_the_picture_drawn_from_them(year: Any, stored: Any) -> None:
     assert year.table(stored) in PAGE
     lines = year.journal(stored).splitlines()
-    promoted, worse = (
-        [line for line in lines if words in line] for words in (": Promoted challenger", ": is not worth it:")
-    )
-    assert re.findall(r"^day \d+: .*$", PAGE, flags=re.M) == worse
-    assert (len(promoted), len(worse), len(lines)) == (2, 1, 12)
-    told = "promoted two challengers, refused nine others as not shown to be better, and one as worse"
-    assert told in " ".join(PAGE.split())
+    promoted = [line for line in lines if ": Promoted challenger" in line]
+    (refused,) = re.findall(r"^day \d+: Refused .*$", PAGE, flags=re.M)
+    assert refused in lines
+    assert (len(promoted), len(lines)) == (2, 15)
+    assert "promoted two challengers, and refused thirteen others as not shown to be better" in " ".join(PAGE.split())
+    assert all(": not shown to be worth it:" in line for line in lines if line not in promoted)
     (example,) = re.findall(r"^policy\.json: (Promoted .*), \.\.\.$", PAGE, flags=re.M)
     assert example in year.journal(stored)
     now, before = svg(year.draw(stored)), (ROOT / "docs" / "pictures" / "year.svg").read_text(encoding="utf-8")
@@ -77,10 +76,10 @@ def test_what_the_page_says_of_the_year(year: Any, stored: Any) -> None:
     paid = {way: np.array([each["paid"][way] for each in stored["years"]]) for way in year.WAYS}
     shifts = slice(year.SHIFT[0], year.RENAMED)
     earlier = (paid[year.EXPLORED] - paid[year.LOOP])[:, shifts].mean()
-    assert 0.015 < earlier < 0.025
+    assert 0.005 < earlier < 0.015
     after = slice(year.BROKEN[1], year.DEARER)
     for way in (year.BLIND, year.EXPLORED):
         assert paid[way][:, after].mean() < paid[year.NEVER][:, after].mean()
     falls = paid[year.LOOP][:, [year.BROKEN[0]]] - paid[year.LOOP][:, year.BROKEN[0] : year.DEARER]
     assert falls.max() < 0.01
-    assert paid[year.BLIND][:, -30:].mean() < paid[year.NEVER][:, -30:].mean()
+    assert paid[year.BLIND][:, -30:].mean() < paid[year.EXPLORED][:, -30:].mean() - 0.2
