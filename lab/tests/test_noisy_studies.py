@@ -53,8 +53,8 @@ def test_the_stored_grid_says_that_the_default_keeps_to_what_was_asked_under_noi
     rows = stored(ROOT / "results", "noise")
     assert len(rows) == 636 * len(NOISE) + 696
     found = by_noise(of_batch(rows, "shipped"))
-    assert [round(found[each]["default below"], 3) for each in NOISE] == [0.005, 0.019, 0.014, 0.013]
-    assert [round(found[each]["trusting below"], 3) for each in NOISE] == [0.005, 0.039, 0.049, 0.127]
+    assert [round(found[each]["default below"], 3) for each in NOISE] == [0.006, 0.017, 0.011, 0.013]
+    assert [round(found[each]["trusting below"], 3) for each in NOISE] == [0.006, 0.039, 0.049, 0.123]
     for each in (*found.values(), *by_noise(of_batch(rows, "later")).values()):
         assert each["default below"] <= MOST_BELOW
         assert each["default"] > 0.09
@@ -63,13 +63,13 @@ def test_the_stored_grid_says_that_the_default_keeps_to_what_was_asked_under_noi
         assert each["trusting below"] < each["camdf below"]
 
 
-def test_on_clean_labels_doubting_costs_at_most_what_was_asked_but_in_one_ranking() -> None:
+def test_on_clean_labels_doubting_costs_at_most_what_was_asked() -> None:
     clean = [row for row in stored(ROOT / "results", "noise") if not row["noise"]]
     lost = {
         pair: float(np.mean([row["default_minus_trusting"] for row in of_pair(clean, pair)]))
         for pair in pairs_of(clean)
     }
-    assert [pair for pair, each in lost.items() if each < -noise.MOST_COST] == [("toolsandbox", "bm25")]
+    assert min(lost.values()) >= -noise.MOST_COST
 
 
 def test_the_stored_check_finds_a_bound_that_nearly_always_holds_and_flips_that_were_put_in() -> None:
