@@ -588,6 +588,8 @@ def test_no_number_that_is_read_makes_a_decision_overflow(kind: type[Policy], si
         if not fixed_threshold:
             return
         document["policy"]["threshold"] = 0.5
+    if kind is camdf.ExpectedPayoffBySet:
+        document["policy"]["model_"]["lowest_score"] = 0.02  # which has bounds of its own
     policy = from_json(sealed(document))
     for rankings in (unseen(), unseen().with_costs(unseen().costs * 1e-6), unseen().with_costs(unseen().costs * 1e6)):
         assert_sound(decide(policy, rankings), rankings)

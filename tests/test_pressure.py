@@ -142,7 +142,8 @@ def test_padding_and_batches_do_not_change_where_candidates_leave(kind: str, val
 def test_a_task_is_sufficient_below_the_first_required_tool_to_leave(kind: str, value: str) -> None:
     policy, logged = fitted(kind, value, False), fresh(False)
     below = sufficient_below(logged, leaving_pressures(policy, logged.rankings, value))
-    assert np.array_equal(below == 0, logged.missing > 0)
+    silent = (logged.rankings.scores.max(axis=1) == 0) & (kind == "expected-payoff-by-set")  # which it takes nothing of
+    assert np.array_equal(below == 0, (logged.missing > 0) | (silent & (logged.n_required > 0)))
     assert np.isinf(below[logged.n_required == 0]).all()
     for pressure in (0.003, 0.04, 0.11, 0.3):
         assert np.array_equal(sufficiency(policy, logged, Payoff(pressure, value)), below > pressure)
@@ -390,7 +391,7 @@ def test_the_lowest_pressure_for_so_many_tools_gives_no_more_and_a_lower_one_wou
 
 @seeds
 @pytest.mark.parametrize("value", ["exact", "partial"])
-@pytest.mark.parametrize("level", [0.3, 0.6, 0.8])
+@pytest.mark.parametrize("level", [0.3, 0.6, 0.75])
 def test_the_highest_pressure_at_which_a_policy_expects_so_much(value: str, level: float, shared: bool) -> None:
     policy, rankings = fitted("expected-payoff-by-set", value, shared), fresh(shared).rankings
     assert isinstance(policy, ExpectedPayoffBySet)

@@ -80,7 +80,7 @@ def test_a_later_turn_is_drawn_as_the_printed_program_decides_it(costs: dict[str
     history = [*MESSAGES, {"role": "assistant", "content": "Sunny. " * 1000}]
     later = [*history, {"role": "user", "content": "Then book a flight to Oslo for a passenger"}]
     sizes = set()
-    for amount in (1, 100, 200, 400, 800):
+    for amount in (1, 100, 800, 3000):
         found = drawn(messages=later, prices={}, costs=costs, amount=amount)
         assert list(printed(found).kept) == found.kept, amount
         sizes.add(len(found.kept))

@@ -244,7 +244,7 @@ def test_the_names_of_columns_are_documented() -> None:
         (["--prices", "--task-worth", "0.50"], r"A task gets \d.* tools, which cost \$0\.0\d+ instead of \$0\.0"),
         (["--prices", "3,0.3", "--task-worth", "0.5", "--tool-search"], r"with 0\.89\d* left.*has to search"),
         (["--mean-tools", "8", "--tool-search"], r"with 0\.9 left for each tool missed"),
-        (["--sufficiency", "0.9"], r"They are all that it needs in \d+% of tasks; in \d+% the agent lacks one"),
+        (["--sufficiency", "0.5"], r"They are all that it needs in \d+% of tasks; in \d+% the agent lacks one"),
         (
             ["--cost-pressure", "2"],
             r"Beware: At a cost pressure of 2, .*times what.*Beware: .*no tool at all.*\d+ tasks,",

@@ -81,11 +81,11 @@ def test_where_flips_are_believed_in_a_label_against_a_sure_prediction_hardly_pu
     assert doubting == pytest.approx((1 - 2 * flips) * chance * (1 - chance) / (flips + (1 - 2 * flips) * chance))
 
 
-def test_without_a_label_it_is_the_cold_start() -> None:
+def test_without_a_label_it_is_the_cold_start_but_for_how_many_tools_that_expects() -> None:
     logged = domains.load("mcp-atlas", "minilm")
     started = fit_warm(logged.take(slice(0, 0)), PRIORS[:1]).model
-    policy = cold_start()
-    one, other = started.probabilities(logged.rankings), policy.model_.probabilities(logged.rankings)
+    cold = cold_start().model_.unshifted()
+    one, other = started.probabilities(logged.rankings), cold.probabilities(logged.rankings)
     np.testing.assert_allclose(one[0], other[0], atol=1e-9)
 
 
