@@ -41,7 +41,7 @@ def test_it_decides_as_the_gate_to_start_with() -> None:
 
 
 def test_another_target_is_met_by_the_cold_start() -> None:
-    given = {"requests": [REQUEST], "tools": TOOLS, "prices": Prices(), "sufficiency": 0.5}
+    given: dict[str, Any] = {"requests": [REQUEST], "tools": TOOLS, "prices": Prices(), "sufficiency": 0.5}
     gate = Gate.for_target(camdf.cold_start(), Start(), **given)
     decision = tried(Target(sufficiency=0.5)).decision
     assert decision.kept == gate.decide(REQUEST, TOOLS).kept
