@@ -20,7 +20,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from small_spark import SETTINGS
 
-from camdf import ExpectedPayoffBySet, Payoff, load
+from camdf import ExpectedPayoffBySet, Payoff, Rankings, load
 from camdf.cli import main
 from camdf.datasets import read_examples
 from camdf.datasets.examples import past_tasks
@@ -356,17 +356,19 @@ def test_past_requests_are_kept_by_a_fit_on_spark_and_recalled_by_its_workers(
 
     recalling, payoff = load(policy).recalling(past_tasks(kept)), Payoff(0.05)
 
+    def kept_of(rankings: Rankings) -> list[list[str]]:
+        decisions = recalling.decide(rankings, payoff)
+        return [decisions.names(rankings, row) for row in range(len(rankings))]
+
     def decided(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             tasks = logged_tasks(pl.DataFrame(pl.from_arrow(batch)))
-            names = recalling.decide(tasks.rankings, payoff).names(tasks.rankings)
-            yield pa.RecordBatch.from_pydict({"task_id": tasks.task_ids.tolist(), "kept": list(map(list, names))})
+            yield pa.RecordBatch.from_pydict({"task_id": tasks.task_ids.tolist(), "kept": kept_of(tasks.rankings)})
 
     here = read_logged(newer)
-    names = recalling.decide(here.rankings, payoff).names(here.rankings)
     there = cluster.read.parquet(str(newer)).repartition(3).mapInArrow(decided, "task_id string, kept array<string>")
     assert {row.task_id: row.kept for row in there.collect()} == dict(
-        zip(here.task_ids.tolist(), map(list, names), strict=True)
+        zip(here.task_ids.tolist(), kept_of(here.rankings), strict=True)
     )
 
 
