@@ -638,18 +638,22 @@ def test_own_scores_are_those_of_their_call_whoever_asks_the_same_at_that_moment
     gate = Gate(ScoreAtLeast(0.5), None, PAYOFF)
     wrong: list[str] = []
 
+    ready = threading.Event()
+
     def ask(wanted: str) -> None:
+        ready.wait()
         for _ in range(300):
             kept = gate.decide_scored(TASK, TOOLS, {name: float(name == wanted) for name in CATALOGUE}).kept
             if kept != (wanted,):
                 wrong.append(wanted)
 
     threads = [threading.Thread(target=ask, args=(name,)) for name in list(CATALOGUE)[:4]]
+    for thread in threads:  # at the usual pace: two that install a coverage trace at once end one of them
+        thread.start()
     switched = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
-        for thread in threads:
-            thread.start()
+        ready.set()
         for thread in threads:
             thread.join()
     finally:
