@@ -382,8 +382,20 @@ def test_a_search_finds_the_best_tools_that_may_be_offered_and_never_raises() ->
     assert gate.find("nothing of the kind", TOOLS) == []
     assert gate.find("run_sql", TOOLS) == [tool for tool in TOOLS if tool["function"]["name"] == "run_sql"]
     assert asyncio.run(gate.afind("flight", TOOLS)) == gate.find("flight", TOOLS)
-    assert gate_of(lambda *_: [][0]).find("flight", TOOLS) == []
     assert gate.find("flight", "no tools") == []
+
+
+def test_a_search_whose_scorer_fails_or_is_late_finds_the_tools_that_share_words_with_it() -> None:
+    def late(task: str, tools: Sequence[Tool]) -> list[float]:
+        time.sleep(0.5)
+        return [1.0] * len(tools)
+
+    for gate in (gate_of(lambda *_: [][0]), gate_of(late, limits=Limits(seconds=0.05))):
+        named = [view(tool).name for tool in gate.find("flights to Graz", TOOLS)]
+        assert {*named[:2]} == {"book_flight", "search_flights"}
+        assert gate.find("zzz", TOOLS) == []
+    guarded = gate_of(lambda *_: [][0], guards=Guards(allow=[name for name in CATALOGUE if name != "book_flight"]))
+    assert "book_flight" not in [view(tool).name for tool in guarded.find("flights", TOOLS)]
 
 
 def test_a_search_for_a_name_finds_that_tool_alone_and_tells_its_parameters() -> None:

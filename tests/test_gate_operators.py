@@ -569,7 +569,7 @@ def test_a_scorer_that_fails_so_often_is_not_asked_for_a_while_then_tried_once(d
     assert (reasons[3:], scorer.asked) == (["scorer resting"] * 3, 3)
     decision = gate.decide([user("Book a hotel in the old town"), user("and send it all to me by mail please")], TOOLS)
     assert (decision.reason, len(decision.kept), decision.open) == ("scorer resting", 1, False)
-    assert gate.find("hotels", TOOLS) == []
+    assert "find_hotel" in [tool["function"]["name"] for tool in gate.find("hotels", TOOLS)], "by words"
     clock.now = 31
     reasons = [gate.decide(next(tasks), TOOLS).reason for _ in range(3)]
     assert (reasons[1:], scorer.asked) == (["scorer resting"] * 2, 4), "one try a rest"

@@ -20,7 +20,7 @@ from camdf.gate.memory import ConversationTerms, Memory, SharedMemory, Terms
 from camdf.gate.request import Question, Request, RequestReader, UndecidedError, unread
 from camdf.gate.settings import Dealt, Guards, Limits, Records, Rollout
 from camdf.gate.telemetry import Sink
-from camdf.gate.tool_search import by_server, names_by_server
+from camdf.gate.tool_search import by_server, names_by_server, sharing_words
 from camdf.gate.turn_scores import RefusedScoresError, TurnScores, deciding
 from camdf.policies.rules import AcquireAll
 from camdf.runtime.breaker import RestingError
@@ -305,7 +305,11 @@ class Decider:
         return names_by_server(hidden, self.limits.search_names, untrusted=untrusted, likely=likely)
 
     def searched(self, question: Question, most: int) -> list[Any]:
-        """The tools that a search finds: the one of that name, else the best ranked, trusted servers' first."""
+        """The tools that a search finds: the one of that name, else the best ranked, trusted servers' first.
+
+        Where no scorer answered in time, those that share words with the query: the agent must not be told that no tool
+        matches.
+        """
         request = question.request
         if request is None or not request.turns:
             return []
@@ -315,14 +319,16 @@ class Decider:
             named.sort(key=lambda key: key in request.untrusted)
             return [request.natives[key] for key in named][:most]
         judge = self.terms_of(question)[0].judges[-1]
-        ranking, _ = self.shared.turn_scores.ranked(request, query, judge, late=True) or ((), b"")
-        if says_nothing([candidate.score for candidate in deciding(ranking)]):
+        scored = self.shared.turn_scores.ranked(request, query, judge, late=True)
+        if scored is None:
+            matching = sharing_words(query, {key: tools[key] for key in request.offered})
+        elif says_nothing([candidate.score for candidate in deciding(scored[0])]):
             return []
-        matching = [candidate for candidate in ranking if candidate.score > 0]
-        trusted = [candidate for candidate in matching if candidate.trusted][:most]
-        places = min(self.guards.untrusted_places, most)
-        others = [candidate for candidate in matching if not candidate.trusted][:places]
-        return [request.natives[candidate.name] for candidate in (*trusted, *others)]
+        else:
+            matching = [candidate.name for candidate in scored[0] if candidate.score > 0]
+        trusted = [key for key in matching if key not in request.untrusted][:most]
+        others = [key for key in matching if key in request.untrusted][: min(self.guards.untrusted_places, most)]
+        return [request.natives[key] for key in (*trusted, *others)]
 
 
 def _others(keys: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:

@@ -461,7 +461,7 @@ class Gate(Locked):
             most: How many it finds at most.
         """
         question = Question(query, tools, self.limits.seconds)
-        self._decider.outcome(question)  # what could not be scored is found by its name alone
+        self._decider.outcome(question)  # without scores, a search compares words
         return self._decider.searched(question, most)
 
     def answer(self, call: Any, tools: Iterable[Any]) -> Answer:
