@@ -461,7 +461,7 @@ PEERS: dict[str, Callable[[Sequence[Asked], MiniLM], Peer]] = {
 ENVIRONMENTS = {
     "frameworks": ("fastmcp-bm25", "fastmcp-regex", "langchain"),
     "haystack": ("haystack",),
-    "models": ("camdf", "camdf-examples", "minilm"),
+    "models": ("camdf", "camdf-minilm", "camdf-examples", "minilm"),
     "peers": ("litellm", "semantic-router"),
     "peers-hunch": ("toolhunch",),
     "peers-router": ("semantic-router-1",),

@@ -24,6 +24,7 @@ import numpy as np
 from peer_calls import PEERS, Asked, MiniLM
 
 from camdf.gate import Gate, Limits
+from camdf.scorers import Embeddings, Fusion, Start
 from camdf.tools import view
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
@@ -49,7 +50,7 @@ REACHES = {
     "toolhunch": "joined",
     "toolsieve": "answered",
 }
-OURS = ("camdf", "camdf-examples")
+OURS = ("camdf", "camdf-minilm", "camdf-examples")
 SEARCH = [
     json.dumps({"name": name, "description": text, "parameters": {"type": "object", "properties": fields}})
     for name, text, fields in (
@@ -82,7 +83,8 @@ def everyday_answers(name: str, minilm: MiniLM) -> dict[str, Any]:
                 rows.append(conversation(talk, chosen, REACHES[name]))
         else:
             given = examples(size) if name == "camdf-examples" else None
-            gate = Gate.start(catalogue(size)[0], examples=given, limits=Limits(seconds=None))
+            both = Fusion([Start(), Embeddings(minilm)], "mean", weights=[1, 2]) if name == "camdf-minilm" else None
+            gate = Gate.start(catalogue(size)[0], scorer=both, examples=given, limits=Limits(seconds=None))
             rankings = [[tool.name for tool in gate.decide(request.text, request.tools).ranking] for request in asked]
             rows = [gated(talk, gate) for talk in talks]
             whole = f"{EVERYDAY}/{size}/everything/"

@@ -183,7 +183,7 @@ def test_everyday_requests_have_what_the_product_says_of_its_own_ranking() -> No
 
 def test_every_way_of_the_everyday_table_was_asked_about_both_lists() -> None:
     for ways in everyday(read_answers(RESULTS)).values():
-        assert {"everything", "camdf", "camdf-examples"} <= set(ways) <= set(page.EVERYDAY_WAYS)
+        assert {"everything", *page.OURS} <= set(ways) <= set(page.EVERYDAY_WAYS)
         for way in ways.values():
             assert way.at_once <= way.after_one <= 1
 

@@ -217,8 +217,18 @@ def assess(
     """Replay a policy and the simple rules over splits that keep groups together; intervals resample groups.
 
     The best rule is picked in hindsight on the same tasks, which favours the rules: a policy that pays here pays. A
-    policy that is one of the rules is judged by its margin over giving every tool. `first` is called with the answer
-    after a tenth of ten splits or more.
+    policy that is one of the rules is judged by its margin over giving every tool.
+
+    Args:
+        make: Makes the policy, unfitted, once a split.
+        logged: The tasks with what they required.
+        payoff: What a set of tools is worth.
+        splits: How many times they are split into training and test tasks.
+        seed: By what the splits are drawn.
+        subject: The name of the policy in the answer.
+        rules: Makers of the rules that it is compared with, by name; the usual ones unless given.
+        first: Called with the answer after a tenth of ten splits or more.
+        progress: Told how many splits are done.
     """
     require_choice(logged)
     chosen = {name: POLICIES[name] for name in SIMPLE_RULES} if rules is None else dict(rules)

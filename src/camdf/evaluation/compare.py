@@ -250,10 +250,15 @@ def compare(
     unplaced: int = 0,
     share: float | None = None,
 ) -> Comparison:
-    """Conversations, (n,) each: whether it was gated, and what was measured; NaN where nobody recorded it.
+    """Conversations that were gated, and others that had every tool: how what was measured differs.
 
-    `success` must be among the measures, as 0 or 1. Those that are `lost` count as failed; of `unplaced` more nobody
-    knows the arm. `share` is the share of conversations that were to be gated.
+    Args:
+        gated: (n,): whether a conversation was gated.
+        measures: (n,) each, by name, NaN where nobody recorded it. `success` must be among them, as 0 or 1.
+        margin: How much success may fall and still be called safe.
+        lost: (n,): those that are lost count as failed.
+        unplaced: Of so many more nobody knows the arm.
+        share: The share of conversations that were to be gated.
     """
     if not 0 < margin < 1:
         raise UsageError(f"The 'margin' of success must lie between 0 and 1. Got {margin!r} instead.")

@@ -33,6 +33,9 @@ class CAMDF(StoppingPolicy):
     after ten rounds. Linear models often cycle instead of settling, so the fit with the highest mean payoff on the
     training tasks is kept, the later of two that tie; it never pays less there than the hindsight fit. During the
     rounds a policy whose threshold is tuned stops at 0.5.
+
+    `columns` names the features that the model sees (`camdf.core.features`), `cost_blind` hides prices from them, and
+    `grid` has the thresholds to choose among.
     """
 
     kind = "cam-df"
@@ -87,7 +90,8 @@ class CAMDF(StoppingPolicy):
 class CAMDFLite(CAMDF):
     """The interpretable variant: exactly ten columns, P(continue), stop below a threshold tuned on validation.
 
-    Positive coefficients favour going on (the paper's Table A9).
+    Positive coefficients favour going on (the paper's Table A9). `columns`, `identity`, `cost_blind`, `weights`,
+    `target`, `threshold` and `grid` are those of `CAMDF`, with other defaults.
     """
 
     kind = "cam-df-lite"

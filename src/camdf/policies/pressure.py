@@ -81,6 +81,9 @@ def pressure_for_sufficiency(
 ) -> Payoff:
     """The highest cost pressure that promises `min_sufficiency` on a task to come, whatever the policy learned.
 
+    `policy` is fitted, `calibration` are labeled tasks that it has not seen, and `value` and `recourse` are those of the
+    `Payoff` that is returned.
+
     Conformal risk control (Angelopoulos, Bates, Fisch, Lei and Schuster 2024): a task's loss is 1 where its set lacks a
     required tool, else 0, and never falls as the pressure rises. With R the mean loss on n calibration tasks, this is
     the highest pressure with (n * R + 1) / (n + 1) <= 1 - min_sufficiency. The promise, with L the loss of a new task:
@@ -136,7 +139,9 @@ def pressure_for_budget(
     budget: float,
     per_task: bool = False,
 ) -> Payoff:
-    """The lowest cost pressure, so the largest sets, at which the mean cost of a task is within `budget`.
+    """The lowest cost pressure, so the largest sets, at which the mean cost of these `tasks` is within `budget`.
+
+    `policy` decides, and `value` and `recourse` are those of the `Payoff` that is returned.
 
     The budget is in the unit of the costs: tools where every cost is 1, else tokens or money a task. `per_task` bounds
     the cost of every one of these tasks instead of their mean. No labels are needed. It is met on these tasks, and on
@@ -156,8 +161,9 @@ def pressure_for_tools(
     *,
     tools: float,
 ) -> Payoff:
-    """The lowest cost pressure, so the largest sets, at which a task gets at most `tools` tools on average.
+    """The lowest cost pressure, so the largest sets, at which these `tasks` get at most `tools` tools on average.
 
+    `policy` decides, and `value` and `recourse` are those of the `Payoff` that is returned.
     Costs say which tools these are, not how many. No labels are needed; as for a budget, this is a measurement.
     """
     if not (is_number(tools) and 0 <= tools < np.inf):

@@ -45,11 +45,12 @@ EVERYDAY_WAYS = {
     "toolhunch": ("toolhunch's search, 10", "a search that adds to the list"),
     "haystack": ("Haystack's search, 3", "a search that adds to the list"),
     "camdf": ("**camdf**, `Gate.start`, 8", "one list, and a search that answers"),
+    "camdf-minilm": ("**camdf**, the same with MiniLM, 8", "one list, and a search that answers"),
     "camdf-examples": ("**camdf**, the same with examples, 8", "one list, and a search that answers"),
 }
 """What the everyday tables call each way with the number of its tools, and how its choice reaches the model."""
 
-SIZES, OURS = ("40", "400"), {"camdf", "camdf-examples"}
+SIZES, OURS = ("40", "400"), ("camdf", "camdf-minilm", "camdf-examples")
 BEST = 8
 """How many tools of a ranking the table of everyday requests takes: as many as `Gate.start` loads."""
 
@@ -210,18 +211,24 @@ def _read_by_a_model(rows: Rows, batch: str) -> str:
 
 def _conversations(daily: Everyday, size: str) -> str:
     ways = daily[size]
-    own, taught, whole = (ways[name] for name in ("camdf", "camdf-examples", EVERYTHING))
+    own, embedded, taught, whole = (ways[name] for name in (*OURS, EVERYTHING))
     others = [(EVERYDAY_WAYS[name][0].rpartition(",")[0], way) for name, way in ways.items() if name not in OURS]
     others = sorted((pair for pair in others if pair[0]), key=lambda pair: -pair[1].after_one)
-    better = [f"{name} ({_share(way)})" for name, way in others if way.after_one > own.after_one]
+    losses = [
+        f"{how} it **loses to** {_listed(better)}."
+        for how, mine in (("Alone", own), ("With MiniLM", embedded))
+        if (better := [f"{name} ({_share(way)})" for name, way in others if way.after_one > mine.after_one])
+    ]
     cheaper = [way for _, way in others if way.dollars < own.dollars and way.after_one <= own.after_one]
-    return (
+    sentences = [
         f"**Conversations over {size} tools with a cached prompt, no examples:** {whole.dollars:.4f} dollars with all "
         f"tools. Behind `Gate.start` the share of turns that have all they need at once or after one search is "
-        f"{_share(own)}; with examples {_share(taught)}. "
-        + (f"It **loses to** {_listed(better)}. " if better else "")
-        + f"{len(cheaper)} others cost less and have it less often."
-    )
+        f"{_share(own)}; with MiniLM, which most of the others have, {_share(embedded)}; with examples instead "
+        f"{_share(taught)}.",
+        *losses,
+        f"{len(cheaper)} others cost less than it does alone and have it less often.",
+    ]
+    return " ".join(sentences)
 
 
 def _share(way: Daily) -> str:
