@@ -75,7 +75,7 @@ class ShadowReport:
 def shadow_report(
     policy: Policy, logged: LoggedTasks, payoff: Payoff, tokens: Mapping[str, float] | None = None
 ) -> ShadowReport:
-    """Let a `policy` decide, at a `payoff`, on `logged` tasks of runs that saw every tool and required what they called.
+    """Let a `policy` decide, at a `payoff`, on `logged` tasks of runs that saw every tool; the called were required.
 
     As in a gate, a task for which the policy chooses no tool, or whose scores prefer none, would have got all of them.
     `tokens` maps tools to the tokens of their definitions; tools that it lacks count as none.

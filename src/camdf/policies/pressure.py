@@ -81,7 +81,7 @@ def pressure_for_sufficiency(
 ) -> Payoff:
     """The highest cost pressure that promises `min_sufficiency` on a task to come, whatever the policy learned.
 
-    `policy` is fitted, `calibration` are labeled tasks that it has not seen, and `value` and `recourse` are those of the
+    `policy` is fitted, `calibration` are labeled tasks that it has not seen. `value` and `recourse` are those of the
     `Payoff` that is returned.
 
     Conformal risk control (Angelopoulos, Bates, Fisch, Lei and Schuster 2024): a task's loss is 1 where its set lacks a
