@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from camdf._files import locked
+from camdf._files import locked, write_whole
 from running_service import PLAIN, SECONDS, folder_of, ranking, running
 
 PACKAGE = Path(__file__).parents[1] / "src" / "camdf"
@@ -89,3 +89,37 @@ def test_a_lock_is_held_by_one_and_the_next_waits_for_it(
         assert not got.wait(0.3)
     assert got.wait(SECONDS)
     waiting.join()
+
+
+@pytest.mark.parametrize("fcntl", [True, False], ids=["with fcntl", "without"])
+def test_who_waited_for_a_file_that_was_replaced_has_the_new_one_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fcntl: bool
+) -> None:
+    if not fcntl:
+        monkeypatch.setitem(sys.modules, "fcntl", None)
+    path, got, end = tmp_path / "file", threading.Event(), threading.Event()
+    path.touch()
+
+    def wait() -> None:
+        with locked(path, wait=True):
+            got.set()
+            end.wait(SECONDS)
+
+    waiting = threading.Thread(target=wait)
+    with locked(path, wait=False):
+        waiting.start()
+        assert not got.wait(0.3)
+        write_whole(path, b"new")
+    assert got.wait(SECONDS)
+    with pytest.raises(BlockingIOError), locked(path, wait=False):
+        pass
+    end.set()
+    waiting.join()
+
+
+def test_a_file_that_is_replaced_is_read_by_those_who_could_read_it(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write_whole(path, b"old")
+    path.chmod(0o400)
+    write_whole(path, b"new")
+    assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"new", 0o400)
