@@ -5,8 +5,13 @@ from __future__ import annotations
 import csv
 import json
 import shutil
+import subprocess
+import sys
+import threading
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache, partial
 from itertools import product
@@ -21,20 +26,25 @@ from camdf import ExpectedPayoffBySet, Gate, Payoff, Tool
 from camdf.cli import main
 from camdf.core.rankings import Floats, LoggedTasks, Rankings
 from camdf.datasets import read_examples, write_jsonl
-from camdf.datasets.examples import logged_examples, past_tasks, write_examples
+from camdf.datasets.examples import Example, logged_examples, past_tasks, write_examples
 from camdf.errors import UsageError
 from camdf.evaluation.assess import Fixed, assess
+from camdf.mining.forget import Whose
+from camdf.mining.ids import hashed
 from camdf.models.past_tasks import PastTasks
 from camdf.policies.artifact import to_json
 from camdf.policies.base import Policy, fitted_payoff
+from camdf.scorers import Start
+from camdf.scorers.base import vector_of
 from camdf.scorers.with_examples import ToolExamples
+from camdf.service.forget import forget_served
 from camdf.service.learning import learn
-from camdf.service.lessons import read_lessons, tasks_of_lessons
-from camdf.service.store import VersionStore
+from camdf.service.lessons import Seen, SeenLog, read_lessons, tasks_of_lessons
+from camdf.service.store import VersionStore, made
 from camdf_lab import domains
 from camdf_lab.beyond.past_tasks import PastJob
 from golden import openai_tool
-from running_service import Running, eventually, running
+from running_service import SECONDS, Running, eventually, running
 
 PAYOFF = Payoff(0.05)
 ROOT = Path(__file__).parents[1]
@@ -529,6 +539,230 @@ def test_the_loop_adds_new_requests_to_the_file_and_judges_with_them(fitted: Pat
     assert evidence["tasks"] == 3
     paid = payoff.of(judged, champion.decide(judged.rankings, payoff).acquired)
     assert evidence["champion"][0] == pytest.approx(paid.sum())
+
+
+LEARNS = f"{SERVED}rollout.explore = 1.0\n\n[learn]\nfewest = 2\n"
+ZENOS = "the conversation of zeno"
+
+
+@pytest.fixture(scope="module")
+def explored(fitted: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder whose service has seen two requests, one of them of zeno, and has learned from none."""
+    folder = served(fitted, tmp_path_factory.mktemp("explored") / "served", LEARNS)
+    with running(folder) as service:
+        for conversation, subject, used in ((ZENOS, "zeppelin", "unit_68"), ("another", "violin", "unit_02")):
+            decision = service.decide(question(f"Check the {subject} for me", conversation=conversation))
+            assert service.ask("/v1/outcomes", {"decision": decision["id"], "called": [used], "success": True}).status
+        decisions = folder / "state" / "decisions.jsonl"
+        eventually(lambda: decisions.exists() and decisions.read_bytes().count(b"\n") == 2)
+        assert service.stop() == 0
+    return folder
+
+
+def copied(explored: Path, folder: Path) -> Path:
+    """The same in another folder, without the last good version, which is known by its configuration's path."""
+    shutil.copytree(explored, folder, ignore=shutil.ignore_patterns("last-good-*"))
+    return folder
+
+
+def traces_of_zeno(folder: Path) -> list[str]:
+    """The files that name zeno's conversation or hold the vector of the request, by any spelling."""
+    vector = b64encode(vector_of(Start(), "Check the zeppelin for me"))
+    spelled = (ZENOS.encode(), hashed(ZENOS, b"").encode(), vector)
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != "errors.txt")
+    return [path.name for path in files if any(text in path.read_bytes() for text in spelled)]
+
+
+PAUSED = """
+import sys, time
+from pathlib import Path
+from camdf.cli import main
+from camdf.service import learning
+
+function, now = getattr(learning, sys.argv[1]), sys.argv[2] == "after"
+
+def paused(*arguments):
+    result = function(*arguments) if now else None
+    Path("reached").touch()
+    while not Path("go on").exists():
+        time.sleep(0.01)
+    return result if now else function(*arguments)
+
+setattr(learning, sys.argv[1], paused)
+sys.exit(main(["learn", "camdf.toml", "--state", "state"]))
+"""
+
+
+@contextmanager
+def learning_paused(folder: Path, when: str, function: str) -> Iterator[subprocess.Popen[str]]:
+    """A process that runs `camdf learn` up to a function of its own, and goes on once there is a file "go on"."""
+    command = [sys.executable, "-c", PAUSED, function, when]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            eventually(lambda: (folder / "reached").exists())
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize(("when", "function"), [("after", "read_lessons"), ("before", "write_examples")])
+def test_a_look_that_began_before_somebody_was_forgotten_writes_nothing_back(
+    explored: Path, tmp_path: Path, when: str, function: str
+) -> None:
+    folder = copied(explored, tmp_path / "served")
+    forget = ["forget", str(folder / "camdf.toml"), "--state", str(folder / "state"), "--conversation", ZENOS]
+    with learning_paused(folder, when, function) as looking:
+        forgetting = threading.Thread(target=main, args=(forget,))
+        forgetting.start()
+        forgetting.join(1)
+        (folder / "go on").touch()
+        said, _ = looking.communicate(timeout=SECONDS)
+        assert looking.returncode == 0
+        assert "2 requests joined those of examples.jsonl" in said
+        forgetting.join(SECONDS)
+    assert traces_of_zeno(folder) == []
+    groups = [example.group for example in read_examples(folder / "examples.jsonl")]
+    assert hashed("another", b"") in groups
+    assert "joined" not in str(learn(folder / "camdf.toml", [folder / "state"])), "and nothing comes back later"
+    assert traces_of_zeno(folder) == []
+
+
+def test_a_look_that_adds_requests_brings_back_none_that_are_deleted_from_the_file(
+    explored: Path, tmp_path: Path
+) -> None:
+    folder = copied(explored, tmp_path / "served")
+    path = folder / "examples.jsonl"
+    chat = read_examples(path)[0].group
+    with learning_paused(folder, "before", "write_examples") as looking:
+        forgetting = threading.Thread(target=main, args=(["forget", str(path), "--conversation", chat],))
+        forgetting.start()
+        forgetting.join(1)
+        (folder / "go on").touch()
+        looking.communicate(timeout=SECONDS)
+        assert looking.returncode == 0
+        forgetting.join(SECONDS)
+    groups = {example.group for example in read_examples(path)}
+    assert chat not in groups
+    assert hashed(ZENOS, b"") in groups
+
+
+def test_the_service_forgets_a_conversation_while_it_runs_and_after_it_ended(
+    explored: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = copied(explored, tmp_path / "served")
+    learn(folder / "camdf.toml", [folder / "state"])
+    command = ["forget", str(folder / "camdf.toml"), "--state", str(folder / "state")]
+    with running(folder) as service:
+        (last_good,) = (folder / "state").glob("last-good-*.json")
+        assert set(traces_of_zeno(folder)) == {"decisions.jsonl", "examples.jsonl", last_good.name}
+        assert main([*command, "--conversation", ZENOS]) == 0
+        assert capsys.readouterr().out == "Forgot 1 examples and 1 decisions.\n"
+        assert traces_of_zeno(folder) == []
+        eventually(lambda: service.number("camdf_swaps") == 1)
+        assert traces_of_zeno(folder) == []
+        service.decide(question("Check the otter for me", conversation="a third"))
+        decisions = folder / "state" / "decisions.jsonl"
+        eventually(lambda: decisions.read_bytes().count(b"\n") == 2)
+    chat = next(example for example in read_examples(folder / "examples.jsonl") if example.text).group
+    assert main([*command, "--conversation", chat, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"examples": 1, "decisions": 0, "urls": []}
+    assert chat not in {example["group"] for example in map(json.loads, last_examples(last_good))}
+
+
+def last_examples(last_good: Path) -> list[str]:
+    """The lines of examples that the last good version has."""
+    return str(json.loads(last_good.read_text(encoding="utf-8"))["examples"]["examples.jsonl"]).splitlines()
+
+
+def test_a_version_that_was_read_before_somebody_was_forgotten_is_not_kept(
+    explored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = copied(explored, tmp_path / "served")
+    learn(folder / "camdf.toml", [folder / "state"])
+    command = ["forget", str(folder / "camdf.toml"), "--state", str(folder / "state"), "--conversation", ZENOS]
+
+    def forgetting(*arguments: Any) -> Any:
+        assert main(command) == 0
+        return made(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("camdf.service.store.made", forgetting)
+        store = VersionStore(folder / "camdf.toml", folder / "state")
+    assert traces_of_zeno(folder) == []
+    assert store.refresh()
+    assert traces_of_zeno(folder) == []
+    (last_good,) = (folder / "state").glob("last-good-*.json")
+    assert len(last_examples(last_good)) == len(read_examples(folder / "examples.jsonl"))
+
+
+def test_what_the_service_is_told_to_forget_must_be_named(
+    explored: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configuration, state = str(explored / "camdf.toml"), ["--state", str(explored / "state")]
+    for options, words in (
+        (state, "Nothing to forget was named."),
+        ([*state, "--before", "2026-01-31"], "A service keeps requests without their days."),
+        (["--user", "x", "--state", str(tmp_path / "none")], "There is no state folder"),
+    ):
+        assert main(["forget", configuration, *options]) == 2
+        assert words in capsys.readouterr().err
+    assert main(["forget", str(explored / "examples.jsonl"), "--tenant", "acme"]) == 2
+    assert "--tenant and --state are for a service's configuration (.toml)." in capsys.readouterr().err
+
+
+def test_a_tenant_is_forgotten_and_the_others_are_not(fitted: Path, tmp_path: Path) -> None:
+    tenants = "".join(
+        f'\n[tenants.{name}]\ntoken_sha256 = "{digit * 64}"\nexamples = "{name}.jsonl"\n'
+        for name, digit in (("a", "1"), ("b", "2"))
+    )
+    folder = served(fitted, tmp_path / "served", SERVED + tenants)
+    own, logged = Example("Mine", ("unit_00",), origin="own"), read_examples(folder / "examples.jsonl")
+    write_examples(folder / "a.jsonl", [own, *logged[:80]])
+    write_examples(folder / "b.jsonl", [own, *logged[80:]])
+    VersionStore(folder / "camdf.toml", folder / "state")
+    log = SeenLog(folder / "state")
+    for tenant in ("a", "b"):
+        log.write(Seen(f"of {tenant}", tenant, "", ["unit_00", "unit_01"], [0.9, 0.1], [1.0, 1.0], []))
+    with (folder / "camdf.toml").open("a", encoding="utf-8") as file:
+        file.write('\n[tenants.b.routes.far]\nexamples = "memory://far.jsonl"\n')
+    forgot = forget_served(folder / "camdf.toml", [folder / "state"], Whose(), "a")
+    assert str(forgot).splitlines() == [
+        "Forgot 80 examples and 1 decisions.",
+        "memory://far.jsonl is a URL, and as it was: delete from the file that you copy there.",
+    ]
+    assert read_examples(folder / "a.jsonl") == [own]
+    assert read_examples(folder / "b.jsonl") == [own, *logged[80:]]
+    (line,) = (folder / "state" / "decisions.jsonl").read_text(encoding="utf-8").splitlines()
+    assert json.loads(line)["tenant"] == "b"
+
+
+WRITES = """
+import sys
+from pathlib import Path
+from camdf.service import lessons
+
+lessons.LARGEST = 200_000
+log = lessons.SeenLog(Path(sys.argv[1]))
+for number in range(3_000):
+    log.write(lessons.Seen(f"number {number}", "", "", ["a", "b"], [0.9, 0.1], [1.0, 1.0], [], b"12", str(number % 3)))
+"""
+
+
+def test_no_decision_is_lost_that_is_written_while_others_are_forgotten(tmp_path: Path) -> None:
+    log = SeenLog(tmp_path)
+    with subprocess.Popen([sys.executable, "-c", WRITES, str(tmp_path)]) as writing:
+        while writing.poll() is None:
+            log.forget(lambda decision: decision.group == "1")
+    assert writing.returncode == 0
+    log.forget(lambda decision: decision.group == "1")
+    lines = [line for path in tmp_path.glob("decisions*") for line in path.read_text(encoding="utf-8").splitlines()]
+    assert [json.loads(line)["id"] for line in sorted(lines, key=number_of)] == [
+        f"number {number}" for number in range(3_000) if number % 3 != 1
+    ]
+
+
+def number_of(line: str) -> int:
+    return int(json.loads(line)["id"].removeprefix("number "))
 
 
 def test_a_conversation_is_forgotten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,6 +19,7 @@ from camdf._progress import shown
 from camdf.cli.logs import FILES, add_columns, add_log, is_log, named_scorer, ranked_log
 from camdf.cli.parser import add_json, check_output, print_json
 from camdf.cli.policy import add_engine
+from camdf.cli.service import STATE
 from camdf.cli.tools import TOOLS_FILE, tools_in_file
 from camdf.errors import DataError, UsageError, require
 from camdf.gateway.folder import Folder
@@ -71,9 +72,18 @@ def add_commands(commands: Any) -> None:
         help="delete a session, a user or old days from a table of tasks",
         example="camdf forget --user ada@example.com table",
     )
-    forget.add_argument("table", help="what camdf mine --into wrote, the file of camdf mcp, or examples (.jsonl)")
+    forget.add_argument(
+        "table", help="what camdf mine --into wrote, the file of camdf mcp or serve, or examples (.jsonl)"
+    )
     forget.add_argument("--conversation", metavar="ID", default="", help="the session whose traces are deleted")
     forget.add_argument("--user", metavar="ID", default="", help="the user whose traces are deleted")
+    forget.add_argument("--tenant", metavar="NAME", default="", help="of a service: the tenant whose requests go")
+    forget.add_argument(
+        "--state",
+        type=Path,
+        action="append",
+        help=f"of a service: its state folder; may be given several times (default: {STATE})",
+    )
     forget.add_argument("--before", type=_day, metavar="DAY", help="traces that began before this day: 2026-01-31")
     forget.add_argument("--grace-hours", type=int, default=0, help="hours until the files are deleted (default: 0)")
     forget.add_argument(
@@ -264,23 +274,42 @@ def _mine_day(options: argparse.Namespace, tables: Sequence[Path], choices: dict
 
 def _forget(options: argparse.Namespace) -> int:
     named = Path(options.table)
+    if named.suffix == ".toml":
+        return _forget_served(named, options)
+    if options.tenant or options.state:
+        raise UsageError(f"--tenant and --state are for a service's configuration (.toml). Got {named} instead.")
     gateway = Folder.of(named) if named.suffix == ".json" and named.is_file() else Folder(named)
     if gateway.log.is_file():
         count = gateway.forget(options.before)
         print_json({"lines": count}) if options.json else print(f"Forgot {count:,} searches and calls.")
         return 0
-    from camdf.mining.forget import forget, forget_examples
+    from camdf.mining.forget import Whose, forget, forget_examples
 
+    whose = Whose(options.conversation, options.user, _id_key(options))
     if named.suffix == ".jsonl" and named.is_file():
-        count = forget_examples(named, options.conversation, options.user, _id_key(options))
+        if not (whose.conversation or whose.user):
+            raise UsageError("Examples know whose they are. Name a --conversation or a --user, or delete the file.")
+        count = forget_examples(named, lambda example: whose.asked(example.group, example.user))
         print_json({"lines": count}) if options.json else print(f"Forgot {count:,} examples.")
         return 0
     chosen = {name: getattr(options, name) for name in ("conversation", "user", "before", "alone")}
     with redirect_stdout(sys.stderr if options.json else sys.stdout):
-        forgotten = forget(options.table, **chosen, id_key=_id_key(options), hours=options.grace_hours)
+        forgotten = forget(options.table, **chosen, id_key=whose.id_key, hours=options.grace_hours)
         print(forgotten)
     if options.json:
         print_json({**asdict(forgotten), "sums": forgotten.sums, "sentences": str(forgotten).splitlines()})
+    return 0
+
+
+def _forget_served(configuration: Path, options: argparse.Namespace) -> int:
+    from camdf.mining.forget import Whose
+    from camdf.service.forget import forget_served
+
+    if options.before:
+        raise UsageError("A service keeps requests without their days. Name a --conversation, a --user or a --tenant.")
+    whose = Whose(options.conversation, options.user, _id_key(options))
+    forgotten = forget_served(configuration, options.state or [STATE], whose, options.tenant)
+    print_json(asdict(forgotten)) if options.json else print(forgotten)
     return 0
 
 

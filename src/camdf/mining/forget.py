@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from os import PathLike, fspath
+from pathlib import Path
 
 from camdf._counts import in_one_line
-from camdf.datasets.examples import read_examples, write_examples
+from camdf._files import locked, write_whole
+from camdf.datasets.examples import Example, examples_in
 from camdf.datasets.files import File
 from camdf.errors import DataError, UsageError
 from camdf.mining.days import Days, is_days
@@ -82,19 +85,41 @@ def forget(
     return Forgot(counts["tasks"], counts["spans"], **kept, hours=hours, alone=alone)
 
 
-def forget_examples(
-    path: str | PathLike[str], conversation: str = "", user: str = "", id_key: bytes | None = None
-) -> int:
-    """Delete the examples of a conversation or a user from a file, and say how many; who reads it again recalls none.
+@dataclass(frozen=True)
+class Whose:
+    """Whose requests are deleted: those of a conversation, of a user, or of both."""
 
-    The requests of a conversation have its id as their `group`, hashed where they were mined with a key, as is `user`,
-    and hashed without one where the service learned them.
-    """
-    if not (conversation or user):
-        raise UsageError("Examples know whose they are. Name a --conversation or a --user, or delete the file.")
-    keys = [key for key in (b"", id_key) if key is not None]
-    groups, users = ({text, *(hashed(text, key) for key in keys)} - {""} for text in (conversation, user))
-    examples = read_examples(path)
-    kept = [example for example in examples if example.group not in groups and example.user not in users]
-    write_examples(path, kept)
-    return len(examples) - len(kept)
+    conversation: str = ""
+    user: str = ""
+    id_key: bytes | None = None
+
+    def asked(self, group: str, user: str = "") -> bool:
+        """Whether a request is theirs.
+
+        The requests of a conversation have its id as their `group`, hashed where they were mined with a key, as is
+        `user`, and hashed without one where the service learned them.
+
+        >>> Whose("chat 7").asked(hashed("chat 7", b""))
+        True
+        """
+        return group in self._spellings(self.conversation) or user in self._spellings(self.user)
+
+    def _spellings(self, text: str) -> set[str]:
+        keys = [key for key in (b"", self.id_key) if key is not None]
+        return {text, *(hashed(text, key) for key in keys)} - {""}
+
+
+def forget_examples(path: str | PathLike[str], is_gone: Callable[[Example], bool]) -> int:
+    """Delete examples from a file, and say how many; who reads it again recalls none, and who adds to it waits."""
+    with locked(path, wait=True):
+        content, count = without_examples(Path(path).read_text(encoding="utf-8"), fspath(path), is_gone)
+        if count:
+            write_whole(path, content.encode())
+    return count
+
+
+def without_examples(content: str, name: str, is_gone: Callable[[Example], bool]) -> tuple[str, int]:
+    """The text of a file of examples without some of them, and how many; without any, the empty line that says so."""
+    lines = [line for line in content.encode().splitlines(keepends=True) if line.strip()]
+    kept = [line for line, example in zip(lines, examples_in(content, name), strict=True) if not is_gone(example)]
+    return b"".join(kept).decode() or "\n", len(lines) - len(kept)

@@ -35,7 +35,7 @@ from camdf.policies.training import Training
 from camdf.service import config_file
 from camdf.service.config import COLD_STARTS, START, Configuration, LearnSettings
 from camdf.service.gates import payoff_of_route, policy_of
-from camdf.service.lessons import Lesson, given_tools, read_lessons, tasks_of_lessons
+from camdf.service.lessons import Lesson, alone_with, given_tools, read_lessons, tasks_of_lessons
 
 with needs("serve"):
     import msgspec
@@ -87,6 +87,11 @@ def learn(path: Path, states: Sequence[Path]) -> Learned:
     settings = configuration.learn
     if settings is None:
         raise UsageError(f"{path.name} has no table [learn], so the service keeps nothing to learn from. Add one.")
+    with alone_with(states):
+        return _learned(folder, configuration, settings, states)
+
+
+def _learned(folder: Path, configuration: Configuration, settings: LearnSettings, states: Sequence[Path]) -> Learned:
     known, sums = read_lessons(states)
     said, exploring = [], {}
     for source, places in configuration.policies().items():
@@ -249,24 +254,34 @@ class PolicyContest:
             return []
         said, joined = [], list[Lesson]()
         for source in dict.fromkeys(self.configuration.settings(*place).examples for place in self.places):
-            examples = self._examples(source)
-            past = past_tasks(examples)
-            new = [
-                lesson
-                for lesson in known
-                if lesson.seq > self.state.remembered.get(lesson.log, 0)
-                and self.configuration.settings(lesson.seen.tenant, lesson.seen.route).examples == source
-                and past is not None
-                and len(lesson.seen.vector) == past.dimensions
-            ]
-            if past is not None and new:
-                kept = past.joined(PastTasks.all_of(tasks_of_lessons(new))).bounded()
-                others = [example for example in examples if not example.vector]
-                write_examples(self.root / source, [*others, *logged_examples(kept)])
-                said.append(f"{len(new):,} requests joined those of {source}, which has {len(kept):,}.")
-                joined += new
+            if source and "://" not in source:
+                with locked(self.root / source, wait=True):  # else what `camdf forget` deletes now is written back
+                    new, count = self._joined(source, known)
+                if new:
+                    said.append(f"{len(new):,} requests joined those of {source}, which has {count:,}.")
+                    joined += new
         self.state = replace(self.state, remembered={**self.state.remembered, **_last(joined)})
         return [self._note(" ".join(said))] if said else []
+
+    def _joined(self, source: str, known: Sequence[Lesson]) -> tuple[list[Lesson], int]:
+        """What is new to a file of past requests, once it has joined them, and how many they are then."""
+        examples = self._examples(source)
+        past = past_tasks(examples)
+        if past is None:
+            return [], 0
+        new = [
+            lesson
+            for lesson in known
+            if lesson.seq > self.state.remembered.get(lesson.log, 0)
+            and self.configuration.settings(lesson.seen.tenant, lesson.seen.route).examples == source
+            and len(lesson.seen.vector) == past.dimensions
+        ]
+        if not new:
+            return [], len(past)
+        kept = past.joined(PastTasks.all_of(tasks_of_lessons(new))).bounded()
+        others = [example for example in examples if not example.vector]
+        write_examples(self.root / source, [*others, *logged_examples(kept)])
+        return new, len(kept)
 
     def _by_place(
         self, some: Sequence[Lesson], champion: Policy

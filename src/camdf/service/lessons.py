@@ -11,13 +11,15 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
+from camdf._files import locked, whole_file
 from camdf.core.rankings import Bools, LoggedTasks
 from camdf.datasets.gather import Gathered
 from camdf.errors import needs
@@ -25,6 +27,7 @@ from camdf.gate.decision import GateDecision
 from camdf.mining.ids import hashed
 from camdf.scorers.base import says_nothing
 from camdf.service.outcomes import FILE as OUTCOMES
+from camdf.service.store import writing
 
 with needs("serve"):
     import msgspec
@@ -105,14 +108,38 @@ class SeenLog:
         """One more line. A disk that is full costs lessons, which is logged and raised, and nothing else."""
         place = self.folder / FILE
         try:
-            with open(place, "a+b") as file:
-                file.write((b"\n" if _is_torn(file) else b"") + msgspec.json.encode(found) + b"\n")
-                size = file.tell()
-            if size > LARGEST:
-                os.replace(place, self.folder / EARLIER)
+            with writing(self.folder):
+                with open(place, "a+b") as file:
+                    file.write((b"\n" if _is_torn(file) else b"") + msgspec.json.encode(found) + b"\n")
+                    size = file.tell()
+                if size > LARGEST:
+                    os.replace(place, self.folder / EARLIER)
         except OSError as error:
             LOG.warning("A decision could not be kept to learn from: %s", error.strerror)
             raise
+
+    def forget(self, is_gone: Callable[[Seen], bool]) -> int:
+        """Delete decisions, and say how many; lines that cannot be read go too, as nobody knows whose they are."""
+        count = 0
+        with writing(self.folder):
+            for path in (self.folder / EARLIER, self.folder / FILE):
+                if path.exists():
+                    with whole_file(path) as new, open(new, "wb") as file:
+                        for decision in _decisions(path):
+                            if is_gone(decision):
+                                count += 1
+                            else:
+                                file.write(msgspec.json.encode(decision) + b"\n")
+        return count
+
+
+@contextmanager
+def alone_with(folders: Iterable[Path]) -> Iterator[None]:
+    """What state folders hold is learned from or forgotten by one process at a time, while the service writes on."""
+    with ExitStack() as locks:
+        for folder in sorted({folder.resolve() for folder in folders if folder.is_dir()}):
+            locks.enter_context(locked(folder, wait=True))
+        yield
 
 
 class Taught(NamedTuple):

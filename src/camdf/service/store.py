@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
-from camdf._files import write_whole
+from camdf._files import locked, write_whole
 from camdf.datasets.examples import examples_in, past_tasks
 from camdf.errors import CamdfError, UsageError, require
 from camdf.gate import Gate
@@ -27,6 +28,20 @@ from camdf.service.gates import gate_of, is_made_up, policy_of, warm
 LOG = logging.getLogger("camdf.service")
 LARGEST_EXAMPLES = 32_000_000
 """Bytes."""
+
+
+LOCK, LAST_GOOD = "write.lock", "last-good-{}.json"
+"""Files of a state folder: the one that its writers lock, and the last good version of a configuration, by its path."""
+
+
+@contextmanager
+def writing(state: Path) -> Iterator[None]:
+    """Write to a state folder: either the service that has it does, or `camdf forget`."""
+    lock = state / LOCK
+    if not lock.exists():
+        lock.touch()
+    with locked(lock, wait=True):
+        yield
 
 
 @dataclass(frozen=True)
@@ -90,7 +105,7 @@ def sources_of(path: Path) -> ConfigurationTexts:
         folder,
         text,
         {source: _content(source, folder, "policy", LARGEST_FILE) for source in named},
-        {source: _content(source, folder, "examples", LARGEST_EXAMPLES) for source in examples},
+        _examples(examples, folder),
     )
 
 
@@ -143,6 +158,10 @@ def _check_owners(configuration: Configuration, sources: ConfigurationTexts) -> 
             )
 
 
+def _examples(sources: Iterable[str], folder: str) -> dict[str, str]:
+    return {source: _content(source, folder, "examples", LARGEST_EXAMPLES) for source in sources}
+
+
 def _content(source: str, folder: str, key: str, largest: int) -> str:
     """The text of a file that the configuration names; of one that is too large, more than the largest has."""
     try:
@@ -166,7 +185,7 @@ class VersionStore:
     def __init__(self, path: Path, state: Path) -> None:
         self.path, self.state = path, state
         whose = sha256(str(path.resolve()).encode()).hexdigest()[:16]
-        self.last_good = state / f"last-good-{whose}.json"
+        self.last_good = state / LAST_GOOD.format(whose)
         """The last version of this very file that worked: another configuration may share the folder."""
 
         self.refused = ""
@@ -223,8 +242,14 @@ class VersionStore:
             raise error from None
 
     def _keep(self, sources: ConfigurationTexts) -> None:
-        """Write a good version to disk in one step. A full disk costs the next start, not this one."""
+        """Write a good version to disk in one step. A full disk costs the next start, not this one.
+
+        Examples that are no longer as they were read are not written back: `camdf forget` deleted some. The next
+        version, which is without them, is kept.
+        """
         try:
-            write_whole(self.last_good, json.dumps(vars(sources)).encode())
-        except OSError as error:
-            LOG.warning("The last good version could not be kept on disk: %s", error.strerror)
+            with writing(self.state):
+                if sources.examples == _examples(sources.examples, sources.folder):
+                    write_whole(self.last_good, json.dumps(vars(sources)).encode())
+        except (OSError, UsageError) as error:
+            LOG.warning("The last good version could not be kept on disk: %s", getattr(error, "strerror", error))
