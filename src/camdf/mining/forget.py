@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
+from functools import cached_property
 from os import PathLike, fspath
 from pathlib import Path
 
@@ -102,11 +103,14 @@ class Whose:
         >>> Whose("chat 7").asked(hashed("chat 7", b""))
         True
         """
-        return group in self._spellings(self.conversation) or user in self._spellings(self.user)
+        groups, users = self._spellings
+        return group in groups or user in users
 
-    def _spellings(self, text: str) -> set[str]:
+    @cached_property
+    def _spellings(self) -> tuple[set[str], set[str]]:
         keys = [key for key in (b"", self.id_key) if key is not None]
-        return {text, *(hashed(text, key) for key in keys)} - {""}
+        groups, users = ({text, *(hashed(text, key) for key in keys)} - {""} for text in (self.conversation, self.user))
+        return groups, users
 
 
 def forget_examples(path: str | PathLike[str], is_gone: Callable[[Example], bool]) -> int:

@@ -125,11 +125,11 @@ class SeenLog:
             for path in (self.folder / EARLIER, self.folder / FILE):
                 if path.exists():
                     with whole_file(path) as new, open(new, "wb") as file:
-                        for decision in _decisions(path):
+                        for line, decision in _decisions(path):
                             if is_gone(decision):
                                 count += 1
                             else:
-                                file.write(msgspec.json.encode(decision) + b"\n")
+                                file.write(line)
         return count
 
 
@@ -161,7 +161,7 @@ def read_lessons(folders: Iterable[Path]) -> Taught:
     decisions: dict[tuple[str, str], Seen] = {}
     for folder in places:
         for name in (EARLIER, FILE):
-            decisions.update({(decision.tenant, decision.id): decision for decision in _decisions(folder / name)})
+            decisions.update({(decision.tenant, decision.id): decision for _, decision in _decisions(folder / name)})
     known, learned, left_out = frozenset(decisions), [], Counter[str]()
     for folder in places:
         lines = list(_lines(folder / OUTCOMES))
@@ -213,8 +213,8 @@ def _is_torn(file: BinaryIO) -> bool:
     return file.read(1) != b"\n"
 
 
-def _decisions(path: Path) -> Iterator[Seen]:
-    """The decisions of a file. Torn lines are left out, and their number is logged."""
+def _decisions(path: Path) -> Iterator[tuple[bytes, Seen]]:
+    """The decisions of a file, each with its line. Torn lines are left out, and their number is logged."""
     decoder, torn = msgspec.json.Decoder(Seen), 0
     for line in _lines(path):
         try:
@@ -222,7 +222,7 @@ def _decisions(path: Path) -> Iterator[Seen]:
         except (msgspec.DecodeError, UnicodeDecodeError):
             torn += 1
         else:
-            yield decision
+            yield line, decision
     if torn:
         LOG.warning("Left out of what is learned from: %d of the lines in %s, which cannot be read.", torn, path)
 
