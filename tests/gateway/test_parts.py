@@ -102,6 +102,7 @@ def test_a_search_that_ended_in_a_call_is_an_example_and_can_be_forgotten(tmp_pa
     folder.note("call", tool="mail_send", ok=False, query="write to Ann")
     assert folder.examples() == [Example("write to Bob", ("mail_send",), origin="logged")]
     assert folder.path.stat().st_mode & 0o077 == 0
+    assert main(["forget", str(folder.path), "--user", "ada@example.com"]) == 2, "else all would go"
     assert main(["forget", str(folder.path), "--before", "2020-01-01"]) == 0
     assert len(list(folder.records())) == 3
     assert folder.forget(date(2999, 1, 1)) == 3

@@ -280,6 +280,11 @@ def _forget(options: argparse.Namespace) -> int:
         raise UsageError(f"--tenant and --state are for a service's configuration (.toml). Got {named} instead.")
     gateway = Folder.of(named) if named.suffix == ".json" and named.is_file() else Folder(named)
     if gateway.log.is_file():
+        if options.conversation or options.user:
+            raise UsageError(
+                "The log of camdf mcp does not say whose a line is. Name a day, --before 2026-01-31, or nothing, to "
+                "delete all of it."
+            )
         count = gateway.forget(options.before)
         print_json({"lines": count}) if options.json else print(f"Forgot {count:,} searches and calls.")
         return 0
