@@ -721,8 +721,11 @@ def test_a_tenant_is_forgotten_and_the_others_are_not(fitted: Path, tmp_path: Pa
     write_examples(folder / "b.jsonl", [own, *logged[80:]])
     VersionStore(folder / "camdf.toml", folder / "state")
     log = SeenLog(folder / "state")
-    for tenant in ("a", "b"):
-        log.write(Seen(f"of {tenant}", tenant, "", ["unit_00", "unit_01"], [0.9, 0.1], [1.0, 1.0], []))
+    for name, tenant in (("one", "a"), ("one", "b"), ("two", "a")):
+        log.write(Seen(name, tenant, "", ["unit_00", "unit_01"], [0.9, 0.1], [1.0, 1.0], []))
+    assert forget_served(folder / "camdf.toml", [folder / "state"], Whose("one"), "a").decisions == 1
+    assert forget_served(folder / "camdf.toml", [folder / "state"], Whose(logged[0].group), "b").examples == 0
+    assert len(read_examples(folder / "a.jsonl")) == 81
     with (folder / "camdf.toml").open("a", encoding="utf-8") as file:
         file.write('\n[tenants.b.routes.far]\nexamples = "memory://far.jsonl"\n')
     forgot = forget_served(folder / "camdf.toml", [folder / "state"], Whose(), "a")

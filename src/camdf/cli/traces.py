@@ -77,7 +77,7 @@ def add_commands(commands: Any) -> None:
     )
     forget.add_argument("--conversation", metavar="ID", default="", help="the session whose traces are deleted")
     forget.add_argument("--user", metavar="ID", default="", help="the user whose traces are deleted")
-    forget.add_argument("--tenant", metavar="NAME", default="", help="of a service: the tenant whose requests go")
+    forget.add_argument("--tenant", metavar="NAME", default="", help="of a service: this tenant alone, or all of it")
     forget.add_argument(
         "--state",
         type=Path,

@@ -39,9 +39,11 @@ class ForgotServed:
 def forget_served(path: Path, states: Sequence[Path], whose: Whose, tenant: str = "") -> ForgotServed:
     """Delete from the files that a configuration names, and from state folders.
 
-    A `camdf learn` that is under way ends first, and writes nothing back. Of a tenant, every logged request goes.
+    A `camdf learn` that is under way ends first, and writes nothing back. Of a tenant, those named go, or else all that
+    was logged.
     """
-    if not (whose.conversation or whose.user or tenant):
+    names_some = bool(whose.conversation or whose.user)
+    if not (names_some or tenant):
         raise UsageError("Nothing to forget was named. Name a --conversation, a --user or a --tenant.")
     for state in states:
         if not state.is_dir():
@@ -53,11 +55,12 @@ def forget_served(path: Path, states: Sequence[Path], whose: Whose, tenant: str 
         owners.setdefault(configuration.settings(*place).examples, set()).add(place[0])
 
     def is_theirs(source: str, example: Example) -> bool:
-        is_tenants = owners.get(source) == {tenant} and example.origin == "logged"
-        return (bool(tenant) and is_tenants) or whose.asked(example.group, example.user)
+        if tenant and owners.get(source) != {tenant}:
+            return False
+        return whose.asked(example.group, example.user) if names_some else example.origin == "logged"
 
     def was_theirs(decision: Seen) -> bool:
-        return (bool(tenant) and decision.tenant == tenant) or whose.asked(decision.group or decision.id)
+        return tenant in ("", decision.tenant) and (not names_some or whose.asked(decision.group or decision.id))
 
     urls = [source for source in owners if "://" in source]
     files = [source for source in owners if source and source not in urls]
