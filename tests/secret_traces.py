@@ -55,6 +55,11 @@ def records() -> dict[str, list[Any]]:
             **more,
         }
 
+    def langsmith_span(kind: str, name: str, span_id: str, **more: Any) -> dict[str, Any]:
+        told = {"langsmith.span.kind": kind, "langsmith.trace.name": name, "gen_ai.tool.definitions": json.dumps(TOOLS)}
+        told |= {"gen_ai.prompt": json.dumps({"messages": ASKED}), "gen_ai.completion": json.dumps({"output": ANSWER})}
+        return otlp_span(span_id, told, traceId="1a2b3c", **more)
+
     return {
         "otel": [
             otlp(
@@ -79,7 +84,12 @@ def records() -> dict[str, list[Any]]:
                     events=[RAISED],
                     **FAILED,
                 ),
-            )
+            ),
+            otlp(
+                langsmith_span("chain", "clerk", AGENT),
+                langsmith_span("llm", "ChatOpenAI", MODEL, parentSpanId=AGENT),
+                langsmith_span("tool", "cancel", TOOL, parentSpanId=AGENT, events=[RAISED]),
+            ),
         ],
         "openinference": [
             otlp(

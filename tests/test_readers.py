@@ -11,8 +11,10 @@ import gzip
 import json
 import random
 import re
-from collections.abc import Mapping
+from base64 import b64encode
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -258,7 +260,9 @@ def mlflow_span(kind: str, name: str, told: Mapping[str, Any] | None = None, **m
     return {"info": {"trace_id": "tr-abc"}, "data": {"spans": [span]}}
 
 
-@pytest.mark.parametrize("tracer", ["openinference", "langfuse", "langfuse's SDK", "mlflow", "langsmith", "traceloop"])
+@pytest.mark.parametrize(
+    "tracer", ["openinference", "langfuse", "langfuse's SDK", "mlflow", "langsmith", "its OTel", "traceloop"]
+)
 def test_langchain_says_which_of_its_chains_are_agents_whoever_traces_them(tracer: str, tmp_path: Path) -> None:
     """Some tracers take every chain for an agent that has the word in its name, and no other."""
 
@@ -275,6 +279,10 @@ def test_langchain_says_which_of_its_chains_are_agents_whoever_traces_them(trace
         if tracer == "langfuse's SDK":  # it writes each piece by itself
             pieces = {f"langfuse.observation.metadata.{key}": json.dumps(each) for key, each in metadata.items()}
             return otlp(otlp_span(AGENT, {"langfuse.observation.type": kind.lower(), **pieces}, name=name))
+        if tracer == "its OTel":
+            pieces = {f"langsmith.metadata.{key}": each for key, each in metadata.items()}
+            told = {"langsmith.span.kind": "chain", "langsmith.trace.name": name, **pieces}
+            return otlp(otlp_span(AGENT, told, name=name, parentSpanId=MODEL))
         if tracer == "traceloop":
             pieces = {f"traceloop.association.properties.{key}": each for key, each in metadata.items()}
             return otlp(otlp_span(AGENT, {"traceloop.entity.name": name, **pieces}, name=name))
@@ -303,6 +311,10 @@ def decision_steps() -> dict[str, Any]:
             "langfuse.observation.type": "chain",
             **{f"langfuse.observation.metadata.{key}": each for key, each in pieces.items()},
         },
+        "langsmith": {
+            "langsmith.trace.name": "camdf.decision",
+            **{f"langsmith.metadata.{key}": each for key, each in pieces.items()},
+        },
         "attributes": decided,
     }
     return {
@@ -310,7 +322,7 @@ def decision_steps() -> dict[str, Any]:
         "mlflow, LangChain": mlflow_span("CHAIN", "camdf.decision", {"metadata": decided}),
         "mlflow, Agents": mlflow_span("UNKNOWN", "camdf.decision", {"mlflow.spanOutputs": decided}),
         "mlflow, its current span": mlflow_span("AGENT", "clerk", decided),
-        "langsmith": run("chain", "camdf.decision", extra={"metadata": decided}),
+        "langsmith, a run": run("chain", "camdf.decision", extra={"metadata": decided}),
     }
 
 
@@ -321,7 +333,7 @@ def test_a_decision_that_is_a_step_of_its_own_is_read_wherever_a_tracer_keeps_it
 
 
 def test_a_handover_of_langgraph_is_no_error_in_any_format(tmp_path: Path) -> None:
-    raised = {"exception.type": "langgraph.errors.ParentCommand"}
+    raised, told = {"exception.type": "langgraph.errors.ParentCommand"}, "ParentCommand(Command(graph='__parent__'))"
     event = {"name": "exception", "attributes": attributes(raised)}
     records = {
         "otel": otlp(otlp_span(AGENT, {"error.type": "ParentCommand"}, status={"code": 2}, events=[event])),
@@ -331,7 +343,20 @@ def test_a_handover_of_langgraph_is_no_error_in_any_format(tmp_path: Path) -> No
             status={"code": "STATUS_CODE_ERROR"},
             events=[{"name": "exception", "attributes": {"exception.type": "ParentCommand"}}],
         ),
-        "langsmith": run("chain", "clerk", error="ParentCommand(Command(graph='__parent__'))", status="error"),
+        "langsmith": run("chain", "clerk", error=told, status="error"),
+        "langsmith's OpenTelemetry": otlp(
+            otlp_span(
+                AGENT,
+                {"langsmith.trace.name": "clerk"},
+                status={"code": 2},
+                events=[
+                    {
+                        "name": "exception",
+                        "attributes": attributes({"exception.type": "Exception", "exception.message": told}),
+                    }
+                ],
+            )
+        ),
     }
     for name, record in records.items():
         (span,) = read_spans(written(tmp_path, record))
@@ -592,6 +617,58 @@ def test_an_agent_of_openai_agents_is_one_also_below_the_workflow_around_it(tmp_
 def test_a_tool_whose_error_langchain_told_the_model_has_failed(tmp_path: Path) -> None:
     told = run("tool", "get_weather", outputs={"output": {"type": "tool", "content": "no", "status": "error"}})
     assert spans(tmp_path, told)["tool"].error == "error"
+
+
+def as_span(run: dict[str, Any], content: Callable[[bytes], Any]) -> dict[str, Any]:
+    """A run as LangSmith's OpenTelemetry has it."""
+    ids, extra = {"chain-1": AGENT, "llm-1": MODEL, "tool-1": TOOL, None: ""}, run["extra"]
+    told = {"langsmith.span.kind": run["run_type"], "langsmith.trace.name": run["name"]}
+    if run["run_type"] == "llm":
+        told["gen_ai.tool.definitions"] = json.dumps(extra["invocation_params"]["tools"])
+        told["gen_ai.usage.input_tokens"] = run["prompt_tokens"]
+        told["gen_ai.usage.output_tokens"] = run["completion_tokens"]
+    if run["run_type"] == "tool":
+        told["gen_ai.tool.call.id"] = extra["tool_call_id"]
+    for key, value in extra["metadata"].items():
+        told[f"langsmith.metadata.{key}"] = json.dumps(value) if isinstance(value, list) else value
+    raised = attributes({"exception.type": "Exception", "exception.message": run["error"]}) if run["error"] else []
+    events = [{"name": "exception", "attributes": raised}] if raised else []
+    span = otlp_span(ids[run["id"]], told, parentSpanId=ids[run["parent_run_id"]], events=events)
+    for key, field in (("gen_ai.prompt", "inputs"), ("gen_ai.completion", "outputs")):
+        span["attributes"].append({"key": key, "value": content(json.dumps(run[field]).encode())})
+    return span
+
+
+@pytest.mark.parametrize(
+    "content",
+    [lambda text: {"stringValue": text.decode()}, lambda text: {"bytesValue": b64encode(text).decode()}],
+    ids=["text", "bytes, as before 0.14.3"],
+)
+def test_langsmiths_opentelemetry_says_what_its_runs_say_but_how_they_were_rated(
+    content: Callable[[bytes], Any], tmp_path: Path
+) -> None:
+    apart: Any = {"trace_id": "", "span_id": "", "parent_id": "", "start": None, "end": None, "success": None}
+    runs = langsmith_runs()
+    read = [
+        {span.kind: replace(span, **apart) for span in read_spans(written(tmp_path, *records))}
+        for records in (runs, [otlp(*(as_span(each, content) for each in runs))])
+    ]
+    assert read[0] == read[1]
+    assert read[0].keys() == {"agent", "model", "tool"}
+
+
+def test_an_agent_of_openai_agents_is_told_by_its_tools_in_langsmiths_opentelemetry(tmp_path: Path) -> None:
+    told = {"langsmith.span.kind": "chain", "langsmith.trace.name": "clerk"}
+    for offered, kind in ((["get_weather"], "agent"), ([], "other")):
+        described = {"gen_ai.tool.definitions": json.dumps(offered)} if offered else {}
+        (span,) = read_spans(written(tmp_path, otlp(otlp_span(AGENT, told | described, parentSpanId=MODEL))))
+        assert (span.kind, span.name) == (kind, "clerk")
+
+
+def test_a_langsmith_request_that_ends_with_a_result_says_so_as_an_object_and_as_a_string(tmp_path: Path) -> None:
+    given = {"messages": [[langchain_message("human", content=TASK), langchain_message("tool", content="sun")]]}
+    for inputs in (given, json.dumps(given)):
+        assert spans(tmp_path, run("llm", "ChatOpenAI", inputs=inputs))["model"].continues
 
 
 # Langfuse
@@ -870,6 +947,7 @@ TABLES = (
     tables.OTEL,
     tables.OPENINFERENCE,
     tables.LANGSMITH,
+    tables.LANGSMITH_SPAN,
     tables.LANGFUSE,
     tables.MLFLOW,
     tables.DECISION,

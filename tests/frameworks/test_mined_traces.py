@@ -215,6 +215,20 @@ def langchain_under_openinference(url: str, situation: str, folder: Path) -> Pat
     return under_openinference(langchain, LangChainInstrumentor())(url, situation, folder)
 
 
+def langchain_under_langsmith(url: str, situation: str, folder: Path) -> Path:
+    """As OpenTelemetry, with which LangSmith needs no server of its own."""
+    from langchain_core.tracers.context import tracing_v2_enabled
+    from langsmith import Client
+
+    recorded = Recorded()
+    client = Client(tracing_mode="otel", otel_tracer_provider=recorded.provider, api_key="none")
+    with suppress(Exception), tracing_v2_enabled(client=client):
+        langchain(url, situation)
+    client.flush()
+    client.cleanup()
+    return recorded.written(folder)
+
+
 def openai_agents_under_openinference(url: str, situation: str, folder: Path) -> Path:
     from openinference.instrumentation.openai_agents import OpenAIAgentsInstrumentor
 
@@ -227,6 +241,7 @@ CELLS = [
         (pydantic_ai_by_itself, ["a handoff"]),
         (langchain_under_openinference, ["a handoff"]),
         (langchain_under_mlflow, ["a handoff"]),
+        (langchain_under_langsmith, ["a handoff"]),
         (openai_agents_under_openinference, ["a structured answer"]),  # it asks for a format, not for a tool
     )
     for situation in SITUATIONS

@@ -229,6 +229,69 @@ def test_hidden_openinference_inputs_cost_the_task_and_the_offered_tools_but_not
     assert [span.name for span in found["tool"]] == ["get_weather"]
 
 
+def langsmith_run() -> Recorded:
+    """An agent and two tools under LangSmith's decorator, and OpenAI's client in its wrapper, as OpenTelemetry."""
+    from langsmith import Client, traceable, tracing_context
+    from langsmith.wrappers import wrap_openai
+
+    recorded = Recorded()
+    langsmith = Client(tracing_mode="otel", otel_tracer_provider=recorded.provider, api_key="none")
+    with (
+        ScriptedModel([Call("get_weather"), Call("send_mail"), "sunny"]) as model,
+        OpenAI(base_url=model.url, api_key="none") as unwrapped,
+        tracing_context(enabled=True, client=langsmith),
+    ):
+        client = wrap_openai(unwrapped)
+
+        @traceable(run_type="tool")
+        def get_weather() -> str:
+            return "sun"
+
+        @traceable(run_type="tool")
+        def send_mail() -> None:
+            langsmith.flush()  # so that it fails after its span began
+            raise ValueError("a secret")
+
+        @traceable(run_type="prompt")
+        def prompt(task: str) -> Any:
+            return [{"role": "user", "content": task}]
+
+        @traceable(name="clerk", metadata={"thread_id": "thread-1", "user_id": "eve"})
+        def agent(task: str) -> Any:
+            messages = prompt(task)
+            asked = client.chat.completions.create(model="scripted", messages=messages, tools=TOOLS)
+            (call,) = asked.choices[0].message.tool_calls
+            messages += [{"role": "assistant", "tool_calls": [call.model_dump()]}]
+            messages += [{"role": "tool", "tool_call_id": call.id, "content": get_weather()}]
+            flat: Any = [{"type": "function", **tool["function"]} for tool in TOOLS]
+            client.responses.create(model="scripted", input=task, tools=flat)
+            with pytest.raises(ValueError, match="a secret"):
+                send_mail()
+            return client.chat.completions.create(model="scripted", messages=messages, tools=TOOLS)
+
+        agent(TASK)
+        langsmith.flush()
+    langsmith.cleanup()
+    return recorded
+
+
+@pytest.mark.parametrize("way", ["otlp", "sdk", "clickhouse"])
+def test_langsmiths_own_spans_name_what_was_offered_called_and_asked(way: str, tmp_path: Path) -> None:
+    reading = getattr(langsmith_run(), way)(tmp_path)
+    found = by_kind(list(reading))
+    assert reading.report.skipped == 0
+    (run,) = found["agent"]
+    assert (run.name, run.text, run.conversation, run.user) == ("clerk", TASK, "thread-1", "eve")
+    assert [span.offered for span in found["model"]] == [("get_weather", "send_mail")] * 3
+    assert [span.requested for span in found["model"]] == [("get_weather",), ("send_mail",), ()]
+    assert [span.continues for span in found["model"]] == [False, None, True]
+    assert [span.cached_tokens for span in found["model"]] == [None, 0, None]
+    assert {(span.name, span.text, span.input_tokens) for span in found["model"]} == {("scripted", TASK, 1)}
+    assert [(span.name, span.error) for span in found["tool"]] == [("get_weather", ""), ("send_mail", "ValueError")]
+    assert {span.parent_id for span in [*found["model"], *found["tool"]]} == {run.span_id}
+    assert [span.name for span in found["other"]] == ["prompt"]
+
+
 @pytest.fixture(scope="module")
 def mlflow_trace(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A trace of MLflow's own autologging of the OpenAI client, an agent and two tools, one of which fails."""

@@ -1,12 +1,15 @@
-"""LangSmith runs from its API, its SDK and its bulk export: a dict a run, or a row of Parquet."""
+"""LangSmith runs: of its API, its SDK and its bulk export, a dict or a row of Parquet, and as OpenTelemetry spans."""
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from camdf.mining.readers.messages import ends_with_a_result, requested_columns, tool_names, user_text
-from camdf.mining.readers.names import LANGSMITH
+from camdf.mining.readers.names import LANGSMITH, LANGSMITH_SPAN
+from camdf.mining.readers.otlp import OtelSpan
 from camdf.mining.readers.steps import kind_of_chain, reported_error, tool_that_ran
 from camdf.mining.readers.values import (
     Fields,
@@ -20,12 +23,17 @@ from camdf.mining.readers.values import (
     lookup,
     nanoseconds,
     outcome,
+    structured,
 )
 from camdf.mining.spans import Span
 
+MARK = "langsmith.trace.name"
 KINDS = {"llm": "model", "tool": "tool"}
 MILLISECOND = 1_000_000
 COLUMNS = Fields(LANGSMITH)
+SPAN = Fields(LANGSMITH_SPAN)
+PIECE = "langsmith.metadata."
+"""What its OpenTelemetry writes before each piece of the metadata."""
 
 
 def parts(record: Any) -> Iterator[Any]:
@@ -47,38 +55,70 @@ def span(part: Any, with_text: bool = True) -> Span:
     """One run."""
     record = as_mapping(part)
     fields = COLUMNS.of(record)
-    kind = KINDS.get(as_text(fields["kind"])) or ("agent" if _is_agent(record) else "other")
-    model = kind == "model"
-    spent = {name: fields[name] if model else None for name in ("input_tokens", "cached_tokens", "output_tokens")}
     return checked_span(
         trace_id=fields["trace_id"] or fields["span_id"],
         span_id=fields["span_id"],
         parent_id=fields["parent_id"],
-        kind=kind,
-        name=(as_text(fields["model"]) if model else "") or _name(fields, kind),
-        conversation=fields["conversation"],
-        user=fields["user"],
         start=nanoseconds(fields["start"], MILLISECOND),
         end=nanoseconds(fields["end"], MILLISECOND),
-        error="" if hands_over(fields["error"]) else error_type(fields["error"]) or _other_error(record, kind),
-        text=user_text(fields["text"]) if with_text and kind in ("agent", "model") else "",
-        offered=tool_names(fields["offered"]) if model else (),
-        **(requested_columns(fields["requested"]) if model else {}),
-        continues=ends_with_a_result(fields["text"]) if model else None,
-        call_id=fields["call_id"] if kind == "tool" else "",
         success=outcome(
             (name, as_mapping(rating).get("avg")) for name, rating in as_mapping(fields["success"]).items()
         ),
+        **_run_columns(record, fields, with_text),
+    )
+
+
+def convention_columns(otel: OtelSpan, with_text: bool) -> dict[str, Any]:
+    """The columns that a span of LangSmith's own OpenTelemetry gives: it is a run under other names."""
+    run = SPAN.of(otel.attributes)
+    run |= {name: _content(run[name]) for name in ("inputs", "outputs")}
+    pieces = {name: value for name, value in otel.attributes.items() if name.startswith(PIECE)}
+    run["extra"] = {
+        "metadata": {name.removeprefix(PIECE): value for name, value in pieces.items()},
+        "invocation_params": {"tools": run.pop("tools")},
+        "tool_call_id": run.pop("tool_call_id"),
+    }
+    # LangSmith sets the status OK when a run begins, and OpenTelemetry keeps it if the run fails.
+    raised = [event.get("exception.message") for name, event in otel.events if name == "exception"]
+    run |= {"parent_run_id": otel.parent_id, "error": next(filter(None, raised), otel.error)}
+    return _run_columns(run, COLUMNS.of(run), with_text)
+
+
+def _content(value: Any) -> Any:
+    """Inputs or outputs: an object. LangSmith before 0.14.3 wrote JSON as bytes, which every export has in base64."""
+    if isinstance(value, str) and value.startswith("e"):  # as the brace of an object does
+        with suppress(ValueError):
+            return structured(b64decode(value, validate=True).decode())
+    return structured(value)
+
+
+def _run_columns(record: dict[str, Any], fields: dict[str, Any], with_text: bool) -> dict[str, Any]:
+    """The columns that a run gives by itself, without its ids, its times and its ratings."""
+    kind = KINDS.get(as_text(fields["kind"])) or ("agent" if _is_agent(record) else "other")
+    model = kind == "model"
+    spent = {name: fields[name] if model else None for name in ("input_tokens", "cached_tokens", "output_tokens")}
+    return {
+        "kind": kind,
+        "name": (as_text(fields["model"]) if model else "") or _name(fields, kind),
+        "conversation": fields["conversation"],
+        "user": fields["user"],
+        "error": "" if hands_over(fields["error"]) else error_type(fields["error"]) or _other_error(record, kind),
+        "text": user_text(fields["text"]) if with_text and kind in ("agent", "model") else "",
+        "offered": tool_names(fields["offered"]) if model else (),
+        **(requested_columns(fields["requested"]) if model else {}),
+        "continues": ends_with_a_result(structured(fields["text"])) if model else None,
+        "call_id": fields["call_id"] if kind == "tool" else "",
         **gate_decision([as_mapping(as_mapping(record.get("extra")).get("metadata"))]),
         **spent,
-    )
+    }
 
 
 def _is_agent(record: dict[str, Any]) -> bool:
     """The top of a trace, or a chain below it that LangChain or OpenAI Agents made for an agent."""
     extra = as_mapping(record.get("extra"))
     metadata, top = as_mapping(extra.get("metadata")), not lookup(record, LANGSMITH, "parent_id")
-    if "handoffs" in as_mapping(extra.get("invocation_params")):  # so OpenAI Agents describe an agent
+    described = as_mapping(extra.get("invocation_params"))
+    if "handoffs" in described or described.get("tools"):  # so OpenAI Agents describe an agent
         return True
     return top or kind_of_chain("other", record.get("name"), metadata) == "agent"
 

@@ -93,6 +93,18 @@ LANGSMITH: FieldNames = {
 }
 """Runs. The field `session_id` is the project, not the conversation."""
 
+LANGSMITH_SPAN: FieldNames = {
+    "run_type": ("langsmith.span.kind",),
+    "name": ("langsmith.trace.name",),
+    "inputs": ("gen_ai.prompt",),
+    "outputs": ("gen_ai.completion",),
+    "tools": ("gen_ai.tool.definitions",),
+    "tool_call_id": ("gen_ai.tool.call.id",),
+    "prompt_tokens": ("gen_ai.usage.input_tokens",),
+    "completion_tokens": ("gen_ai.usage.output_tokens",),
+}
+"""What LangSmith's OpenTelemetry calls the fields of a run; the metadata is there piece by piece."""
+
 LANGFUSE: FieldNames = {
     "trace_id": ("traceId", "trace_id"),
     "span_id": ("id",),

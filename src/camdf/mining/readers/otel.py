@@ -1,6 +1,6 @@
 """OpenTelemetry spans under the GenAI conventions: their newer attributes and their older events.
 
-Spans that carry the attributes of OpenInference, MLflow or Langfuse are read by those conventions.
+Spans that carry the attributes of OpenInference, MLflow, Langfuse or LangSmith are read by those conventions.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from camdf.mining.readers import langfuse, mlflow, openinference
+from camdf.mining.readers import langfuse, langsmith, mlflow, openinference
 from camdf.mining.readers.messages import ends_with_a_result, requested_columns, tool_names, user_text
 from camdf.mining.readers.names import OTEL
 from camdf.mining.readers.otlp import MARKS, OtelSpan, common_columns, otel_span, parts
@@ -28,7 +28,7 @@ KINDS = {
 }
 COLUMNS = Fields(OTEL)
 OTHERS = Fields(MARKS)
-CONVENTIONS = {convention.MARK: convention for convention in (openinference, mlflow, langfuse)}
+CONVENTIONS = {convention.MARK: convention for convention in (openinference, mlflow, langfuse, langsmith)}
 
 
 def span(part: Any, with_text: bool = True) -> Span:

@@ -38,7 +38,10 @@ from camdf.mining.readers.values import (
 
 SPAN = Fields(OTEL_SPAN)
 FAILED = re.compile(r"^2$|error", flags=re.IGNORECASE)
-MARKS: FieldNames = {mark: (mark,) for mark in (OPENINFERENCE_MARK, "mlflow.spanType", "langfuse.observation.type")}
+MARKS: FieldNames = {
+    mark: (mark,)
+    for mark in (OPENINFERENCE_MARK, "mlflow.spanType", "langfuse.observation.type", "langsmith.trace.name")
+}
 """The attributes whose presence says that not the GenAI conventions hold but another."""
 
 LONG = (*OTEL["offered"], *OPENINFERENCE["offered"])
