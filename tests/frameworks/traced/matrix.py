@@ -25,7 +25,7 @@ FRAMEWORKS = {
 }
 """Each with the module that runs it, and the packages by which its environment is known."""
 
-TRACERS = ("OpenTelemetry", "OpenInference", "MLflow", "LangSmith", "Langfuse")
+TRACERS = ("OpenTelemetry", "OpenInference", "MLflow", "LangSmith", "LangSmith OTel", "Langfuse")
 
 
 class Row(NamedTuple):
@@ -165,7 +165,8 @@ policy.
 
 Every cell comes from a run of the real libraries against a scripted model. OpenTelemetry means the framework's own
 spans (pydantic-ai, FastMCP) or those of Traceloop's instrumentors. LangSmith's and Langfuse's clients send to a server
-on loopback, and what they send is read; what their services make of it on export is not tested here.
+on loopback, and what they send is read; what their services make of it on export is not tested here. LangSmith OTel
+means that its client writes OpenTelemetry spans instead of runs.
 
 LiteLLM is missing: its proxy knows requests and no runs.
 

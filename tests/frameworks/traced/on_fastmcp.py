@@ -31,6 +31,7 @@ WITHOUT = {
     "handoff": AGENTS,
     "structured output": AGENTS,
     **dict.fromkeys((*STOPPED, *APPROVALS), "FastMCP runs nothing: the host's program stops or asks"),
+    "LangSmith OTel": "LangSmith sends FastMCP's own spans, as in the column before",
     "MLflow": "FastMCP records OpenTelemetry's spans, and MLflow keeps to spans of its own",
 }
 AgentSpan = Callable[[str], AbstractContextManager[Any]]

@@ -19,7 +19,7 @@ from langgraph.types import Command
 
 from camdf.integrations.langchain import ToolGate
 from traced.situations import AGAIN, APPROVALS, STOPPED, TASK, Answer, Play
-from traced.tracers import instrumented, langfuse_client, langsmith_client, mlflow_autolog
+from traced.tracers import LANGSMITH_CLIENTS, instrumented, langfuse_client, mlflow_autolog
 
 WITHOUT: dict[str, str] = {}
 
@@ -137,11 +137,11 @@ def traced(tracer: str, file: Path) -> Iterator[list[Any]]:
     elif tracer == "MLflow":
         with mlflow_autolog("langchain", file):
             yield []
-    elif tracer == "LangSmith":
+    elif tracer in LANGSMITH_CLIENTS:
         from langchain_core.tracers import LangChainTracer
 
         os.environ["LANGSMITH_TRACING"] = "false"
-        with langsmith_client(file) as client:
+        with LANGSMITH_CLIENTS[tracer](file) as client:
             yield [LangChainTracer(client=client, project_name="traces")]
     elif tracer == "Langfuse":
         from langfuse.langchain import CallbackHandler

@@ -20,7 +20,7 @@ from traced.situations import AGAIN, APPROVALS, STOPPED, TASK, Play
 from traced.tracers import instrumented, langfuse_client, mlflow_autolog
 
 WITHOUT = {
-    "LangSmith": "LangSmith has no tracer for LlamaIndex",
+    **dict.fromkeys(("LangSmith", "LangSmith OTel"), "LangSmith has no tracer for LlamaIndex"),
     "cancelled": "a workflow that is cancelled did not end here within 150 seconds, so it is not measured",
     **dict.fromkeys(APPROVALS, "in LlamaIndex a program asks for approval by itself, in a tool"),
 }

@@ -22,7 +22,7 @@ from openai import AsyncOpenAI
 from camdf.integrations.openai_agents import ToolGate
 from scripted import Call
 from traced.situations import AGAIN, APPROVALS, STOPPED, TASK, Answer, Play
-from traced.tracers import instrumented, langfuse_client, langsmith_client, mlflow_autolog
+from traced.tracers import LANGSMITH_CLIENTS, instrumented, langfuse_client, mlflow_autolog
 
 WITHOUT = {"edited": "a person approves of a call or rejects it, and cannot edit it"}
 SCRIPTS = {"structured output": (Call("get_weather"), '{"response": {"text": "sun"}}')}
@@ -123,10 +123,10 @@ def traced(tracer: str, file: Path) -> Iterator[None]:
     elif tracer == "MLflow":
         with mlflow_autolog("openai", file):
             yield
-    elif tracer == "LangSmith":
+    elif tracer in LANGSMITH_CLIENTS:
         from langsmith.wrappers import OpenAIAgentsTracingProcessor
 
-        with langsmith_client(file) as client:
+        with LANGSMITH_CLIENTS[tracer](file) as client:
             set_trace_processors([OpenAIAgentsTracingProcessor(client)])
             yield
     elif tracer == "Langfuse":  # Langfuse has no tracer of its own for these agents and names this instrumentor

@@ -160,6 +160,24 @@ def langsmith_client(file: Path) -> Iterator[Any]:
 
 
 @contextmanager
+def langsmith_otel_client(file: Path) -> Iterator[Any]:
+    """A client of LangSmith that records runs as OpenTelemetry spans and sends nothing to LangSmith."""
+    from langsmith import Client
+
+    spans = Spans()
+    client = Client(tracing_mode="otel", otel_tracer_provider=spans.provider, api_key="none")
+    try:
+        yield client
+    finally:
+        client.flush()
+        client.cleanup()
+        spans.write(file)
+
+
+LANGSMITH_CLIENTS = {"LangSmith": langsmith_client, "LangSmith OTel": langsmith_otel_client}
+
+
+@contextmanager
 def langsmith_spans(file: Path) -> Iterator[TracerProvider]:
     """A tracer provider whose spans LangSmith's own processor sends to loopback: its way for all but LangChain."""
     from langsmith.integrations.otel import OtelSpanProcessor
