@@ -12,9 +12,11 @@ from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddlewar
 from langchain.agents.structured_output import ToolStrategy
 from langchain_core.messages import HumanMessage
 from langchain_core.tools import StructuredTool
+from langchain_core.tracers import LangChainTracer
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
+from langsmith import Client
 from pydantic import BaseModel
 
 from camdf.integrations.checks import ChatTurn, Reply, RunnableTool, Setup
@@ -23,8 +25,6 @@ from camdf.integrations.langchain import HANDOFF, ToolGate
 EXEMPT = {
     "arguments may be no object": "langchain-openai reads arguments that are a list or a text into an AIMessage, which "
     "refuses them: the run raises before any middleware has an answer to read, with a gate or without",
-    "traces have the tools that ran": "LangSmith's OpenTelemetry, which is LangChain's own, calls an agent's run a "
-    "chain, as every step of it; traces by OpenInference and MLflow have the tools that ran",
 }
 
 STORED = InMemorySaver()
@@ -55,7 +55,7 @@ def build(setup: Setup) -> Any:
     tools = [native(tool) for tool in setup.tools]
     if setup.colleague:
         tools.append(handoff(create_agent(model, [], system_prompt=f"You are {setup.colleague}."), setup.colleague))
-    return create_agent(
+    agent = create_agent(
         model,
         tools,
         middleware=[
@@ -67,6 +67,10 @@ def build(setup: Setup) -> Any:
         response_format=ToolStrategy(Answer) if setup.structured else None,
         checkpointer=STORED,
     )
+    if not setup.traced:
+        return agent
+    langsmith = Client(tracing_mode="otel", api_key="none")  # LangChain's own OpenTelemetry
+    return agent.with_config(callbacks=[LangChainTracer(client=langsmith)])
 
 
 def native(tool: RunnableTool) -> StructuredTool:
@@ -101,6 +105,8 @@ def send(agent: Any, turn: ChatTurn) -> Reply:
         result = agent.get_state(config).values
     else:
         result = agent.invoke(asked, config)
+    for tracer in (agent.config or {}).get("callbacks") or ():
+        tracer.client.flush()
     if "__interrupt__" in result:
         return Reply(thread, waits_for=result["__interrupt__"])
     answer = result.get("structured_response")
