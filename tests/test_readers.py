@@ -28,7 +28,7 @@ from camdf.errors import DataError, UsageError
 from camdf.mining.readers import FORMATS, plain, read_spans
 from camdf.mining.readers import names as tables
 from camdf.mining.readers.formats import guess
-from camdf.mining.readers.messages import requested_tools, tool_names
+from camdf.mining.readers.messages import requested_calls, tool_names
 from camdf.mining.readers.otlp_json import typed_document
 from camdf.mining.readers.values import Unreadable, decoded
 from camdf.mining.runs import NO_TOOL
@@ -204,9 +204,9 @@ def test_a_call_through_the_search_is_a_call_of_the_tool_that_it_names(conventio
     }[convention]
     assert spans(tmp_path, otlp(otlp_span(TOOL, told)))["tool"].name == "get_weather"
     call = {"function": {"name": "call_tool", "arguments": json.dumps(inner)}}
-    assert requested_tools({"role": "assistant", "tool_calls": [call]}) == ("get_weather",)
+    assert requested_calls({"role": "assistant", "tool_calls": [call]}) == [("get_weather", "")]
     assert re.match(NO_TOOL, "find_tool")
-    assert requested_tools({"tool_calls": [{"name": "hub_call_tool", "args": inner}]}) == ("get_weather",)
+    assert requested_calls({"tool_calls": [{"name": "hub_call_tool", "args": inner}]}) == [("get_weather", "")]
 
 
 def test_the_tool_search_and_an_error_that_a_tool_reports_are_told_apart_by_every_reader(tmp_path: Path) -> None:

@@ -64,11 +64,6 @@ def _tool_name(definition: Any) -> str:
     return "" if name.startswith("<") and " object at 0x" in name else name  # as Python shows LlamaIndex's to MLflow
 
 
-def requested_tools(value: Any) -> tuple[str, ...]:
-    """The tools that a model's answer calls, whichever client wrote the message."""
-    return tuple(dict.fromkeys(name for name, _ in requested_calls(value)))
-
-
 def requested_columns(*answers: Any, without: Collection[str] = ()) -> dict[str, tuple[str, ...]]:
     """The columns `requested` and `request_ids` from the first of some answers that calls a tool.
 
