@@ -34,6 +34,9 @@ def test_every_kept_set_is_one_case_and_no_case_is_counted_under_two_numbers_of_
     total = sum(found[name] for name in doubts.TOOLS_KEPT)
     assert np.allclose(total, found[doubts.ALL])
     assert (found[doubts.ALL][:, 1:] <= found[doubts.ALL][:, :1] + 1e-9).all()
+    exact = [cases for name, cases in found.items() if name.startswith(doubts.EXACT)]
+    assert len(exact) == 3
+    assert (exact[0][:, 0] == exact[1][:, 0]).all(), "every task counts at every cost pressure, whatever it keeps"
 
 
 def test_a_policy_that_expects_too_much_is_found_out() -> None:
