@@ -179,7 +179,7 @@ def section(rows: Rows) -> list[str]:
     lines += [
         "",
         f"Of the {low_in.total()} cells that are too low, most are of {most}:",
-        "their few tasks are easier than those of the domains that the prior comes from, and the estimate lies between.",
+        "their few tasks are easier than those of the domains that the prior comes from, and estimates lie between.",
     ]
     return [*lines, "", "![Expected and realised sufficiency](pictures/doubts.png)\n"]
 
