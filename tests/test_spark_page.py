@@ -46,8 +46,10 @@ def test_on_every_shipped_ranking_one_place_decides_as_passes_did_within_their_n
     shipped = [(each.name, scorer) for each in (*domains.DOMAINS, *domains.LATER_DOMAINS) for scorer in each.scorers]
     assert [(row["domain"], row["scorer"]) for row in rows] == shipped
     assert compared["passes"]["same folds"]["decisions that differ"] == 0
+    more = sum(row["decisions that differ"] > row["with other folds"] for row in rows)
+    assert abs(more - len(rows) / 2) <= 2 * np.sqrt(len(rows)) / 2, "one draw of folds beside another: a coin for each"
     differ, noise = (sum(row[name] for row in rows) for name in ("decisions that differ", "with other folds"))
-    assert differ <= 1.25 * noise  # one draw of folds beside another
+    assert differ <= 1.5 * noise  # one ranking, where a fold tips a choice, can be a quarter of all
     assert abs(np.mean([row["payoff"] - row["in passes"] for row in rows])) <= 0.002
 
 
