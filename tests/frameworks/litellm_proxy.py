@@ -41,6 +41,7 @@ def running(folder: Path, gating: str, model_url: str, others: Mapping[str, Mapp
     config.write_text(json.dumps({"model_list": models, "litellm_settings": settings}))  # JSON is YAML
     path = os.pathsep.join(str(ROOT / part) for part in ("src", "tests", "tests/frameworks"))
     environment = {"LITELLM_MASTER_KEY": KEY, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "PYTHONPATH": path}
+    environment["CONFIG_FILE_PATH"] = str(config)  # one that is set already counts more than the option
     command = [str(Path(sys.executable).with_name("litellm")), "--config", str(config)]
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(
