@@ -69,7 +69,7 @@ def add_commands(commands: Any) -> None:
 
     forget = commands.add_parser(
         "forget",
-        help="delete a session, a user or old days from a table of tasks",
+        help="delete a session, user, tenant or old days from what is kept",
         example="camdf forget --user ada@example.com table",
     )
     forget.add_argument(
