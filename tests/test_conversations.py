@@ -394,6 +394,7 @@ def test_a_search_whose_scorer_fails_or_is_late_finds_the_tools_that_share_words
         named = [view(tool).name for tool in gate.find("flights to Graz", TOOLS)]
         assert {*named[:2]} == {"book_flight", "search_flights"}
         assert gate.find("zzz", TOOLS) == []
+        assert SEARCH not in gate.find("a tool search by bm25", [SEARCH, *TOOLS]), "call_tool cannot run a provider's"
     guarded = gate_of(lambda *_: [][0], guards=Guards(allow=[name for name in CATALOGUE if name != "book_flight"]))
     assert "book_flight" not in [view(tool).name for tool in guarded.find("flights", TOOLS)]
 

@@ -321,7 +321,7 @@ class Decider:
         judge = self.terms_of(question)[0].judges[-1]
         scored = self.shared.turn_scores.ranked(request, query, judge, late=True)
         if scored is None:
-            matching = sharing_words(query, {key: tools[key] for key in request.offered})
+            matching = sharing_words(query, {key: tools[key] for key in request.costs})
         elif says_nothing([candidate.score for candidate in deciding(scored[0])]):
             return []
         else:

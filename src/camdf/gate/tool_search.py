@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from camdf._json import without_repeats
 from camdf.prices import CHARACTERS_PER_TOKEN
 from camdf.scorers.base import words_text
-from camdf.scorers.bm25 import letter_runs, without_accents
+from camdf.scorers.echoes import runs_of
 from camdf.tools import Tool, view
 
 FOUND, IN_FULL = 5, 2
@@ -48,9 +48,6 @@ NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
 UNTRUSTED_LENGTH, UNTRUSTED_WORDS, UNTRUSTED_NAMES = 40, 6, 20
 """For servers that are not trusted: how long a name may be, of how many words, and how many are listed."""
-
-PART = 4
-"""How many letters in a row are compared where a search has no scores."""
 
 WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 NOT_IN_LABELS = re.compile(r"[^A-Za-z0-9_. -]+")
@@ -185,14 +182,9 @@ def sharing_words(query: str, tools: Mapping[str, Tool]) -> list[str]:
     >>> sharing_words("sending mails", tools)
     ['b', 'a']
     """
-    asked = _parts(query)
-    shared = {key: len(asked & _parts(words_text(tool))) for key, tool in tools.items()}
+    asked = runs_of(query)
+    shared = {key: len(asked & runs_of(words_text(tool))) for key, tool in tools.items()}
     return sorted(filter(shared.get, shared), key=lambda key: -shared[key])
-
-
-def _parts(text: str) -> set[str]:
-    words = re.findall(r"\w{3,}", without_accents(text))
-    return {part for word in words for part in letter_runs(word, PART) or [word]}
 
 
 def fits(mode: str, names: Iterable[str]) -> bool:
