@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from camdf.core.probability import logit, sigmoid
 from camdf.core.rankings import Floats
 from camdf.core.sets import (
     AT_LEAST_ONE,
     SIZES,
+    SMALLEST,
     SizeLaw,
     expected_shares,
     size_chances,
@@ -21,16 +23,21 @@ from camdf.core.sets import (
     worth_by_cut,
 )
 from camdf.models.set_law import (
+    FLATTEST,
     LEVEL,
     SHARPNESS,
     SPREAD,
     STEP,
+    UNDECIDED,
     SetLaw,
+    cuts_by_chance,
+    fit_calibration,
     fit_set_law,
     fit_sizes,
     required_sizes,
     sharpened,
 )
+from small_sets import model
 
 chances = st.lists(st.floats(0.001, 0.999), min_size=1, max_size=7)
 laws = st.lists(st.floats(0.01, 1.0), min_size=SIZES, max_size=SIZES).map(lambda each: SizeLaw(tuple(each)))
@@ -47,6 +54,12 @@ def sets_of(p: list[float], law: SizeLaw) -> dict[tuple[int, ...], float]:
     return {chosen: weight / total for chosen, weight in found.items()}
 
 
+def cut_chances(p: Floats, law: SizeLaw) -> list[float]:
+    """How often all sets within the first k together are required, k = 0 to all."""
+    sets = sets_of(p.tolist(), law)
+    return [sum(w for chosen, w in sets.items() if max(chosen) < k) for k in range(len(p) + 1)]
+
+
 def log_not(p: list[float]) -> Floats:
     return np.asarray(np.log1p(-np.array([p])))
 
@@ -54,9 +67,9 @@ def log_not(p: list[float]) -> Floats:
 @settings(deadline=None)
 @given(chances, laws)
 def test_a_cut_suffices_as_often_as_all_sets_within_it_together(p: list[float], law: SizeLaw) -> None:
-    sets = sets_of(p, law)
-    expected = [sum(w for chosen, w in sets.items() if max(chosen) < k) for k in range(len(p) + 1)]
-    np.testing.assert_allclose(sufficiency_by_cut(log_not(p), law)[0], expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        sufficiency_by_cut(log_not(p), law)[0], cut_chances(np.array(p), law), rtol=1e-9, atol=1e-12
+    )
 
 
 @settings(deadline=None)
@@ -97,6 +110,24 @@ def test_at_equal_costs_no_set_beats_the_best_cut_under_any_law(
     best = best_of(worth_of_every_set(likeliest_first, law, recourse), [1.0] * len(p), pressure)
     cuts = worth_by_cut(log_not(likeliest_first), recourse, law)[0] - pressure * np.arange(len(p) + 1)
     assert cuts.max() == pytest.approx(best, abs=1e-9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.floats(0.001, 0.999), min_size=1, max_size=5),
+    laws,
+    st.tuples(st.floats(-2.0, 2.0), st.floats(FLATTEST, 3.0)),
+    st.floats(0.0, 0.5),
+)
+def test_at_equal_costs_no_set_beats_the_best_cut_however_sets_are_calibrated(
+    p: list[float], law: SizeLaw, calibration: tuple[float, float], pressure: float
+) -> None:
+    likeliest_first, known = sorted(p, reverse=True), model(calibration=calibration)
+    every = worth_of_every_set(likeliest_first, law)
+    calibrated = known.calibrated(np.array(list(every.values()))).tolist()
+    best = best_of(dict(zip(every, calibrated, strict=True)), [1.0] * len(p), pressure)
+    cuts = known.calibrated(sufficiency_by_cut(log_not(likeliest_first), law)[0]) - pressure * np.arange(len(p) + 1)
+    assert cuts.max() == pytest.approx(best, abs=1e-6)
 
 
 def test_at_unequal_costs_a_law_of_sizes_may_have_a_better_set_than_every_cut() -> None:
@@ -207,3 +238,42 @@ def test_no_other_law_of_sizes_makes_the_required_sets_likelier(seed: int, law: 
 def test_from_no_task_nothing_is_learned() -> None:
     nothing = np.zeros((0, 4))
     assert fit_set_law(nothing, nothing, nothing > 0, np.zeros(0)) == SetLaw()
+
+
+@settings(max_examples=5, deadline=None)
+@given(st.integers(0, 1000), st.floats(-0.8, 0.8), st.floats(0.6, 1.5))
+def test_a_calibration_is_found_from_sets_that_suffice_by_it(seed: int, level: float, slope: float) -> None:
+    rng = np.random.default_rng(seed)
+    chance = rng.uniform(0.02, 0.98, 20_000)
+    suffices = rng.random(len(chance)) < sigmoid(level + slope * logit(chance, SMALLEST))
+    found = fit_calibration(chance, suffices.astype(np.float64), np.ones(len(chance)))
+    assert found == pytest.approx((level, slope), abs=0.1)
+
+
+def test_a_calibration_rises_even_where_the_likeliest_sets_always_fail() -> None:
+    fails = np.zeros(10_000)
+    level, slope = fit_calibration(np.full(len(fails), 0.95), fails, np.ones(len(fails)))
+    assert (level < -1.0, slope) == (True, FLATTEST)
+
+
+def test_a_calibration_from_few_sets_stays_near_none() -> None:
+    assert fit_calibration(np.zeros(0), np.zeros(0), np.zeros(0)) == (0.0, 1.0)
+    level, slope = fit_calibration(np.array([0.9, 0.8]), np.zeros(2), np.ones(2))
+    assert -0.5 < level < 0
+    assert 0.8 < slope < 1.0
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 1000), laws)
+def test_sets_are_taken_likeliest_first_and_share_the_weight_of_their_task(seed: int, law: SizeLaw) -> None:
+    rng = np.random.default_rng(seed)
+    p, needed = world(rng, 8, law)
+    listed, weights = np.ones(p.shape, dtype=bool), rng.uniform(0.2, 1.0, len(p))
+    chance, suffices, each = cuts_by_chance(p, needed, listed, weights, law, 1.0)
+    expected = []
+    for row, weight in enumerate(weights):
+        order = np.argsort(-p[row])
+        by_cut = [(q, bool(needed[row, order[k:]].sum() == 0)) for k, q in enumerate(cut_chances(p[row][order], law))]
+        some = [(q, did) for q, did in by_cut if UNDECIDED < q < 1 - UNDECIDED]
+        expected += [(q, did, weight / len(some)) for q, did in some]
+    np.testing.assert_allclose(np.stack([chance, suffices, each], axis=1), expected, atol=1e-7)

@@ -264,7 +264,7 @@ class TaskReading:
             levels=_floats(levels),
             slopes=_floats(slopes),
             holds=_floats(self._plain_lists()),
-            calibration=(0.0, 1.0),
+            calibration=law.calibration,
             missing=_floats(self.missing()),
             sizes=law.sizes.weights,
             sharpness=law.sharpness,

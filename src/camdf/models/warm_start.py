@@ -116,7 +116,7 @@ def fit_warm(
     for part in folds:
         probability[part.held], holds[part.held] = part.predicted(setting)
     held = HeldOut(probability, holds, fold)
-    law = SetLaw() if prior.model is None else SetLaw(prior.model.law, prior.model.sharpness)
+    law = SetLaw() if prior.model is None else SetLaw(prior.model.law, prior.model.sharpness, prior.model.calibration)
     if compared:
         law = fit_set_law(*required_sets(logged, probability, weights_of(logged, setting.strength), setting.flips))
     return WarmFit(design.model(setting, law), held, losses)

@@ -175,7 +175,7 @@ def section(rows: Rows) -> list[str]:
         reached = "yes" if abs(mean) <= MOST_OFF_EXACT and low + high <= MOST_CELLS_OFF else "**no**"
         lines.append(f"| {batch} | {len(here)} | {mean:+.3f} | {low:.1%} | {high:.1%} | {reached} |")
     low_in = Counter(str(row["domain"]) for row in rows if _is_exact(row) and _too_low(row))
-    most = ", ".join(f"{domain} ({count})" for domain, count in low_in.most_common(3))
+    most = " and ".join(f"{domain} ({count})" for domain, count in low_in.most_common(2))
     lines += [
         "",
         f"Of the {low_in.total()} cells that are too low, most are of {most}:",
