@@ -11,8 +11,10 @@ import pytest
 import camdf
 from camdf.checks import sample_tasks
 from camdf.evaluation.replay import MEASURES, ORACLE, Outcomes
+from camdf_lab import domains
+from camdf_lab.beyond import calibration
 from camdf_lab.flips import flipped
-from camdf_lab.jobs import run_jobs
+from camdf_lab.jobs import measure_rows, run_jobs
 from camdf_lab.paper.cells import BaseCosts, Cell
 from camdf_lab.paper.contestants import CONTESTANTS, InRatioOrder
 from camdf_lab.paper.figure import Figure
@@ -118,6 +120,14 @@ def test_interrupted_work_resumes_where_it_stopped(tmp_path: Path, monkeypatch: 
     again = run_jobs(cells, workers=1, cache=tmp_path)
     assert ran == cells[2:]
     assert all(_same(again[cell], run(cell)) for cell in cells)
+
+
+def test_rows_measured_side_by_side_come_in_order_and_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = [("retail", "claude"), ("airline", "claude"), ("airline", "minilm")]
+    expected = [row for pair in pairs for row in calibration.rows_of(*pair)]
+    assert measure_rows(calibration.rows_of, pairs, workers=2, cache=tmp_path) == expected
+    monkeypatch.setattr(domains, "load", None)  # so nothing can be measured again
+    assert measure_rows(calibration.rows_of, pairs, workers=1, cache=tmp_path) == expected
 
 
 def _tiny_table() -> Table:

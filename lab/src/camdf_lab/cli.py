@@ -6,10 +6,11 @@ import argparse
 import re
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from camdf._progress import shown
 from camdf.cli.parser import (
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from camdf.evaluation.replay import Outcomes
     from camdf_lab.jobs import Job
     from camdf_lab.paper.table import Table
+    from camdf_lab.stored import Rows
 
 RESULTS, PAGES = Path("results"), Path("docs")
 """Where new results and pages go, below the folder in which a command is run: `lab` in a checkout."""
@@ -159,7 +161,7 @@ def _run(options: argparse.Namespace) -> int:
         return _own(options)
     tables = list(TABLES.values()) if options.table == "all" else [_table(options.table)]
     cells = [cell for table in tables for cell in table.cells]
-    outcomes = _replayed(cells, options.workers, options.fresh)
+    outcomes = _Jobs(options.workers, options.fresh)(cells)
     if options.table == "all":
         results = store_results(options.into, tables, outcomes)
         told = f"{len(tables)} tables, {len(results)} figures, {len(outcomes)} cells: stored in {options.into}"
@@ -182,7 +184,7 @@ def _own(options: argparse.Namespace) -> int:
         own_class(options.policy)
     if options.domain:
         read(options.domain)  # before any process of the pool does
-    outcomes = _replayed(own_cells(table, options.policy, options.domain), options.workers, fresh=True)
+    outcomes = _Jobs(options.workers, fresh=True)(own_cells(table, options.policy, options.domain))
     rows = own_rows(outcomes, options.policy)
     if options.json:
         print_json(rows)
@@ -233,11 +235,11 @@ def _checked_sample(options: argparse.Namespace) -> list[str]:
 
     kept = stored_results(options.results)
     cells = [cell for table in TABLES.values() for cell in table.cells]
-    again = _replayed(sampled_cells(cells, options.cells, options.seed), options.workers, fresh=True)
+    again = _Jobs(options.workers, fresh=True)(sampled_cells(cells, options.cells, options.seed))
     differences = cell_disagreements(kept, again)
     for study in STUDIES:
         rows = stored(options.results, study.name)
-        differ = study.recheck(rows, options.seed, lambda jobs: _replayed(jobs, options.workers, fresh=True))
+        differ = study.recheck(rows, options.seed, _Jobs(options.workers, fresh=True))
         differences += [f"{study.name}, {line}" for line in differ]
     differences += [
         f"{PEERS}, {line}" for line in recheck(stored(options.results, PEERS), options.results, options.seed)
@@ -258,11 +260,11 @@ def _checked_whole(options: argparse.Namespace) -> list[str]:
     from camdf_lab.stored import stored
     from camdf_lab.study import row_disagreements
 
-    outcomes = _replayed([cell for table in TABLES.values() for cell in table.cells], options.workers, fresh=False)
+    outcomes = _Jobs(options.workers)([cell for table in TABLES.values() for cell in table.cells])
     differences = disagreements(stored_results(options.results), TABLES.values(), outcomes)
     print(f"the paper: {len(outcomes)} cells measured again, {len(differences)} figures differ", flush=True)
     for study in STUDIES:
-        rows = study.measure(lambda jobs: _replayed(jobs, options.workers, fresh=False))
+        rows = study.measure(_Jobs(options.workers))
         differ = [f"{study.name}, {line}" for line in row_disagreements(stored(options.results, study.name), rows)]
         print(f"{study.name}: {len(rows)} rows measured again, {len(differ)} figures differ", flush=True)
         differences += differ
@@ -282,7 +284,7 @@ def _past(options: argparse.Namespace) -> int:
     into = options.into or (held() if options.study == "page" else RESULTS)
     for study in STUDIES:
         if options.study in (study.name, "all"):
-            rows = study.measure(lambda jobs: _replayed(jobs, options.workers, fresh=False))
+            rows = study.measure(_Jobs(options.workers))
             store(into, study.name, rows)
             print(f"{len(rows)} rows: stored in {into / study.name}.csv")
     if options.study in names and (lacking := [name for name in names if not (into / f"{name}.csv").is_file()]):
@@ -308,7 +310,7 @@ def _report(options: argparse.Namespace) -> int:
     from camdf_lab.paper.replication import picture_cells, write_markdown
     from camdf_lab.paper.results import stored_results
 
-    kept, outcomes = stored_results(options.results), _replayed(picture_cells(), 0, fresh=False)
+    kept, outcomes = stored_results(options.results), _Jobs()(picture_cells())
     write_markdown(kept, outcomes, options.output)
     print(f"wrote {options.output}")
     return 0
@@ -322,8 +324,26 @@ def _table(name: str) -> Table:
     return TABLES[name]
 
 
-def _replayed(jobs: Sequence[J], workers: int, fresh: bool) -> dict[J, Outcomes]:
-    from camdf_lab.jobs import default_cache, run_jobs
+@dataclass(frozen=True)
+class _Jobs:
+    """Jobs worked off with progress; finished ones are kept, and read again unless they are to be `fresh`."""
 
-    with shown("cells") as progress:
-        return run_jobs(jobs, workers=workers, cache=None if fresh else default_cache(), progress=progress)
+    workers: int = 0
+    fresh: bool = False
+
+    def __call__(self, jobs: Sequence[J], /) -> dict[J, Outcomes]:
+        from camdf_lab.jobs import run_jobs
+
+        with shown("cells") as progress:
+            return run_jobs(jobs, workers=self.workers, cache=self._cache(), progress=progress)
+
+    def rows(self, rows_of: Callable[..., Rows], places: Iterable[Sequence[Any]], /) -> Rows:
+        from camdf_lab.jobs import measure_rows
+
+        with shown("jobs") as progress:
+            return measure_rows(rows_of, places, workers=self.workers, cache=self._cache(), progress=progress)
+
+    def _cache(self) -> Path | None:
+        from camdf_lab.jobs import default_cache
+
+        return None if self.fresh else default_cache()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from camdf.evaluation.replay import Outcomes
 from camdf_lab.jobs import Job
@@ -18,9 +18,15 @@ Pair: TypeAlias = tuple[str, str]
 
 
 class Run(Protocol):
-    """Replays jobs, with progress."""
+    """Works jobs off on all cores, with progress; a study that is interrupted resumes."""
 
-    def __call__(self, jobs: Sequence[J], /) -> dict[J, Outcomes]: ...
+    def __call__(self, jobs: Sequence[J], /) -> dict[J, Outcomes]:
+        """What the jobs replay."""
+        ...
+
+    def rows(self, rows_of: Callable[..., Rows], places: Iterable[Sequence[Any]], /) -> Rows:
+        """What a function of a module measures at all places."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,8 @@ Frozen code was the first to see the later domains. They were looked at more tha
 
 from __future__ import annotations
 
+from math import inf
+
 from camdf_lab import domains
 from camdf_lab.domains import Domain
 from camdf_lab.stored import Rows
@@ -38,6 +40,6 @@ def of_batch(rows: Rows, batch: str) -> Rows:
     return [row for row in rows if _BATCH_OF.get(row["domain"]) == batch]
 
 
-def small_pairs(tasks: int) -> list[tuple[str, str]]:
+def all_pairs(most_tasks: float = inf) -> list[tuple[str, str]]:
     """Every domain of at most so many tasks, under every ranking of its own."""
-    return [(domain.name, scorer) for domain in DOMAINS if domain.tasks <= tasks for scorer in domain.scorers]
+    return [(domain.name, scorer) for domain in DOMAINS if domain.tasks <= most_tasks for scorer in domain.scorers]

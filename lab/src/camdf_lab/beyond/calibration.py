@@ -10,7 +10,7 @@ import numpy as np
 from camdf._drawing import BLUE, COLUMN, GRAY, VERMILLION, canvas, styled
 from camdf.core.rankings import Bools, Floats
 from camdf_lab import domains
-from camdf_lab.beyond.batches import DOMAINS, batch_of, small_pairs
+from camdf_lab.beyond.batches import all_pairs, batch_of
 from camdf_lab.beyond.priors import Unseen
 from camdf_lab.stored import Row, Rows
 from camdf_lab.study import Pair, Run, Study, of_pair, row_disagreements
@@ -62,13 +62,12 @@ def rows_of(domain: str, scorer: str) -> list[Row]:
 
 def measure(run: Run) -> Rows:
     """Every domain and ranking."""
-    pairs = ((domain.name, scorer) for domain in DOMAINS for scorer in domain.scorers)
-    return [row for pair in pairs for row in rows_of(*pair)]
+    return run.rows(rows_of, all_pairs())
 
 
 def recheck(rows: Rows, seed: int, run: Run) -> list[str]:
     """One small domain and ranking, fitted again."""
-    pairs = small_pairs(RECHECKED_TASKS)
+    pairs = all_pairs(RECHECKED_TASKS)
     pair = pairs[np.random.default_rng(seed).integers(len(pairs))]
     return [f"{', '.join(pair)}, {line}" for line in row_disagreements(of_pair(rows, pair), rows_of(*pair))]
 

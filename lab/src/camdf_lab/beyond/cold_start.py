@@ -103,7 +103,7 @@ def rows_of(domain: str) -> list[Row]:
 
 def measure(run: Run) -> Rows:
     """Every domain in turn."""
-    return [row for domain in DOMAINS for row in rows_of(domain.name)]
+    return run.rows(rows_of, [(domain.name,) for domain in DOMAINS])
 
 
 def recheck(rows: Rows, seed: int, run: Run) -> list[str]:

@@ -133,7 +133,7 @@ def rows_of(domain: str, scorer: str, way: Way, seeds: int = SEEDS) -> list[Row]
 
 def measure(run: Run) -> Rows:
     """Every domain and way."""
-    return [row for pair in DEPLOYED for way in WAYS for row in rows_of(*pair, way)]
+    return run.rows(rows_of, [(*pair, way) for pair in DEPLOYED for way in WAYS])
 
 
 def recheck(rows: Rows, seed: int, run: Run) -> list[str]:

@@ -18,7 +18,7 @@ from camdf.errors import UsageError
 from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf.policies.pressure import pressure_for_estimate, pressure_for_tools
 from camdf_lab import domains
-from camdf_lab.beyond.batches import BATCHES, IN_TABLES
+from camdf_lab.beyond.batches import BATCHES, IN_TABLES, all_pairs, batch_of
 from camdf_lab.beyond.priors import Cold
 from camdf_lab.stored import Row, Rows
 from camdf_lab.study import Run, Study, differing
@@ -43,12 +43,12 @@ PLACE = ("look", "domain", "scorer", "aim", "asked")
 FIGURES = ("tools", "kept", "worst", "sufficiency", "expected", "found")
 
 
-def rows_of(batch: str, domain: str, scorer: str) -> list[Row]:
+def rows_of(domain: str, scorer: str) -> list[Row]:
     """Every aim."""
     logged = domains.load(domain, scorer)
     policy = Cold(domain, scorer)
     length = float(logged.rankings.lengths.mean())
-    place = {"look": IN_TABLES[batch], "domain": domain, "scorer": scorer}
+    place = {"look": IN_TABLES[batch_of(domain)], "domain": domain, "scorer": scorer}
     rows: list[Row] = []
     for aim, asked in [("tools", share) for share in SHARES] + [("sufficiency", level) for level in SUFFICIENCIES]:
         halves = [_half(logged, number) for number in range(HALVES)]
@@ -89,25 +89,13 @@ def _tried(
 
 
 def measure(run: Run) -> Rows:
-    """Every domain and ranking of both batches: minutes of one core."""
-    return [
-        row
-        for batch, domains in BATCHES.items()
-        for domain in domains
-        for scorer in domain.scorers
-        for row in rows_of(batch, domain.name, scorer)
-    ]
+    """Every domain and ranking of both batches."""
+    return run.rows(rows_of, all_pairs())
 
 
 def recheck(rows: Rows, seed: int, run: Run) -> list[str]:
     """One small domain and ranking, all targets again."""
-    small = [
-        (batch, domain.name, scorer)
-        for batch, domains in BATCHES.items()
-        for domain in domains
-        if domain.tasks <= 100
-        for scorer in domain.scorers
-    ]
+    small = all_pairs(most_tasks=100)
     again = rows_of(*small[np.random.default_rng(seed).integers(len(small))])
     return differing(rows, again, PLACE, FIGURES)
 

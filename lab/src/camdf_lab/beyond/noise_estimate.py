@@ -10,7 +10,7 @@ from camdf._drawing import BLUE, COLUMN, GRAY, VERMILLION, canvas, styled
 from camdf.core.rankings import Floats
 from camdf.models.label_noise import FEWEST_LABELS, noise_of
 from camdf_lab import domains
-from camdf_lab.beyond.batches import BATCHES, DOMAINS, of_batch, small_pairs
+from camdf_lab.beyond.batches import BATCHES, all_pairs, of_batch
 from camdf_lab.beyond.priors import Unseen
 from camdf_lab.flips import flipped
 from camdf_lab.stored import Row, Rows
@@ -49,14 +49,13 @@ def rows_of(domain: str, scorer: str, injected: float) -> list[Row]:
 
 def measure(run: Run) -> Rows:
     """Every domain and ranking: ten minutes of one core."""
-    pairs = [(domain.name, scorer) for domain in DOMAINS for scorer in domain.scorers]
-    return [row for pair in pairs for injected in FLIPPED_SHARES for row in rows_of(*pair, injected)]
+    return run.rows(rows_of, [(*pair, injected) for pair in all_pairs() for injected in FLIPPED_SHARES])
 
 
 def recheck(rows: Rows, seed: int, run: Run) -> list[str]:
     """One small domain, ranking and share, all draws again."""
     rng = np.random.default_rng(seed)
-    pairs = small_pairs(RECHECKED_TASKS)
+    pairs = all_pairs(RECHECKED_TASKS)
     again = rows_of(*pairs[rng.integers(len(pairs))], FLIPPED_SHARES[rng.integers(len(FLIPPED_SHARES))])
     figures = ("rate", "at_most", "sure_labels", "believed")
     return differing(rows, again, ("domain", "scorer", "injected", "draw"), figures)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from camdf_lab import domains
-from camdf_lab.beyond.batches import BATCHES, DOMAINS, of_batch
+from camdf_lab.beyond.batches import BATCHES, all_pairs, of_batch
 from camdf_lab.beyond.priors import Unseen
 from camdf_lab.beyond.promises import CALIBRATION_SHARE, LEVELS, RECALIBRATIONS, Promises, promises
 from camdf_lab.beyond.promises_picture import frontier_picture
@@ -34,7 +34,7 @@ def rows_of(domain: str, scorer: str) -> list[Row]:
 
 def measure(run: Run) -> Rows:
     """Every domain and ranking, each fitted once and recalibrated a thousand times."""
-    return [row for domain in DOMAINS for scorer in domain.scorers for row in rows_of(domain.name, scorer)]
+    return run.rows(rows_of, all_pairs())
 
 
 def recheck(rows: Rows, seed: int, run: Run) -> list[str]:
