@@ -37,7 +37,7 @@ from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf.policies.rules import TopK
 from camdf_lab import domains
 from camdf_lab.beyond.priors import Cold, Unseen
-from camdf_lab.newton import minimise, partial_sums
+from camdf_lab.newton import minimize, partial_sums
 
 DOMAINS, SCORER = tuple(domains.made_up_domains()), "minilm"
 PAYOFFS = [Payoff(pressure, value) for value, pressure in product(("exact", "partial"), (0.05, 0.12, 0.20))]
@@ -86,7 +86,7 @@ def distance(domain: str) -> tuple[float, float]:
     said = logit(of_made_up(domain).probabilities(logged.rankings)[0][listed], 1e-9)
     weights = np.repeat(sizes_of(logged.groups) ** -0.5, logged.rankings.lengths)
     required = logged.required[listed]
-    scale, shift = minimise(
+    scale, shift = minimize(
         lambda at: partial_sums(said[:, None], required, weights / weights.sum(), at), np.array([1.0, 0.0])
     )
     return float(shift), float(scale) - 1.0
@@ -140,7 +140,7 @@ def measured(draw: str, domain: str, labels: int, split: int) -> dict[str, Any]:
 
 def figures(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Means by domain and number of labels, and in how many cells the second way is clearly worse than the first."""
-    labelled: list[dict[str, Any]] = []
+    labeled: list[dict[str, Any]] = []
     for draw, labels, domain in product(DRAWS, LABELS, DOMAINS):
         here = [row for row in rows if (row["draw"], row["domain"], row["labels"]) == (draw, domain, labels)]
         if not here:
@@ -157,7 +157,7 @@ def figures(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         groups = real(domain).groups[tested]
         below = [paired_bootstrap(margin, groups=groups).high < CLEARLY for margin in margins]
         above = [paired_bootstrap(margin, groups=groups).low > -CLEARLY for margin in margins]
-        labelled.append(
+        labeled.append(
             {
                 "draw": draw,
                 "domain": domain,
@@ -169,7 +169,7 @@ def figures(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
             }
         )
     before = {domain: before_labels(domain) for domain in DOMAINS}
-    return {"covariance": [round(part, 3) for part in covariance(DOMAINS)], "before labels": before, "after": labelled}
+    return {"covariance": [round(part, 3) for part in covariance(DOMAINS)], "before labels": before, "after": labeled}
 
 
 def domain_table(stored: dict[str, Any]) -> str:

@@ -50,8 +50,8 @@ from camdf.service.store import VersionStore
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from neighbours import ALONE, BEYOND, CROWDS, compared  # noqa: E402
-from neighbours import CONFIGURATION as TENANTS  # noqa: E402
+from neighbors import ALONE, BEYOND, CROWDS, compared  # noqa: E402
+from neighbors import CONFIGURATION as TENANTS  # noqa: E402
 from running_service import Running, eventually, folder_of, running  # noqa: E402
 from test_service_reload import VERSIONS, Load, expected, publish, serves  # noqa: E402
 

@@ -305,9 +305,9 @@ def journal(found: dict[str, Any]) -> str:
 def draw(found: dict[str, Any]) -> Picture:
     """The mean payoff of every day, a line a way; what drifts, as words; promotions of the first year, as marks."""
     picture, axes = canvas(2 * COLUMN, 3.1)
-    for way, colour in WAYS.items():
+    for way, color in WAYS.items():
         by_day = np.mean([year["paid"][way] for year in found["years"]], axis=0)
-        axes.plot(range(DAYS), by_day, color=colour, linewidth=2.0 if way == LOOP else 1.1, label=way)
+        axes.plot(range(DAYS), by_day, color=color, linewidth=2.0 if way == LOOP else 1.1, label=way)
     top = axes.get_ylim()[1]
     for first, last, what in (
         (*SHIFT, "traffic shifts"),

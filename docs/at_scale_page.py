@@ -27,7 +27,7 @@ TRACE_SECONDS = 60
 """How long a run takes, about: an assumption."""
 
 DAYS_KEPT = 30
-DOLLARS_A_CORE_HOUR, UTILISATION = 0.05, 0.6
+DOLLARS_A_CORE_HOUR, UTILIZATION = 0.05, 0.6
 DOLLARS_A_GB_MONTH, DOLLARS_A_THOUSAND_READS = 0.023, 0.0004
 """Object storage, about what large clouds list for their standard class: assumptions."""
 
@@ -181,7 +181,7 @@ def prices(stored: float, work: float, reading: dict[str, Any]) -> list[str]:
         f"| processors, mining every span | {hours:,.0f} core hours | {_dollars_of_work(hours):,.0f} |",
         "",
         f"Assumed: {DOLLARS_A_GB_MONTH} dollars a GB and month, {DOLLARS_A_THOUSAND_READS} a thousand reads, "
-        f"{DOLLARS_A_CORE_HOUR:.2f} a core hour of which {UTILISATION:.0%} is used. With a read for every column and "
+        f"{DOLLARS_A_CORE_HOUR:.2f} a core hour of which {UTILIZATION:.0%} is used. With a read for every column and "
         "row group, reads are some twenty times as many.",
         "",
     ]
@@ -263,7 +263,7 @@ def _dollars_of_storage(terabytes: float) -> float:
 
 
 def _dollars_of_work(hours: float) -> float:
-    return hours * DOLLARS_A_CORE_HOUR / UTILISATION
+    return hours * DOLLARS_A_CORE_HOUR / UTILIZATION
 
 
 def _sum(storage: float, work: float) -> str:

@@ -25,7 +25,7 @@ ADAPTERS = {
     for path in sorted((ROOT / "src" / "camdf" / "integrations").glob("[!_]*.py"))
     if path.stem != "chat"
 }
-ADAPTERS["camdf.integrations.fastmcp"] = "ToolGate Authorised"
+ADAPTERS["camdf.integrations.fastmcp"] = "ToolGate Authorized"
 ADAPTERS["camdf.integrations.llama_index"] = "ToolGate Retrieved"
 
 REFERENCE = {

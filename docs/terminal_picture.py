@@ -43,20 +43,20 @@ def picture(text: str) -> str:
         f'<rect width="100%" height="100%" rx="8" fill="{BACKGROUND}"/>',
     ]
     for row, line in enumerate(lines):
-        colour = colour_of(line)
+        color = color_of(line)
         for words in re.finditer(r"\S+(?: \S+)*", line):
             x, y, length = EDGE + ADVANCE * words.start(), EDGE + LINE * row, ADVANCE * len(words[0])
             if set(words[0]) == {"█"}:
-                drawn.append(f'<rect x="{x:g}" y="{y + 4:g}" width="{length:g}" height="11" fill="{colour}"/>')
+                drawn.append(f'<rect x="{x:g}" y="{y + 4:g}" width="{length:g}" height="11" fill="{color}"/>')
             else:
                 drawn.append(
-                    f'<text x="{x:g}" y="{y + 14:g}" textLength="{length:g}" fill="{colour}">{escape(words[0])}</text>'
+                    f'<text x="{x:g}" y="{y + 14:g}" textLength="{length:g}" fill="{color}">{escape(words[0])}</text>'
                 )
     return "\n".join([*drawn, "</svg>", ""])
 
 
-def colour_of(line: str) -> str:
-    """Green for what is kept, grey for what is cut."""
+def color_of(line: str) -> str:
+    """Green for what is kept, gray for what is cut."""
     if line.endswith("kept"):
         return KEPT
     return FAINT if line.endswith(("cut", "together")) else PLAIN

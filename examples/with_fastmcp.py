@@ -13,7 +13,7 @@ from mcp.types import PaginatedRequestParams
 
 import camdf
 from camdf.gate import Guards
-from camdf.integrations.fastmcp import Authorised, ToolGate
+from camdf.integrations.fastmcp import Authorized, ToolGate
 from camdf.tools import view
 
 SERVERS = str(Path(__file__).with_name("mcp_servers.py"))
@@ -38,7 +38,7 @@ async def main() -> None:
             },  # in a file, reviewed when a server changes
         ),
     )
-    gateway.add_transform(Authorised(gate))
+    gateway.add_transform(Authorized(gate))
     gateway.add_transform(ToolGate(gate))
 
     async with Client(gateway) as client:

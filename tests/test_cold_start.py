@@ -21,7 +21,7 @@ from camdf.models.prior import FILE, KINDS, shipped_prior
 from camdf.models.set_law import sharpened
 from camdf.models.warm_start import fit_warm
 from camdf.policies.artifact import from_json, to_json
-from camdf.policies.cold_start import TOOLS_PER_LIST
+from camdf.policies.cold_start import TOOLS_PER_LIST, told_tools_per_task
 from camdf_lab import domains
 
 PAYOFFS = [Payoff(0.05), Payoff(0.12), Payoff(0.2, "partial")]
@@ -156,3 +156,10 @@ def test_scores_that_are_all_zero_are_no_signal(scores: str, payoff: Payoff) -> 
         decided = policy.decide(Rankings.from_scores([silent, rankings]), payoff).acquired
         assert not decided[0].any()
         assert not policy.leaving_pressures(Rankings.from_scores(silent), payoff.value, 0.0).any()
+
+
+def test_telling_how_many_tools_tasks_need_leaves_the_policy_that_is_told_as_it_was() -> None:
+    rankings, policy = domains.load("retail", "claude").rankings, cold_start()
+    before = to_json(policy)
+    assert to_json(told_tools_per_task(policy, 1.0, rankings)) != before
+    assert to_json(policy) == before

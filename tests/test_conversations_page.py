@@ -61,9 +61,27 @@ def test_the_summary_says_what_a_tool_search_saves() -> None:
         if row["cache"] == "empty" and row["turns"] > 1:
             ratios.setdefault(row["tools"], []).append(row["drop, with a tool search"])
     saved = {tools: (f"{1 - max(costs):.0%}", f"{1 - min(costs):.0%}") for tools, costs in ratios.items()}
-    told = f"over 40 tools cost {' to '.join(saved[40])} less, and over 100 tools {' to '.join(saved[100])} less"
-    assert told in TEXT
-    assert f"with 12 tools they cost from {1 - min(ratios[12]):.0%} less to {max(ratios[12]) - 1:.0%} more" in TEXT
+    told = "37.5% of the list loaded instead, they cost {} and {} less"
+    assert told.format(*(" to ".join(saved[size]) for size in (40, 100))) in TEXT
+    least, most = 1 - min(ratios[12]), max(ratios[12]) - 1
+    assert f"with 12 tools and 37.5% loaded they cost from {least:.0%} less to {most:.0%} more" in TEXT
+
+
+def test_the_page_says_what_the_recipe_saves() -> None:
+    stored = json.loads((ROOT / "results" / "recipe.json").read_text())
+    empty = {
+        size: [
+            row["Gate.start"] for row in stored if (row["tools"], row["cache"]) == (size, "empty") and row["turns"] > 1
+        ]
+        for size in (12, 40, 100)
+    }
+    saved = {size: f"{1 - max(ratios):.0%} to {1 - min(ratios):.0%} less" for size, ratios in empty.items()}
+    assert f"over 40 tools cost {saved[40]}, and over 100 tools {saved[100]}" in TEXT
+    assert {round(ratio, 2) for ratio in empty[12]} == {1.0}, "loads such a list whole"
+    of_one = ("tools", "turns", "cache", "cached")
+    (single,) = (row["Gate.start"] for row in stored if [row[name] for name in of_one] == [40, 1, "shared", "0.1"])
+    assert f"eight tools of 40 {single:.1f} times" in TEXT
+    assert f"and {single:.2f} as measured" in TEXT
 
 
 def test_the_page_says_from_when_on_cutting_saves_money(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -182,7 +182,7 @@ def test_columns_come_in_the_order_asked_for_and_do_not_depend_on_the_others(
 
 
 def alone(rankings: Rankings, row: int) -> Rankings:
-    """One task as a live decision sees it: no neighbours, no padding."""
+    """One task as a live decision sees it: no neighbors, no padding."""
     one, length = rankings.take([row]), int(rankings.lengths[row])
     return replace(one, scores=one.scores[:, :length], costs=one.costs[:, :length], tool_ids=one.tool_ids[:, :length])
 
@@ -278,7 +278,7 @@ def test_at_unit_costs_lite_columns_coincide_as_their_coefficients_do_in_the_pap
     assert set(lite["next_high_cost"]) == {0.0}
 
 
-def labelled(logged: LoggedTasks, required: list[list[str]]) -> LoggedTasks:
+def labeled(logged: LoggedTasks, required: list[list[str]]) -> LoggedTasks:
     """The same tasks with other required tools, built from records as a log is."""
     r = logged.rankings
     records = [
@@ -297,13 +297,13 @@ def assert_labels_never_reach_a_feature(logged: LoggedTasks, rng: np.random.Gene
         [name for name, marked in zip(logged.rankings.names(i), logged.required[i], strict=False) if marked]
         for i in range(len(logged))
     ]
-    unlabelled = labelled(logged, erased)
-    features = state_features(unlabelled.rankings, PAYOFF)
+    unlabeled = labeled(logged, erased)
+    features = state_features(unlabeled.rankings, PAYOFF)
     for required in (true, true[::-1], random):
-        other = labelled(logged, required)
+        other = labeled(logged, required)
         assert np.array_equal(state_features(other.rankings, PAYOFF), features)
         moved = other.reordered(other.rankings.order_by(other.rankings.costs)).padded_to(other.rankings.width + 1)
-        same = unlabelled.reordered(unlabelled.rankings.order_by(other.rankings.costs))
+        same = unlabeled.reordered(unlabeled.rankings.order_by(other.rankings.costs))
         listed = same.rankings.listed
         found = state_features(moved.rankings, PAYOFF)[:, :, : other.rankings.width]
         assert np.array_equal(found[:, listed], state_features(same.rankings, PAYOFF)[:, listed])

@@ -186,7 +186,7 @@ def _at_once(self: Workers, work: Any, seconds: float | None = None) -> Work[Any
 
 @settings(max_examples=300, deadline=None)
 @given(data=st.data())
-def test_the_answer_is_a_subset_of_the_authorised_input_with_pins_and_bounds_kept(data: st.DataObject) -> None:
+def test_the_answer_is_a_subset_of_the_authorized_input_with_pins_and_bounds_kept(data: st.DataObject) -> None:
     listed = data.draw(st.lists(st.sampled_from(sorted(CATALOGUE)), unique=True, max_size=12))
     allowed = set(data.draw(st.lists(st.sampled_from(sorted(CATALOGUE)))))
     pinned = set(data.draw(st.lists(st.sampled_from(sorted(CATALOGUE)), max_size=3)))
@@ -197,11 +197,11 @@ def test_the_answer_is_a_subset_of_the_authorised_input_with_pins_and_bounds_kep
     )
     decision = gate.decide(TASK, [openai_tool(name, "") for name in listed], scores=scores)
     kept = decision.kept
-    authorised = [name for name in listed if name in allowed]
-    guarded = pinned & set(authorised)
-    assert list(kept) == [name for name in authorised if name in kept]
+    authorized = [name for name in listed if name in allowed]
+    guarded = pinned & set(authorized)
+    assert list(kept) == [name for name in authorized if name in kept]
     assert guarded <= set(kept)
-    assert len(kept) >= min(least, len(authorised))
+    assert len(kept) >= min(least, len(authorized))
     assert decision.open or len(kept) <= max(most, least, len(guarded))
 
 
@@ -378,7 +378,7 @@ FAILURES: dict[str, tuple[dict[str, Any], str, str]] = {
 
 
 @pytest.mark.parametrize(("broken", "reason", "error"), FAILURES.values(), ids=list(FAILURES))
-def test_what_goes_wrong_leaves_the_whole_authorised_list_and_says_so(
+def test_what_goes_wrong_leaves_the_whole_authorized_list_and_says_so(
     broken: dict[str, Any], reason: str, error: str
 ) -> None:
     gate = Gate(

@@ -201,7 +201,7 @@ BAD: dict[str, tuple[Callable[[Path], object], str]] = {
     "is empty": (lambda path: path.touch(), "it is not JSON"),
     "is truncated": (truncated, "it is not JSON"),
     "was changed": (another_number, "its digest does not match"),
-    "is too large": (lambda path: path.write_bytes(b" " * 1_000_001), "larger than 1000000 bytes"),
+    "is too large": (lambda path: path.write_bytes(b" " * 4_000_001), "larger than 4000000 bytes"),
     "is for another payoff": (for_another_payoff, "does not decide here: This CAMDF was fitted for"),
 }
 

@@ -1,4 +1,4 @@
-"""A tool is its server and its name: in memory, authorisation, pins, prices, history and explanation."""
+"""A tool is its server and its name: in memory, authorization, pins, prices, history and explanation."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_copies_of_one_tool_are_remembered_apart() -> None:
     assert gate.decide(TASK, tools, conversation="c").kept == ("a#2",)
 
 
-# Authorisation fails closed.
+# Authorization fails closed.
 
 
 def kept_or_cut(gate: Gate, tools: Sequence[Tool]) -> list[Tool]:
@@ -101,7 +101,7 @@ def test_a_pinned_definition_of_one_server_is_not_another_servers() -> None:
 
 def test_what_is_about_to_run_is_asked_by_server_and_name_too() -> None:
     gate = gate_of(guards=Guards(allow=["mail/send", "play"]))
-    assert [gate.authorised(tool) for tool in (GOOD, EVIL, OTHER)] == [True, False, True]
+    assert [gate.authorized(tool) for tool in (GOOD, EVIL, OTHER)] == [True, False, True]
 
 
 # Pins, prices, history, explanation.
@@ -146,7 +146,7 @@ def test_explanations_say_where_a_tool_comes_from() -> None:
     assert decision.servers == {"send": "mail", "wipe": "evil"}
     text = decision.explain()
     assert " mail/send " in text
-    assert "Refused, not authorised: evil/wipe." in text
+    assert "Refused, not authorized: evil/wipe." in text
 
 
 # Digests.
@@ -217,7 +217,7 @@ def test_a_name_that_may_not_be_what_it_looks_like_is_refused(name: str) -> None
     assert deceptive(name)
     decision = gate_of().decide(TASK, [Tool(name, "Send a mail"), GOOD, OTHER], keep=[name])
     assert (decision.refused, decision.tools) == ((name,), [GOOD])
-    assert not gate_of().authorised(Tool(name))
+    assert not gate_of().authorized(Tool(name))
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def test_tasks_of_one_group_say_nothing_of_noise() -> None:
     assert ExpectedPayoffBySet().fit(one, Payoff(0.05)).label_noise_ == 0
 
 
-def test_too_few_tasks_are_taken_as_they_are_labelled() -> None:
+def test_too_few_tasks_are_taken_as_they_are_labeled() -> None:
     few, enough = (ExpectedPayoffBySet().fit(sure_world(n, 0.2), Payoff(0.05)) for n in (FEWEST_TASKS - 1, 60))
     assert few.label_noise_ == 0 < enough.label_noise_
 

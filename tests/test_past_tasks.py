@@ -181,6 +181,15 @@ def test_a_file_of_examples_gives_a_loaded_policy_its_past_tasks_bit_for_bit(tmp
     assert np.array_equal(evidence(loaded, others.rankings), evidence(policy.recalling(None), others.rankings))
 
 
+def test_a_policy_that_recalls_no_task_at_all_decides_as_one_without_any() -> None:
+    policy, rankings = remembering(), atlas()[1].rankings
+    assert policy.past_ is not None
+    none = policy.recalling(policy.past_.take(np.zeros(0, dtype=np.int64)))
+    kept, expected = (known.decide(rankings, PAYOFF).acquired for known in (none, policy.recalling(None)))
+    assert np.array_equal(kept, expected)
+    assert none.reasons(rankings, 0) == {}
+
+
 def test_a_policy_that_remembers_nothing_is_written_as_it_always_was() -> None:
     text = to_json(ExpectedPayoffBySet().fit(atlas()[0].take(np.arange(20)), PAYOFF))
     assert "past" not in text
@@ -405,6 +414,19 @@ def test_what_a_fit_does_not_keep_is_said(tmp_path: Path, capsys: pytest.Capture
     examples.write_text("", encoding="utf-8")
     assert main([*command, "--remember", str(examples)]) == 0
     assert "examples.jsonl is of an earlier fit, and this policy does not read it." in capsys.readouterr().out
+
+
+def test_a_fit_replaces_only_what_a_fit_has_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither requests that a model was paid to write nor the log itself."""
+    log, made_up = tmp_path / "logged.jsonl", tmp_path / "examples.jsonl"
+    write_jsonl(atlas()[0], log)
+    write_examples(made_up, [Example("Do I need a jacket?", ("get_weather",))])
+    for path in (log, made_up):
+        before = path.read_bytes()
+        command = f"fit {log} -o {tmp_path}/policy.json --cost-pressure 0.05 --splits 1 --remember {path}"
+        assert main(command.split()) == 2
+        assert f"--remember would replace {path}, which no earlier fit wrote." in capsys.readouterr().err
+        assert path.read_bytes() == before
 
 
 def test_a_user_is_forgotten(fitted: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,7 +23,7 @@ from camdf.core.stopping import (
     hindsight_targets,
     on_policy_gap,
     on_policy_targets,
-    realised,
+    realized,
 )
 from camdf.models.linear import LinearModel
 from camdf.policies import by_depth
@@ -59,22 +59,22 @@ def any_payoffs(rng: np.random.Generator) -> Floats:
     return np.where(rng.random((CASES, 1)) < 0.5, rng.normal(size=(CASES, 9)), rng.integers(-2, 3, (CASES, 9)))
 
 
-def test_the_realised_payoff_is_the_present_one_where_the_pattern_stops_and_the_next_elsewhere(
+def test_the_realized_payoff_is_the_present_one_where_the_pattern_stops_and_the_next_elsewhere(
     rng: np.random.Generator,
 ) -> None:
     payoffs, stop = any_payoffs(rng), random_stops(rng, (CASES, 8))
-    paid = realised(payoffs, stop)
+    paid = realized(payoffs, stop)
     assert np.array_equal(paid[:, -1], payoffs[:, -1])
     assert np.array_equal(paid[:, :-1], np.where(stop, payoffs[:, :-1], paid[:, 1:]))
     assert np.array_equal(on_policy_gap(payoffs, stop), payoffs[:, :-1] - paid[:, 1:])
 
 
 @both_values
-def test_the_realised_payoff_at_depth_0_is_that_of_the_scan(rng: np.random.Generator, payoff: Payoff) -> None:
+def test_the_realized_payoff_at_depth_0_is_that_of_the_scan(rng: np.random.Generator, payoff: Payoff) -> None:
     logged = random_logged(rng, CASES, 9)
     payoffs, stop = payoff.by_depth(logged), random_stops(rng, logged.required.shape)
     depth = first_stop(stop, logged.rankings.lengths)
-    assert np.array_equal(realised(payoffs, stop)[:, 0], payoffs[np.arange(CASES), depth])
+    assert np.array_equal(realized(payoffs, stop)[:, 0], payoffs[np.arange(CASES), depth])
 
 
 @both_values
@@ -90,16 +90,16 @@ def test_the_payoff_difference_is_the_sum_of_on_policy_gaps_where_the_patterns_d
     payoffs, ours, other = any_payoffs(rng), random_stops(rng, (CASES, 8)), random_stops(rng, (CASES, 8))
     visited = np.arange(8) <= first_stop(other, np.full(CASES, 8))[:, None]
     terms = (other.astype(np.int64) - ours) * on_policy_gap(payoffs, ours) * visited
-    difference = realised(payoffs, other)[:, 0] - realised(payoffs, ours)[:, 0]
+    difference = realized(payoffs, other)[:, 0] - realized(payoffs, ours)[:, 0]
     assert (np.abs(difference) > 0.1).mean() > 0.5
     np.testing.assert_allclose(terms.sum(axis=1), difference, rtol=0, atol=1e-12)
 
 
 def test_following_the_on_policy_labels_never_pays_less_from_any_depth(rng: np.random.Generator) -> None:
     payoffs, stop = any_payoffs(rng), random_stops(rng, (CASES, 8))
-    improved = realised(payoffs, on_policy_gap(payoffs, stop) >= 0)
-    assert (improved >= realised(payoffs, stop)).all()
-    assert (improved > realised(payoffs, stop)).any()
+    improved = realized(payoffs, on_policy_gap(payoffs, stop) >= 0)
+    assert (improved >= realized(payoffs, stop)).all()
+    assert (improved > realized(payoffs, stop)).any()
 
 
 def test_improving_one_state_never_lowers_the_payoff(rng: np.random.Generator) -> None:
@@ -107,14 +107,14 @@ def test_improving_one_state_never_lowers_the_payoff(rng: np.random.Generator) -
     changed = np.arange(8) == rng.integers(8, size=CASES)[:, None]
     advantage = np.where(stop, -1, 1) * on_policy_gap(payoffs, stop)
     better = stop ^ (changed & (advantage > 0))
-    assert (realised(payoffs, better) >= realised(payoffs, stop)).all()
+    assert (realized(payoffs, better) >= realized(payoffs, stop)).all()
 
 
 def test_relabelling_over_and_over_reaches_the_frontier_and_stays(rng: np.random.Generator) -> None:
     payoffs, stop = any_payoffs(rng), random_stops(rng, (CASES, 8))
     for _ in range(8):
         stop = on_policy_gap(payoffs, stop) >= 0
-    assert np.array_equal(realised(payoffs, stop), frontier(payoffs))
+    assert np.array_equal(realized(payoffs, stop), frontier(payoffs))
     assert np.array_equal(on_policy_gap(payoffs, stop) >= 0, stop)
 
 
@@ -166,9 +166,9 @@ def test_a_fixed_point_of_the_expected_on_policy_gap_is_the_best_prefix_rule(
         delta = expected_gap(worlds, payoff, pattern)
         clear = np.abs(delta) > 1e-9
         assert np.array_equal((delta > 0)[clear], pattern[clear])
-        np.testing.assert_allclose(realised(mean_by_depth, pattern)[:, 0], mean_by_depth.max(axis=1), rtol=0, atol=1e-9)
+        np.testing.assert_allclose(realized(mean_by_depth, pattern)[:, 0], mean_by_depth.max(axis=1), rtol=0, atol=1e-9)
     # Already with three candidates the hindsight rule falls short of it where the ranking leaves much open.
-    short = mean_by_depth.max(axis=1) - realised(mean_by_depth, hindsight)[:, 0]
+    short = mean_by_depth.max(axis=1) - realized(mean_by_depth, hindsight)[:, 0]
     assert (short >= 0).all()
     assert (short > 0.01).mean() > 0.01
 

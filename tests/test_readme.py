@@ -28,6 +28,7 @@ from camdf_lab.paper.live import (
     successes,
     total,
 )
+from camdf_lab.peers.answers import everyday, read_answers
 from camdf_lab.peers.study import FINAL, SETTINGS
 from camdf_lab.stored import held, stored
 
@@ -95,6 +96,11 @@ def with_the_recipe() -> list[Figures]:
     rows.append((["40", "400"], [str(at_once), str(needing)]))
     (plain,) = (row for row in results("first_day")["searches"] if row["ranking"] == "Start")
     rows.append((["400"], [f"{plain['found'] / plain['searches']:.0%}"]))
+    sizes, daily = ["40", "400"], everyday(read_answers(held()))
+    ours, filters = ([daily[size][way] for size in sizes] for way in ("camdf", "litellm"))
+    shares = [f"{way.after_one:.0%}" for way in (*ours, *filters)]
+    dearer = [f"{dear.dollars / own.dollars:.0f}" for own, dear in zip(ours, filters, strict=True)]
+    rows.append((sizes, [*shares, *dearer]))
     return rows
 
 
@@ -133,7 +139,7 @@ def test_the_tables_of_what_it_saves_have_the_stored_figures() -> None:
 
 def test_what_is_worse_is_called_so() -> None:
     recipe, learned = ([place for place, row in enumerate(rows) if "**worse:**" in row[0]] for rows in tables())
-    assert (recipe, learned) == ([3, 7, 8], [4])
+    assert (recipe, learned) == ([3, 7, 8, 9], [4])
 
 
 def test_what_was_measured_is_what_was_stored() -> None:

@@ -141,33 +141,33 @@ def test_bm25_is_lucenes_formula() -> None:
 
 
 def test_bm25_indexes_a_tool_list_once_and_notices_any_change() -> None:
-    tokenised: list[str] = []
+    tokenized: list[str] = []
 
     def text(tool: Tool) -> str:
-        tokenised.append(tool.name)
+        tokenized.append(tool.name)
         return words_text(tool)
 
     scorer, tools = BM25(text=text), list(TOOLS)
     scorer(TASK, tools)
     scorer("another task", tools)
-    assert tokenised == ["get_weather", "sendMail"]
+    assert tokenized == ["get_weather", "sendMail"]
     tools[1] = Tool("sendMail", "Weather by mail, in Paris.")
     assert scorer(TASK, tools) == BM25()(TASK, tools)
     assert scorer(TASK, tools)[1] > 0
 
 
 def test_bm25_keeps_the_indexes_of_several_lists() -> None:
-    tokenised: list[str] = []
+    tokenized: list[str] = []
 
     def tokens(text: str) -> list[str]:
-        tokenised.append(text)
+        tokenized.append(text)
         return text.split()
 
     scorer = BM25(tokens=tokens)
     for _ in range(3):
         for tools in (TOOLS, TOOLS[:1]):
             scorer("of", [Tool(each.name, each.description) for each in tools])
-    assert len([text for text in tokenised if text != "of"]) == 3
+    assert len([text for text in tokenized if text != "of"]) == 3
 
 
 def test_parts_of_words_match_across_endings_compounds_accents_and_languages() -> None:
@@ -261,7 +261,7 @@ def test_start_leaves_wordllama_torch_and_the_programs_logging_alone() -> None:
     assert not {"torch", "wordllama", "requests", "sentence_transformers"} & set(modules)
 
 
-def test_start_reads_tokenises_and_embeds_a_tool_once_though_it_is_viewed_anew() -> None:
+def test_start_reads_tokenizes_and_embeds_a_tool_once_though_it_is_viewed_anew() -> None:
     built: list[str] = []
 
     def viewed() -> list[Tool]:

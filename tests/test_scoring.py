@@ -73,7 +73,7 @@ def test_examples_are_read_with_the_tools_and_named_in_the_settings(
     assert "The scorer 'llm' reads no examples." in capsys.readouterr().err
 
 
-def test_top_keeps_the_best_by_the_unrounded_score_and_ties_favour_no_name(folder: Path, tmp_path: Path) -> None:
+def test_top_keeps_the_best_by_the_unrounded_score_and_ties_favor_no_name(folder: Path, tmp_path: Path) -> None:
     close = Given({"getWeather": 0.50001, "send_mail": 0.50002, "search": 0.1})
     score_folder(folder, close, tmp_path / "close.jsonl", top=2)
     assert list(records(tmp_path / "close.jsonl")[0]["scores"].items()) == [("send_mail", 0.5), ("getWeather", 0.5)]

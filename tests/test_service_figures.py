@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from loading import benchmark_module
-from neighbours import BEYOND, CROWDS
+from neighbors import BEYOND, CROWDS
 
 ROOT = Path(__file__).parents[1]
 STORED = json.loads((ROOT / "results" / "service.json").read_text("utf-8"))
@@ -36,7 +36,7 @@ def test_the_arithmetic_of_copies_is_that_of_what_is_stored(benchmark: Any) -> N
     listed = load["lists of 32: processor time of a decision, microseconds"]
     crowded = load[benchmark.RUDE] / load["overload: p99 at capacity, microseconds"]
     for said in (
-        f"it took {load['32 connections: requests a second']:,.0f} decisions a second",
+        f"one process took {load['32 connections: requests a second']:,.0f} decisions a second",
         f"{alone:.0f} microseconds of processor time for each",
         f"{max(look['mb'] for look in STORED['soak']['looks']):.0f} MB of memory after ten minutes",
         f"Give a copy {benchmark.BUSY:.0%} of what it can take",

@@ -35,7 +35,7 @@ EXTRAS = ("numpy", "bm25", "lab", "mining", "plot", "serve", "spark", "start", "
 SECONDS = 300
 """The most that one command may take here."""
 
-COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+COLORS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 DISTRIBUTIONS = """
 import json
@@ -71,7 +71,7 @@ def typed(extra: str, *arguments: object, within: Path) -> tuple[int, str]:
         process.kill()
         process.wait()
         os.close(terminal)
-    return code, COLOURS.sub("", seen.decode()).replace("\r\n", "\n")
+    return code, COLORS.sub("", seen.decode()).replace("\r\n", "\n")
 
 
 def _read(terminal: int) -> Iterator[bytes]:

@@ -40,7 +40,7 @@ def rng() -> np.random.Generator:
 
 
 def weighted_mistakes(payoffs: Floats, stop: Bools, lengths: Ints) -> tuple[Floats, Floats]:
-    """Both sides of Theorem 1 for every row: the realised regret, and the sum over the visited states."""
+    """Both sides of Theorem 1 for every row: the realized regret, and the sum over the visited states."""
     delta = gap(payoffs)
     depth = first_stop(stop, lengths)
     visited = np.arange(stop.shape[1]) <= np.minimum(depth, lengths - 1)[:, None]
@@ -140,7 +140,7 @@ def test_labels_stop_at_ties_and_weights_are_the_gap_plus_the_floor(rng: np.rand
     assert np.array_equal(targets.state, logged.rankings.listed)
 
 
-def test_a_tie_between_stopping_and_continuing_is_labelled_stop() -> None:
+def test_a_tie_between_stopping_and_continuing_is_labeled_stop() -> None:
     logged = LoggedTasks.from_records([{"scores": {"a": 0.9, "b": 0.1}, "required": ["b"]}])
     targets = hindsight_targets(logged, Payoff(0.5))
     assert targets.gap.tolist() == [[0.0, -0.5]]
@@ -180,7 +180,7 @@ def small_worlds(draw: st.DrawFn) -> Worlds:
 
 
 def signs_of_the_best_classifiers(worlds: Worlds, payoff: Payoff) -> tuple[Bools, Bools]:
-    """(worlds, m) twice: whether some, and whether every, minimiser of the weighted 0-1 risk stops at each state."""
+    """(worlds, m) twice: whether some, and whether every, minimizer of the weighted 0-1 risk stops at each state."""
     targets = hindsight_targets(worlds.logged, payoff)
     classifiers = np.array(list(product([False, True], repeat=LISTED)))
     wrong = np.abs(targets.gap)[:, None, :] * (targets.stop[:, None, :] != classifiers)
@@ -200,7 +200,7 @@ def assert_bayes_aligned(worlds: Worlds, payoff: Payoff) -> None:
 
 
 @both_values
-def test_every_bayes_minimiser_has_the_sign_of_the_expected_gap(rng: np.random.Generator, payoff: Payoff) -> None:
+def test_every_bayes_minimizer_has_the_sign_of_the_expected_gap(rng: np.random.Generator, payoff: Payoff) -> None:
     assert_bayes_aligned(random_worlds(rng), payoff)
 
 
@@ -222,7 +222,7 @@ def logistic_risk(stop_weight: Any, continue_weight: Any, z: Any) -> Any:
 
 
 @both_values
-def test_the_logistic_minimiser_is_the_log_of_a_over_b_and_has_the_sign_of_a_minus_b(
+def test_the_logistic_minimizer_is_the_log_of_a_over_b_and_has_the_sign_of_a_minus_b(
     rng: np.random.Generator, payoff: Payoff
 ) -> None:
     worlds = random_worlds(rng)
@@ -242,15 +242,15 @@ def test_the_logistic_minimiser_is_the_log_of_a_over_b_and_has_the_sign_of_a_min
 
 @examples
 @given(small_worlds(), small_payoffs(RECOURSES), st.integers(0, LISTED - 1))
-def test_a_numerical_minimiser_of_the_logistic_risk_agrees(worlds: Worlds, payoff: Payoff, t: int) -> None:
+def test_a_numerical_minimizer_of_the_logistic_risk_agrees(worlds: Worlds, payoff: Payoff, t: int) -> None:
     a, b = (float(side[0, t]) for side in stop_and_continue_weight(worlds, payoff))
     if min(a, b) > 1e-3:
         found = minimize_scalar(lambda z: logistic_risk(a, b, z), bounds=(-15, 15), method="bounded")
         assert found.x == pytest.approx(np.log(a / b), abs=1e-3)
     # With pure labels the risk has no minimum, and the L2 penalty of the implementation gives it one of the same sign.
     if abs(a - b) > 1e-3:
-        penalised = minimize_scalar(lambda z: logistic_risk(a, b, z) + 0.01 * z**2, bounds=(-15, 15), method="bounded")
-        assert np.sign(penalised.x) == np.sign(a - b)
+        penalized = minimize_scalar(lambda z: logistic_risk(a, b, z) + 0.01 * z**2, bounds=(-15, 15), method="bounded")
+        assert np.sign(penalized.x) == np.sign(a - b)
 
 
 def decisions_moved_by_the_floor(worlds: Worlds, payoff: Payoff, floor: float) -> Bools:
@@ -444,7 +444,7 @@ def test_the_papers_two_tool_instance_acquires_the_cheap_tool_and_skips_the_bett
     assert rankings.names(0) == ["i", "j"]
     assert per_cost.tolist() == pytest.approx([0.2, 0.5])
     assert surplus.tolist() == pytest.approx([-0.4, 0.2])
-    # Values of 0.8 and 0.5 add up to more than a task is worth, so tasks realise the instance at half scale.
+    # Values of 0.8 and 0.5 add up to more than a task is worth, so tasks realize the instance at half scale.
     needs = [["i"]] * 8 + [["j"]] * 5 + [["unlisted"]] * 7
     records = [{"scores": {"i": 0.8, "j": 0.5}, "required": need} for need in needs]
     logged, payoff = LoggedTasks.from_records(records, {"i": 4.0, "j": 1.0}), Payoff(0.15)

@@ -112,7 +112,7 @@ TWO_SHAPES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("native", TWO_SHAPES.values(), ids=list(TWO_SHAPES))
-def test_what_can_be_read_in_two_ways_is_refused_where_tools_are_authorised_and_left_alone_elsewhere(
+def test_what_can_be_read_in_two_ways_is_refused_where_tools_are_authorized_and_left_alone_elsewhere(
     native: Any,
 ) -> None:
     tool, pinned = view(native), view(KNOWN["Anthropic"]).digest()
@@ -124,7 +124,7 @@ def test_what_can_be_read_in_two_ways_is_refused_where_tools_are_authorised_and_
     ):
         gate = Gate(TopK(5), None, PAYOFF, guards=guards)
         assert gate.may_be_offered([native]) == []
-        assert not gate.authorised(native)
+        assert not gate.authorized(native)
         assert gate.decide("Weather in Oslo", [native, KNOWN["MCP"]], scores=[0.5, 0.2]).tools in ([KNOWN["MCP"]], [])
     other = {"name": "play", "description": "Play a song"}
     decision = Gate(TopK(1), lambda task, tools: [1.0 for tool in tools], PAYOFF).decide("Play", [native, other])
@@ -157,8 +157,8 @@ def test_tools_may_come_by_server() -> None:
     assert list(natives.values()) == [mail, play]
     gate = Gate(TopK(5), None, PAYOFF, guards=Guards(allow=["mail/get_weather"]))
     assert gate.may_be_offered({"mail": [mail], "evil": [mail]}) == [mail]
-    assert gate.authorised(FromServer("mail", mail))
-    assert not gate.authorised(FromServer("evil", mail))
+    assert gate.authorized(FromServer("mail", mail))
+    assert not gate.authorized(FromServer("evil", mail))
     assert gate.decide("Weather in Oslo", {"mail": [mail]}, scores=[0.5]).tools == [mail]
     for wrong in ({"type": "function", "function": INNER}, {"mail": mail}, {1: [mail]}):
         with pytest.raises(UsageError, match="Tools by server"):

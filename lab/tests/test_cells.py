@@ -14,7 +14,7 @@ from camdf.evaluation.replay import MEASURES, ORACLE, Outcomes
 from camdf_lab import domains
 from camdf_lab.beyond import calibration
 from camdf_lab.flips import flipped
-from camdf_lab.jobs import measure_rows, run_jobs
+from camdf_lab.jobs import default_cache, measure_rows, run_jobs
 from camdf_lab.paper.cells import BaseCosts, Cell
 from camdf_lab.paper.contestants import CONTESTANTS, InRatioOrder
 from camdf_lab.paper.figure import Figure
@@ -128,6 +128,20 @@ def test_rows_measured_side_by_side_come_in_order_and_are_kept(tmp_path: Path, m
     assert measure_rows(calibration.rows_of, pairs, workers=2, cache=tmp_path) == expected
     monkeypatch.setattr(domains, "load", None)  # so nothing can be measured again
     assert measure_rows(calibration.rows_of, pairs, workers=1, cache=tmp_path) == expected
+
+
+def test_no_job_outlives_the_code_or_the_data_that_it_was_computed_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinds = ("policy.py", "domain.npz", "prior.json")
+    for name in kinds:
+        (tmp_path / name).write_text("before")
+    monkeypatch.setattr(camdf, "__file__", str(tmp_path / "__init__.py"))
+    seen = {default_cache()}
+    for name in kinds:
+        (tmp_path / name).write_text("after")
+        seen.add(default_cache())
+    assert len(seen) == 1 + len(kinds)
 
 
 def _tiny_table() -> Table:

@@ -393,7 +393,7 @@ def test_the_sources_are_attributed_inside_the_package() -> None:
     rows = {row.split(" | ")[0].strip("| "): row for row in text.splitlines() if row.startswith("| ")}
     for domain in ALL:
         version = domain.source.split()[-1] if domain.name != "mcp-atlas" else "Scale AI"
-        assert all(part in rows[domain.name] for part in (version, domain.url, domain.licence))
+        assert all(part in rows[domain.name] for part in (version, domain.url, domain.license))
     assert "MCP-Atlas by Scale AI is licensed under the Creative Commons Attribution 4.0" in text
 
 

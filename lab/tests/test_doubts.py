@@ -24,7 +24,7 @@ def doubted() -> Rows:
 
 
 @pytest.fixture(scope="module")
-def labelled() -> Rows:
+def labeled() -> Rows:
     return stored(ROOT / "results", "labels")
 
 
@@ -55,7 +55,7 @@ def test_the_stored_doubts_are_right_on_average_over_each_look(doubted: Rows) ->
         for name in (*doubts.TOOLS_KEPT, doubts.ALL):
             here = [row for row in of_batch(doubted, batch) if row["kept"] == name]
             weight = np.array([row["tasks"] for row in here])
-            off = weight @ [row["expected"] - row["realised"] for row in here] / weight.sum()
+            off = weight @ [row["expected"] - row["realized"] for row in here] / weight.sum()
             assert abs(off) <= doubts.MOST_OFF, (batch, name)
 
 
@@ -69,14 +69,14 @@ def test_a_step_learns_from_as_many_labels_as_its_row_says() -> None:
         assert row["lo_cold"] <= row[DEFAULT] - row[COLD] <= row["hi_cold"]
 
 
-def test_the_stored_table_has_every_cell_from_three_labels_on(labelled: Rows) -> None:
+def test_the_stored_table_has_every_cell_from_three_labels_on(labeled: Rows) -> None:
     for batch, cells in (("shipped", 438), ("later", 504)):
-        found = labels.by_labels(of_batch(labelled, batch))
+        found = labels.by_labels(of_batch(labeled, batch))
         assert len(found[3]) == len(found[10]) == cells
         assert set(found) <= set(LABEL_COUNTS)
 
 
-def test_the_default_beside_the_frozen_one_is_the_one_that_the_labels_were_measured_with(labelled: Rows) -> None:
+def test_the_default_beside_the_frozen_one_is_the_one_that_the_labels_were_measured_with(labeled: Rows) -> None:
     beside = stored(ROOT / "results" / "frozen", "labels")
-    assert differing(labelled, beside, labels.PLACE, ("labels", DEFAULT)) == []
-    assert len(beside) == len(labelled)
+    assert differing(labeled, beside, labels.PLACE, ("labels", DEFAULT)) == []
+    assert len(beside) == len(labeled)

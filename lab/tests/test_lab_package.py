@@ -41,5 +41,5 @@ def test_the_replication_page_is_what_the_stored_results_say() -> None:
     assert page == markdown_page(stored_results(LAB / "results").results)
 
 
-def test_the_licence_is_the_repositorys() -> None:
+def test_the_license_is_the_repositorys() -> None:
     assert (LAB / "LICENSE").read_bytes() == (LAB.parent / "LICENSE").read_bytes()

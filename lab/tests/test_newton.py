@@ -7,7 +7,7 @@ import pytest
 
 from camdf.core.rankings import Floats
 from camdf.errors import DataError
-from camdf_lab.newton import NewtonSums, minimise, partial_sums, penalised
+from camdf_lab.newton import NewtonSums, minimize, partial_sums, penalized
 
 
 def test_an_integer_weight_equals_repeating_the_row() -> None:
@@ -26,10 +26,10 @@ def test_the_gradient_and_the_hessian_are_those_of_the_loss() -> None:
     rng = np.random.default_rng(5)
     matrix, labels, weights = rng.normal(size=(40, 4)), rng.random(40) < 0.5, rng.random(40)
     here, little = rng.normal(size=5), 1e-6
-    sums = penalised(partial_sums(matrix, labels, weights, here), here, 0.7)
+    sums = penalized(partial_sums(matrix, labels, weights, here), here, 0.7)
     for i, direction in enumerate(np.eye(5)):
         sides = [here + sign * little * direction for sign in (1, -1)]
-        above, below = (penalised(partial_sums(matrix, labels, weights, side), side, 0.7) for side in sides)
+        above, below = (penalized(partial_sums(matrix, labels, weights, side), side, 0.7) for side in sides)
         assert (above.loss - below.loss) / (2 * little) == pytest.approx(sums.gradient[i], abs=1e-7)
         np.testing.assert_allclose((above.gradient - below.gradient) / (2 * little), sums.hessian[i], atol=1e-6)
 
@@ -39,6 +39,6 @@ def test_a_step_that_overshoots_is_halved_and_endless_steps_are_reported() -> No
         """log(cosh x): Newton's own steps run away from 2."""
         return NewtonSums(float(np.log(np.cosh(x)).sum()), np.tanh(x), np.diag(1 / np.cosh(x) ** 2))
 
-    assert minimise(sums_at, np.array([2.0])) == pytest.approx([0.0], abs=1e-12)
+    assert minimize(sums_at, np.array([2.0])) == pytest.approx([0.0], abs=1e-12)
     with pytest.raises(DataError, match="did not settle"):
-        minimise(lambda x: NewtonSums(-float(x.sum()), np.array([-1.0]), np.array([[1.0]])), np.array([0.0]))
+        minimize(lambda x: NewtonSums(-float(x.sum()), np.array([-1.0]), np.array([[1.0]])), np.array([0.0]))

@@ -1,7 +1,7 @@
 """How pictures are drawn: one look, one palette, and pictures that come out the same to the byte.
 
-Figures are made without pyplot, so nothing is shown, kept open or changed outside them. Colours are Okabe and Ito's,
-which colour-blind readers can tell apart, and every colour comes with a marker or a word that says the same.
+Figures are made without pyplot, so nothing is shown, kept open or changed outside them. Colors are Okabe and Ito's,
+which color-blind readers can tell apart, and every color comes with a marker or a word that says the same.
 """
 
 from __future__ import annotations

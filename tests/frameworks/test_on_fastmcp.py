@@ -36,7 +36,7 @@ from tool_server import POISON, broken, served
 import malformed
 from camdf.gate import Gate, Guards, Rollout
 from camdf.integrations import fastmcp as adapter
-from camdf.integrations.fastmcp import Authorised, ToolGate, _meta
+from camdf.integrations.fastmcp import Authorized, ToolGate, _meta
 from camdf.tools import view
 from golden import VECTORS, Vector, golden_gate, openai_tool, overlap
 from local_llm import local_llm
@@ -139,7 +139,7 @@ def gateway(gate: Gate, first: Any, second: Any) -> FastMCP:
     front = FastMCP("gateway")
     front.mount(create_proxy(first), namespace="travel")
     front.mount(create_proxy(second), namespace="office")
-    front.add_transform(Authorised(gate))
+    front.add_transform(Authorized(gate))
     front.add_middleware(ToolGate(gate))
     return front
 
@@ -441,7 +441,7 @@ def test_a_tool_that_changes_behind_the_gateway_is_refused(cached: bool) -> None
         server = FastMCP("gateway")
         provider = ProxyProvider(lambda: ProxyClient(target), cache_ttl=None if cached else 0)
         server.add_provider(provider, namespace="travel")
-        server.add_transform(Authorised(gate))
+        server.add_transform(Authorized(gate))
         server.add_middleware(ToolGate(gate))
         return server
 
@@ -465,7 +465,7 @@ def test_the_search_of_a_gateway_neither_finds_nor_runs_what_is_refused() -> Non
         server = FastMCP("gateway")
         server.mount(create_proxy(first), namespace="travel")
         server.mount(create_proxy(second), namespace="office")
-        server.add_transform(Authorised(gate))
+        server.add_transform(Authorized(gate))
         server.add_transform(ToolGate(gate))
         answer = asking(server, ask)
     assert "travel_get_weather" in answer
@@ -584,7 +584,7 @@ def test_a_name_that_two_servers_share_is_neither_listed_nor_run_unless_it_is_to
             (["good/send", "evil/send"], ["send"], f"{order[0]} ran"),
         ):
             gateway = behind(*order)
-            gateway.add_transform(Authorised(golden_gate(guards=Guards(allow=allow))))
+            gateway.add_transform(Authorized(golden_gate(guards=Guards(allow=allow))))
             found, answer = asking(gateway, ask)
             assert found == listing, (order, allow)
             hidden = allow == ["good/send"] and order == ("evil", "good")  # FastMCP finds the first of a name

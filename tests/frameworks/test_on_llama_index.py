@@ -551,5 +551,5 @@ def test_the_server_of_a_tool_is_told_and_not_read_from_what_a_server_says() -> 
     retriever = ToolGate(
         golden_gate(guards=Guards(allow=["new/assist"])), {"new": spoofed, "mail": natives({"send": "Send a mail"})}
     )
-    assert [view(tool).name for tool in retriever.authorised()] == ["assist"]
+    assert [view(tool).name for tool in retriever.authorized()] == ["assist"]
     assert retriever._named("plain") == []

@@ -140,7 +140,7 @@ def test_minilm_gives_the_shipped_scores_to_one_unit_of_their_last_decimal(
             assert abs(found[name] - score) < 1.5e-4
             same += found[name] == score
             total += 1
-        if domain in IN_RANK_ORDER:  # where neighbours are further apart than that, their order is the shipped one
+        if domain in IN_RANK_ORDER:  # where neighbors are further apart than that, their order is the shipped one
             for upper, lower in zip(stored[at], list(stored[at])[1:], strict=False):
                 ranks = list(found)
                 assert stored[at][upper] - stored[at][lower] < 1.5e-4 or ranks.index(upper) < ranks.index(lower)

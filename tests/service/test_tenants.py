@@ -10,7 +10,7 @@ from itertools import islice
 
 import pytest
 
-from neighbours import BEYOND, CONFIGURATION, CROWDS, compared
+from neighbors import BEYOND, CONFIGURATION, CROWDS, compared
 from running_service import Running, folder_of, running
 
 

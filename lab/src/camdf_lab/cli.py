@@ -40,6 +40,8 @@ RESULTS, PAGES = Path("results"), Path("docs")
 
 HELD = "stored results (default: those that come with the lab)"
 PEERS = "peers"
+CHECKED = "checked"
+"""Where a check of everything keeps its jobs: it resumes, and reads nothing that the stored figures came from."""
 
 
 def main(arguments: Sequence[str] | None = None, program: str = "camdf-lab") -> int:
@@ -260,11 +262,12 @@ def _checked_whole(options: argparse.Namespace) -> list[str]:
     from camdf_lab.stored import stored
     from camdf_lab.study import row_disagreements
 
-    outcomes = _Jobs(options.workers)([cell for table in TABLES.values() for cell in table.cells])
+    run = _Jobs(options.workers, within=CHECKED)
+    outcomes = run([cell for table in TABLES.values() for cell in table.cells])
     differences = disagreements(stored_results(options.results), TABLES.values(), outcomes)
     print(f"the paper: {len(outcomes)} cells measured again, {len(differences)} figures differ", flush=True)
     for study in STUDIES:
-        rows = study.measure(_Jobs(options.workers))
+        rows = study.measure(run)
         differ = [f"{study.name}, {line}" for line in row_disagreements(stored(options.results, study.name), rows)]
         print(f"{study.name}: {len(rows)} rows measured again, {len(differ)} figures differ", flush=True)
         differences += differ
@@ -326,10 +329,11 @@ def _table(name: str) -> Table:
 
 @dataclass(frozen=True)
 class _Jobs:
-    """Jobs worked off with progress; finished ones are kept, and read again unless they are to be `fresh`."""
+    """Jobs worked off with progress; finished ones are kept `within` the cache, and read again unless `fresh`."""
 
     workers: int = 0
     fresh: bool = False
+    within: str = ""
 
     def __call__(self, jobs: Sequence[J], /) -> dict[J, Outcomes]:
         from camdf_lab.jobs import run_jobs
@@ -346,4 +350,4 @@ class _Jobs:
     def _cache(self) -> Path | None:
         from camdf_lab.jobs import default_cache
 
-        return None if self.fresh else default_cache()
+        return None if self.fresh else default_cache() / self.within

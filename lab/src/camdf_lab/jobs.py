@@ -91,7 +91,7 @@ def default_cache() -> Path:
     """
     sha = hashlib.sha256()
     for package in (Path(camdf.__file__).parent, Path(__file__).parent):
-        for path in sorted([*package.rglob("*.py"), *package.rglob("*.npz")]):
+        for path in sorted(path for kind in ("py", "npz", "json") for path in package.rglob(f"*.{kind}")):
             sha.update(path.read_bytes())
     home = Path(os.environ.get("CAMDF_CACHE", "~/.cache/camdf")).expanduser()
     return home / f"cells-{sha.hexdigest()[:16]}"

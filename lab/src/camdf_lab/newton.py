@@ -1,6 +1,6 @@
 """Weighted logistic regression by Newton's method, over rows that need not lie in one matrix.
 
-Minimises, with the intercept unpenalised,
+Minimizes, with the intercept unpenalized,
 
     sum of weight * log(1 + exp(-sign * z))  +  penalty / 2 * (sum of squared coefficients).
 """
@@ -53,7 +53,7 @@ def partial_sums(matrix: Floats, labels: Bools, weights: Floats, coefficients: F
     return NewtonSums(float(loss), np.append(excess @ matrix, excess.sum()), hessian)
 
 
-def penalised(sums: NewtonSums, coefficients: Floats, penalty: float) -> NewtonSums:
+def penalized(sums: NewtonSums, coefficients: Floats, penalty: float) -> NewtonSums:
     """The sums with the penalty, which spares the intercept."""
     strength = np.full(len(coefficients), penalty)
     strength[-1] = 0.0
@@ -64,7 +64,7 @@ def penalised(sums: NewtonSums, coefficients: Floats, penalty: float) -> NewtonS
     )
 
 
-def minimise(sums_at: Callable[[Floats], NewtonSums], start: Floats) -> Floats:
+def minimize(sums_at: Callable[[Floats], NewtonSums], start: Floats) -> Floats:
     """Where the loss is least, from its sums at any coefficients. A step that raises the loss is halved."""
     here, sums, taken = start, sums_at(start), 1
     while taken < MOST_SUMS:

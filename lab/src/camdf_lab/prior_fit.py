@@ -12,7 +12,7 @@ from camdf.core.groups import sizes_of
 from camdf.core.probability import unscaled
 from camdf.core.rankings import Bools, Floats, LoggedTasks
 from camdf.models.prior import Prior
-from camdf_lab.newton import NewtonSums, minimise, partial_sums, penalised
+from camdf_lab.newton import NewtonSums, minimize, partial_sums, penalized
 
 COLUMNS_READ = {"similarity": tuple(CANDIDATE_COLUMNS), "probability": ("score_logit",)}
 """What is read of a candidate, by what its score is."""
@@ -76,9 +76,9 @@ def pooled(rankings: Sequence[CandidateRows], scores: str) -> tuple[Floats, floa
             sums = partial_sums(matrix, ranking.labels, weights, coefficients)
             total = sums if total is None else total + sums
         assert total is not None
-        return penalised(total, coefficients, PENALTY)
+        return penalized(total, coefficients, PENALTY)
 
-    solution = minimise(sums_at, np.zeros(int(varies.sum()) + 1))
+    solution = minimize(sums_at, np.zeros(int(varies.sum()) + 1))
     raw = np.zeros(len(CANDIDATE_COLUMNS))
     raw[varies], intercept = unscaled(solution[:-1], solution[-1], mean[varies], spread[varies])
     return raw, intercept
@@ -97,7 +97,7 @@ def distance(ranking: CandidateRows, coefficients: Floats, intercept: float) -> 
     """(2,): a and s - 1, where a + s * z0 is the likeliest shift and scale of a model's log odds on this ranking."""
     z0 = ranking.matrix @ coefficients + intercept
     weights = ranking.weights / ranking.weights.sum()
-    scale, shift = minimise(lambda at: partial_sums(z0[:, None], ranking.labels, weights, at), np.array([1.0, 0.0]))
+    scale, shift = minimize(lambda at: partial_sums(z0[:, None], ranking.labels, weights, at), np.array([1.0, 0.0]))
     return np.array([shift, scale - 1.0])
 
 

@@ -212,8 +212,9 @@ def _fit(options: argparse.Namespace) -> int:
     check_output(options.output, (".json",))
     if options.remember is not None:
         check_output(options.remember, (".jsonl",))
+        _check_replaceable(options.remember)
     elif options.keep_text:
-        raise UsageError("--keep-text says what --remember keeps. Name a file for it: --remember examples.jsonl")
+        raise UsageError("--keep-text says what --remember keeps. Name a file for it: --remember past.jsonl")
     if options.engine == "spark":
         logged, asked = _sampled_on_spark(options)
     else:
@@ -279,6 +280,16 @@ def _asked(options: argparse.Namespace) -> dict[str, AskedBy]:
         key = id_key() if "user" in log.columns else b""
         return {request.task_id: AskedBy(request.text, hashed(request.user, key)) for request in log.requests}
     return asked_in(require("polars", "mining").from_arrow(mined_table(options.data))) if is_mined(options.data) else {}
+
+
+def _check_replaceable(path: Path) -> None:
+    """A fit replaces what an earlier one kept, and nothing else: made-up requests cost money."""
+    try:
+        kept = not path.exists() or all(example.origin == "logged" for example in read_examples(path))
+    except DataError:
+        kept = False
+    if not kept:
+        raise UsageError(f"--remember would replace {path}, which no earlier fit wrote. Name a file of its own for it.")
 
 
 def _kept(options: argparse.Namespace, logged: LoggedTasks, asked: dict[str, AskedBy]) -> PastTasks:
@@ -371,7 +382,7 @@ def _off_by(policy: Policy, assessment: Assessment, payoff: Payoff) -> list[str]
 
 
 def _curve(options: argparse.Namespace) -> int:
-    """Say how many labelled tasks are enough.
+    """Say how many labeled tasks are enough.
 
     camdf curve logged.jsonl --cost-pressure 0.12 -o curve.png
     """

@@ -18,7 +18,7 @@ RETAIL_BASE_COSTS: Mapping[str, float] = {
     "get_order_details": 1.80,
     "get_product_details": 2.00,
 }
-"""The paper's base costs of the tau-bench Retail read tools, before normalisation (its Table A2)."""
+"""The paper's base costs of the tau-bench Retail read tools, before normalization (its Table A2)."""
 
 
 def dispersed(base: Mapping[str, float], dispersion: float) -> dict[str, float]:

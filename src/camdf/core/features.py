@@ -137,7 +137,7 @@ def remaining_score_max(walk: PrefixWalk) -> Floats:
 
 @_column
 def remaining_score_share(walk: PrefixWalk) -> Floats:
-    """The remaining scores as a share of all scores: the normalised remaining-score sum."""
+    """The remaining scores as a share of all scores: the normalized remaining-score sum."""
     return walk.onward_score / walk.total_score
 
 
@@ -158,7 +158,7 @@ def selected_cost_sum(walk: PrefixWalk) -> Floats:
 
 @_column
 def selected_cost_share(walk: PrefixWalk) -> Floats:
-    """The cost of the selected candidates as a share of the whole list's: the normalised selected cost."""
+    """The cost of the selected candidates as a share of the whole list's: the normalized selected cost."""
     return walk.selected_cost / walk.total_cost
 
 

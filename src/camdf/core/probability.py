@@ -29,6 +29,6 @@ def smoothed_log_odds(yes: int, no: int) -> float:
 
 
 def unscaled(weights: Floats, intercept: float, mean: Floats, scale: Floats) -> tuple[Floats, float]:
-    """Weights of standardised columns as those of the columns themselves: w / scale, b - sum of (w / scale) * mean."""
+    """Weights of standardized columns as those of the columns themselves: w / scale, b - sum of (w / scale) * mean."""
     raw: Floats = weights / scale
     return raw, float(intercept - (raw * mean).sum())

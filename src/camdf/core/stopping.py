@@ -56,7 +56,7 @@ def on_policy_targets(logged: LoggedTasks, payoff: Payoff, stop: Bools) -> Targe
     return _targets(on_policy_gap(payoff.by_depth(logged), stop), logged)
 
 
-def realised(payoffs: Floats, stop: Bools) -> Floats:
+def realized(payoffs: Floats, stop: Bools) -> Floats:
     """V_t: what a walk that goes on from depth t is paid; U_t where the pattern stops, else V_{t+1}, and V_m = U_m.
 
     (n, m + 1) and (n, m) to (n, m + 1). `payoffs` repeat past a list's end, so a pattern may say anything at padding.
@@ -88,7 +88,7 @@ def on_policy_gap(payoffs: Floats, stop: Bools) -> Floats:
       E[V_t] = max(E[U_t], E[V_{t+1}]), hence E[V_0] = max over k of E[U_k]: it is the best prefix rule there is. The
       gap in hindsight has no such fixed point, because E[max over k of U_k] exceeds max over k of E[U_k].
     """
-    return payoffs[:, :-1] - realised(payoffs, stop)[:, 1:]
+    return payoffs[:, :-1] - realized(payoffs, stop)[:, 1:]
 
 
 def _targets(delta: Floats, logged: LoggedTasks) -> Targets:

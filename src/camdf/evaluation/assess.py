@@ -216,7 +216,7 @@ def assess(
 ) -> Assessment:
     """Replay a policy and the simple rules over splits that keep groups together; intervals resample groups.
 
-    The best rule is picked in hindsight on the same tasks, which favours the rules: a policy that pays here pays. A
+    The best rule is picked in hindsight on the same tasks, which favors the rules: a policy that pays here pays. A
     policy that is one of the rules is judged by its margin over giving every tool.
 
     Args:

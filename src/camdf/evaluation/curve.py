@@ -19,7 +19,7 @@ from camdf.evaluation.splits import Split, draw_splits
 from camdf.policies.registry import DEFAULT, POLICIES
 
 LABEL_COUNTS = (3, 10, 20, 50, 100, 200, 500, 1000)
-"""Numbers of labelled tasks to learn from; all that a split leaves come last."""
+"""Numbers of labeled tasks to learn from; all that a split leaves come last."""
 
 CURVE_FEWEST = 20
 SPLITS = 20

@@ -22,7 +22,7 @@ def curve_picture(points: Sequence[Point]) -> Picture:
     """One learning curve, with a legend."""
     picture, axes = canvas(1.5 * COLUMN, 3.2)
     draw_curve(axes, points)
-    axes.set(xlabel="labelled tasks to learn from", ylabel="payoff on held-out tasks, mean")
+    axes.set(xlabel="labeled tasks to learn from", ylabel="payoff on held-out tasks, mean")
     picture.legend(loc="outside lower center", ncols=3)
     return picture
 
@@ -38,15 +38,15 @@ def draw_curve(axes: Axes, points: Sequence[Point]) -> None:
         axes.axhline(payoff, color=GRAY, linewidth=0.9, linestyle=style, label=name)
     looks = ((PAPER, VERMILLION, "s", "CAM-DF"), (THRESHOLD, GREEN, "D", "tuned score per cost"))
     shown = []
-    for name, colour, marker, text in (*looks, (DEFAULT, BLUE, "o", "by set, the default")):
+    for name, color, marker, text in (*looks, (DEFAULT, BLUE, "o", "by set, the default")):
         intervals = [point.payoff[name] for point in points]
         axes.plot(
-            labels, [interval.mean for interval in intervals], color=colour, marker=marker, markersize=3, label=text
+            labels, [interval.mean for interval in intervals], color=color, marker=marker, markersize=3, label=text
         )
         shown += [interval.mean for interval in intervals]
         if name != PAPER:
             low, high = [interval.low for interval in intervals], [interval.high for interval in intervals]
-            axes.fill_between(labels, low, high, color=colour, alpha=0.13, linewidth=0)
+            axes.fill_between(labels, low, high, color=color, alpha=0.13, linewidth=0)
             shown += low + high
     room = 0.12 * max(max(shown) - min(shown), 0.05)
     bottom, top = min(shown) - 1.5 * room, max(shown) + room

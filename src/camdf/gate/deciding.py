@@ -1,7 +1,7 @@
 """The steps of a decision, top to bottom: read, score, decide and fold, guard.
 
 Reading and scoring run on threads, each with some of its own: a scorer that hangs on every thread of its pool must not
-keep a request from being read, since what is not read cannot be authorised either.
+keep a request from being read, since what is not read cannot be authorized either.
 """
 
 from __future__ import annotations
@@ -233,7 +233,7 @@ class Decider:
         return tuple(key for identity in now if (key := request.identities.get(identity)) in request.natives)
 
     def _undecided(self, request: Request, searches: bool) -> Iterable[str]:
-        """What the conversation has, else the tool search, or the whole authorised list without.
+        """What the conversation has, else the tool search, or the whole authorized list without.
 
         A policy that gives every tool to the next turn gives it now: a list that changes rewrites the prompt. A named
         fallback goes before all of these. Nothing is remembered, so that one failure does not open a conversation for

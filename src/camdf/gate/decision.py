@@ -30,7 +30,7 @@ Reason: TypeAlias = Literal[
     "switched off",
 ]
 """Why these tools. Only the first three decide: after the others a conversation keeps the tools that it has. Where
-nothing was decided yet, it gets the tool search, or every authorised tool if it has no search."""
+nothing was decided yet, it gets the tool search, or every authorized tool if it has no search."""
 
 NOTES: dict[Mode, str] = {
     "drop": "",
@@ -80,7 +80,7 @@ class GateDecision:
     """The type of what was raised; never its text, which may hold the task's."""
 
     open: bool = False
-    """Nothing was decided, now or earlier in the conversation: the whole authorised list, or the named fallback; with a
+    """Nothing was decided, now or earlier in the conversation: the whole authorized list, or the named fallback; with a
     tool search, what must stay."""
 
     tool_search: bool = False
@@ -136,7 +136,7 @@ class GateDecision:
         if unranked and self.ranking:
             lines.append(f"Never cut: {', '.join(map(self._full, unranked))}.")
         if self.refused:
-            lines.append(f"Refused, not authorised: {', '.join(map(self._full, self.refused))}.")
+            lines.append(f"Refused, not authorized: {', '.join(map(self._full, self.refused))}.")
         return "\n".join(lines)
 
     def _full(self, name: str) -> str:

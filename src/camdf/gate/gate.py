@@ -87,8 +87,8 @@ class Gate(Locked):
 
     - `decide` never raises. What goes wrong leaves the list as it is, and the reason says so. Where nothing was decided
       before, the list is `Guards.fallback`; without one, what must stay if there is a tool search, else the whole
-      authorised list.
-    - The answer is a subset of the request's tools and of those authorised (`Guards`). A tool whose name may not be
+      authorized list.
+    - The answer is a subset of the request's tools and of those authorized (`Guards`). A tool whose name may not be
       what it looks like is refused. A name means one tool: "mail/send" where two servers have it.
     - Pinned tools, tools named in `keep`, tools that the history has called, tools of a shape not known here and the
       provider's own are never cut.
@@ -487,15 +487,15 @@ class Gate(Locked):
         await self._decider.outcome_async(question)
         return self._decider.searched(question, most)
 
-    def authorised(self, native: Any) -> bool:
+    def authorized(self, native: Any) -> bool:
         """Whether a tool may be offered at all, as `allow` and `digests` say: for a harness that is about to run it.
 
         `native` is the tool as its framework has it.
         """
-        return self.guards.authorised(viewed_tool(native))
+        return self.guards.authorized(viewed_tool(native))
 
     def may_be_offered(self, tools: Iterable[Any]) -> list[Any]:
-        """Those of the `tools` that are authorised, where a name that two servers share authorises neither."""
+        """Those of the `tools` that are authorized, where a name that two servers share authorizes neither."""
         viewed, natives = self.by_key(tools)
         return [natives[key] for key in self.guards.offered(viewed)]
 

@@ -106,17 +106,17 @@ def waterfall_lines(
 
 
 def _row(tool: Ranked, y: int, spent: float, total: float, best: float) -> list[str]:
-    colour = KEPT if tool.kept else CUT
+    color = KEPT if tool.kept else CUT
     start = MARGIN + LABEL + SCORES + 10 + _length(spent, total)
     length = max(_length(tool.priced_cost, total), 1.5)
-    fill = colour if tool.kept else "none"
+    fill = color if tool.kept else "none"
     name = tool.name if len(tool.name) <= 32 else f"{tool.name[:31]}…"
     bar = (SCORES - 50) * tool.score / best
     return [
         _text(MARGIN, y + 14, name, INK if tool.kept else FAINT),
-        f'<rect x="{MARGIN + LABEL}" y="{y + 4}" width="{bar:.1f}" height="12" fill="{colour}"/>',
+        f'<rect x="{MARGIN + LABEL}" y="{y + 4}" width="{bar:.1f}" height="12" fill="{color}"/>',
         _text(MARGIN + LABEL + bar + 4, y + 14, f"{tool.score:.2f}", FAINT),
-        f'<rect x="{start:.1f}" y="{y + 4}" width="{length:.1f}" height="12" fill="{fill}" stroke="{colour}"/>',
+        f'<rect x="{start:.1f}" y="{y + 4}" width="{length:.1f}" height="12" fill="{fill}" stroke="{color}"/>',
         _text(
             MARGIN + LABEL + SCORES + PRICES + 18,
             y + 14,

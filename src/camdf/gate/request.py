@@ -1,4 +1,4 @@
-"""One call of the gate, as it came and as it is read: its tools, viewed, authorised, guarded and priced; its turns."""
+"""One call of the gate, as it came and as it is read: its tools, viewed, authorized, guarded and priced; its turns."""
 
 from __future__ import annotations
 
@@ -267,9 +267,9 @@ class RequestReader:
         guards, limits, keep, insisted = self.guards, self.limits, names_in(question.keep), names_in(question.forced)
         name, shown = question.conversation, isinstance(question.task, (list, tuple))
         tools, natives = tools_by_key(question.tools, guards.trusted)
-        authorised = guards.offered(tools)
-        untrusted = guards.untrusted_among(tools, authorised)
-        offered, sizes = limits.within(tools, authorised, untrusted)
+        authorized = guards.offered(tools)
+        untrusted = guards.untrusted_among(tools, authorized)
+        offered, sizes = limits.within(tools, authorized, untrusted)
         request = question.request = Request(
             tools=tools,
             natives={key: natives[key] for key in offered},

@@ -62,7 +62,7 @@ class Guards(Settings):
 
     fallback: Annotated[Collection[str] | None, checks.or_none(checks.names)] = None
     """The tools that a conversation gets where nothing could be decided. None gives what must stay if there is a tool
-    search, else the whole authorised list."""
+    search, else the whole authorized list."""
 
     trusted: Annotated[Collection[str] | None, checks.or_none(checks.names, "all")] = None
     """The servers whose descriptions are believed. Their tools are scored and decided on as if no others were there.
@@ -84,10 +84,10 @@ class Guards(Settings):
         return tuple(
             key
             for key, tool in tools.items()
-            if self.authorised(tool, [name for name in _names(tool) if meant[name] == {(tool.server, tool.name)}])
+            if self.authorized(tool, [name for name in _names(tool) if meant[name] == {(tool.server, tool.name)}])
         )
 
-    def authorised(self, tool: Tool, called: Sequence[str] | None = None) -> bool:
+    def authorized(self, tool: Tool, called: Sequence[str] | None = None) -> bool:
         """Whether a tool may be offered, by the names that mean it and no other tool of its list."""
         try:
             if deceptive(tool.name) or (self.refuse and not tool.readable):
@@ -164,20 +164,20 @@ class Limits(Settings):
             )
 
     def within(
-        self, tools: Mapping[str, Tool], authorised: Sequence[str], untrusted: Collection[str]
+        self, tools: Mapping[str, Tool], authorized: Sequence[str], untrusted: Collection[str]
     ) -> tuple[tuple[str, ...], dict[str, int]]:
         """The tools that may be offered, and the characters that scorers read of those that are ranked.
 
         A tool that is too large, or of a server that has too many or writes too much, costs itself alone. Where some
         servers are trusted, the others share the room that those leave.
         """
-        room = max(self.tools - (len(authorised) - len(untrusted)), 0)
+        room = max(self.tools - (len(authorized) - len(untrusted)), 0)
         share = 1 / max(len({tools[key].server for key in untrusted}), 1)
         of_untrusted = (min(SERVER_TOOLS, room * share), min(SERVER_CHARACTERS, UNTRUSTED_CHARACTERS * share))
         counts, characters = Counter[str](), Counter[str]()
         within: list[str] = []
         sizes: dict[str, int] = {}
-        for key in authorised:
+        for key in authorized:
             tool, ranked = tools[key], True
             size = len(tool.name) + min(len(tool.description), READ)
             if not tool.foreign:

@@ -118,7 +118,7 @@ class _Refusing(FunctionMiddleware):
         self.gate = gate
 
     async def process(self, context: Any, call_next: Callable[[], Awaitable[None]]) -> None:
-        if self.gate.authorised(_told(context.function)) or context.function.name in (FIND.name, CALL.name):
+        if self.gate.authorized(_told(context.function)) or context.function.name in (FIND.name, CALL.name):
             await call_next()
         else:
             context.result = refusal(context.function.name)

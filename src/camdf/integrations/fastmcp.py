@@ -1,6 +1,6 @@
 """FastMCP: a server, or a gateway in front of many, lists only the tools that are worth it for the client's task.
 
-    gateway.add_transform(Authorised(gate))  # what the gate refuses is neither listed nor run
+    gateway.add_transform(Authorized(gate))  # what the gate refuses is neither listed nor run
     gateway.add_transform(ToolGate(gate))    # a listing holds the tools worth it, and a search for the others
     gateway.add_middleware(ToolGate(gate))   # or instead: without the search
 
@@ -36,7 +36,7 @@ with needs("fastmcp"):
 class ToolGate(BM25SearchTransform, Middleware):
     """Lists the tools that `gate` keeps for the conversation of the request, in its order.
 
-    A cut tool still runs when a client calls it: a listing is advice to the model, and `Authorised` is what forbids.
+    A cut tool still runs when a client calls it: a listing is advice to the model, and `Authorized` is what forbids.
 
     As a transform, it has FastMCP's search tool and call tool as a tool search for what is cut, and takes its
     `settings`. A listing with a conversation holds the tools of its first decision, and where some are cut the two
@@ -101,7 +101,7 @@ class _CallTool(Tool):
 __getattr__ = formerly(GatedSearch=ToolGate)
 
 
-class Authorised(Transform):
+class Authorized(Transform):
     """Hides what `gate` refuses by `allow` or `digests`, from listings and from calls. Add it before a search.
 
     A call runs a tool that a listing would show: where servers share a name, a call lists the tools once more.
@@ -122,7 +122,7 @@ class Authorised(Transform):
         return tool if tool is not None and await self._is_listed(tool) else None
 
     async def _is_listed(self, tool: Any) -> bool:
-        if not self.gate.authorised(tool):
+        if not self.gate.authorized(tool):
             return False
         if not self.gate.guards.refuse or not view(tool).server:
             return True

@@ -145,7 +145,7 @@ class ToolGate(AgentMiddleware):
     def _refusal(self, request: Any) -> Any:
         """What a model is told that calls from memory what the gate refuses."""
         call, tool = request.tool_call, request.tool
-        if tool is None or any(tool is own for own in self.tools) or self.gate.authorised(*self._told([tool])):
+        if tool is None or any(tool is own for own in self.tools) or self.gate.authorized(*self._told([tool])):
             return None
         return ToolMessage(refusal(call["name"]), tool_call_id=call["id"], status="error")
 

@@ -82,12 +82,12 @@ class ToolGate(ObjectRetriever):
             return decision.tools
         return [*decision.tools, _Find(self, decision.search[0]), self.tool_search[1]]
 
-    def authorised(self) -> list[Any]:
+    def authorized(self) -> list[Any]:
         """The tools that may be offered."""
         return self.gate.may_be_offered(self.tools)
 
     def _named(self, name: str) -> list[Any]:
-        own = [tool for tool in self.authorised() if view(tool).name == name]
+        own = [tool for tool in self.authorized() if view(tool).name == name]
         return own or [tool for tool in self.tool_search if view(tool).name == name]
 
 
@@ -131,12 +131,12 @@ class _SearchTool(AsyncBaseTool):
 class _Find(_SearchTool):
     async def acall(self, **arguments: Any) -> Any:
         matches = await self.gate.gate.afind(query_of(arguments), self.gate.tools)
-        return ToolOutput(FIND.name, listing(matches, self.gate.authorised()), raw_input=arguments)
+        return ToolOutput(FIND.name, listing(matches, self.gate.authorized()), raw_input=arguments)
 
 
 class _Call(_SearchTool):
     async def acall(self, **arguments: Any) -> Any:
-        behind = {view(tool).name: tool for tool in self.gate.authorised()}
+        behind = {view(tool).name: tool for tool in self.gate.authorized()}
         read = meant(arguments if await _is_as_written(arguments) else "", behind)
         if not isinstance(read, ToolCall):
             return ToolOutput(CALL.name, read, raw_input=arguments, is_error=True)

@@ -135,8 +135,8 @@ def _run() -> tuple[bool, str | None]:
 
 
 def _needed(agent: Any, tools: list[Any]) -> list[str]:
-    behaviour = agent.tool_use_behavior
-    last = behaviour.get("stop_at_tool_names", ()) if isinstance(behaviour, Mapping) else ()
+    behavior = agent.tool_use_behavior
+    last = behavior.get("stop_at_tool_names", ()) if isinstance(behavior, Mapping) else ()
     return [*last, *(tool.name for tool in tools if getattr(tool, "defer_loading", False))]
 
 

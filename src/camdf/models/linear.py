@@ -71,7 +71,7 @@ def state_matrix(
 
 
 def logistic_pipeline(matrix: Floats, labels: Bools, weights: Floats | None) -> Pipeline:
-    """The paper's learner: standardised columns, L2 logistic regression, liblinear, C = 1."""
+    """The paper's learner: standardized columns, L2 logistic regression, liblinear, C = 1."""
     linear_model, pipeline, preprocessing = scikit_learn()
     model = pipeline.Pipeline(
         [
@@ -83,7 +83,7 @@ def logistic_pipeline(matrix: Floats, labels: Bools, weights: Floats | None) -> 
 
 
 def ridge_pipeline(matrix: Floats, targets: Floats) -> Pipeline:
-    """Standardised columns and ridge regression with penalty 1, for targets that are not labels."""
+    """Standardized columns and ridge regression with penalty 1, for targets that are not labels."""
     linear_model, pipeline, preprocessing = scikit_learn()
     model = pipeline.Pipeline([("scale", preprocessing.StandardScaler()), ("fit", linear_model.Ridge(alpha=1.0))])
     return model.fit(matrix, targets)
@@ -98,7 +98,7 @@ def folded(pipeline: Pipeline, columns: Sequence[str], tools: Sequence[str]) -> 
 def fold(
     coefficients: Floats, intercept: float, mean: Floats, scale: Floats, columns: Sequence[str], tools: Sequence[str]
 ) -> LinearModel:
-    """Coefficients of standardised columns as those of the columns themselves."""
+    """Coefficients of standardized columns as those of the columns themselves."""
     weights, constant = unscaled(coefficients, intercept, mean, scale)
     values = [float(w) for w in weights]
     return LinearModel(
@@ -123,9 +123,9 @@ def fit_logistic(
     return folded(logistic_pipeline(matrix, y, None if weights is None else weights[states]), columns, tools)
 
 
-def constant_model(columns: Sequence[str], tools: Sequence[str], labelled: int, rows: int) -> LinearModel:
+def constant_model(columns: Sequence[str], tools: Sequence[str], labeled: int, rows: int) -> LinearModel:
     """The model of rows that all have one label: their smoothed log odds, whatever the columns say."""
-    constant = smoothed_log_odds(labelled, rows - labelled)
+    constant = smoothed_log_odds(labeled, rows - labeled)
     return LinearModel(tuple(columns), (0.0,) * len(columns), constant, tuple(tools), (0.0,) * len(tools))
 
 

@@ -62,15 +62,15 @@ class MembershipModel:
     `coefficients` are those of `columns`, names of `CANDIDATE_COLUMNS` in that order; other columns count for nothing.
     `tools` are the ones seen in training with how often each was listed and then required. `levels` and `slopes` are
     what identity adds to a tool's logit, and to its slope in the score's logit. `holds` is the intercept and the
-    coefficients of those `columns` that describe the list. `calibration` (a, b) turns the independent probability q of
-    a sufficient set into sigmoid(a + b * logit(q)). `missing[k]` is the share of tasks with k required tools outside
-    their list. `sizes` are the weights of a `SizeLaw`, and `sharpness` the power to which odds are taken under it.
-    Where `tools_per_list` is not 0, each list's log odds are shifted until, taken to that power, they expect
-    min(tools_per_list, 0.4 * length) required tools: what a model says that has seen no label of these tools.
-    `text` reads a task's vector; its columns, and those of a second ranking where there is one, have
-    `text_coefficients`. What similar past tasks needed has `past_coefficients`. `flips` is the share of labels that the
-    fit took for wrong; `doubt` lets it go on learning. `lowest_score` is how far scores are kept from 0 and 1 before
-    their logits are taken.
+    coefficients of those `columns` that describe the list. `calibration` (a, b) turns the probability q of a sufficient
+    set under the law of sizes into sigmoid(a + b * logit(q)). `missing[k]` is the share of tasks with k required tools
+    outside their list. `sizes` are the weights of a `SizeLaw`, and `sharpness` the power to which odds are taken under
+    it. Where `tools_per_list` is not 0, each list's log odds are shifted until, taken to that power, they expect
+    min(tools_per_list, 0.4 * length) required tools: what a model says that has seen no label of these tools. `text`
+    reads a task's vector; its columns, and those of a second ranking where there is one, have `text_coefficients`. What
+    similar past tasks needed has `past_coefficients`. `flips` is the share of labels that the fit took for wrong;
+    `doubt` lets it go on learning. `lowest_score` is how far scores are kept from 0 and 1 before their logits are
+    taken.
     """
 
     coefficients: tuple[float, ...]
@@ -121,6 +121,8 @@ class MembershipModel:
             raise UsageError(
                 f"A membership model needs {SIZES} weights of set sizes in (0, 1], and a sharpness below 10."
             )
+        if self.calibration[1] <= 0:
+            raise UsageError("The 'calibration' of a membership model must rise: its slope must be above 0.")
         if not CLIP <= self.lowest_score < 0.5:
             raise UsageError(f"The 'lowest_score' of a membership model must lie between {CLIP} and a half.")
         if not 0 <= self.tools_per_list < np.inf:
@@ -189,7 +191,7 @@ class MembershipModel:
         return SizeLaw(self.sizes)
 
     def calibrated(self, chance: Floats) -> Floats:
-        """The probability that a set suffices, from its probability under independence; 0 and 1 stay 0 and 1."""
+        """The probability that a set suffices, from its probability under the law of sizes; 0 and 1 stay."""
         a, b = self.calibration
         return np.where((chance <= 0) | (chance >= 1.0 - 1e-9), chance, sigmoid(a + b * logit(chance, 1e-12)))
 

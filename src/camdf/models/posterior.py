@@ -4,7 +4,7 @@ The log odds that candidate j is required are
 
     z = theta . x + u_tool + v_tool * logit(score),
 
-and what is minimised is the log loss of every label, weighted by task, plus how far the answer is from what was
+and what is minimized is the log loss of every label, weighted by task, plus how far the answer is from what was
 believed: (theta - theta0)' P (theta - theta0) / 2, and the same for (u, v) of every tool with a 2 x 2 precision. Where
 a share e of labels is flipped, a label is 1 with probability e + (1 - 2e) * sigmoid(z); the curvature is then Fisher's.
 What is believed afterwards is the same kind of thing: so labels can come all at once, or one after the other.
@@ -56,7 +56,7 @@ class Rows:
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """`theta`, a level and a slope for every tool, and the penalised loss there."""
+    """`theta`, a level and a slope for every tool, and the penalized loss there."""
 
     theta: Floats
     levels: Floats

@@ -81,7 +81,7 @@ def fit_set_law(probability: Floats, needed: Floats, listed: Bools, weights: Flo
 def fit_sizes(
     probability: Floats, needed: Floats, listed: Bools, weights: Floats, required: Floats, sharpness: float
 ) -> tuple[float, Floats]:
-    """The penalised loss at one sharpness, and log g (SIZES,) where it is least: Newton's method, on a convex loss."""
+    """The penalized loss at one sharpness, and log g (SIZES,) where it is least: Newton's method, on a convex loss."""
     odds = logit(probability, SMALLEST) * sharpness
     told = float(weights @ ((needed * odds - np.logaddexp(0.0, odds)) * listed).sum(axis=1))
     chances = np.maximum(size_chances(log_not_required(sigmoid(odds), listed))[1:, :, -1].T, 1e-300)

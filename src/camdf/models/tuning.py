@@ -17,7 +17,7 @@ MOST_QUANTILES = 24
 
 
 def between_quantiles(values: Floats) -> list[float]:
-    """At most 24 cuts through `values`, rising, each half way between two distinct neighbours.
+    """At most 24 cuts through `values`, rising, each half way between two distinct neighbors.
 
     A cut never coincides with a value that was seen, so rounding in another code path cannot flip a decision.
     """

@@ -2,7 +2,7 @@
 
 Written is the present schema; every earlier one is still read (`camdf.policies.fields` has what each of them added).
 The digest is the SHA-256 of the document as compact JSON with sorted keys, without the digest itself. A file may be at
-most 1 MB, with at most 1,000 brackets; reading one never executes anything and never takes more than 64 MB.
+most 4 MB, with at most 1,000 brackets; reading one never executes anything and never takes more than 256 MB.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from camdf.policies.fields import SCHEMA, Field
 from camdf.policies.registry import ALIASES, IN_THE_LAB, LIBRARY, added_policy, by_kind
 from camdf.policies.training import Training
 
-LARGEST_FILE = 1_000_000
-"""Bytes."""
+LARGEST_FILE = 4_000_000
+"""Bytes: thousands of tools, and what texts say of each."""
 
 MOST_BRACKETS = 1000
 """Of [ and {, those in names included. Counted before anything is parsed, because the parser descends into nested lists
@@ -87,6 +87,11 @@ def to_json(policy: Policy, training: Training | None = None) -> str:
         raise ArtifactError(
             f"This {type(policy).__name__} cannot be saved: {error}. Correct the attribute, or fit the policy again."
         ) from None
+    if len(text) > LARGEST_FILE:
+        raise ArtifactError(
+            f"This {type(policy).__name__} cannot be saved: it would take {len(text)} bytes, and {LARGEST_FILE} is the "
+            "most. Fit on fewer tools, or on rankings without vectors."
+        )
     from_json(text.encode(), (type(policy),))  # nothing is written that could not be read
     return text
 

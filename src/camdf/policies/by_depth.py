@@ -29,8 +29,8 @@ class ExpectedPayoffByDepth(FittedPolicy):
         E[v_k - v_0] = E[v_m - v_0] * (sum over t < k of E[v_{t+1} - v_t]) / (sum over t < m of E[v_{t+1} - v_t]).
 
     Two logistic models stand for the two kinds of expectation: `gain_` for what the next candidate adds at each state,
-    `whole_` for what the whole list adds, from its state at depth 0. Both minimise the cross-entropy with the share of
-    the value, whose minimiser is the expectation; under the exact value these are the probability that the next
+    `whole_` for what the whole list adds, from its state at depth 0. Both minimize the cross-entropy with the share of
+    the value, whose minimizer is the expectation; under the exact value these are the probability that the next
     candidate completes the required set, and that the list holds it at all. The expected value therefore never falls
     with depth and ends at `whole_`, below 1 where retrieval misses.
 

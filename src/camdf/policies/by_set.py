@@ -1,4 +1,4 @@
-"""Choose the set, not the depth: the tools that maximise expected payoff at the prices of this very request."""
+"""Choose the set, not the depth: the tools that maximize expected payoff at the prices of this very request."""
 
 from __future__ import annotations
 
@@ -66,7 +66,8 @@ class ExpectedPayoffBySet(Policy):
     Under the exact payoff it keeps the best cut of the order by -log(1 - p_j) / c_j; under the partial payoff it keeps
     j where E[1{j required} / number required] >= lambda * c_j. With recourse r, (1 - r) * p_j stands for p_j in the
     first, and lambda / (1 - r) for lambda in the second. It may skip an expensive tool in the middle of the ranking,
-    and needs no new fit when prices change. `identity` lets tools of a shared catalogue of at most 64 differ.
+    and needs no new fit when prices change. It takes every task to require at least one tool. `identity` lets tools of
+    a shared catalogue of at most 64 differ.
 
     It starts from what other domains say and learns from the first label on (`camdf.models.warm_start`). `prior` says
     what the scores are, as for `cold_start`: "similarity", "probability", or "either", which lets the labels tell; or
@@ -154,7 +155,7 @@ class ExpectedPayoffBySet(Policy):
         """The same policy with past tasks, which may be more than it was fitted with; None for none."""
         known = copy(self)
         vars(known).pop("past_", None)
-        if self.with_past_ is not None and past is not None:
+        if self.with_past_ is not None and past is not None and len(past):
             text = self.with_past_.text
             past.check_vectors(past.dimensions if text is None else text.dimensions, "the policy was fitted on")
             known.past_ = past.among(self.with_past_.tools)
@@ -190,7 +191,7 @@ class ExpectedPayoffBySet(Policy):
 
         `offered` (n, m) marks the candidates that the agent could call, by default all: one that was offered and not
         required was not needed, and of one that was not offered nothing is known. What was chosen when it was fitted
-        (strengths, flips, set sizes, whether texts help) stays, so fit again when there is time.
+        (strengths, flips, set sizes and their calibration, whether texts help) stays, so fit again when there is time.
         """
         from camdf.models.online import updated
 

@@ -8,7 +8,7 @@ from typing import Literal
 from camdf.core.features import FULL, LITE
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import LoggedTasks, Rankings
-from camdf.core.stopping import Targets, hindsight_targets, on_policy_targets, realised
+from camdf.core.stopping import Targets, hindsight_targets, on_policy_targets, realized
 from camdf.models.linear import LinearModel, fit_logistic
 from camdf.policies import fields
 from camdf.policies.stopping import StoppingPolicy
@@ -20,14 +20,14 @@ MOST_ROUNDS = 10
 class CAMDF(StoppingPolicy):
     """The paper's CAM-DF: P(stop) from a logistic model whose errors weigh what they cost; stop at P >= 0.5.
 
-    Minimises the mean of (|gap| + 0.0001) * logistic loss + L2 over all nonterminal states of the training tasks, where
+    Minimizes the mean of (|gap| + 0.0001) * logistic loss + L2 over all nonterminal states of the training tasks, where
     the label says whether the gap between stopping and the best later prefix is not negative (Equation 5).
 
     `weights="uniform"` drops the regret weights, `identity=False` the next-tool columns, `threshold=None` tunes the
     stop threshold on validation: the paper's ablations and controls.
 
     `target="on-policy"` changes the target alone. The gap in hindsight supposes that whoever goes on will stop at the
-    best later prefix, which only an oracle can; the on-policy gap takes the payoff that the policy itself realises
+    best later prefix, which only an oracle can; the on-policy gap takes the payoff that the policy itself realizes
     from the next depth on (`core.stopping.on_policy_gap`). That depends on the policy, so fitting alternates: the
     targets of the last fit's stops, then a fit to them, beginning with the hindsight fit, until the stops repeat or
     after ten rounds. Linear models often cycle instead of settling, so the fit with the highest mean payoff on the
@@ -84,13 +84,13 @@ class CAMDF(StoppingPolicy):
             patterns.add(pattern)
             model = self._classifier(on_policy_targets(logged, payoff, stop), seen, payoff, tools)
             stop = self.stops(model.evidence(seen, payoff), cutoff)
-            yield float(realised(payoffs, stop)[:, 0].sum()), model
+            yield float(realized(payoffs, stop)[:, 0].sum()), model
 
 
 class CAMDFLite(CAMDF):
     """The interpretable variant: exactly ten columns, P(continue), stop below a threshold tuned on validation.
 
-    Positive coefficients favour going on (the paper's Table A9). `columns`, `identity`, `cost_blind`, `weights`,
+    Positive coefficients favor going on (the paper's Table A9). `columns`, `identity`, `cost_blind`, `weights`,
     `target`, `threshold` and `grid` are those of `CAMDF`, with other defaults.
     """
 

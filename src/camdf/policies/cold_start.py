@@ -12,6 +12,7 @@ few labels.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 
 import numpy as np
@@ -85,5 +86,6 @@ def told_tools_per_task(policy: ExpectedPayoffBySet, tools_per_task: float, rank
     odds = logit(model.probabilities(rankings)[0][rankings.listed], SMALLEST)[None]
     wanted = np.minimum(tools_per_task, WHOLE_LIST * rankings.lengths).sum()
     shift = shift_to_expect(odds, np.ones(odds.shape, dtype=bool), np.array([wanted]))
-    policy.model_ = replace(model, intercept=model.intercept + float(shift[0]))
-    return policy
+    told = copy(policy)
+    told.model_ = replace(model, intercept=model.intercept + float(shift[0]))
+    return told

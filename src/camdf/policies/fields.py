@@ -26,9 +26,9 @@ SCHEMA = 3
 """What is written: 2 added `columns` to membership models and `payoff` to what is told of the training; 3 added set
 sizes and texts to membership models, and the prior and the model with texts to `ExpectedPayoffBySet`."""
 
-MOST_NAMES = 4096
+MOST_NAMES = 16_384
 LONGEST_NAME = 512
-LONGEST_ROWS = 600_000
+LONGEST_ROWS = 2_000_000
 
 
 _NOTHING = object()

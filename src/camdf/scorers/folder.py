@@ -5,7 +5,7 @@ FOLDER/tools.json    tool name -> description
 the output           {"task_id", "scores": {name: number}} a line, best first, scores with four decimals; on request
                      "vector" too, the direction of the text in whole numbers, for policies that learn from it
 
-Ranks come from the scores before rounding; equal ones are ordered by the SHA-1 of "task_id|tool", which favours none.
+Ranks come from the scores before rounding; equal ones are ordered by the SHA-1 of "task_id|tool", which favors none.
 Beside OUTPUT.jsonl stands OUTPUT.settings.json, so that a later run with other settings cannot mix two rankings.
 """
 

@@ -12,7 +12,7 @@ from mcp.types import PaginatedRequestParams
 from posted import post
 
 from camdf.integrations.checks import ChatTurn, Reply, RunnableTool, Setup
-from camdf.integrations.fastmcp import Authorised, ToolGate
+from camdf.integrations.fastmcp import Authorized, ToolGate
 
 CLIENT = "an MCP server lists and runs tools: this is up to the client and its agent"
 EXEMPT = {
@@ -48,7 +48,7 @@ def build(setup: Setup) -> tuple[str, str, FastMCP]:
             front.mount(server, namespace=tool.server)
         else:
             front.add_tool(native(tool))
-    front.add_transform(Authorised(setup.gate))
+    front.add_transform(Authorized(setup.gate))
     if setup.tool_search:
         front.add_transform(ToolGate(setup.gate, search_tool_name="find_tool"))
     else:

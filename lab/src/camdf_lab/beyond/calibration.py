@@ -114,14 +114,14 @@ def reliability_diagram(rows: Rows) -> Picture:
     calibration = bins_of(rows)
     domains = list(dict.fromkeys(domain for domain, _ in calibration))
     picture, grid = canvas(2 * COLUMN, 7.6, -(-len(domains) // 4), 4)
-    colours = {"claude": BLUE, "minilm": VERMILLION, "bm25": "#009E73"}
+    colors = {"claude": BLUE, "minilm": VERMILLION, "bm25": "#009E73"}
     for axes in np.ravel(grid)[len(domains) :]:
         axes.set_axis_off()
     for axes, domain in zip(np.ravel(grid), domains, strict=False):
         axes.plot([0, 1], [0, 1], color=GRAY, linewidth=0.7, linestyle=":")
         for (name, scorer), bins in calibration.items():
             if name == domain:
-                known = colours.get(scorer, "#56B4E9" if scorer == "claude-brief" else "#CC79A7")
+                known = colors.get(scorer, "#56B4E9" if scorer == "claude-brief" else "#CC79A7")
                 _, mean, share = zip(*(row for row in bins if row[0] >= FEWEST_CANDIDATES), strict=True)
                 axes.plot(mean, share, marker="o", markersize=2.5, linewidth=0.9, color=known, label=scorer)
         axes.set_title(domain)

@@ -84,7 +84,7 @@ def rows_of(domain: str) -> list[Row]:
         priced = {d: domains.load(domain, scorer, dispersion=d) for d in (0.0, 1.0, 1.5)}
         wiser, rankings = informed(policy, priced[0.0]), priced[0.0].rankings
         number = float(priced[0.0].n_required.mean())
-        knows = told_tools_per_task(cold_start_without(kind_of(scorer), without=domain), number, rankings)
+        knows = told_tools_per_task(policy, number, rankings)
         for regime in Sweep(domain, scorer).regimes:
             logged, payoff = priced[regime.dispersion], Payoff(regime.cost_pressure, regime.value)
             acquired = {
@@ -102,7 +102,7 @@ def rows_of(domain: str) -> list[Row]:
 
 
 def measure(run: Run) -> Rows:
-    """Every domain in turn."""
+    """Every domain, each left out."""
     return run.rows(rows_of, [(domain.name,) for domain in DOMAINS])
 
 
@@ -161,7 +161,7 @@ def _headline(rows: Rows) -> list[str]:
         "cells: a bound, as it is fitted on the tasks that it is measured on. So say the number, log labels and fit.\n",
         f"Read as similarities, with rank and list, Claude's scores do worse: {similar[0]:.3f} and {similar[1]:.3f}",
         "over all cells. That probabilities need a model of their own, that one column is enough for it, and that next",
-        "to no regularisation is best was found with the shipped cells in view.\n",
+        "to no regularization is best was found with the shipped cells in view.\n",
         f"A list of similarities is taken to hold {TOOLS_PER_LIST:g} required tools, {OF_SHORT_LISTS:g} of a shorter",
         f"list; odds are taken to the power {SHARPNESS:g}, and the log odds that a set suffices times",
         f"{CALIBRATION[1]:g}. These four numbers were chosen in view of both batches, so no domain here is new to",
@@ -253,9 +253,9 @@ def constants_picture(rows: Rows) -> Picture:
     for axes, (place, name) in zip(np.ravel(grid), enumerate(CONSTANTS), strict=True):
         for line, pair in enumerate(pairs):
             margins = margins_over_constants(of_pair(rows, pair))[:, place]
-            for part, colour in ((margins > 0, BLUE), (margins <= 0, VERMILLION)):
+            for part, color in ((margins > 0, BLUE), (margins <= 0, VERMILLION)):
                 shown = np.clip(margins[part], -0.5, 1.0)
-                axes.plot(shown, np.full(len(shown), line), "o", color=colour, markersize=2, alpha=0.5, mew=0)
+                axes.plot(shown, np.full(len(shown), line), "o", color=color, markersize=2, alpha=0.5, mew=0)
         axes.axvline(0, color=GRAY, linewidth=0.8)
         axes.set(xlim=(-0.55, 1.05), xticks=(-0.5, 0, 0.5, 1), xticklabels=("-.5", "0", ".5", "1"))
         axes.set_yticks(range(len(pairs)), [f"{d}, {s}" for d, s in pairs] if place == 0 else [""] * len(pairs))

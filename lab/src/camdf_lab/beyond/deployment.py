@@ -51,7 +51,7 @@ class Way:
     """'all' successful runs of the last round, 'explored' ones of all rounds, what was 'offered' in every run, or the
     'truth' that nobody has."""
 
-    colour: str
+    color: str
 
 
 WAYS = (
@@ -175,8 +175,8 @@ def rounds_picture(rows: Rows) -> Picture:
             mine = [row for row in rows if (row["domain"], row["way"]) == (domain, way.name)]
             x, y = [row["round"] for row in mine], np.array([row["payoff"] for row in mine])
             error = 2 * np.array([row["error"] for row in mine])
-            axes.plot(x, y, color=way.colour, marker="o", markersize=2.5, linewidth=1.2, label=way.name)
-            axes.fill_between(x, y - error, y + error, color=way.colour, alpha=0.12, linewidth=0)
+            axes.plot(x, y, color=way.color, marker="o", markersize=2.5, linewidth=1.2, label=way.name)
+            axes.fill_between(x, y - error, y + error, color=way.color, alpha=0.12, linewidth=0)
         axes.set(title=f"{domain}, {scorer}", xlabel="round of fitting on the logs of the one before")
     panels[0].set_ylabel("mean payoff, held-out tasks")
     handles, labels = panels[0].get_legend_handles_labels()

@@ -52,7 +52,7 @@ FEWEST_SETS = 10
 """Fewer tasks say nothing about one ranking and number of tools."""
 
 PLACE = ("domain", "scorer", "kept")
-FIGURES = ("tasks", "expected", "realised", "low", "high")
+FIGURES = ("tasks", "expected", "realized", "low", "high")
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Doubts(RankingJob):
     """One domain under one ranking, over splits that keep groups together where there are any."""
 
     def run(self) -> Outcomes:
-        """By number of tools kept, (tasks, 3): how many sets, and the sums of what was expected and realised."""
+        """By number of tools kept, (tasks, 3): how many sets, and the sums of what was expected and realized."""
         logged = domains.load(self.domain, self.scorer, texts=True)
         regimes = [regime for regime in Sweep(self.domain, self.scorer).regimes if not regime.dispersion]
         exact = [_exact(regime) for regime in regimes if regime.value == "exact"]
@@ -71,8 +71,8 @@ class Doubts(RankingJob):
             for regime in regimes:
                 acquired = policy.decide(test.rankings, Payoff(regime.cost_pressure, regime.value)).acquired
                 expected = policy.estimated_sufficiency(test.rankings, acquired)
-                realised = test.sufficient(acquired)
-                cases = np.stack([np.ones(len(test)), expected, realised], axis=1)
+                realized = test.sufficient(acquired)
+                cases = np.stack([np.ones(len(test)), expected, realized], axis=1)
                 for name, those in _by_kept(acquired.sum(axis=1)).items():
                     np.add.at(sums[name], split.test[those], cases[those])
                 if regime.value == "exact":
@@ -97,15 +97,15 @@ def jobs() -> list[Doubts]:
 
 
 def rows_of(job: Doubts, outcomes: Outcomes) -> list[Row]:
-    """One row a number of tools: means over tasks, and the interval of expected minus realised, by group."""
+    """One row a number of tools: means over tasks, and the interval of expected minus realized, by group."""
     rows: list[Row] = []
     for name, cases in outcomes.values.items():
         some = cases[:, 0] > 0
         if some.sum() < FEWEST_SETS:
             continue
-        expected, realised = cases[some, 1] / cases[some, 0], cases[some, 2] / cases[some, 0]
-        off = paired_bootstrap(expected - realised, groups=outcomes.groups[some])
-        figures = (int(some.sum()), float(expected.mean()), float(realised.mean()), off.low, off.high)
+        expected, realized = cases[some, 1] / cases[some, 0], cases[some, 2] / cases[some, 0]
+        off = paired_bootstrap(expected - realized, groups=outcomes.groups[some])
+        figures = (int(some.sum()), float(expected.mean()), float(realized.mean()), off.low, off.high)
         named = zip((*PLACE, *FIGURES), (job.domain, job.scorer, name, *figures), strict=True)
         rows.append(dict(named))
     return rows
@@ -131,34 +131,34 @@ def section(rows: Rows) -> list[str]:
         f"values, at equal costs. Target: off by at most {MOST_OFF:g} pooled over each batch of domains, and zero",
         "inside the 95% interval of every ranking.",
         "'Rankings off' counts those whose interval does not hold zero; of so many, one in twenty is chance.\n",
-        "| domains | tools kept | rankings | expected | realised | off by | target reached | rankings off |",
+        "| domains | tools kept | rankings | expected | realized | off by | target reached | rankings off |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for batch in BATCHES:
         for name in (*TOOLS_KEPT, ALL):
             here = [row for row in of_batch(rows, batch) if row["kept"] == name]
             weight = np.array([row["tasks"] for row in here])
-            expected, realised = (
+            expected, realized = (
                 float(weight @ [row[figure] for row in here] / weight.sum()) for figure in FIGURES[1:3]
             )
-            off, wrong = expected - realised, [row for row in here if _off(row)]
+            off, wrong = expected - realized, [row for row in here if _off(row)]
             reached = "yes" if abs(off) <= MOST_OFF else "**no**"
             lines.append(
-                f"| {batch} | {name} | {len(here)} | {expected:.3f} | {realised:.3f} | {off:+.3f} | {reached} "
+                f"| {batch} | {name} | {len(here)} | {expected:.3f} | {realized:.3f} | {off:+.3f} | {reached} "
                 f"| {len(wrong)} |"
             )
     of_sizes = [row for row in rows if not _is_exact(row)]
-    worst = sorted((row for row in of_sizes if _off(row)), key=lambda row: -abs(row["expected"] - row["realised"]))[:12]
+    worst = sorted((row for row in of_sizes if _off(row)), key=lambda row: -abs(row["expected"] - row["realized"]))[:12]
     lines += [
         "",
         "The rankings and numbers of tools that are furthest off, of those whose interval does not hold zero:\n",
-        "| domain, ranking | tools kept | tasks | expected | realised | interval of the difference |",
+        "| domain, ranking | tools kept | tasks | expected | realized | interval of the difference |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
     for row in worst:
         lines.append(
             f"| {row['domain']}, {row['scorer']} | {row['kept']} | {row['tasks']:.0f} | {row['expected']:.3f} "
-            f"| {row['realised']:.3f} | {row['low']:+.3f} to {row['high']:+.3f} |"
+            f"| {row['realized']:.3f} | {row['low']:+.3f} to {row['high']:+.3f} |"
         )
     lines += [
         "",
@@ -170,7 +170,7 @@ def section(rows: Rows) -> list[str]:
     ]
     for batch in BATCHES:
         here = [row for row in of_batch(rows, batch) if _is_exact(row)]
-        mean = float(np.mean([row["expected"] - row["realised"] for row in here]))
+        mean = float(np.mean([row["expected"] - row["realized"] for row in here]))
         low, high = (float(np.mean([bad(row) for row in here])) for bad in (_too_low, _too_high))
         reached = "yes" if abs(mean) <= MOST_OFF_EXACT and low + high <= MOST_CELLS_OFF else "**no**"
         lines.append(f"| {batch} | {len(here)} | {mean:+.3f} | {low:.1%} | {high:.1%} | {reached} |")
@@ -181,7 +181,7 @@ def section(rows: Rows) -> list[str]:
         f"Of the {low_in.total()} cells that are too low, most are of {most}:",
         "their few tasks are easier than those of the domains that the prior comes from, and estimates lie between.",
     ]
-    return [*lines, "", "![Expected and realised sufficiency](pictures/doubts.png)\n"]
+    return [*lines, "", "![Expected and realized sufficiency](pictures/doubts.png)\n"]
 
 
 def _is_exact(row: Row) -> bool:
@@ -201,21 +201,21 @@ def _off(row: Row) -> bool:
 
 
 def pictures(rows: Rows) -> dict[str, Picture]:
-    """Expected against realised."""
-    return {"doubts": expected_and_realised(rows)}
+    """Expected against realized."""
+    return {"doubts": expected_and_realized(rows)}
 
 
 @styled
-def expected_and_realised(rows: Rows) -> Picture:
+def expected_and_realized(rows: Rows) -> Picture:
     """A panel a batch of domains, a dot a ranking and number of tools kept; its area grows with the tasks."""
     picture, panels = canvas(2 * COLUMN, 3.2, 1, len(BATCHES))
     for axes, batch in zip(panels, BATCHES, strict=True):
         axes.plot([0, 1], [0, 1], color=GRAY, linewidth=0.7, linestyle=":")
-        for off, colour, label in ((False, BLUE, "zero inside the interval"), (True, VERMILLION, "outside")):
+        for off, color, label in ((False, BLUE, "zero inside the interval"), (True, VERMILLION, "outside")):
             here = [row for row in of_batch(rows, batch) if row["kept"] in TOOLS_KEPT and _off(row) == off]
             sizes = [2 + row["tasks"] / 12 for row in here]
-            x, y = [row["expected"] for row in here], [row["realised"] for row in here]
-            axes.scatter(x, y, s=sizes, color=colour, alpha=0.55, linewidths=0, label=label)
+            x, y = [row["expected"] for row in here], [row["realized"] for row in here]
+            axes.scatter(x, y, s=sizes, color=color, alpha=0.55, linewidths=0, label=label)
         axes.set(title=batch, xlim=(0, 1), ylim=(0, 1), xlabel="expected to suffice")
     panels[0].set_ylabel("did suffice")
     panels[0].legend(loc="upper left")

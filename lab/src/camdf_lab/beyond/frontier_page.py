@@ -45,15 +45,15 @@ def grid_picture(rows: Rows) -> Picture:
     pairs = sorted(pairs_of(rows), key=lambda pair: _mean(rows, pair, DEFAULT))
     picture, axes = canvas(2 * COLUMN, 0.2 * len(pairs) + 0.9)
     for place, pair in enumerate(pairs):
-        for policy, colour, shift in ((PAPER, VERMILLION, -0.17), (DEFAULT, BLUE, 0.17)):
+        for policy, color, shift in ((PAPER, VERMILLION, -0.17), (DEFAULT, BLUE, 0.17)):
             margins = _margins(rows, pair, policy)
-            axes.plot(margins, np.full(len(margins), place + shift), "o", color=colour, markersize=2, alpha=0.45, mew=0)
-            axes.plot([margins.mean()], [place + shift], "|", color=colour, markersize=9, markeredgewidth=2)
+            axes.plot(margins, np.full(len(margins), place + shift), "o", color=color, markersize=2, alpha=0.45, mew=0)
+            axes.plot([margins.mean()], [place + shift], "|", color=color, markersize=9, markeredgewidth=2)
     axes.axvline(0, color=GRAY, linewidth=0.8)
     axes.set_yticks(range(len(pairs)), [f"{domain}, {scorer}" for domain, scorer in pairs])
     axes.set_xlabel("mean payoff minus that of the best simple rule of the cell; a dot is a cell, a bar their mean")
-    for policy, colour in (("the paper's CAM-DF", VERMILLION), ("expected payoff by set, the default", BLUE)):
-        axes.plot([], [], "o", color=colour, label=policy, markersize=4)
+    for policy, color in (("the paper's CAM-DF", VERMILLION), ("expected payoff by set, the default", BLUE)):
+        axes.plot([], [], "o", color=color, label=policy, markersize=4)
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
     return picture
 

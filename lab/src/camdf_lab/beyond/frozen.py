@@ -32,7 +32,7 @@ def _grids(results: Path) -> list[str]:
         "## What the frozen code said\n",
         "Until commit 5ea6493 everything was chosen in view of nine domains, the shipped ones. Eight more were then",
         "fixed before any score of them was computed, and looked at once with that code: the later domains. (A",
-        "ninth, ultratool, states no licence and is left out here.) The default of that code fitted a model from",
+        "ninth, ultratool, states no license and is left out here.) The default of that code fitted a model from",
         "nothing and subtracted an estimate of wrong labels. The margins held; safety did not, and the default below",
         "was made for that.\n",
         "| domains | cells | mean margin | median | wholly below -0.02 | clearly below | above | over CAM-DF | under |",

@@ -72,7 +72,7 @@ def _half(logged: LoggedTasks, number: int) -> Bools:
 def _tried(
     policy: ExpectedPayoffBySet, logged: LoggedTasks, sample: Bools, aim: str, asked: float, length: float
 ) -> tuple[float, float, float] | None:
-    """Tools kept, realised and expected sufficiency on the other half; None where so much is not to be expected."""
+    """Tools kept, realized and expected sufficiency on the other half; None where so much is not to be expected."""
     here, there = logged.rankings.take(sample), logged.take(~sample)
     try:
         payoff: Payoff = (
@@ -168,14 +168,14 @@ def asked_and_achieved(rows: Rows) -> Picture:
     picture, grid = canvas(2 * COLUMN, 2.8, 1, 2)
     left, right = np.ravel(grid)
     rng = np.random.default_rng(0)
-    for batch, colour, marker in (("shipped", BLUE, "o"), ("later", VERMILLION, "^")):
+    for batch, color, marker in (("shipped", BLUE, "o"), ("later", VERMILLION, "^")):
         for axes, aim, values in ((left, "tools", SHARES), (right, "sufficiency", SUFFICIENCIES)):
             for place, asked in enumerate(values):
                 here = of_aim(rows, batch, aim, asked)
                 at = place + rng.uniform(-0.15, 0.15, len(here))
                 achieved = [1 + off(row) if aim == "tools" else row["sufficiency"] for row in here]
                 label = batch if place == 0 else None
-                axes.plot(at, achieved, marker, color=colour, markersize=3, alpha=0.6, mew=0, label=label)
+                axes.plot(at, achieved, marker, color=color, markersize=3, alpha=0.6, mew=0, label=label)
     left.axhspan(1 - WITHIN_SHARE, 1 + WITHIN_SHARE, color=GRAY, alpha=0.2, linewidth=0)
     left.set(xticks=range(len(SHARES)), xticklabels=[f"{share:.0%}" for share in SHARES])
     left.set(xlabel="target, share of the list", ylabel="mean kept, of the target", ylim=(0, None))

@@ -165,17 +165,17 @@ def margins_by_labels(rows: Rows) -> Picture:
     picture, panels = canvas(2 * COLUMN, 2.7, 1, len(BATCHES))
     for axes, batch in zip(panels, BATCHES, strict=True):
         cells = by_labels(of_batch(rows, batch))
-        for other, colour in ((COLD, GREEN), (THRESHOLD, VERMILLION)):
+        for other, color in ((COLD, GREEN), (THRESHOLD, VERMILLION)):
             margins = [[row[DEFAULT] - row[other] for row in here] for here in cells.values()]
             low, middle, high = np.array([np.quantile(those, (0.05, 0.5, 0.95)) for those in margins]).T
             label = "over the cold start" if other == COLD else "over the tuned threshold"
-            axes.plot(list(cells), middle, color=colour, marker="o", markersize=3, label=label)
-            axes.fill_between(list(cells), low, high, color=colour, alpha=0.12, linewidth=0)
+            axes.plot(list(cells), middle, color=color, marker="o", markersize=3, label=label)
+            axes.fill_between(list(cells), low, high, color=color, alpha=0.12, linewidth=0)
         axes.axhline(0, color=GRAY, linewidth=0.8)
         axes.set_xscale("log")
         axes.set_xticks(list(cells), [str(number) for number in cells])
         axes.minorticks_off()
-        axes.set(title=batch, xlabel="labelled tasks to learn from")
+        axes.set(title=batch, xlabel="labeled tasks to learn from")
     panels[0].set_ylabel("mean payoff of the default, minus theirs")
     panels[0].legend(loc="upper left")
     return picture

@@ -197,15 +197,15 @@ def margin_by_noise(rows: Rows) -> Picture:
     picture, panels = canvas(2 * COLUMN, 2.8, 1, 4)
     rows = of_batch(rows, "shipped")
     figures = by_noise(rows)
-    for axes, (name, (colour, title, marker)) in zip(panels[:3], styles.items(), strict=True):
+    for axes, (name, (color, title, marker)) in zip(panels[:3], styles.items(), strict=True):
         margin = f"{name}_minus_score_per_cost"
         for domain in dict.fromkeys(row["domain"] for row in rows):
-            axes.plot(NOISE, _means(rows, margin, domain), color=colour, linewidth=0.7, alpha=0.5)
-        axes.plot(NOISE, _means(rows, margin), color=colour, linewidth=2.2, marker=marker, markersize=4)
+            axes.plot(NOISE, _means(rows, margin, domain), color=color, linewidth=0.7, alpha=0.5)
+        axes.plot(NOISE, _means(rows, margin), color=color, linewidth=2.2, marker=marker, markersize=4)
         axes.axhline(0, color=GRAY, linewidth=0.8)
         axes.set(title=title)
         shares = [100 * figures[noise][f"{name} below"] for noise in NOISE]
-        panels[3].plot(NOISE, shares, color=colour, marker=marker, markersize=4, label=title)
+        panels[3].plot(NOISE, shares, color=color, marker=marker, markersize=4, label=title)
     panels[0].set_ylabel("mean payoff minus that of\nthe score-per-cost threshold")
     reach = [axes.get_ylim() for axes in panels[:3]]
     for axes in panels[:3]:

@@ -48,7 +48,7 @@ def rows_of(domain: str, scorer: str, injected: float) -> list[Row]:
 
 
 def measure(run: Run) -> Rows:
-    """Every domain and ranking: ten minutes of one core."""
+    """Every domain, ranking and share of flips."""
     return run.rows(rows_of, [(*pair, injected) for pair in all_pairs() for injected in FLIPPED_SHARES])
 
 
@@ -127,12 +127,12 @@ def estimated_by_injected(rows: Rows) -> Picture:
     picture, axes = canvas(COLUMN * 1.4, 3.2)
     axes.plot([0, 0.22], [0, 0.22], color=GRAY, linewidth=0.8, linestyle=":", label="what was put in")
     places = np.random.default_rng(0).uniform(-0.004, 0.004, len(rows))
-    for name, shift, colour, marker, label in (
+    for name, shift, color, marker, label in (
         ("at_most", 0.006, VERMILLION, "^", "the bound's upper end"),
         ("believed", -0.006, BLUE, "o", "what the default believes"),
     ):
         at = [row["injected"] + shift for row in rows] + places
-        axes.plot(at, [row[name] for row in rows], marker, color=colour, markersize=2.5, alpha=0.5, mew=0, label=label)
+        axes.plot(at, [row[name] for row in rows], marker, color=color, markersize=2.5, alpha=0.5, mew=0, label=label)
     axes.set(xticks=FLIPPED_SHARES, xlabel="share of labels flipped", ylabel="estimated share", ylim=(-0.005, None))
     axes.legend(loc="upper left")
     return picture

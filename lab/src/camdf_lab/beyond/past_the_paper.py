@@ -23,8 +23,8 @@ middling tool.
 
 Three remedies, each a policy:
 
-- `CAMDF(target="on-policy")` replaces hindsight by what the policy itself would realise from the next depth on,
-  iterated until it stops changing. For two stop patterns a and b on one list, with V_t(a) the payoff that a realises
+- `CAMDF(target="on-policy")` replaces hindsight by what the policy itself would realize from the next depth on,
+  iterated until it stops changing. For two stop patterns a and b on one list, with V_t(a) the payoff that a realizes
   from depth t on and D_t = U_t - V_{t+1}(a), the difference V_0(b) - V_0(a) is the sum of (b_t - a_t) * D_t over the
   states that b visits. So stopping exactly where D_t >= 0 never pays less, and a fixed point of the expected gap is
   Bayes-optimal among depths: nothing is revealed on the way.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
 EDGE: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": 0.5, "linestyle": "none"}
-LABELLED_DEPTHS = (1, 2, 3, 5, 10, 20, 30)
+LABELED_DEPTHS = (1, 2, 3, 5, 10, 20, 30)
 
 
 @styled
@@ -79,7 +79,7 @@ def _draw(axes: Axes, study: Promises) -> None:
 
 def _draw_depths(axes: Axes, by_k: Frontier, right: float) -> None:
     axes.plot(by_k.cost, by_k.sufficiency, "X", color=GRAY, markersize=6, zorder=2, label="top k, in hindsight", **EDGE)
-    for k in LABELLED_DEPTHS:
+    for k in LABELED_DEPTHS:
         if k < len(by_k.cost) and by_k.cost[k] <= right and by_k.sufficiency[k] < 0.93:
             shift = (4, -8) if by_k.sufficiency[k] > 0.05 else (4, 4)
             _label(axes, by_k.cost[k], by_k.sufficiency[k], f"k={k}", "#555555", shift, "left")
@@ -113,11 +113,11 @@ def _reach(study: Promises) -> float:
     return float(min(study.frontier.cost[-1], max(1.6 * max(costs, default=np.inf), 0.5 * study.frontier.cost[-1])))
 
 
-def _point(axes: Axes, place: tuple[float, float], marker: str, colour: str, name: str) -> None:
-    axes.plot(*place, marker, color=colour, markersize=5.5, zorder=6, label=name, **EDGE)
+def _point(axes: Axes, place: tuple[float, float], marker: str, color: str, name: str) -> None:
+    axes.plot(*place, marker, color=color, markersize=5.5, zorder=6, label=name, **EDGE)
 
 
-def _label(axes: Axes, x: float, y: float, text: str, colour: str, shift: tuple[float, float], side: str) -> None:
-    style: dict[str, Any] = {"fontsize": 6.5, "color": colour, "ha": side, "zorder": 5}
+def _label(axes: Axes, x: float, y: float, text: str, color: str, shift: tuple[float, float], side: str) -> None:
+    style: dict[str, Any] = {"fontsize": 6.5, "color": color, "ha": side, "zorder": 5}
     style["bbox"] = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.3}
     axes.annotate(text, (x, y), xytext=shift, textcoords="offset points", **style)

@@ -170,8 +170,8 @@ def margins_picture(rows: Rows) -> Picture:
     for place, (axes, other) in enumerate(zip(np.ravel(grid), AGAINST, strict=True)):
         for line, pair in enumerate(pairs):
             margins = _margins([row for row in shown if (row["domain"], row["scorer"]) == pair], other)
-            for part, colour in ((margins > 0, BLUE), (margins <= 0, VERMILLION)):
-                axes.plot(margins[part], np.full(part.sum(), line), "o", color=colour, markersize=2, alpha=0.5, mew=0)
+            for part, color in ((margins > 0, BLUE), (margins <= 0, VERMILLION)):
+                axes.plot(margins[part], np.full(part.sum(), line), "o", color=color, markersize=2, alpha=0.5, mew=0)
         axes.axvline(0, color=GRAY, linewidth=0.8)
         axes.set_yticks(range(len(pairs)), [f"{d}, {s}" for d, s in pairs] if place == 0 else [""] * len(pairs))
         axes.set_title(f"over {other}", fontsize=7)

@@ -3,7 +3,7 @@
 >>> from camdf_lab import domains
 >>> logged = domains.load("retail", scorer="claude")
 
-Sources, licences and attributions are in `SOURCES.md` beside this file, and in `DOMAINS` and `LATER_DOMAINS`.
+Sources, licenses and attributions are in `SOURCES.md` beside this file, and in `DOMAINS` and `LATER_DOMAINS`.
 """
 
 from camdf_lab.domains.catalogue import DOMAINS, LATER_DOMAINS, Domain, scorers

@@ -1,4 +1,4 @@
-"""The domains that ship: how large each is, where it comes from, under which licence, and who made its labels.
+"""The domains that ship: how large each is, where it comes from, under which license, and who made its labels.
 
 `DOMAINS` are the nine that this package was developed on. `LATER_DOMAINS` are eight that were fixed before any score
 was computed, and first evaluated by frozen code; figures on them are reported apart.
@@ -27,7 +27,7 @@ class Domain:
     labels: str
     source: str
     url: str
-    licence: str
+    license: str
     citation: str
     ranked_in_file: bool = False
 
@@ -41,7 +41,7 @@ DOMAINS: tuple[Domain, ...] = (
         labels="read tools among the annotated actions of the 115 test tasks; tasks with at least one",
         source="tau-bench 59a200c",
         url="https://github.com/sierra-research/tau-bench",
-        licence="MIT",
+        license="MIT",
         citation="Yao et al., tau-bench, arXiv:2406.12045",
     ),
     Domain(
@@ -52,7 +52,7 @@ DOMAINS: tuple[Domain, ...] = (
         labels="read tools among the annotated actions; tasks with at least one",
         source="tau2-bench a2c0247",
         url="https://github.com/sierra-research/tau2-bench",
-        licence="MIT",
+        license="MIT",
         citation="Barres et al., tau2-bench, arXiv:2506.07982",
     ),
     Domain(
@@ -66,7 +66,7 @@ DOMAINS: tuple[Domain, ...] = (
         ),
         source="tau2-bench a2c0247",
         url="https://github.com/sierra-research/tau2-bench",
-        licence="MIT",
+        license="MIT",
         citation="Barres et al., tau2-bench, arXiv:2506.07982",
     ),
     Domain(
@@ -80,7 +80,7 @@ DOMAINS: tuple[Domain, ...] = (
         ),
         source="WorkBench 42f1b6d",
         url="https://github.com/olly-styles/WorkBench",
-        licence="MIT",
+        license="MIT",
         citation="Styles et al., WorkBench, arXiv:2405.00823",
     ),
     Domain(
@@ -94,7 +94,7 @@ DOMAINS: tuple[Domain, ...] = (
         ),
         source="MCP-Atlas by Scale AI",
         url="https://huggingface.co/datasets/ScaleAI/MCP-Atlas",
-        licence="CC-BY-4.0",
+        license="CC-BY-4.0",
         citation="Bandi et al., MCP-Atlas, arXiv:2602.00933",
     ),
     Domain(
@@ -105,7 +105,7 @@ DOMAINS: tuple[Domain, ...] = (
         labels="the benchmark's two-tool annotations",
         source="MetaTool 35e81bb",
         url="https://github.com/HowieHwong/MetaTool",
-        licence="MIT",
+        license="MIT",
         citation="Huang et al., MetaTool, arXiv:2310.03128",
     ),
     Domain(
@@ -116,7 +116,7 @@ DOMAINS: tuple[Domain, ...] = (
         labels="functions in the ground-truth turns",
         source="bfcl-eval 2026.3.23",
         url="https://pypi.org/project/bfcl-eval/",
-        licence="Apache-2.0",
+        license="Apache-2.0",
         citation="Patil et al., The Berkeley Function Calling Leaderboard, ICML 2025",
         ranked_in_file=True,
     ),
@@ -128,7 +128,7 @@ DOMAINS: tuple[Domain, ...] = (
         labels="tools listed by the annotators; the lists are a retriever's top 50 and often miss one",
         source="LiveMCPBench a928e57d",
         url="https://github.com/icip-cas/LiveMCPBench",
-        licence="Apache-2.0",
+        license="Apache-2.0",
         citation="Mo et al., LiveMCPBench, arXiv:2508.01780",
         ranked_in_file=True,
     ),
@@ -140,7 +140,7 @@ DOMAINS: tuple[Domain, ...] = (
         labels="gold API calls of both test splits; the lists are a retriever's top 50 and may miss one",
         source="Seal-Tools ce753ecd",
         url="https://github.com/fairyshine/Seal-Tools",
-        licence="Apache-2.0",
+        license="Apache-2.0",
         citation="Wu et al., Seal-Tools, arXiv:2405.08355",
         ranked_in_file=True,
     ),
@@ -155,7 +155,7 @@ LATER_DOMAINS: tuple[Domain, ...] = (
         labels="paths of each query's solution",
         source="RestGPT d990128",
         url="https://github.com/Yifan-Song793/RestGPT",
-        licence="MIT",
+        license="MIT",
         citation="Song et al., RestGPT, arXiv:2306.06624",
         ranked_in_file=True,
     ),
@@ -167,7 +167,7 @@ LATER_DOMAINS: tuple[Domain, ...] = (
         labels="functions of the gold call sequence; every task needs at least two",
         source="NESTFUL 053cbde",
         url="https://github.com/IBM/NESTFUL",
-        licence="Apache-2.0",
+        license="Apache-2.0",
         citation="Basu et al., NESTFUL, arXiv:2409.03797",
         ranked_in_file=True,
     ),
@@ -179,7 +179,7 @@ LATER_DOMAINS: tuple[Domain, ...] = (
         labels="functions of the gold call sequence; the lists are a retriever's top 50",
         source="NESTFUL 053cbde",
         url="https://github.com/IBM/NESTFUL",
-        licence="Apache-2.0",
+        license="Apache-2.0",
         citation="Basu et al., NESTFUL, arXiv:2409.03797",
         ranked_in_file=True,
     ),
@@ -194,7 +194,7 @@ LATER_DOMAINS: tuple[Domain, ...] = (
         ),
         source="ToolAlpaca 1890699",
         url="https://github.com/tangqiaoyu/ToolAlpaca",
-        licence="Apache-2.0",
+        license="Apache-2.0",
         citation="Tang et al., ToolAlpaca, arXiv:2306.05301",
         ranked_in_file=True,
     ),
@@ -206,7 +206,7 @@ LATER_DOMAINS: tuple[Domain, ...] = (
         labels="API calls of the dialogue, the tool search left out; the lists are a retriever's top 50",
         source="API-Bank 483554e",
         url="https://github.com/AlibabaResearch/DAMO-ConvAI",
-        licence="Apache-2.0",
+        license="Apache-2.0",
         citation="Li et al., API-Bank, arXiv:2304.08244",
         ranked_in_file=True,
     ),
@@ -221,7 +221,7 @@ LATER_DOMAINS: tuple[Domain, ...] = (
         ),
         source="ToolSandbox 165848b",
         url="https://github.com/apple/ToolSandbox",
-        licence="Apple's own",
+        license="Apple's own",
         citation="Lu et al., ToolSandbox, arXiv:2408.04682",
         ranked_in_file=True,
     ),
@@ -233,7 +233,7 @@ LATER_DOMAINS: tuple[Domain, ...] = (
         labels="the assistant's annotated actions; unlocking and calling a discoverable tool count as that tool",
         source="tau2-bench a2c0247",
         url="https://github.com/sierra-research/tau2-bench",
-        licence="MIT",
+        license="MIT",
         citation="Barres et al., tau2-bench, arXiv:2506.07982",
         ranked_in_file=True,
     ),
@@ -245,7 +245,7 @@ LATER_DOMAINS: tuple[Domain, ...] = (
         labels="the APIs that the query was generated from; not proven minimal",
         source="StableToolBench aa4ed9f",
         url="https://github.com/THUNLP-MT/StableToolBench",
-        licence="Apache-2.0",
+        license="Apache-2.0",
         citation="Guo et al., StableToolBench, arXiv:2403.07714",
         ranked_in_file=True,
     ),

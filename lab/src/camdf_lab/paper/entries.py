@@ -31,7 +31,7 @@ def differences(
 
 
 def minus(leader: str, baselines: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """Rows for `differences`: the leader minus each baseline, every row labelled with the baseline's name."""
+    """Rows for `differences`: the leader minus each baseline, every row labeled with the baseline's name."""
     return {baseline: (leader, baseline) for baseline in baselines}
 
 

@@ -397,7 +397,7 @@ def _planbench(chains: dict[str, Rows]) -> list[str]:
     count, steps = len(chains[FITTED]), [row["steps"] for row in chains[FITTED]]
     lines = [
         "## Tasks of many steps among 1,665 tools\n",
-        "PlanBench-XL retail, of which only figures are stored, since its repository states no licence: 185 working",
+        "PlanBench-XL retail, of which only figures are stored, since its repository states no license: 185 working",
         "tools, 925 noisy siblings of theirs and 555 that fail. A request says where to begin and what is wanted,",
         f"never the {min(steps):.0f} to {max(steps):.0f} steps between.",
         f"{count} tasks for each way, on 2026-11-17 with the code of commit `20ea45a`, by Claude in three fresh runs",
@@ -433,7 +433,7 @@ WHAT_LIMITS_IT = [
     "be compared,",
     "  differences between conditions can.",
     "- **A ceiling.** At 0.97 the experiment can show that a cut hurts, not that fewer tools help.",
-    "- **A public benchmark.** The agent recognised it, and reported half-remembered outcomes for 13 tasks.",
+    "- **A public benchmark.** The agent recognized it, and reported half-remembered outcomes for 13 tasks.",
     "Read it as: a",
     "  strong agent does as well with the cut list as with the whole; not as a measure of the agent.",
     "- **Not the paper's policies.** 'camdf' is this package's default, not CAM-DF, and CAM-DF-lite was not run.",
@@ -460,14 +460,14 @@ def live_picture(rows: Rows) -> Picture:
     for height, name in enumerate(names):
         ours = successes(rows, name), mean(rows, name, "tools")
         paper = PAPER.get(name)
-        for shift, colour, face, figure in ((0.14, BLUE, BLUE, ours), (-0.14, GRAY, "white", paper)):
+        for shift, color, face, figure in ((0.14, BLUE, BLUE, ours), (-0.14, GRAY, "white", paper)):
             if figure is None:
                 continue
             solved, tools = figure[0], figure[1]
             low, high = wilson(solved, TASKS)
-            axes.plot([low, high], [height + shift] * 2, color=colour, linewidth=1.2)
-            axes.plot(solved / TASKS, height + shift, "o", color=colour, markerfacecolor=face, markersize=5)
-            axes.annotate(f"{tools:.2f} tools", (1.01, height + shift), fontsize=6.5, color=colour, va="center")
+            axes.plot([low, high], [height + shift] * 2, color=color, linewidth=1.2)
+            axes.plot(solved / TASKS, height + shift, "o", color=color, markerfacecolor=face, markersize=5)
+            axes.annotate(f"{tools:.2f} tools", (1.01, height + shift), fontsize=6.5, color=color, va="center")
     axes.set(
         xlim=(0, 1.12),
         ylim=(-0.5, None),

@@ -46,9 +46,9 @@ POLICY_LOOKS = {
     ORACLE: (BLACK, "*"),
 }
 OTHER_LOOKS = (("#882255", "<"), ("#44AA99", ">"), ("#332288", "h"), ("#999933", "p"))
-"""For policies beyond the paper's main table, in the order in which a picture names them (Tol's muted colours)."""
+"""For policies beyond the paper's main table, in the order in which a picture names them (Tol's muted colors)."""
 
-VERDICT_COLOURS = dict(zip(VERDICTS, (BLUE, SKY, "#A9B4BD", VERMILLION, "#E3E3E3"), strict=True))
+VERDICT_COLORS = dict(zip(VERDICTS, (BLUE, SKY, "#A9B4BD", VERMILLION, "#E3E3E3"), strict=True))
 
 PRESSURE, DISPERSION = "cost pressure λ", "cost dispersion d"
 
@@ -82,8 +82,8 @@ def payoff_by_depth_picture(
     whole.xaxis.get_major_locator().set_params(integer=True)
     _name_sides(whole, int(common.argmax()), len(common) - 1)
     _enlarge(whole, near, np.vstack([points - errors[:, None] * [0, 1], points + errors[:, None] * [0, 1]]))
-    colours = [colour for colour, _ in _looks(policies)]
-    near.errorbar(*points.T, errors, fmt="none", ecolor=colours, elinewidth=0.8, zorder=3)
+    colors = [color for color, _ in _looks(policies)]
+    near.errorbar(*points.T, errors, fmt="none", ecolor=colors, elinewidth=0.8, zorder=3)
     near.set_ylabel("payoff ± SE, enlarged")
     near.set_xlabel("tools acquired, mean per task")
     _legend_below(picture, near)
@@ -114,7 +114,7 @@ def dispersion_picture(outcomes: Mapping[float, Outcomes], policies: Sequence[st
 def regime_picture(table: Table, results: Iterable[Result]) -> Picture:
     """A table's differences over cost pressure and dispersion, one panel a baseline.
 
-    Red favours the policy, blue the baseline. All panels share one colour scale, symmetric around zero; every square
+    Red favors the policy, blue the baseline. All panels share one color scale, symmetric around zero; every square
     prints its value, with a star where its interval excludes zero. Only differences on a single cell are drawn.
     """
     squares = _squares(table, results)
@@ -170,7 +170,7 @@ def verdict_picture(results: Mapping[str, Sequence[Result]]) -> Picture:
         left = 0.0
         for verdict, count in verdict_counts(judged).items():
             share = count / max(len(judged), 1)
-            axes.barh(line, share, left=left, height=0.68, color=VERDICT_COLOURS[verdict], edgecolor="white")
+            axes.barh(line, share, left=left, height=0.68, color=VERDICT_COLORS[verdict], edgecolor="white")
             if share > 0.016 * len(str(count)):
                 dark = verdict in ("replicates", "differs")
                 axes.text(
@@ -188,22 +188,22 @@ def verdict_picture(results: Mapping[str, Sequence[Result]]) -> Picture:
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     patches = matplotlib().patches
-    handles = [patches.Patch(color=colour, label=verdict) for verdict, colour in VERDICT_COLOURS.items()]
+    handles = [patches.Patch(color=color, label=verdict) for verdict, color in VERDICT_COLORS.items()]
     picture.legend(handles=handles, loc="outside upper center", ncols=4, columnspacing=1.0, handlelength=1.0)
     return picture
 
 
 def _looks(policies: Iterable[str]) -> list[tuple[str, str]]:
-    """A colour and a marker for each policy; policies of the main table look the same in every picture."""
+    """A color and a marker for each policy; policies of the main table look the same in every picture."""
     others = iter(OTHER_LOOKS * 4)
     return [POLICY_LOOKS[policy] if policy in POLICY_LOOKS else next(others) for policy in policies]
 
 
 def _marker(look: tuple[str, str], size: float) -> dict[str, Any]:
-    colour, marker = look
+    color, marker = look
     larger = {"*": 1.5, "P": 1.25, "X": 1.2}.get(marker, 1.0)
     edge = {"markeredgecolor": "white", "markeredgewidth": 0.5}
-    return {"color": colour, "marker": marker, "markersize": size * larger} | edge
+    return {"color": color, "marker": marker, "markersize": size * larger} | edge
 
 
 def _legend_below(picture: Picture, axes: Axes) -> None:
@@ -279,8 +279,8 @@ def _draw_grid(
         difference = square.difference
         values[row, column] = difference.value
         text = f"{difference.value:+.2f}".replace("-", "\N{MINUS SIGN}") + ("*" if difference.clear else "")
-        colour = "white" if abs(difference.value) > 0.62 * reach else "black"
-        axes.text(column, row, text, ha="center", va="center", fontsize=7, color=colour)
+        color = "white" if abs(difference.value) > 0.62 * reach else "black"
+        axes.text(column, row, text, ha="center", va="center", fontsize=7, color=color)
     shading = axes.imshow(values, cmap="RdBu_r", vmin=-reach, vmax=reach, aspect="auto")
     axes.set(xticks=range(len(pressures)), xticklabels=[f"{pressure:.2f}" for pressure in pressures], xlabel=PRESSURE)
     axes.set(yticks=range(len(dispersions)), yticklabels=[f"{d:g}" for d in dispersions], ylabel=DISPERSION)
@@ -302,12 +302,12 @@ def _heights(shown: Sequence[Result], groups: Mapping[str, Sequence[str]]) -> li
     return [heights[i] for i in range(len(shown))]
 
 
-def _draw_interval(axes: Axes, figure: Figure, height: float, colour: str, marker: str) -> None:
+def _draw_interval(axes: Axes, figure: Figure, height: float, color: str, marker: str) -> None:
     if figure.low is not None and figure.high is not None:
-        axes.plot([figure.low, figure.high], [height, height], color=colour, linewidth=1.1, solid_capstyle="butt")
-    face = colour if figure.clear else "white"
+        axes.plot([figure.low, figure.high], [height, height], color=color, linewidth=1.1, solid_capstyle="butt")
+    face = color if figure.clear else "white"
     shape = "x" if figure.clear is None else marker
-    axes.plot(figure.value, height, marker=shape, markersize=3.6, color=colour, markerfacecolor=face, zorder=3)
+    axes.plot(figure.value, height, marker=shape, markersize=3.6, color=color, markerfacecolor=face, zorder=3)
 
 
 def _label_groups(
@@ -338,8 +338,8 @@ def _interval_legend(picture: Picture, shown: Sequence[Result]) -> None:
     kinds += [("no interval", VERMILLION, "x", VERMILLION, 0.0)] if any(paper.clear is None for paper in papers) else []
     handles = [
         matplotlib().lines.Line2D(
-            [], [], color=colour, marker=marker, markersize=3.6, markerfacecolor=face, linewidth=width, label=label
+            [], [], color=color, marker=marker, markersize=3.6, markerfacecolor=face, linewidth=width, label=label
         )
-        for label, colour, marker, face, width in kinds
+        for label, color, marker, face, width in kinds
     ]
     picture.legend(handles=handles, loc="outside upper center", ncols=4, columnspacing=1.0, handletextpad=0.4)

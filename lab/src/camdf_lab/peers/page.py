@@ -29,7 +29,7 @@ from camdf_lab.stored import Row, Rows, stored
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
-LABELLED = "tuned", "most used"
+LABELED = "tuned", "most used"
 """What stands in the names of the peers' ways that learn from labels."""
 
 SHOWN_AS = {FINAL: FINAL, WITH_TOOL_SEARCH: "with tool search"}
@@ -67,7 +67,7 @@ def peers_page(results: Path) -> str:
         _summary(rows, daily),
         picture_line("peers", "Payoff and tokens of every way") + "\n",
         _day_one(rows),
-        _labelled(rows),
+        _labeled(rows),
         _left(rows, cases_of(arrays)),
         _everyday(daily),
         _judged(rows),
@@ -134,7 +134,7 @@ def _is_ours(name: str) -> bool:
 
 def _learns(name: str) -> bool:
     """Whether a peer's way learns from labels."""
-    return any(mark in name for mark in LABELLED)
+    return any(mark in name for mark in LABELED)
 
 
 def measured_names(rows: Rows, scorer: str) -> list[str]:
@@ -143,10 +143,10 @@ def measured_names(rows: Rows, scorer: str) -> list[str]:
     return [method.name for method in METHODS[scorer] if method.name in stored_names]
 
 
-def _peers(rows: Rows, scorer: str, *, labelled: bool) -> list[str]:
+def _peers(rows: Rows, scorer: str, *, labeled: bool) -> list[str]:
     """The ways of the peers that learn from labels, or those that do not."""
     names = measured_names(rows, scorer)
-    return [name for name in names if not _is_ours(name) and _learns(name) is labelled]
+    return [name for name in names if not _is_ours(name) and _learns(name) is labeled]
 
 
 def _best(rows: Rows, batch: str, names: list[str], setting: str) -> Row:
@@ -180,7 +180,7 @@ def _summary(rows: Rows, daily: Everyday) -> str:
 
 def _on_day_one(rows: Rows, batch: str, setting: str) -> str:
     cold = _of(rows, batch, "minilm", CAMDF_COLD, setting)
-    best = _best(rows, batch, _peers(rows, "minilm", labelled=False), setting)
+    best = _best(rows, batch, _peers(rows, "minilm", labeled=False), setting)
     said = "**loses to**" if cold["payoff"] < best["payoff"] else "earns more than"
     return (
         f"On the {batch} domains camdf without a label ({cold['payoff']:+.3f}) {said} the best of the others, "
@@ -190,7 +190,7 @@ def _on_day_one(rows: Rows, batch: str, setting: str) -> str:
 
 def _with_labels(rows: Rows, batch: str) -> str:
     fitted, texts, past = (_of(rows, batch, "minilm", way, FINAL) for way in (CAMDF_FITTED, CAMDF_TEXTS, CAMDF_PAST))
-    best = _best(rows, batch, _peers(rows, "minilm", labelled=True), FINAL)
+    best = _best(rows, batch, _peers(rows, "minilm", labeled=True), FINAL)
     return (
         f"On the {batch} domains camdf earns {fitted['payoff']:+.3f} from the ranking alone, {texts['payoff']:+.3f} "
         f"with the texts of the tasks and {past['payoff']:+.3f} where it also remembers them; the best of the others, "
@@ -240,7 +240,7 @@ def _listed(names: list[str]) -> str:
 
 
 def _day_one(rows: Rows) -> str:
-    names = [*_peers(rows, "minilm", labelled=False), CAMDF_COLD]
+    names = [*_peers(rows, "minilm", labeled=False), CAMDF_COLD]
     lines = [
         f"| {_bold(name)} | "
         + " | ".join(
@@ -258,7 +258,7 @@ def _day_one(rows: Rows) -> str:
     head = f"| way{columns}{columns} |"
     made_up = [
         f"| {_bold(name)} | {final:+.3f} | {search:+.3f} |"
-        for name in [*_peers(rows, "minilm", labelled=False), CAMDF_COLD, CAMDF_EXAMPLES]
+        for name in [*_peers(rows, "minilm", labeled=False), CAMDF_COLD, CAMDF_EXAMPLES]
         for final, search in [_with_examples(rows, name)]
     ]
     best = sorted(made_up[:-2], key=lambda line: -float(line.split("|")[2]))[:3]
@@ -302,11 +302,11 @@ def _with_examples(rows: Rows, name: str) -> tuple[float, float]:
     return float(final), float(search)
 
 
-def _labelled(rows: Rows) -> str:
+def _labeled(rows: Rows) -> str:
     parts = ["## About 38 labels\n", _wrapped(LABELS), ""]
     for batch in BATCHES:
         lines = []
-        for name in (*_peers(rows, "minilm", labelled=True), CAMDF_THREE, CAMDF_FITTED, CAMDF_TEXTS, CAMDF_PAST):
+        for name in (*_peers(rows, "minilm", labeled=True), CAMDF_THREE, CAMDF_FITTED, CAMDF_TEXTS, CAMDF_PAST):
             one, two = (_of(rows, batch, "minilm", name, setting) for setting in (FINAL, WITH_TOOL_SEARCH))
             lines.append(
                 f"| {_bold(name)} | {one['tools']:.1f} | {one['sufficient']:.2f} | {one['dollars']:.4f} "
@@ -459,8 +459,8 @@ def lost(rows: Rows, scorer: str, setting: str, method: str, against: list[str])
 def contests(rows: Rows) -> list[tuple[str, str, list[str]]]:
     """Which of camdf's ways is set against which others, by ranking."""
     plain, every = (
-        {scorer: _peers(rows, scorer, labelled=False) for scorer in METHODS},
-        {scorer: _peers(rows, scorer, labelled=False) + _peers(rows, scorer, labelled=True) for scorer in METHODS},
+        {scorer: _peers(rows, scorer, labeled=False) for scorer in METHODS},
+        {scorer: _peers(rows, scorer, labeled=False) + _peers(rows, scorer, labeled=True) for scorer in METHODS},
     )
     return [
         ("minilm", CAMDF_COLD, plain["minilm"]),
@@ -568,14 +568,14 @@ def peers_picture(rows: Rows) -> Picture:
     for axes, batch in zip(np.ravel(grid), BATCHES, strict=True):
         for height, name in enumerate(names):
             row = _of(rows, batch, "minilm", name, FINAL)
-            marker, colour = _look(name)
+            marker, color = _look(name)
             if row["payoff"] < LEFT:
-                axes.text(LEFT, height, f"\u2190 {row['payoff']:.2f}", fontsize=7, color=colour, va="center")
+                axes.text(LEFT, height, f"\u2190 {row['payoff']:.2f}", fontsize=7, color=color, va="center")
             else:
-                axes.plot([row["low"], row["high"]], [height] * 2, color=colour, linewidth=1.2)
-                axes.plot(row["payoff"], height, marker, color=colour, markersize=4, mew=0)
+                axes.plot([row["low"], row["high"]], [height] * 2, color=color, linewidth=1.2)
+                axes.plot(row["payoff"], height, marker, color=color, markersize=4, mew=0)
             said = f"{row['tokens']:,.0f}"
-            axes.text(RIGHT, height, said, fontsize=6.5, color=colour, va="center", ha="right")
+            axes.text(RIGHT, height, said, fontsize=6.5, color=color, va="center", ha="right")
         axes.axvline(0, color=GRAY, linewidth=0.6)
         axes.set(
             title=f"{batch} domains; right: tokens exposed",
@@ -597,7 +597,7 @@ LEFT, RIGHT = -0.22, 0.58
 
 
 def _look(name: str) -> tuple[str, str]:
-    """Marker and colour: camdf's own, ways that learn from labels, ways as they come."""
+    """Marker and color: camdf's own, ways that learn from labels, ways as they come."""
     if _is_ours(name):
         return "D", BLUE
     return ("s", VERMILLION) if _learns(name) else ("o", GRAY)

@@ -32,7 +32,7 @@ class RepeatedRuns:
     """The share of labels that independent flips would have to change to explain the differences."""
 
     by: str
-    """How the runs of one task were recognised: by their "text" or by their "group"."""
+    """How the runs of one task were recognized: by their "text" or by their "group"."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from camdf.mining.audit.findings import (
 )
 
 ENOUGH_TASKS = 100
-"""Fewer tasks with labels that count are not enough to learn from: a judgement, which `camdf curve` can measure."""
+"""Fewer tasks with labels that count are not enough to learn from: a judgment, which `camdf curve` can measure."""
 
 NOISY, TOO_NOISY = 0.05, 0.10
 """Shares of wrong labels: the paper's edge survives the first and is gone by the second."""

@@ -1,6 +1,6 @@
 """The span table itself as JSON, a row a line, with the columns of `camdf.mining.spans.SPAN_COLUMNS`.
 
-Only `trace_id` and `span_id` are needed; a record is recognised by these and `kind`.
+Only `trace_id` and `span_id` are needed; a record is recognized by these and `kind`.
 """
 
 from __future__ import annotations

@@ -41,6 +41,6 @@ TABLE = Table(
     "dense-grid",
     "How much more CAM-DF earns than three simpler policies on Retail, at five cost pressures and spreads of costs",
     "tab:griddense, fig:regimemap",
-    f"{RETAIL_DIFFERS} The paper shows its gains over fixed-k as colours only.",
+    f"{RETAIL_DIFFERS} The paper shows its gains over fixed-k as colors only.",
     tuple(_entries()),
 )

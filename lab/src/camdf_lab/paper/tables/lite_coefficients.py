@@ -1,4 +1,4 @@
-"""Standardised coefficients of CAM-DF-lite on Retail."""
+"""Standardized coefficients of CAM-DF-lite on Retail."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ next_high_cost           | .00 (.00)   | -.57 (.03)  | -.58 (.03)
 
 @lru_cache(maxsize=8)
 def _coefficients(dispersion: float) -> dict[str, Figure]:
-    """CAM-DF-lite's standardised coefficients: mean over the splits, 1.96 standard errors to either side."""
+    """CAM-DF-lite's standardized coefficients: mean over the splits, 1.96 standard errors to either side."""
     cell = retail(MAIN_PRESSURE, dispersion)
     logged = cell.logged()
     fitted = []
@@ -58,7 +58,7 @@ def _coefficient(name: str, dispersion: float) -> Figure:
 
 TABLE = Table(
     "lite-coefficients",
-    "What CAM-DF-lite has learned on Retail: standardised coefficients, positive where they speak for one more tool",
+    "What CAM-DF-lite has learned on Retail: standardized coefficients, positive where they speak for one more tool",
     "tab:coef",
     f"{RETAIL_DIFFERS} Intervals are 1.96 standard errors over 30 overlapping splits on either side, in the paper's "
     "numbers and ours: a verdict is about signs.",

@@ -58,7 +58,7 @@ TABLE = Table(
     "self-selection",
     "What CAM-DF earns beside a language model that knows the costs and picks the tools itself",
     "app:robust, LLM self-selection reference",
-    "The model is Claude, which recognised the public benchmark, where the paper has qwen-plus. The paper prints no "
+    "The model is Claude, which recognized the public benchmark, where the paper has qwen-plus. The paper prints no "
     "interval; gaps of 0.38 and 0.45 on 67 tasks are taken as clear.",
     tuple(_entries()),
 )
