@@ -19,13 +19,33 @@ def killed_before(step: int, work: Callable[[], object]) -> bool:
 
     False where the work ended before.
     """
+    return _killed(_before(step, lambda: os.kill(os.getpid(), signal.SIGKILL)), work)
+
+
+def changed_before(step: int, change: Callable[[], object], work: Callable[[], object]) -> bool:
+    """The same where somebody else makes a change before that step, and the work goes on to its end."""
+    changed = list[int]()
+
+    def act() -> None:
+        changed.append(step)
+        change()
+
+    def worked() -> None:
+        work()
+        if changed:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return _killed(_before(step, act), worked)
+
+
+def _before(step: int, act: Callable[[], object]) -> Callable[[], None]:
     steps = count()
 
     def watch(event: str, arguments: tuple[object, ...]) -> None:
         if event in CHANGES and next(steps) == step:
-            os.kill(os.getpid(), signal.SIGKILL)
+            act()
 
-    return _killed(lambda: sys.addaudithook(watch), work)
+    return lambda: sys.addaudithook(watch)
 
 
 def killed_at_byte(byte: int, work: Callable[[], object]) -> bool:

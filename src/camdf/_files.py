@@ -49,6 +49,38 @@ def write_whole(path: str | os.PathLike[str], content: bytes, *, private: bool =
         file.write(content)
 
 
+def replace_whole(path: str | os.PathLike[str], before: bytes, after: bytes) -> bool:
+    """Put a file there in one step, if the one that is there still holds `before`; else False, and nothing changes.
+
+    A file that is not there holds nothing, and what takes its place is its owner's alone. They are compared last of
+    all, once the new file is on the disk: only what is written within that moment goes unnoticed.
+    """
+    try:
+        with whole_file(path, private=True) as beside:
+            with open(beside, "wb") as file:
+                file.write(after)
+                file.flush()
+                os.fsync(file.fileno())
+            if held_bytes(path) != before:
+                raise _ReplacedError
+    except _ReplacedError:
+        return False
+    return True
+
+
+def held_bytes(path: str | os.PathLike[str]) -> bytes:
+    """What a file holds; nothing where there is none."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return b""
+
+
+class _ReplacedError(Exception):
+    """Somebody else has written the file meanwhile."""
+
+
 def private_opener(path: str, flags: int) -> int:
     """For `open`: a file that is made is its owner's alone."""
     return os.open(path, flags, PRIVATE)

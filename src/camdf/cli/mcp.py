@@ -10,10 +10,14 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from camdf._printing import visible
 from camdf.cli.parser import add_json, print_json
 from camdf.errors import UsageError, expect
+
+if TYPE_CHECKING:
+    from camdf.cli.mcp_clients import FileChange
 
 PLACES = (".mcp.json", "mcp.json", ".cursor/mcp.json", ".vscode/mcp.json")
 """Where the file is looked for in this folder unless it is named."""
@@ -202,26 +206,36 @@ def _install(options: argparse.Namespace, words: list[str]) -> int:
     from camdf.cli.mcp_clients import Installation
 
     installation = Installation.of(_client(words), Path.cwd())
-    return _confirmed(options, installation.diff(), installation.install)
+    return _change(options, installation.to_install, installation.install)
 
 
 def _uninstall(options: argparse.Namespace, words: list[str]) -> int:
     from camdf.cli.mcp_clients import Installation
 
     installation = Installation.of(_client(words), Path.cwd())
-    return _confirmed(options, installation.diff_back(), installation.uninstall)
+    return _change(options, installation.to_uninstall, installation.uninstall)
 
 
-def _confirmed(options: argparse.Namespace, diff: str, change: Callable[[], str]) -> int:
-    print(diff)
-    if not options.yes:
-        if not sys.stdin.isatty():
-            raise UsageError("Nothing was changed, for nobody can be asked here. Say --yes to change it.")
-        if input("Change it? [y/N] ").strip().lower() not in ("y", "yes"):
+def _change(
+    options: argparse.Namespace, planned: Callable[[], FileChange], written: Callable[[FileChange], bool]
+) -> int:
+    """Show a change of a client's file, ask, and write it; where the file is another one by then, the same again."""
+    while True:
+        change = planned()
+        print(change.diff())
+        if not options.yes and not _agrees():
             print("Nothing was changed.")
             return 0
-    print(change())
-    return 0
+        if written(change):
+            print(visible(change.told))
+            return 0
+        print(visible(f"{change.path} has changed since it was shown, and was left as it is. This is the change now:"))
+
+
+def _agrees() -> bool:
+    if not sys.stdin.isatty():
+        raise UsageError("Nothing was changed, for nobody can be asked here. Say --yes to change it.")
+    return input("Change it? [y/N] ").strip().lower() in ("y", "yes")
 
 
 def _client(words: list[str]) -> str:

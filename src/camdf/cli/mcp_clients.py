@@ -1,4 +1,8 @@
-"""The gateway in a client's own file, in the place of its servers; and the file back again, byte by byte."""
+"""The gateway in a client's own file, in the place of its servers; and the file back again, byte by byte.
+
+The client's file says whether the gateway is in it. The copy of the file is written before the gateway is put in, and
+deleted after it was taken out: whoever is killed in between leaves a copy too many, and never a server that is nowhere.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +12,15 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
-from camdf._files import write_whole
+from camdf._files import clear_unfinished, held_bytes, locked, replace_whole, write_whole
+from camdf._printing import visible
 from camdf.errors import UsageError
-from camdf.gateway.config import GATEWAY, TABLES, read_json, read_servers
+from camdf.gateway.config import GATEWAY, TABLES, client_json, read_servers
 from camdf.gateway.folder import state_home
 
 CLIENTS = {
@@ -28,23 +34,45 @@ CLIENTS = {
 }
 """Where clients have their servers: those of this folder, then the user's. The first file that names any is taken."""
 
+Document: TypeAlias = dict[str, Any]
+
 _INPUT = re.compile(r"\$\{(input:[^}]+)\}")
 
 
-class Installation(NamedTuple):
-    """The file of a client, and where the servers that it had are kept."""
+class FileChange(NamedTuple):
+    """A client's file as it is shown to its user, as it is to be, and what is true once it is written."""
 
+    path: Path
+    before: bytes
+    after: bytes
+    told: str
+
+    def diff(self) -> str:
+        """The lines that change, as a terminal may print them."""
+        old = self.before.decode(errors="replace").replace("\r\n", "\n").split("\n")
+        new = self.after.decode(errors="replace").replace("\r\n", "\n").split("\n")
+        lines = difflib.unified_diff(old, new, str(self.path), str(self.path), lineterm="")
+        return "\n".join(map(visible, lines))
+
+
+class Installation(NamedTuple):
+    """The file of a client, and the folder in which the servers that it had are kept."""
+
+    client: str
     path: Path
     kept: Path
 
     @classmethod
     def of(cls, client: str, folder: Path) -> Installation:
-        """The first file of a client that is there."""
+        """The first file of a client that names servers, or whose servers are kept; what a killed run left goes."""
         places = [folder / Path(place).expanduser() for place in CLIENTS[client]]
         for path in places:
             kept = state_home() / "clients" / f"{client}-{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
-            if path.is_file() and (kept.is_dir() or any(_tables(read_json(path)))):
-                return cls(path, kept)
+            installation = cls(client, path, kept)
+            if path.is_file() or kept.is_dir():
+                installation._clear_leftovers()
+                if installation._has_servers():
+                    return installation
         raise UsageError(f"{client} has no servers in {' or '.join(map(str, places))}. Add some there first.")
 
     @property
@@ -52,80 +80,161 @@ class Installation(NamedTuple):
         """The file as it was. The gateway reads its servers from it."""
         return self.kept / "servers.json"
 
-    def diff(self) -> str:
-        """What `install` would change."""
-        if self.backup.is_file():
+    def to_install(self) -> FileChange:
+        """The gateway in the place of the servers that the file has now."""
+        before = held_bytes(self.path)
+        document = client_json(before, self.path)
+        if self._gateway_in(document) is not None:
             raise UsageError(f"The gateway is in {self.path} already. To take it out: camdf mcp uninstall.")
-        return self._compared(self.path.read_bytes(), self._with_gateway())
+        if missing := self._missing_in(document):
+            raise UsageError(
+                f"{self.path} lacks servers that the gateway had from it: {visible(', '.join(missing))}. Put them back "
+                f"first, with camdf mcp uninstall {self.client}, or delete the copy of them, {self.backup}."
+            )
+        names = ", ".join(server.name for server in read_servers(self.path))
+        told = f"{self.path} now starts the gateway, and the gateway {names}. A copy is in {self.backup}."
+        return FileChange(self.path, before, self._with_gateway(before), told)
 
-    def install(self) -> str:
-        """Keep the file, and put the gateway in the place of its servers."""
-        names = [server.name for server in read_servers(self.path)]
-        new = self._with_gateway()
-        self.kept.mkdir(mode=0o700, parents=True)
-        write_whole(self.backup, self.path.read_bytes())
-        write_whole(self.kept / "written.json", new)
-        os.chmod(self.backup, 0o600)  # it may hold keys
-        write_whole(self.path, new)
-        return f"{self.path} now starts the gateway, and the gateway {', '.join(names)}. A copy is in {self.backup}."
+    def install(self, change: FileChange) -> bool:
+        """Keep the file, and write the change; False, and nothing changes, where the file is not the one shown."""
+        with self._alone():
+            if held_bytes(self.path) != change.before:
+                return False
+            self.kept.mkdir(mode=0o700, exist_ok=True)
+            write_whole(self.backup, change.before, private=True)
+            is_written = replace_whole(self.path, change.before, change.after)
+            if not is_written:
+                self._delete_copy()
+            return is_written
 
-    def diff_back(self) -> str:
-        """What `uninstall` would change."""
+    def to_uninstall(self) -> FileChange:
+        """The file as it was byte by byte, or where something else in it changed since, with its servers back in it."""
+        before = held_bytes(self.path)
+        document = client_json(before, self.path)
+        entry = self._gateway_in(document)
         if not self.backup.is_file():
-            raise UsageError(f"The gateway was not put into {self.path} by camdf mcp install. Nothing to take out.")
-        return self._compared(self.path.read_bytes(), self._without_gateway())
+            if entry is None:
+                raise UsageError(f"The gateway was not put into {self.path} by camdf mcp install. Nothing to take out.")
+            raise UsageError(
+                f"{self.path} starts the gateway, and the copy of its servers, {self.backup}, is gone. Take the entry "
+                f"{GATEWAY!r} out of the file, and add your servers again."
+            )
+        copy = self.backup.read_bytes()
+        is_untouched = entry is not None and document == client_json(self._with_gateway(copy, entry), self.path)
+        if is_untouched or before == b"":
+            return FileChange(self.path, before, copy, f"{self.path} is as it was.")
+        after = _written(self._with_servers_of(copy, document))
+        return FileChange(self.path, before, after, f"{self.path} has its servers back, and what changed in it since.")
 
-    def uninstall(self) -> str:
-        """Put the file back: byte by byte, or where something else in it changed since, its servers alone."""
-        write_whole(self.path, self._without_gateway())
-        for file in (self.backup, self.kept / "written.json"):
-            file.unlink()
-        self.kept.rmdir()
-        return f"{self.path} is as it was."
+    def uninstall(self, change: FileChange) -> bool:
+        """Write the change, and delete the copy; False, and nothing changes, where the file is not the one shown."""
+        with self._alone():
+            is_written = replace_whole(self.path, change.before, change.after)
+            if is_written:
+                self._delete_copy()
+            return is_written
 
-    def _with_gateway(self) -> bytes:
+    def _clear_leftovers(self) -> None:
+        """Delete what killed runs left: unfinished files, and a copy of servers that the file has anyway."""
+        with self._alone():
+            clear_unfinished(*os.path.split(os.path.realpath(self.path)))
+            clear_unfinished(self.kept)
+            document = client_json(held_bytes(self.path), self.path)
+            if self._gateway_in(document) is None and not self._missing_in(document):
+                self._delete_copy()
+
+    def _has_servers(self) -> bool:
+        levels = _levels(client_json(held_bytes(self.path), self.path))
+        return self.backup.is_file() or any(any(_tables(level).values()) for level in levels.values())
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One process at a time changes clients' files."""
+        self.kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with locked(self.kept.parent, wait=True):
+            yield
+
+    def _delete_copy(self) -> None:
+        self.backup.unlink(missing_ok=True)
+        with suppress(OSError):  # there is something else in it
+            self.kept.rmdir()
+
+    def _gateway_in(self, document: Document) -> Document | None:
+        """The entry by which a file starts the gateway in the place of the servers that are kept; None without one."""
+        entries = (entry for table in _tables(document).values() for entry in table.values())
+        return next((entry for entry in entries if self._is_ours(entry)), None)
+
+    def _is_ours(self, entry: object) -> bool:
+        arguments = entry.get("args") if isinstance(entry, dict) else None
+        return isinstance(arguments, list) and str(self.backup) in arguments
+
+    def _missing_in(self, document: Document) -> list[str]:
+        """The servers of the copy that a file does not have."""
+        if not self.backup.is_file():
+            return []
+        levels = _levels(document)
+        return [
+            server
+            for place, old_level in _levels(client_json(self.backup.read_bytes(), self.backup)).items()
+            for name, table in _tables(old_level).items()
+            for server in table
+            if server not in _tables(levels.get(place, {})).get(name, {})
+        ]
+
+    def _with_gateway(self, content: bytes, entry: Document | None = None) -> bytes:
         """The gateway in the place of all servers, those that Claude Code has for single projects among them."""
-        document = read_json(self.path)
-        inputs = dict.fromkeys(_INPUT.findall(json.dumps(_tables(document))))
-        for table in _tables(document):
+        document = client_json(content, self.path)
+        tables = [table for level in _levels(document).values() for table in _tables(level).values()]
+        inputs = dict.fromkeys(_INPUT.findall(json.dumps(tables)))
+        for table in tables:
             table.clear()
         name = next((name for name in TABLES if name in document), TABLES[0])
-        document.setdefault(name, {})[GATEWAY] = _entry(self.backup, inputs, typed=name == "servers")
+        gateway = _table_at(document, name)
+        gateway[GATEWAY] = entry or _entry(self.backup, inputs, typed=name == "servers")
         return _written(document)
 
-    def _without_gateway(self) -> bytes:
-        now, before = self.path.read_bytes(), self.backup.read_bytes()
-        if now == (self.kept / "written.json").read_bytes():
-            return before
-        document, old = read_json(self.path), read_json(self.backup)
-        for level, old_level in [(document, old), *_projects(document, old)]:
+    def _with_servers_of(self, copy: bytes, document: Document) -> Document:
+        """A file that changed since, without the gateway, and with every server that it had and does not have now."""
+        for place, old_level in _levels(client_json(copy, self.backup)).items():
+            if place is None:
+                level = document
+            elif any(_tables(old_level).values()):
+                level = _table_at(_table_at(document, "projects"), place)
+            else:
+                continue
             for name in TABLES:
-                since = {key: entry for key, entry in level.get(name, {}).items() if key != GATEWAY}
+                now = _tables(level).get(name, {})
+                since = {key: entry for key, entry in now.items() if not self._is_ours(entry)}
+                old = _tables(old_level).get(name, {})
                 if since or name in old_level:
-                    level[name] = {**old_level.get(name, {}), **since}
-                else:
-                    level.pop(name, None)
-        return _written(document)
-
-    def _compared(self, before: bytes, after: bytes) -> str:
-        old, new = (text.decode(errors="replace").splitlines() for text in (before, after))
-        return "\n".join(difflib.unified_diff(old, new, str(self.path), str(self.path), lineterm=""))
+                    level[name] = {**old, **since}
+                elif name in level:
+                    del level[name]
+        return document
 
 
-def _written(document: dict[str, Any]) -> bytes:
+def _written(document: Document) -> bytes:
     return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
 
 
-def _tables(document: dict[str, Any]) -> list[dict[str, Any]]:
-    """The tables of servers in a file that hold any: of the user or folder, and of single projects."""
-    levels = [document, *(project for project, _ in _projects(document, document))]
-    return [level[name] for level in levels for name in TABLES if isinstance(level.get(name), dict) and level[name]]
+def _levels(document: Document) -> dict[str | None, Document]:
+    """Where a file may have servers: its top (None), and what Claude Code keeps of single projects, by folder."""
+    projects = document.get("projects")
+    named = projects if isinstance(projects, dict) else {}
+    return {None: document, **{place: project for place, project in named.items() if isinstance(project, dict)}}
 
 
-def _projects(document: dict[str, Any], old: dict[str, Any]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """What Claude Code keeps of single projects, beside what it kept of them before."""
-    now, before = (kept if isinstance(kept := file.get("projects"), dict) else {} for file in (document, old))
-    return [(now[path], before[path]) for path in before if isinstance(now.get(path), dict)]
+def _tables(level: Document) -> dict[str, Document]:
+    """The tables of servers that stand there, by what clients call them."""
+    return {name: level[name] for name in TABLES if isinstance(level.get(name), dict)}
+
+
+def _table_at(document: Document, name: str) -> Document:
+    """The table of this name, which is made where there is none."""
+    if not isinstance(document.get(name), dict):
+        document[name] = {}
+    table: Document = document[name]
+    return table
 
 
 def _entry(servers: Path, inputs: Iterable[str], *, typed: bool) -> dict[str, Any]:

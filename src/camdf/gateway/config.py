@@ -29,10 +29,11 @@ class ServerEntry(NamedTuple):
     problem: str = ""
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """The object in a client's file."""
+def client_json(content: bytes, path: Path) -> dict[str, Any]:
+    """The object in what a client's file holds; errors name the file."""
     try:
-        document = json.loads(plain_json(path.read_text(encoding="utf-8-sig")) or "{}")
+        written = content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")  # a comment ends with its line
+        document = json.loads(plain_json(written) or "{}")
     except (ValueError, RecursionError) as error:  # text that is no UTF-8 among them
         raise DataError(f"{path}: must hold one JSON object, and does not: {error}. Mend it.") from None
     return document if isinstance(document, dict) else {}
@@ -52,7 +53,7 @@ def read_servers(path: Path, environ: Mapping[str, str] = os.environ) -> list[Se
     places = {"workspaceFolder": here, "workspaceFolderBasename": Path(here).name, "userHome": str(Path.home())}
     values = {**places, **environ}
     servers: dict[str, ServerEntry] = {}
-    for written, entry in _table(read_json(path), here).items():
+    for written, entry in _table(client_json(path.read_bytes(), path), here).items():
         name = re.sub(r"[^A-Za-z0-9_-]", "_", written)
         if name == GATEWAY or (isinstance(entry, dict) and entry.get("disabled")):
             continue
