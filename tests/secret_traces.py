@@ -174,5 +174,5 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(folder))
     monkeypatch.setattr(TemporaryDirectory, "cleanup", lambda folder: folder._finalizer.detach())
-    monkeypatch.setattr(span_files, "rmtree", lambda folder: None)
+    monkeypatch.setattr(span_files, "rmtree", lambda folder, **_: None)
     return folder

@@ -12,6 +12,7 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec
 
+from camdf._files import whole_file, write_whole
 from camdf.errors import require
 
 if TYPE_CHECKING:
@@ -68,9 +69,9 @@ def save_picture(picture: Picture, stem: Path) -> tuple[Path, Path]:
     """Write `stem`.svg and `stem`.png; the same picture gives the same bytes."""
     stem.parent.mkdir(parents=True, exist_ok=True)
     vector, pixels = stem.with_name(f"{stem.name}.svg"), stem.with_name(f"{stem.name}.png")
-    vector.write_text(svg(picture), encoding="utf-8")
-    with matplotlib().rc_context(LOOK):
-        picture.savefig(pixels, format="png", dpi=200, metadata={"Software": None})
+    write_whole(vector, svg(picture).encode())
+    with whole_file(pixels) as new, matplotlib().rc_context(LOOK):
+        picture.savefig(new, format="png", dpi=200, metadata={"Software": None})
     return vector, pixels
 
 

@@ -19,6 +19,9 @@ DAY = 86_400.0
 PRIVATE = 0o600
 """The mode of a file that holds requests or keys: its owner's alone."""
 
+CAN_LOCK_FOLDERS = fcntl is not None
+"""Windows opens no folder."""
+
 _PART = re.compile(r"\.[0-9a-f]{12}\.part\Z")
 
 

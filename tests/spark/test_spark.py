@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -91,6 +93,31 @@ def test_calls_without_a_span_are_shown_by_service_on_a_cluster_too(cluster: Spa
     assert found is not None
     assert (found.calls, found.tools, found.services) == (4, {"search": 0.5}, {"shop": 1.0})
     there.release()
+
+
+def test_what_is_written_is_its_owners_alone_and_takes_the_place_of_what_was_there(
+    cluster: SparkSession, tmp_path: Path
+) -> None:
+    place = tmp_path / "tasks"
+    old = tmp_path / "tasks.0123456789ab.part"
+    new = tmp_path / "tasks.ba9876543210.part"
+    for left in (old, new):
+        left.mkdir()
+        (left / "part.parquet").write_text("of a program that was killed")
+    day_before = time.time() - 25 * 3600
+    os.utime(old, (day_before, day_before))
+    mask = os.umask(0)
+    try:
+        for count, mode in ((3, 0o700), (6, 0o750)):
+            mined = mining.mine(frame(cluster, runs(count)))
+            mined.write(place)
+            mined.release()
+            assert len(read_tasks(place).groups) == count
+            assert stat.S_IMODE(place.stat().st_mode) == mode
+            place.chmod(0o750)
+    finally:
+        os.umask(mask)
+    assert {*tmp_path.iterdir()} == {place, new}, "a program may be at work there"
 
 
 @pytest.mark.parametrize(("require_outcome", "with_text", "at_a_time"), [(False, True, 40), (True, False, 10_000)])

@@ -10,6 +10,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
+from camdf._files import whole_file
 from camdf._progress import shown
 from camdf._threads import one_blas_thread
 from camdf.cli.logs import FILES, add_log, is_log, listed_tools, named_scorer, ranked_log, with_hint
@@ -401,7 +402,8 @@ def _curve(options: argparse.Namespace) -> int:
     if options.output is not None:
         from camdf.evaluation.curve_picture import curve_picture
 
-        curve_picture(points).savefig(options.output, dpi=200)
+        with whole_file(options.output) as new:
+            curve_picture(points).savefig(new, format=options.output.suffix.removeprefix("."), dpi=200)
     if options.json:
         drawn = [asdict(point) for point in points]
         print_json({**_about(logged, payoff), "points": drawn, "verdict": verdict(points)})

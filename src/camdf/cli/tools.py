@@ -13,6 +13,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+from camdf._files import write_whole
 from camdf.cli.mcp_file import tools_of_servers
 from camdf.cli.parser import add_json, check_output, print_json
 from camdf.datasets.examples import past_tasks, read_examples
@@ -174,7 +175,7 @@ def _try(options: argparse.Namespace) -> int:
     known["past"] = None if options.examples is None else past_tasks(read_examples(options.examples))
     tried = trial(options.request, tools_in_file(options.tools), scorer, target, **known)
     if options.output is not None:
-        options.output.write_text(tried.decision.svg(), encoding="utf-8")
+        write_whole(options.output, tried.decision.svg().encode())
     if options.json:
         print_json({"scorer": name, **tried.summary()})
         return 0

@@ -250,7 +250,7 @@ def _mined(options: argparse.Namespace) -> Mined | MinedDay:
             return gathered
         with shown("parts") as progress:
             mined = mine(tables, **choices, progress=progress)
-        with whole_file(options.output) as new:
+        with whole_file(options.output, private=True) as new:
             mined.tasks.write_parquet(new)
         print(f"{mined}\nwrote {options.output}")
         if options.statistics is not None:
@@ -331,7 +331,7 @@ def _rank(options: argparse.Namespace, scorer: Scorer, choices: dict[str, Any]) 
     tools = [view(tool) for tool in tools_in_file(options.tools)]
     scores = options.output.with_suffix(".scores.jsonl")
     ranked = rank_tasks(options.tasks, tools, scorer, scores, keep_text=options.keep_text, **choices)
-    with whole_file(options.output) as new:
+    with whole_file(options.output, private=True) as new:
         ranked.tasks.write_parquet(new)
     if ranked.undescribed:
         count, listed = len(ranked.undescribed), ", ".join(ranked.undescribed[:5])

@@ -82,9 +82,14 @@ def examples_in(content: str, name: str) -> list[Example]:
 
 
 def write_examples(path: str | PathLike[str], examples: Iterable[Example]) -> None:
-    """Write examples as JSON Lines, in one step; none at all are an empty line, which no half-written file is."""
-    lines = (json.dumps(example.as_record(), ensure_ascii=False) + "\n" for example in examples)
-    write_whole(path, ("".join(lines) or "\n").encode())
+    """Write examples as JSON Lines, in one step; none at all are an empty line, which no half-written file is.
+
+    A new file with logged requests is its owner's alone.
+    """
+    written = list(examples)
+    lines = (json.dumps(example.as_record(), ensure_ascii=False) + "\n" for example in written)
+    private = any(example.origin == "logged" for example in written)
+    write_whole(path, ("".join(lines) or "\n").encode(), private=private)
 
 
 def _example(where: str, record: Pairs) -> Example:

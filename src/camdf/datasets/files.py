@@ -146,14 +146,20 @@ def read_csv(path: File, *, keep_order: bool = False, progress: Progress = silen
 
 
 def write_jsonl(logged: LoggedTasks, path: File) -> None:
-    """Write logged tasks as JSON Lines; `read_jsonl(path, keep_order=True)` gives every number back to the bit."""
-    with whole_file(path) as new, open(new, "w", encoding="utf-8", newline="\n") as file:
+    """Write logged tasks as JSON Lines; `read_jsonl(path, keep_order=True)` gives every number back to the bit.
+
+    A new file is its owner's alone.
+    """
+    with whole_file(path, private=True) as new, open(new, "w", encoding="utf-8", newline="\n") as file:
         for record in _records(logged):
             file.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def write_parquet(logged: LoggedTasks, path: File) -> None:
-    """Write logged tasks as Parquet; `read_parquet(path, keep_order=True)` gives every number back to the bit."""
+    """Write logged tasks as Parquet; `read_parquet(path, keep_order=True)` gives every number back to the bit.
+
+    A new file is its owner's alone.
+    """
     pyarrow, writer = require("pyarrow", "mining"), require("pyarrow.parquet", "mining")
 
     def per_tool(value: str) -> Any:
@@ -178,7 +184,7 @@ def write_parquet(logged: LoggedTasks, path: File) -> None:
         }
         for record in _records(logged)
     ]
-    with whole_file(path) as new:
+    with whole_file(path, private=True) as new:
         writer.write_table(pyarrow.Table.from_pylist(rows, schema=schema), new)
 
 

@@ -69,6 +69,8 @@ class DeltaFolder:
     ) -> DeltaFolder:
         """The table at this place; a new one where there is none."""
         delta = require("deltalake", "delta")
+        if "://" not in root:
+            os.makedirs(root, mode=0o700, exist_ok=True)  # what it holds is its owner's alone, unless it was there
         if not delta.DeltaTable.is_deltatable(root):
             with suppress(delta.exceptions.DeltaError):  # another writer has made it meanwhile
                 delta.DeltaTable.create(

@@ -18,6 +18,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from camdf._files import locked, write_whole
 from camdf.errors import UsageError, require
 from camdf.mining.delta import listed, put
 from camdf.mining.spans import day_of
@@ -37,16 +38,22 @@ def id_key(path: Path | None = None) -> bytes:
     own = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "camdf" / "id.key"
     place = own if path is None else path
     if not place.exists():
-        place.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with open(descriptor, "w", encoding="ascii") as file:
-            file.write(f"{secrets.token_hex(32)}\n")
-        told = f"Made a key for the ids of sessions and users, {place}: keep it, or later days name them otherwise."
-        print(told, file=sys.stderr)
+        _make_key(place)
     key = place.read_bytes().strip()
     if not 16 <= len(key) <= 64:
         raise UsageError(f"The key in {place} must have 16 to 64 bytes. Got {len(key)}. Name another file: --id-key.")
     return key
+
+
+def _make_key(place: Path) -> None:
+    """Write a key, unless another process has written one meanwhile."""
+    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with locked(place.parent, wait=True):
+        if place.exists():
+            return
+        write_whole(place, f"{secrets.token_hex(32)}\n".encode(), private=True)
+    told = f"Made a key for the ids of sessions and users, {place}: keep it, or later days name them otherwise."
+    print(told, file=sys.stderr)
 
 
 def hashed(text: str, key: bytes) -> str:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from os import PathLike
 from pathlib import Path
 from shutil import rmtree
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from camdf._files import CAN_LOCK_FOLDERS, locked
 from camdf._progress import Progress, counted, in_megabytes, silent
 from camdf.datasets.files import File
 from camdf.errors import DataError, needs, require
@@ -31,6 +33,10 @@ SPANS_AT_A_TIME = 2_500_000
 
 BYTES_A_FILE = 256_000_000
 """About how much memory spans take, while they are read, before they are written to a file."""
+
+PARTS = "camdf-parts-"
+SPAN_TABLES = "camdf-spans-"
+"""How the names of temporary folders begin."""
 
 NEEDED_SPAN_COLUMNS = ("trace_id", "span_id", "parent_id", "kind")
 """The columns without which a table is no span table."""
@@ -53,15 +59,15 @@ def in_parts(
         yield table.collect(engine="streaming")
         return
     part = polars.col("trace_id").hash(seed=0) % total
-    with TemporaryDirectory(prefix="camdf-parts-") as scratch:
+    with scratch_folder(PARTS) as scratch:
         for number in counted(range(total), 2 * total, progress):
             some = table.slice(number * at_a_time, at_a_time).collect(engine="streaming")
             for (key,), rest in some.with_columns(part=part).partition_by("part", as_dict=True).items():
-                folder = Path(scratch) / str(key)
+                folder = scratch / str(key)
                 folder.mkdir(exist_ok=True)
                 rest.drop("part").write_parquet(folder / f"{number}.parquet", compression="lz4", statistics=False)
         for number in counted(range(total), 2 * total, progress, before=total):
-            folder = Path(scratch) / str(number)
+            folder = scratch / str(number)
             if folder.exists():
                 yield polars.read_parquet(folder / "*.parquet")
                 rmtree(folder)
@@ -99,12 +105,12 @@ def span_tables(
     others = sorted(set(files) - set(ready), key=lambda file: file.path)
     tables = [Path(file.path) for file in ready if file.filesystem is None]
     portions, report = list(in_portions(others, bytes_a_portion)), ReadingReport(passed_over=passed_over)
-    with TemporaryDirectory(prefix="camdf-spans-") as scratch:
+    with scratch_folder(SPAN_TABLES) as scratch:
         for file in (file for file in ready if file.filesystem is not None):
-            tables.append(Path(scratch) / f"{len(tables)}.parquet")
+            tables.append(scratch / f"{len(tables)}.parquet")
             _fetch(file, tables[-1], with_text)
         so_far, done = in_megabytes(sum(portion.size for portion in portions), progress), 0
-        reads = read_portions(portions, Path(scratch), with_text=with_text, bytes_a_table=bytes_a_file, workers=workers)
+        reads = read_portions(portions, scratch, with_text=with_text, bytes_a_table=bytes_a_file, workers=workers)
         with closing(reads):
             for portion, read in zip(portions, reads, strict=True):
                 tables += read.tables
@@ -119,6 +125,35 @@ def span_tables(
                 "chats, write the tasks yourself (docs/fitting.md)."
             )
         yield tables
+
+
+@contextmanager
+def scratch_folder(prefix: str) -> Iterator[Path]:
+    """A temporary folder that its owner alone can open, gone at the end; what killed processes left goes first."""
+    clear_scratch()
+    while True:
+        with ExitStack() as until_the_end:
+            folder = until_the_end.enter_context(TemporaryDirectory(prefix=prefix))
+            if CAN_LOCK_FOLDERS:
+                try:
+                    until_the_end.enter_context(locked(folder, wait=True))
+                except FileNotFoundError:  # it was taken for a leftover, and deleted
+                    continue
+            yield Path(folder)
+            return
+
+
+def clear_scratch() -> None:
+    """Delete the temporary folders of processes that were killed: they may hold what users asked."""
+    if not CAN_LOCK_FOLDERS:  # nobody knows whose are still in use
+        return
+    with os.scandir(gettempdir()) as entries:
+        for entry in entries:
+            is_ours = entry.name.startswith((PARTS, SPAN_TABLES)) and entry.is_dir(follow_symlinks=False)
+            with suppress(OSError):  # it is in use, or gone by now
+                if is_ours and entry.stat(follow_symlinks=False).st_uid == os.getuid():
+                    with locked(entry.path, wait=False):
+                        rmtree(entry.path, ignore_errors=True)
 
 
 def _fetch(file: TraceFile, path: Path, with_text: bool) -> None:

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from camdf._files import write_whole
+from camdf._files import clear_unfinished, private_opener, write_whole
 from camdf._progress import Progress, silent
 from camdf.datasets.texts import TaskText, texts_from_folder
 from camdf.errors import DataError, ScorerError, UsageError
@@ -86,7 +86,7 @@ def score_tasks(
     finished = _finished(output)
     left = [task for task in tasks if task.task_id not in finished]
     start, refused, in_a_row = time.monotonic(), dict[str, str](), 0
-    with output.open("a", encoding="utf-8", newline="\n") as file:
+    with open(output, "a", encoding="utf-8", newline="\n", opener=private_opener) as file:
         for number, task in enumerate(left, start=1):
             try:
                 record = _record(task, scorer, [tools[name] for name in task.tools], top)
@@ -143,7 +143,7 @@ def _same_settings(output: Path, settings: Mapping[str, Any]) -> None:
     beside = output.with_suffix(".settings.json")
     if not output.exists():
         output.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
+        write_whole(beside, (json.dumps(settings, indent=1) + "\n").encode(), private=True)
         return
     try:
         held = json.loads(beside.read_bytes())
@@ -156,7 +156,8 @@ def _same_settings(output: Path, settings: Mapping[str, Any]) -> None:
 
 
 def _finished(output: Path) -> set[str]:
-    """The tasks that the output holds. A last line cut short, as by a kill, is cut off the file."""
+    """The tasks that the output holds; what a run that was killed left, a line cut short and a file, goes."""
+    clear_unfinished(*os.path.split(os.path.realpath(output)))
     if not output.exists():
         return set()
     content = output.read_bytes()

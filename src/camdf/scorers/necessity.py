@@ -209,7 +209,7 @@ def _remember(entry: Path | None, scores: Mapping[str, float]) -> None:
     if entry is None:
         return
     try:
-        entry.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(entry, json.dumps({"scores": scores}).encode())
+        entry.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_whole(entry, json.dumps({"scores": scores}).encode(), private=True)
     except OSError as error:
         logging.getLogger("camdf.scorers").warning("Scores could not be cached: %s", type(error).__name__)

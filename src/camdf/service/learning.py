@@ -199,9 +199,10 @@ class PolicyContest:
             raise UsageError(f"{self.path.name} has no earlier version here, so there is nothing to go back to.")
         *earlier, before = self.state.earlier
         after = self.state.champion
-        write_whole(self.path, self._version(before).encode())
         self.state = replace(self.state, champion=before, earlier=tuple(earlier), challenger="")
-        return self._note(f"Rolled back from {_short(after)} to {_short(before)}.")
+        words = self._note(f"Rolled back from {_short(after)} to {_short(before)}.")
+        write_whole(self.path, self._version(before).encode())  # last, so that one that was killed can be repeated
+        return words
 
     def _noticed(self) -> list[str]:
         """Keep what serves, and notice where somebody else has put another file there."""
@@ -209,7 +210,7 @@ class PolicyContest:
         digest, before = _digest(content), self.state.champion
         if digest == before:
             return []
-        write_whole(self.folder / f"{digest}.json", content.encode())
+        write_whole(self.folder / f"{digest}.json", content.encode(), private=True)
         if not before:
             self.state = State(digest)
             return []
@@ -312,7 +313,7 @@ class PolicyContest:
         fitted = ExpectedPayoffBySet(**again).fit(logged, payoff)
         content = to_json(fitted, Training(logged.digest(), len(logged), len(set(logged.groups)), payoff=payoff))
         digest, number = _digest(content), self.state.trial.number + 1
-        write_whole(self.folder / f"{digest}.json", content.encode())
+        write_whole(self.folder / f"{digest}.json", content.encode(), private=True)
         seen = {**self.state.seen, **_last(recent)}
         self.state = replace(self.state, challenger=digest, trial=Trial(number), seen=seen)
         return self._note(
@@ -333,7 +334,7 @@ class PolicyContest:
         """Write a line of the journal."""
         line = JournalLine(time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), words, self.state)
         before = self.journal.read_bytes() if self.journal.exists() else b""
-        write_whole(self.journal, before + msgspec.json.encode(line) + b"\n")
+        write_whole(self.journal, before + msgspec.json.encode(line) + b"\n", private=True)
         return words
 
 
@@ -342,7 +343,7 @@ def contest_of(folder: Path, source: str, configuration: Configuration) -> Itera
     """The contest for a policy's file, for one process at a time."""
     path = folder / source
     versions = versions_of(path)
-    versions.mkdir(exist_ok=True)
+    versions.mkdir(mode=0o700, exist_ok=True)
     with locked(versions, wait=True):
         yield PolicyContest(path, configuration, configuration.policies()[source], folder)
 

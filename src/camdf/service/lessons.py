@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from camdf._files import locked, whole_file
+from camdf._files import locked, private_opener, whole_file
 from camdf.core.rankings import Bools, LoggedTasks
 from camdf.datasets.gather import Gathered
 from camdf.errors import needs
@@ -109,7 +109,7 @@ class SeenLog:
         place = self.folder / FILE
         try:
             with writing(self.folder):
-                with open(place, "a+b") as file:
+                with open(place, "a+b", opener=private_opener) as file:
                     file.write((b"\n" if _is_torn(file) else b"") + msgspec.json.encode(found) + b"\n")
                     size = file.tell()
                 if size > LARGEST:
@@ -124,7 +124,7 @@ class SeenLog:
         with writing(self.folder):
             for path in (self.folder / EARLIER, self.folder / FILE):
                 if path.exists():
-                    with whole_file(path) as new, open(new, "wb") as file:
+                    with whole_file(path, private=True) as new, open(new, "wb") as file:
                         for line, decision in _decisions(path):
                             if is_gone(decision):
                                 count += 1

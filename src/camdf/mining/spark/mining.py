@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from camdf.errors import require
+from camdf.mining.delta import LEFTOVER_HOURS
 from camdf.mining.pieces import joined_pieces, may_be_piece
 from camdf.mining.runs import NO_TOOL, RUN_COLUMNS, TASK_COLUMNS
 from camdf.mining.span_files import by_schema, require_span_columns
@@ -71,20 +74,29 @@ class MinedOnSpark(Mined):
             rows.unpersist()
 
     def write(self, output: str | os.PathLike[str]) -> None:
-        """Write the tasks as a folder of Parquet files that is there whole or not at all.
+        """Write the tasks as a folder of Parquet files, which is there whole or not at all, and is its owner's if new.
 
-        They are written next to it, and take its place once all of them are there.
+        They are written in a folder next to it, which only its owner can open, and take its place once all of them are
+        there. What a program that was killed left goes with the first one that comes after `LEFTOVER_HOURS`.
         """
         spark, place = self.tasks.sparkSession, os.fspath(output)
-        path_of = spark._jvm.org.apache.hadoop.fs.Path
-        final, new = path_of(place), path_of(f"{place}.{os.urandom(6).hex()}.part")
+        hadoop = spark._jvm.org.apache.hadoop.fs
+        final, beside = hadoop.Path(place), hadoop.Path(f"{place}.{os.urandom(6).hex()}.part")
         files = final.getFileSystem(spark._jsc.hadoopConfiguration())
+        owners = hadoop.permission.FsPermission("700")
+        mode = files.getFileStatus(final).getPermission() if files.exists(final) else owners
+        _delete_leftovers(files, final)
+        new, old = hadoop.Path(beside, "new"), hadoop.Path(beside, "old")
         try:
+            files.mkdirs(beside)
+            files.setPermission(beside, owners)
             self.tasks.write.parquet(new.toString())
-            files.delete(final, True)
+            files.setPermission(new, mode)
+            if files.exists(final):
+                files.rename(final, old)
             files.rename(new, final)
         finally:
-            files.delete(new, True)
+            files.delete(beside, True)
 
     @cached_property
     def _figures(self) -> dict[str, int]:
@@ -175,6 +187,18 @@ def _partitions(spans: DataFrame, at_most: int) -> int:
 
 def _counts(mined: DataFrame) -> list[dict[str, Any]]:
     return [json.loads(row.counts) for row in mined.filter("counts IS NOT NULL").select("counts").collect()]
+
+
+def _delete_leftovers(files: Any, final: Any) -> None:
+    """Delete the folders that killed programs left next to a place."""
+    parent = final.getParent()
+    if not files.exists(parent):
+        return
+    name = re.compile(rf"{re.escape(final.getName())}\.[0-9a-f]{{12}}\.part")
+    oldest = (time.time() - LEFTOVER_HOURS * 3600) * 1000
+    for status in files.listStatus(parent):
+        if name.fullmatch(status.getPath().getName()) and status.getModificationTime() < oldest:
+            files.delete(status.getPath(), True)
 
 
 def _miner(
