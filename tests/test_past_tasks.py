@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -689,6 +690,44 @@ def test_the_service_forgets_a_conversation_while_it_runs_and_after_it_ended(
     assert main([*command, "--conversation", chat, "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"examples": 1, "decisions": 0, "urls": []}
     assert chat not in {example["group"] for example in map(json.loads, last_examples(last_good))}
+
+
+def test_what_is_forgotten_is_in_no_byte_of_a_service_that_runs_and_in_no_explanation(
+    fitted: Path, tmp_path: Path
+) -> None:
+    """Nor in what killed writers left, nor after decisions, a look at what could be learned, and a start."""
+    folder = served(fitted, tmp_path / "served", LEARNS.replace("reload_seconds = 0.05", "reload_seconds = 0.5"))
+    secret = "Please check the zeppelin of my divorce lawyer"
+    hers = Example(secret, ("unit_68",), origin="logged", group=ZENOS, vector=vector_of(Start(), secret))
+    write_examples(folder / "examples.jsonl", [*read_examples(folder / "examples.jsonl"), hers])
+    command = ["forget", str(folder / "camdf.toml"), "--state", str(folder / "state"), "--conversation", ZENOS]
+
+    def spelled() -> list[str]:
+        files = sorted(path for path in folder.rglob("*") if path.is_file())
+        return [path.name for path in files if secret.encode() in path.read_bytes()] + traces_of_zeno(folder)
+
+    with running(folder) as service:
+        service.decide(question("Check the zeppelin for me", conversation=ZENOS))
+        eventually(lambda: "decisions.jsonl" in spelled())
+        (last_good,) = (folder / "state").glob("last-good-*.json")
+        for path in (folder / "examples.jsonl", last_good, folder / "state" / "decisions.jsonl"):
+            path.with_name(f"{path.name}.0123456789ab.part").write_text(f"{secret} of {ZENOS}", encoding="utf-8")
+        assert secret in why(service.decide(question(secret)), "unit_68")
+        assert main(command) == 0
+        forgotten = time.monotonic()
+        assert spelled() == []
+        eventually(lambda: secret not in why(service.decide(question(secret)), "unit_68"))
+        assert time.monotonic() - forgotten < SECONDS
+        told = service.decide(question("Check the otter for me", conversation="a third"))
+        assert service.ask("/v1/outcomes", {"decision": told["id"], "called": ["unit_00"], "success": True}).status
+        eventually(lambda: service.number("camdf_swaps") == 1)
+        assert "1 requests joined" in str(learn(folder / "camdf.toml", [folder / "state"]))
+        eventually(lambda: service.number("camdf_swaps") == 2)
+        assert spelled() == []
+        assert service.stop() == 0
+    with running(folder) as service:
+        assert secret not in json.dumps(service.decide(question(secret)))
+        assert spelled() == []
 
 
 def last_examples(last_good: Path) -> list[str]:

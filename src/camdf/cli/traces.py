@@ -291,7 +291,7 @@ def _forget(options: argparse.Namespace) -> int:
     from camdf.mining.forget import Whose, forget, forget_examples
 
     whose = Whose(options.conversation, options.user, _id_key(options))
-    if named.suffix == ".jsonl" and named.is_file():
+    if named.suffix == ".jsonl" and not named.is_dir():
         if not (whose.conversation or whose.user):
             raise UsageError("Examples know whose they are. Name a --conversation or a --user, or delete the file.")
         count = forget_examples(named, lambda example: whose.asked(example.group, example.user))

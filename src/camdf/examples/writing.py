@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from camdf._files import write_whole
+from camdf._files import locked, write_whole
 from camdf._json import without_repeats
 from camdf._progress import Progress, counted, silent
 from camdf.datasets.examples import Example, read_examples, write_examples
@@ -43,6 +44,9 @@ class ExamplesFile:
     refused: Counter[str] = field(default_factory=Counter)
     """How many lines of answers were left out, by why."""
 
+    logged_before: frozenset[Example] = frozenset()
+    """The logged requests that the file had when it was opened."""
+
     @classmethod
     def open(cls, path: Path, tools: Mapping[str, Tool]) -> ExamplesFile:
         """The file as it is, or an empty one where there is none."""
@@ -51,7 +55,8 @@ class ExamplesFile:
         known = [example for example in before if gone.isdisjoint(example.right)]
         if gone and not any(example.right for example in known):
             raise UsageError(f"{path} has examples of other tools than these. Name another file to write.")
-        file = cls(path, tools, unlisted=sorted(gone), digests=_read_digests(path))
+        logged = frozenset(example for example in known if example.origin == "logged")
+        file = cls(path, tools, unlisted=sorted(gone), digests=_read_digests(path), logged_before=logged)
         changed = {*file.changed}
         for example in known:
             outdated = example.origin == "made up" and not changed.isdisjoint(example.right)
@@ -94,7 +99,17 @@ class ExamplesFile:
         self.examples = [*self.made_up, *own]
 
     def save(self) -> None:
-        """Write the examples in the order of their tools, and the digests of the tools that have some."""
+        """Write the examples in the order of their tools, and the digests of the tools that have some.
+
+        Logged requests that are no longer in the file were forgotten meanwhile, and are not written back.
+        """
+        with locked(self.path, wait=True) if self.path.exists() else nullcontext():
+            now = read_examples(self.path) if self.path.exists() else []
+            forgotten = self.logged_before.difference(now)
+            self.examples = [example for example in self.examples if example not in forgotten]
+            self._write()
+
+    def _write(self) -> None:
         changed = {*self.changed}
         written = {name for example in self.made_up if len(example.needed) < 2 for name in example.right}
         kept = [example for example in self.outdated if (changed & written).isdisjoint(example.right)]

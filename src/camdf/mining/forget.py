@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
@@ -10,13 +11,14 @@ from os import PathLike, fspath
 from pathlib import Path
 
 from camdf._counts import in_one_line
-from camdf._files import locked, write_whole
+from camdf._files import clear_unfinished, locked, write_whole
 from camdf.datasets.examples import Example, examples_in
 from camdf.datasets.files import File
 from camdf.errors import DataError, UsageError
 from camdf.mining.days import Days, is_days
 from camdf.mining.delta import LEFTOVER_HOURS
 from camdf.mining.ids import hashed
+from camdf.mining.span_files import clear_scratch
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,8 @@ def forget(
     Rows, spans, spans held back and text go from the table, and the files that hold them from the disk once they have
     been out of the table for so many `hours`. Whoever reads them at that moment reads the new version instead. Files
     that no version names may be those of a writer at work: they stay for a day unless nobody else writes (`alone`).
-    Ids are hashed as the table's are, so `id_key` must be its key.
+    What killed writers left unfinished on this machine, in the table and in temporary folders, goes at once. Ids are
+    hashed as the table's are, so `id_key` must be its key.
     """
     if not is_days(table):
         raise DataError(f"{fspath(table)}: must be a table that camdf mine --into wrote. Name another.")
@@ -82,8 +85,17 @@ def forget(
     days.vacuum(hours if alone else max(hours, LEFTOVER_HOURS), leftovers=True)
     if not hours:
         days.without_history()
+    _clear_unfinished(days.root)
+    clear_scratch()
     kept = {"tasks_kept": counts["tasks kept"], "spans_kept": counts["spans kept"]}
     return Forgot(counts["tasks"], counts["spans"], **kept, hours=hours, alone=alone)
+
+
+def _clear_unfinished(table: str) -> None:
+    """Delete what killed writers left in any folder of a table; in an object store they leave nothing."""
+    if "://" not in table:
+        for folder, _, _ in os.walk(table):
+            clear_unfinished(folder)
 
 
 @dataclass(frozen=True)
@@ -114,7 +126,11 @@ class Whose:
 
 
 def forget_examples(path: str | PathLike[str], is_gone: Callable[[Example], bool]) -> int:
-    """Delete examples from a file, and say how many; who reads it again recalls none, and who adds to it waits."""
+    """Delete examples from a file, and say how many; who reads it again recalls none, and who adds to it waits.
+
+    What killed writers left next to the file goes too.
+    """
+    clear_unfinished(*os.path.split(os.path.realpath(path)))
     with locked(path, wait=True):
         content, count = without_examples(Path(path).read_text(encoding="utf-8"), fspath(path), is_gone)
         if count:

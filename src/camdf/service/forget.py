@@ -1,7 +1,8 @@
 """Delete the requests of a conversation, a user or a tenant from what a service keeps, while it runs or not.
 
-They stand in the files of past requests, in the decisions to learn from, and in the last good version. Outcomes name
-decisions, and neither a request nor whose it was; a policy that has learned holds coefficients. Both stay.
+They stand in the files of past requests, in the decisions to learn from, in the last good version, and in what killed
+writers of these left. Outcomes name decisions, and neither a request nor whose it was; a policy that has learned holds
+coefficients. Both stay.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from camdf._files import write_whole
+from camdf._files import clear_unfinished, write_whole
 from camdf.datasets.examples import Example
-from camdf.errors import UsageError
+from camdf.errors import CamdfError, DataError, UsageError
 from camdf.mining.forget import Whose, forget_examples, without_examples
 from camdf.service import config_file
 from camdf.service.lessons import Seen, SeenLog, alone_with
@@ -49,13 +50,10 @@ def forget_served(path: Path, states: Sequence[Path], whose: Whose, tenant: str 
         if not state.is_dir():
             raise UsageError(f"There is no state folder {state}. Name the one that camdf serve has: --state.")
     text, folder = config_file.read_configuration(path)
-    configuration = config_file.parsed(text, path.name)
-    owners: dict[str, set[str]] = {}
-    for place in configuration.places():
-        owners.setdefault(configuration.settings(*place).examples, set()).add(place[0])
+    owners = _owners(text, path.name)
 
-    def is_theirs(source: str, example: Example) -> bool:
-        if tenant and owners.get(source) != {tenant}:
+    def is_theirs(owned_by: set[str], example: Example) -> bool:
+        if tenant and owned_by != {tenant}:
             return False
         return whose.asked(example.group, example.user) if names_some else example.origin == "logged"
 
@@ -63,19 +61,49 @@ def forget_served(path: Path, states: Sequence[Path], whose: Whose, tenant: str 
         return tenant in ("", decision.tenant) and (not names_some or whose.asked(decision.group or decision.id))
 
     urls = [source for source in owners if "://" in source]
-    files = [source for source in owners if source and source not in urls]
+    files = {Path(folder) / source: owned_by for source, owned_by in owners.items() if source and source not in urls}
+    examples = 0
+    unreadable = []
     with alone_with(states):
         decisions = sum(SeenLog(state).forget(was_theirs) for state in states)
-        examples = sum(forget_examples(Path(folder) / source, partial(is_theirs, source)) for source in files)
-        for state in states:
+        for file, owned_by in files.items():
+            try:
+                examples += forget_examples(file, partial(is_theirs, owned_by))
+            except FileNotFoundError:  # then the service has what is kept of the last good version
+                continue
+            except (DataError, UnicodeDecodeError) as error:
+                unreadable.append(str(error) if isinstance(error, DataError) else f"{file}: must be text in UTF-8.")
+        for state in states:  # after the files, from which the service writes it
             _forget_last_good(state, is_theirs)
+    if unreadable:
+        raise DataError(f"{unreadable[0]} Nothing was deleted from it, and all else was: mend it, and run this again.")
     return ForgotServed(examples, decisions, urls)
 
 
-def _forget_last_good(state: Path, is_gone: Callable[[str, Example], bool]) -> None:
+def _owners(configuration: str, name: str) -> dict[str, set[str]]:
+    """The tenants of each file of past requests that a configuration names."""
+    parsed = config_file.parsed(configuration, name)
+    owners: dict[str, set[str]] = {}
+    for place in parsed.places():
+        owners.setdefault(parsed.settings(*place).examples, set()).add(place[0])
+    return owners
+
+
+def _forget_last_good(state: Path, is_theirs: Callable[[set[str], Example], bool]) -> None:
+    """Delete requests from what is kept of the last good version, by the owners that its own configuration names.
+
+    One that cannot be read goes, since the service could not use it either.
+    """
     with writing(state):
+        clear_unfinished(state)
         for path in state.glob(LAST_GOOD.format("*")):
-            version = json.loads(path.read_text(encoding="utf-8"))
-            for source, content in version.get("examples", {}).items():
-                version["examples"][source], _ = without_examples(content, source, partial(is_gone, source))
-            write_whole(path, json.dumps(version).encode())
+            try:
+                version = json.loads(path.read_bytes())
+                owners = _owners(version["configuration"], version["name"])
+                for source, content in version["examples"].items():
+                    is_gone = partial(is_theirs, owners.get(source, set()))
+                    version["examples"][source], _ = without_examples(content, source, is_gone)
+            except (CamdfError, ValueError, TypeError, KeyError, AttributeError):
+                path.unlink()
+            else:
+                write_whole(path, json.dumps(version).encode(), private=True)

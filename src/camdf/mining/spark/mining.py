@@ -79,24 +79,27 @@ class MinedOnSpark(Mined):
         They are written in a folder next to it, which only its owner can open, and take its place once all of them are
         there. What a program that was killed left goes with the first one that comes after `LEFTOVER_HOURS`.
         """
-        spark, place = self.tasks.sparkSession, os.fspath(output)
+        spark = self.tasks.sparkSession
+        place = os.fspath(output)
         hadoop = spark._jvm.org.apache.hadoop.fs
-        final, beside = hadoop.Path(place), hadoop.Path(f"{place}.{os.urandom(6).hex()}.part")
+        final = hadoop.Path(place)
+        unfinished = hadoop.Path(f"{place}.{os.urandom(6).hex()}.part")
         files = final.getFileSystem(spark._jsc.hadoopConfiguration())
         owners = hadoop.permission.FsPermission("700")
         mode = files.getFileStatus(final).getPermission() if files.exists(final) else owners
         _delete_leftovers(files, final)
-        new, old = hadoop.Path(beside, "new"), hadoop.Path(beside, "old")
+        new = hadoop.Path(unfinished, "new")
+        old = hadoop.Path(unfinished, "old")
         try:
-            files.mkdirs(beside)
-            files.setPermission(beside, owners)
+            files.mkdirs(unfinished)
+            files.setPermission(unfinished, owners)
             self.tasks.write.parquet(new.toString())
             files.setPermission(new, mode)
             if files.exists(final):
                 files.rename(final, old)
             files.rename(new, final)
         finally:
-            files.delete(beside, True)
+            files.delete(unfinished, True)
 
     @cached_property
     def _figures(self) -> dict[str, int]:
