@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from camdf.errors import require
+from camdf.errors import DataError, require
 from camdf.mining.delta import LEFTOVER_HOURS
 from camdf.mining.pieces import joined_pieces, may_be_piece
 from camdf.mining.runs import NO_TOOL, RUN_COLUMNS, TASK_COLUMNS
@@ -95,9 +95,10 @@ class MinedOnSpark(Mined):
             files.setPermission(unfinished, owners)
             self.tasks.write.parquet(new.toString())
             files.setPermission(new, mode)
-            if files.exists(final):
-                files.rename(final, old)
-            files.rename(new, final)
+            is_moved = (not files.exists(final) or files.rename(final, old)) and files.rename(new, final)
+            if not is_moved:  # Hadoop raises nothing
+                files.rename(old, final)
+                raise DataError(f"{place}: must be a place to which folders can be moved, and is not. Name another.")
         finally:
             files.delete(unfinished, True)
 
