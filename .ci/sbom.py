@@ -1,9 +1,9 @@
 """Write a bill of materials in CycloneDX's JSON: what the wheel and its extras install.
 
-`make sbom` writes dist/camdf.cdx.json, once it is valid by CycloneDX's schema. It needs `pip install uv cyclonedx-bom`.
-Each extra is resolved by itself, to the newest versions for the platform and the Python that it runs on: frameworks
-disagree about versions, so a package may be there more than once. `dev` and `site`, which are for work on the package,
-are left out.
+`make sbom` writes dist/camdf.cdx.json, once it is valid by CycloneDX's schema. It needs what is in
+`.github/release-requirements.txt`. Each extra is resolved by itself, to the newest versions for the platform and the
+Python that it runs on: frameworks disagree about versions, so a package may be there more than once. `dev` and `site`,
+which are for work on the package, are left out.
 """
 
 from __future__ import annotations
