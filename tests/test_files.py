@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from threading import Event, Thread
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from camdf._files import clear_unfinished, private_opener, whole_file, write_whole
@@ -24,6 +24,7 @@ def mode_of(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
+@settings(deadline=None)
 @given(mode=modes, linked=st.booleans(), byte=st.integers(0, len(NEW)))
 def test_a_kill_at_any_byte_leaves_the_old_file_with_its_mode_and_its_link(mode: int, linked: bool, byte: int) -> None:
     with TemporaryDirectory() as folder:

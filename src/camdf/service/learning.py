@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from camdf._counts import in_one_line
-from camdf._files import locked, write_whole
+from camdf._files import clear_unfinished, locked, write_whole
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import Bools, LoggedTasks
 from camdf.datasets.examples import Example, logged_examples, past_tasks, read_examples, write_examples
@@ -345,6 +345,7 @@ def contest_of(folder: Path, source: str, configuration: Configuration) -> Itera
     versions = versions_of(path)
     versions.mkdir(mode=0o700, exist_ok=True)
     with locked(versions, wait=True):
+        clear_unfinished(versions)
         yield PolicyContest(path, configuration, configuration.policies()[source], folder)
 
 
