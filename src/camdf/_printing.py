@@ -1,24 +1,31 @@
-"""What others wrote, as it may stand on a terminal."""
+"""Text of others, as a command prints it: a terminal shows each of its signs, and obeys none."""
 
 from __future__ import annotations
 
-from unicodedata import category
 
-UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-"""Unicode's categories of signs that a terminal obeys, that hide or turn the text around them, or that end a line."""
+def visible(text: object, most: int | None = None) -> str:
+    r"""The same text in one line, with every sign that a terminal would not show written as Python escapes it.
 
+    Such signs move the cursor, set colors, hide text or turn its direction: control characters of both blocks, signs
+    of direction and of no width, ends of lines. What is longer than `most` is cut.
 
-def visible(text: str) -> str:
-    r"""The same with an escape for each sign that nobody would see: lines and tabs stay as they are.
-
-    >>> visible("Send \x1b[8ma copy\u202e")
-    'Send \\x1b[8ma copy\\u202e'
+    >>> visible("send\x1b[2K\rNo tool waits.\u202e")
+    'send\\x1b[2K\\rNo tool waits.\\u202e'
     """
-    return "".join(_escape(sign) if category(sign) in UNSEEN and sign not in "\n\t" else sign for sign in text)
+    whole = str(text)
+    shown = whole if most is None else whole[:most]
+    escaped = shown if shown.isprintable() else "".join(map(_shown, shown))
+    return escaped if shown is whole or shown == whole else f"{escaped}…"
 
 
-def _escape(sign: str) -> str:
-    code = ord(sign)
-    if code < 0x100:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+def visible_lines(text: str) -> str:
+    r"""The same for a text of several lines, which stay lines.
+
+    >>> visible_lines("a\n\x9b8mb")
+    'a\n\\x9b8mb'
+    """
+    return "\n".join(map(visible, text.split("\n")))
+
+
+def _shown(sign: str) -> str:
+    return sign if sign.isprintable() else repr(sign)[1:-1]

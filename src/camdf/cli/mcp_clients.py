@@ -49,9 +49,9 @@ class FileChange(NamedTuple):
 
     def diff(self) -> str:
         """The lines that change, as a terminal may print them."""
-        old = self.before.decode(errors="replace").replace("\r\n", "\n").split("\n")
-        new = self.after.decode(errors="replace").replace("\r\n", "\n").split("\n")
-        lines = difflib.unified_diff(old, new, str(self.path), str(self.path), lineterm="")
+        lines = difflib.unified_diff(
+            _lines(self.before), _lines(self.after), str(self.path), str(self.path), lineterm=""
+        )
         return "\n".join(map(visible, lines))
 
 
@@ -211,6 +211,11 @@ class Installation(NamedTuple):
                 elif name in level:
                     del level[name]
         return document
+
+
+def _lines(content: bytes) -> list[str]:
+    """What an editor shows as lines; no raw tab stands in a text of JSON."""
+    return content.decode(errors="replace").replace("\r\n", "\n").expandtabs(4).split("\n")
 
 
 def _written(document: Document) -> bytes:
