@@ -24,7 +24,6 @@ import pytest
 import camdf
 from camdf import CAMDF, Decisions, FixedK, LoggedTasks, Payoff, Policy, Rankings
 from camdf.core.candidates import CANDIDATE_COLUMNS
-from camdf.core.costs import RETAIL_BASE_COSTS
 from camdf.core.features import FULL
 from camdf.errors import ArtifactError, NotFittedError, UsageError
 from camdf.models.linear import LinearModel
@@ -38,6 +37,7 @@ from camdf.policies.fields import SCHEMA
 from camdf.policies.registry import IN_THE_LAB, LIBRARY
 from camdf.policies.rules import ScoreMass
 from camdf.policies.training import Training
+from camdf_lab.domains.costs import RETAIL_BASE_COSTS
 from golden_policies import Golden, golden, kept
 
 Document: TypeAlias = dict[str, Any]

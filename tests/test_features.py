@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from camdf import LoggedTasks, Payoff, Rankings
-from camdf.core.costs import RETAIL_BASE_COSTS, dispersed
 from camdf.core.features import (
     AGGREGATES,
     COLUMNS,
@@ -23,6 +22,7 @@ from camdf.core.features import (
 )
 from camdf.core.rankings import Floats
 from camdf.models.linear import state_matrix
+from camdf_lab.domains.costs import RETAIL_BASE_COSTS, dispersed
 from worlds import random_logged, small_logged, small_payoffs
 
 PAYOFF = Payoff(0.12)

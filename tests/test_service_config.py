@@ -157,22 +157,6 @@ def test_models_of_other_names_take_tools_where_the_configuration_says_so() -> N
         parsed(text.replace('"none"', '"chat"'), "camdf.toml")
 
 
-def test_keys_of_the_release_before_work_and_say_where_they_are_now() -> None:
-    old = 'allow = ["a"]\npinned = ["b"]\nat_most = 3\nbudget_seconds = 1\nexplore = 0.1\nexplore_key = "k"\n'
-    new = '[gate.guards]\nallow = ["a"]\npinned = ["b"]\n[gate.limits]\nat_most = 3\nseconds = 1\n'
-    new += '[gate.rollout]\nexplore = 0.1\nexplore_key = "k"\n'
-    with pytest.warns(FutureWarning, match=r"the key gate\.[a-z_]+ is called gate\.[a-z]+\.[a-z_]+ now"):
-        assert parsed(GATE + old, "camdf.toml").settings("", "") == parsed(GATE + new, "camdf.toml").settings("", "")
-    with pytest.warns(FutureWarning, match=r"routes\.a\.rollout\.every_seconds is called routes\.a\.rollout\.every"):
-        configuration = parsed(GATE + "[routes.a.rollout]\nevery_seconds = 3\n", "camdf.toml")
-    assert configuration.settings("", "a").rollout.every == 3
-
-
-def test_an_old_key_beside_a_group_that_is_no_table_is_told_as_such() -> None:
-    with pytest.warns(FutureWarning), pytest.raises(UsageError, match=r"gate\.guards must be a table"):
-        parsed(GATE + 'guards = 3\nallow = ["a"]\n', "camdf.toml")
-
-
 def test_prices_that_are_left_out_are_those_of_the_library() -> None:
     settings = parsed(GATE + "[gate.prices]\nuncached = 5.0\nmisuse = 0\n", "camdf.toml").settings("", "")
     assert settings.prices == PriceSettings(uncached=5.0, misuse=0.0)

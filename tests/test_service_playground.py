@@ -111,7 +111,7 @@ def test_looks_are_admitted_as_decisions_are_and_their_threads_are_bounded(tmp_p
     limits = "[limits]\nwaiting = 4\nretry_seconds = 3\n"
     asked = {"messages": MESSAGES, "tools": TOOLS}
     with endpoint(hang) as model:
-        configuration = f"{CONFIGURATION}budget_seconds = 1\n{scorer.format(model.url)}{limits}"
+        configuration = f"{CONFIGURATION}limits.seconds = 1\n{scorer.format(model.url)}{limits}"
         with running(folder_of(tmp_path / "served", configuration)) as service:
             before = threads_of(service)
             with ThreadPoolExecutor(16) as pool:

@@ -249,8 +249,6 @@ def test_a_target_is_found_with_the_vectors_that_decide() -> None:
     requests = [f"a {subject}" for subject in SUBJECTS] * 3
     gate = Gate.for_target(taught(), Noisy(embed), mean_tools=1, requests=requests, tools=TOOLS)
     assert {len(gate.decide(each, TOOLS).kept) for each in requests} == {1}
-    again = gate.retargeted(mean_tools=1)
-    assert {len(again.decide(each, TOOLS).kept) for each in requests} == {1}
     lists = [(gate.decide(each, TOOLS).ranking, b"") for each in requests]
     assert Target(mean_tools=1).payoff(taught(), lists, gate.payoff).cost_pressure > 0
 

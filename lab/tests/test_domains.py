@@ -20,10 +20,10 @@ import numpy as np
 import pytest
 
 from camdf import datasets
-from camdf.core.costs import RETAIL_BASE_COSTS, dispersed, md5_base_costs
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import LoggedTasks
 from camdf_lab import domains
+from camdf_lab.domains.costs import RETAIL_BASE_COSTS, dispersed, md5_base_costs
 from camdf_lab.domains.quality import auc
 from worlds import assert_same
 

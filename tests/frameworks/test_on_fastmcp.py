@@ -35,7 +35,6 @@ from tool_server import POISON, broken, served
 
 import malformed
 from camdf.gate import Gate, Guards, Rollout
-from camdf.integrations import fastmcp as adapter
 from camdf.integrations.fastmcp import Authorized, ToolGate, _meta
 from camdf.tools import view
 from golden import VECTORS, Vector, golden_gate, openai_tool, overlap
@@ -589,8 +588,3 @@ def test_a_name_that_two_servers_share_is_neither_listed_nor_run_unless_it_is_to
             assert found == listing, (order, allow)
             hidden = allow == ["good/send"] and order == ("evil", "good")  # FastMCP finds the first of a name
             assert answer == ("Unknown tool: 'send'" if hidden else says)
-
-
-def test_the_earlier_name_works_and_warns() -> None:
-    with pytest.warns(DeprecationWarning, match="GatedSearch is called ToolGate now"):
-        assert adapter.GatedSearch is ToolGate

@@ -687,8 +687,3 @@ def test_nothing_is_cut_where_the_frames_of_a_run_are_not_as_expected(
     monkeypatch.setattr(openai_agents, "sys", SimpleNamespace(_getframe=lambda depth: frame))
     run(agent, TRIP.task)
     assert model.tool_names() == list(TRIP.tools)
-
-
-def test_the_earlier_name_works_and_warns() -> None:
-    with pytest.warns(DeprecationWarning, match="gated is called ToolGate now"):
-        assert openai_agents.gated is openai_agents.ToolGate

@@ -64,7 +64,6 @@ def add_commands(commands: Any) -> None:
     target.add_argument("--policy", type=Path, help="or: a policy that camdf fit wrote, which decides (.json)")
     tried.add_argument("--examples", type=Path, help="with --policy: what camdf fit --remember wrote (.jsonl)")
     add_tool_search(tried, True)
-    tried.add_argument("--door", dest="tool_search", action="store_true", help=argparse.SUPPRESS)  # its old name
     tried.add_argument("--scorer", choices=SCORERS, help="who scores (default: start if installed, else bm25)")
     tried.add_argument("--all", action="store_true", help="show every tool, and not only the first that are cut")
     tried.add_argument("-o", "--output", type=Path, help="where to draw the decision (.svg)")

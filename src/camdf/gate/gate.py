@@ -17,7 +17,6 @@ from functools import partial
 from os import PathLike
 from typing import Any, Self, get_args
 
-from camdf._renamed import grouped, renamed, warn_of
 from camdf._settings import check_that, checked_setting, instance_of, one_of, or_none, truth
 from camdf.core.payoff import Payoff, ValueFunction
 from camdf.datasets.examples import past_tasks, read_examples
@@ -69,18 +68,6 @@ CHECKS = {
     **{name: instance_of(kind) for name, kind in GROUPS.items()},
 }
 
-EARLIER = {
-    **{name: ("guards", name) for name in ("allow", "digests", "pinned", "fallback", "trusted", "untrusted_places")},
-    **{name: ("limits", name) for name in ("at_least", "at_most", "breaker")},
-    "budget": ("limits", "seconds"),
-    "most_tools": ("limits", "tools"),
-    "most_characters": ("limits", "characters"),
-    **{name: ("rollout", name) for name in ("explore", "explore_pressure", "explore_key")},
-    **{name: ("records", name) for name in ("conversations", "on_decision", "tenant")},
-    "memory": ("records", "store"),
-}
-"""Keywords of the release before, and where they went."""
-
 
 class Gate(Locked):
     """A policy at work: scores and prices the tools of a conversation, decides, and keeps a harness's promises.
@@ -116,7 +103,6 @@ class Gate(Locked):
         records: What is kept of conversations, and who is told of decisions.
     """
 
-    @grouped(EARLIER, GROUPS)
     def __init__(
         self,
         policy: Policy,
@@ -264,36 +250,6 @@ class Gate(Locked):
         """A gate like this one, with other settings."""
         return type(self)(**{**self._settings, "policy": self.policy, **settings})
 
-    @classmethod
-    def aiming(cls, *args: Any, over: Any, among: Any, tools: float | None = None, **settings: Any) -> Self:
-        """The old name of `for_target`."""
-        warn_of("Gate.aiming(over=, among=, tools=)", "Gate.for_target(requests=, tools=, mean_tools=)")
-        return cls.for_target(*args, requests=over, tools=among, mean_tools=tools, **settings)
-
-    def retargeted(
-        self,
-        *,
-        mean_tools: float | None = None,
-        sufficiency: float | None = None,
-        dollars_per_task: float | None = None,
-    ) -> Self:
-        """A gate like this one, at the cost pressure that the requests of late ask for.
-
-        `mean_tools`, `sufficiency` and `dollars_per_task` are the targets of `for_target`.
-
-        Publish it for new conversations and let this one serve those that it began: a conversation whose cost pressure
-        changed would get other tools in the middle.
-        """
-        target = _target(self.prices, mean_tools, sufficiency, dollars_per_task)
-        of_late = self._decider.shared.turn_scores.of_late(self._decider.terms.judge)
-        payoff = target.payoff(self.policy, of_late, self.payoff)
-        return self._with(payoff=payoff)
-
-    def aimed(self, *, tools: float | None = None, **target: Any) -> Self:
-        """The old name of `retargeted`."""
-        warn_of("Gate.aimed(tools=)", "Gate.retargeted(mean_tools=)")
-        return self.retargeted(mean_tools=tools, **target)
-
     def reload(self, path: str | PathLike[str], examples: str | PathLike[str] | None = None) -> str:
         """Take the policy of `path`, which `camdf.save` wrote, for conversations that begin; returns its SHA-256.
 
@@ -314,7 +270,6 @@ class Gate(Locked):
         self._decider.terms.replace(judge)
         return judge.digest
 
-    @grouped(EARLIER, GROUPS)
     def for_tenant(self, tenant: str, **settings: Any) -> Self:
         """A gate like this one for the conversations of one `tenant`, with `settings` of its own.
 
@@ -377,7 +332,6 @@ class Gate(Locked):
         """What a set of tools is worth."""
         return self._decider.terms.judge.payoff
 
-    @renamed(door="tool_search")
     def decide(
         self,
         task: str | Messages,
@@ -409,7 +363,6 @@ class Gate(Locked):
         question = Question(task, tools, self.limits.seconds, conversation, keep, forced, scores, searches, model)
         return self._reported(self._decider.decision(question, self._decider.outcome(question)))
 
-    @renamed(door="tool_search")
     async def adecide(
         self,
         task: str | Messages,

@@ -13,7 +13,7 @@ from camdf.gate.ranking import Ranked
 from camdf.gate.request import Request
 from camdf.runtime.forks import Locked
 from camdf.runtime.workers import Work
-from camdf.scorers.base import Scorer, checked, says_nothing, vector_of
+from camdf.scorers.base import Scorer, checked, vector_of
 
 KEPT = 200_000
 """How many scores are kept, those of 40 tools for 5,000 turns: a history is scored once, not at every model call."""
@@ -170,15 +170,6 @@ class TurnScores(Locked):
         if turn is not None:
             request.scored_turns[subject] = turn
         return turn
-
-    def of_late(self, judge: Judge) -> list[tuple[tuple[Ranked, ...], bytes]]:
-        """What a judge said of the turns that are still kept, with the direction of each one's text, where it is known.
-
-        Turns whose scores prefer no tool are left out.
-        """
-        with self._lock:
-            known = [(turn.rankings[judge], turn.vector) for turn in self._turns.values() if judge in turn.rankings]
-        return [ranked for ranked in known if not says_nothing([one.score for one in deciding(ranked[0])])]
 
 
 def deciding(ranking: tuple[Ranked, ...]) -> tuple[Ranked, ...]:

@@ -18,7 +18,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
 
-from camdf._renamed import formerly
 from camdf.errors import needs
 from camdf.gate import Gate, GateDecision
 from camdf.gate.tool_search import CALL, ToolCall, meant
@@ -96,9 +95,6 @@ class _CallTool(Tool):
         if not isinstance(read, ToolCall):
             raise ToolError(read)
         return await context.fastmcp.call_tool(read.name, read.arguments)
-
-
-__getattr__ = formerly(GatedSearch=ToolGate)
 
 
 class Authorized(Transform):

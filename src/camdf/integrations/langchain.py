@@ -18,7 +18,6 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import Annotated, Any
 
-from camdf._renamed import renamed
 from camdf._settings import checked_setting, names
 from camdf.errors import needs
 from camdf.gate import Gate, GateDecision
@@ -98,7 +97,6 @@ class ToolGate(AgentMiddleware):
 
     state_schema = GatedState
 
-    @renamed(door="tool_search")
     def __init__(
         self,
         gate: Gate,

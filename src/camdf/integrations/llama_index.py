@@ -14,7 +14,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from camdf._renamed import renamed
 from camdf.errors import needs
 from camdf.gate import Gate
 from camdf.gate.telemetry import EVENT
@@ -50,7 +49,6 @@ class ToolGate(ObjectRetriever):
     `find_tool` and `call_tool` where tools are cut.
     """
 
-    @renamed(door="tool_search")
     def __init__(
         self, gate: Gate, tools: Sequence[Any] | Mapping[str, Sequence[Any]], *, tool_search: bool = True
     ) -> None:

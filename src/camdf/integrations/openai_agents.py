@@ -19,7 +19,6 @@ from dataclasses import fields, replace
 from types import FrameType
 from typing import Any, TypeVar, cast
 
-from camdf._renamed import formerly, renamed
 from camdf.errors import needs
 from camdf.gate import Gate, GateDecision
 from camdf.gate.telemetry import EVENT
@@ -51,7 +50,6 @@ NOTHING: ContextVar[bool] = ContextVar("camdf_nothing_offered", default=False)
 """Whether the turn that is under way has no tool at all."""
 
 
-@renamed(door="tool_search")
 def ToolGate(agent: AnAgent, gate: Gate, *, tool_search: bool = True) -> AnAgent:  # noqa: N802
     """A copy of the `agent` that has, in each run, the tools that `gate` keeps, in its order.
 
@@ -98,9 +96,6 @@ def ToolGate(agent: AnAgent, gate: Gate, *, tool_search: bool = True) -> AnAgent
     twin.model_settings = _without_choice_of_nothing(twin.model_settings)
     twin.__class__ = Gated
     return cast(AnAgent, twin)
-
-
-__getattr__ = formerly(gated=ToolGate)
 
 
 class _Settings(ModelSettings):

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
-from camdf._renamed import renamed
 from camdf.errors import needs
 from camdf.gate import Gate
 from camdf.gate.tool_search import CALL, FIND, ToolCall, fits, json_arguments, listing, meant, query_of
@@ -54,9 +53,6 @@ class ToolGate(AbstractCapability[Any]):
 
     def get_model_settings(self) -> Any:
         return _allowed if self.gate.mode == "allow" else None
-
-
-ToolGate.__init__ = renamed(door="tool_search")(ToolGate.__init__)  # type: ignore[method-assign]
 
 
 @dataclass

@@ -5,7 +5,6 @@ A scorer is any callable `scorer(task, tools)` that returns one finite score, no
 scorer that has no answer raises `ScorerError`.
 """
 
-from camdf._renamed import warn_of
 from camdf.errors import ScorerError
 from camdf.scorers.base import Scorer, checked, full_text, plain_text, words_text
 from camdf.scorers.bm25 import BM25, word_parts
@@ -36,10 +35,3 @@ __all__ = [
     "word_parts",
     "words_text",
 ]
-
-
-def __getattr__(name: str) -> object:
-    if name == "Wary":
-        warn_of("scorers.Wary", "scorers.TrustAware")
-        return TrustAware
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

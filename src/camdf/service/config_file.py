@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-import warnings
 from collections.abc import Sequence
 from dataclasses import fields
 from difflib import get_close_matches
@@ -17,7 +16,6 @@ from typing import Any
 
 from camdf._settings import checks_of
 from camdf.errors import UsageError
-from camdf.gate.gate import EARLIER
 from camdf.service.config import (
     GROUPS,
     NAME,
@@ -37,10 +35,6 @@ TENANT = ("token_variable", "token_sha256", "routes")
 """What a tenant's table has besides the settings of a gate."""
 
 TOP: dict[str, type[Any]] = {"server": ServerSettings, "limits": LimitSettings, "learn": LearnSettings}
-
-SAME_AS_KEYWORDS = ("allow", "pinned", "fallback", "at_least", "at_most", "explore", "explore_key")
-EARLIER_KEYS = {**{key: EARLIER[key] for key in SAME_AS_KEYWORDS}, "budget_seconds": EARLIER["budget"]}
-"""Keys of the release before, and where they went, which is where the gate's keywords of that name went."""
 
 
 def parsed(text: str, name: str) -> Configuration:
@@ -63,7 +57,6 @@ def parsed(text: str, name: str) -> Configuration:
         own = _tables(table.get("routes", {}), f"{place}.routes", problems)
         gates |= {f"{place}.routes.{route}": theirs for route, theirs in own.items()}
     for place, table in gates.items():
-        _rename(table, place, name)
         problems += problems_in(table, GateSettings, place)
     for key, table in tenants.items():
         tenants[key] = {**table, **gates[f"tenants.{key}"]}
@@ -101,26 +94,6 @@ def _unknown(where: str, key: str, known: Sequence[str]) -> str:
     near = get_close_matches(key, known, n=1)
     remedy = f"Did you mean {near[0]}?" if near else f"Known there: {', '.join(sorted(known))}."
     return f"the key {where} is not known. {remedy}"
-
-
-def _rename(table: Any, place: str, name: str) -> None:
-    """Put keys of the release before where they stand now, with a warning."""
-    if not isinstance(table, dict):
-        return
-    rollout = table.get("rollout")
-    old = [(table, key, key, *EARLIER_KEYS[key]) for key in table if key in EARLIER_KEYS]
-    if isinstance(rollout, dict) and "every_seconds" in rollout:
-        old.append((rollout, "every_seconds", "rollout.every_seconds", "rollout", "every"))
-    for holder, key, shown, group, new in old:
-        warnings.warn(
-            f"{name}: the key {place}.{shown} is called {place}.{group}.{new} now. The old name goes with the next "
-            "release.",
-            FutureWarning,
-            stacklevel=3,
-        )
-        value = holder.pop(key)
-        if isinstance(table.setdefault(group, {}), dict):
-            table[group][new] = value
 
 
 def check_configuration(configuration: Configuration, name: str) -> None:

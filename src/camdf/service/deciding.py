@@ -174,7 +174,7 @@ def _arguments(asked: Asked) -> dict[str, Any]:
     name = None if request.conversation is UNSET else request.conversation
     always: dict[str, Any] = {"keep": request.keep, "forced": request.forced}
     if request.ranking is UNSET:
-        search = request.door or (None if request.tool_search is UNSET else request.tool_search)
+        search = None if request.tool_search is UNSET else request.tool_search
         talk = {"task": request.messages, "tools": request.tools, "conversation": name, "model": request.model}
         return {**always, **talk, "tool_search": search}
     if name is None and (rollout.explore or not rollout.everyone):

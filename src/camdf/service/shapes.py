@@ -54,9 +54,6 @@ class DecideRequest(Body):
     tool_search: bool | UnsetType = UNSET
     """Whether the agent can search for a tool that it was not given; left out, what the configuration says."""
 
-    door: bool = False
-    """The old name of `tool_search`."""
-
     model: Annotated[str, Meta(max_length=256)] = ""
     """The model that gets the tools. In mode "append", later tools join the messages if it takes them there."""
 

@@ -27,12 +27,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from camdf.core.costs import RETAIL_BASE_COSTS, dispersed, md5_base_costs
 from camdf.core.rankings import Bools, Floats, LoggedTasks, Rankings
 from camdf.core.vectors import at_length_one
 from camdf.datasets import read
 from camdf.errors import UsageError
 from camdf_lab.domains.catalogue import find
+from camdf_lab.domains.costs import RETAIL_BASE_COSTS, dispersed, md5_base_costs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

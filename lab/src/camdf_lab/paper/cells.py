@@ -9,13 +9,13 @@ from typing import Literal
 
 import numpy as np
 
-from camdf.core.costs import RETAIL_BASE_COSTS, dispersed
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import LoggedTasks
 from camdf.evaluation.replay import Outcomes, replay
 from camdf.evaluation.splits import Split, draw_splits
 from camdf.policies.registry import policy_maker
 from camdf_lab import domains
+from camdf_lab.domains.costs import RETAIL_BASE_COSTS, dispersed
 from camdf_lab.flips import noisy
 from camdf_lab.paper.contestants import CONTESTANTS
 

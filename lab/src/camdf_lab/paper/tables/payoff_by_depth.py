@@ -7,11 +7,11 @@ from functools import partial
 
 import numpy as np
 
-from camdf.core.costs import RETAIL_BASE_COSTS
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import Floats
 from camdf.core.stopping import earliest_best_depth
 from camdf_lab import domains
+from camdf_lab.domains.costs import RETAIL_BASE_COSTS
 from camdf_lab.paper.figure import Figure, figures
 from camdf_lab.paper.protocols import MAIN_PRESSURE, RETAIL_DIFFERS, retail
 from camdf_lab.paper.quantities import Computed, Mean
