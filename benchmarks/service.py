@@ -39,8 +39,7 @@ import camdf
 from camdf.gate import Gate
 from camdf.gate.deciding import Decider
 from camdf.gate.fold import Folding
-from camdf.gate.request import RequestReader
-from camdf.gate.turn_scores import TurnScores
+from camdf.gate.scoring import TurnScores
 from camdf.service.app import Service
 from camdf.service.deciding import Deciding
 from camdf.service.gates import Costs, candidate
@@ -350,11 +349,10 @@ def clients(port: int, connections: int, seconds: float, *, polite: bool) -> dic
 
 COSTS = {
     "the body is parsed and checked": Deciding.read,
-    "the gate reads the tools and asks its guards": RequestReader.read,
-    "the gate takes the scores": TurnScores.take,
+    "the gate reads the tools, its guards and the scores": Decider.read,
     "the policy ranks and decides, once for a slice": TurnScores.rank_together,
     "the gate folds the turns": Folding.of,
-    "the decision is put together and counted": Decider.decision,
+    "the decision is put together and counted": Decider.answered,
     "the answer is written": Deciding._told,
 }
 """Functions of which none calls another."""

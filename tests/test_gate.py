@@ -460,7 +460,7 @@ def test_the_operator_may_name_a_fallback_instead_of_everything() -> None:
 
 
 def test_a_hanging_scorer_costs_its_budget_and_stuck_ones_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("camdf.gate.deciding.SCORERS", 8)
+    monkeypatch.setattr("camdf.gate.shared.SCORERS", 8)
     release = threading.Event()
     gate = Gate(ScoreAtLeast(0.5), lambda *_: release.wait(20), PAYOFF, limits=Limits(seconds=0.3))  # type: ignore[arg-type]
     reasons = [gate.decide(TASK, TOOLS).reason for _ in range(14)]
@@ -667,7 +667,7 @@ def test_own_scores_stay_in_their_conversation_and_are_not_the_scorers_elsewhere
 
 
 def test_a_history_of_more_scores_than_are_kept_is_decided(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("camdf.gate.turn_scores.KEPT", 2 * len(TOOLS) - 1)
+    monkeypatch.setattr("camdf.gate.scoring.SCORES_KEPT", 2 * len(TOOLS) - 1)
     history = [{"role": "user", "content": f"Please do number {i} of these things"} for i in range(5)]
     decision = high("book_flight").decide(history, TOOLS)
     assert (decision.reason, decision.kept) == ("decided before", ("book_flight",))

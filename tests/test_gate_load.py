@@ -326,16 +326,19 @@ SLOW: dict[str, tuple[dict[str, Any], list[Any], str]] = {
 }
 
 
+ASKED = ("a scorer", "a policy")
+"""What is asked on a thread for every caller; all else only for an event loop."""
+
+
 @pytest.mark.usefixtures("_slow")
 @pytest.mark.parametrize("slow", SLOW)
 def test_whatever_is_slow_costs_the_budget_and_no_more(slow: str) -> None:
     settings, tools, reason = SLOW[slow]
-    gate = Gate(
-        **{"policy": ScoreAtLeast(0.5), "scorer": first, "payoff": PAYOFF, "limits": Limits(seconds=0.5), **settings}
-    )
-    for decide in (gate.decide, lambda *asked: asyncio.run(gate.adecide(*asked))):
+    given = {"policy": ScoreAtLeast(0.5), "scorer": first, "payoff": PAYOFF, "limits": Limits(seconds=0.5), **settings}
+    for in_loop in (True, False) if slow in ASKED else (True,):
+        gate = Gate(**given)
         began = time.perf_counter()
-        decision = decide(TASK, tools)
+        decision = asyncio.run(gate.adecide(TASK, tools)) if in_loop else gate.decide(TASK, tools)
         assert time.perf_counter() - began < 30, "half of what it would take to wait"
         assert (decision.reason, decision.error, decision.open) == (reason, "TimeoutError", True)
         assert decision.tools == tools
@@ -344,7 +347,8 @@ def test_whatever_is_slow_costs_the_budget_and_no_more(slow: str) -> None:
 @pytest.mark.usefixtures("_slow")
 def test_what_may_be_offered_fails_closed_where_there_was_no_time_to_read() -> None:
     tools = [*TOOLS, SlowTool()]
-    decision = gate_of(limits=Limits(seconds=0.1), guards=Guards(allow=["get_weather", "slow"])).decide(TASK, tools)
+    gate = gate_of(limits=Limits(seconds=0.1), guards=Guards(allow=["get_weather", "slow"]))
+    decision = asyncio.run(gate.adecide(TASK, tools))
     assert (decision.tools, decision.kept, len(decision.refused)) == ([], (), len(tools))
 
 

@@ -29,8 +29,8 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 import camdf
 from camdf.evaluation.compare import compare
-from camdf.gate import Breaker, Flag, Gate, GateDecision, Guards, Limits, Records, Rollout, memory
-from camdf.gate.deciding import READERS, SCORERS
+from camdf.gate import Breaker, Flag, Gate, GateDecision, Guards, Limits, Records, Rollout, terms
+from camdf.gate.shared import READERS, SCORERS
 from camdf.gate.telemetry import OpenTelemetryMetrics, PrometheusMetrics
 from camdf.mining.readers.values import gate_decision
 from camdf.policies.rules import TopK
@@ -93,7 +93,7 @@ def test_conversations_without_a_name_that_begin_alike_share_nothing(
     assert len(gate.decide([first], TOOLS).kept) == 1, "the same words begin another conversation"
     talk = [first, user("and a taxi home, if you can")]
     assert set(gate.decide(talk, TOOLS).kept) >= set(old), "it may be the first one"
-    monkeypatch.setattr(memory, "monotonic", lambda: monotonic() + 3601)
+    monkeypatch.setattr(terms, "monotonic", lambda: monotonic() + 3601)
     assert len(gate.decide(talk, TOOLS).kept) == 1, "an hour later nobody is in the middle"
 
 

@@ -205,11 +205,16 @@ def drawn() -> list[Path]:
     return found
 
 
-def test_one_decision_can_be_followed_in_few_moves_between_files() -> None:
+def test_one_decision_can_be_followed_through_few_functions_and_files() -> None:
     told = subprocess.run([sys.executable, ROOT / "scripts" / "decision_moves.py"], capture_output=True, text=True)
-    moves = re.search(r"(\d+) moves between files", told.stdout)
-    assert moves is not None, told.stderr
-    assert int(moves[1]) <= 54, told.stdout
+    counts = re.findall(
+        r"(\d+) functions in (\d+) files, \d+ calls, (\d+) moves between files, threads: (\d)", told.stdout
+    )
+    with_limit, without_limit, _ = ([int(count) for count in row] for row in counts)
+    assert with_limit[0] <= 80, told.stdout
+    assert with_limit[1] <= 14, told.stdout
+    assert with_limit[2] <= 54, told.stdout
+    assert without_limit[3] == 1, "the caller's own thread"
 
 
 def test_every_file_and_folder_that_the_map_names_exists() -> None:

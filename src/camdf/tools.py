@@ -362,18 +362,16 @@ def tools_by_key(
     tools: Iterable[Any], trusted: Collection[str] | None = None
 ) -> tuple[dict[str, Tool], dict[str, Any]]:
     """Tools by key: as we view them, and as the harness holds them. They come in a sequence, or by server."""
+    listed = tools_as_given(tools)
+    viewed = keyed(map(viewed_tool, listed), trusted)
+    return viewed, dict(zip(viewed, map(native_of, listed), strict=True))
+
+
+def tools_as_given(tools: Iterable[Any]) -> list[Any]:
+    """Tools in a list, as they come in a sequence or by server."""
     if isinstance(tools, (str, bytes)):
         raise TypeError("Tools come as a sequence.")
-    listed = from_servers(tools) if isinstance(tools, Mapping) else list(tools)
-    viewed = keyed(map(viewed_tool, listed), trusted)
-    return viewed, dict(zip(viewed, map(_native, listed), strict=True))
-
-
-def unread_by_key(tools: Iterable[Any]) -> tuple[dict[str, Tool], dict[str, Any]]:
-    """`tools_by_key` without a look at any of them: all are foreign, and none is readable."""
-    listed = list(map(_native, tools)) if isinstance(tools, (list, tuple)) else []
-    viewed = keyed(map(_unread, listed))
-    return viewed, dict(zip(viewed, listed, strict=True))
+    return list(from_servers(tools)) if isinstance(tools, Mapping) else list(tools)
 
 
 def viewed_tool(native: Any) -> Tool:
@@ -385,14 +383,16 @@ def viewed_tool(native: Any) -> Tool:
         plain = str.__str__  # a subclass may raise when it is compared
         return replace(tool, name=plain(tool.name), description=plain(tool.description), server=plain(tool.server))
     except Exception:
-        return _unread(native)
+        return unread_tool(native)
 
 
-def _unread(native: Any) -> Tool:
+def unread_tool(native: Any) -> Tool:
+    """A tool that nobody has looked at: it is foreign, and not readable."""
     return Tool(type(native).__name__, foreign=True, readable=False)
 
 
-def _native(given: Any) -> Any:
+def native_of(given: Any) -> Any:
+    """A tool as the harness has it, without the server that it is from."""
     return given.tool if isinstance(given, FromServer) else given
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from camdf.errors import ScorerError, UsageError
 from camdf.gate import Gate, Limits
 from camdf.gate.decision import GateDecision
-from camdf.gate.judge import recalling
 from camdf.gate.ranking import waterfall_lines
+from camdf.gate.scoring import recalling
 from camdf.gate.target import Target
 from camdf.models.past_tasks import PastTasks
 from camdf.policies.base import Policy

@@ -11,20 +11,23 @@ an addition rewrites nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from camdf.gate.decision import Reason
-from camdf.gate.judge import Judge
 from camdf.gate.ranking import Ranked
 from camdf.gate.request import Request
-from camdf.gate.turn_scores import TurnScores, deciding
+from camdf.gate.scoring import Judge, KnownScores, ScoredTurn, TurnScores, trusted_part
 from camdf.gate.turns import Call, Turn
 from camdf.scorers.base import says_nothing
 
 REMEMBERED = "remembered"
 """Stands for the first turn with signal where a memory, and not the history, knows it."""
+
+
+NO_CANDIDATES = ScoredTurn(())
+"""The scores of any turn where there is nothing to score."""
 
 
 class UnscoredError(Exception):
@@ -75,24 +78,17 @@ class Folding:
     untrusted_places: int
     """How many tools of untrusted servers a conversation gets at most, beyond what it gets without them."""
 
-    def under(
-        self, request: Request, judges: Sequence[Judge], silent: Collection[str], failure: Reason, *, late: bool = False
-    ) -> Fold:
+    def under(self, request: Request, judges: Sequence[Judge], scored: KnownScores, failure: Reason) -> Fold:
         """The fold of the last of some judges, with all that the earlier ones would have given, in their order."""
-        folds = [self.of(request, judge, silent, failure, late=late) for judge in judges]
+        folds = [self.of(request, judge, scored, failure) for judge in judges]
         decided = [fold for fold in folds if fold.first]
         if len(folds) == 1 or not decided:
             return folds[-1]
         kept = tuple(dict.fromkeys(key for fold in decided for key in fold.kept))
         return decided[-1]._replace(kept=kept)
 
-    def of(
-        self, request: Request, judge: Judge, silent: Collection[str], failure: Reason, *, late: bool = False
-    ) -> Fold:
-        """`silent` turns have no scores and will get none; `failure` says why the last turn may have none.
-
-        Where time is up, `late`, only turns on which the policy has spoken already are read.
-        """
+    def of(self, request: Request, judge: Judge, scored: KnownScores, failure: Reason) -> Fold:
+        """The fold of one judge; `failure` says why the last turn may have no scores."""
         now = Fold(request.before, REMEMBERED if request.before else "")
         last = request.turns[-1] if request.turns else None
         for event in request.events:
@@ -104,13 +100,26 @@ class Folding:
                 now = now._replace(reason="empty task")
             elif event.greets:
                 now = now._replace(reason="no signal")
-            elif (ranked := self.turn_scores.ranked(request, event.subject, judge, late=late)) is not None:
-                now = self._turned(now, request, judge, event, *ranked)
-            elif event is last or event.subject in silent:
-                now = now._replace(reason=failure)
             else:
-                raise UnscoredError
+                turn = scored.turns.get(event.subject, NO_CANDIDATES if not request.catalogue.costs else None)
+                ranking = None if turn is None else self.ranking(request, turn, judge, scored)
+                if turn is not None and ranking is not None:
+                    now = self._turned(now, request, judge, event, ranking, turn.vector)
+                elif event is last or event.subject in scored.silent:
+                    now = now._replace(reason=failure)
+                else:
+                    raise UnscoredError
         return now
+
+    def ranking(
+        self, request: Request, turn: ScoredTurn, judge: Judge, scored: KnownScores
+    ) -> tuple[Ranked, ...] | None:
+        """The candidates of a turn in rank order; None where time is up and the judge has not spoken."""
+        if not request.catalogue.costs:
+            return ()
+        if scored.late:
+            return turn.rankings.get(judge)
+        return self.turn_scores.ranking(turn, request.catalogue, judge)
 
     def _called(self, now: Fold, request: Request, call: Call) -> Fold:
         searched = request.tool_search and request.found_by_name
@@ -121,8 +130,8 @@ class Folding:
     def _turned(
         self, now: Fold, request: Request, judge: Judge, turn: Turn, ranking: tuple[Ranked, ...], vector: bytes
     ) -> Fold:
-        decides = deciding(ranking)
-        chosen = turn.keys or any(tool.kept for tool in decides) or self.at_least > 0 or not ranking
+        decides = trusted_part(ranking)
+        chosen = turn.keys or self.at_least > 0 or not ranking or any(tool.kept for tool in decides)
         if not chosen or says_nothing([tool.score for tool in decides]):
             return now._replace(reason="no signal", ranking=ranking, vector=vector)
         stays = {
@@ -131,19 +140,24 @@ class Folding:
             **dict.fromkeys(turn.keys, "the task is its name"),
             **request.guarded,
         }
-        trusted = self._bounded(tuple(tool for tool in ranking if tool.trusted), stays)
-        others = tuple(tool for tool in ranking if not tool.trusted)
-        if now.first:
-            price = 0.0 if request.channel else self.rewrite(turn.before)
-            trusted = self._worth_rewriting(trusted, request.costs, judge, vector, price, stays)
-            others = self._worth_rewriting(others, request.costs, judge, vector, price, stays)
-        ranking = (*trusted, *self._placed(others, stays, sum(tool.kept for tool in trusted)))
-        adds = {*stays, *(tool.name for tool in ranking if tool.kept)}
-        kept = _appended(now.kept, (key for key in request.offered if key in adds))
-        reason: Reason = "decided before" if now.first and kept == now.kept else "decided"
+        trusted = self._bounded(tuple([tool for tool in ranking if tool.trusted]), stays)
+        others = tuple([tool for tool in ranking if not tool.trusted])
+        if now.first and request.channel is None:
+            price = self.rewrite(turn.before)
+            trusted = self._worth_rewriting(trusted, request, judge, vector, price, stays)
+            others = self._worth_rewriting(others, request, judge, vector, price, stays)
+        ranking = trusted
+        if others:
+            ranking = (*trusted, *self._placed(others, stays, sum(tool.kept for tool in trusted)))
+        adds = {*stays, *[tool.name for tool in ranking if tool.kept]}
+        kept = _appended(now.kept, [key for key in request.catalogue.offered if key in adds])
+        if not now.first:
+            return Fold(kept, turn.subject, "decided", ranking, now.called, now.joined, vector)
         more = kept[len(now.kept) :]
-        joined = (*now.joined, (turn.place, more)) if now.first and more else now.joined
-        return Fold(kept, now.first or turn.subject, reason, ranking, now.called, joined, vector)
+        if not more:
+            return Fold(kept, now.first, "decided before", ranking, now.called, now.joined, vector)
+        joined = (*now.joined, (turn.place, more))
+        return Fold(kept, now.first, "decided", ranking, now.called, joined, vector)
 
     def _placed(self, ranking: tuple[Ranked, ...], stays: Mapping[str, str], trusted: int) -> tuple[Ranked, ...]:
         """Of untrusted servers' tools those that stay, and the best of the others while there are places."""
@@ -165,30 +179,31 @@ class Folding:
         """Keep the best of the rest where too few are kept, drop the last that nothing guards where too many are."""
         if not stays and not self.at_least and self.at_most is None:
             return ranking
-        chosen, held = [tool.kept for tool in ranking], [tool.name in stays for tool in ranking]
+        chosen = [tool.kept for tool in ranking]
+        held = [tool.name in stays for tool in ranking]
         kept = bounded(chosen, held, self.at_least, self.at_most)
         filled = f"at least {self.at_least}"
-        why = (stays.get(tool.name) or (tool.why if tool.kept else filled) for tool in ranking)
-        reasons = [reason if stay else "not worth it" for reason, stay in zip(why, kept, strict=True)]
         return tuple(
-            tool if tool.why == reason else tool._replace(kept=stay, why=reason, held=hold)
-            for tool, reason, stay, hold in zip(ranking, reasons, kept, held, strict=True)
+            [_with_reason(tool, stay, stays.get(tool.name), filled) for tool, stay in zip(ranking, kept, strict=True)]
         )
 
     def _worth_rewriting(
         self,
         ranking: tuple[Ranked, ...],
-        costs: Mapping[str, float],
+        request: Request,
         judge: Judge,
         vector: bytes,
         price: float,
         stays: Mapping[str, str],
     ) -> tuple[Ranked, ...]:
         """Without what is not worth its share of rewriting the cached prompt: shared anew until all that is left is."""
+        if price <= 0:
+            return ranking
         adds = {tool.name for tool in ranking if tool.kept and tool.name not in stays}
-        while price > 0 and adds:
+        while adds:
             share = price / len(adds)
-            shared = {key: cost if key in stays else cost + share for key, cost in costs.items()}
+            costs = request.catalogue.costs.items()
+            shared = {key: cost if key in stays else cost + share for key, cost in costs}
             again = judge.ranked({tool.name: tool.score for tool in ranking}, shared, vector)
             left = adds & {tool.name for tool in again if tool.kept}
             if left == adds:
@@ -200,6 +215,17 @@ class Folding:
             else tool
             for tool in ranking
         )
+
+
+def _with_reason(tool: Ranked, is_kept: bool, why_it_stays: str | None, filled: str) -> Ranked:
+    """A candidate as it is kept or cut, and why."""
+    why = why_it_stays or (tool.why if tool.kept else filled)
+    if not is_kept:
+        why = "not worth it"
+    if tool.why == why:
+        return tool
+    name, score, cost, priced_cost, evidence, *_ = tool
+    return Ranked(name, score, cost, priced_cost, evidence, is_kept, why, why_it_stays is not None, tool.trusted)
 
 
 def _appended(kept: tuple[str, ...], more: Iterable[str]) -> tuple[str, ...]:

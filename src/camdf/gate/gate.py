@@ -22,16 +22,19 @@ from camdf.core.payoff import Payoff, ValueFunction
 from camdf.datasets.examples import past_tasks, read_examples
 from camdf.errors import ArtifactError, UsageError
 from camdf.gate.append import CHANNELS, Channel, Channels
-from camdf.gate.deciding import Decider, SharedByTenants
+from camdf.gate.catalogue import CatalogueReader, PriceList
+from camdf.gate.deciding import Decider
 from camdf.gate.decision import GateDecision, Reason
-from camdf.gate.fold import Fold, Folding, Outcome
-from camdf.gate.judge import Judge, recalling
+from camdf.gate.fold import Folding
 from camdf.gate.lists import Mode
-from camdf.gate.memory import ConversationTerms, Memory
-from camdf.gate.request import PriceList, Question, RequestReader, Scores
+from camdf.gate.memory import Memory
+from camdf.gate.request import Question, Scores
+from camdf.gate.scoring import Judge, recalling
 from camdf.gate.settings import Guards, Limits, Records, Rollout
+from camdf.gate.shared import SharedByTenants
 from camdf.gate.target import Target
 from camdf.gate.telemetry import Sink, add_to_span
+from camdf.gate.terms import ConversationTerms
 from camdf.gate.tool_search import FIND, FOUND, Answer, WrittenCall, by_server, listing, names_by_server, query_of
 from camdf.gate.turns import Messages
 from camdf.gate.worth import cutting_pays
@@ -137,12 +140,23 @@ class Gate(Locked):
 
     def _build(self, shared: SharedByTenants, terms: ConversationTerms) -> None:
         """The parts that decide."""
-        reader = RequestReader(self.guards, self.prices, shared.memory, self.limits, self.records.tenant, self.channels)
+        catalogues = CatalogueReader(self.guards, self.limits, self.prices, shared.catalogues)
         rewrites = self.mode in ("drop", "append", "shadow")
         rewritten = getattr(self.prices, "of_rewriting", _nothing) if rewrites else _nothing
         places = self.guards.untrusted_places
         folding = Folding(shared.turn_scores, self.limits.at_least, self.limits.at_most, rewritten, places)
-        self._decider = Decider(self.mode, self.guards, self.limits, self.rollout, terms, reader, folding, shared)
+        self._decider = Decider(
+            self.mode,
+            self.guards,
+            self.limits,
+            self.rollout,
+            terms,
+            catalogues,
+            folding,
+            shared,
+            self.records.tenant,
+            self.channels,
+        )
 
     @classmethod
     def start(
@@ -361,7 +375,7 @@ class Gate(Locked):
         """
         searches = self.tool_search if tool_search is None else tool_search
         question = Question(task, tools, self.limits.seconds, conversation, keep, forced, scores, searches, model)
-        return self._reported(self._decider.decision(question, self._decider.outcome(question)))
+        return self._reported(self._decider.decide(question))
 
     async def adecide(
         self,
@@ -378,7 +392,7 @@ class Gate(Locked):
         """`decide`, for an event loop, which goes on in the meantime."""
         searches = self.tool_search if tool_search is None else tool_search
         question = Question(task, tools, self.limits.seconds, conversation, keep, forced, scores, searches, model)
-        return self._reported(self._decider.decision(question, await self._decider.outcome_async(question)))
+        return self._reported(await self._decider.decide_async(question))
 
     def decide_scored(
         self, task: str, tools: Iterable[Any], scores: Scores, *, keep: Iterable[str] = (), forced: Iterable[str] = ()
@@ -389,19 +403,7 @@ class Gate(Locked):
 
     def decide_together(self, questions: Sequence[Question]) -> list[GateDecision]:
         """`decide_scored` for several `questions`: each gets the decision that it would get alone, for less work."""
-        deciding = self._decider
-        taken = [deciding.tried(deciding.read, question) for question in questions]
-        deciding.shared.turn_scores.rank_together(
-            (question.request, deciding.terms_of(question)[0].judges[-1])
-            for question, outcome in zip(questions, taken, strict=True)
-            if outcome is None and question.request is not None and not question.request.untrusted
-        )
-        decisions = []
-        for question, outcome in zip(questions, taken, strict=True):
-            outcome = outcome or deciding.tried(deciding.folded_if_scored, question)
-            outcome = outcome or Outcome(Fold(reason="scorer failed"))
-            decisions.append(self._reported(deciding.decision(question, outcome)))
-        return decisions
+        return [self._reported(decision) for decision in self._decider.decide_together(questions)]
 
     def find(self, query: str, tools: Iterable[Any], most: int = FOUND) -> list[Any]:
         """The tools that a query finds, the best first, of those that may be offered; none where it prefers none.
@@ -413,9 +415,7 @@ class Gate(Locked):
             tools: All that there are.
             most: How many it finds at most.
         """
-        question = Question(query, tools, self.limits.seconds)
-        self._decider.outcome(question)  # without scores, a search compares words
-        return self._decider.searched(question, most)
+        return self._decider.find(Question(query, tools, self.limits.seconds), most)
 
     def answer(self, call: Any, tools: Iterable[Any]) -> Answer:
         """What to do with a call that the model wrote: run which tool with which arguments, or answer with words.
@@ -436,9 +436,7 @@ class Gate(Locked):
 
     async def afind(self, query: str, tools: Iterable[Any], most: int = FOUND) -> list[Any]:
         """`find`, for an event loop, which goes on in the meantime."""
-        question = Question(query, tools, self.limits.seconds)
-        await self._decider.outcome_async(question)
-        return self._decider.searched(question, most)
+        return await self._decider.find_async(Question(query, tools, self.limits.seconds), most)
 
     def authorized(self, native: Any) -> bool:
         """Whether a tool may be offered at all, as `allow` and `digests` say: for a harness that is about to run it.

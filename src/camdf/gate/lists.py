@@ -92,17 +92,30 @@ def _deferred(native: Any) -> Any:
 
 def _marked(loaded: list[Any], came: Iterable[Any]) -> list[Any]:
     """The last mark of the request stands on the last tool that is loaded, wherever it stood."""
-    marked = [native for native in came if isinstance(native, (dict, Mapping)) and _mark(native)]
-    if not marked or not loaded or not isinstance(loaded[-1], Mapping):
+    if not loaded or not isinstance(loaded[-1], Mapping):
         return loaded
-    moved = [_unmarked(native) if native is marked[-1] else native for native in loaded]
-    return [*moved[:-1], {**moved[-1], MARK: _mark(marked[-1])}]
+    marked = _last_marked(came)
+    if marked is None:
+        return loaded
+    moved = [_unmarked(native) if native is marked else native for native in loaded]
+    return [*moved[:-1], {**moved[-1], MARK: _mark(marked)}]
+
+
+def _last_marked(came: Iterable[Any]) -> Any:
+    """The last tool of a request that is marked; None where none is."""
+    last = None
+    for native in came:
+        if type(native) is dict:  # most are, and nothing of theirs can raise
+            inner = native.get("function")
+            if MARK not in native and type(inner) is dict and MARK not in inner:
+                continue
+        if isinstance(native, (dict, Mapping)) and _mark(native):
+            last = native
+    return last
 
 
 def _mark(native: Mapping[str, Any]) -> Any:
     """On the tool itself or, as LiteLLM has it too, in its function."""
-    if type(native) is dict is type(inner := native.get("function")):  # most are, and nothing of theirs can raise
-        return native.get(MARK) or inner.get(MARK)
     inner = _get(native, "function")
     return _get(native, MARK) or (_get(inner, MARK) if isinstance(inner, (dict, Mapping)) else None)
 

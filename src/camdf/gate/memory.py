@@ -5,10 +5,6 @@
   merged into what this process remembers, in the store's order, so that all workers agree on it. Where it has no answer
   in time, this process goes on with what it has. Writing is left to threads, and nobody waits.
 - `RedisMemory` is such a store: a conversation is a list of tools under the digest of its name.
-- `ConversationTerms` lets a conversation end as it began: under one policy and in one mode, whatever an operator
-  changes in the meantime. It is known by its name. One without a name shares nothing with others that begin alike, so
-  nobody knows under which policy it began: for an hour after a policy was replaced, it also has what that one would
-  have given it, so that no list narrows in the middle.
 """
 
 from __future__ import annotations
@@ -19,13 +15,10 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from hashlib import sha256
 from threading import TIMEOUT_MAX
-from time import monotonic
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from camdf._settings import checked_setting, number, whole_number
 from camdf.errors import UsageError, require
-from camdf.gate.judge import Judge
-from camdf.gate.lists import Mode
 from camdf.runtime.breaker import Breaker, RestingError
 from camdf.runtime.forks import Locked
 from camdf.runtime.workers import BusyError, Workers
@@ -43,10 +36,6 @@ PATIENCE = 0.25
 
 TOGETHER, IN_LINE = 8, 1000
 """How many conversations are read and written at a time, and how many may wait to be written; more are not."""
-
-REPLACED, SECONDS = 16, 3600.0
-"""How many policies that were replaced are kept for conversations whose beginning is not known, and for how long."""
-
 
 EXPLORED = b"true"
 """Stands in the list of a conversation that explores; tools are lists there."""
@@ -233,36 +222,3 @@ def _client(url: str, timeout: float) -> Any:
         return redis.Redis.from_url(url, socket_timeout=timeout, socket_connect_timeout=timeout, retry=never)
     except ValueError as error:
         raise UsageError(f"The 'redis' of RedisMemory must be a URL such as redis://localhost. {error}.") from None
-
-
-class Terms(NamedTuple):
-    """Who decides on a conversation, and what becomes of the tools that are cut."""
-
-    judges: tuple[Judge, ...]
-    """The last one decides; those before it may have decided on the conversation earlier, the oldest first."""
-
-    mode: Mode
-
-
-class ConversationTerms(Latest[Terms]):
-    """The judge of conversations that begin, those before it, and the terms of the last `size` named conversations."""
-
-    def __init__(self, judge: Judge, size: int) -> None:
-        self.judge = judge
-        self._replaced: tuple[tuple[Judge, float], ...] = ()
-        super().__init__(size)
-
-    def replace(self, judge: Judge) -> None:
-        """Another judge decides on conversations that begin from now on."""
-        self._replaced = (*self._replaced, (self.judge, monotonic()))[-REPLACED:]
-        self.judge = judge
-
-    def earlier(self) -> tuple[Judge, ...]:
-        """The judges who may have decided on a conversation that is under way, the oldest first, each once."""
-        late = [judge for judge, when in self._replaced if monotonic() - when < SECONDS]
-        return tuple({judge.digest or id(judge): judge for judge in late if judge.digest != self.judge.digest}.values())
-
-    def keep(self, conversation: str, terms: Terms) -> None:
-        """Something was decided under these terms."""
-        with self._lock:
-            self._put(conversation, terms)

@@ -1,27 +1,23 @@
-"""One call of the gate, as it came and as it is read: its tools, viewed, authorized, guarded and priced; its turns."""
+"""One call of the gate, as it came (`Question`) and as it is read (`Request`): its tools, its history, who decides."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
-from math import inf
 from os import urandom
 from time import monotonic
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
-from camdf.errors import UsageError
-from camdf.gate.append import CHANNELS, Channel, Channels, channel_of
+from camdf.gate.append import Addition, Channel
+from camdf.gate.catalogue import Catalogue
 from camdf.gate.decision import Reason
-from camdf.gate.judge import ScoredTurn
-from camdf.gate.lists import Mode, has_search
-from camdf.gate.memory import Identity, Memory, Terms
-from camdf.gate.settings import Dealt, Guards, Limits
+from camdf.gate.scoring import ScoredTurn
+from camdf.gate.settings import Dealt
+from camdf.gate.terms import Terms
 from camdf.gate.turns import READ, Call, Event, Messages, Turn, events
 from camdf.scorers.base import ends
-from camdf.tools import Tool, tools_by_key, unread_by_key
 
 Scores: TypeAlias = Mapping[str, float] | Sequence[float]
 
@@ -29,32 +25,13 @@ LONGEST_NAME = 200
 """Longer names of conversations are remembered by their digest."""
 
 
-class Priced(Protocol):
-    """What says the cost of a tool, as `camdf.prices.Prices` does."""
-
-    def of(self, tool: Tool) -> float:
-        """The cost of offering this tool to one task."""
-        ...
-
-
-PriceList: TypeAlias = Priced | Mapping[str, float] | Callable[[Tool], float]
-
-
-class UndecidedError(Exception):
-    """There is nothing to decide on; the list stays as it is."""
-
-    def __init__(self, reason: Reason, error: str = "") -> None:
-        super().__init__(reason)
-        self.reason, self.error = reason, error
-
-
-@dataclass
+@dataclass(frozen=True)
 class Question:
     """One call of the gate, as it came, and the seconds that its answer may take."""
 
     task: str | Messages
     tools: Iterable[Any]
-    budget: float | None
+    seconds: float | None
     conversation: str | None = None
     keep: Iterable[str] = ()
     forced: Iterable[str] = ()
@@ -63,40 +40,32 @@ class Question:
     model: str = ""
     """The model that gets the tools, where the harness says."""
 
-    request: Request | None = None
-    """What was read of it, once its tools are."""
-
-    terms: tuple[Terms, Dealt] | None = None
-    """Who decides on it, and what chance and switches say of it, once that is known."""
-
-    asks_scorer: bool = False
-    """Whether a scorer is being waited for, or was."""
-
     began: float = field(default_factory=monotonic)
-
-    def __post_init__(self) -> None:
-        if self.conversation is not None:  # an empty name asks for one of the gate's making
-            self.conversation = readable(self.conversation) or urandom(16).hex()
 
     def left(self) -> float | None:
         """How many of the seconds are left."""
-        return None if self.budget is None else max(self.began + self.budget - monotonic(), 0.0)
+        return None if self.seconds is None else max(self.began + self.seconds - monotonic(), 0.0)
 
 
 @dataclass(frozen=True, eq=False)
 class Request:
     """What there is to decide on."""
 
-    tools: dict[str, Tool]
+    catalogue: Catalogue
     natives: dict[str, Any]
-    offered: tuple[str, ...]
-    """Keys of the tools that may be offered, in the order of the request."""
+    """The tools that may be offered, as the harness has them."""
 
     guarded: dict[str, str]
     """Key and why it must stay, in every request of the conversation."""
 
-    untrusted: frozenset[str] = frozenset()
-    """Keys of the tools of servers that nobody vouches for, where some are trusted."""
+    terms: Terms
+    """Who decides."""
+
+    dealt: Dealt
+    """What chance and switches say of the conversation."""
+
+    began: float
+    """When the question came, by the clock of `monotonic`."""
 
     forced: tuple[str, ...] = ()
     """Keys that this request alone insists on."""
@@ -110,21 +79,15 @@ class Request:
     channel: Channel | None = None
     """Where the model takes tools that join later: None where it does not, or the gate's mode is another."""
 
+    name: str | None = None
+    """The conversation's, as it was given or made up; None where it has none."""
+
     conversation: str | None = None
-    shown: bool = True
-    """Whether the events are the conversation's whole history; if not, a memory has to know what came before."""
+    """What the conversation is remembered by."""
 
     tenant: str = ""
-
-    events: tuple[Event, ...] = ()
-    turns: tuple[Turn, ...] = ()
-    """Those of the events."""
-
-    costs: dict[str, float] = field(default_factory=dict)
-    """Of the tools that can be scored and cut."""
-
-    whole: bool = False
-    """Whether all of it is read: tools, history and prices."""
+    shown: bool = True
+    """Whether the events are the conversation's whole history; if not, a memory has to know what came before."""
 
     before: tuple[str, ...] = ()
     """What a memory knows the conversation to have."""
@@ -132,20 +95,24 @@ class Request:
     explored: bool = False
     """Whether it then explores."""
 
-    scored_turns: dict[str, ScoredTurn] = field(default_factory=dict)
-    """The scores of its turns by their text, once they are at hand: no other call drops or replaces them here."""
+    events: tuple[Event, ...] = ()
+    turns: tuple[Turn, ...] = ()
+    """Those of the events."""
+
+    given: ScoredTurn | None = None
+    """Scores of the last turn that the harness has already."""
+
+    stopped: Reason | None = None
+    """Why there is nothing to score, where there is not."""
+
+    error: str = ""
+    """The type of what was raised then."""
 
     @cached_property
-    def catalogue(self) -> int:
-        """Equal for requests whose candidates neither a scorer nor a policy can tell apart."""
-        tools = self.tools
-        return hash(tuple((key, tools[key].as_read, cost) for key, cost in self.costs.items()))
-
-    @cached_property
-    def own_catalogue(self) -> int | None:
-        """`catalogue`, of this conversation alone, or this tenant without a name; None for one text and no more."""
+    def own(self) -> int | None:
+        """What scores of this conversation are known by, or of a tenant's without a name; None for one text alone."""
         goes_on = self.shown or self.conversation is not None
-        return hash((self.tenant, self.conversation, self.catalogue)) if goes_on else None
+        return hash((self.tenant, self.conversation, self.catalogue.content)) if goes_on else None
 
     @property
     def settled(self) -> bool:
@@ -162,58 +129,75 @@ class Request:
         """Keys of the tools that the history has called."""
         return frozenset(key for event in self.events if isinstance(event, Call) for key in event.keys)
 
-    @cached_property
-    def identities(self) -> dict[Identity, str]:
-        """Keys by what a tool is in every request: its server, its name, and how many of these came before it."""
-        keys: dict[Identity, str] = {}
-        seen = Counter[tuple[str, str]]()
-        for key, tool in self.tools.items():
-            which = tool.server, tool.name
-            seen[which] += 1
-            keys[(*which, seen[which])] = key
-        return keys
+    @property
+    def subjects(self) -> list[str]:
+        """What its turns are about, each once, the oldest first; those that say nothing left out."""
+        return list(dict.fromkeys([turn.subject for turn in self.turns if turn.subject and not turn.greets]))
 
-    def meant_by(self, events: Iterable[Event]) -> tuple[Event, ...]:
-        """Turns and calls with the tools that they name.
-
-        One name may stand on two servers, and a call may say on which. A greeting that is the name of a tool is none.
-        """
-        named: dict[str, list[str]] = {}
-        for key in self.offered:
-            if (name := self.tools[key].name) != key:
-                named.setdefault(name, []).append(key)
-
-        def meant(event: Event) -> Event:
-            name = event.subject if isinstance(event, Turn) else event.tool
-            own = [name] if name in self.natives and self.tools[name].name == name else []
-            keys = own + named.get(name, [])
-            if isinstance(event, Turn):
-                return event._replace(keys=tuple(keys), greets=False) if keys else event
-            keys = keys or ([name] if name in self.natives else [])
-            there = [key for key in keys if event.server and self.tools[key].server == event.server]
-            return event._replace(keys=tuple(there or [key for key in keys if key not in self.untrusted] or keys))
-
-        return tuple(map(meant, events))
-
-    def aligned(self, scores: Scores) -> list[float]:
-        """The harness's own scores, one for every candidate."""
-        if isinstance(scores, Mapping):
-            return [scores[key] if key in scores else scores[self.tools[key].name] for key in self.costs]
-        by_key = dict(zip(self.tools, scores, strict=True)) if self.costs else {}
-        return [by_key[key] for key in self.costs]
+    def additions(self, joined: Iterable[tuple[int, Sequence[str]]], listed: Iterable[str]) -> tuple[Addition, ...]:
+        """What joins the messages: all that joined, less what the history has already and what is on the list."""
+        known = {*listed, *self.joined_before}
+        additions: list[Addition] = []
+        for place, keys in joined:
+            tools = tuple([self.natives[key] for key in keys if key not in known and key in self.natives])
+            if tools:
+                additions.append(Addition(place, tools))
+        return tuple(additions)
 
 
-def unread(question: Question, *, nothing: bool) -> Request:
-    """A request whose tools could not be read in time, or at all: all of them as they came, or `nothing`."""
-    viewed, natives = unread_by_key(question.tools)
-    natives = {} if nothing else natives
-    return Request(
-        tools=viewed,
-        natives=natives,
-        offered=tuple(natives),
-        guarded=dict.fromkeys(natives, "not read"),
-        tool_search=question.tool_search,
-    )
+def aligned(scores: Scores, catalogue: Catalogue) -> list[float]:
+    """The harness's own scores, one for every candidate."""
+    tools = catalogue.tools
+    if isinstance(scores, Mapping):
+        return [scores[key] if key in scores else scores[tools[key].name] for key in catalogue.costs]
+    by_key = dict(zip(tools, scores, strict=True)) if catalogue.costs else {}
+    return [by_key[key] for key in catalogue.costs]
+
+
+def conversation_named(given: object) -> str | None:
+    """The name of a conversation: as it was given, or made up where it is empty, which asks for one."""
+    return None if given is None else readable(given) or urandom(16).hex()
+
+
+def remembered_by(name: str, tenant: str) -> str:
+    """What a conversation is remembered by: no tenant's is another's, whatever they are called."""
+    if not tenant and len(name) <= LONGEST_NAME:
+        return name
+    whole = f"{len(tenant)} {tenant}{name}" if tenant else name
+    return sha256(whole.encode(errors="surrogatepass")).hexdigest()
+
+
+def meant_by(events: Iterable[Event], catalogue: Catalogue, natives: Mapping[str, Any]) -> tuple[Event, ...]:
+    """Turns and calls with the tools that they name.
+
+    One name may stand on two servers, and a call may say on which. A greeting that is the name of a tool is none.
+    """
+    meant: list[Event] = []
+    for event in events:
+        if isinstance(event, Turn):
+            meant.append(_meant_turn(event, catalogue, natives))
+        else:
+            meant.append(_meant_call(event, catalogue, natives))
+    return tuple(meant)
+
+
+def _keys_of_name(name: str, catalogue: Catalogue, natives: Mapping[str, Any]) -> list[str]:
+    own = [name] if name in natives and catalogue.tools[name].name == name else []
+    return own + catalogue.keys_by_name.get(name, [])
+
+
+def _meant_turn(turn: Turn, catalogue: Catalogue, natives: Mapping[str, Any]) -> Turn:
+    keys = _keys_of_name(turn.subject, catalogue, natives)
+    return turn._replace(keys=tuple(keys), greets=False) if keys else turn
+
+
+def _meant_call(call: Call, catalogue: Catalogue, natives: Mapping[str, Any]) -> Call:
+    keys = _keys_of_name(call.tool, catalogue, natives)
+    if not keys and call.tool in natives:
+        keys = [call.tool]
+    there = [key for key in keys if call.server and catalogue.tools[key].server == call.server]
+    trusted = [key for key in keys if key not in catalogue.untrusted]
+    return call._replace(keys=tuple(there or trusted or keys))
 
 
 def read_task(task: str | Messages, most: int | None = None) -> tuple[Event, ...]:
@@ -249,101 +233,3 @@ def names_in(given: Iterable[str]) -> frozenset[str]:
         return frozenset(str.__str__(name) for name in names if isinstance(name, str))
     except Exception:
         return frozenset()
-
-
-@dataclass(frozen=True)
-class RequestReader:
-    """Reads calls: by these guards, prices and bounds, and with what a memory knows."""
-
-    guards: Guards
-    prices: PriceList | None
-    memory: Memory
-    limits: Limits
-    tenant: str = ""
-    channels: Channels = field(default_factory=lambda: CHANNELS)
-
-    def read(self, question: Question, mode: Mode) -> Request:
-        """The request, which also stands in `question` once its tools are read."""
-        guards, limits, keep, insisted = self.guards, self.limits, names_in(question.keep), names_in(question.forced)
-        name, shown = question.conversation, isinstance(question.task, (list, tuple))
-        tools, natives = tools_by_key(question.tools, guards.trusted)
-        authorized = guards.offered(tools)
-        untrusted = guards.untrusted_among(tools, authorized)
-        offered, sizes = limits.within(tools, authorized, untrusted)
-        request = question.request = Request(
-            tools=tools,
-            natives={key: natives[key] for key in offered},
-            offered=offered,
-            guarded=guards.guarded(tools, offered, keep),
-            untrusted=untrusted.intersection(offered),
-            forced=tuple(key for key in offered if guards.called(key, tools[key], insisted)) if insisted else (),
-            tool_search=question.tool_search or (mode == "defer" and has_search(natives[key] for key in offered)),
-            found_by_name=mode == "defer",
-            channel=channel_of(readable(question.model), self.channels) if mode == "append" and shown else None,
-            conversation=None if name is None else self._name(name),
-            shown=shown,
-            tenant=self.tenant,
-        )
-        if not shown and request.conversation is not None:
-            request = question.request = self._recalled(request, request.conversation, question.left())
-        texts = sum(sizes.values())
-        if len(offered) > limits.tools or texts > limits.characters:
-            raise UndecidedError("request too large")
-        try:
-            events = request.meant_by(read_task(question.task, limits.characters - texts))
-        except OverflowError:
-            raise UndecidedError("request too large") from None
-        costs, unknown = self._costs(request, sizes)
-        turns = tuple(event for event in events if isinstance(event, Turn))
-        guarded = {**unknown, **request.guarded}
-        request = replace(request, events=events, turns=turns, costs=costs, guarded=guarded, whole=True)
-        question.request = request
-        return request
-
-    def _recalled(self, request: Request, conversation: str, seconds: float | None) -> Request:
-        """The request with what a memory knows of its conversation."""
-        remembered = self.memory.recall(conversation, seconds)
-        if remembered is None:
-            return request
-        known = (request.identities.get(identity) for identity in remembered.kept)
-        before = tuple(key for key in known if key in request.natives)
-        return replace(request, before=before, explored=remembered.explored)
-
-    def _name(self, conversation: str) -> str:
-        """What a conversation is remembered by: no tenant's is another's, whatever they are called."""
-        if not self.tenant and len(conversation) <= LONGEST_NAME:
-            return conversation
-        whole = f"{len(self.tenant)} {self.tenant}{conversation}" if self.tenant else conversation
-        return sha256(whole.encode(errors="surrogatepass")).hexdigest()
-
-    def _costs(self, request: Request, ranked: Container[str]) -> tuple[dict[str, float], dict[str, str]]:
-        """Costs of all that can be scored and cut. A tool whose definition is broken has none, and stays if trusted."""
-        problem = ""
-        costs: dict[str, float] = {}
-        unknown: dict[str, str] = {}
-        cost_of = _cost_function(self.prices)
-        for key in request.offered:
-            if not (tool := request.tools[key]).foreign and key in ranked:
-                try:
-                    cost = cost_of(key, tool)
-                    if not 0 < cost < inf:
-                        raise UsageError(f"The cost of a tool must be finite and positive. Got {cost!r} instead.")
-                    costs[key] = cost
-                except Exception as error:
-                    problem = type(error).__name__
-                    if key not in request.untrusted:
-                        unknown[key] = "its cost is not known"
-        if problem and not costs:
-            raise UndecidedError("policy failed", problem)
-        return costs, unknown
-
-
-def _cost_function(prices: PriceList | None) -> Callable[[str, Tool], float]:
-    if prices is None:
-        return lambda key, tool: 1.0
-    if isinstance(prices, Mapping):
-        return lambda key, tool: float(
-            prices[name] if (name := tool.full_name) in prices or (name := key) in prices else prices[tool.name]
-        )
-    of: Callable[[Tool], float] = prices if callable(prices) else prices.of
-    return lambda key, tool: float(of(tool))

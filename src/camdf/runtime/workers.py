@@ -7,9 +7,8 @@ budget ends. A function cannot be stopped: its thread is left alone, and counted
 from __future__ import annotations
 
 import asyncio
-import inspect
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from contextvars import copy_context
 from queue import Empty, SimpleQueue
@@ -17,10 +16,9 @@ from threading import Lock, Thread
 from typing import Any, Generic, TypeVar
 
 from camdf.runtime.forks import Locked, renewed_in_forks
-from camdf.scorers.base import Scorer
-from camdf.tools import Tool
 
 T = TypeVar("T")
+Answer = TypeVar("Answer")
 
 REST = 5.0
 """Seconds after which a thread without work ends."""
@@ -40,6 +38,11 @@ class Work(Generic[T]):
         self._awaited: Future[Any] | None = None
         self.given_up = False
         """Whether nobody waits for it any more."""
+
+    @classmethod
+    def here(cls) -> Work[T]:
+        """Work on the calling thread, which takes what time it takes."""
+        return cls(None, lambda future: None)
 
     def wait(self) -> T:
         """What the work returns, or a TimeoutError."""
@@ -65,16 +68,13 @@ class Work(Generic[T]):
             self._awaited.cancel()
         self._leave(self.future)
 
-    def answer(self, scorer: Scorer, task: str, tools: Sequence[Tool]) -> Sequence[float]:
-        """What a scorer says, whether it is a function or a coroutine; called from the work itself."""
-        scores = scorer(task, tools)
-        if not inspect.isawaitable(scores):
-            return scores
-        self._awaited = LOOP.start(_awaited(scores))
+    def awaited(self, answer: Awaitable[Answer]) -> Answer:
+        """What a coroutine gives; called from the work itself."""
+        self._awaited = LOOP.start(_awaited(answer))
         try:
             left = None if self._ends is None else max(self._ends - time.monotonic(), 0.0)
-            answer: Sequence[float] = self._awaited.result(0.0 if self.given_up else left)
-            return answer
+            waited: Answer = self._awaited.result(0.0 if self.given_up else left)
+            return waited
         except BaseException:
             self._awaited.cancel()
             raise

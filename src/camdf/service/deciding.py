@@ -105,7 +105,7 @@ class Deciding:
             places.setdefault(question.served.gate, []).append(place)
         answers: dict[int, bytes] = {}
         for gate, own in places.items():
-            decisions = gate.decide_together([Question(**_arguments(asked[place]), budget=0.0) for place in own])
+            decisions = gate.decide_together([Question(**_arguments(asked[place]), seconds=0.0) for place in own])
             for place, decision in zip(own, decisions, strict=True):
                 answers[place] = self._told(asked[place], decision)
         return [answers[place] for place in range(len(asked))]

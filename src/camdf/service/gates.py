@@ -14,7 +14,7 @@ from camdf.errors import ArtifactError, UsageError
 from camdf.gate import Gate
 from camdf.gate.append import CHANNELS, Channels
 from camdf.gate.gate import USUAL_TOOLS
-from camdf.gate.judge import recalling
+from camdf.gate.scoring import recalling
 from camdf.policies.artifact import from_json
 from camdf.policies.base import Policy, fitted_payoff
 from camdf.policies.cold_start import cold_start

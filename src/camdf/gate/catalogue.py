@@ -1,0 +1,240 @@
+"""A list of tools as a gate reads it: viewed, authorized, bounded and priced.
+
+A list that came before is not read again. It is known by its content, of which a copy is kept: where somebody changes
+a definition in place, the list is another one.
+"""
+
+from __future__ import annotations
+
+import marshal
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import inf
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from camdf.errors import UsageError
+from camdf.gate.memory import Identity
+from camdf.gate.settings import Guards, Limits
+from camdf.prices import Prices
+from camdf.runtime.forks import Locked
+from camdf.tools import FromServer, Tool, keyed, native_of, tools_as_given, unread_tool, viewed_tool
+
+LISTS_KEPT = 64
+"""How many lists are kept as they were read, for all tenants together."""
+
+BYTES_KEPT = 32_000_000
+"""And how many bytes their definitions may have together. A list of more than a tenth of these is not kept."""
+
+
+class Priced(Protocol):
+    """What says the cost of a tool, as `camdf.prices.Prices` does."""
+
+    def of(self, tool: Tool) -> float:
+        """The cost of offering this tool to one task."""
+        ...
+
+
+PriceList: TypeAlias = Priced | Mapping[str, float] | Callable[[Tool], float]
+
+
+@dataclass(frozen=True, eq=False)
+class Catalogue:
+    """The tools of a list by key, and what guards, limits and prices say of them."""
+
+    tools: dict[str, Tool]
+    offered: tuple[str, ...] = ()
+    """Keys of the tools that may be offered, in the order of the list."""
+
+    untrusted: frozenset[str] = frozenset()
+    """Keys of those from servers that nobody vouches for, where some are trusted."""
+
+    costs: dict[str, float] = field(default_factory=dict)
+    """Of the tools that can be scored and cut."""
+
+    unpriced: tuple[str, ...] = ()
+    """Keys of the trusted tools whose cost is not known. They are never cut."""
+
+    problem: str = ""
+    """The type of what was raised where a tool was priced; "" where nothing was."""
+
+    characters: int = 0
+    """How much scorers read of the tools."""
+
+    @cached_property
+    def content(self) -> int:
+        """Equal for lists whose candidates neither a scorer nor a policy can tell apart."""
+        return hash(tuple([(key, self.tools[key].as_read, cost) for key, cost in self.costs.items()]))
+
+    @cached_property
+    def identities(self) -> dict[Identity, str]:
+        """Keys by what a tool is in every request: its server, its name, and how many of these came before it."""
+        keys: dict[Identity, str] = {}
+        seen = Counter[tuple[str, str]]()
+        for key, tool in self.tools.items():
+            which = tool.server, tool.name
+            seen[which] += 1
+            keys[(*which, seen[which])] = key
+        return keys
+
+    @cached_property
+    def servers(self) -> dict[str, str]:
+        """Where the tools come from whose server is known, by key."""
+        return {key: tool.server for key, tool in self.tools.items() if tool.server}
+
+    @cached_property
+    def keys_by_name(self) -> dict[str, list[str]]:
+        """Keys of the tools that may be offered, by the name of a tool, where that is another."""
+        keys: dict[str, list[str]] = {}
+        for key in self.offered:
+            name = self.tools[key].name
+            if name != key:
+                keys.setdefault(name, []).append(key)
+        return keys
+
+
+def unread_catalogue(tools: Iterable[Any], *, refuse: bool) -> tuple[Catalogue, dict[str, Any]]:
+    """A list that could not be read, and its tools as they came: all may be offered, or, to `refuse` them, none."""
+    listed = list(tools) if isinstance(tools, (list, tuple)) else []
+    natives = list(map(native_of, listed))
+    by_key = keyed(map(unread_tool, natives))
+    offered = () if refuse else tuple(by_key)
+    return Catalogue(by_key, offered), {} if refuse else dict(zip(by_key, natives, strict=True))
+
+
+class _Kept(NamedTuple):
+    """A list as it was read, by whom, and what came of it."""
+
+    reader: object
+    listed: list[Any]
+    size: int
+    catalogue: Catalogue
+
+
+class Catalogues(Locked):
+    """The lists that were read of late, of all tenants."""
+
+    def __init__(self) -> None:
+        self._kept: tuple[_Kept, ...] = ()
+        super().__init__()
+
+    def known(self, reader: object, listed: list[Any]) -> Catalogue | None:
+        """What came of the same list when this reader read it; None where nobody knows."""
+        for kept in self._kept:
+            if kept.reader is reader and len(kept.listed) == len(listed) and _are_equal(kept.listed, listed):
+                return kept.catalogue
+        return None
+
+    def keep(self, reader: object, listed: list[Any], size: int, catalogue: Catalogue) -> None:
+        """Keep what came of a list, and forget the lists that were read first where these are too many."""
+        with self._lock:
+            kept = (_Kept(reader, listed, size, catalogue), *self._kept)[:LISTS_KEPT]
+            while sum(entry.size for entry in kept) > BYTES_KEPT:
+                kept = kept[:-1]
+            self._kept = kept
+
+
+def _are_equal(kept: list[Any], listed: list[Any]) -> bool:
+    try:
+        return kept == listed
+    except Exception:  # some objects cannot be compared
+        return False
+
+
+class CatalogueReader:
+    """Reads lists of tools by the guards, limits and prices of a gate."""
+
+    def __init__(self, guards: Guards, limits: Limits, prices: PriceList | None, catalogues: Catalogues) -> None:
+        self.guards, self.limits, self.prices, self.catalogues = guards, limits, prices, catalogues
+        self.keeps = guards.digests is None and not callable(guards.allow) and isinstance(prices, Prices | None)
+        """Whether a list that stays the same is read the same again: a function may change its answer at any time, and
+        a digest tells apart what is equal to Python, as 1 and true."""
+
+    def read(self, tools: Iterable[Any]) -> tuple[Catalogue, dict[str, Any]]:
+        """A list as it is read, and the tools that may be offered as the harness has them, by key."""
+        listed = list(tools) if isinstance(tools, (list, tuple)) else tools_as_given(tools)
+        catalogue = self.catalogues.known(self, listed) if self.keeps else None
+        if catalogue is None:
+            catalogue = self._read_and_kept(listed) if self.keeps else self._read(listed)
+        bare = [native.tool if isinstance(native, FromServer) else native for native in listed]
+        natives = dict(zip(catalogue.tools, bare, strict=True))
+        if len(catalogue.offered) < len(natives):
+            natives = {key: natives[key] for key in catalogue.offered}
+        return catalogue, natives
+
+    def _read_and_kept(self, listed: list[Any]) -> Catalogue:
+        try:
+            size, copied = _copied(listed)
+        except ValueError:  # it holds other than plain values, so nobody knows whether it stays the same
+            return self._read(listed)
+        if size > BYTES_KEPT // 10:
+            return self._read(listed)
+        catalogue = self._read(copied)
+        self.catalogues.keep(self, copied, size, catalogue)
+        return catalogue
+
+    def _read(self, listed: Sequence[Any]) -> Catalogue:
+        guards = self.guards
+        tools = keyed(map(viewed_tool, listed), guards.trusted)
+        authorized = guards.offered(tools)
+        untrusted = guards.untrusted_among(tools, authorized)
+        offered, sizes = self.limits.within(tools, authorized, untrusted)
+        untrusted = untrusted.intersection(offered)
+        costs, unpriced, problem = self._priced(tools, offered, sizes, untrusted)
+        return Catalogue(tools, offered, untrusted, costs, unpriced, problem, sum(sizes.values()))
+
+    def _priced(
+        self, tools: Mapping[str, Tool], offered: Iterable[str], ranked: Container[str], untrusted: Container[str]
+    ) -> tuple[dict[str, float], tuple[str, ...], str]:
+        """The costs of all that can be scored and cut, which trusted tools have none, and what was raised last."""
+        problem = ""
+        costs: dict[str, float] = {}
+        unpriced: list[str] = []
+        cost_of = _cost_function(self.prices)
+        for key in offered:
+            tool = tools[key]
+            if tool.foreign or key not in ranked:
+                continue
+            try:
+                cost = cost_of(key, tool)
+                if not 0 < cost < inf:
+                    raise UsageError(f"The cost of a tool must be finite and positive. Got {cost!r} instead.")
+                costs[key] = cost
+            except Exception as error:
+                problem = type(error).__name__
+                if key not in untrusted:
+                    unpriced.append(key)
+        return costs, tuple(unpriced), problem
+
+
+def _cost_function(prices: PriceList | None) -> Callable[[str, Tool], float]:
+    """What says the cost of a tool by its key."""
+    if prices is None:
+        return lambda key, tool: 1.0
+    if isinstance(prices, Mapping):
+        return lambda key, tool: float(prices[_name_in_prices(prices, key, tool)])
+    of: Callable[[Tool], float] = prices if callable(prices) else prices.of
+    return lambda key, tool: float(of(tool))
+
+
+def _name_in_prices(prices: Mapping[str, float], key: str, tool: Tool) -> str:
+    """By which of its names a tool is looked up: the fullest that has a price."""
+    for name in (tool.full_name, key):
+        if name in prices:
+            return name
+    return tool.name
+
+
+def _copied(listed: Iterable[Any]) -> tuple[int, list[Any]]:
+    """How many bytes the definitions of a list have, and a copy of it that nobody else can change."""
+    size = 0
+    copied: list[Any] = []
+    for native in listed:
+        tool = native_of(native)
+        if type(tool) is not Tool:  # a tool of ours is never changed
+            packed = marshal.dumps(tool, 2)
+            size += len(packed)
+            tool = marshal.loads(packed)
+        copied.append(FromServer(native.server, tool) if isinstance(native, FromServer) else tool)
+    return size, copied

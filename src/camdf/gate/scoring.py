@@ -1,0 +1,384 @@
+"""What scorer and policy make of one turn: scores, and the ranking in which a policy keeps what is worth its cost.
+
+A turn is scored once, and a policy is asked once about it: what was said of late is kept. A decision holds the scores
+that it is made with (`KnownScores`), so what is forgotten here in the meantime changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from inspect import isawaitable
+from itertools import repeat
+from os import PathLike
+from typing import Any, Self
+
+from camdf.checks import try_policy
+from camdf.core.decisions import Decisions
+from camdf.core.payoff import Payoff
+from camdf.core.rankings import Rankings
+from camdf.core.vectors import from_bytes
+from camdf.errors import ArtifactError, UsageError
+from camdf.gate.catalogue import Catalogue
+from camdf.gate.decision import Reason
+from camdf.gate.ranking import Ranked
+from camdf.models.past_tasks import PastTasks
+from camdf.policies.artifact import content_of, from_json, to_json
+from camdf.policies.base import Policy, fitted_payoff
+from camdf.runtime.breaker import RestingError
+from camdf.runtime.forks import Locked
+from camdf.runtime.workers import BusyError, Work
+from camdf.scorers.base import Scorer, checked, says_nothing, vector_of
+from camdf.tools import Tool
+
+SCORES_KEPT = 200_000
+"""How many scores are kept, those of 40 tools for 5,000 turns: a history is scored once, not at every model call."""
+
+JUDGES_KEPT = 20
+"""The rankings of one turn are kept for so many judges, the latest."""
+
+
+@dataclass(frozen=True, eq=False)
+class Judge:
+    """A policy, the payoff under which it decides, and the judge of the conversations that explore, if that differs."""
+
+    policy: Policy
+    payoff: Payoff
+    exploring: Judge | None = None
+    written: str = ""
+    """The SHA-256 in the policy's file, where it came from one."""
+
+    @cached_property
+    def reads_texts(self) -> bool:
+        """Whether the policy reads the direction of a task's text."""
+        return self.policy.reads_texts
+
+    @cached_property
+    def digest(self) -> str:
+        """The one in its file, or that `camdf.save` would write; "" for a policy that cannot be saved."""
+        try:
+            return self.written or str(json.loads(to_json(self.policy, self.policy.training_))["sha256"])
+        except Exception:
+            return ""
+
+    @classmethod
+    def of(cls, policy: Policy, payoff: Payoff | None, explore_pressure: float | None, written: str = "") -> Self:
+        """A judge that can work: the payoff is known, and the policy can decide at the lower cost pressure too."""
+        if isinstance(policy, type) or not callable(getattr(policy, "decide", None)):
+            raise UsageError(
+                "The 'policy' of Gate must be one that decides, as camdf.cold_start() and camdf.load(path) give it. "
+                f"Got {policy!r} instead."
+            )
+        known = payoff or (fitted_payoff(policy) if isinstance(policy, Policy) else getattr(policy, "payoff_", None))
+        if not isinstance(known, Payoff):
+            raise UsageError("This policy serves any payoff. Give the gate one, as Payoff(0.12).")
+        lower = None if explore_pressure is None else cls(policy, _lower(policy, known, explore_pressure))
+        return cls(policy, known, lower, written)
+
+    @classmethod
+    def from_file(
+        cls, path: str | PathLike[str], payoff: Payoff | None, explore_pressure: float | None, past: PastTasks | None
+    ) -> Self:
+        """The judge of a file that `camdf.save` wrote, once it has decided on made-up tasks; else an ArtifactError."""
+        content = content_of(path)
+        policy = from_json(content)
+        try:
+            policy = policy.recalling(past)
+            judge = cls.of(policy, payoff, explore_pressure, json.loads(content)["sha256"])
+            for judging in (judge, judge.exploring or judge):
+                try_policy(policy, judging.payoff)
+        except Exception as error:
+            raise ArtifactError(f"The policy in {str(path)!r} does not decide here: {error}") from error
+        return judge
+
+    def ranked(
+        self, scores: Mapping[str, float], costs: Mapping[str, float], vector: bytes = b""
+    ) -> tuple[Ranked, ...]:
+        """Candidates with these scores and costs in rank order; none is kept where the scores prefer no tool.
+
+        `vector` is the direction of the task's text, for a policy that reads it (`camdf.scorers.base.vector_of`).
+        """
+        if not scores:
+            return ()
+        rankings = Rankings.from_scores(scores, costs)
+        if vector:
+            rankings = replace(rankings, vectors=from_bytes([vector]))
+        (ranked,) = self._ranked(rankings, [scores])
+        return ranked
+
+    def ranked_together(
+        self, scores: Sequence[Mapping[str, float]], costs: Sequence[Mapping[str, float]]
+    ) -> list[tuple[Ranked, ...]]:
+        """`ranked` for several lists, none of them empty: the policy is asked once for all."""
+        return self._ranked(Rankings.from_scores(scores, costs), scores)
+
+    def _ranked(self, rankings: Rankings, scores: Sequence[Mapping[str, float]]) -> list[tuple[Ranked, ...]]:
+        silent = [says_nothing(list(by_name.values())) for by_name in scores]
+        if all(silent):
+            return [self._cut_ranking(rankings, row) for row in range(len(rankings))]
+        decisions = self.policy.decide(rankings, self.payoff)
+        return [
+            self._cut_ranking(rankings, row) if silent[row] else self._decided_ranking(rankings, decisions, row)
+            for row in range(len(rankings))
+        ]
+
+    def _cut_ranking(self, rankings: Rankings, row: int) -> tuple[Ranked, ...]:
+        """The candidates of one task, none of them kept."""
+        scores, costs, priced = self._numbers(rankings, row)
+        same = (repeat(None), repeat(False), repeat("not worth it"))
+        return tuple(map(Ranked, rankings.names(row), scores, costs, priced, *same))
+
+    def _decided_ranking(self, rankings: Rankings, decisions: Decisions, row: int) -> tuple[Ranked, ...]:
+        """The candidates of one task, with what the policy decided and why."""
+        names = rankings.names(row)
+        scores, costs, priced = self._numbers(rankings, row)
+        kept = decisions.acquired[row, : len(names)].tolist()
+        evidence: Iterable[float | None] = repeat(None)
+        if decisions.evidence is not None:
+            evidence = decisions.evidence[row, : len(names)].tolist()
+        why = ["worth its cost" if is_kept else "not worth it" for is_kept in kept]
+        if rankings.vectors is not None and any(kept):
+            reasons = self.policy.reasons(rankings, row)
+            for place, name in enumerate(names):
+                if kept[place] and name in reasons:
+                    why[place] = f"worth its cost, {reasons[name]}"
+        return tuple(map(Ranked, names, scores, costs, priced, evidence, kept, why))
+
+    def _numbers(self, rankings: Rankings, row: int) -> tuple[list[float], list[float], list[float]]:
+        """Scores, costs and priced costs of one task, in rank order."""
+        length = int(rankings.lengths[row])
+        costs = rankings.costs[row, :length].tolist()
+        pressure = self.payoff.cost_pressure
+        return rankings.scores[row, :length].tolist(), costs, [pressure * cost for cost in costs]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ScoredTurn:
+    """What a scorer said of a turn: a score for every tool, and the direction of its text where the policy reads it."""
+
+    scores: tuple[float, ...]
+    vector: bytes = b""
+    rankings: dict[Judge, tuple[Ranked, ...]] = field(default_factory=dict)
+    """What judges made of it."""
+
+
+UNKNOWN = ScoredTurn(())
+"""Stands for scores that conversations without a name disagree about."""
+
+
+@dataclass(frozen=True)
+class KnownScores:
+    """What is known of the turns of a request when it is decided on."""
+
+    turns: Mapping[str, ScoredTurn]
+    """By what a turn is about."""
+
+    silent: frozenset[str] = frozenset()
+    """Turns on which the scorer raised twice while it answered on others: they say nothing."""
+
+    failure: Exception | None = None
+    """Why the last turn may have no scores."""
+
+    late: bool = False
+    """Whether time is up, so that only turns count on which the policy has spoken already."""
+
+
+class RefusedScoresError(Exception):
+    """A scorer's answer is not one finite score for every tool."""
+
+
+class TurnScores(Locked):
+    """What a scorer said of the turns of late, and what judges made of that. It spares work, and no more."""
+
+    def __init__(self, scorer: Scorer | None) -> None:
+        self.scorer = scorer
+        self._turns: OrderedDict[tuple[str, int | None], ScoredTurn] = OrderedDict()
+        self._held = 0
+        super().__init__()
+
+    def known(self, subjects: Iterable[str], catalogue: Catalogue, own: int | None) -> dict[str, ScoredTurn]:
+        """The scores of turns that are at hand. Those that a harness gave in this conversation, its `own`, go first."""
+        known: dict[str, ScoredTurn] = {}
+        content = catalogue.content
+        with self._lock:
+            for subject in subjects:
+                key = (subject, own) if (subject, own) in self._turns else (subject, content)
+                turn = self._turns.get(key)
+                if turn is not None:
+                    self._turns.move_to_end(key)
+                    if turn is not UNKNOWN:
+                        known[subject] = turn
+        return known
+
+    def score(
+        self,
+        subjects: Sequence[str],
+        catalogue: Catalogue,
+        judges: Sequence[Judge],
+        work: Work[Any] | None,
+        known: Mapping[str, ScoredTurn],
+    ) -> KnownScores:
+        """Score turns, the oldest first, and have the judges rank them; what comes too late is kept all the same.
+
+        Where the scorer has no answer on any turn, `known` ones included, what it raised on the last one is raised.
+        """
+        scorer = self.scorer
+        if scorer is None:
+            raise UsageError("This gate has no scorer. Give it one, or pass scores= with every task.")
+        reads_texts = any(judge.reads_texts for judge in judges)
+        tools = [catalogue.tools[key] for key in catalogue.costs]
+        turns = dict(known)
+
+        def attempt(subject: str) -> Exception | None:
+            try:
+                scores = scorer(subject, tools)
+                if isawaitable(scores):
+                    scores = (work or Work.here()).awaited(scores)
+                vector = vector_of(scorer, subject) if reads_texts else b""
+                turn = ScoredTurn(sound_scores(scores, tools), vector)
+            except Exception as error:
+                return error
+            turns[subject] = turn
+            with self._lock:
+                self._keep((subject, catalogue.content), turn)
+            with suppress(Exception):  # a policy that breaks says so when it decides
+                for judge in judges:
+                    self.ranking(turn, catalogue, judge)
+            return None
+
+        failed = {subject: error for subject in subjects if (error := attempt(subject))}
+        if failed and not turns:
+            raise failed[subjects[-1]]
+        return KnownScores(turns, frozenset(subject for subject in failed if attempt(subject)))
+
+    def given(
+        self, subject: str, catalogue: Catalogue, scores: object, own: int | None, *, is_named: bool
+    ) -> ScoredTurn:
+        """The scores that a harness gives for a turn, if they are sound; later calls of its conversation have them too.
+
+        Where two conversations without a name bring different scores for one text, nobody knows whose a later turn
+        means, and neither are known from then on. `own` is None for one text and no more: nobody will ask again.
+        """
+        turn = ScoredTurn(sound_scores(scores, [catalogue.tools[key] for key in catalogue.costs]))
+        if own is None:
+            return turn
+        with self._lock:
+            before = self._turns.get((subject, own), turn)
+            if before.scores == turn.scores:
+                turn = before
+            elif not is_named:
+                self._keep((subject, own), UNKNOWN)
+                return turn
+            self._keep((subject, own), turn)
+        return turn
+
+    def _keep(self, key: tuple[str, int | None], turn: ScoredTurn) -> None:
+        """Keep the scores of a turn, and forget those that were asked for first; the lock is held."""
+        before = self._turns.pop(key, UNKNOWN)
+        self._held += len(turn.scores) - len(before.scores)
+        self._turns[key] = turn
+        while self._held > SCORES_KEPT and len(self._turns) > 1:
+            _, forgotten = self._turns.popitem(last=False)
+            self._held -= len(forgotten.scores)
+
+    def ranking(self, turn: ScoredTurn, catalogue: Catalogue, judge: Judge) -> tuple[Ranked, ...]:
+        """The candidates of a turn in rank order, `kept` where this turn alone makes them worth their cost."""
+        ranking = turn.rankings.get(judge)
+        if ranking is None:
+            scores = dict(zip(catalogue.costs, turn.scores, strict=True))
+            ranking = _ranked_by_trust(judge, scores, catalogue, turn.vector)
+            self._keep_ranking(turn, judge, ranking)
+        return ranking
+
+    def rank_together(self, asked: Iterable[tuple[ScoredTurn, Catalogue, Judge]]) -> None:
+        """Have judges rank several turns whose scores were just given: the policy of each is asked once for all."""
+        by_judge: dict[Judge, list[tuple[ScoredTurn, Catalogue]]] = {}
+        for turn, catalogue, judge in asked:
+            if judge not in turn.rankings and catalogue.costs and not catalogue.untrusted:
+                by_judge.setdefault(judge, []).append((turn, catalogue))
+        for judge, own in by_judge.items():
+            if len(own) < 2:
+                continue
+            scores = [dict(zip(catalogue.costs, turn.scores, strict=True)) for turn, catalogue in own]
+            with suppress(Exception):  # a policy that breaks says so when it decides
+                rankings = judge.ranked_together(scores, [catalogue.costs for _, catalogue in own])
+                for (turn, _), ranking in zip(own, rankings, strict=True):
+                    self._keep_ranking(turn, judge, ranking)
+
+    def _keep_ranking(self, turn: ScoredTurn, judge: Judge, ranking: tuple[Ranked, ...]) -> None:
+        with self._lock:
+            turn.rankings[judge] = ranking
+            while len(turn.rankings) > JUDGES_KEPT:
+                del turn.rankings[next(iter(turn.rankings))]
+
+
+FAILURES: dict[type[Exception], Reason] = {
+    RestingError: "scorer resting",
+    BusyError: "scorer busy",
+    TimeoutError: "scorer too slow",
+    RefusedScoresError: "scores refused",
+}
+"""Why turns have no scores."""
+
+
+def failure_reason(error: Exception) -> Reason:
+    """Why turns have no scores, by what was raised."""
+    for kind, reason in FAILURES.items():
+        if isinstance(error, kind):
+            return reason
+    return "scorer failed"
+
+
+def failure_type(error: Exception) -> str:
+    """The type of what was raised; of scores that were refused, that of what is wrong with them."""
+    return str(error) if isinstance(error, RefusedScoresError) else type(error).__name__
+
+
+def sound_scores(scores: object, tools: Sequence[Tool]) -> tuple[float, ...]:
+    """One finite score for every tool, or a RefusedScoresError, which says no more than a type: texts may be secret."""
+    try:
+        return tuple(checked(scores, tools).tolist())
+    except Exception as error:
+        raise RefusedScoresError(type(error).__name__) from None
+
+
+def trusted_part(ranking: tuple[Ranked, ...]) -> tuple[Ranked, ...]:
+    """The part of a ranking that decides whether a turn says anything: trusted tools, unless there are none."""
+    return tuple([tool for tool in ranking if tool.trusted]) or ranking
+
+
+def _ranked_by_trust(judge: Judge, scores: dict[str, float], catalogue: Catalogue, vector: bytes) -> tuple[Ranked, ...]:
+    """Trusted tools as if there were no others, then the others as they rank among all."""
+    costs = catalogue.costs
+    untrusted = catalogue.untrusted
+    among_all = judge.ranked(scores, costs, vector)
+    if not untrusted:
+        return among_all
+    alone = judge.ranked({key: scores[key] for key in scores if key not in untrusted}, costs, vector)
+    return (*alone, *(tool._replace(trusted=False) for tool in among_all if tool.name in untrusted))
+
+
+def recalling(policy: Policy, past: PastTasks | None, scorer: Scorer | None) -> Policy:
+    """A policy with past tasks; an error where the scorer's vectors cannot be compared with theirs."""
+    if past is not None and policy.recalls:
+        past.check_vectors(len(vector_of(scorer, "Send an email")), "the scorer makes")
+    return policy.recalling(past)
+
+
+def _lower(policy: Policy, payoff: Payoff, pressure: float) -> Payoff:
+    """The payoff at which a conversation explores."""
+    if pressure >= payoff.cost_pressure:
+        raise UsageError(
+            f"The 'explore_pressure' of Rollout must be below the gate's cost pressure, {payoff.cost_pressure:g}. "
+            f"Got {pressure!r} instead."
+        )
+    if policy.fitted_for == "a payoff":
+        raise UsageError(
+            f"A {type(policy).__name__} decides at the one cost pressure it was fitted for, so 'explore_pressure' says "
+            "nothing to it. Use a policy that serves any payoff, such as ExpectedPayoffBySet."
+        )
+    return replace(payoff, cost_pressure=pressure)

@@ -1,0 +1,39 @@
+"""What the gates of many tenants share: threads, scores, lists, conversations, and who is told of decisions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from camdf.gate.catalogue import Catalogues
+from camdf.gate.memory import Memory, SharedMemory
+from camdf.gate.scoring import TurnScores
+from camdf.gate.settings import Records
+from camdf.gate.telemetry import Sink
+from camdf.runtime.workers import Workers
+from camdf.scorers.base import Scorer
+
+READERS = 8
+"""How many requests of event loops are read at a time: this is work of the processor."""
+
+SCORERS = 64
+"""How many decisions are scored at a time: this is mostly waiting. More wait in line, within their time limits."""
+
+
+@dataclass(frozen=True)
+class SharedByTenants:
+    """No thread of it is begun before there is work."""
+
+    turn_scores: TurnScores
+    memory: Memory
+    sink: Sink | None
+    catalogues: Catalogues = field(default_factory=Catalogues)
+    readers: Workers = field(default_factory=lambda: Workers(READERS))
+    scorers: Workers = field(default_factory=lambda: Workers(SCORERS))
+
+    @classmethod
+    def of(cls, scorer: Scorer | None, records: Records) -> SharedByTenants:
+        """A set for a gate, and for those that will be made from it."""
+        size = records.conversations
+        memory = Memory(size) if records.store is None else SharedMemory(records.store, size)
+        sink = None if records.on_decision is None else Sink(records.on_decision)
+        return cls(TurnScores(scorer), memory, sink)

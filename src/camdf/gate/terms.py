@@ -1,0 +1,69 @@
+"""A conversation ends as it began: under one policy and in one mode, whatever an operator changes in the meantime.
+
+It is known by its name. One without a name shares nothing with others that begin alike, so nobody knows under which
+policy it began: for an hour after a policy was replaced, it also has what that one would have given it, so that no list
+narrows in the middle.
+"""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import NamedTuple
+
+from camdf.gate.lists import Mode
+from camdf.gate.memory import Latest
+from camdf.gate.scoring import Judge
+from camdf.gate.settings import Dealt
+
+REPLACED = 16
+"""How many policies that were replaced are kept for conversations whose beginning is not known."""
+
+SECONDS = 3600.0
+"""For how long they are kept."""
+
+
+class Terms(NamedTuple):
+    """Who decides on a conversation, and what becomes of the tools that are cut."""
+
+    judges: tuple[Judge, ...]
+    """The last one decides; those before it may have decided on the conversation earlier, the oldest first."""
+
+    mode: Mode
+
+
+class ConversationTerms(Latest[Terms]):
+    """The judge of conversations that begin, those before it, and the terms of the last `size` named conversations."""
+
+    def __init__(self, judge: Judge, size: int) -> None:
+        self.judge = judge
+        self._replaced: tuple[tuple[Judge, float], ...] = ()
+        super().__init__(size)
+
+    def of(self, conversation: str | None, dealt: Dealt, mode: Mode, *, is_under_way: bool) -> Terms:
+        """Who decides: whoever began the conversation, where that is known, else those of today."""
+        began = None if conversation is None else self.recall(conversation)
+        if dealt.off:
+            judges = began.judges[-1:] if began else (self.judge,)
+            terms = Terms(judges, "shadow")
+            if conversation is not None:  # for good: switched on again, it would narrow what it saw
+                self.keep(conversation, terms)
+            return terms
+        if began is not None:
+            return began
+        earlier = self.earlier() if is_under_way else ()
+        return Terms((*earlier, self.judge), mode if dealt.cuts else "shadow")
+
+    def replace(self, judge: Judge) -> None:
+        """Another judge decides on conversations that begin from now on."""
+        self._replaced = (*self._replaced, (self.judge, monotonic()))[-REPLACED:]
+        self.judge = judge
+
+    def earlier(self) -> tuple[Judge, ...]:
+        """The judges who may have decided on a conversation that is under way, the oldest first, each once."""
+        late = [judge for judge, when in self._replaced if monotonic() - when < SECONDS]
+        return tuple({judge.digest or id(judge): judge for judge in late if judge.digest != self.judge.digest}.values())
+
+    def keep(self, conversation: str, terms: Terms) -> None:
+        """Something was decided under these terms."""
+        with self._lock:
+            self._put(conversation, terms)
