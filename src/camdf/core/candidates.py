@@ -55,8 +55,11 @@ def counts_of(rankings: Rankings, required: Bools, groups: Strings) -> tuple[Flo
 
     A task of a group of n counts n^(-1/2).
     """
-    ids, tools = rankings.tool_ids[rankings.listed], len(rankings.catalogue)
-    listed, needed = (np.bincount(ids, weights=times, minlength=tools) for times in _times(rankings, required, groups))
+    ids = rankings.tool_ids[rankings.listed]
+    tools = len(rankings.catalogue)
+    times_listed, times_required = _times_by_row(rankings, required, groups)
+    listed = np.bincount(ids, weights=times_listed, minlength=tools)
+    needed = np.bincount(ids, weights=times_required, minlength=tools)
     return listed.astype(np.float64), needed.astype(np.float64)
 
 
@@ -72,18 +75,26 @@ def history_in_others(
 
     A group that is seen for the first time says nothing of its tools, and neither may a task's own.
     """
-    ids, group = rankings.tool_ids[rankings.listed], np.repeat(numbered(groups)[0], rankings.lengths)
-    _, own = np.unique(group * len(times_listed) + ids, return_inverse=True)
-    in_others = []
-    for counts, times in zip((times_listed, times_required), _times(rankings, required, groups), strict=True):
-        left = counts[ids] - np.bincount(own, weights=times)[own]
+    ids = rankings.tool_ids[rankings.listed]
+    group = np.repeat(numbered(groups)[0], rankings.lengths)
+    _, of_group = np.unique(group * len(times_listed) + ids, return_inverse=True)
+
+    def left_to_others(counts: Floats, times: Floats) -> Floats:
+        """(n, m): what is left of the counts of all without those of the candidate's own group."""
+        left = counts[ids] - np.bincount(of_group, weights=times)[of_group]
         column = np.zeros(rankings.scores.shape)
         column[rankings.listed] = np.where(left < ROUNDING, 0.0, left)
-        in_others.append(column)
-    return history(in_others[0], in_others[1], base_rate)
+        return column
+
+    own_listed, own_required = _times_by_row(rankings, required, groups)
+    return history(
+        left_to_others(times_listed, own_listed),
+        left_to_others(times_required, own_required),
+        base_rate,
+    )
 
 
-def _times(rankings: Rankings, required: Bools, groups: Strings) -> tuple[Floats, Floats]:
+def _times_by_row(rankings: Rankings, required: Bools, groups: Strings) -> tuple[Floats, Floats]:
     """(rows,) each: what every listed candidate counts, and what it counts as a required one."""
     times = np.repeat(sizes_of(groups) ** -0.5, rankings.lengths)
     return times, times * required[rankings.listed]

@@ -99,7 +99,8 @@ class Payoff:
 
     def worth(self, covered: Ints, n_required: Ints, outside: Ints | int = 0) -> Floats:
         """v, from counts of required tools: those acquired, all of them, and those that are outside the list."""
-        value = (VALUES[self.value] if isinstance(self.value, str) else self.value)(covered, n_required)
+        value_of = VALUES[self.value] if isinstance(self.value, str) else self.value
+        value = value_of(covered, n_required)
         if self.recourse == 0:
             return value
         if self.value == "exact":
@@ -110,7 +111,8 @@ class Payoff:
     def worth_by_depth(self, logged: LoggedTasks) -> Floats:
         """(n, m + 1): v of every prefix, depth 0 to m."""
         covered = before_each(logged.required.astype(np.int64))
-        return self.worth(covered, logged.n_required[:, None], logged.missing[:, None] if self.recourse else 0)
+        outside = logged.missing[:, None] if self.recourse else 0
+        return self.worth(covered, logged.n_required[:, None], outside)
 
     def by_depth(self, logged: LoggedTasks) -> Floats:
         """(n, m + 1): U of every prefix, depth 0 to m. Depths past a list's end repeat its last payoff."""
@@ -119,7 +121,8 @@ class Payoff:
     def of(self, logged: LoggedTasks, acquired: Bools) -> Floats:
         """(n,): U of the acquired candidates, any (n, m) mask. A prefix gives `by_depth` to the bit."""
         covered = (logged.required & acquired).sum(axis=1)
-        worth = self.worth(covered, logged.n_required, logged.missing if self.recourse else 0)
+        outside = logged.missing if self.recourse else 0
+        worth = self.worth(covered, logged.n_required, outside)
         value: Floats = worth - self.cost_pressure * cost_of(logged.rankings, acquired)
         return value
 

@@ -67,17 +67,17 @@ class Rankings:
         if n and not (self.lengths.min() >= 0 and self.lengths.max() <= m):
             raise UsageError(_must("lengths", "Rankings", f"lie between 0 and {m}", self.lengths))
         listed = self.listed
-        if not _all(np.isfinite(self.scores) & (self.scores >= 0), listed):
+        if not _all_listed_are(np.isfinite(self.scores) & (self.scores >= 0), listed):
             raise UsageError(
                 _must("scores", "Rankings", "be finite and not negative", self.scores[listed])
                 + " Clip cosine similarities at 0, and pass logits through a sigmoid."
             )
-        if not _all(np.isfinite(self.costs) & (self.costs > 0), listed):
+        if not _all_listed_are(np.isfinite(self.costs) & (self.costs > 0), listed):
             raise UsageError(
                 _must("costs", "Rankings", "be finite and positive", self.costs[listed])
                 + " Give a free tool a small price, such as 0.01."
             )
-        if not _all((self.tool_ids >= 0) & (self.tool_ids < len(self.catalogue)), listed):
+        if not _all_listed_are((self.tool_ids >= 0) & (self.tool_ids < len(self.catalogue)), listed):
             raise UsageError(_must("tool_ids", "Rankings", "point into the catalogue", self.tool_ids[listed]))
         padding = ~listed
         if self.scores[padding].any() or self.costs[padding].any() or (self.tool_ids[padding] != -1).any():
@@ -111,12 +111,12 @@ class Rankings:
             names = tuple(name for name, _ in items[0])
             ids = np.arange(len(names), dtype=np.int64)[None]
             row = np.array([[score for _, score in items[0]]], dtype=np.float64)
-            return cls(row, _priced(costs, names, ids), np.array([len(names)], dtype=np.int64), ids, names)
+            return cls(row, _costs_of_candidates(costs, names, ids), np.array([len(names)], dtype=np.int64), ids, names)
         flat = list(chain.from_iterable(items))
         catalogue = tuple(dict.fromkeys(name for name, _ in flat))
         position = {name: i for i, name in enumerate(catalogue)}
         lengths = np.array([len(pairs) for pairs in items], dtype=np.int64)
-        listed = _listed(lengths, int(lengths.max(initial=0)))
+        listed = _listed_mask(lengths, int(lengths.max(initial=0)))
         padded = np.zeros(listed.shape)
         padded[listed] = [score for _, score in flat]
         tool_ids = np.full(listed.shape, -1, dtype=np.int64)
@@ -125,7 +125,7 @@ class Rankings:
             priced = np.zeros(listed.shape)
             priced[listed] = [own[name] for own, pairs in zip(costs, items, strict=True) for name, _ in pairs]
         else:
-            priced = _priced(costs, catalogue, tool_ids)
+            priced = _costs_of_candidates(costs, catalogue, tool_ids)
         return cls(padded, priced, lengths, tool_ids, catalogue)
 
     def __len__(self) -> int:
@@ -139,7 +139,7 @@ class Rankings:
     @property
     def listed(self) -> Bools:
         """(n, m): True where a candidate stands, False at padding. Also the nonterminal states t < length."""
-        return _listed(self.lengths, self.width)
+        return _listed_mask(self.lengths, self.width)
 
     @property
     def shares_catalogue(self) -> bool:
@@ -157,8 +157,9 @@ class Rankings:
 
     def with_costs(self, costs: Mapping[str, float] | Floats) -> Rankings:
         """The same rankings at other prices: a mapping from tool to cost, or an (n, m) array."""
-        priced = _priced(costs, self.catalogue, self.tool_ids) if isinstance(costs, Mapping) else costs
-        return replace(self, costs=priced)
+        if isinstance(costs, Mapping):
+            costs = _costs_of_candidates(costs, self.catalogue, self.tool_ids)
+        return replace(self, costs=costs)
 
     def take(self, rows: Index) -> Rankings:
         """Some of the tasks, by slice, indices or mask. Views where numpy gives views; nothing is checked again."""
@@ -322,23 +323,22 @@ def joined(first: LoggedTasks, second: LoggedTasks) -> LoggedTasks:
     catalogue = tuple(dict.fromkeys(first.rankings.catalogue + second.rankings.catalogue))
     position = {name: i for i, name in enumerate(catalogue)}
     width = max(first.rankings.width, second.rankings.width)
-    both = [part.padded_to(width) for part in (first, second)]
-    ids = [np.array([*(position[name] for name in p.rankings.catalogue), -1])[p.rankings.tool_ids] for p in both]
+    both = [first.padded_to(width), second.padded_to(width)]
     vectors = [part.rankings.vectors for part in both if part.rankings.vectors is not None]
     rankings = Rankings(
         np.concatenate([part.rankings.scores for part in both]),
         np.concatenate([part.rankings.costs for part in both]),
         np.concatenate([part.rankings.lengths for part in both]),
-        np.concatenate(ids),
+        np.concatenate([part.rankings.places(position) for part in both]),
         catalogue,
         np.concatenate(vectors) if len(vectors) == 2 else None,
     )
     return LoggedTasks(
         rankings,
-        *(
-            np.concatenate([getattr(part, name) for part in both])
-            for name in ("required", "n_required", "task_ids", "groups")
-        ),
+        np.concatenate([part.required for part in both]),
+        np.concatenate([part.n_required for part in both]),
+        np.concatenate([part.task_ids for part in both]),
+        np.concatenate([part.groups for part in both]),
     )
 
 
@@ -359,16 +359,16 @@ def mean_ranks(scores: Floats) -> Floats:
     return ranks
 
 
-def _listed(lengths: Ints, width: int) -> Bools:
+def _listed_mask(lengths: Ints, width: int) -> Bools:
     listed: Bools = np.arange(width) < lengths[:, None]
     return listed
 
 
-def _all(good: Bools, listed: Bools) -> bool:
+def _all_listed_are(good: Bools, listed: Bools) -> bool:
     return bool((good | ~listed).all())
 
 
-def _priced(costs: Mapping[str, float] | None, catalogue: tuple[str, ...], tool_ids: Ints) -> Floats:
+def _costs_of_candidates(costs: Mapping[str, float] | None, catalogue: tuple[str, ...], tool_ids: Ints) -> Floats:
     if costs is None:
         return (tool_ids >= 0).astype(np.float64)
     unpriced = [name for name in catalogue if name not in costs]
@@ -379,7 +379,9 @@ def _priced(costs: Mapping[str, float] | None, catalogue: tuple[str, ...], tool_
 
 
 def _must(name: str, owner: str, requirement: str, value: object) -> str:
-    shown = np.array2string(value, threshold=6, edgeitems=2) if isinstance(value, np.ndarray) else repr(value)
+    shown = repr(value)
+    if isinstance(value, np.ndarray):
+        shown = np.array2string(value, threshold=6, edgeitems=2)
     return f"The {name!r} of {owner} must {requirement}. Got {shown} instead."
 
 

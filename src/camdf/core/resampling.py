@@ -60,25 +60,25 @@ def paired_bootstrap(
         raise UsageError(f"The 'groups' must name one group a task. Got {len(member)} for {len(differences)} tasks.")
     sums = np.bincount(member, weights=differences)
     sizes = np.bincount(member).astype(np.float64)
-    draw = _kept if len(sums) * resamples <= DRAWS_KEPT else _drawn
-    means = np.concatenate(
-        [
-            np.einsum("bg,g->b", drawn, sums) / np.einsum("bg,g->b", drawn, sizes)
-            for drawn in draw(len(sums), seed, resamples)
-        ]
-    )
-    low, high = np.quantile(means, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    draws = _kept_draws if len(sums) * resamples <= DRAWS_KEPT else _draws
+    means = [
+        np.einsum("bg,g->b", drawn, sums) / np.einsum("bg,g->b", drawn, sizes)
+        for drawn in draws(len(sums), seed, resamples)
+    ]
+    low, high = np.quantile(np.concatenate(means), [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     return Interval(float(differences.mean()), float(low), float(high))
 
 
-def _drawn(groups: int, seed: int, resamples: int) -> Iterator[Floats]:
+def _draws(groups: int, seed: int, resamples: int) -> Iterator[Floats]:
     """(resamples, groups): how often each group is drawn, in blocks of rows. The draws are those of one block."""
-    rng, shares, rows = np.random.default_rng(seed), np.full(groups, 1.0 / groups), max(1, AT_A_TIME // groups)
+    rng = np.random.default_rng(seed)
+    shares = np.full(groups, 1.0 / groups)
+    rows = max(1, AT_A_TIME // groups)
     for before in range(0, resamples, rows):
         yield rng.multinomial(groups, shares, size=min(rows, resamples - before)).astype(np.float64)
 
 
 @lru_cache(maxsize=1)
-def _kept(groups: int, seed: int, resamples: int) -> list[Floats]:
+def _kept_draws(groups: int, seed: int, resamples: int) -> list[Floats]:
     """The same, drawn once for the many intervals over the same tasks."""
-    return list(_drawn(groups, seed, resamples))
+    return list(_draws(groups, seed, resamples))

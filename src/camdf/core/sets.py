@@ -46,8 +46,11 @@ LOWEST_COST = 1e-300
 TINY = 1e-300
 """Sums are floored here before they divide: only an empty list has one of 0."""
 
-MOST_STEPS, CLOSE = 60, 1e-9
-"""A shift is found once it is known this well; halving alone gets there in so many steps."""
+CLOSE = 1e-9
+"""A shift is found once it is known this well."""
+
+MOST_STEPS = 60
+"""Halving alone finds a shift in so many steps."""
 
 SIZES = 13
 """Sets of this many tools and larger ones count alike."""
@@ -91,13 +94,15 @@ def shift_to_expect(log_odds: Floats, listed: Bools, wanted: Floats) -> Floats:
     target = logit(share, SMALLEST)
     low = target - np.maximum.reduce(log_odds, axis=1, where=listed, initial=-np.inf)
     high = target - np.minimum.reduce(log_odds, axis=1, where=listed, initial=np.inf)
-    low, high = (np.where(np.isfinite(ends), ends, 0.0) for ends in (low, high))
+    low = np.where(np.isfinite(low), low, 0.0)
+    high = np.where(np.isfinite(high), high, 0.0)
     shift = low
     for _ in range(MOST_STEPS):
         chance = sigmoid(log_odds + shift[:, None]) * listed
         expected = np.add.accumulate(chance, axis=1)[:, -1] / length
         slope = np.add.accumulate(chance * (1.0 - chance), axis=1)[:, -1] / length
-        low, high = np.where(expected < share, shift, low), np.where(expected > share, shift, high)
+        low = np.where(expected < share, shift, low)
+        high = np.where(expected > share, shift, high)
         step = (target - logit(expected, SMALLEST)) * expected * (1.0 - expected) / np.maximum(slope, TINY)
         then = np.where((shift + step >= low) & (shift + step <= high), shift + step, (low + high) / 2.0)
         moving = (high - low > CLOSE) & (np.abs(then - shift) > CLOSE)
@@ -139,7 +144,8 @@ def worth_by_cut(log_not: Floats, recourse: float, law: SizeLaw = AT_LEAST_ONE) 
     """
     if law == AT_LEAST_ONE:
         return _given_any(_left_out(_log_kept(log_not, recourse)), _left_out(log_not)[:, :1])
-    of_first, of_rest = size_chances(log_not), size_chances(log_not[:, ::-1])[:, :, ::-1]
+    of_first = size_chances(log_not)
+    of_rest = size_chances(log_not[:, ::-1])[:, :, ::-1]
     whole = over_columns(of_first[:, :, -1:] * law.by_size()[:, None, None])
     kept = of_rest * (recourse ** np.arange(SIZES + 1.0))[:, None, None]
     return _over_sizes(of_first, kept, law.by_size()) / np.maximum(whole, TINY)
@@ -150,7 +156,8 @@ def size_chances(log_not: Floats) -> Floats:
 
     The last of them is that of `SIZES` or more. Candidates stand in any order, with log(1 - p) each.
     """
-    odds, none = np.expm1(-log_not), np.exp(before_each(log_not))
+    odds = np.expm1(-log_not)
+    none = np.exp(before_each(log_not))
     chances = np.empty((SIZES + 1, *none.shape))
     ways = np.ones(none.shape)
     for size in range(SIZES):
@@ -217,7 +224,8 @@ def expected_shares(
 
 def _shares_by_law(p: Floats, missing: tuple[float, ...], law: SizeLaw) -> Floats:
     log_not = np.log1p(-p)
-    before, after = size_chances(log_not), size_chances(log_not[:, ::-1])[:, :, ::-1]
+    before = size_chances(log_not)
+    after = size_chances(log_not[:, ::-1])[:, :, ::-1]
     number = np.arange(1.0, SIZES + 1.0)
     share_of_one = sum(chance / (number + outside) for outside, chance in enumerate(missing))
     gain = np.append(np.array(law.weights) * share_of_one, 0.0)  # of a set of one more than 0, 1, 2, ... others
@@ -238,7 +246,8 @@ def leaving_cuts(worth: Floats, cost: Floats, lengths: Ints) -> Floats:
     tasks, cuts = worth.shape
     place = np.arange(cuts)
     leaving = np.zeros((tasks, cuts - 1))
-    rows, here = np.arange(tasks), np.zeros(tasks, dtype=np.int64)
+    rows = np.arange(tasks)
+    here = np.zeros(tasks, dtype=np.int64)
     while len(rows):
         run = cost[rows] - cost[rows, here][:, None]
         later = (place > here[:, None]) & (place <= lengths[rows, None]) & (run > 0)
@@ -247,7 +256,10 @@ def leaving_cuts(worth: Floats, cost: Floats, lengths: Ints) -> Floats:
         then = cuts - 1 - slope[:, ::-1].argmax(axis=1)
         steepest = slope[np.arange(len(rows)), then]
         goes = steepest > 0
-        rows, here, then, steepest = rows[goes], here[goes], then[goes], steepest[goes]
+        rows = rows[goes]
+        here = here[goes]
+        then = then[goes]
+        steepest = steepest[goes]
         passed = (place[:-1] >= here[:, None]) & (place[:-1] < then[:, None])
         leaving[rows] = np.where(passed, steepest[:, None], leaving[rows])
         here = then
