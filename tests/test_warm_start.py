@@ -21,7 +21,7 @@ from camdf.models.design import Design, Setting
 from camdf.models.posterior import Belief, Fitted, Rows, log_loss, most_likely, sums_of
 from camdf.models.prior import KINDS, shipped_prior
 from camdf.models.set_law import SetLaw
-from camdf.models.task_text import FEWEST, TextSignal, _left_out, _ridge, fit_text
+from camdf.models.task_text import FEWEST, TextSignal, _answers_left_out, _ridge, fit_text
 from camdf.models.warm_start import FEWEST_FOR_FLIPS, FEWEST_TASKS, SURE_OF_FLIPS, LossComparison, fit_warm
 from camdf.policies.artifact import from_json, to_json
 from camdf_lab import domains
@@ -213,7 +213,7 @@ def test_leaving_a_group_out_in_closed_form_is_fitting_without_it(seed: int, pen
     rng = np.random.default_rng(seed)
     vectors, beyond = at_length_one(rng.normal(size=(40, 6))), rng.normal(size=(40, 3))
     group = np.unique(rng.integers(0, groups, 40), return_inverse=True)[1]
-    found = _left_out(vectors, beyond, group, int(group.max()) + 1, penalty)
+    found = _answers_left_out(vectors, beyond, group, int(group.max()) + 1, penalty)
     for number in range(int(group.max()) + 1):
         out = group == number
         weights = _ridge(vectors[~out], penalty) @ (vectors[~out].T @ beyond[~out])

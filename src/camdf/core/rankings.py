@@ -111,7 +111,8 @@ class Rankings:
             names = tuple(name for name, _ in items[0])
             ids = np.arange(len(names), dtype=np.int64)[None]
             row = np.array([[score for _, score in items[0]]], dtype=np.float64)
-            return cls(row, _costs_of_candidates(costs, names, ids), np.array([len(names)], dtype=np.int64), ids, names)
+            prices = _costs_of_candidates(costs, names, ids)
+            return cls(row, prices, np.array([len(names)], dtype=np.int64), ids, names)
         flat = list(chain.from_iterable(items))
         catalogue = tuple(dict.fromkeys(name for name, _ in flat))
         position = {name: i for i, name in enumerate(catalogue)}

@@ -11,7 +11,7 @@ A prior that was learned for the same tools has levels and slopes in z0, too, an
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -78,7 +78,9 @@ class Setting:
 
 def weights_of(logged: LoggedTasks, strength: Strength) -> Floats:
     """(n,): what each task counts."""
-    return sizes_of(logged.groups) ** -0.5 if strength.weigh_groups else np.ones(len(logged))
+    if not strength.weigh_groups:
+        return np.ones(len(logged))
+    return sizes_of(logged.groups) ** -0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,10 +102,12 @@ class Counts:
 
     def after(self, model: MembershipModel, place: Ints) -> Counts:
         """These, and what a model counted before them; `place` (tools,) says where it has each tool, else -1."""
-        more = len(place) - len(self.seen)
-        seen, wanted = (np.append(counts, np.zeros(more)) for counts in (self.seen, self.wanted))
-        before, needed = (np.append(counts, 0.0)[place] for counts in (model.times_listed, model.times_required))
-        return replace(self, seen=seen + MADE_UP * before, wanted=wanted + MADE_UP * needed)
+        new = np.zeros(len(place) - len(self.seen))
+        return replace(
+            self,
+            seen=np.append(self.seen, new) + MADE_UP * _at_places(model.times_listed, place),
+            wanted=np.append(self.wanted, new) + MADE_UP * _at_places(model.times_required, place),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,60 +135,72 @@ class TaskReading:
 
     @classmethod
     def of(cls, catalogue: tuple[str, ...], counts: Counts, prior: Prior, shared: bool) -> TaskReading:
-        model, levels, slopes = prior.model, np.zeros(len(catalogue) + 1), np.zeros(len(catalogue) + 1)
+        model = prior.model
+        levels = np.zeros(len(catalogue) + 1)
+        slopes = np.zeros(len(catalogue) + 1)
         if model is not None:
             there = set(catalogue)
             catalogue = (*catalogue, *(name for name in model.tools if name not in there))
             position = {name: place for place, name in enumerate(model.tools)}
             place = np.array([position.get(name, -1) for name in catalogue], dtype=np.int64)
             counts = counts.after(model, place)
-            levels, slopes = (np.append(np.append(table, 0.0)[place], 0.0) for table in (model.levels, model.slopes))
+            levels = np.append(_at_places(model.levels, place), 0.0)
+            slopes = np.append(_at_places(model.slopes, place), 0.0)
         tools = np.full(len(catalogue) + 1, -1)
         if shared:
             present = np.flatnonzero(counts.seen)
             tools[present] = np.arange(len(present))
-        base = base_rate_of(counts.wanted.sum(), counts.seen.sum())
         return cls(
-            catalogue,
-            counts,
-            prior,
-            base,
-            tools,
-            np.array(prior.means),
-            np.array(prior.spreads),
-            np.array(prior.coefficients),
-            levels,
-            slopes,
-            np.zeros(1 + len(LIST_COLUMNS)),
+            catalogue=catalogue,
+            counts=counts,
+            prior=prior,
+            base_rate=base_rate_of(counts.wanted.sum(), counts.seen.sum()),
+            tools=tools,
+            mean=np.array(prior.means),
+            spread=np.array(prior.spreads),
+            start=np.array(prior.coefficients),
+            levels=levels,
+            slopes=slopes,
+            hold=np.zeros(1 + len(LIST_COLUMNS)),
         )
 
     def with_text(self, text: TextSignal, columns: Floats) -> TaskReading:
         """The same with a text signal, whose (columns, rows) set the mean and the spread of its columns."""
-        width = columns.std(axis=1)
-        mean = np.append(self.mean, np.append([0.0, 0.0], columns[2:].mean(axis=1)))
-        start = np.append(self.start, () if self.prior.model is None else self.prior.model.text_coefficients)
-        spread = np.append(self.spread, np.where(width > 1e-9, width, 1.0))
-        return replace(self, text=text, mean=mean, spread=spread, start=start)
+        model = self.prior.model
+        return replace(
+            self,
+            text=text,
+            mean=np.append(self.mean, np.append([0.0, 0.0], columns[2:].mean(axis=1))),
+            spread=np.append(self.spread, _spreads(columns)),
+            start=self.start if model is None else np.append(self.start, model.text_coefficients),
+        )
 
     def with_past(self, past: PastTasks, columns: Floats) -> TaskReading:
         """The same with past tasks, whose (columns, rows) set the spread of their columns; their means count as 0."""
-        width = columns.std(axis=1)
-        mean, spread = np.zeros(len(columns)), np.where(width > 1e-9, width, 1.0)
-        return replace(self, past=past, mean=np.append(self.mean, mean), spread=np.append(self.spread, spread))
+        return replace(
+            self,
+            past=past,
+            mean=np.append(self.mean, np.zeros(len(columns))),
+            spread=np.append(self.spread, _spreads(columns)),
+        )
 
-    def taught(self, logged: LoggedTasks, more: Floats | None = None) -> tuple[Rows, Ints]:
+    def taught(self, logged: LoggedTasks, more: Sequence[Floats] = ()) -> tuple[Rows, Ints]:
         """Tasks that were counted as rows in the order of their tools, and that order.
 
         A candidate's history is what other groups say. `more` are columns of the tasks' texts and past tasks.
         """
-        rankings, counts = logged.rankings, self.counts
-        known = (counts.seen, counts.wanted, self.base_rate)
-        past = history_in_others(rankings, logged.required, logged.groups, *known)
-        features, listed = candidate_features(rankings, past, self.prior.lowest_score), rankings.listed
-        flat = (features if more is None else np.concatenate([features, more]))[:, listed]
+        rankings = logged.rankings
+        listed = rankings.listed
+        past = history_in_others(
+            rankings, logged.required, logged.groups, self.counts.seen, self.counts.wanted, self.base_rate
+        )
+        features = candidate_features(rankings, past, self.prior.lowest_score)
+        if more:
+            features = np.concatenate([features, *more])
         ids = rankings.tool_ids[listed]
         order = np.argsort(self.tools[ids], kind="stable")
-        return self._rows(flat[:, order], ids[order], logged.required[listed][order].astype(np.float64)), order
+        labels = logged.required[listed][order].astype(np.float64)
+        return self._rows_of_fit(features[:, listed][:, order], ids[order], labels), order
 
     def others(self, rankings: Rankings) -> Rows:
         """Tasks that were not counted, over the same catalogue, as rows in rank order."""
@@ -197,11 +213,13 @@ class TaskReading:
             features = np.concatenate([features, self.text.columns(rankings)])
         if self.past is not None:
             features = np.concatenate([features, self.past.columns(rankings)])
-        return self._rows(features[:, listed], ids, np.zeros(len(ids)))
+        return self._rows_of_fit(features[:, listed], ids, np.zeros(len(ids)))
 
     def before(self, setting: Setting) -> Belief:
         """What is believed before the labels: the prior, and that columns and tools add nothing to it."""
-        strength, width, tools = setting.strength, 2 + len(self.mean), int(self.tools.max()) + 1
+        strength = setting.strength
+        width = 2 + len(self.mean)
+        tools = int(self.tools.max()) + 1
         precision = np.diag(np.append([0.0, 0.0], np.full(width - 2, strength.columns**-2.0)))
         precision[:2, :2] = self.prior.precision
         of_tools = np.tile(np.diag([strength.levels**-2.0, strength.slopes**-2.0]), (tools, 1, 1))
@@ -213,25 +231,35 @@ class TaskReading:
         The log odds are linear in the list's columns, around the prior's share of lists that do.
         """
         share = np.clip(self.prior.missing[0], LEAST_SHARE, 1.0 - LEAST_SHARE)
+        theta = np.append(logit(share, LEAST_SHARE), np.zeros(len(LIST_COLUMNS)))
         precision = np.append(PRIOR_TASKS * share * (1.0 - share), np.full(len(LIST_COLUMNS), LIST_STRENGTH**-2.0))
-        before = Fitted(np.append(logit(share, LEAST_SHARE), np.zeros(len(LIST_COLUMNS))), np.zeros(0), np.zeros(0))
-        nothing = np.zeros(len(logged))
-        dense, none = self._lists(logged.rankings), np.full(len(logged), -1)
-        rows = Rows(dense, nothing, none, (logged.missing == 0).astype(np.float64), np.ones(len(logged)))
-        fitted = most_likely(rows, Belief(before, np.diag(precision), np.zeros((0, 2, 2))), 0.0)
-        return replace(self, hold=fitted.theta)
+        before = Belief(
+            likeliest=Fitted(theta, levels=np.zeros(0), slopes=np.zeros(0)),
+            precision=np.diag(precision),
+            of_tools=np.zeros((0, 2, 2)),
+        )
+        rows = Rows(
+            dense=self._list_rows(logged.rankings),
+            slope=np.zeros(len(logged)),
+            tool=np.full(len(logged), -1),
+            labels=(logged.missing == 0).astype(np.float64),
+            weights=np.ones(len(logged)),
+        )
+        return replace(self, hold=most_likely(rows, before, 0.0).theta)
 
     def holds(self, rankings: Rankings) -> Floats:
         """(n,): the log odds that each list holds all that its task needs."""
-        odds: Floats = self._lists(rankings) @ self.hold
+        odds: Floats = self._list_rows(rankings) @ self.hold
         return odds
 
-    def _lists(self, rankings: Rankings) -> Floats:
+    def _list_rows(self, rankings: Rankings) -> Floats:
         """(n, 1 + columns of a list): 1, and each column less the prior's mean, over its spread."""
         unseen = np.zeros(rankings.scores.shape)
         features = candidate_features(rankings, history(unseen, unseen, 0.5), self.prior.lowest_score)
         columns = list(LIST_COLUMNS)
-        lists = features[columns, :, 0].T if features.size else np.zeros((len(rankings), len(columns)))
+        lists = np.zeros((len(rankings), len(columns)))
+        if features.size:
+            lists = features[columns, :, 0].T
         return np.insert((lists - self.mean[columns]) / self.spread[columns], 0, 1.0, axis=1)
 
     def missing(self) -> Floats:
@@ -245,38 +273,40 @@ class TaskReading:
 
     def model(self, after: Belief, flips: float, law: SetLaw) -> MembershipModel:
         """What is believed after the labels, in plain coefficients."""
-        plain, fitted = self._plain(), after.likeliest
+        plain = self._in_plain_coefficients()
+        fitted = after.likeliest
         constant, *weights = plain @ fitted.theta
         kept = np.flatnonzero(self.counts.seen)
         place = self.tools[kept]
         scale = fitted.theta[1]
-        levels = scale * self.levels[kept] + np.where(place >= 0, np.append(fitted.levels, 0.0)[place], 0.0)
-        slopes = scale * self.slopes[kept] + np.where(place >= 0, np.append(fitted.slopes, 0.0)[place], 0.0)
+        levels = scale * self.levels[kept] + _at_places(fitted.levels, place)
+        slopes = scale * self.slopes[kept] + _at_places(fitted.slopes, place)
         precision = np.asarray(np.linalg.inv(plain @ np.linalg.inv(after.precision) @ plain.T))
-        beyond = len(weights) - (0 if self.past is None else PAST_COLUMNS)
+        text_begins = len(CANDIDATE_COLUMNS)
+        text_ends = len(weights) if self.past is None else len(weights) - PAST_COLUMNS
         return MembershipModel(
-            coefficients=_floats(weights[: len(CANDIDATE_COLUMNS)]),
+            coefficients=_as_floats(weights[:text_begins]),
             intercept=float(constant),
             base_rate=self.base_rate,
             tools=tuple(self.catalogue[i] for i in kept),
-            times_listed=_floats(self.counts.seen[kept]),
-            times_required=_floats(self.counts.wanted[kept]),
-            levels=_floats(levels),
-            slopes=_floats(slopes),
-            holds=_floats(self._plain_lists()),
+            times_listed=_as_floats(self.counts.seen[kept]),
+            times_required=_as_floats(self.counts.wanted[kept]),
+            levels=_as_floats(levels),
+            slopes=_as_floats(slopes),
+            holds=_as_floats(self._plain_hold()),
             calibration=law.calibration,
-            missing=_floats(self.missing()),
+            missing=_as_floats(self.missing()),
             sizes=law.sizes.weights,
             sharpness=law.sharpness,
             text=self.text,
-            text_coefficients=_floats(weights[len(CANDIDATE_COLUMNS) : beyond]),
+            text_coefficients=_as_floats(weights[text_begins:text_ends]),
             flips=flips,
             doubt=Doubt.of(precision, after.of_tools),
-            past_coefficients=_floats(weights[beyond:]),
+            past_coefficients=_as_floats(weights[text_ends:]),
             lowest_score=self.prior.lowest_score,
         )
 
-    def _rows(self, features: Floats, ids: Ints, labels: Floats) -> Rows:
+    def _rows_of_fit(self, features: Floats, ids: Ints, labels: Floats) -> Rows:
         """(columns, rows) as the rows of a fit; `ids` are those of the tools in the catalogue."""
         start = self.start @ features[: len(self.start)] + self.prior.intercept
         start += self.levels[ids] + self.slopes[ids] * features[SLOPE_COLUMN]
@@ -284,17 +314,18 @@ class TaskReading:
         dense = np.concatenate([np.ones((len(standard), 1)), start[:, None], standard], axis=1)
         return Rows(dense, features[SLOPE_COLUMN], self.tools[ids], labels, np.ones(len(labels)))
 
-    def _plain_lists(self) -> Floats:
+    def _plain_hold(self) -> Floats:
         """(1 + columns of a list,): the intercept and the coefficients of the columns themselves."""
         columns = list(LIST_COLUMNS)
         raw = self.hold[1:] / self.spread[columns]
         return np.append(self.hold[0] - raw @ self.mean[columns], raw)
 
-    def _plain(self) -> Floats:
+    def _in_plain_coefficients(self) -> Floats:
         """(1 + columns, 2 + columns): from theta to the intercept and the coefficients of the columns themselves."""
         width = len(self.mean)
         plain = np.zeros((1 + width, 2 + width))
-        plain[0, :2] = 1.0, self.prior.intercept
+        plain[0, 0] = 1.0
+        plain[0, 1] = self.prior.intercept
         plain[0, 2:] = -self.mean / self.spread
         plain[1 : 1 + len(self.start), 1] = self.start
         plain[1:, 2:] = np.diag(1.0 / self.spread)
@@ -323,16 +354,17 @@ class Design:
     def of(cls, logged: LoggedTasks, prior: Prior, shared: bool, texts: bool, remember: bool = False) -> Design:
         rankings = logged.rankings
         reading = TaskReading.of(rankings.catalogue, Counts.of(logged), prior, shared).with_holds(logged)
-        more = None
-        signal = fit_text(logged, None if prior.model is None else prior.model.text) if texts else None
-        if signal is not None:
-            text, more = signal
-            reading = reading.with_text(text, more[:, rankings.listed])
+        more: list[Floats] = []
+        fitted_text = fit_text(logged, prior.text) if texts else None
+        if fitted_text is not None:
+            text, columns = fitted_text
+            reading = reading.with_text(text, columns[:, rankings.listed])
+            more.append(columns)
         past = PastTasks.of(logged) if remember else None
         if past is not None:
             columns = past.left_out(rankings)
             reading = reading.with_past(past, columns[:, rankings.listed])
-            more = columns if more is None else np.concatenate([more, columns])
+            more.append(columns)
         rows, order = reading.taught(logged, more)
         return cls(logged, reading, rows, order, Starts())
 
@@ -356,5 +388,16 @@ class Design:
         return self.reading.model(after, setting.flips, law)
 
 
-def _floats(values: Iterable[float]) -> tuple[float, ...]:
+def _at_places(values: Floats | tuple[float, ...], place: Ints) -> Floats:
+    """The value at every place, 0 where the place is -1."""
+    return np.append(values, 0.0)[place]
+
+
+def _spreads(columns: Floats) -> Floats:
+    """(columns,): the standard deviation of each; 1 for a column that is all but constant."""
+    width = columns.std(axis=1)
+    return np.where(width > 1e-9, width, 1.0)
+
+
+def _as_floats(values: Iterable[float]) -> tuple[float, ...]:
     return tuple(float(value) for value in values)

@@ -46,19 +46,23 @@ def estimate_label_noise(logged: LoggedTasks) -> LabelNoise:
 
 def noise_of(logged: LoggedTasks, held: HeldOut) -> LabelNoise:
     """The estimate from held-out predictions that are there already."""
+    if not held.any:
+        return LabelNoise(0.0, 1.0, 0)
     listed = logged.rankings.listed
-    return _tightest(held.probability[listed], logged.required[listed]) if held.any else LabelNoise(0.0, 1.0, 0)
+    return _tightest_bound(held.probability[listed], logged.required[listed])
 
 
-def _tightest(probability: Floats, required: Bools) -> LabelNoise:
+def _tightest_bound(probability: Floats, required: Bools) -> LabelNoise:
     """The tightest bound among sets of held-out predictions, one prediction and label a listed candidate."""
     surest_first = np.argsort(-np.abs(probability - 0.5), kind="stable")
     wrong = np.cumsum(((probability >= 0.5) != required)[surest_first])
-    count, tightest = len(wrong), LabelNoise(0.0, 1.0, 0)
+    count = len(wrong)
+    tightest = LabelNoise(0.0, 1.0, 0)
     while count and (count >= FEWEST_LABELS or count == len(wrong)):
         rate = float(wrong[count - 1] / count)
-        if (high := upper_end(rate, count)) < tightest.at_most:
-            tightest = LabelNoise(rate, high, count)
+        at_most = upper_end(rate, count)
+        if at_most < tightest.at_most:
+            tightest = LabelNoise(rate, at_most, count)
         count //= 2
     return tightest
 

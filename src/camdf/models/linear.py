@@ -34,7 +34,7 @@ class LinearModel:
     tool_coefficients: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        if not self.columns or self.columns != tuple(name for name in COLUMNS if name in set(self.columns)):
+        if not self.columns or self.columns != tuple(name for name in COLUMNS if name in self.columns):
             raise UsageError("The 'columns' of a model must be known, in the order of the feature map, at least one.")
         if len(self.columns) != len(self.coefficients) or len(self.tools) != len(self.tool_coefficients):
             raise UsageError("A model needs one coefficient for every column and one for every tool.")
@@ -46,7 +46,10 @@ class LinearModel:
         terms = state_features(rankings, payoff, self.columns)
         terms *= self._weights  # type: ignore[attr-defined]
         z = over_columns(terms)
-        z += self._constants_of(rankings.catalogue)[rankings.tool_ids] if self.tools else self.intercept
+        if self.tools:
+            z += self._constants_of(rankings.catalogue)[rankings.tool_ids]
+        else:
+            z += self.intercept
         return z
 
     def _constants_of(self, catalogue: tuple[str, ...]) -> Floats:
@@ -56,6 +59,11 @@ class LinearModel:
             return constants
         known = dict(zip(self.tools, constants.tolist(), strict=True))
         return np.array([*(known.get(name, self.intercept) for name in catalogue), self.intercept])
+
+
+def identity_tools(rankings: Rankings, identity: bool) -> tuple[str, ...]:
+    """The tools that get a column each where identity is learned: all, if the tasks share one catalogue."""
+    return rankings.catalogue if identity and rankings.shares_catalogue else ()
 
 
 def state_matrix(
@@ -91,7 +99,8 @@ def ridge_pipeline(matrix: Floats, targets: Floats) -> Pipeline:
 
 def folded(pipeline: Pipeline, columns: Sequence[str], tools: Sequence[str]) -> LinearModel:
     """The pipeline as one set of coefficients: w = coef / scale, b = intercept - sum of w times mean."""
-    scale, fit = pipeline.named_steps["scale"], pipeline.named_steps["fit"]
+    scale = pipeline.named_steps["scale"]
+    fit = pipeline.named_steps["fit"]
     return fold(np.ravel(fit.coef_), np.ravel(fit.intercept_)[0], scale.mean_, scale.scale_, columns, tools)
 
 
@@ -100,10 +109,9 @@ def fold(
 ) -> LinearModel:
     """Coefficients of standardized columns as those of the columns themselves."""
     weights, constant = unscaled(coefficients, intercept, mean, scale)
-    values = [float(w) for w in weights]
-    return LinearModel(
-        tuple(columns), tuple(values[: len(columns)]), constant, tuple(tools), tuple(values[len(columns) :])
-    )
+    values = tuple(float(w) for w in weights)
+    own = len(columns)
+    return LinearModel(tuple(columns), values[:own], constant, tuple(tools), values[own:])
 
 
 def fit_logistic(
@@ -119,8 +127,10 @@ def fit_logistic(
     y = labels[states]
     if y.size == 0 or y.all() or not y.any():
         return constant_model(columns, tools, int(y.sum()), y.size)
+    if weights is not None:
+        weights = weights[states]
     matrix = state_matrix(rankings, payoff, columns, tools, states)
-    return folded(logistic_pipeline(matrix, y, None if weights is None else weights[states]), columns, tools)
+    return folded(logistic_pipeline(matrix, y, weights), columns, tools)
 
 
 def constant_model(columns: Sequence[str], tools: Sequence[str], labeled: int, rows: int) -> LinearModel:

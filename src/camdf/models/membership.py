@@ -23,7 +23,8 @@ OF_SHORT_LISTS = 0.4
 
 SLOPE_COLUMN = tuple(CANDIDATE_COLUMNS).index("score_logit")
 LIST_COLUMNS = tuple(i for i, name in enumerate(CANDIDATE_COLUMNS) if name.startswith("list_"))
-FIRST_LIST_COLUMN, LAST_LIST_COLUMN = LIST_COLUMNS[0], LIST_COLUMNS[-1] + 1
+LIST_BEGINS = LIST_COLUMNS[0]
+LIST_ENDS = LIST_COLUMNS[-1] + 1
 TEXT_COLUMNS = 2
 """How many columns a text signal has."""
 
@@ -97,7 +98,7 @@ class MembershipModel:
 
     def __post_init__(self) -> None:
         read = np.array([name in set(self.columns) for name in CANDIDATE_COLUMNS])
-        lists = read[FIRST_LIST_COLUMN:LAST_LIST_COLUMN]
+        lists = read[LIST_BEGINS:LIST_ENDS]
         if self.columns != tuple(name for name, used in zip(CANDIDATE_COLUMNS, read, strict=True) if used):
             raise UsageError("The 'columns' of a membership model must be names of CANDIDATE_COLUMNS, in that order.")
         tables = (self.times_listed, self.times_required, self.levels, self.slopes)
@@ -127,7 +128,8 @@ class MembershipModel:
             raise UsageError(f"The 'lowest_score' of a membership model must lie between {CLIP} and a half.")
         if not 0 <= self.tools_per_list < np.inf:
             raise UsageError("A membership model's tools per list must be at least 0 and finite.")
-        if len(self.text_coefficients) != (0 if self.text is None else TEXT_COLUMNS):
+        text_columns = 0 if self.text is None else TEXT_COLUMNS
+        if len(self.text_coefficients) != text_columns:
             raise UsageError("A membership model needs a coefficient for every column of its text signal.")
         if len(self.past_coefficients) not in (0, PAST_COLUMNS):
             raise UsageError("A membership model needs a coefficient for every column of past tasks, or none.")
@@ -141,8 +143,8 @@ class MembershipModel:
         listed, required, levels, slopes = (np.array([*values, 0.0]) for values in tables)
         columns = (*history(listed, required, self.base_rate), levels, slopes)
         object.__setattr__(self, "_by_tool", np.array(columns))
-        object.__setattr__(self, "_weights", _placed(self.coefficients, read))
-        object.__setattr__(self, "_list_weights", _placed(self.holds[1:], lists))
+        object.__setattr__(self, "_weights", _weights_of_columns(self.coefficients, read))
+        object.__setattr__(self, "_list_weights", _weights_of_columns(self.holds[1:], lists))
         object.__setattr__(self, "_position", {name: i for i, name in enumerate(self.tools)})
 
     def probabilities(self, rankings: Rankings, past: PastTasks | None = None) -> tuple[Floats, Floats]:
@@ -162,8 +164,10 @@ class MembershipModel:
         if self.tools_per_list:
             wanted = np.minimum(self.tools_per_list, OF_SHORT_LISTS * rankings.lengths)
             z += shift_to_expect(self.sharpness * z, rankings.listed, wanted)[:, None] / self.sharpness
-        lists = features[FIRST_LIST_COLUMN:LAST_LIST_COLUMN, :, :1]
-        odds = over_columns(lists * self._list_weights) if lists.size else np.zeros((len(rankings), 1))  # type: ignore[attr-defined]
+        lists = features[LIST_BEGINS:LIST_ENDS, :, :1]
+        odds = np.zeros((len(rankings), 1))
+        if lists.size:
+            odds = over_columns(lists * self._list_weights)  # type: ignore[attr-defined]
         return sigmoid(z) * rankings.listed, sigmoid(odds[:, 0] + self.holds[0])
 
     def text_columns(self, rankings: Rankings, past: PastTasks | None = None) -> Floats:
@@ -179,11 +183,9 @@ class MembershipModel:
 
     def unshifted(self) -> MembershipModel:
         """The model that labels go on from: without `tools_per_list`, and what goes with it."""
-        return (
-            self
-            if not self.tools_per_list
-            else replace(self, tools_per_list=0.0, sharpness=1.0, calibration=(0.0, 1.0))
-        )
+        if not self.tools_per_list:
+            return self
+        return replace(self, tools_per_list=0.0, sharpness=1.0, calibration=(0.0, 1.0))
 
     @property
     def law(self) -> SizeLaw:
@@ -226,7 +228,7 @@ def splits_of(fold: Ints) -> Iterator[tuple[Bools, Bools]]:
             yield ~held, held
 
 
-def _placed(coefficients: tuple[float, ...], read: Bools) -> Floats:
+def _weights_of_columns(coefficients: tuple[float, ...], read: Bools) -> Floats:
     """(columns, 1, 1): the coefficients of the columns that are read, and 0 for the others."""
     weights = np.zeros(len(read))
     weights[read] = coefficients

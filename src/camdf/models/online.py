@@ -31,7 +31,7 @@ def updated(
     known = (offered | logged.required) & logged.rankings.listed
     if not known.any():
         return model
-    model = _with_tools(model.unshifted(), logged, known)
+    model = _with_new_tools(model.unshifted(), logged, known)
     assert model.doubt is not None
     precision, of_tools = model.doubt.matrices()
     count = len(of_tools)
@@ -44,33 +44,38 @@ def updated(
         precision,
         of_tools,
     )
-    rows, place = _rows(model, logged, known, count, past)
+    rows, place = _rows_of_outcomes(model, logged, known, count, past)
     fitted = most_likely(rows, before, model.flips)
     after = afterwards(rows, fitted, before, model.flips)
     own = 1 + len(model.coefficients)
     texts = own + len(model.text_coefficients)
     listed = np.bincount(place, minlength=len(model.tools))
     required = np.bincount(place, weights=logged.required[known], minlength=len(model.tools))
+    levels = model.levels
+    slopes = model.slopes
+    if count:
+        levels = tuple(fitted.levels.tolist())
+        slopes = tuple(fitted.slopes.tolist())
     return replace(
         model,
         intercept=float(fitted.theta[0]),
         coefficients=tuple(fitted.theta[1:own].tolist()),
         text_coefficients=tuple(fitted.theta[own:texts].tolist()),
         past_coefficients=tuple(fitted.theta[texts:].tolist()),
-        levels=tuple(fitted.levels.tolist()) if count else model.levels,
-        slopes=tuple(fitted.slopes.tolist()) if count else model.slopes,
+        levels=levels,
+        slopes=slopes,
         times_listed=tuple((listed + model.times_listed).tolist()),
         times_required=tuple((required + model.times_required).tolist()),
         doubt=Doubt.of(after.precision, after.of_tools),
     )
 
 
-def _with_tools(model: MembershipModel, logged: LoggedTasks, known: Bools) -> MembershipModel:
+def _with_new_tools(model: MembershipModel, logged: LoggedTasks, known: Bools) -> MembershipModel:
     """The model with the tools that it meets for the first time: never seen, and free to differ where others are."""
     assert model.doubt is not None
     there = set(model.tools)
-    listed = np.unique(logged.rankings.tool_ids[known])
-    new = tuple(name for i in listed if (name := logged.rankings.catalogue[i]) not in there)
+    listed = [logged.rankings.catalogue[i] for i in np.unique(logged.rankings.tool_ids[known])]
+    new = tuple(name for name in listed if name not in there)
     nothing = (0.0,) * len(new)
     of_tools = model.doubt.of_tools
     if of_tools:
@@ -86,14 +91,15 @@ def _with_tools(model: MembershipModel, logged: LoggedTasks, known: Bools) -> Me
     )
 
 
-def _rows(
+def _rows_of_outcomes(
     model: MembershipModel, logged: LoggedTasks, known: Bools, count: int, past: PastTasks | None
 ) -> tuple[Rows, Ints]:
     """What is known, one row a candidate in the order of the model's tools, and each row's tool."""
     rankings = logged.rankings
     position = {name: i for i, name in enumerate(model.tools)}
     ids = rankings.places(position)
-    seen, wanted = (np.array([*counts, 0.0])[ids] for counts in (model.times_listed, model.times_required))
+    seen = np.array([*model.times_listed, 0.0])[ids]
+    wanted = np.array([*model.times_required, 0.0])[ids]
     columns = candidate_features(rankings, history(seen, wanted, model.base_rate), model.lowest_score)
     features = np.concatenate([columns, model.text_columns(rankings, past)])
     place = ids[known]
@@ -102,4 +108,5 @@ def _rows(
     tool = place[order] if count else np.full(len(order), -1)
     dense = np.concatenate([np.ones((1, len(order))), flat]).T
     labels = logged.required[known][order].astype(np.float64)
-    return Rows(dense, flat[SLOPE_COLUMN], tool, labels, np.ones(len(order))), place
+    rows = Rows(dense, flat[SLOPE_COLUMN], tool, labels, np.ones(len(order)))
+    return rows, place

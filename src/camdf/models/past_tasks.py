@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from camdf.core.groups import numbered, numbered_as_seen
 from camdf.core.probability import logit
-from camdf.core.rankings import Floats, Ints, LoggedTasks, Rankings, Strings
+from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks, Rankings, Strings
 from camdf.core.vectors import WHOLE, Bytes, in_whole_numbers
 from camdf.errors import UsageError
 
@@ -85,13 +85,14 @@ class PastTasks:
             raise UsageError("The tools that past tasks needed must be places in 'tools', as many as 'counts' say.")
         task = np.repeat(np.arange(n), self.counts)
         by_tool = np.argsort(self.needed, kind="stable")
+        wide = self._exact_floats(self.vectors) if self.vectors.size <= KEPT_WIDE else None
         own: dict[str, Any] = {
             "_position": {name: i for i, name in enumerate(self.tools)},
             "_starts": np.cumsum(self.counts) - self.counts,
             "_tasks_of": np.split(task[by_tool], np.searchsorted(self.needed[by_tool], np.arange(1, len(self.tools)))),
-            "_group": numbered(self.groups)[0] if n else np.zeros(0, dtype=np.int64),
+            "_group": numbered(self.groups)[0],
             "_lengths": np.sqrt((self.vectors.astype(np.float64) ** 2).sum(axis=1)),
-            "_wide": self._floats(self.vectors) if self.vectors.size <= KEPT_WIDE else None,
+            "_wide": wide,
             "_totals": np.bincount(self.needed, minlength=len(self.tools)).astype(np.float64),
             "_last": (b"", np.zeros((0, 0))),
         }
@@ -101,8 +102,9 @@ class PastTasks:
     @classmethod
     def of(cls, logged: LoggedTasks) -> PastTasks | None:
         """Logged tasks as past ones; None where they have no vectors, or where all are of one group."""
-        rankings = logged.rankings
-        return None if rankings.vectors is None or numbered(logged.groups)[1] < 2 else cls.all_of(logged)
+        if logged.rankings.vectors is None or numbered(logged.groups)[1] < 2:
+            return None
+        return cls.all_of(logged)
 
     @classmethod
     def all_of(cls, logged: LoggedTasks) -> PastTasks:
@@ -123,7 +125,9 @@ class PastTasks:
     def among(self, tools: Iterable[str]) -> PastTasks:
         """The same tasks, which could have needed these tools too."""
         new = tuple(name for name in tools if name not in self._position)  # type: ignore[attr-defined]
-        return replace(self, tools=self.tools + new) if new else self
+        if not new:
+            return self
+        return replace(self, tools=self.tools + new)
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -144,9 +148,15 @@ class PastTasks:
 
     def take(self, rows: Ints) -> PastTasks:
         """Some of the tasks; `tools` stay all that they could have needed."""
-        texts, users = (tuple(own[row] for row in rows.tolist()) if own else () for own in (self.texts, self.users))
-        needed = self._entries(rows)
-        return PastTasks(self.tools, self.vectors[rows], self.counts[rows], needed, self.groups[rows], texts, users)
+        return PastTasks(
+            self.tools,
+            self.vectors[rows],
+            self.counts[rows],
+            self._entries(rows),
+            self.groups[rows],
+            _texts_taken(self.texts, rows),
+            _texts_taken(self.users, rows),
+        )
 
     def joined(self, other: PastTasks) -> PastTasks:
         """The tasks of both."""
@@ -159,8 +169,8 @@ class PastTasks:
             np.concatenate([self.counts, other.counts]),
             np.concatenate([self.needed, moved]),
             np.concatenate([self.groups, other.groups]),
-            _both(self.texts, len(self), other.texts, len(other)),
-            _both(self.users, len(self), other.users, len(other)),
+            _texts_of_both(self.texts, len(self), other.texts, len(other)),
+            _texts_of_both(self.users, len(self), other.users, len(other)),
         )
 
     def bounded(self, most: int = MOST, of_a_group: int = MOST_OF_A_GROUP) -> PastTasks:
@@ -174,102 +184,130 @@ class PastTasks:
         """
         if not len(self):
             return self
-        kept = np.arange(len(self))[::-1]
-        kept = kept[_turns(numbered_as_seen(self.groups[kept])) < of_a_group]
-        pairs = zip(self.users or [""] * len(self), self.groups.tolist(), strict=True)
-        asking = numbered_as_seen(
-            np.array([f"user {user}" if user else f"group {group}" for user, group in pairs])[kept]
-        )
+        last_first = np.arange(len(self))[::-1]
+        kept = last_first[_times_before(numbered_as_seen(self.groups[last_first])) < of_a_group]
+        asking = numbered_as_seen(self._who_asked()[kept])
         active = np.sort(np.bincount(asking))[::-1]
         place = min(ACTIVE, len(active) // 2 + 1)
-        kept = kept[_turns(asking) < max(of_a_group, min(active[place - 1], most // place))]
-        few = self.take(np.sort(kept))
+        of_a_user = max(of_a_group, min(active[place - 1], most // place))
+        few = self.take(np.sort(kept[_times_before(asking) < of_a_user]))
         if len(few) <= most:
             return few
-        task, tool = np.repeat(np.arange(len(few)), few.counts)[::-1], few.needed[::-1]
-        front = np.full(len(few), len(few))
-        np.minimum.at(front, task, _turns(tool))
-        nothing = np.flatnonzero(few.counts == 0)[::-1]
+        nearest_first = np.lexsort((-np.arange(len(few)), few._places_in_rows()))
+        return few.take(np.sort(nearest_first[:most]))
+
+    def _who_asked(self) -> Strings:
+        """(n,): the user who asked, or the task's group where the user is not known."""
+        users = self.users or ("",) * len(self)
+        asked = zip(users, self.groups.tolist(), strict=True)
+        return np.array([f"user {user}" if user else f"group {group}" for user, group in asked])
+
+    def _places_in_rows(self) -> Ints:
+        """(n,): how near to the front of a row each task stands, of the tools that it needed, or of no tool."""
+        task = np.repeat(np.arange(len(self)), self.counts)[::-1]
+        front = np.full(len(self), len(self))
+        np.minimum.at(front, task, _times_before(self.needed[::-1]))
+        nothing = np.flatnonzero(self.counts == 0)[::-1]
         front[nothing] = np.arange(len(nothing))
-        return few.take(np.sort(np.lexsort((-np.arange(len(few)), front))[:most]))
+        return front
 
     def columns(self, rankings: Rankings) -> Floats:
         """(2, n, m): the vote and the nearness of every candidate."""
-        return self._columns(rankings, None)
+        return self._columns_from(rankings, None)
 
     def left_out(self, rankings: Rankings) -> Floats:
         """(2, n, m): the same for these very tasks, each from the other groups."""
         own: Ints = self._group  # type: ignore[attr-defined]
-        return self._columns(rankings, own)
+        return self._columns_from(rankings, own)
 
     def needed_nearby(self, rankings: Rankings, row: int) -> dict[str, list[str]]:
         """By tool, the texts of those of the `TOLD` most similar past tasks that needed it; "" where none is kept."""
-        cosine = next(self._cosines(self._read(rankings)[row : row + 1]))[0]
+        cosine = next(self._cosines(self._whole_vectors(rankings)[row : row + 1]))[0]
         least = max(len(self) - TOLD, 0)
         near = np.flatnonzero(cosine >= np.partition(cosine, least)[least])
         nearest = near[np.argsort(-cosine[near], kind="stable")[:TOLD]]
         texts: dict[str, list[str]] = {}
         for task in nearest.tolist():
+            text = self.texts[task] if self.texts else ""
             for place in self._entries(np.array([task])).tolist():
-                texts.setdefault(self.tools[place], []).append(self.texts[task] if self.texts else "")
+                texts.setdefault(self.tools[place], []).append(text)
         return texts
 
-    def _read(self, rankings: Rankings) -> Bytes:
+    def _whole_vectors(self, rankings: Rankings) -> Bytes:
         if rankings.vectors is None or rankings.vectors.shape[1] != self.dimensions:
             raise UsageError(
                 f"Past tasks are compared by 'vectors' of {self.dimensions} numbers. Give the rankings some."
             )
         return in_whole_numbers(rankings.vectors)
 
-    def _columns(self, rankings: Rankings, own: Ints | None) -> Floats:
-        vectors, place = self._read(rankings), rankings.places(self._position)  # type: ignore[attr-defined]
-        columns, begin = np.zeros((PAST_COLUMNS, *place.shape)), 0
+    def _columns_from(self, rankings: Rankings, own: Ints | None) -> Floats:
+        vectors = self._whole_vectors(rankings)
+        place = rankings.places(self._position)  # type: ignore[attr-defined]
+        columns = np.zeros((PAST_COLUMNS, *place.shape))
+        begin = 0
         for cosines in self._cosines(vectors):
-            rows = slice(begin, begin + len(cosines))
-            begin += len(cosines)
+            end = begin + len(cosines)
+            rows = slice(begin, end)
             others = None if own is None else own[rows, None] != self._group  # type: ignore[attr-defined]
-            columns[:, rows] = self._block(cosines, place[rows], others)
+            columns[:, rows] = self._columns_of_block(cosines, place[rows], others)
+            begin = end
         return columns
 
-    def _block(self, cosines: Floats, place: Ints, others: npt.NDArray[np.bool_] | None) -> Floats:
+    def _columns_of_block(self, cosines: Floats, place: Ints, others: Bools | None) -> Floats:
         """(2, rows, m) from the cosines (rows, n); `others` marks the past tasks that count, by default all."""
-        counted = np.full(len(cosines), len(self)) if others is None else others.sum(axis=1)
-        if others is not None:
+        if others is None:
+            counted = np.full(len(cosines), len(self))
+            mean = cosines.mean(axis=1)
+        else:
+            counted = others.sum(axis=1)
             mean = np.where(others, cosines, 0.0).sum(axis=1) / np.maximum(counted, 1)
             cosines = np.where(others, cosines, -np.inf)
-        else:
-            mean = cosines.mean(axis=1)
-        totals: Floats = self._totals  # type: ignore[attr-defined]
-        vote, near = np.zeros((len(cosines), len(self.tools) + 1)), np.zeros((len(cosines), len(self.tools) + 1))
-        for row, cosine in enumerate(cosines):
-            if not counted[row]:
-                continue
-            least = len(self) - min(NEAREST, len(self))
-            nearest = np.flatnonzero((cosine >= np.partition(cosine, least)[least]) & (cosine > -np.inf))
-            weights = np.exp((cosine[nearest] - cosine[nearest].max()) / WIDTH)
-            votes = self._times(nearest, weights)
-            own = 0 if others is None else self._times(np.flatnonzero(~others[row]))
-            rate = (totals - own + 0.5) / (counted[row] + 1.0)
-            share = (votes + rate) / (np.add.accumulate(weights)[-1] + 1.0)
-            vote[row, :-1] = logit(share) - logit(rate)
-        for tool in np.unique(place[place >= 0]).tolist():
-            tasks: Ints = self._tasks_of[tool]  # type: ignore[attr-defined]
-            if len(tasks):
-                over = cosines[:, tasks] - mean[:, None]
-                if len(tasks) > NEAREST_OF_TOOL:
-                    over = -np.partition(-over, NEAREST_OF_TOOL - 1, axis=1)[:, :NEAREST_OF_TOOL]
-                best = np.sort(np.where(over > -np.inf, over, 0.0), axis=1)
-                near[:, tool] = np.add.accumulate(best, axis=1)[:, -1] / NEAREST_OF_TOOL
+        vote = self._votes(cosines, counted, others)
+        near = self._nearness(cosines, mean, np.unique(place[place >= 0]))
         return np.stack([np.take_along_axis(vote, place, axis=1), np.take_along_axis(near, place, axis=1)])
 
-    def _times(self, tasks: Ints, weights: Floats | None = None) -> Floats:
+    def _votes(self, cosines: Floats, counted: Ints, others: Bools | None) -> Floats:
+        """(rows, tools + 1): the vote for every tool, 0 for none; `counted` (rows,) is how many past tasks count."""
+        totals: Floats = self._totals  # type: ignore[attr-defined]
+        vote = np.zeros((len(cosines), len(self.tools) + 1))
+        least = len(self) - min(NEAREST, len(self))
+        for row in np.flatnonzero(counted).tolist():
+            cosine = cosines[row]
+            nearest = np.flatnonzero((cosine >= np.partition(cosine, least)[least]) & (cosine > -np.inf))
+            weights = np.exp((cosine[nearest] - cosine[nearest].max()) / WIDTH)
+            votes = self._times_needed(nearest, weights)
+            needed = totals
+            if others is not None:
+                needed = totals - self._times_needed(np.flatnonzero(~others[row]))
+            rate = (needed + 0.5) / (counted[row] + 1.0)
+            share = (votes + rate) / (np.add.accumulate(weights)[-1] + 1.0)
+            vote[row, :-1] = logit(share) - logit(rate)
+        return vote
+
+    def _nearness(self, cosines: Floats, mean: Floats, tools: Ints) -> Floats:
+        """(rows, tools + 1): how far beyond the mean the tasks lie that needed each of these tools, 0 for others."""
+        near = np.zeros((len(cosines), len(self.tools) + 1))
+        for tool in tools.tolist():
+            tasks: Ints = self._tasks_of[tool]  # type: ignore[attr-defined]
+            if not len(tasks):
+                continue
+            over = cosines[:, tasks] - mean[:, None]
+            if len(tasks) > NEAREST_OF_TOOL:
+                over = -np.partition(-over, NEAREST_OF_TOOL - 1, axis=1)[:, :NEAREST_OF_TOOL]
+            best = np.sort(np.where(over > -np.inf, over, 0.0), axis=1)
+            near[:, tool] = np.add.accumulate(best, axis=1)[:, -1] / NEAREST_OF_TOOL
+        return near
+
+    def _times_needed(self, tasks: Ints, weights: Floats | None = None) -> Floats:
         """(tools,): how many of the tasks needed each, or the sum of their weights."""
-        own = None if weights is None else np.repeat(weights, self.counts[tasks])
-        return np.bincount(self._entries(tasks), weights=own, minlength=len(self.tools)).astype(np.float64)
+        if weights is not None:
+            weights = np.repeat(weights, self.counts[tasks])
+        return np.bincount(self._entries(tasks), weights=weights, minlength=len(self.tools)).astype(np.float64)
 
     def _entries(self, tasks: Ints) -> Ints:
         """Of `needed`, what some tasks needed, task by task."""
-        counts, starts = self.counts[tasks], self._starts[tasks]  # type: ignore[attr-defined]
+        counts = self.counts[tasks]
+        starts = self._starts[tasks]  # type: ignore[attr-defined]
         before = np.cumsum(counts) - counts
         chosen: Ints = self.needed[np.repeat(starts - before, counts) + np.arange(counts.sum())]
         return chosen
@@ -285,7 +323,7 @@ class PastTasks:
                 yield known
                 continue
             own = np.sqrt((some.astype(np.float64) ** 2).sum(axis=1))
-            product = np.concatenate([self._floats(some) @ block.T for block in self._blocks()], axis=1)
+            product = np.concatenate([self._exact_floats(some) @ block.T for block in self._blocks()], axis=1)
             scale = own[:, None] * lengths
             cosines = product / np.where(scale > 0, scale, 1.0)
             if len(some) == 1:  # replaced whole, so threads may share it
@@ -299,9 +337,9 @@ class PastTasks:
             return
         rows = max(1, KEPT_WIDE // self.dimensions)
         for begin in range(0, len(self), rows):
-            yield self._floats(self.vectors[begin : begin + rows])
+            yield self._exact_floats(self.vectors[begin : begin + rows])
 
-    def _floats(self, vectors: Bytes) -> npt.NDArray[Any]:
+    def _exact_floats(self, vectors: Bytes) -> npt.NDArray[Any]:
         """Whole numbers as the shortest floats in which their products are exact."""
         return vectors.astype(np.float32 if WHOLE**2 * self.dimensions < EXACT else np.float64)
 
@@ -313,18 +351,29 @@ def quoted(texts: Iterable[str]) -> str:
     "'Book a room in Graz', 'xxxxxxxxxxxx"
     """
     lines = dict.fromkeys(" ".join(text.split()) for text in texts if text)
-    return ", ".join(repr(line if len(line) <= SHOWN else f"{line[: SHOWN - 1]}…") for line in lines)
+    return ", ".join(repr(_shortened(line)) for line in lines)
 
 
-def _both(first: tuple[str, ...], many: int, second: tuple[str, ...], more: int) -> tuple[str, ...]:
+def _shortened(line: str) -> str:
+    return line if len(line) <= SHOWN else f"{line[: SHOWN - 1]}…"
+
+
+def _texts_taken(texts: tuple[str, ...], rows: Ints) -> tuple[str, ...]:
+    """What is known of some of the tasks; nothing where it is known of none."""
+    return tuple(texts[row] for row in rows.tolist()) if texts else ()
+
+
+def _texts_of_both(first: tuple[str, ...], many: int, second: tuple[str, ...], more: int) -> tuple[str, ...]:
     """What is known of some tasks and of more; "" for those of which it is not, and nothing where it is of none."""
-    return (*(first or ("",) * many), *(second or ("",) * more)) if first or second else ()
+    if not first and not second:
+        return ()
+    return (*(first or ("",) * many), *(second or ("",) * more))
 
 
-def _turns(names: Ints) -> Ints:
+def _times_before(names: Ints) -> Ints:
     """(n,): how often each name occurred before.
 
-    >>> _turns(np.array([4, 2, 4, 4])).tolist()
+    >>> _times_before(np.array([4, 2, 4, 4])).tolist()
     [0, 0, 1, 2]
     """
     order = np.argsort(names, kind="stable")

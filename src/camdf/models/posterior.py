@@ -90,15 +90,16 @@ class Belief:
 
     def distance(self, at: Fitted) -> float:
         """Half the squared distance, in precisions."""
-        off, apart = at.theta - self.likeliest.theta, self._apart(at)
+        off = at.theta - self.likeliest.theta
+        apart = self._tools_apart(at)
         return float(off @ self.precision @ off + np.einsum("ti,tij,tj->", apart, self.of_tools, apart)) / 2
 
     def pull(self, at: Fitted) -> tuple[Floats, Floats]:
         """The gradient of that: (columns,), and (tools, 2)."""
-        pulled: Floats = np.einsum("tij,tj->ti", self.of_tools, self._apart(at))
+        pulled: Floats = np.einsum("tij,tj->ti", self.of_tools, self._tools_apart(at))
         return self.precision @ (at.theta - self.likeliest.theta), pulled
 
-    def _apart(self, at: Fitted) -> Floats:
+    def _tools_apart(self, at: Fitted) -> Floats:
         return np.stack([at.levels - self.likeliest.levels, at.slopes - self.likeliest.slopes], axis=1)
 
 
@@ -125,7 +126,8 @@ def most_likely(rows: Rows, before: Belief, flips: float, start: Fitted | None =
     here, sums = measured(start or before.likeliest)
     for _ in range(MOST_STEPS):
         curvature = _Curvature(sums, here, before)
-        step, share = curvature.step(), 1.0
+        step = curvature.step()
+        share = 1.0
         last = curvature.fall(step) <= SETTLED
         there, sums = measured(here.moved(step, share))
         while there.loss > here.loss * (1 + ROUNDING):
@@ -169,19 +171,18 @@ def sums_of(rows: Rows, at: Fitted, flips: float) -> Sums:
     excess = rows.weights * (seen - rows.labels) * rise / (seen * (1.0 - seen))
     curvature = rows.weights * rise * rise / (seen * (1.0 - seen))
     by_level = np.stack([np.ones(len(rows.slope)), rows.slope])
-    parts = _parts(rows.tool, len(at.levels))
-    of_tools = [by_level[:, part] * curvature[part] for part in parts]
+    parts = _rows_by_tool(rows.tool, len(at.levels))
+    curved = [(part, by_level[:, part] * curvature[part]) for part in parts]
+    gradient_of_tools = np.array([by_level[:, part] @ excess[part] for part in parts])
+    of_tools = np.array([by_levels @ by_level[:, part].T for part, by_levels in curved])
+    cross = np.array([by_levels @ rows.dense[part] for part, by_levels in curved])
     return Sums(
-        float(rows.weights @ _surprise(seen, rows.labels)),
-        rows.dense.T @ excess,
-        rows.dense.T @ (rows.dense * curvature[:, None]),
-        np.array([by_level[:, part] @ excess[part] for part in parts]).reshape(-1, 2),
-        np.array([curved @ by_level[:, part].T for curved, part in zip(of_tools, parts, strict=True)]).reshape(
-            -1, 2, 2
-        ),
-        np.array([curved @ rows.dense[part] for curved, part in zip(of_tools, parts, strict=True)]).reshape(
-            -1, 2, rows.dense.shape[1]
-        ),
+        loss=float(rows.weights @ _surprise(seen, rows.labels)),
+        gradient=rows.dense.T @ excess,
+        curvature=rows.dense.T @ (rows.dense * curvature[:, None]),
+        gradient_of_tools=gradient_of_tools.reshape(-1, 2),
+        of_tools=of_tools.reshape(-1, 2, 2),
+        cross=cross.reshape(-1, 2, rows.dense.shape[1]),
     )
 
 
@@ -190,7 +191,8 @@ class _Curvature:
 
     def __init__(self, sums: Sums, at: Fitted, before: Belief) -> None:
         pull, pull_of_tools = before.pull(at)
-        self.of_theta, self.gradient = sums.curvature + before.precision, sums.gradient + pull
+        self.of_theta = sums.curvature + before.precision
+        self.gradient = sums.gradient + pull
         self.of_tools = before.of_tools + sums.of_tools
         self.gradient_of_tools = sums.gradient_of_tools + pull_of_tools
         width = len(self.gradient)
@@ -229,7 +231,7 @@ def _surprise(seen: Floats, labels: Floats) -> Floats:
     return loss
 
 
-def _parts(tool: Ints, tools: int) -> list[slice]:
+def _rows_by_tool(tool: Ints, tools: int) -> list[slice]:
     """Where the rows of every tool stand, which are in the order of their tools."""
     ends = np.searchsorted(tool, np.arange(tools + 1)).tolist()
     return [slice(begin, end) for begin, end in pairwise(ends)]

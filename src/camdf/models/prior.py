@@ -15,6 +15,7 @@ from camdf.core.probability import CLIP
 from camdf.core.rankings import Floats
 from camdf.errors import UsageError
 from camdf.models.membership import MembershipModel
+from camdf.models.task_text import TextSignal
 
 KINDS = ("similarity", "probability")
 """What scores may be: similarities of texts, or a language model's answers to how likely a tool is to be needed."""
@@ -60,6 +61,11 @@ class Prior:
         inverse: Floats = np.linalg.inv(np.array([[a, both], [both, s]]))
         return inverse
 
+    @property
+    def text(self) -> TextSignal | None:
+        """What its model reads texts by, if it does."""
+        return None if self.model is None else self.model.text
+
     def as_json(self) -> str:
         """The document that ships."""
         parts = {name: np.asarray(part).tolist() for name, part in asdict(self).items() if name != "model"}
@@ -68,8 +74,8 @@ class Prior:
 
 def prior_from(document: Mapping[str, Any]) -> Prior:
     """The inverse of `as_json`, once parsed."""
-    parts: dict[str, Any] = {name: tuple(part) if isinstance(part, list) else part for name, part in document.items()}
-    return Prior(**parts)
+    tables = {name: tuple(part) for name, part in document.items() if isinstance(part, list)}
+    return Prior(**{**document, **tables})
 
 
 @lru_cache(maxsize=2)

@@ -33,7 +33,8 @@ SHARPNESS = tuple(np.exp(np.linspace(-0.7, 0.7, 15)).tolist())
 LEVEL = 0.1
 """How firmly the mean of log g is held at 0: g counts up to a factor, and this one settles it."""
 
-MOST_STEPS, SETTLED = 50, 1e-8
+MOST_STEPS = 50
+SETTLED = 1e-8
 """A step in which nothing moves further than this is the last."""
 
 UNCALIBRATED = np.array([0.0, 1.0])
@@ -59,7 +60,9 @@ class SetLaw(NamedTuple):
 
 def sharpened(probability: Floats, sharpness: float) -> Floats:
     """Odds to that power."""
-    return probability if sharpness == 1.0 else sigmoid(sharpness * logit(probability, SMALLEST))
+    if sharpness == 1.0:
+        return probability
+    return sigmoid(sharpness * logit(probability, SMALLEST))
 
 
 def fit_set_law(probability: Floats, needed: Floats, listed: Bools, weights: Floats) -> SetLaw:

@@ -76,7 +76,8 @@ class TextSignal:
 
 def as_columns(more: Floats, rate: Floats) -> Floats:
     """(2, ...): the answer, and what it changes in the log odds of the tool's rate; both 0 where it is 0."""
-    before, after = np.clip(rate, CLIP, 1 - CLIP), np.clip(rate + more, CLIP, 1 - CLIP)
+    before = np.clip(rate, CLIP, 1 - CLIP)
+    after = np.clip(rate + more, CLIP, 1 - CLIP)
     return np.stack([more, np.where(more == 0, 0.0, logit(after) - logit(before))])
 
 
@@ -86,9 +87,11 @@ def fit_text(logged: LoggedTasks, before: TextSignal | None = None) -> tuple[Tex
     With a signal from `before`, what that leaves unexplained is learned, and it is kept however little these tasks say.
     """
     rankings = logged.rankings
-    if rankings.vectors is None or not len(logged):
+    vectors = rankings.vectors
+    if vectors is None or not len(logged):
         return None
-    listed, known = rankings.listed, () if before is None else before.tools
+    listed = rankings.listed
+    known = () if before is None else before.tools
     names = tuple(dict.fromkeys((*rankings.catalogue, *known)))
     group, groups = numbered(logged.groups)
     often = np.zeros(len(names), dtype=bool)
@@ -100,25 +103,32 @@ def fit_text(logged: LoggedTasks, before: TextSignal | None = None) -> tuple[Tex
     place[tools] = np.arange(len(tools))
     row, column = np.nonzero(listed & (place[rankings.tool_ids] >= 0))
     which = place[rankings.tool_ids[row, column]]
-    shown, needed = np.zeros((len(logged), len(tools))), np.zeros((len(logged), len(tools)))
-    shown[row, which], needed[row, which] = 1.0, logged.required[row, column]
+    shown = np.zeros((len(logged), len(tools)))
+    shown[row, which] = 1.0
+    needed = np.zeros(shown.shape)
+    needed[row, which] = logged.required[row, column]
     rates = np.full(len(tools), base_rate_of(logged.required.sum(), listed.sum()))
-    start = np.zeros((rankings.vectors.shape[1], len(tools)))
+    start = np.zeros((vectors.shape[1], len(tools)))
     if before is not None:
         position = {name: i for i, name in enumerate(names)}
         at = place[[position[name] for name in known]]
-        rates[at], start[:, at] = before.rates, before.matrix.T
+        rates[at] = before.rates
+        start[:, at] = before.matrix.T
     rates = (needed.sum(axis=0) + AVERAGE_SIGHTINGS * rates) / (shown.sum(axis=0) + AVERAGE_SIGHTINGS)
-    said = rankings.vectors @ start
+    said = vectors @ start
     beyond = shown * (needed - rates - said) * often[tools]
-    best = min(
-        ((_left_out(rankings.vectors, beyond, group, groups, penalty), penalty) for penalty in PENALTIES),
-        key=lambda pair: float((shown * (pair[0] - beyond) ** 2).sum()),
+
+    def squared_error(answers: Floats) -> float:
+        return float((shown * (answers - beyond) ** 2).sum())
+
+    answers, penalty = min(
+        ((_answers_left_out(vectors, beyond, group, groups, penalty), penalty) for penalty in PENALTIES),
+        key=lambda answered: squared_error(answered[0]),
     )
-    explained = 1.0 - (shown * (best[0] - beyond) ** 2).sum() / max(float((beyond**2).sum()), 1e-12)
+    explained = 1.0 - squared_error(answers) / max(float((beyond**2).sum()), 1e-12)
     if explained < LEAST_EXPLAINED and before is None:
         return None
-    weights = start + _ridge(rankings.vectors, best[1]) @ (rankings.vectors.T @ beyond)
+    weights = start + _ridge(vectors, penalty) @ (vectors.T @ beyond)
     scales = np.maximum(np.abs(weights).max(axis=0), 1e-12) / WHOLE
     signal = TextSignal(
         tuple(names[i] for i in tools),
@@ -126,8 +136,10 @@ def fit_text(logged: LoggedTasks, before: TextSignal | None = None) -> tuple[Tex
         tuple(scales.tolist()),
         tuple(map(tuple, in_whole_numbers(weights.T).tolist())),
     )
-    more, rate = np.zeros(listed.shape), np.full(listed.shape, 0.5)
-    more[row, column], rate[row, column] = (best[0] + said)[row, which], rates[which]
+    more = np.zeros(listed.shape)
+    more[row, column] = (answers + said)[row, which]
+    rate = np.full(listed.shape, 0.5)
+    rate[row, column] = rates[which]
     return signal, as_columns(more, rate)
 
 
@@ -141,7 +153,7 @@ def _ridge(vectors: Floats, penalty: float) -> Floats:
     return np.asarray(np.linalg.inv(vectors.T @ vectors + penalty * np.eye(vectors.shape[1])), dtype=np.float64)
 
 
-def _left_out(vectors: Floats, beyond: Floats, group: Ints, groups: int, penalty: float) -> Floats:
+def _answers_left_out(vectors: Floats, beyond: Floats, group: Ints, groups: int, penalty: float) -> Floats:
     """(n, tools): what the ridge says of each task when its group is left out."""
     inverse = _ridge(vectors, penalty)
     over = beyond - vectors @ (inverse @ (vectors.T @ beyond))

@@ -32,7 +32,9 @@ def between_quantiles(values: Floats) -> list[float]:
 
 def falling_cutoffs(values: Floats, grid: Sequence[float] | None) -> list[float]:
     """Thresholds for 'acquire what reaches it', from acquire-nothing to acquire-all."""
-    return [LARGEST, *sorted(grid if grid is not None else between_quantiles(values), reverse=True), -LARGEST]
+    if grid is None:
+        grid = between_quantiles(values)
+    return [LARGEST, *sorted(grid, reverse=True), -LARGEST]
 
 
 def best_cutoff(
@@ -54,7 +56,8 @@ def best_stop_cutoff(
 
     `stops` says in which states (n, m) evidence (n, m) stops at a cutoff.
     """
-    payoffs, lengths = payoff.by_depth(logged), logged.rankings.lengths
+    payoffs = payoff.by_depth(logged)
     rows = np.arange(len(logged))
-    means = [payoffs[rows, first_stop(stops(evidence, cutoff), lengths)].mean() for cutoff in cutoffs]
+    depths = (first_stop(stops(evidence, cutoff), logged.rankings.lengths) for cutoff in cutoffs)
+    means = [payoffs[rows, depth].mean() for depth in depths]
     return cutoffs[int(np.argmax(means))]

@@ -39,8 +39,11 @@ FEWEST_TASKS = 10
 FEWEST_FOR_FLIPS = 20
 """With fewer tasks labels are taken as right: of ten, one hard list already looks like labels that are wrong."""
 
-SURE, SURE_OF_FLIPS = 1.0, 0.5
+SURE = 1.0
 """By how many standard errors, paired by group, a held-out loss must fall."""
+
+SURE_OF_FLIPS = 0.5
+"""The same, for labels to be taken as flipped."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,20 +108,29 @@ def fit_warm(
     starts = [(Design.of(logged, prior, shared, texts, remember), prior) for prior in priors]
     design, prior = min(starts, key=lambda pair: pair[0].fitted(Setting()).loss)
     fold = group_folds(logged)
-    folds = [_Fold(logged, taught, held, prior, shared, texts, remember) for taught, held in splits_of(fold)]
-    setting, losses = Setting(), np.zeros(0)
+    folds = [
+        _Fold(held, Design.of(logged.take(taught), prior, shared, texts, remember), logged.take(held))
+        for taught, held in splits_of(fold)
+    ]
+    setting = Setting()
+    losses = np.zeros(0)
     compared = bool(folds) and len(logged) >= FEWEST_TASKS
     if compared:
         comparison = LossComparison(logged, folds)
         setting = comparison.chosen(shared, trust_labels or len(logged) < FEWEST_FOR_FLIPS)
         losses = comparison.losses(setting)
-    probability, holds = np.zeros(logged.required.shape), np.ones(len(logged))
+    probability = np.zeros(logged.required.shape)
+    holds = np.ones(len(logged))
     for part in folds:
         probability[part.held], holds[part.held] = part.predicted(setting)
     held = HeldOut(probability, holds, fold)
-    law = SetLaw() if prior.model is None else SetLaw(prior.model.law, prior.model.sharpness, prior.model.calibration)
     if compared:
-        law = fit_set_law(*required_sets(logged, probability, weights_of(logged, setting.strength), setting.flips))
+        weights = weights_of(logged, setting.strength)
+        law = fit_set_law(*required_sets(logged, probability, weights, setting.flips))
+    elif prior.model is not None:
+        law = SetLaw(prior.model.law, prior.model.sharpness, prior.model.calibration)
+    else:
+        law = SetLaw()
     return WarmFit(design.model(setting, law), held, losses)
 
 
@@ -146,7 +158,8 @@ def required_sets(
     is right), what is listed, and weights.
     """
     whole = (logged.missing == 0) & logged.required.any(axis=1)
-    chance, labels = probability[whole], logged.required[whole]
+    chance = probability[whole]
+    labels = logged.required[whole]
     needed = labels.astype(np.float64)
     if flips:
         right = np.where(labels, 1.0 - flips, flips)
@@ -157,20 +170,11 @@ def required_sets(
 class _Fold:
     """What is learned from some tasks, tried on the others."""
 
-    def __init__(
-        self,
-        logged: LoggedTasks,
-        taught: Bools,
-        held: Bools,
-        prior: Prior,
-        shared: bool,
-        texts: bool,
-        remember: bool,
-    ) -> None:
+    def __init__(self, held: Bools, design: Design, others: LoggedTasks) -> None:
         self.held = held
-        self.design = Design.of(logged.take(taught), prior, shared, texts, remember)
-        self.others = logged.take(held)
-        self.rows = self.design.reading.others(self.others.rankings)
+        self.design = design
+        self.others = others
+        self.rows = design.reading.others(others.rankings)
 
     def losses(self, setting: Setting) -> Floats:
         """(held tasks,): the log loss of each."""
@@ -186,7 +190,8 @@ class LossComparison:
     """Settings compared by the held-out loss of all groups. Each is fitted once, when it is first asked for."""
 
     def __init__(self, logged: LoggedTasks, folds: Sequence[_Fold]) -> None:
-        self.tasks, self.folds = len(logged), folds
+        self.tasks = len(logged)
+        self.folds = folds
         self.group, self.groups = numbered(logged.groups)
         self._known: dict[Setting, Floats] = {}
 
@@ -210,15 +215,19 @@ class LossComparison:
 
     def chosen(self, shared: bool, trust_labels: bool) -> Setting:
         """What held-out labels speak for."""
-        strengths = dict.fromkeys(known if shared else known.of_columns() for known in STRENGTHS)
-        settings = [Setting(strength) for strength in strengths]
-        strongest = min(settings, key=self.loss)
-        setting = strongest if self.fall(settings[0], strongest).is_clear(SURE) else settings[0]
+        strengths = STRENGTHS if shared else tuple(strength.of_columns() for strength in STRENGTHS)
+        settings = [Setting(strength) for strength in dict.fromkeys(strengths)]
+        setting = settings[0]
+        likeliest = min(settings, key=self.loss)
+        if self.fall(setting, likeliest).is_clear(SURE):
+            setting = likeliest
         if trust_labels:
             return setting
         flipped = min(self._while_falling(setting), key=self.loss)
         fall = self.fall(setting, flipped)
-        return flipped if fall.is_clear(SURE_OF_FLIPS) and not fall.rests_on_one_group else setting
+        if fall.is_clear(SURE_OF_FLIPS) and not fall.rests_on_one_group:
+            return flipped
+        return setting
 
     def _while_falling(self, setting: Setting) -> list[Setting]:
         """The setting, and the same with more and more flips until that makes the held-out loss rise."""
