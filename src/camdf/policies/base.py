@@ -74,9 +74,11 @@ class Policy(ABC):
     def store(self, **settings: Any) -> None:
         """Keep the arguments of a constructor, each checked by its field; UsageError where one makes no sense."""
         for name, value in settings.items():
-            plain = _plain(value)
+            given = _in_python_values(value)
+            if isinstance(given, tuple):
+                given = list(given)
             try:
-                good = self.fields[name].read(list(plain) if isinstance(plain, tuple) else plain)
+                good = self.fields[name].read(given)
             except ValueError as error:
                 requirement = str(error).partition(", not ")[0]
                 raise UsageError(
@@ -87,7 +89,7 @@ class Policy(ABC):
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The settings by name, as scikit-learn's `clone` reads them; `deep` is part of its protocol."""
-        return {name: getattr(self, name) for name in _settings(type(self))}
+        return {name: getattr(self, name) for name in _constructor_arguments(type(self))}
 
     def __sklearn_clone__(self) -> Self:
         """An unfitted one with the same settings; scikit-learn would also forget what a policy among them learned."""
@@ -95,8 +97,9 @@ class Policy(ABC):
 
     def set_params(self, **settings: Any) -> Self:
         """Change settings by name and return the policy. What it had learned, under other settings, is forgotten."""
-        known = _settings(type(self))
-        if unknown := [name for name in settings if name not in known]:
+        known = _constructor_arguments(type(self))
+        unknown = [name for name in settings if name not in known]
+        if unknown:
             raise UsageError(
                 f"The settings of {type(self).__name__} must be among: {', '.join(known)}. Got {unknown[0]!r} instead."
             )
@@ -107,40 +110,48 @@ class Policy(ABC):
 
     def __eq__(self, other: object) -> bool:
         """Whether both are of one class, with equal settings, and have learned the same."""
-        return type(self) is type(other) and isinstance(other, Policy) and _content(self) == _content(other)
+        return (
+            type(self) is type(other)
+            and isinstance(other, Policy)
+            and _comparable_content(self) == _comparable_content(other)
+        )
 
     def __hash__(self) -> int:
         return hash(type(self))  # settings and what is learned may change, and a hash may not
 
     def __repr__(self) -> str:
         held = vars(self)  # a policy of your own that keeps an argument under another name prints without it
-        known = {name: setting.default for name, setting in _settings(type(self)).items() if name in held}
+        known = {name: setting.default for name, setting in _constructor_arguments(type(self)).items() if name in held}
         told = (f"{name}={held[name]!r}" for name, default in known.items() if held[name] != default)
         return f"{type(self).__name__}({', '.join(told)})"
 
 
 def fitted_payoff(policy: Policy) -> Payoff | None:
     """What a policy was fitted for, where it or its file says so."""
-    training = policy.training_
-    return getattr(policy, "payoff_", None) or (training.payoff if training is not None else None)
+    fitted: Payoff | None = getattr(policy, "payoff_", None)
+    if fitted is None and policy.training_ is not None:
+        return policy.training_.payoff
+    return fitted
 
 
-def _settings(kind: type[Policy]) -> dict[str, Parameter]:
+def _constructor_arguments(kind: type[Policy]) -> dict[str, Parameter]:
     """The arguments of a policy's constructor."""
     parameters = signature(kind).parameters.items()
     return {name: setting for name, setting in parameters if setting.kind is not Parameter.VAR_KEYWORD}
 
 
-def _content(policy: Policy) -> dict[str, Any]:
+def _comparable_content(policy: Policy) -> dict[str, Any]:
     """What a policy holds, in values that compare. `training_` says where that comes from, and not what it is."""
     there = {name: field for name, field in policy.fields.items() if hasattr(policy, name)}
     written = written_fields(there, policy)
-    others = {name: _plain(value) for name, value in vars(policy).items() if name not in there}
+    others = {name: _in_python_values(value) for name, value in vars(policy).items() if name not in there}
     return {**written, **others, "training_": None}
 
 
-def _plain(value: Any) -> Any:
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+def _in_python_values(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    return value
 
 
 class FittedPolicy(Policy):

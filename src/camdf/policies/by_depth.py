@@ -15,7 +15,7 @@ from camdf.core.rankings import Bools, Floats, LoggedTasks, Rankings, pieces
 from camdf.core.sets import leaving_cuts
 from camdf.core.sums import before_each
 from camdf.errors import UsageError
-from camdf.models.linear import LinearModel, fit_logistic
+from camdf.models.linear import LinearModel, fit_logistic, identity_tools
 from camdf.policies import fields
 from camdf.policies.base import FittedPolicy
 
@@ -56,7 +56,7 @@ class ExpectedPayoffByDepth(FittedPolicy):
 
     def fit(self, logged: LoggedTasks, payoff: Payoff, validation: LoggedTasks | None = None) -> Self:
         rankings = logged.rankings
-        tools = rankings.catalogue if self.identity and rankings.shares_catalogue else ()
+        tools = identity_tools(rankings, self.identity)
         worth = payoff.worth_by_depth(logged)
         adds = np.broadcast_to(worth[:, -1:] - worth[:, :1], rankings.scores.shape)
         at_start = rankings.listed & (np.arange(rankings.width) == 0)
@@ -96,17 +96,19 @@ class ExpectedPayoffByDepth(FittedPolicy):
     def learned(self, name: str, payoff: Payoff) -> Any:
         """A learned attribute, once the policy is known to be fitted, for this value and recourse, at any pressure."""
         fitted = self.__dict__.get("payoff_")
-        if fitted is not None and fitted.value != payoff.value:
+        if fitted is None:
+            return super().learned(name, payoff)
+        if fitted.value != payoff.value:
             raise UsageError(
                 f"This {type(self).__name__} was fitted for the value {fitted.value!r}, which may be decided at any "
                 f"cost pressure. Refit it to decide under the value {payoff.value!r}."
             )
-        if fitted is not None and fitted.recourse != payoff.recourse:
+        if fitted.recourse != payoff.recourse:
             raise UsageError(
                 f"This {type(self).__name__} was fitted for the recourse {fitted.recourse!r}, which may be decided at "
                 f"any cost pressure. Refit it to decide under the recourse {payoff.recourse!r}."
             )
-        return super().learned(name, payoff if fitted is None else fitted)
+        return super().learned(name, fitted)
 
     def verify(self) -> None:
         _check_cost_free(self.columns)

@@ -57,7 +57,9 @@ def _read_prior(value: Any) -> str | ExpectedPayoffBySet:
 
 def _written_prior(prior: str | ExpectedPayoffBySet) -> str:
     """A file says what the scores are taken to be, and not what it started from."""
-    return prior if isinstance(prior, str) else _written_prior(prior.prior)
+    if isinstance(prior, str):
+        return prior
+    return _written_prior(prior.prior)
 
 
 class ExpectedPayoffBySet(Policy):
@@ -115,7 +117,9 @@ class ExpectedPayoffBySet(Policy):
         self.store(identity=identity, trust_labels=trust_labels, prior=prior, remember=remember)
 
     def fit(self, logged: LoggedTasks, payoff: Payoff, validation: LoggedTasks | None = None) -> Self:
-        self.learn(logged if validation is None else joined(logged, validation))
+        if validation is not None:
+            logged = joined(logged, validation)
+        self.learn(logged)
         return self
 
     def learn(self, logged: LoggedTasks) -> HeldOut:
@@ -123,33 +127,54 @@ class ExpectedPayoffBySet(Policy):
         from camdf.models.warm_start import fit_warm  # which a decision never needs, as those below
 
         best = fit_warm(logged, self.priors(), self.identity, trust_labels=self.trust_labels)
-        self.model_, self.with_text_, self.with_past_ = best.model, None, None
+        self.model_ = best.model
+        self.with_text_ = None
+        self.with_past_ = None
         vars(self).pop("past_", None)  # a policy's file does not hold it either
-        read = self._read_texts(logged, best)
-        if read is not None:
-            best, self.with_text_ = read, read.model
-        past = PastTasks.of(logged) if self.remember and numbered(logged.groups)[1] >= FEWEST_GROUPS else None
-        if past is not None:
-            told = {"trust_labels": self.trust_labels, "texts": True, "remember": True}
-            recalled = fit_warm(logged, self.priors(logged.rankings), self.identity, **told)
-            if recalled.beats(best):
-                best, self.with_past_, self.past_ = recalled, recalled.model, past.bounded()
+        with_text = self._fit_with_texts(logged, best)
+        if with_text is not None:
+            self.with_text_ = with_text.model
+            best = with_text
+        with_past = self._fit_with_past(logged, best)
+        if with_past is not None:
+            self.with_past_ = with_past.model
+            self.past_ = PastTasks.all_of(logged).bounded()
+            best = with_past
         self.label_noise_ = best.model.flips
         return best.held
 
-    def _read_texts(self, logged: LoggedTasks, alone: WarmFit) -> WarmFit | None:
-        """The fit that reads the tasks' vectors, where it is clearly better than the one from the ranking alone."""
+    def _fit_with_texts(self, logged: LoggedTasks, alone: WarmFit) -> WarmFit | None:
+        """The fit that reads the tasks' vectors, where it is clearly better than the one from the ranking alone.
+
+        One that goes on from a prior that reads them stays, unless the one from the ranking alone is clearly better.
+        """
         from camdf.models.task_text import fit_text
         from camdf.models.warm_start import fit_warm
 
         priors = self.priors(logged.rankings)
-        before = priors[0].model.text if priors[0].model is not None else None
-        if fit_text(logged, before) is None:  # cheap, beside a fit that would read nothing
+        before = priors[0].text
+        if fit_text(logged, before) is None:  # cheap, compared with a fit that would read nothing
             return None
         read = fit_warm(logged, priors, self.identity, trust_labels=self.trust_labels, texts=True)
-        if read.model.text is None or (alone.beats(read) if before is not None else not read.beats(alone)):
+        if read.model.text is None:
+            return None
+        if before is None and not read.beats(alone):
+            return None
+        if before is not None and alone.beats(read):
             return None
         return read
+
+    def _fit_with_past(self, logged: LoggedTasks, best: WarmFit) -> WarmFit | None:
+        """The fit that reads what similar tasks needed, where it may and is clearly better than the best one so far."""
+        from camdf.models.warm_start import fit_warm
+
+        if not self.remember or logged.rankings.vectors is None or numbered(logged.groups)[1] < FEWEST_GROUPS:
+            return None
+        priors = self.priors(logged.rankings)
+        recalled = fit_warm(logged, priors, self.identity, trust_labels=self.trust_labels, texts=True, remember=True)
+        if not recalled.beats(best):
+            return None
+        return recalled
 
     def recalling(self, past: PastTasks | None) -> Self:
         """The same policy with past tasks, which may be more than it was fitted with; None for none."""
@@ -157,7 +182,8 @@ class ExpectedPayoffBySet(Policy):
         vars(known).pop("past_", None)
         if self.with_past_ is not None and past is not None and len(past):
             text = self.with_past_.text
-            past.check_vectors(past.dimensions if text is None else text.dimensions, "the policy was fitted on")
+            dimensions = past.dimensions if text is None else text.dimensions
+            past.check_vectors(dimensions, "the policy was fitted on")
             known.past_ = past.among(self.with_past_.tools)
         return known
 
@@ -166,21 +192,24 @@ class ExpectedPayoffBySet(Policy):
         return self.with_past_ is not None
 
     def reasons(self, rankings: Rankings, row: int) -> Mapping[str, str]:
-        if self.past_ is None or self._model(rankings) is not self.with_past_:
+        if self.past_ is None or self._model_for(rankings) is not self.with_past_:
             return {}
-        of, reasons = min(TOLD, len(self.past_)), {}
+        compared = min(TOLD, len(self.past_))
+        reasons = {}
         for name, texts in self.past_.needed_nearby(rankings, row).items():
-            words = f"needed by {len(texts)} of the {of} most similar past requests"
-            reasons[name] = f"{words}: {quoted(texts)}" if any(texts) else words
+            reasons[name] = f"needed by {len(texts)} of the {compared} most similar past requests"
+            if any(texts):
+                reasons[name] += f": {quoted(texts)}"
         return reasons
 
     def priors(self, reading: Rankings | None = None) -> tuple[Prior, ...]:
         """What it starts from: a prior, or one of each kind. `reading` are rankings whose vectors it is to read."""
-        if isinstance(self.prior, ExpectedPayoffBySet):
-            model = self.prior.model_ if reading is None else self.prior._model(reading)
-            kind = _written_prior(self.prior)
-            return (prior_of(model, KINDS[0] if kind == "either" else kind),)
-        return tuple(map(shipped_prior, KINDS if self.prior == "either" else (self.prior,)))
+        kind = _written_prior(self.prior)
+        kinds = KINDS if kind == "either" else (kind,)
+        if not isinstance(self.prior, ExpectedPayoffBySet):
+            return tuple(map(shipped_prior, kinds))
+        model = self.prior.model_ if reading is None else self.prior._model_for(reading)
+        return (prior_of(model, kinds[0]),)
 
     @property
     def reads_texts(self) -> bool:
@@ -195,15 +224,16 @@ class ExpectedPayoffBySet(Policy):
         """
         from camdf.models.online import updated
 
-        shown = logged.rankings.listed if offered is None else offered
-        reads = self._model(logged.rankings)
+        if offered is None:
+            offered = logged.rankings.listed
+        reads = self._model_for(logged.rankings)
         if self.with_past_ is not None and self.past_ is not None and reads is self.with_past_:
             more = PastTasks.all_of(logged)
-            self.with_past_ = updated(self.with_past_, logged, shown, self.past_)
+            self.with_past_ = updated(self.with_past_, logged, offered, self.past_)
             self.past_ = self.past_.joined(more).bounded().among(self.with_past_.tools)
         if self.with_text_ is not None and reads is not self.model_:
-            self.with_text_ = updated(self.with_text_, logged, shown)
-        self.model_ = updated(self.model_, logged, shown)
+            self.with_text_ = updated(self.with_text_, logged, offered)
+        self.model_ = updated(self.model_, logged, offered)
         return self
 
     def decide(self, rankings: Rankings, payoff: Payoff) -> Decisions:
@@ -213,7 +243,8 @@ class ExpectedPayoffBySet(Policy):
 
     def probabilities(self, rankings: Rankings) -> tuple[Floats, Floats]:
         """(n, m): that each candidate is required; (n,): that the list holds all required tools."""
-        model, noise = self._model(rankings), self.label_noise_
+        model = self._model_for(rankings)
+        noise = self.label_noise_
         learned, holds = model.probabilities(rankings, self.past_)
         if noise == 0 or model.doubt is not None:
             return learned, holds  # a model saved by an earlier version had not taken flips into its fit
@@ -224,25 +255,26 @@ class ExpectedPayoffBySet(Policy):
         if not 0 <= self.label_noise_ <= MOST_NOISE:
             raise ValueError(f"label_noise_: must lie between 0 and {MOST_NOISE}. Got {self.label_noise_!r} instead")
 
-    def _model(self, rankings: Rankings) -> MembershipModel:
+    def _model_for(self, rankings: Rankings) -> MembershipModel:
         """The model that reads these rankings: with their vectors where they have them and it helps."""
         if "model_" not in self.__dict__:
             raise NotFittedError(f"This {type(self).__name__} has not been fitted. Call fit, or load a saved policy.")
         if rankings.vectors is None:
             return self.model_
-        dimensions, read = rankings.vectors.shape[1], self.with_text_
+        dimensions = rankings.vectors.shape[1]
         if self.with_past_ is not None and self.past_ is not None and self.past_.dimensions == dimensions:
             return self.with_past_
-        return (
-            read if read is not None and read.text is not None and read.text.dimensions == dimensions else self.model_
-        )
+        with_text = self.with_text_
+        if with_text is not None and with_text.text is not None and with_text.text.dimensions == dimensions:
+            return with_text
+        return self.model_
 
     def choose(self, rankings: Rankings, payoff: Payoff, probability: Floats, holds: Floats) -> Bools:
         """(n, m): the best set of each task, given the probabilities."""
         if payoff.value == "exact":
-            return self._exact(rankings, payoff, probability, holds)
+            return self._best_cut(rankings, payoff, probability, holds)
         if payoff.value == "partial":
-            gain = self._gains(rankings, probability, payoff.recourse)
+            gain = self._expected_gains(rankings, probability, payoff.recourse)
             return (gain >= payoff.cost_pressure * rankings.costs) & rankings.listed
         raise UsageError("ExpectedPayoffBySet knows the values 'exact' and 'partial'. Use CAMDF for one of your own.")
 
@@ -255,7 +287,7 @@ class ExpectedPayoffBySet(Policy):
         calibrated. With it, a set that does not suffice is worth what it is under that law:
         h * (s + (1 - s) * (R - q) / (1 - q)), where R = E[recourse^missed]. Uncalibrated that is h * R.
         """
-        model = self._model(rankings)
+        model = self._model_for(rankings)
         sharp = sharpened(probability, model.sharpness)
         order, log_not = value_order(sharp, rankings.costs, rankings.listed, recourse)
         by_law = sufficiency_by_cut(log_not, model.law)
@@ -263,12 +295,13 @@ class ExpectedPayoffBySet(Policy):
         if recourse:
             missing_some = np.maximum(worth_by_cut(log_not, recourse, model.law) - by_law, 0.0)
             value = value + (1.0 - value) * missing_some / np.maximum(1.0 - by_law, SMALLEST)
-        return order, value * holds[:, None], before_each(rankings.costs[np.arange(len(rankings))[:, None], order])
+        costs = rankings.costs[np.arange(len(rankings))[:, None], order]
+        return order, value * holds[:, None], before_each(costs)
 
     def estimated_sufficiency(self, rankings: Rankings, acquired: Bools) -> Floats:
         """(n,): how likely each task is to need no tool outside its set, as the policy itself sees it."""
         probability, holds = self.probabilities(rankings)
-        model = self._model(rankings)
+        model = self._model_for(rankings)
         log_not = log_not_required(sharpened(probability, model.sharpness), rankings.listed)
         first = np.argsort(~acquired, axis=1, kind="stable")
         by_cut = sufficiency_by_cut(np.take_along_axis(log_not, first, axis=1), model.law)
@@ -278,7 +311,7 @@ class ExpectedPayoffBySet(Policy):
         """(n, m): the cost pressure at which each candidate leaves, as `camdf.policies.pressure` needs it."""
         probability, holds = self.probabilities(rankings)
         if value == "partial":
-            gain = self._gains(rankings, probability, recourse)
+            gain = self._expected_gains(rankings, probability, recourse)
             kept = rankings.listed & _says_something(rankings)
             return np.where(kept, gain / np.where(rankings.listed, rankings.costs, 1.0), 0.0)
         order, worth, cost = self.cuts(rankings, probability, holds, recourse)
@@ -286,14 +319,14 @@ class ExpectedPayoffBySet(Policy):
         np.put_along_axis(leaving, order, leaving_cuts(worth, cost, rankings.lengths), axis=1)
         return leaving * _says_something(rankings)
 
-    def _gains(self, rankings: Rankings, probability: Floats, recourse: float) -> Floats:
+    def _expected_gains(self, rankings: Rankings, probability: Floats, recourse: float) -> Floats:
         """(n, m): what each candidate adds to the expected partial value, whatever else is in the set."""
-        model = self._model(rankings)
+        model = self._model_for(rankings)
         sharp = sharpened(probability, model.sharpness)
         share = expected_shares(sharp, rankings.listed, model.missing, model.law)
-        return (1.0 - recourse) * share if recourse else share
+        return (1.0 - recourse) * share
 
-    def _exact(self, rankings: Rankings, payoff: Payoff, probability: Floats, holds: Floats) -> Bools:
+    def _best_cut(self, rankings: Rankings, payoff: Payoff, probability: Floats, holds: Floats) -> Bools:
         order, value, cost = self.cuts(rankings, probability, holds, payoff.recourse)
         rows = np.arange(len(rankings))[:, None]
         depth = (value - payoff.cost_pressure * cost).argmax(axis=1)

@@ -76,11 +76,16 @@ class CAMDF(StoppingPolicy):
         self, logged: LoggedTasks, seen: Rankings, payoff: Payoff, tools: tuple[str, ...]
     ) -> Iterator[tuple[float, LinearModel]]:
         """Summed training payoff and model of every round, until the stops repeat: from there on all would repeat."""
-        payoffs, listed = payoff.by_depth(logged), seen.listed
-        cutoff = self.cutoff(0.5 if self.threshold is None else self.threshold, payoff)
+        payoffs = payoff.by_depth(logged)
+        threshold = 0.5 if self.threshold is None else self.threshold
+        cutoff = self.cutoff(threshold, payoff)
+        listed = seen.listed
         stop = hindsight_targets(logged, payoff).stop
         patterns: set[bytes] = set()
-        while len(patterns) <= MOST_ROUNDS and (pattern := stop[listed].tobytes()) not in patterns:
+        while len(patterns) <= MOST_ROUNDS:
+            pattern = stop[listed].tobytes()
+            if pattern in patterns:
+                return
             patterns.add(pattern)
             model = self._classifier(on_policy_targets(logged, payoff, stop), seen, payoff, tools)
             stop = self.stops(model.evidence(seen, payoff), cutoff)

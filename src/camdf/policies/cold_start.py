@@ -27,9 +27,15 @@ from camdf.policies.by_set import ExpectedPayoffBySet
 WHOLE_LIST = 0.95
 """No list is taken to hold more required tools than this share of its length."""
 
-TOOLS_PER_LIST, SHARPNESS, CALIBRATION = 2.8, 1.3, (0.0, 0.8)
-"""How similarities are read without a label: how many tools a list is taken to hold, the power of odds, and how sets
-calibrate. What other domains say tells tools apart, and not how many of them are required."""
+TOOLS_PER_LIST = 2.8
+"""How many required tools a list of similarities is taken to hold without a label. What other domains say tells tools
+apart, and not how many of them are required."""
+
+SHARPNESS = 1.3
+"""The power to which odds are then taken."""
+
+CALIBRATION = (0.0, 0.8)
+"""How sets then calibrate."""
 
 
 def cold_start(

@@ -39,7 +39,9 @@ class PredictThenThreshold(StoppingPolicy):
         super().__init__(columns, identity=identity, cost_blind=cost_blind, threshold=threshold, grid=grid)
 
     def cutoff(self, threshold: float, payoff: Payoff) -> float:
-        return super().cutoff(threshold, payoff) if all_or_nothing(payoff) else threshold
+        if all_or_nothing(payoff):
+            return super().cutoff(threshold, payoff)
+        return threshold
 
     def learn(self, logged: LoggedTasks, seen: Rankings, payoff: Payoff, tools: tuple[str, ...]) -> LinearModel:
         worth = payoff.worth_by_depth(logged)[:, :-1]

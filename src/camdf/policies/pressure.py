@@ -58,7 +58,7 @@ def leaving_pressures(
     compares sums that are rounded at 1e-16, so a number below 1e-12 or so is only known to a few digits.
     """
     free = Payoff(0.0, value, recourse)
-    return np.concatenate([_leaving(policy, rankings.take(piece), free) for piece in pieces(rankings)])
+    return np.concatenate([_leaving_of_piece(policy, rankings.take(piece), free) for piece in pieces(rankings)])
 
 
 def sufficient_below(logged: LoggedTasks, leaving: Floats) -> Floats:
@@ -105,21 +105,23 @@ def pressure_for_sufficiency(
     """
     if not (is_number(min_sufficiency) and 0 < min_sufficiency < 1):
         raise UsageError(f"The 'min_sufficiency' must lie between 0 and 1. Got {min_sufficiency!r} instead.")
-    leaving = _checked(policy, calibration, value, recourse)
-    below, weights = sufficient_below(calibration, leaving), unit_weights(calibration, by_group)
+    leaving = _leaving_of_some(policy, calibration.rankings, value, recourse)
+    below = sufficient_below(calibration, leaving)
+    weights = unit_weights(calibration, by_group)
     highest = highest_level(below, weights)
     limit = highest_pressure(below, weights, min_sufficiency)
     if limit is None:
         units = round(float(weights.sum()))
+        unit = "groups" if units < len(calibration) else "tasks"
         raise UsageError(
             f"The 'min_sufficiency' must be at most {np.floor(highest * 1e4) / 1e4:.4f}, the highest level that these "
-            f"{units} calibration {'groups' if units < len(calibration) else 'tasks'} can promise (all listed tools "
+            f"{units} calibration {unit} can promise (all listed tools "
             f"suffice in {highest * (units + 1) / units:.1%} of them, and one more counts as a miss). "
             f"Got {min_sufficiency!r} instead. Calibrate on more tasks, or lengthen the lists that lack required tools."
         )
     if np.isinf(limit):
         return Payoff(float(leaving.max(initial=0.0)), value, recourse)
-    allowed = _allowed(weights, min_sufficiency)
+    allowed = _allowed_loss(weights, min_sufficiency)
 
     def keeps(decisions: Decisions) -> bool:
         return bool((weights * ~calibration.sufficient(decisions.acquired)).sum() <= allowed + ROUNDING)
@@ -127,7 +129,7 @@ def pressure_for_sufficiency(
     # Any pressure below the limit keeps the promise, so the rounding of `decide` is met by going a little lower.
     below_limit = [limit * (1.0 - 2.0**power) for power in (-48, -40, -32, -24, -16, -8)]
     payoffs = [Payoff(pressure, value, recourse) for pressure in (*below_limit, 0.0)]
-    return _first(policy, calibration.rankings, payoffs, keeps)
+    return _first_kept(policy, calibration.rankings, payoffs, keeps)
 
 
 def pressure_for_budget(
@@ -149,8 +151,8 @@ def pressure_for_budget(
     """
     if not (is_number(budget) and 0 <= budget < np.inf):
         raise UsageError(f"The 'budget' must be finite and not negative. Got {budget!r} instead.")
-    rankings = tasks.rankings if isinstance(tasks, LoggedTasks) else tasks
-    return _within(policy, rankings, rankings, budget, value, recourse, per_task)
+    rankings = _rankings_of(tasks)
+    return _payoff_within(policy, rankings, rankings, budget, value, recourse, per_task)
 
 
 def pressure_for_tools(
@@ -168,8 +170,9 @@ def pressure_for_tools(
     """
     if not (is_number(tools) and 0 <= tools < np.inf):
         raise UsageError(f"The number of 'tools' must be finite and not negative. Got {tools!r} instead.")
-    rankings = tasks.rankings if isinstance(tasks, LoggedTasks) else tasks
-    return _within(policy, rankings, rankings.with_costs(rankings.listed.astype(np.float64)), tools, value, recourse)
+    rankings = _rankings_of(tasks)
+    at_one_each = rankings.with_costs(rankings.listed.astype(np.float64))
+    return _payoff_within(policy, rankings, at_one_each, tools, value, recourse)
 
 
 def pressure_for_estimate(
@@ -185,8 +188,8 @@ def pressure_for_estimate(
     No labels are needed, and nothing is promised: the estimate is as good as the policy. With labels,
     `pressure_for_sufficiency` promises. A sufficiency that the policy does not expect of whole lists is refused.
     """
-    rankings = tasks.rankings if isinstance(tasks, LoggedTasks) else tasks
-    leaving = _checked(policy, rankings, value, recourse)
+    rankings = _rankings_of(tasks)
+    leaving = _leaving_of_some(policy, rankings, value, recourse)
     if not isinstance(policy, Estimating):
         raise UsageError(f"{type(policy).__name__} has no estimate of its own. Use ExpectedPayoffBySet.")
 
@@ -195,17 +198,22 @@ def pressure_for_estimate(
         return float(policy.estimated_sufficiency(rankings, acquired).mean())
 
     steps = np.unique(leaving[leaving > 0])
-    pressures = np.append(0.0, np.sqrt(steps[1:] * steps[:-1]) if len(steps) > 1 else steps / 2)
+    between = np.sqrt(steps[1:] * steps[:-1]) if len(steps) > 1 else steps / 2
+    pressures = np.append(0.0, between)
     most = expected(0.0)
     if not (is_number(sufficiency) and 0 < sufficiency <= most):
         raise UsageError(
             f"The 'sufficiency' must lie above 0 and be at most {most:.3f}, which is what this policy expects of whole "
             f"lists. Got {sufficiency!r} instead."
         )
-    low, high = 0, len(pressures)  # expected at pressures[low] reaches it; at pressures[high] it does not, or is none
+    low = 0  # what is expected at pressures[low] reaches it
+    high = len(pressures)  # what is expected at pressures[high] does not, or there is no such pressure
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if expected(float(pressures[middle])) >= sufficiency else (low, middle)
+        if expected(float(pressures[middle])) >= sufficiency:
+            low = middle
+        else:
+            high = middle
     return Payoff(float(pressures[low]), value, recourse)
 
 
@@ -227,37 +235,51 @@ def highest_pressure(below: Floats, weights: Floats, level: float) -> float | No
     `below` says up to which pressure each task is sufficient, `weights` what it counts. With one task a unit this is
     the floor((n + 1) * (1 - level))-th smallest of `below`, the quantile of split conformal prediction.
     """
-    allowed = _allowed(weights, level)
+    allowed = _allowed_loss(weights, level)
+    if allowed < -ROUNDING:
+        return None
     order = np.argsort(below, kind="stable")
     over = np.flatnonzero(np.cumsum(weights[order]) > allowed + ROUNDING)
-    limit = float(below[order[over[0]]]) if len(over) else np.inf
-    return None if allowed < -ROUNDING or limit <= 0 else limit
+    if not len(over):
+        return np.inf
+    limit = float(below[order[over[0]]])
+    if limit <= 0:
+        return None
+    return limit
 
 
 def lowest_pressure(leaving: Floats, costs: Floats, budget: float, per_task: bool = False) -> float:
     """The greatest lower bound of pressures at which the mean cost, or with `per_task` every cost, is within budget."""
-    leaves, prices, most = leaving, costs, budget
-    if not per_task:
-        leaves, prices, most = leaving.reshape(1, -1), costs.reshape(1, -1), budget * len(leaving)
-    order = np.argsort(-leaves, axis=1, kind="stable")
-    leaves = np.take_along_axis(leaves, order, axis=1)
-    spent = np.cumsum(np.take_along_axis(prices, order, axis=1), axis=1)
+    most = budget
+    if not per_task:  # as one task with the candidates of all
+        most = budget * len(leaving)
+        leaving = leaving.reshape(1, -1)
+        costs = costs.reshape(1, -1)
+    order = np.argsort(-leaving, axis=1, kind="stable")
+    leaves = np.take_along_axis(leaving, order, axis=1)
+    spent = np.cumsum(np.take_along_axis(costs, order, axis=1), axis=1)
     return float(np.where(spent > most * (1.0 + ROUNDING), leaves, 0.0).max(initial=0.0))
 
 
-def _allowed(weights: Floats, level: float) -> float:
+def _allowed_loss(weights: Floats, level: float) -> float:
     """The summed loss that the level leaves: (n + 1) * (1 - level) - 1."""
     return (float(weights.sum()) + 1.0) * (1.0 - level) - 1.0
 
 
-def _checked(policy: Policy, tasks: Rankings | LoggedTasks, value: str | ValueFunction, recourse: float) -> Floats:
-    if not len(tasks):
+def _rankings_of(tasks: Rankings | LoggedTasks) -> Rankings:
+    if isinstance(tasks, LoggedTasks):
+        return tasks.rankings
+    return tasks
+
+
+def _leaving_of_some(policy: Policy, rankings: Rankings, value: str | ValueFunction, recourse: float) -> Floats:
+    """`leaving_pressures` of at least one task."""
+    if not len(rankings):
         raise UsageError("A cost pressure is found on at least one task. Got none.")
-    rankings = tasks.rankings if isinstance(tasks, LoggedTasks) else tasks
     return leaving_pressures(policy, rankings, value, recourse)
 
 
-def _within(
+def _payoff_within(
     policy: Policy,
     rankings: Rankings,
     counted: Rankings,
@@ -267,19 +289,22 @@ def _within(
     per_task: bool = False,
 ) -> Payoff:
     """The lowest pressure at which decisions on `rankings` cost at most so much, at the prices of `counted`."""
-    leaving = _checked(policy, rankings, value, recourse)
+    leaving = _leaving_of_some(policy, rankings, value, recourse)
     limit = lowest_pressure(leaving, counted.costs, most, per_task)
 
     def keeps(decisions: Decisions) -> bool:
         cost = cost_of(counted, decisions.acquired)
-        return bool((cost.max() if per_task else cost.mean()) <= most * (1.0 + ROUNDING))
+        spent = cost.max() if per_task else cost.mean()
+        return bool(spent <= most * (1.0 + ROUNDING))
 
     above_limit = [limit * (1.0 + 2.0**power) for power in range(-48, 9, 8)]
     pressures = [limit, *above_limit, 2.0 * float(leaving.max(initial=0.0))]
-    return _first(policy, rankings, [Payoff(pressure, value, recourse) for pressure in pressures], keeps)
+    return _first_kept(policy, rankings, [Payoff(pressure, value, recourse) for pressure in pressures], keeps)
 
 
-def _first(policy: Policy, rankings: Rankings, payoffs: list[Payoff], keeps: Callable[[Decisions], bool]) -> Payoff:
+def _first_kept(
+    policy: Policy, rankings: Rankings, payoffs: list[Payoff], keeps: Callable[[Decisions], bool]
+) -> Payoff:
     """The first of these payoffs under which the decisions, as the policy really makes them, keep the rule."""
     for payoff in payoffs:
         if keeps(policy.decide(rankings, payoff)):
@@ -290,7 +315,7 @@ def _first(policy: Policy, rankings: Rankings, payoffs: list[Payoff], keeps: Cal
     )
 
 
-def _leaving(policy: Policy, rankings: Rankings, free: Payoff) -> Floats:
+def _leaving_of_piece(policy: Policy, rankings: Rankings, free: Payoff) -> Floats:
     # One decision raises where the policy is not fitted, or not for this value and recourse.
     policy.decide(rankings.take(slice(0, 1)), free)
     if isinstance(policy, Nested):

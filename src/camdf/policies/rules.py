@@ -75,10 +75,12 @@ class LargestGap(Policy):
     kind = "largest-gap"
 
     def decide(self, rankings: Rankings, payoff: Payoff) -> Decisions:
+        if rankings.width == 0:
+            return Decisions.prefix(rankings, rankings.lengths)
         drops = np.full(rankings.scores.shape, -np.inf)
         inner = rankings.listed[:, 1:]
         drops[:, :-1][inner] = (rankings.scores[:, :-1] - rankings.scores[:, 1:])[inner]
-        depth = np.where(rankings.lengths > 1, drops.argmax(axis=1) + 1 if rankings.width else 0, rankings.lengths)
+        depth = np.where(rankings.lengths > 1, drops.argmax(axis=1) + 1, rankings.lengths)
         return Decisions.prefix(rankings, depth)
 
 
@@ -115,7 +117,9 @@ class FixedK(FittedPolicy):
     fields = {"k_": fields.whole}
 
     def fit(self, logged: LoggedTasks, payoff: Payoff, validation: LoggedTasks | None = None) -> Self:
-        self.k_ = int(payoff.by_depth(logged if validation is None else validation).mean(axis=0).argmax())
+        if validation is None:
+            validation = logged
+        self.k_ = int(payoff.by_depth(validation).mean(axis=0).argmax())
         self.payoff_ = payoff
         return self
 
@@ -145,9 +149,9 @@ class _Threshold(FittedPolicy):
         return (self.index(rankings) >= threshold) & rankings.listed
 
     def fit(self, logged: LoggedTasks, payoff: Payoff, validation: LoggedTasks | None = None) -> Self:
+        chosen_on = logged if validation is None else validation
         cutoffs = falling_cutoffs(self.index(logged.rankings)[logged.rankings.listed], self.grid)
-        chosen = logged if validation is None else validation
-        self.threshold_ = best_cutoff(cutoffs, lambda t: self.acquire(chosen.rankings, t), chosen, payoff)
+        self.threshold_ = best_cutoff(cutoffs, lambda t: self.acquire(chosen_on.rankings, t), chosen_on, payoff)
         self.payoff_ = payoff
         return self
 
@@ -185,7 +189,7 @@ class ConstantSet(FittedPolicy):
     fields = {"tools_": fields.names}
 
     def fit(self, logged: LoggedTasks, payoff: Payoff, validation: LoggedTasks | None = None) -> Self:
-        self.tools_ = _best_constant_set(logged, payoff) if logged.rankings.shares_catalogue else ()
+        self.tools_ = _best_constant_set(logged, payoff)
         self.payoff_ = payoff
         return self
 
@@ -197,11 +201,14 @@ class ConstantSet(FittedPolicy):
 
 def _best_constant_set(logged: LoggedTasks, payoff: Payoff) -> tuple[str, ...]:
     rankings = logged.rankings
+    if not rankings.shares_catalogue:
+        return ()
     by_tool = np.argsort(rankings.tool_ids, axis=1)
     required = np.take_along_axis(logged.required, by_tool, axis=1)
     costs = np.take_along_axis(rankings.costs, by_tool, axis=1).mean(axis=0)
     kinds, count = np.unique(np.column_stack([required, logged.n_required]), axis=0, return_counts=True)
-    needs, n_required = kinds[:, :-1].astype(bool), kinds[:, -1]
+    needs = kinds[:, :-1].astype(bool)
+    n_required = kinds[:, -1]
 
     def mean_payoffs(sets: Bools) -> Floats:
         covered: Ints = sets.astype(np.int64) @ needs.T.astype(np.int64)

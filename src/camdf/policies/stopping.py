@@ -13,7 +13,7 @@ from camdf.core.payoff import Payoff, cost_of
 from camdf.core.probability import logit
 from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks, Rankings, pieces
 from camdf.core.stopping import first_stop
-from camdf.models.linear import LinearModel
+from camdf.models.linear import LinearModel, identity_tools
 from camdf.models.tuning import LARGEST, best_stop_cutoff, between_quantiles
 from camdf.policies import fields
 from camdf.policies.base import FittedPolicy
@@ -78,11 +78,12 @@ class StoppingPolicy(FittedPolicy):
         return model.evidence(self._seen(rankings), payoff)
 
     def fit(self, logged: LoggedTasks, payoff: Payoff, validation: LoggedTasks | None = None) -> Self:
-        rankings = logged.rankings
-        tools = rankings.catalogue if self.identity and rankings.shares_catalogue else ()
-        self.model_ = self.learn(logged, self._seen(rankings), payoff, tools)
+        if validation is None:
+            validation = logged
+        tools = identity_tools(logged.rankings, self.identity)
+        self.model_ = self.learn(logged, self._seen(logged.rankings), payoff, tools)
         self.payoff_ = payoff
-        self.cutoff_ = self._chosen_cutoff(logged, logged if validation is None else validation, payoff)
+        self.cutoff_ = self._chosen_cutoff(logged, validation, payoff)
         return self
 
     def _chosen_cutoff(self, logged: LoggedTasks, validation: LoggedTasks, payoff: Payoff) -> float:
@@ -99,7 +100,8 @@ class StoppingPolicy(FittedPolicy):
         return best_stop_cutoff(evidence, validation, payoff, cutoffs, self.stops)
 
     def decide(self, rankings: Rankings, payoff: Payoff) -> Decisions:
-        cutoff, parts = self.learned("cutoff_", payoff), pieces(rankings)
+        cutoff = self.learned("cutoff_", payoff)
+        parts = pieces(rankings)
         if len(parts) == 1:
             return Decisions.prefix(rankings, *self._walk(rankings, payoff, cutoff))
         depth = np.empty(len(rankings), dtype=np.int64)
@@ -114,7 +116,9 @@ class StoppingPolicy(FittedPolicy):
 
     def stops(self, evidence: Floats, cutoff: float) -> Bools:
         """(n, m): the states whose evidence says stop."""
-        return evidence >= cutoff if self.stops_above else evidence < cutoff
+        if self.stops_above:
+            return evidence >= cutoff
+        return evidence < cutoff
 
     def verify(self) -> None:
         if self.model_.columns != self.columns:
@@ -123,7 +127,9 @@ class StoppingPolicy(FittedPolicy):
             raise ValueError("model_: it weighs tools, but the policy does not use identity")
 
     def _seen(self, rankings: Rankings) -> Rankings:
-        return at_mean_costs(rankings) if self.cost_blind else rankings
+        if not self.cost_blind:
+            return rankings
+        return at_mean_costs(rankings)
 
 
 def at_mean_costs(rankings: Rankings) -> Rankings:
