@@ -47,7 +47,7 @@ from camdf.scorers import (
     words_text,
 )
 from camdf.scorers import endpoint as http
-from camdf.scorers.necessity import AGAIN, VARIANTS, _number
+from camdf.scorers.necessity import AGAIN, VARIANTS, _usable_score
 from camdf.tools import Tool
 from scripted_endpoint import Act, answers, body, drip, drip_headers, endpoint, flood, hang, reset
 
@@ -440,7 +440,7 @@ def test_an_answer_without_the_object_is_asked_for_again_then_refused(content: s
 @settings(max_examples=100, deadline=None)
 @given(st.text(max_size=80) | st.recursive(st.floats() | st.text() | st.none(), st.lists).map(json.dumps))
 def test_no_answer_breaks_the_reading_of_answers(content: str) -> None:
-    numbers = (_number(value) for found in objects_in(content) for value in found.values())
+    numbers = (_usable_score(value) for found in objects_in(content) for value in found.values())
     assert all(number is None or 0 <= number <= 1 for number in numbers)
 
 

@@ -36,7 +36,8 @@ def checked(scores: Any, tools: Sequence[Tool], who: str = "The scorer") -> Floa
         )
     bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
     if bad.size:
-        name, value = tools[int(bad[0])].name, values[bad[0]]
+        name = tools[int(bad[0])].name
+        value = values[bad[0]]
         raise ScorerError(
             f"{who} must return scores that are finite and not negative. Got {value} for {name!r} instead."
         )
@@ -51,13 +52,17 @@ def says_nothing(scores: Sequence[float]) -> bool:
 def embedding_of(scorer: object, task: str) -> Floats | None:
     """(d,): a task's text as a vector of length 1, if the scorer embeds texts: then it has a method `embedding`."""
     embedding: Callable[[str], Floats | None] | None = getattr(scorer, "embedding", None)
-    return None if embedding is None else embedding(task)
+    if embedding is None:
+        return None
+    return embedding(task)
 
 
 def vector_of(scorer: object, task: str) -> bytes:
     """The direction of a task's text, a signed byte a number; empty if the scorer embeds no texts."""
     vector = embedding_of(scorer, task)
-    return b"" if vector is None else in_whole_numbers(vector[None])[0].tobytes()
+    if vector is None:
+        return b""
+    return in_whole_numbers(vector[None]).tobytes()
 
 
 def over_maximum(scores: Floats) -> Floats:
@@ -76,7 +81,9 @@ def ends(text: str, size: int) -> str:
     >>> ends("a long text", 3), ends("short", 3)
     ('a l ext', 'short')
     """
-    return text if len(text) <= 2 * size else f"{text[:size]} {text[-size:]}"
+    if len(text) <= 2 * size:
+        return text
+    return f"{text[:size]} {text[-size:]}"
 
 
 def plain_text(tool: Tool) -> str:
@@ -90,7 +97,7 @@ def words_text(tool: Tool) -> str:
     >>> words_text(Tool("getHTTPPage_v2", "Fetch a page."))
     'get HTTP Page v2: Fetch a page.'
     """
-    return f"{_spaced(tool.name)}: {tool.description[:READ]}"
+    return f"{_name_in_words(tool.name)}: {tool.description[:READ]}"
 
 
 def full_text(tool: Tool) -> str:
@@ -100,11 +107,13 @@ def full_text(tool: Tool) -> str:
     'get page: Fetch. page Id, language'
     """
     properties = tool.schema.get("properties")
-    names = ", ".join(map(_spaced, islice(properties, PARAMETERS))) if isinstance(properties, Mapping) else ""
+    if not isinstance(properties, Mapping):
+        return words_text(tool).strip()
+    names = ", ".join(map(_name_in_words, islice(properties, PARAMETERS)))
     return f"{words_text(tool)} {names}".strip()
 
 
-def _spaced(name: str) -> str:
+def _name_in_words(name: str) -> str:
     spaced = re.sub(r"[_\-/.\s]+", " ", name)
     spaced = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", spaced)
     return re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1 \2", spaced)

@@ -22,8 +22,11 @@ Tokens: TypeAlias = Callable[[str], list[str]]
 UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
 """Letters of Thai, Lao, Burmese, Khmer, Japanese and Chinese, which put no spaces between words."""
 
-USUAL, WORDS = 16, 20_000
-"""The parts of so many words of so many letters are kept, 60 MB at most: examples repeat each other's words."""
+WORDS_KEPT = 20_000
+"""The parts of so many words are kept, 60 MB at most: examples repeat each other's words."""
+
+USUAL = 16
+"""The parts of a word of more letters are not kept."""
 
 GROWS = 3
 """A syllable of Korean is three letters; no alphabet in which people write grows more."""
@@ -67,7 +70,7 @@ class BM25:
     def __call__(self, task: str, tools: Sequence[Tool]) -> list[float]:
         """Scores in [0, 1]."""
         index = self._index(tools)
-        (query,) = self._tokens([task])
+        (query,) = self._tokenized([task])
         known = [token for token in query if index is not None and token in index.vocab_dict]
         if not known:
             return [0.0] * len(tools)
@@ -88,14 +91,19 @@ class BM25:
         for kept in self._lists:
             if kept.texts == texts:
                 return kept.index
-        tokens, index = self._tokens(list(map(" ".join, texts))), None
-        if any(tokens):
-            index = require("bm25s", "bm25").BM25(method="lucene", k1=self.k1, b=self.b)
-            index.index(tokens, show_progress=False)
+        index = self._new_index(texts)
         self._lists = (_Indexed(tuple(tools), texts, index), *self._lists[: LISTS_KEPT - 1])
         return index
 
-    def _tokens(self, texts: list[str]) -> list[list[str]]:
+    def _new_index(self, texts: list[Texts]) -> Any:
+        tokens = self._tokenized(list(map(" ".join, texts)))
+        if not any(tokens):
+            return None
+        index = require("bm25s", "bm25").BM25(method="lucene", k1=self.k1, b=self.b)
+        index.index(tokens, show_progress=False)
+        return index
+
+    def _tokenized(self, texts: list[str]) -> list[list[str]]:
         if self.tokens is not None:
             return list(map(self.tokens, texts))
         tokens: list[list[str]] = require("bm25s", "bm25").tokenize(
@@ -122,13 +130,17 @@ def word_parts(text: str) -> list[str]:
     for word in WORD.finditer(without_accents(text)):
         if word["unspaced"]:
             parts += letter_runs(word[0], 2) or [word[0]]
-        elif word[0] not in stop:
-            parts += _parts(word[0]) if len(word[0]) <= USUAL else _parts.__wrapped__(word[0])
+        elif word[0] in stop:
+            continue
+        elif len(word[0]) <= USUAL:
+            parts += _parts_of_word(word[0])
+        else:
+            parts += _parts_of_word.__wrapped__(word[0])
     return parts
 
 
-@lru_cache(maxsize=WORDS)
-def _parts(word: str) -> list[str]:
+@lru_cache(maxsize=WORDS_KEPT)
+def _parts_of_word(word: str) -> list[str]:
     return [run for size in (3, 4, 5) for run in letter_runs(f"<{word}>", size)]
 
 

@@ -35,14 +35,12 @@ class WordsOfTexts:
     """Texts by the words they have: `having(word)` names those that have it, or something that reads like it."""
 
     def __init__(self, texts: Mapping[int, str]) -> None:
-        tokens = {place: [word for word, spaced in _words(text) if spaced] for place, text in texts.items()}
+        words = {place: _spaced_words(text) for place, text in texts.items()}
         self._by_run = _inverted((place, runs_of(text)) for place, text in texts.items())
-        self._by_cut = _inverted(
-            (place, (word for word in its if len(word) >= SHORTEST_PART)) for place, its in tokens.items()
-        )
-        self._by_frame = _inverted((place, map(_frame, its)) for place, its in tokens.items())
-        self._by_piece = _inverted((place, _pieces(its)) for place, its in tokens.items())
-        pairs = list(map(_pairs, self._by_piece))
+        self._by_cut = _inverted((place, filter(_survives_a_cut, its)) for place, its in words.items())
+        self._by_frame = _inverted((place, map(_frame, its)) for place, its in words.items())
+        self._by_piece = _inverted((place, _words_put_together(its)) for place, its in words.items())
+        pairs = list(map(_letter_pairs, self._by_piece))
         self._sizes = np.array(list(map(len, pairs)))
         self._by_pair = {pair: np.array(numbers) for pair, numbers in _inverted(enumerate(pairs)).items()}
         self._places = list(self._by_piece.values())
@@ -53,9 +51,9 @@ class WordsOfTexts:
         shared = Counter(chain.from_iterable(self._by_run.get(run, ()) for run in runs))
         places = {place for place, count in shared.items() if count >= HALF * len(runs)}
         if len(word) >= LETTERS:
-            places.update(*(self._by_cut.get(part, ()) for part in _parts(word)))
+            places.update(*(self._by_cut.get(part, ()) for part in _cut_forms(word)))
             places.update(self._by_frame.get(_frame(word), ()))
-            places.update(*(self._places[number] for number in self._alike(_pairs(word))))
+            places.update(*(self._places[number] for number in self._alike(_letter_pairs(word))))
         return places
 
     def _alike(self, pairs: frozenset[str]) -> list[int]:
@@ -71,7 +69,7 @@ class WordsOfTexts:
 def words_of(text: str) -> frozenset[str]:
     """The words that count, without case and accents; where words are written without spaces, pairs of letters."""
     counted: set[str] = set()
-    for word, spaced in _words(text):
+    for word, spaced in _words_as_read(text):
         if not spaced:
             counted.update(letter_runs(word, 2))
         elif len(word) >= LETTERS:
@@ -85,8 +83,9 @@ def runs_of(text: str) -> frozenset[str]:
     >>> sorted(runs_of("Fli-ghts!"))
     ['flig', 'ghts', 'ight', 'ligh']
     """
-    spaced, unspaced = "", ""
-    for word, has_spaces in _words(text):
+    spaced = ""
+    unspaced = ""
+    for word, has_spaces in _words_as_read(text):
         if has_spaces:
             spaced += word
         else:
@@ -94,20 +93,29 @@ def runs_of(text: str) -> frozenset[str]:
     return frozenset((*letter_runs(spaced, LETTERS), *letter_runs(unspaced, 2)))
 
 
-def _words(text: str) -> Iterator[tuple[str, bool]]:
+def _words_as_read(text: str) -> Iterator[tuple[str, bool]]:
     """The words of a text, read as a person reads them, and whether their script puts spaces between words."""
     for word in WORD.finditer(without_accents(text).translate(LOOKS_LIKE)):
         yield word[0], not word["unspaced"]
 
 
-def _pieces(words: list[str]) -> Iterator[str]:
+def _spaced_words(text: str) -> list[str]:
+    """The words of a text whose script puts spaces between them."""
+    return [word for word, spaced in _words_as_read(text) if spaced]
+
+
+def _words_put_together(words: list[str]) -> Iterator[str]:
     """Every word, and what it makes with the next, or with the one after that: a word may have been split."""
     yield from words
     for later in (1, 2):
         yield from map("".join, zip(words, words[later:], strict=False))
 
 
-def _parts(word: str) -> Iterator[str]:
+def _survives_a_cut(word: str) -> bool:
+    return len(word) >= SHORTEST_PART
+
+
+def _cut_forms(word: str) -> Iterator[str]:
     """What may be left of a word that was cut."""
     yield word[:SHORTEST_PART]
     for size in range(SHORTEST_PART + 1, min(len(word), LONGEST_WORD) + 1):
@@ -121,10 +129,12 @@ def _frame(word: str) -> str:
     ('fghlst', 'fghlst', 'area')
     """
     consonants = sorted(set(word[1:]) - VOWELS)
-    return word[0] + "".join(consonants) if len(consonants) > 1 else word
+    if len(consonants) < 2:
+        return word
+    return word[0] + "".join(consonants)
 
 
-def _pairs(word: str) -> frozenset[str]:
+def _letter_pairs(word: str) -> frozenset[str]:
     """Every two letters in a row, the ends marked."""
     return frozenset(letter_runs(f"<{word}>", 2))
 

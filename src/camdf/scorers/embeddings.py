@@ -53,7 +53,7 @@ class Embeddings:
         self.model = model
         self.text = text
         self.examples = tool_examples(examples)
-        self._encode: Encode | None = model if callable(model) else None
+        self._encode = _encoding_function(model)
         self._vectors: dict[Texts, Floats] = {}
         self._last: tuple[str, Floats] | None = None
 
@@ -65,9 +65,8 @@ class Embeddings:
         vectors = self._vectors
         new = [text for text in dict.fromkeys(texts) if text not in vectors]
         asked = [(task,), *new]
-        directions = np.concatenate(
-            [self._directions(asked[at : at + AT_ONCE]) for at in range(0, len(asked), AT_ONCE)]
-        )
+        portions = [asked[begin : begin + AT_ONCE] for begin in range(0, len(asked), AT_ONCE)]
+        directions = np.concatenate([self._directions(portion) for portion in portions])
         if len(vectors) + len(new) > VECTORS_KEPT:
             vectors = {text: vectors[text] for text in texts if text in vectors}
             self._vectors = vectors
@@ -81,7 +80,10 @@ class Embeddings:
     def embedding(self, task: str) -> Floats:
         """(d,): the task's vector, at hand if this task was scored last."""
         last = self._last
-        return last[1] if last is not None and last[0] == task else self.encoded([task])[0]
+        if last is not None and last[0] == task:
+            return last[1]
+        vector: Floats = self.encoded([task])[0]
+        return vector
 
     @property
     def examples_digest(self) -> str:
@@ -90,7 +92,7 @@ class Embeddings:
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy, in this process or another, opens the model anew."""
-        return {**vars(self), "_encode": self.model if callable(self.model) else None, "_last": None}
+        return {**vars(self), "_encode": _encoding_function(self.model), "_last": None}
 
     def encoded(self, texts: list[str]) -> Floats:
         """(n, d): vectors of length 1, or of 0s where the model gave 0s."""
@@ -109,6 +111,11 @@ class Embeddings:
         vectors = self.encoded([text for texts in groups for text in texts])
         ends = np.cumsum([len(texts) for texts in groups])
         return at_length_one(np.add.reduceat(vectors, [0, *ends[:-1]]))
+
+
+def _encoding_function(model: str | PathLike[str] | Encode) -> Encode | None:
+    """The function that was given, None where a model was named, which is opened at the first call."""
+    return model if callable(model) else None
 
 
 def _sentence_transformer(model: str) -> Encode:

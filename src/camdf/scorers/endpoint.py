@@ -84,15 +84,17 @@ def completion(
         }
     body = {name: value for name, value in {**body, **options}.items() if value is not None}
     place = f"{url.rstrip('/')}/chat/completions"
-    answer = post(place, body, _key(key_variable), timeout=timeout, deadline=deadline, retries=retries)
+    answer = post(place, body, _key_header(key_variable), timeout=timeout, deadline=deadline, retries=retries)
     try:
         content = answer["choices"][0]["message"]["content"]
     except (KeyError, IndexError, TypeError):
         raise ScorerError("The endpoint's answer must have choices[0].message.content, and has not.") from None
-    return content if isinstance(content, str) else ""
+    if not isinstance(content, str):
+        return ""
+    return content
 
 
-def _key(variable: str | None) -> dict[str, str]:
+def _key_header(variable: str | None) -> dict[str, str]:
     if variable is None:
         return {}
     key = os.environ.get(variable, "").strip()
@@ -121,7 +123,8 @@ def post(url: str, body: Any, headers: Mapping[str, str], *, timeout: float, dea
             return _attempt(url, content, headers, min(timeout, left))
         except _TryAgainError as error:
             wait = pause if error.pause is None else error.pause
-            failure = ScorerError(f"{where} failed after {attempt + 1} attempt{'s' if attempt else ''}: {error}.")
+            attempts = "1 attempt" if attempt == 0 else f"{attempt + 1} attempts"
+            failure = ScorerError(f"{where} failed after {attempts}: {error}.")
         if attempt == retries or time.monotonic() + wait >= deadline:
             break
         time.sleep(wait)
@@ -138,7 +141,7 @@ def _attempt(url: str, content: bytes, headers: Mapping[str, str], seconds: floa
     timer: threading.Timer | None = None
     ends = time.monotonic() + seconds
     try:
-        connection.sock = _connected(parts.netloc, parts.hostname, connection.port, ends)
+        connection.sock = _connected_socket(parts.netloc, parts.hostname, connection.port, ends)
         if parts.scheme == "https":
             connection.sock = ssl.create_default_context().wrap_socket(
                 connection.sock, server_hostname=parts.hostname, do_handshake_on_connect=False
@@ -149,14 +152,17 @@ def _attempt(url: str, content: bytes, headers: Mapping[str, str], seconds: floa
         timer.start()
         if isinstance(connection.sock, ssl.SSLSocket):
             connection.sock.do_handshake()
-        target = parts.path + (f"?{parts.query}" if parts.query else "")
+        target = parts.path
+        if parts.query:
+            target += f"?{parts.query}"
         connection.request("POST", target, content, {"Content-Type": "application/json", **headers})
         with connection.getresponse() as response:
             _refuse_status(parts.netloc, response)
             answer = response.read(MAX_BYTES + 1)
     except (OSError, HTTPException) as error:
-        slow = late.is_set() or isinstance(error, TimeoutError)
-        raise _TryAgainError(LATE if slow else type(error).__name__) from None
+        if late.is_set() or isinstance(error, TimeoutError):
+            raise _TryAgainError(LATE) from None
+        raise _TryAgainError(type(error).__name__) from None
     finally:
         if timer is not None:
             timer.cancel()
@@ -171,9 +177,9 @@ def _attempt(url: str, content: bytes, headers: Mapping[str, str], seconds: floa
         raise _TryAgainError("the answer is not JSON") from None
 
 
-def _connected(where: str, host: str, port: int, ends: float) -> socket.socket:
+def _connected_socket(where: str, host: str, port: int, ends: float) -> socket.socket:
     """A connection to the first address of a host that takes one, within the time."""
-    addresses = _found(host, port, ends)
+    addresses = _addresses_of(host, port, ends)
     if any(holds_credentials(address[0]) for *_, address in addresses):
         raise ScorerError(f"{where} is an address where clouds keep credentials (link-local), which is never asked.")
     refused: OSError = TimeoutError()
@@ -189,7 +195,7 @@ def _connected(where: str, host: str, port: int, ends: float) -> socket.socket:
     raise refused
 
 
-def _found(host: str, port: int, ends: float) -> list[Any]:
+def _addresses_of(host: str, port: int, ends: float) -> list[Any]:
     """The addresses of a host; a name server that hangs costs the time and no more, on a thread of its own."""
     addresses: list[Any] = []
     problems: list[OSError] = []
@@ -197,8 +203,10 @@ def _found(host: str, port: int, ends: float) -> list[Any]:
     def ask() -> None:
         try:
             addresses.extend(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
-        except (OSError, UnicodeError) as error:
-            problems.append(error if isinstance(error, OSError) else OSError("no such name"))
+        except OSError as error:
+            problems.append(error)
+        except UnicodeError:
+            problems.append(OSError("no such name"))
 
     asking = threading.Thread(target=ask, daemon=True)
     asking.start()
@@ -244,7 +252,8 @@ def _refuse_status(where: str, response: HTTPResponse) -> None:
     status = response.status
     if status in WORTH_ANOTHER_TRY:
         asked = response.getheader("Retry-After", "")
-        raise _TryAgainError(f"status {status}", float(asked) if asked.isdecimal() else None)
+        pause = float(asked) if asked.isdecimal() else None
+        raise _TryAgainError(f"status {status}", pause)
     if 300 <= status < 400:
         raise ScorerError(f"{where} redirects (status {status}), and redirects are not followed. Name the final URL.")
     if status in (401, 403):

@@ -81,17 +81,24 @@ def score_tasks(
     progress: Progress = silent,
 ) -> Scored:
     """What `score_folder` does, for tasks and tools that are at hand: `tools` has every name that a task has."""
-    examples = {"examples": digest} if (digest := examples_digest_of(scorer)) else {}
-    _same_settings(output, {**(settings or {}), "top": top, **({"vectors": True} if vectors else {}), **examples})
+    determined_by: dict[str, Any] = {**(settings or {}), "top": top}
+    if vectors:
+        determined_by["vectors"] = True
+    examples = examples_digest_of(scorer)
+    if examples:
+        determined_by["examples"] = examples
+    _check_settings(output, determined_by)
     finished = _finished(output)
     left = [task for task in tasks if task.task_id not in finished]
-    start, refused, in_a_row = time.monotonic(), dict[str, str](), 0
+    start = time.monotonic()
+    refused: dict[str, str] = {}
+    in_a_row = 0
     with open(output, "a", encoding="utf-8", newline="\n", opener=private_opener) as file:
         for number, task in enumerate(left, start=1):
             try:
-                record = _record(task, scorer, [tools[name] for name in task.tools], top)
+                record = _scored_record(task, scorer, [tools[name] for name in task.tools], top)
                 if vectors:
-                    record["vector"] = _vector(scorer, task.text)
+                    record["vector"] = _vector_in_numbers(scorer, task.text)
                 in_a_row = 0
                 file.write(json.dumps(record, ensure_ascii=False) + "\n")
                 file.flush()
@@ -111,13 +118,13 @@ def score_tasks(
 
 def scored_records(output: Path) -> list[dict[str, Any]]:
     """The records that an output holds: `task_id`, `scores` by tool, best first, and perhaps `vector`."""
-    return [record for _, record in _lines(output, output.read_bytes())]
+    return [record for _, record in _scored_lines(output, output.read_bytes())]
 
 
-def _record(task: TaskText, scorer: Scorer, tools: Sequence[Tool], top: int | None) -> dict[str, Any]:
+def _scored_record(task: TaskText, scorer: Scorer, tools: Sequence[Tool], top: int | None) -> dict[str, Any]:
     answer = scorer(task.text, tools)
     if inspect.isawaitable(answer):
-        answer = asyncio.run(_awaited(answer))
+        answer = asyncio.run(_answer_awaited(answer))
     scores = checked(answer, tools)
 
     def place(at: int) -> tuple[float, str]:
@@ -127,7 +134,7 @@ def _record(task: TaskText, scorer: Scorer, tools: Sequence[Tool], top: int | No
     return {"task_id": task.task_id, "scores": {tools[at].name: round(float(scores[at]), DECIMALS) for at in ranked}}
 
 
-def _vector(scorer: Scorer, task: str) -> list[int]:
+def _vector_in_numbers(scorer: Scorer, task: str) -> list[int]:
     vector = vector_of(scorer, task)
     if not vector:
         raise UsageError("This scorer embeds no texts, so it has no vectors. Score with 'start' or 'minilm'.")
@@ -135,11 +142,11 @@ def _vector(scorer: Scorer, task: str) -> list[int]:
     return numbers
 
 
-async def _awaited(answer: Any) -> Any:
+async def _answer_awaited(answer: Any) -> Any:
     return await answer
 
 
-def _same_settings(output: Path, settings: Mapping[str, Any]) -> None:
+def _check_settings(output: Path, settings: Mapping[str, Any]) -> None:
     beside = output.with_suffix(".settings.json")
     if not output.exists():
         output.parent.mkdir(parents=True, exist_ok=True)
@@ -164,10 +171,10 @@ def _finished(output: Path) -> set[str]:
     whole = content[: content.rfind(b"\n") + 1]
     if whole != content:
         os.truncate(output, len(whole))
-    return {record["task_id"] for _, record in _lines(output, whole)}
+    return {record["task_id"] for _, record in _scored_lines(output, whole)}
 
 
-def _lines(output: Path, content: bytes) -> Iterator[tuple[bytes, dict[str, Any]]]:
+def _scored_lines(output: Path, content: bytes) -> Iterator[tuple[bytes, dict[str, Any]]]:
     for number, line in enumerate(content.splitlines(keepends=True), start=1):
         try:
             record = json.loads(line)
@@ -179,7 +186,7 @@ def _lines(output: Path, content: bytes) -> Iterator[tuple[bytes, dict[str, Any]
 
 def _in_order(output: Path, tasks: Sequence[TaskText]) -> None:
     """Put lines that a later run added where their tasks stand."""
-    lines = {record["task_id"]: line for line, record in _lines(output, output.read_bytes())}
+    lines = {record["task_id"]: line for line, record in _scored_lines(output, output.read_bytes())}
     wanted = [task.task_id for task in tasks if task.task_id in lines]
     placed = set(wanted)
     others = [task_id for task_id in lines if task_id not in placed]

@@ -41,9 +41,9 @@ class Fusion:
     ) -> None:
         if not scorers or how not in HOW:
             raise UsageError(f"A fusion needs at least one scorer, and 'how' from {HOW}. Got {how!r} instead.")
-        if weights is not None and (
-            len(weights) != len(scorers) or not all(is_number(weight) and 0 < weight < inf for weight in weights)
-        ):
+        if weights is None:
+            weights = [1.0] * len(scorers)
+        if len(weights) != len(scorers) or not all(is_number(weight) and 0 < weight < inf for weight in weights):
             raise UsageError(
                 f"The 'weights' of a fusion must be one positive number for each of its {len(scorers)} scorers. "
                 f"Got {weights!r} instead."
@@ -51,7 +51,7 @@ class Fusion:
         self.scorers = tuple(scorers)
         self.how = how
         self.k: float = checked_setting("Fusion", "k", k, number(0))
-        self.weights = np.ones(len(scorers)) if weights is None else np.array(weights, dtype=np.float64)
+        self.weights = np.array(weights, dtype=np.float64)
 
     def __call__(self, task: str, tools: Sequence[Tool]) -> list[float]:
         """Scores in [0, 1]."""
@@ -61,7 +61,11 @@ class Fusion:
 
     def embedding(self, task: str) -> Floats | None:
         """(d,): the task's vector under the first of the scorers that embeds texts."""
-        return next((vector for scorer in self.scorers if (vector := embedding_of(scorer, task)) is not None), None)
+        for scorer in self.scorers:
+            vector = embedding_of(scorer, task)
+            if vector is not None:
+                return vector
+        return None
 
     @property
     def examples_digest(self) -> str:
@@ -77,4 +81,6 @@ class Fusion:
                 f"A fusion takes plain functions, and {name} is a coroutine. Await it in one of your own."
             )
         scores = checked(answer, tools, name)
-        return over_maximum(scores) if self.how == "mean" else (1 + self.k) / (mean_ranks(scores) + self.k)
+        if self.how == "mean":
+            return over_maximum(scores)
+        return (1 + self.k) / (mean_ranks(scores) + self.k)

@@ -102,10 +102,10 @@ class Necessity(Settings):
     def __call__(self, task: str, tools: Sequence[Tool]) -> list[float]:
         """Scores in [0, 1]."""
         named = keyed(tools)
-        entry = self._entry(task, named)
-        scores = _remembered(entry, named)
+        entry = self._cache_entry(task, named)
+        scores = _cached_scores(entry, named)
         if scores is None:
-            scores = self._asked(task, named)
+            scores = self._asked_scores(task, named)
             _remember(entry, scores)
         return [scores[name] for name in named]
 
@@ -115,18 +115,22 @@ class Necessity(Settings):
         The request comes last, so that a provider's prompt cache holds the rest for every request over these tools.
         """
         candidates = "\n".join(f"- {name}: {' '.join(tool.description[:READ].split())}" for name, tool in named.items())
+        asked = f"Candidates:\n{candidates}\n\nRequest:\n{task}"
+        if again:
+            asked += AGAIN
         return [
             {"role": "system", "content": CONTRACT.format(rule=VARIANTS[self.variant])},
-            {"role": "user", "content": f"Candidates:\n{candidates}\n\nRequest:\n{task}{AGAIN if again else ''}"},
+            {"role": "user", "content": asked},
         ]
 
-    def _asked(self, task: str, named: Mapping[str, Tool]) -> dict[str, float]:
+    def _asked_scores(self, task: str, named: Mapping[str, Tool]) -> dict[str, float]:
         deadline = time.monotonic() + self.deadline
         scores: dict[str, float] = {}
         missing = named
         for again in (False, True):
             if missing:
-                scores |= _usable(self._answer(self.messages(task, missing, again=again), missing, deadline), missing)
+                messages = self.messages(task, missing, again=again)
+                scores |= _usable_scores(self._answer_of_model(messages, missing, deadline), missing)
                 missing = {name: tool for name, tool in named.items() if name not in scores}
         if missing:
             some = ", ".join(list(missing)[:5])
@@ -135,12 +139,13 @@ class Necessity(Settings):
             )
         return scores
 
-    def _answer(self, messages: list[dict[str, str]], named: Mapping[str, Tool], deadline: float) -> str:
+    def _answer_of_model(self, messages: list[dict[str, str]], named: Mapping[str, Tool], deadline: float) -> str:
+        schema = ("necessity", _schema_of_answer(named)) if self.structured else None
         return completion(
             self.url,
             self.model,
             messages,
-            schema=("necessity", _schema(named)) if self.structured else None,
+            schema=schema,
             key_variable=self.key_variable,
             options=self.options or {},
             timeout=self.timeout,
@@ -148,40 +153,43 @@ class Necessity(Settings):
             retries=self.retries,
         )
 
-    def _entry(self, task: str, named: Mapping[str, Tool]) -> Path | None:
+    def _cache_entry(self, task: str, named: Mapping[str, Tool]) -> Path | None:
         if self.cache is None:
             return None
         asked = [PROMPT_VERSION, self.model, self.structured, dict(self.options or {}), self.messages(task, named)]
-        return Path(self.cache) / f"{hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()}.json"
+        digest = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+        return Path(self.cache) / f"{digest}.json"
 
 
-def _schema(named: Mapping[str, Tool]) -> dict[str, Any]:
+def _schema_of_answer(named: Mapping[str, Tool]) -> dict[str, Any]:
     number = {"type": "number", "minimum": 0, "maximum": 1}
     properties = dict.fromkeys(named, number)
     return {"type": "object", "properties": properties, "required": list(named), "additionalProperties": False}
 
 
-def _usable(answer: str, named: Mapping[str, Tool]) -> dict[str, float]:
+def _usable_scores(answer: str, named: Mapping[str, Tool]) -> dict[str, float]:
     """The usable scores in an answer, for these tools."""
     first = next(objects_in(answer), {})
-    scored = ((name, _number(value)) for name, value in first.items() if name in named)
+    scored = ((name, _usable_score(value)) for name, value in first.items() if name in named)
     return {name: number for name, number in scored if number is not None}
 
 
-def _number(value: Any) -> float | None:
+def _usable_score(value: Any) -> float | None:
     """A score in [0, 1], or None.
 
-    >>> [_number(value) for value in (0.7, "0.7", "70%", 1.04, -0.01)]
+    >>> [_usable_score(value) for value in (0.7, "0.7", "70%", 1.04, -0.01)]
     [0.7, 0.7, 0.7, 1.0, 0.0]
-    >>> [_number(value) for value in (85, "85", "high", True, None, float("nan"), [0.5])]
+    >>> [_usable_score(value) for value in (85, "85", "high", True, None, float("nan"), [0.5])]
     [None, None, None, None, None, None, None]
     """
     if isinstance(value, str):
         share = value.strip()
         try:
-            value = float(share.removesuffix("%")) / (100 if share.endswith("%") else 1)
+            value = float(share.removesuffix("%"))
         except ValueError:
             return None
+        if share.endswith("%"):
+            value /= 100
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     if not (-CLIPPED_WITHIN <= value <= 1 + CLIPPED_WITHIN):
@@ -189,7 +197,7 @@ def _number(value: Any) -> float | None:
     return min(max(float(value), 0.0), 1.0)
 
 
-def _remembered(entry: Path | None, named: Mapping[str, Tool]) -> dict[str, float] | None:
+def _cached_scores(entry: Path | None, named: Mapping[str, Tool]) -> dict[str, float] | None:
     """Cached scores; None where there are none, or none that can be trusted."""
     if entry is None:
         return None

@@ -28,7 +28,9 @@ class TextStore(Protocol):
 class Shared:
     """A scorer whose answers are kept in `store`: each task and list of tools is scored once, and all say the same.
 
-    >>> first, second = Shared(lambda task, tools: [0.9], store := {}), Shared(lambda task, tools: [0.1], store)
+    >>> store = {}
+    >>> first = Shared(lambda task, tools: [0.9], store)
+    >>> second = Shared(lambda task, tools: [0.1], store)
     >>> first("a task", [Tool("search")]), second("a task", [Tool("search")])
     ([0.9], [0.9])
 
@@ -38,11 +40,12 @@ class Shared:
     """
 
     def __init__(self, scorer: Callable[[str, Sequence[Tool]], Sequence[float]], store: TextStore) -> None:
-        self.scorer, self.store = scorer, store
+        self.scorer = scorer
+        self.store = store
 
     def __call__(self, task: str, tools: Sequence[Tool]) -> list[float]:
         """The scores that the first worker to ask was given."""
-        key = _key(task, tools, self.examples_digest)
+        key = _digest_of_question(task, tools, self.examples_digest)
         kept = self.store.get(key)
         if kept is None:
             scores: Any = checked(self.scorer(task, tools), tools).tolist()
@@ -60,6 +63,8 @@ class Shared:
         return embedding_of(self.scorer, task)
 
 
-def _key(task: str, tools: Sequence[Tool], examples: str) -> str:
-    asked = [task, [tool.as_read for tool in tools], *([examples] if examples else [])]
+def _digest_of_question(task: str, tools: Sequence[Tool], examples: str) -> str:
+    asked: list[Any] = [task, [tool.as_read for tool in tools]]
+    if examples:
+        asked.append(examples)
     return hashlib.sha256(json.dumps(asked).encode()).hexdigest()

@@ -38,7 +38,9 @@ class Start(Fusion):
     def __call__(self, task: str, tools: Sequence[Tool]) -> list[float]:
         """Scores in [0, 1]."""
         read = ends(task, ENDS_READ)
-        return self._alike(read, tools) if self.examples.name_any(tools) else super().__call__(read, tools)
+        if self.examples.name_any(tools):
+            return self._alike(read, tools)
+        return super().__call__(read, tools)
 
     def read(self, tools: Sequence[Tool]) -> Self:
         """Read a list before the first task, so that this is not late; returns itself.
@@ -73,5 +75,6 @@ class _Texts:
         if text is None:
             if len(self._made) >= VECTORS_KEPT:
                 self._made = {}
-            text = self._made[key] = self.text(tool)
+            text = self.text(tool)
+            self._made[key] = text
         return text

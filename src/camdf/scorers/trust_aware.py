@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from math import sqrt
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from camdf.core.rankings import Floats
 from camdf.errors import UsageError
@@ -17,7 +17,8 @@ from camdf.scorers.echoes import WordsOfTexts, runs_of, words_of
 from camdf.scorers.with_examples import examples_digest_of
 from camdf.tools import READ, Tool
 
-ECHO, AT_LEAST = 2.0, 5
+ECHO = 2.0
+AT_LEAST = 5
 """A text echoes a request of n words if it has at least `AT_LEAST` of them, and more than `ECHO` times the square root
 of n. Honest tools seldom have so many: docs/poison.md counts them."""
 
@@ -41,7 +42,11 @@ ORDERS = re.compile(
 """What tells an agent to choose a tool whatever is asked, and says nothing of what it does. In English."""
 
 
-class _Read(NamedTuple):
+_Part: TypeAlias = tuple[list[int], list[Tool]]
+"""Some tools of a list, and their places in it."""
+
+
+class _ReadList(NamedTuple):
     """A list of tools, as far as it is the same for every request."""
 
     texts: list[tuple[str, ...]]
@@ -78,24 +83,26 @@ class TrustAware:
     """
 
     def __init__(self, scorer: Scorer, trusted: Collection[str]) -> None:
-        self.scorer, self.trusted = scorer, frozenset(trusted)
+        self.scorer = scorer
+        self.trusted = frozenset(trusted)
         if not self.trusted:
             raise UsageError('Trust at least one server; "" stands for tools whose server is not known.')
-        self._lists: tuple[_Read, ...] = ()
+        self._lists: tuple[_ReadList, ...] = ()
 
     def __call__(self, task: str, tools: Sequence[Tool]) -> Any:
         """The scores, to be awaited where those of the scorer are."""
         trusted = [place for place, tool in enumerate(tools) if tool.server in self.trusted]
         if len(trusted) == len(tools):
             return self.scorer(task, tools)
-        doubted = self._doubted(task, self._read(tools))
+        doubted = self._doubted(task, self._read_list(tools))
         believed = [place for place in range(len(tools)) if place not in doubted]
-        asked = [trusted] if believed == trusted else [trusted, believed]
-        parts = [(places, [tools[place] for place in places]) for places in asked]
-        answers = [self.scorer(task, shown) if shown else [] for _, shown in parts]
+        parts = [_tools_at(trusted, tools)]
+        if believed != trusted:
+            parts.append(_tools_at(believed, tools))
+        answers = [self._answer_on(task, shown) for _, shown in parts]
         if any(inspect.isawaitable(answer) for answer in answers):
-            return self._awaited(answers, parts, len(tools))
-        return self._placed(answers, parts, len(tools))
+            return self._scores_awaited(answers, parts, len(tools))
+        return _scores_of_all(answers, parts, len(tools))
 
     def embedding(self, task: str) -> Floats | None:
         """(d,): the task's vector, if the scorer embeds texts."""
@@ -108,25 +115,17 @@ class TrustAware:
 
     def doubts(self, task: str, tools: Sequence[Tool]) -> dict[str, str]:
         """The tools that are doubted for this task, by server and name, and why."""
-        return {tools[place].full_name: why for place, why in sorted(self._doubted(task, self._read(tools)).items())}
+        doubted = self._doubted(task, self._read_list(tools))
+        return {tools[place].full_name: why for place, why in sorted(doubted.items())}
 
-    @staticmethod
-    def _placed(answers: Sequence[Any], parts: Sequence[tuple[list[int], list[Tool]]], count: int) -> list[float]:
-        """Scores of all tools: of the trusted from the first answer, of the others from the second."""
-        scores = [0.0] * count
-        for answer, (places, shown) in reversed(list(zip(answers, parts, strict=True))):
-            for place, score in zip(places, checked(answer, shown).tolist(), strict=True):
-                scores[place] = score
-        return scores
+    def _answer_on(self, task: str, shown: list[Tool]) -> Any:
+        """What the scorer says of some tools, perhaps to be awaited; of none it is not asked."""
+        return self.scorer(task, shown) if shown else []
 
-    async def _awaited(
-        self, answers: Sequence[Any], parts: Sequence[tuple[list[int], list[Tool]]], count: int
-    ) -> list[float]:
-        return self._placed(
-            [await answer if inspect.isawaitable(answer) else answer for answer in answers], parts, count
-        )
+    async def _scores_awaited(self, answers: Sequence[Any], parts: Sequence[_Part], count: int) -> list[float]:
+        return _scores_of_all([await _awaited_if_awaitable(answer) for answer in answers], parts, count)
 
-    def _doubted(self, task: str, read: _Read) -> dict[int, str]:
+    def _doubted(self, task: str, read: _ReadList) -> dict[int, str]:
         """Places of the tools that are doubted for a task, and why."""
         words = words_of(ends(task, ENDS_READ))
         counts = Counter(place for word in words for place in read.untrusted.having(word))
@@ -138,7 +137,7 @@ class TrustAware:
         }
         return read.doubts | echoes
 
-    def _read(self, tools: Sequence[Tool]) -> _Read:
+    def _read_list(self, tools: Sequence[Tool]) -> _ReadList:
         """The words of the untrusted, and who is doubted whatever is asked: worked out once a list."""
         texts = [tool.as_read for tool in tools]
         for kept in self._lists:
@@ -147,16 +146,36 @@ class TrustAware:
         strange = {place: tool for place, tool in enumerate(tools) if tool.server not in self.trusted}
         orders = {place: "it gives orders" for place, tool in strange.items() if _orders(tool)}
         copies = _copies([tool for tool in tools if tool.server in self.trusted], strange)
-        read = _Read(texts, WordsOfTexts({place: _text(tool) for place, tool in strange.items()}), orders | copies)
+        words = WordsOfTexts({place: _text_as_read(tool) for place, tool in strange.items()})
+        read = _ReadList(texts, words, orders | copies)
         self._lists = (read, *self._lists[: LISTS_KEPT - 1])
         return read
+
+
+async def _awaited_if_awaitable(answer: Any) -> Any:
+    if inspect.isawaitable(answer):
+        return await answer
+    return answer
+
+
+def _tools_at(places: list[int], tools: Sequence[Tool]) -> _Part:
+    return places, [tools[place] for place in places]
+
+
+def _scores_of_all(answers: Sequence[Any], parts: Sequence[_Part], count: int) -> list[float]:
+    """Scores of all tools: of the trusted from the first answer, of the others from the second."""
+    scores = [0.0] * count
+    for answer, (places, shown) in reversed(list(zip(answers, parts, strict=True))):
+        for place, score in zip(places, checked(answer, shown).tolist(), strict=True):
+            scores[place] = score
+    return scores
 
 
 def _orders(tool: Tool) -> bool:
     return ORDERS.search(" ".join(tool.description[:READ].split())) is not None
 
 
-def _text(tool: Tool) -> str:
+def _text_as_read(tool: Tool) -> str:
     """All that a scorer may read of a tool; without its parameters where they cannot be read."""
     with suppress(Exception):
         return full_text(tool)
@@ -171,7 +190,7 @@ def _copies(known: Sequence[Tool], strange: dict[int, Tool]) -> dict[int, str]:
         for run in its:
             having.setdefault(run, []).append(number)
     telling = {run: numbers for run, numbers in having.items() if len(numbers) <= COMMON}
-    most = [COPIED * sum(run in telling for run in its) for its in runs]
+    most = [COPIED * len(its.intersection(telling)) for its in runs]
     doubted: dict[int, str] = {}
     for place, tool in strange.items():
         here = runs_of(tool.description[:READ])

@@ -35,14 +35,16 @@ class ToolExamples:
     """
 
     def __init__(self, examples: str | PathLike[str] | Sequence[Example]) -> None:
-        given = tuple(read_examples(examples) if isinstance(examples, (str, PathLike)) else examples)
+        if isinstance(examples, (str, PathLike)):
+            examples = read_examples(examples)
+        given = tuple(examples)
         if not all(isinstance(example, Example) for example in given):
             raise UsageError(
                 "The 'examples' of a scorer must be the path of a JSON Lines file, or a list of camdf.datasets.Example."
             )
-        self.given, self.examples = given, tuple(example for example in given if example.text and not example.vector)
-        records = (json.dumps(example.as_record(), sort_keys=True) for example in self.examples)
-        self.digest = hashlib.sha256("\n".join(records).encode()).hexdigest() if self.examples else ""
+        self.given = given
+        self.examples = tuple(example for example in given if example.text and not example.vector)
+        self.digest = _digest_of_examples(self.examples)
         self._lists: tuple[tuple[tuple[tuple[str, str], ...], list[Texts]], ...] = ()
 
     def without_servers(self) -> ToolExamples:
@@ -71,12 +73,13 @@ class ToolExamples:
         for known, theirs in self._lists:
             if known == names:
                 return theirs
-        theirs = self._read(tools)
+        theirs = self._texts_by_tool(tools)
         self._lists = ((names, theirs), *self._lists[: LISTS_KEPT - 1])
         return theirs
 
-    def _read(self, tools: Sequence[Tool]) -> list[Texts]:
-        by_full_name, by_name = dict[str, list[int]](), dict[str, list[int]]()
+    def _texts_by_tool(self, tools: Sequence[Tool]) -> list[Texts]:
+        by_full_name: dict[str, list[int]] = {}
+        by_name: dict[str, list[int]] = {}
         for place, tool in enumerate(tools):
             by_full_name.setdefault(tool.full_name, []).append(place)
             by_name.setdefault(tool.name, []).append(place)
@@ -89,15 +92,29 @@ class ToolExamples:
         return [tuple(dict.fromkeys(theirs)) for theirs in texts]
 
 
+def _digest_of_examples(examples: Sequence[Example]) -> str:
+    if not examples:
+        return ""
+    records = (json.dumps(example.as_record(), sort_keys=True) for example in examples)
+    return hashlib.sha256("\n".join(records).encode()).hexdigest()
+
+
 def _without_servers(example: Example) -> Example:
     """An example whose tools are named without their servers.
 
     >>> _without_servers(Example("Write to Bob", ("mail/send", "log"))).needed
     ('send', 'log')
     """
-    groups = (example.needed, *example.alternatives)
-    needed, *alternatives = (tuple(dict.fromkeys(name.rpartition("/")[2] for name in group)) for group in groups)
-    return replace(example, needed=needed, alternatives=tuple(alternatives))
+    return replace(
+        example,
+        needed=_names_alone(example.needed),
+        alternatives=tuple(map(_names_alone, example.alternatives)),
+    )
+
+
+def _names_alone(names: Sequence[str]) -> tuple[str, ...]:
+    """Each once, without its server."""
+    return tuple(dict.fromkeys(name.rpartition("/")[2] for name in names))
 
 
 GivenExamples: TypeAlias = str | PathLike[str] | Sequence[Example] | ToolExamples
@@ -106,7 +123,9 @@ GivenExamples: TypeAlias = str | PathLike[str] | Sequence[Example] | ToolExample
 
 def tool_examples(examples: GivenExamples) -> ToolExamples:
     """Examples by tool; those that another scorer has read stay one object, so that a list is read once for both."""
-    return examples if isinstance(examples, ToolExamples) else ToolExamples(examples)
+    if isinstance(examples, ToolExamples):
+        return examples
+    return ToolExamples(examples)
 
 
 def examples_digest_of(scorer: object) -> str:

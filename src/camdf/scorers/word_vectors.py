@@ -12,8 +12,11 @@ import numpy as np
 from camdf.core.rankings import Floats
 from camdf.errors import expect, require
 
-WEIGHTS, TOKENIZER = "weights/l2_supercat_256.safetensors", "tokenizers/l2_supercat_tokenizer_config.json"
-"""Files of wordllama, 16 MB and 2 MB: 256 numbers for each of 32,000 pieces of words."""
+WEIGHTS = "weights/l2_supercat_256.safetensors"
+"""A file of wordllama, 16 MB: 256 numbers for each of 32,000 pieces of words."""
+
+TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
+"""A file of wordllama, 2 MB: the pieces."""
 
 
 class WordVectors:
@@ -28,7 +31,9 @@ class WordVectors:
         self._opened: tuple[Any, Any] | None = None
 
     def __call__(self, texts: list[str]) -> Floats:
-        tokenizer, weights = self._opened = self._opened or _open()
+        if self._opened is None:
+            self._opened = _opened_files()
+        tokenizer, weights = self._opened
         vectors = np.zeros((len(texts), weights.shape[1]))
         for row, encoded in enumerate(tokenizer.encode_batch(texts, add_special_tokens=False)):
             if encoded.ids:
@@ -41,7 +46,7 @@ class WordVectors:
 
 
 @cache
-def _open() -> tuple[Any, Any]:
+def _opened_files() -> tuple[Any, Any]:
     """The tokenizer, and (32000, 256) weights in half precision, one copy for all scorers of a process."""
     package = find_spec("wordllama")
     assert package is not None
