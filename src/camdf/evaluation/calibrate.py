@@ -48,27 +48,39 @@ class Calibration:
         """What one gets, what is promised, and what is not; `unit` stands before costs."""
         share = self.sufficiency
         others = "the agent has to search" if self.payoff.recourse else "the agent lacks one"
-        cost, usual = amount(self.cost, self.cost_of_all), amount(self.cost_of_all)
+        cost = amount(self.cost, self.cost_of_all)
+        usual = amount(self.cost_of_all)
         said = (
             f"On these {self.tasks} tasks it keeps every required tool in {share.mean:.1%} of them "
             f"(95% CI {share.low:.1%} to {share.high:.1%}), with {self.tools:.2f} of {self.tools_of_all:.2f} tools a "
             f"task, at a cost of {unit}{cost} instead of {unit}{usual}. In {1 - share.mean:.1%} {others}."
         )
-        if "min_sufficiency" not in self.target:
-            dearest = amount(self.dearest, self.cost_of_all)
-            within = f"the most expensive task costs {dearest}, " if self.per_task else ""
-            met = f"the budget of {self.target['budget']:g} is met" if "budget" in self.target else "this is so"
-            return (
-                f"{said}\nMeasured, not promised: {within}{met} on these tasks, and on "
-                "others as far as they are alike. Nothing is promised of the tools that a task gets."
-            )
-        drawn = f"these {self.groups} groups" if self.groups < self.tasks else f"these {self.tasks} tasks"
-        coming = "a task of a new group" if self.groups < self.tasks else "a new task"
+        if "min_sufficiency" in self.target:
+            return f"{said}\n{self._what_is_promised()}"
+        return f"{said}\n{self._what_is_measured()}"
+
+    def _what_is_promised(self) -> str:
+        drawn = f"these {self.tasks} tasks"
+        coming = "a new task"
+        if self.groups < self.tasks:
+            drawn = f"these {self.groups} groups"
+            coming = "a task of a new group"
         return (
-            f"{said}\nPromised: {coming} that is drawn as {drawn} were gets every required tool with a chance of at "
+            f"Promised: {coming} that is drawn as {drawn} were gets every required tool with a chance of at "
             f"least {self.target['min_sufficiency']:g}, averaged over such draws, whatever the policy has learned.\n"
             "Not promised: the same after this one draw, for each kind of task, or once tasks, tools or scores change. "
             "Then calibrate again."
+        )
+
+    def _what_is_measured(self) -> str:
+        met = "this is so"
+        if "budget" in self.target:
+            met = f"the budget of {self.target['budget']:g} is met"
+        if self.per_task:
+            met = f"the most expensive task costs {amount(self.dearest, self.cost_of_all)}, {met}"
+        return (
+            f"Measured, not promised: {met} on these tasks, and on "
+            "others as far as they are alike. Nothing is promised of the tools that a task gets."
         )
 
     def summary(self) -> dict[str, Any]:

@@ -84,16 +84,18 @@ class Evidence:
             self.tasks + other.tasks,
             self.squares + other.squares,
             max(self.bound, other.bound),
-            *(
-                tuple(map(sum, zip(mine, theirs, strict=True)))
-                for mine, theirs in ((self.challenger, other.challenger), (self.champion, other.champion))
-            ),
+            _sums_of_both(self.challenger, other.challenger),
+            _sums_of_both(self.champion, other.champion),
         )
 
     @property
     def total(self) -> float:
         """Of the differences in payoff."""
         return self.challenger[0] - self.champion[0]
+
+    def means(self, sums: tuple[float, ...]) -> dict[str, float]:
+        """A policy's `MEASURES` a task, from its sums."""
+        return {measure: total / self.tasks for measure, total in zip(MEASURES, sums, strict=True)}
 
     def margin(self, error: float) -> Interval:
         """What the challenger paid more a task, between ends of which each is ever wrong with probability `error`."""
@@ -104,12 +106,21 @@ class Evidence:
 
     def _end(self, total: float, error: float) -> float:
         """The mean that lies as far below as the evidence reaches, by halving."""
-        low, high = -self.bound, total / self.tasks
+        low = -self.bound
+        high = total / self.tasks
         for _ in range(HALVINGS):
             middle = (low + high) / 2
             beyond = log_evidence(np.array(total - self.tasks * middle), np.array(self.squares), self.bound)
-            low, high = (middle, high) if beyond > log(1 / error) else (low, middle)
+            if beyond > log(1 / error):
+                low = middle
+            else:
+                high = middle
         return low
+
+
+def _sums_of_both(some: tuple[float, ...], more: tuple[float, ...]) -> tuple[float, ...]:
+    """The sums of both, measure by measure."""
+    return tuple(map(sum, zip(some, more, strict=True)))
 
 
 def compared(
@@ -127,17 +138,22 @@ def compared(
     `given` (n, m) marks the candidates that a task gets whatever a policy says, such as pinned tools. `at_least` and
     `at_most` are those of the gate that the policies are for.
     """
-    sets = [
-        handed_over(logged.rankings, policy.decide(logged.rankings, payoff).acquired, given, at_least, at_most)
-        for policy in (challenger, champion)
-    ]
-    mine, theirs = (measured(logged, payoff, acquired) for acquired in sets)
-    apart = np.abs(cost_of(logged.rankings, sets[0]) - cost_of(logged.rankings, sets[1]))
+
+    def tools_under(policy: Policy) -> Bools:
+        acquired = policy.decide(logged.rankings, payoff).acquired
+        return handed_over(logged.rankings, acquired, given, at_least, at_most)
+
+    of_challenger = tools_under(challenger)
+    of_champion = tools_under(champion)
+    mine = measured(logged, payoff, of_challenger)
+    theirs = measured(logged, payoff, of_champion)
+    apart = np.abs(cost_of(logged.rankings, of_challenger) - cost_of(logged.rankings, of_champion))
     return Evidence(
         len(logged),
         float(np.square(mine[:, 0] - theirs[:, 0]).sum()),
         1.0 + payoff.cost_pressure * float(apart.max(initial=0.0)),
-        *(tuple(figures.sum(axis=0).tolist()) for figures in (mine, theirs)),
+        tuple(mine.sum(axis=0).tolist()),
+        tuple(theirs.sum(axis=0).tolist()),
     )
 
 
@@ -167,18 +183,17 @@ class Trial:
     @property
     def verdict(self) -> str:
         """One sentence."""
-        margin, tasks = self.margin, self.evidence.tasks
+        tasks = self.evidence.tasks
         if not tasks:
             return "not judged yet: no newer task"
+        margin = self.margin
         interval = f"{margin.low:+.3f} to {margin.high:+.3f} at every look"
-        (cost, before), (sufficient, was) = (
-            [sums[MEASURES.index(measure)] / tasks for sums in (self.evidence.challenger, self.evidence.champion)]
-            for measure in ("cost", "sufficiency")
-        )
+        now = self.evidence.means(self.evidence.challenger)
+        before = self.evidence.means(self.evidence.champion)
         return (
             f"{answer_of(margin)}: {signed(margin)} over the champion on {tasks} newer tasks, {interval}; it costs "
-            f"{amount(cost, before)} a task instead of {amount(before)} and keeps every required tool in "
-            f"{sufficient:.0%} of tasks instead of {was:.0%}"
+            f"{amount(now['cost'], before['cost'])} a task instead of {amount(before['cost'])} and keeps every "
+            f"required tool in {now['sufficiency']:.0%} of tasks instead of {before['sufficiency']:.0%}"
         )
 
     def and_then(self, more: Evidence) -> Self:

@@ -26,7 +26,8 @@ SPLITS = 20
 LITTLE = 0.01
 """A gain of less, in solved tasks, is called little."""
 
-PAPER, THRESHOLD = "cam-df", "score-per-cost-threshold"
+PAPER = "cam-df"
+THRESHOLD = "score-per-cost-threshold"
 LEARNING = (DEFAULT, PAPER, THRESHOLD)
 RULES = ("score-at-least", "top-k", "plug-in")
 """Rules that learn nothing: a score of at least 0.5, the top 5, and every tool whose score is worth its price."""
@@ -73,7 +74,9 @@ def draw_steps(logged: LoggedTasks, splits: int = SPLITS, seed: int = 0) -> list
     nobody = np.zeros(0, dtype=np.int64)
     steps = []
     sizes = [size for size in LABEL_COUNTS if size <= fewest]
-    for size in sizes if sizes and sizes[-1] == max(map(len, orders)) else [*sizes, len(logged)]:
+    if not sizes or sizes[-1] < max(map(len, orders)):
+        sizes.append(len(logged))
+    for size in sizes:
         parts = [Split(order[:size], nobody, split.test) for order, split in zip(orders, drawn, strict=True)]
         steps.append(CurveStep(float(np.mean([len(part.train) for part in parts])), tuple(parts)))
     return steps
@@ -113,15 +116,16 @@ def points_of(outcomes: Outcomes, steps: Sequence[CurveStep]) -> list[Point]:
     points = []
     for number, step in enumerate(steps):
         names = {name: at_step(number, name) for name in LEARNING} | {name: name for name in RULES}
-        payoff = {name: _interval(outcomes, key) for name, key in names.items()}
+        payoff = {name: _mean_payoff(outcomes, key) for name, key in names.items()}
         margin = outcomes.difference(names[DEFAULT], names[THRESHOLD], by_group=True)
-        before = at_step(number - 1, DEFAULT)
-        gain = outcomes.difference(names[DEFAULT], before, by_group=True) if number else None
+        gain = None
+        if number > 0:
+            gain = outcomes.difference(names[DEFAULT], at_step(number - 1, DEFAULT), by_group=True)
         points.append(Point(step.labels, payoff, margin, gain))
     return points
 
 
-def _interval(outcomes: Outcomes, name: str) -> Interval:
+def _mean_payoff(outcomes: Outcomes, name: str) -> Interval:
     payoffs = outcomes.values[name][:, 0]
     tested = ~np.isnan(payoffs)
     return paired_bootstrap(payoffs[tested], groups=outcomes.groups[tested])
@@ -134,7 +138,10 @@ def ahead_from(points: Sequence[Point], *, clearly: bool = False) -> float | Non
     """
     fewest = None
     for point in reversed(points):
-        if point.margin.low <= 0 if clearly else point.margin.mean < 0:
+        behind = point.margin.mean < 0
+        if clearly:
+            behind = point.margin.low <= 0
+        if behind:
             break
         fewest = point.labels
     return fewest
@@ -144,7 +151,8 @@ def verdict(points: Sequence[Point]) -> str:
     """One sentence on whether learning pays yet, and one on what more labels seem to add."""
     last = points[-1]
     margin = f"{last.margin.mean:+.3f}, 95% CI {last.margin.low:+.3f} to {last.margin.high:+.3f}"
-    clear, ahead = ahead_from(points, clearly=True), ahead_from(points)
+    clear = ahead_from(points, clearly=True)
+    ahead = ahead_from(points)
     if clear is not None:
         said = f"From about {clear:.0f} labeled tasks on, learning earns more than the tuned threshold: {margin}"
     elif ahead is not None:

@@ -36,20 +36,25 @@ def draw_curve(axes: Axes, points: Sequence[Point]) -> None:
     fixed = {name: points[-1].payoff[name].mean for name in RULES}
     for (name, payoff), style in zip(fixed.items(), (":", "--", "-."), strict=True):
         axes.axhline(payoff, color=GRAY, linewidth=0.9, linestyle=style, label=name)
-    looks = ((PAPER, VERMILLION, "s", "CAM-DF"), (THRESHOLD, GREEN, "D", "tuned score per cost"))
+    styles = (
+        (PAPER, VERMILLION, "s", "CAM-DF"),
+        (THRESHOLD, GREEN, "D", "tuned score per cost"),
+        (DEFAULT, BLUE, "o", "by set, the default"),
+    )
     shown = []
-    for name, color, marker, text in (*looks, (DEFAULT, BLUE, "o", "by set, the default")):
+    for name, color, marker, text in styles:
         intervals = [point.payoff[name] for point in points]
-        axes.plot(
-            labels, [interval.mean for interval in intervals], color=color, marker=marker, markersize=3, label=text
-        )
-        shown += [interval.mean for interval in intervals]
+        means = [interval.mean for interval in intervals]
+        axes.plot(labels, means, color=color, marker=marker, markersize=3, label=text)
+        shown += means
         if name != PAPER:
-            low, high = [interval.low for interval in intervals], [interval.high for interval in intervals]
+            low = [interval.low for interval in intervals]
+            high = [interval.high for interval in intervals]
             axes.fill_between(labels, low, high, color=color, alpha=0.13, linewidth=0)
             shown += low + high
     room = 0.12 * max(max(shown) - min(shown), 0.05)
-    bottom, top = min(shown) - 1.5 * room, max(shown) + room
+    bottom = min(shown) - 1.5 * room
+    top = max(shown) + room
     outside = [f"{name}: {payoff:.2f}" for name, payoff in fixed.items() if not bottom <= payoff <= top]
     axes.text(0.98, 0.02, "\n".join(outside), transform=axes.transAxes, ha="right", fontsize=5.5, color=GRAY)
     axes.set_ylim(bottom, top)

@@ -42,7 +42,8 @@ def draw_splits(
         order = np.random.default_rng([seed, turn]).permutation(units)
         test = np.take(order, np.arange(place * tested, (place + 1) * tested), mode="wrap")
         others = np.random.default_rng([seed, turn, place]).permutation(np.setdiff1d(order, test))
-        yield Split(*(np.flatnonzero(np.isin(unit, part)) for part in (others[:train], others[train:], test)))
+        parts = (others[:train], others[train:], test)
+        yield Split(*(np.flatnonzero(np.isin(unit, part)) for part in parts))
 
 
 def _sizes(units: int, shares: tuple[float, float]) -> tuple[int, int]:
