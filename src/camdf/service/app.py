@@ -20,7 +20,7 @@ from camdf.service.admission import Admission, come_back
 from camdf.service.calls import Handler, HttpAnswer, HttpCall, Receive, Routes, check_batch
 from camdf.service.deciding import Deciding
 from camdf.service.lessons import SeenLog
-from camdf.service.limits import GoneError, RefusedError, check_host
+from camdf.service.limits import GoneError, RefusedError, check_fields, check_host
 from camdf.service.metrics import Metrics
 from camdf.service.outcomes import OutcomeLog
 from camdf.service.store import VersionStore
@@ -69,6 +69,7 @@ class Service:
             return
         call = HttpCall(dict(scope["headers"]), receive, self.store.current, self.admission)
         try:
+            check_fields(scope["headers"])
             if not call.serving.tokens:
                 check_host(call.headers, call.serving.configuration.server.allowed_hosts)
             answer = await self._handler(scope)(call)

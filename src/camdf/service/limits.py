@@ -12,6 +12,9 @@ from urllib.parse import urlsplit
 
 Headers: TypeAlias = Mapping[bytes, bytes]
 
+ONCE = frozenset((b"authorization", b"content-type", b"host", b"origin"))
+"""Fields by which a request is let in. Of two, a balancer might read one and the service the other."""
+
 
 class RefusedError(Exception):
     """A request that gets no answer but this status and these words."""
@@ -38,6 +41,17 @@ def check_depth(value: Any, most: int) -> None:
             if type(child) is dict or type(child) is list
         ]
         depth += 1
+
+
+def check_fields(fields: Iterable[tuple[bytes, bytes]]) -> None:
+    """Refuse a head in which a field that says who asks, or for what, stands twice."""
+    seen = set[bytes]()
+    for name, _ in fields:
+        if name in seen:
+            words = f"The field {name.decode()!r} stands twice in the head, and only one can be meant. Send it once."
+            raise RefusedError(400, words)
+        if name in ONCE:
+            seen.add(name)
 
 
 def tenant_of(headers: Headers, tokens: Mapping[str, str]) -> str:

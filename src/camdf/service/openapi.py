@@ -32,7 +32,7 @@ OUTCOMES = "Say what became of decisions. The answer comes once they are on disk
 
 STATUSES = {200: "It is.", 503: "It is not."}
 PROBLEMS = {
-    400: "The body is not JSON.",
+    400: "The body is not JSON, or a field of the head stands twice.",
     401: "The token is missing or not known.",
     404: "There is no such route.",
     408: "The body did not arrive in time.",

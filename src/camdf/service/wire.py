@@ -2,7 +2,11 @@
 
 Heads are bounded before anything in them is believed, and a request has `limits.read_seconds` to be there whole. A
 connection that breaks a bound is told so, and closed. Where there are too many, the one that has waited for longest for
-its client makes room.
+its client makes room. Fields that follow a body (trailers) are counted and dropped.
+
+uvicorn itself bounds neither how slowly a head arrives nor how many heads may be half there, since an ASGI application
+is first called when a head is whole, and it closes no connection whose answer stays unread. Its parser `httptools` has
+no bound on the size of a head, and `h11`, which has one, answers 400 without a word.
 """
 
 from __future__ import annotations
@@ -61,6 +65,8 @@ class Wire(HttpToolsProtocol):
         """Whether the head of the request is there, and all of it."""
 
         self._too_long = False
+        self._trailers = 0
+        """Fields that came after the body."""
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         """Make room for one more, or have it come back."""
@@ -89,7 +95,7 @@ class Wire(HttpToolsProtocol):
         super().data_received(data)
         if self._whole or self.transport.is_closing():
             self._arrived()
-        elif (self._size > HEAD_BYTES and not self._headed) or len(self.headers) > FIELDS:
+        elif (self._size > HEAD_BYTES and not self._headed) or self._fields() > FIELDS:
             self._refuse(431, TOO_LONG)
         elif self._size > HEAD_BYTES + 2 * (most := self._shared.limits().body_bytes):  # chunks say their sizes too
             self._refuse(413, f"A body may have {most} bytes.")
@@ -99,7 +105,15 @@ class Wire(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """A request begins."""
         self._headed = self._whole = False
+        self._trailers = 0
         super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A field; once the head is whole it says nothing any more."""
+        if self._headed:
+            self._trailers += 1
+        else:
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """Its head is there; one that is too long ends the parsing, and `send_400_response` is called."""
@@ -142,6 +156,9 @@ class Wire(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         """What cannot be parsed, or is too long to be."""
         self._refuse(*((431, TOO_LONG) if self._too_long else (400, msg)))
+
+    def _fields(self) -> int:
+        return len(self.headers) + self._trailers
 
     def _head(self) -> int:
         return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
