@@ -16,7 +16,7 @@ import pytest
 
 from camdf.errors import UsageError
 from camdf.service.events import Lines
-from camdf.service.outcomes import FILE, OutcomeLog
+from camdf.service.outcomes import FILE, OutcomeLog, marked
 from golden import openai_tool
 from running_service import PLAIN, SECONDS, Answer, Running, asked, eventually, folder_of, ranking, running
 from scripted_endpoint import Act, answers, body, endpoint, hang, reset
@@ -95,7 +95,7 @@ class Clients:
     def _send(self, number: int) -> None:
         connection = HTTPConnection("127.0.0.1", self._service.port, timeout=SECONDS)
         for turn in range(100_000):
-            names = [f"{self._name}-{number}-{turn}-{part}" for part in range(3)]
+            names = [marked(f"{self._name}-{number}-{turn}-{part}", "") for part in range(3)]
             told = [{"decision": name, "called": ["a"], "success": True} for name in names]
             try:
                 answer = asked(connection, "/v1/outcomes", told)
@@ -127,7 +127,9 @@ def test_no_accepted_outcome_is_lost_when_the_process_is_killed(tmp_path: Path) 
         with open(folder / "state" / FILE, "ab") as file:
             file.write(b'{"seq":999999,"at":1')  # as a write that was torn
     with running(folder) as service:
-        accepted = service.ask("/v1/outcomes", {"decision": "the last", "called": [], "success": False}).body
+        accepted = service.ask(
+            "/v1/outcomes", {"decision": marked("the last", ""), "called": [], "success": False}
+        ).body
     found = written(folder)
     assert {number: found[number]["decision"] for number in told} == told
     assert sorted(found) == list(range(1, len(found) + 1))
@@ -136,7 +138,7 @@ def test_no_accepted_outcome_is_lost_when_the_process_is_killed(tmp_path: Path) 
 
 def test_a_full_disk_accepts_no_outcome_that_it_cannot_keep_and_decisions_go_on(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "served")
-    outcome = {"decision": "x" * 60, "called": ["a" * 200] * 100, "success": True}
+    outcome = {"decision": marked("x" * 44, ""), "called": ["a" * 200] * 100, "success": True}
     with running(folder, file_bytes=100_000) as service:
         accepted = 0
         while (answer := service.ask("/v1/outcomes", outcome)).status == 200:
@@ -145,7 +147,7 @@ def test_a_full_disk_accepts_no_outcome_that_it_cannot_keep_and_decisions_go_on(
         assert answer.status == 503
         assert answer.headers["retry-after"] == "1"
         assert service.decide(ranking({"a": 0.9, "b": 0.1}))["reason"] == "decided"
-        small = service.ask("/v1/outcomes", {"decision": "small", "called": [], "success": True})
+        small = service.ask("/v1/outcomes", {"decision": marked("small", ""), "called": [], "success": True})
         assert small.body == {"first": accepted + 1, "last": accepted + 1}
         assert "Outcomes could not be written" in service.errors()
     assert sorted(written(folder)) == list(range(1, accepted + 2))

@@ -258,7 +258,7 @@ def test_poisoned_outcomes_of_one_tenant_move_no_other(tmp_path: Path) -> None:
         kept(folder, 120)
         shutil.copytree(both, alone)
         lies = [{"decision": each, "called": ["delete_everything"], "success": True} for each in ids]
-        assert service.ask("/v1/outcomes", lies, headers=mallory).status == 200
+        assert service.ask("/v1/outcomes", lies, headers=mallory).status == 404
         send(service, range(200), mallory, wrong=True)
         kept(folder, 320)
     other = tmp_path / "other"

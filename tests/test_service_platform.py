@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from camdf._files import locked, write_whole
+from camdf.service.outcomes import marked
 from running_service import PLAIN, SECONDS, folder_of, ranking, running
 
 PACKAGE = Path(__file__).parents[1] / "src" / "camdf"
@@ -43,7 +44,7 @@ def test_the_service_imports_nothing_that_one_platform_alone_has() -> None:
 
 def test_without_fcntl_it_serves_keeps_outcomes_and_shares_no_log(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "served", PLAIN + "rollout.explore = 1.0\n[learn]\nevery_hours = 1\n")
-    outcome = {"decision": "one", "called": ["a"], "success": True}
+    outcome = {"decision": marked("one", ""), "called": ["a"], "success": True}
     with running(folder, program=PROGRAM) as service:
         assert service.decide(ranking({"a": 0.9, "b": 0.1}))["explored"]
         assert service.ask("/v1/outcomes", outcome).body == {"first": 1, "last": 1}

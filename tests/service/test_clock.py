@@ -27,11 +27,13 @@ def test_a_clock_that_jumps_moves_no_number_and_stops_no_decision(tmp_path: Path
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
     }
     with running(folder, settings=settings) as service:
-        kept, numbers = service.decide(ASKED)["kept"], list[int]()
+        first = service.decide(ASKED)
+        kept = first["kept"]
+        numbers = list[int]()
 
         def told() -> float:
             """When the service believes that it writes an outcome down."""
-            answer = service.ask("/v1/outcomes", {"decision": "x", "called": [], "success": True})
+            answer = service.ask("/v1/outcomes", {"decision": first["id"], "called": [], "success": True})
             numbers.append(answer.body["first"])
             lines = (folder / "state" / "outcomes.jsonl").read_text(encoding="utf-8").splitlines()
             return float(json.loads(lines[-1])["at"])

@@ -20,6 +20,7 @@ from browser import Browser, browser
 from camdf import datasets
 from camdf.gate import Gate
 from camdf.scorers import BM25
+from camdf.service.outcomes import marked
 from running_service import PLAIN, Running, folder_of, running
 
 TOKEN = "a-token-of-more-than-sixteen-characters"
@@ -264,7 +265,7 @@ def asked_by(page: Browser, url: str) -> list[int]:
     found: list[int] = page.run(
         f"""(async () => {{
           const body = JSON.stringify({{ranking: [{{name: "a", score: 0.9}}, {{name: "b", score: 0.1}}]}});
-          const outcome = JSON.stringify({{decision: "x", called: [], success: false}});
+          const outcome = JSON.stringify({{decision: {json.dumps(marked("x", ""))}, called: [], success: false}});
           const headers = {{"Content-Type": "application/json"}};
           const statuses = [];
           for (const [path, content] of [["/v1/decide", body], ["/v1/outcomes", outcome], ["/playground/look", body]])

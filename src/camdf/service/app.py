@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -22,7 +22,7 @@ from camdf.service.deciding import Deciding
 from camdf.service.lessons import SeenLog
 from camdf.service.limits import GoneError, RefusedError, check_fields, check_host
 from camdf.service.metrics import Metrics
-from camdf.service.outcomes import OutcomeLog
+from camdf.service.outcomes import OutcomeLog, is_marked
 from camdf.service.store import VersionStore
 
 with needs("serve"):
@@ -42,6 +42,9 @@ class Service:
         self.metrics, self.admission = Metrics(), Admission()
         self.deciding = Deciding(self.metrics, SeenLog(store.state))
         self.draining = False
+        self.foreign_outcomes = 0
+        """Those refused since they name no decision of whoever told them."""
+
         self.routes: Routes = {
             "/v1/decide": ("POST", self.decide),
             "/v1/find": ("POST", searching.answer_search),
@@ -56,6 +59,7 @@ class Service:
         watch, unlogged = self.metrics.watch, "Decisions that were to be logged or kept to learn from, and were not."
         watch("requests_under_way", "Requests that were let in.", lambda: self.admission.requests.total)
         watch("outcomes_last", "Sequence number of the last outcome.", lambda: outcomes.last)
+        watch("outcomes_foreign", "Outcomes refused, of no decision of their tenant.", lambda: self.foreign_outcomes)
         watch("swaps", "Versions that came into use since the start.", lambda: store.swaps)
         watch("refusals", "Versions that were refused since the start.", lambda: store.refusals)
         watch("refusing", "1 where the files as they are now are not used.", lambda: bool(store.refused))
@@ -103,6 +107,7 @@ class Service:
         told = check_batch(body if isinstance(body, list) else [body], call.limits)
         if not told:
             raise RefusedError(422, "There is no outcome in this list. Send at least one.")
+        self._check_owner(told, call.tenant)
         call.enter(len(told))
         lines = [{"tenant": call.tenant, **msgspec.structs.asdict(outcome)} for outcome in told]
         try:
@@ -154,6 +159,17 @@ class Service:
     async def document(self, call: HttpCall) -> HttpAnswer:
         """The OpenAPI document."""
         return HttpAnswer.of(openapi.document(call.limits, tokens=bool(call.serving.tokens)))
+
+    def _check_owner(self, told: Sequence[shapes.OutcomeRequest], tenant: str) -> None:
+        """Refuse outcomes of decisions that were not made for whoever tells them."""
+        foreign = [outcome.decision for outcome in told if not is_marked(outcome.decision, tenant)]
+        if foreign:
+            self.foreign_outcomes += len(foreign)
+            raise RefusedError(
+                404,
+                f"There is no decision {foreign[0]!r} of yours, so no outcome of this request was accepted. Send the "
+                "id that /v1/decide answered.",
+            )
 
     def _handler(self, scope: dict[str, Any]) -> Handler:
         if scope["path"] not in self.routes:

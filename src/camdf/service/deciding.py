@@ -26,6 +26,7 @@ from camdf.service.gates import candidate, scored_elsewhere
 from camdf.service.lessons import Seen, SeenLog, seen
 from camdf.service.limits import RefusedError
 from camdf.service.metrics import Metrics
+from camdf.service.outcomes import marked
 from camdf.service.store import RouteGate
 
 with needs("serve"):
@@ -40,7 +41,7 @@ FEWEST = 20
 
 
 AS_DECIDED = (
-    *("id", "kept", "cut", "refused", "reason", "mode", "open", "explored"),
+    *("kept", "cut", "refused", "reason", "mode", "open", "explored"),
     *("conversation", "needs_name", "error", "cost_pressure"),
 )
 """What is answered as the gate's decision has it."""
@@ -121,6 +122,7 @@ class Deciding:
         self._metrics.decided(decision)
         call, request = asked.call, asked.request
         configuration = call.serving.configuration
+        told = marked(decision.id, call.tenant)
         if configuration.learn is not None:
             recalls = getattr(asked.served.gate.policy, "past_", None) is not None
             lesson = seen(call.tenant, request.route, decision, recalls=recalls)
@@ -128,8 +130,9 @@ class Deciding:
                 self.lessons.put(lesson)
         if configuration.server.log_decisions:
             trace = call.headers.get(b"traceparent", b"").decode("latin-1")
-            self.lines.put(event(request, decision, trace, texts=configuration.server.log_texts))
+            self.lines.put(event(request, decision, told, trace, texts=configuration.server.log_texts))
         answer = shapes.Decision(
+            id=told,
             **{name: getattr(decision, name) for name in AS_DECIDED},
             policy=asked.served.policy_sha256,
             tools=decision.tools,

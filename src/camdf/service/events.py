@@ -27,12 +27,13 @@ WAITING = 1_000
 """How many lines may wait to be written."""
 
 
-def event(request: DecideRequest, decision: GateDecision, trace: str, *, texts: bool) -> dict[str, Any]:
-    """One decision as the attributes of an event."""
+def event(request: DecideRequest, decision: GateDecision, told: str, trace: str, *, texts: bool) -> dict[str, Any]:
+    """One decision as the attributes of an event, under the id that was told."""
     attributes: dict[str, Any] = {
         "gen_ai.operation.name": "select_tools",
         **({"camdf.route": request.route} if request.route else {}),
         **decision.event(),
+        "camdf.id": told,
     }
     if texts and request.messages is not UNSET:
         attributes["gen_ai.input.messages"] = request.messages

@@ -27,6 +27,7 @@ from camdf.gate.decision import GateDecision
 from camdf.mining.ids import hashed
 from camdf.scorers.base import says_nothing
 from camdf.service.outcomes import FILE as OUTCOMES
+from camdf.service.outcomes import marked
 from camdf.service.store import writing
 
 with needs("serve"):
@@ -86,7 +87,7 @@ def seen(tenant: str, route: str, decision: GateDecision, *, recalls: bool = Fal
         return None
     chosen = {tool.name for tool in ranking if not tool.held}
     return Seen(
-        decision.id,
+        marked(decision.id, tenant),
         tenant,
         route,
         [tool.name for tool in ranking],

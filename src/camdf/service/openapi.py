@@ -34,7 +34,7 @@ STATUSES = {200: "It is.", 503: "It is not."}
 PROBLEMS = {
     400: "The body is not JSON, or a field of the head stands twice.",
     401: "The token is missing or not known.",
-    404: "There is no such route.",
+    404: "There is no such route, or no such decision of this tenant.",
     408: "The body did not arrive in time.",
     413: "The body is too long.",
     415: "The body is not said to be JSON.",
@@ -78,7 +78,7 @@ def document(limits: LimitSettings, *, tokens: bool) -> dict[str, Any]:
         "/v1/decide": post("decide", DECIDE, decide, "The decision, or one for each request.", decisions, 404),
         "/v1/find": post("find", FIND, _ref("FindRequest"), "What it finds.", _ref("Found"), 404),
         "/v1/answer": post("answer", ANSWER, _ref("AnswerRequest"), "What to do.", _ref("Answered"), 404),
-        "/v1/outcomes": post("outcomes", OUTCOMES, outcomes, "Their sequence numbers.", _ref("Accepted")),
+        "/v1/outcomes": post("outcomes", OUTCOMES, outcomes, "Their sequence numbers.", _ref("Accepted"), 404),
         "/v1/policy": get("policy", "What decides now, route by route.", {"200": policy, **_problems(401)}, **security),
         "/healthz": get("healthz", "Whether the process is alive.", {"200": status["200"]}),
         "/readyz": get("readyz", "Whether it takes requests: not while it drains.", status),

@@ -3,6 +3,10 @@
 One thread writes. It takes all that waits, writes it, has the disk confirm it (`fsync`) once for all of them, and only
 then tells the callers. A process that is killed leaves at most one torn line, which nobody was told was accepted; the
 next start cuts it off. Where the disk is full, the file ends where it ended before, and the callers are told.
+
+The id of a decision says whose it is, so that any copy of the service knows an outcome of another tenant's decision, or
+of none, without having made or kept the decision. The mark is no secret: a tenant that makes up marked ids says
+something about decisions of its own that were never kept, and nobody learns from those.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
+from hashlib import sha256
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
@@ -29,6 +34,24 @@ BLOCK = 1 << 20
 
 MOST_AT_ONCE = 256
 """How many calls are written and confirmed together."""
+
+
+MARK = 16
+"""Hexadecimal digits at the end of a decision's id that say whose it is."""
+
+
+def marked(decision: str, tenant: str) -> str:
+    """The id of a decision as the service tells it to a tenant.
+
+    >>> marked("1f", "acme")
+    '1fcd3fdcbedef9ecf5'
+    """
+    return decision + sha256(f"{tenant}/{decision}".encode()).hexdigest()[:MARK]
+
+
+def is_marked(told: str, tenant: str) -> bool:
+    """Whether an id is one that the service tells a tenant."""
+    return marked(told[:-MARK], tenant) == told
 
 
 class Numbers(NamedTuple):
