@@ -58,7 +58,7 @@ class Kept:
         write_examples(self.past, [HERS, OTHERS, OWN])
         for conversation, text in ((ADA, SECRET), ("of bob", "hello")):
             SeenLog(self.state).write(seen(conversation, text))
-        texts = {"policies": {}, "examples": {"past.jsonl": self.past.read_text(encoding="utf-8")}}
+        texts = {"policies": {}, "examples": {"past.jsonl": self.past.read_text(encoding="utf-8")}, "behind": {}}
         version = {"name": "camdf.toml", "folder": str(self.folder), "configuration": CONFIGURATION, **texts}
         (self.state / "last-good-0123.json").write_text(json.dumps(version), encoding="utf-8")
 

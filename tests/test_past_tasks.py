@@ -501,7 +501,7 @@ def test_past_requests_are_one_tenants_own(fitted: Path, tmp_path: Path) -> None
         f'\n[tenants.{name}]\ntoken_sha256 = "{digit * 64}"\n' for name, digit in (("a", "1"), ("b", "2"))
     )
     folder = served(fitted, tmp_path / "served", SERVED + tenants)
-    with pytest.raises(UsageError, match=r"the tenants a, b have one file of past requests, examples\.jsonl"):
+    with pytest.raises(UsageError, match=r"\[gate\] names a file of past requests, examples\.jsonl, that another"):
         VersionStore(folder / "camdf.toml", tmp_path / "state")
     alone = SERVED.replace('examples = "examples.jsonl"\n', "") + tenants.replace(
         "\n[tenants.b]", 'examples = "examples.jsonl"\n\n[tenants.b]'

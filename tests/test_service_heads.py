@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies
+from hypothesis import given, settings, strategies
 
 from running_service import SECONDS, Running, folder_of, ranking, running
 
@@ -115,6 +115,7 @@ fields = strategies.lists(
 )
 
 
+@settings(deadline=None)
 @given(
     head=fields,
     trailers=fields,

@@ -134,7 +134,7 @@ def test_what_is_kept_of_the_last_good_version_is_text_and_nothing_that_runs(tmp
     with running(folder):
         (path,) = (folder / "state").glob("last-good-*.json")
         kept = json.loads(path.read_text(encoding="utf-8"))
-    assert set(kept) == {"name", "folder", "configuration", "policies", "examples"}
+    assert set(kept) == {"name", "folder", "configuration", "policies", "examples", "behind"}
     assert kept["configuration"] == PLAIN
 
 

@@ -31,6 +31,7 @@ with needs("serve"):
 LOG = logging.getLogger("camdf.service")
 
 Send: TypeAlias = Callable[[dict[str, Any]], Awaitable[None]]
+REFUSING = "1 for a tenant whose files as they are now are not used, by its place in the configuration, from 1."
 OUTCOMES: Any = shapes.OutcomeRequest | list[shapes.OutcomeRequest]
 
 
@@ -62,7 +63,8 @@ class Service:
         watch("outcomes_foreign", "Outcomes refused, of no decision of their tenant.", lambda: self.foreign_outcomes)
         watch("swaps", "Versions that came into use since the start.", lambda: store.swaps)
         watch("refusals", "Versions that were refused since the start.", lambda: store.refusals)
-        watch("refusing", "1 where the files as they are now are not used.", lambda: bool(store.refused))
+        watch("refusing", "1 where the files as they are now are not used.", lambda: store.refusing)
+        self.metrics.watch_numbered("tenant_refusing", REFUSING, self._refused_tenants)
         watch("decisions_not_logged", unlogged, lambda: self.deciding.dropped)
         if store.current.configuration.server.playground:
             self.routes |= playground.routes()
@@ -122,25 +124,24 @@ class Service:
         """What decides now, on the routes of whoever asks."""
         call.identify()
         routes = []
-        for (holder, route), served in call.serving.places.items():
-            if holder == call.tenant:
-                gate, rollout = served.gate, served.gate.rollout
-                await asyncio.to_thread(rollout.look)
-                described = shapes.PolicyOfRoute(
-                    route=route,
-                    kind=gate.policy.kind,
-                    sha256=served.policy_sha256,
-                    cost_pressure=gate.payoff.cost_pressure,
-                    value=str(gate.payoff.value),
-                    mode=gate.mode,
-                    scorer="none" if gate.scorer is None else type(gate.scorer).__name__,
-                    share=rollout.share_now,
-                    off=rollout.is_off,
-                )
-                routes.append(described)
-        refused = self.store.refused
-        if refused and call.tenant:  # whose words may be about another tenant
-            refused = "The files as they are now are refused; the service's log says why."
+        own = call.serving.tenants.get(call.tenant)
+        for route, served in {} if own is None else own.routes.items():
+            gate = served.gate
+            rollout = gate.rollout
+            await asyncio.to_thread(rollout.look)
+            described = shapes.PolicyOfRoute(
+                route=route,
+                kind=gate.policy.kind,
+                sha256=served.policy_sha256,
+                cost_pressure=gate.payoff.cost_pressure,
+                value=str(gate.payoff.value),
+                mode=gate.mode,
+                scorer="none" if gate.scorer is None else type(gate.scorer).__name__,
+                share=rollout.share_now,
+                off=rollout.is_off,
+            )
+            routes.append(described)
+        refused = self.store.why_refused(call.tenant)
         return HttpAnswer.of(shapes.PolicyAnswer(configuration=call.serving.digest, routes=routes, refused=refused))
 
     async def health(self, call: HttpCall) -> HttpAnswer:
@@ -159,6 +160,10 @@ class Service:
     async def document(self, call: HttpCall) -> HttpAnswer:
         """The OpenAPI document."""
         return HttpAnswer.of(openapi.document(call.limits, tokens=bool(call.serving.tokens)))
+
+    def _refused_tenants(self) -> list[int]:
+        serving = self.store.current
+        return [serving.number_of(tenant) for tenant in serving.refused]
 
     def _check_owner(self, told: Sequence[shapes.OutcomeRequest], tenant: str) -> None:
         """Refuse outcomes of decisions that were not made for whoever tells them."""

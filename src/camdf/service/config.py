@@ -3,7 +3,7 @@
 Settings of a gate stand in `[gate]`; `[routes.NAME]`, `[tenants.NAME]` and `[tenants.NAME.routes.NAME]` say what
 differs there. The most special one that has a setting decides it, except for `guards.allow`: a tool must be on every
 list that applies. Of `guards`, `limits` and `rollout` each key is decided by itself, so that a share on a route leaves
-the kill switch of all in place.
+the kill switch of all in place. `unset = ["prices"]` takes nothing over of what tables above say of it.
 """
 
 from __future__ import annotations
@@ -356,23 +356,47 @@ class Configuration:
 
     def settings(self, tenant: str, route: str) -> GateSettings:
         """What holds for one route of one tenant; "" is neither."""
-        own = self.tenants[tenant] if tenant else {}
-        layers = (self.gate, self.routes.get(route, {}), own, own.get("routes", {}).get(route, {}))
         merged: dict[str, Any] = {}
-        for layer in layers:
-            merged = _over(merged, {key: value for key, value in layer.items() if key in GATE_KEYS})
+        for table in self._tables(tenant, route).values():
+            inherited = {key: value for key, value in merged.items() if key not in table.get("unset", ())}
+            merged = _over(inherited, {key: value for key, value in table.items() if key in GATE_KEYS})
         made = {name: GROUPS[name](**merged[name]) for name in GROUPS if isinstance(merged.get(name), dict)}
         if "limits" in merged:
             made["limits"] = Limits(**{"seconds": GateSettings.limits.seconds, **merged["limits"]})
         return GateSettings(**{**merged, **made})
 
+    def table_of(self, tenant: str, route: str, *keys: str) -> str:
+        """The most special table with one of these keys that holds for a route of a tenant, as "routes.chat"."""
+        named = ["gate"]
+        for name, table in self._tables(tenant, route).items():
+            if any(_has(table, key) for key in keys):
+                named.append(name)
+        return named[-1]
+
+    def _tables(self, tenant: str, route: str) -> dict[str, Table]:
+        """By name, the tables that hold for a route of a tenant, the most special one last."""
+        found = {"gate": self.gate}
+        if route in self.routes:
+            found[f"routes.{route}"] = self.routes[route]
+        if tenant:
+            own = self.tenants[tenant]
+            found[f"tenants.{tenant}"] = own
+            if route in own.get("routes", {}):
+                found[f"tenants.{tenant}.routes.{route}"] = own["routes"][route]
+        return found
+
+    def holders(self) -> list[str]:
+        """Every tenant; "" where there are none."""
+        return list(self.tenants) or [""]
+
+    def routes_of(self, tenant: str) -> list[str]:
+        """Every route that a tenant has; "" is the one without a name."""
+        own = self.tenants[tenant].get("routes", {}) if tenant else {}
+        return ["", *dict.fromkeys([*self.routes, *own])]
+
     def places(self) -> list[tuple[str, str]]:
         """Every tenant with every route that it has."""
-        return [
-            (tenant, route)
-            for tenant in list(self.tenants) or [""]
-            for route in ("", *dict.fromkeys([*self.routes, *self.tenants.get(tenant, {}).get("routes", {})]))
-        ]
+        return [(tenant, route) for tenant in self.holders() for route in self.routes_of(tenant)]
 
     def policies(self) -> dict[str, list[tuple[str, str]]]:
         """Every policy that a place names, each under one spelling, and those places."""
@@ -395,36 +419,51 @@ class Configuration:
                 token = os.environ.get(variable, "")
                 if len(token) < 16:
                     raise UsageError(
-                        f"{place}.token_variable is {variable!r}, and that environment variable must hold a token of "
+                        f"[{place}] token_variable is {variable!r}, and that environment variable must hold a token of "
                         f"at least 16 characters. It holds {len(token)}. Set it, for instance to the output of: "
                         "openssl rand -hex 32"
                     )
                 token_sha256 = sha256(token.encode()).hexdigest()
             if token_sha256 in known:
-                raise UsageError(f"{place} has the token of another tenant. Give each tenant a token of its own.")
+                raise UsageError(f"[{place}] has the token of another tenant. Give each tenant a token of its own.")
             if token_sha256:
                 known[token_sha256] = tenant
             elif tenant:
                 raise UsageError(
-                    f"{place} has no token, so nobody could be known to be that tenant. Set {place}.token_variable or "
-                    f"{place}.token_sha256."
+                    f"[{place}] has no token, so nobody could be known to be that tenant. Set token_variable or "
+                    "token_sha256 there."
                 )
         return known
 
 
 GATE_KEYS = tuple(part.name for part in fields(GateSettings))
 
+UNSETTABLE = tuple(key for key in GATE_KEYS if key != "guards")
+"""What a table need not take over. A list of allowed tools holds for all tables below."""
+
+INSTEAD = (("cost_pressure", "task_worth"), ("task_worth", "cost_pressure"), ("policy", "sha256"))
+"""A setting, and one of tables above that means nothing beside it."""
+
+
+def _has(table: Table, key: str) -> bool:
+    """Whether a table has a key, as "rollout.share"."""
+    first, _, rest = key.partition(".")
+    return first in table and (not rest or _has(table[first], rest))
+
 
 def _over(above: Table, below: Table) -> dict[str, Any]:
     """What a table says, and for what it leaves out, what the table above it says."""
     merged = dict(above)
+    for one, other in INSTEAD:
+        if one in below:
+            merged.pop(other, None)
+    if below.get("policy", START) != START:
+        merged.pop("mean_tools", None)
+    if below.get("mode") == "shadow" and "rollout" in merged:  # it is not cut, whoever else is
+        merged["rollout"] = {key: value for key, value in merged["rollout"].items() if key not in ("share", "off")}
     for key, value in below.items():
-        if key in OWN:
-            value = {**merged.get(key, {}), **value}
-            if key == "guards" and "allow" in below[key] and "allow" in merged.get(key, {}):
-                value["allow"] = [name for name in below[key]["allow"] if name in merged[key]["allow"]]
-        for one, other in (("cost_pressure", "task_worth"), ("task_worth", "cost_pressure"), ("policy", "sha256")):
-            if key == one and other not in below:
-                merged.pop(other, None)
-        merged[key] = value
+        merged[key] = {**merged.get(key, {}), **value} if key in OWN else value
+    allowed = [table["guards"]["allow"] for table in (above, below) if _has(table, "guards.allow")]
+    if len(allowed) == 2:
+        merged["guards"]["allow"] = [name for name in allowed[1] if name in allowed[0]]
     return merged

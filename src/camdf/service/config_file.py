@@ -11,8 +11,9 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import fields
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from camdf._settings import checks_of
 from camdf.errors import UsageError
@@ -21,6 +22,7 @@ from camdf.service.config import (
     NAME,
     SHIPPED,
     START,
+    UNSETTABLE,
     Configuration,
     GateSettings,
     LearnSettings,
@@ -37,8 +39,22 @@ TENANT = ("token_variable", "token_sha256", "routes")
 TOP: dict[str, type[Any]] = {"server": ServerSettings, "limits": LimitSettings, "learn": LearnSettings}
 
 
+class TableOf(Protocol):
+    """Names the table in which keys stand, as `Configuration.table_of` does."""
+
+    def __call__(self, *keys: str) -> str:
+        """The most special one with any of these keys."""
+
+
 def parsed(text: str, name: str) -> Configuration:
     """The configuration in a file's text, or an error that names every key that is wrong, its value and the remedy."""
+    configuration = tables_in(text, name)
+    check_configuration(configuration, name)
+    return configuration
+
+
+def tables_in(text: str, name: str) -> Configuration:
+    """The same, of which it is not checked that the keys make sense together, and that the tokens are there."""
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -57,15 +73,27 @@ def parsed(text: str, name: str) -> Configuration:
         own = _tables(table.get("routes", {}), f"{place}.routes", problems)
         gates |= {f"{place}.routes.{route}": theirs for route, theirs in own.items()}
     for place, table in gates.items():
-        problems += problems_in(table, GateSettings, place)
+        problems += _problems_of_gate(table, place)
     for key, table in tenants.items():
         tenants[key] = {**table, **gates[f"tenants.{key}"]}
     if problems:
         raise UsageError("\n".join(f"{name}: {problem}" for problem in problems))
     tops = {key: kind(**document[key]) for key, kind in TOP.items() if key in document}
-    configuration = Configuration(**tops, gate=gates["gate"], routes=routes, tenants=tenants)
-    check_configuration(configuration, name)
-    return configuration
+    return Configuration(**tops, gate=gates["gate"], routes=routes, tenants=tenants)
+
+
+def _problems_of_gate(table: Any, place: str) -> list[str]:
+    """What is wrong with a table of a gate, where `unset` may name what the tables above it say."""
+    if place == "gate" or not isinstance(table, dict) or "unset" not in table:
+        return problems_in(table, GateSettings, place)
+    unset = table["unset"]
+    problems = problems_in({key: value for key, value in table.items() if key != "unset"}, GateSettings, place)
+    if not isinstance(unset, list) or not all(key in UNSETTABLE for key in unset):
+        problems.append(
+            f"the key {place}.unset must be a list of keys to take nothing over of, of {', '.join(UNSETTABLE)}. Got "
+            f"{unset!r} instead."
+        )
+    return problems
 
 
 def problems_in(table: Any, kind: type[Any], place: str) -> list[str]:
@@ -108,12 +136,11 @@ def check_configuration(configuration: Configuration, name: str) -> None:
     if configuration.tenants and (configuration.server.token_variable or configuration.server.token_sha256):
         raise UsageError(f"{name}: server has a token and so have the tenants. Leave the server's out.")
     for place in configuration.places():
-        where = table_of_route(*place)
         try:
             settings = configuration.settings(*place)
         except UsageError as error:
-            raise UsageError(f"{name}: {where}: {error}") from None
-        problem = _contradiction(settings, where)
+            raise UsageError(f"{name}: [{table_of_route(*place)}] {error}") from None
+        problem = _contradiction(settings, partial(configuration.table_of, *place))
         if problem:
             raise UsageError(f"{name}: {problem}")
     if configuration.learn is not None and not configuration.learn.join_tenants:
@@ -126,34 +153,46 @@ def check_configuration(configuration: Configuration, name: str) -> None:
                 )
 
 
-def _contradiction(settings: GateSettings, where: str) -> str:
-    """What makes no sense together in the settings of one place; "" where all does."""
+def _contradiction(settings: GateSettings, table_of: TableOf) -> str:
+    """What makes no sense together in the settings of one place, and in which table; "" where all does."""
     if settings.cost_pressure is not None and settings.task_worth is not None:
-        return f"{where} has both cost_pressure and task_worth, which say the same. Leave one out."
+        where = table_of("cost_pressure", "task_worth")
+        return f"[{where}] has both cost_pressure and task_worth, which say the same. Leave one out."
     if settings.mode == "shadow" and (settings.rollout.share != 1.0 or settings.rollout.off is not False):
+        where = table_of("mode", "rollout.share", "rollout.off")
         return (
-            f"{where} has mode 'shadow', which cuts for nobody, and a rollout, which says for whom. Leave one of them "
-            "out."
+            f"[{where}] has a rollout, which says for whom to cut, where the mode is 'shadow', which cuts for nobody. "
+            "Leave one of them out."
         )
     if settings.mean_tools is not None and settings.policy != START:
-        return f"{where} has mean_tools, which is for the policy {START!r}, and another policy. Leave one of them out."
-    if settings.asks_a_model and not (settings.scorer.model and HTTP.match(settings.scorer.url)):
+        where = table_of("mean_tools", "policy")
         return (
-            f"{where}.scorer asks a language model at url {settings.scorer.url!r} and model {settings.scorer.model!r}. "
-            "Name both; the url begins with http:// or https:// and ends in /v1."
+            f"[{where}] has mean_tools, which is for the policy {START!r}, where the policy is {settings.policy!r}. "
+            f"Leave it out, or set policy = {START!r} there."
+        )
+    if settings.asks_a_model and not (settings.scorer.model and HTTP.match(settings.scorer.url)):
+        where = table_of("scorer")
+        return (
+            f"[{where}.scorer] asks a language model at url {settings.scorer.url!r} and model "
+            f"{settings.scorer.model!r}. Name both; the url begins with http:// or https:// and ends in /v1."
         )
     if settings.examples and (settings.asks_a_model or settings.scorer == "none"):
-        return f"{where} has examples, which are for the scorers 'start' and 'bm25'. Leave them out."
-    return blind_cut(settings, where, "no labels") if settings.policy in SHIPPED else ""
+        where = table_of("scorer", "examples")
+        return (
+            f"[{where}] has examples, which are for the scorers 'start' and 'bm25', and another scorer. Leave one of "
+            'them out, or set unset = ["examples"] there.'
+        )
+    return blind_cut(settings, table_of, "no labels") if settings.policy in SHIPPED else ""
 
 
-def blind_cut(settings: GateSettings, where: str, learned_from: str) -> str:
+def blind_cut(settings: GateSettings, table_of: TableOf, learned_from: str) -> str:
     """Why a policy that learned from nothing real may not cut at one place; "" where it may."""
     guesses = settings.mode in ("drop", "append") and not settings.asks_a_model
     if not guesses or settings.searches or settings.allow_cuts_without_search:
         return ""
+    where = table_of("policy", "mode", "tool_search", "allow_cuts_without_search")
     return (
-        f"{where} cuts tools by the policy {settings.policy!r}, which learned from {learned_from}, and there is no "
+        f"[{where}] cuts tools by the policy {settings.policy!r}, which learned from {learned_from}, and there is no "
         "search for what it cuts. Set tool_search = true where your agents can run one, or mode = 'shadow' to watch "
         "first, or allow_cuts_without_search = true."
     )

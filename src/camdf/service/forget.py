@@ -82,7 +82,7 @@ def forget_served(path: Path, states: Sequence[Path], whose: Whose, tenant: str 
 
 def _owners(configuration: str, name: str) -> dict[str, set[str]]:
     """The tenants of each file of past requests that a configuration names."""
-    parsed = config_file.parsed(configuration, name)
+    parsed = config_file.tables_in(configuration, name)
     owners: dict[str, set[str]] = {}
     for place in parsed.places():
         owners.setdefault(parsed.settings(*place).examples, set()).add(place[0])
@@ -99,10 +99,11 @@ def _forget_last_good(state: Path, is_theirs: Callable[[set[str], Example], bool
         for path in state.glob(LAST_GOOD.format("*")):
             try:
                 version = json.loads(path.read_bytes())
-                owners = _owners(version["configuration"], version["name"])
-                for source, content in version["examples"].items():
-                    is_gone = partial(is_theirs, owners.get(source, set()))
-                    version["examples"][source], _ = without_examples(content, source, is_gone)
+                for texts in (version, *version["behind"].values()):
+                    owners = _owners(texts["configuration"], version["name"])
+                    for source, content in texts["examples"].items():
+                        is_gone = partial(is_theirs, owners.get(source, set()))
+                        texts["examples"][source], _ = without_examples(content, source, is_gone)
             except (CamdfError, ValueError, TypeError, KeyError, AttributeError):
                 path.unlink()
             else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 
 from camdf.errors import needs
@@ -10,6 +10,8 @@ from camdf.gate.telemetry import PrometheusMetrics
 
 with needs("serve"):
     from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+    from prometheus_client.core import GaugeMetricFamily
+    from prometheus_client.registry import Collector
 
 
 class Metrics:
@@ -28,7 +30,27 @@ class Metrics:
         """Have a number read whenever Prometheus asks."""
         Gauge(f"camdf_{name}", words, registry=self.registry).set_function(read)
 
+    def watch_numbered(self, name: str, words: str, read: Callable[[], Iterable[int]]) -> None:
+        """Have the tenants read for which something is so whenever Prometheus asks, by number and not by name."""
+        self.registry.register(Numbered(f"camdf_{name}", words, read))
+
     def text(self) -> bytes:
         """All of them, as Prometheus reads them."""
         exposition: bytes = generate_latest(self.registry)
         return exposition
+
+
+class Numbered(Collector):
+    """A 1 for each tenant for which something is so."""
+
+    def __init__(self, name: str, words: str, read: Callable[[], Iterable[int]]) -> None:
+        self._name = name
+        self._words = words
+        self._read = read
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """As the registry asks for it."""
+        found = GaugeMetricFamily(self._name, self._words, labels=["tenant"])
+        for number in self._read():
+            found.add_metric([str(number)], 1)
+        yield found

@@ -37,11 +37,12 @@ def _rollout(written: str, folder: str) -> Rollout:
     return Rollout(**{**settings, **{name: _source(settings[name], folder) for name in ("share", "off")}})
 
 
-def check_rollout(settings: RolloutSettings, place: str, folder: str) -> None:
+def check_rollout(settings: RolloutSettings, table_of: Callable[[str], str], folder: str) -> None:
     """Refuse files and flags that say nothing which can be used, with the key, the value and the remedy."""
     kinds: tuple[tuple[str, Callable[[Any], Any], str], ...] = (("share", share, "0.2"), ("off", truth, "false"))
     for name, checked, example in kinds:
-        source, key = getattr(settings, name), f"{place}.rollout.{name}"
+        source = getattr(settings, name)
+        key = f"{table_of(f'rollout.{name}')}.rollout.{name}"
         if isinstance(source, str):
             _check_file(Path(folder, source), checked, f"{key} is the file {source!r}", example)
         elif isinstance(source, dict):
@@ -65,8 +66,17 @@ def _check_file(path: Path, checked: Callable[[Any], Any], said: str, example: s
     try:
         checked(value)
     except ValueError as error:
-        holds = path.read_bytes()[:LONGEST].decode(errors="replace").strip()
+        holds = _beginning_of(path).decode(errors="replace").strip()
         raise UsageError(f"{said}, which must hold {error}. It holds {holds!r}. {remedy}") from None
+
+
+def _beginning_of(path: Path) -> bytes:
+    """What a file begins with; nothing where it is gone meanwhile, or its name can be none."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(LONGEST)
+    except (OSError, ValueError):
+        return b""
 
 
 def _check_flag(flag: str, name: str, said: str) -> None:

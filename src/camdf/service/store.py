@@ -1,8 +1,9 @@
 """What serves now: a configuration and its gates, made whole, tried, and only then put in the place of the old ones.
 
-A request takes `VersionStore.current` once and decides by it to the end, so no decision mixes two versions. A
-configuration or a policy that cannot be used changes nothing: the last good one goes on, and is kept on disk for the
-next start.
+A request takes `VersionStore.current` once and decides by it to the end, so no decision mixes two versions. What cannot
+be used changes nothing for those who would use it: a configuration leaves all as it was, and a file of one tenant
+leaves that tenant's settings and files as they last were good, while the others go on to the new ones. The last good
+version of each tenant is kept on disk for the next start.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from camdf._files import locked, write_whole
 from camdf.datasets.examples import examples_in, past_tasks
@@ -23,12 +26,12 @@ from camdf.gate import Gate
 from camdf.policies.artifact import LARGEST_FILE
 from camdf.service import config_file, rollouts
 from camdf.service.config import SHIPPED, Configuration, GateSettings
+from camdf.service.config_file import TableOf
 from camdf.service.gates import gate_of, is_made_up, policy_of, warm
 
 LOG = logging.getLogger("camdf.service")
-LARGEST_EXAMPLES = 32_000_000
-"""Bytes."""
-
+LARGEST = {"policy": LARGEST_FILE, "examples": 32_000_000}
+"""How many bytes a file may have that one of these keys names."""
 
 LOCK, LAST_GOOD = "write.lock", "last-good-{}.json"
 """Files of a state folder: the one that its writers lock, and the last good version of a configuration, by its path."""
@@ -45,6 +48,18 @@ def writing(state: Path) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
+class TenantTexts:
+    """The texts that the gates of one tenant are made of."""
+
+    configuration: str
+    policies: Mapping[str, str]
+    """By what the configuration calls them."""
+
+    examples: Mapping[str, str]
+    """The same, of files of examples."""
+
+
+@dataclass(frozen=True)
 class ConfigurationTexts:
     """The texts that a version is made of."""
 
@@ -55,17 +70,9 @@ class ConfigurationTexts:
     """Where paths of policies and switches begin."""
 
     configuration: str
-    policies: Mapping[str, str]
-    """By what the configuration calls them."""
-
-    examples: Mapping[str, str] = field(default_factory=dict)
-    """The same, of files of examples."""
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 over all of it."""
-        parts = [self.configuration, dict(self.policies), dict(self.examples)]
-        return sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+    tenants: Mapping[str, TenantTexts]
+    unreadable: Mapping[str, str] = field(default_factory=dict)
+    """Why the files of other tenants cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -73,110 +80,264 @@ class RouteGate:
     """One gate and what it was made of."""
 
     gate: Gate
+    settings: GateSettings
     policy_sha256: str
-    made_of: tuple[GateSettings, str, str]
+    examples: str
+
+
+@dataclass(frozen=True)
+class TenantVersion:
+    """What serves one tenant."""
+
+    texts: TenantTexts
+    routes: Mapping[str, RouteGate]
 
 
 @dataclass(frozen=True)
 class ServedVersion:
     """One version, whole: nothing in it ever changes."""
 
+    name: str
+    text: str
     configuration: Configuration
     tokens: Mapping[str, str]
     """SHA-256 of a token to its tenant."""
 
-    places: Mapping[tuple[str, str], RouteGate]
-    """By tenant and route."""
+    tenants: Mapping[str, TenantVersion]
+    """What serves each tenant that has a good version, made of its files as they are now or as they were."""
 
-    digest: str
+    refused: Mapping[str, str]
+    """Why the files of a tenant as they are now are not used."""
 
+    @cached_property
+    def places(self) -> Mapping[tuple[str, str], RouteGate]:
+        """By tenant and route."""
+        return {(tenant, route): gate for tenant, own in self.tenants.items() for route, gate in own.routes.items()}
 
-def sources_of(path: Path) -> ConfigurationTexts:
-    """Read a configuration and every policy that it names."""
-    text, folder = config_file.read_configuration(path)
-    configuration = config_file.parsed(text, path.name)
-    settings = [configuration.settings(*place) for place in configuration.places()]
-    for own, place in zip(settings, configuration.places(), strict=True):
-        rollouts.check_rollout(own.rollout, f"{path.name}: {config_file.table_of_route(*place)}", folder)
-    named = dict.fromkeys(own.policy for own in settings if own.policy not in SHIPPED)
-    examples = dict.fromkeys(own.examples for own in settings if own.examples)
-    return ConfigurationTexts(
-        path.name,
-        folder,
-        text,
-        {source: _content(source, folder, "policy", LARGEST_FILE) for source in named},
-        _examples(examples, folder),
-    )
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over all texts that serve."""
+        by_tenant = {tenant: own.texts for tenant, own in self.tenants.items()}
+        digests = dict[str, str]()
 
+        def digest_of(text: str) -> str:
+            if text not in digests:
+                digests[text] = sha256(text.encode()).hexdigest()
+            return digests[text]
 
-def made(sources: ConfigurationTexts, before: ServedVersion | None = None) -> ServedVersion:
-    """A version from its texts, or an error; gates whose settings did not change are those of `before`."""
-    configuration = config_file.parsed(sources.configuration, sources.name)
-    _check_owners(configuration, sources)
-    places = {}
-    for place in configuration.places():
-        settings = configuration.settings(*place)
-        source = settings.policy
-        content = sources.policies.get(source, source)
-        digest = sha256(content.encode()).hexdigest()
-        if settings.sha256 and settings.sha256 != digest:
-            raise UsageError(
-                f"{sources.name}: the policy {source} has the SHA-256 {digest}, and sha256 says {settings.sha256}. "
-                "Put the file there that was meant, or correct sha256."
-            )
-        examples = sources.examples.get(settings.examples, "")
-        if settings.examples and not examples:  # it may be half written
-            raise UsageError(
-                f"{sources.name}: the file of examples {settings.examples} is empty. Write it with camdf examples, or "
-                "leave gate.examples out."
-            )
-        made_of = (settings, digest, examples)
-        old = before.places.get(place) if before is not None else None
-        if old is None or old.made_of != made_of:
-            policy = policy_of(source, content, settings)
-            where = config_file.table_of_route(*place)
-            if is_made_up(policy) and (problem := config_file.blind_cut(settings, where, "made-up labels alone")):
-                raise UsageError(f"{sources.name}: {problem}")
-            gate = gate_of(settings, policy, sources.folder, examples)
-            warm(gate)
-            old = RouteGate(gate, digest, made_of)
-        places[place] = old
-    return ServedVersion(configuration, configuration.tokens(), places, sources.digest)
+        parts = [digest_of(self.text)]
+        for tenant, texts in sorted(by_tenant.items()):
+            parts += [tenant, digest_of(texts.configuration)]
+            for files in (texts.policies, texts.examples):
+                parts += [f"{source} {digest_of(text)}" for source, text in sorted(files.items())]
+        return sha256("\n".join(parts).encode()).hexdigest()
+
+    def number_of(self, tenant: str) -> int:
+        """The place of a tenant in the configuration, by which metrics know it; from 1."""
+        return self.configuration.holders().index(tenant) + 1
 
 
-def _check_owners(configuration: Configuration, sources: ConfigurationTexts) -> None:
-    """Refuse past requests that two tenants would share: what one of them asked is not for the other."""
-    owners: dict[str, dict[str, str]] = {}
-    for tenant, route in configuration.places():
-        source = configuration.settings(tenant, route).examples
-        owners.setdefault(sources.examples.get(source, ""), {}).setdefault(tenant, source)
-    for content, tenants in owners.items():
-        if len(tenants) > 1 and past_tasks(examples_in(content, "the examples")) is not None:
-            raise UsageError(
-                f"{sources.name}: the tenants {', '.join(tenants)} have one file of past requests, "
-                f"{next(iter(tenants.values()))}, and what one of them asked is not for the others. Give each its own."
-            )
+class SourceFiles:
+    """The files that a configuration names, each read once for all tenants that name it."""
 
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._known = dict[tuple[str, str], str]()
 
-def _examples(sources: Iterable[str], folder: str) -> dict[str, str]:
-    return {source: _content(source, folder, "examples", LARGEST_EXAMPLES) for source in sources}
+    def text(self, source: str, key: str, table: str) -> str:
+        """The text of a file that a key of a table names; of one that is too large, more than the largest has."""
+        if (source, key) not in self._known:
+            try:
+                self._known[source, key] = self._read(source, LARGEST[key])
+            except Exception as error:  # a file system of fsspec raises what it likes
+                reason = getattr(error, "strerror", None) or type(error).__name__
+                raise UsageError(
+                    f"Cannot read the {key} {source}: {reason}. Correct {table}.{key}, or put the file there."
+                ) from None
+        return self._known[source, key]
 
-
-def _content(source: str, folder: str, key: str, largest: int) -> str:
-    """The text of a file that the configuration names; of one that is too large, more than the largest has."""
-    try:
+    def _read(self, source: str, largest: int) -> str:
         if "://" in source:
             with require("fsspec", "serve").open(source, "rb") as file:
                 content = file.read(largest + 1)
         else:
-            with open(os.path.join(folder, source), "rb") as file:
+            with open(os.path.join(self._folder, source), "rb") as file:
                 content = file.read(largest + 1)
         return str(content.decode("utf-8"))
-    except Exception as error:  # a file system of fsspec raises what it likes
-        reason = getattr(error, "strerror", None) or type(error).__name__
+
+
+def sources_of(path: Path) -> ConfigurationTexts:
+    """Read a configuration and every file that it names."""
+    text, folder = config_file.read_configuration(path)
+    configuration = config_file.parsed(text, path.name)
+    files = SourceFiles(folder)
+    tenants = dict[str, TenantTexts]()
+    unreadable = dict[str, str]()
+    for tenant in configuration.holders():
+        try:
+            tenants[tenant] = _texts_of(configuration, tenant, text, folder, files)
+        except Exception as error:
+            unreadable[tenant] = f"{path.name}: {_words(error)}"
+    return ConfigurationTexts(path.name, folder, text, tenants, unreadable)
+
+
+def _texts_of(configuration: Configuration, tenant: str, text: str, folder: str, files: SourceFiles) -> TenantTexts:
+    policies = dict[str, str]()
+    examples = dict[str, str]()
+    for route in configuration.routes_of(tenant):
+        settings = configuration.settings(tenant, route)
+        table_of = partial(configuration.table_of, tenant, route)
+        rollouts.check_rollout(settings.rollout, table_of, folder)
+        if settings.policy not in SHIPPED:
+            policies[settings.policy] = files.text(settings.policy, "policy", table_of("policy"))
+        if settings.examples:
+            examples[settings.examples] = files.text(settings.examples, "examples", table_of("examples"))
+    return TenantTexts(text, policies, examples)
+
+
+def _words(error: Exception) -> str:
+    """What an error says; of one that is not ours, only its type, since its words may hold what users wrote."""
+    return str(error) if isinstance(error, CamdfError) else type(error).__name__
+
+
+def made(found: ConfigurationTexts, before: ServedVersion | None = None) -> ServedVersion:
+    """A version from its texts; a tenant whose texts cannot be used has what `before` has, if anything.
+
+    Gates whose settings and files did not change are those of `before`. An error is one of the configuration.
+    """
+    configuration = config_file.parsed(found.configuration, found.name)
+    earlier = {} if before is None else before.tenants
+    shared = _shared_past_requests(found, earlier)
+    tenants = dict[str, TenantVersion]()
+    refused = dict(found.unreadable)
+    for tenant in configuration.holders():
+        texts = found.tenants.get(tenant)
+        if texts is not None:
+            own = configuration
+            try:
+                if texts.configuration != found.configuration:
+                    own = config_file.tables_in(texts.configuration, found.name)
+                tenants[tenant] = _tenant_version(own, tenant, texts, found.folder, earlier.get(tenant), shared)
+            except Exception as error:
+                refused[tenant] = f"{found.name}: {_words(error)}"
+        if tenant in refused and tenant in earlier:
+            tenants[tenant] = earlier[tenant]
+    return ServedVersion(found.name, found.configuration, configuration, configuration.tokens(), tenants, refused)
+
+
+def _tenant_version(
+    configuration: Configuration,
+    tenant: str,
+    texts: TenantTexts,
+    folder: str,
+    before: TenantVersion | None,
+    shared: frozenset[str],
+) -> TenantVersion:
+    routes = dict[str, RouteGate]()
+    for route in configuration.routes_of(tenant):
+        settings = configuration.settings(tenant, route)
+        examples = texts.examples.get(settings.examples, "")
+        table_of = partial(configuration.table_of, tenant, route)
+        if examples in shared and (before is None or examples not in before.texts.examples.values()):
+            raise UsageError(
+                f"[{table_of('examples')}] names a file of past requests, {settings.examples}, that another tenant has "
+                "too, and what one of them asked is not for the other. Give each its own."
+            )
+        content = texts.policies.get(settings.policy, settings.policy)
+        digest = sha256(content.encode()).hexdigest()
+        old = None if before is None else before.routes.get(route)
+        if old is None or (old.settings, old.policy_sha256, old.examples) != (settings, digest, examples):
+            gate = _gate(settings, content, digest, examples, folder, table_of)
+            old = RouteGate(gate, settings, digest, examples)
+        routes[route] = old
+    return TenantVersion(texts, routes)
+
+
+def _gate(settings: GateSettings, content: str, digest: str, examples: str, folder: str, table_of: TableOf) -> Gate:
+    """A gate from the texts of its policy and its examples, or an error that names the table."""
+    source = settings.policy
+    if settings.sha256 and settings.sha256 != digest:
         raise UsageError(
-            f"Cannot read the {key} {source}: {reason}. Correct gate.{key}, or put the file there."
-        ) from None
+            f"[{table_of('policy', 'sha256')}] The policy {source} has the SHA-256 {digest}, and sha256 says "
+            f"{settings.sha256}. Put the file there that was meant, or correct sha256."
+        )
+    if settings.examples and not examples:  # it may be half written
+        raise UsageError(
+            f"[{table_of('examples')}] The file of examples {settings.examples} is empty. Write it with camdf "
+            "examples, or leave examples out."
+        )
+    try:
+        policy = policy_of(source, content, settings)
+    except CamdfError as error:
+        raise UsageError(f"[{table_of('policy')}] policy = {source!r}: {error}") from None
+    if is_made_up(policy) and (problem := config_file.blind_cut(settings, table_of, "made-up labels alone")):
+        raise UsageError(problem)
+    try:
+        gate = gate_of(settings, policy, folder, examples)
+    except CamdfError as error:
+        raise UsageError(f"[{table_of('policy', 'scorer', 'examples')}] {error}") from None
+    warm(gate)
+    return gate
+
+
+def _shared_past_requests(found: ConfigurationTexts, earlier: Mapping[str, TenantVersion]) -> frozenset[str]:
+    """Files of past requests that two tenants have, now or before: what one of them asked is not for the other."""
+    owners = dict[str, set[str]]()
+    by_tenant = [*found.tenants.items(), *((tenant, own.texts) for tenant, own in earlier.items())]
+    for tenant, texts in by_tenant:
+        for content in texts.examples.values():
+            owners.setdefault(content, set()).add(tenant)
+    twice = [content for content, tenants in owners.items() if len(tenants) > 1]
+    return frozenset(content for content in twice if _holds_past_requests(content))
+
+
+def _holds_past_requests(content: str) -> bool:
+    try:
+        return past_tasks(examples_in(content, "the examples")) is not None
+    except CamdfError:
+        return False  # it is refused for that
+
+
+def kept_as(texts: ConfigurationTexts) -> dict[str, Any]:
+    """What is kept of a version: the texts of all tenants once, and by tenant those that differ from them."""
+    policies = dict[str, str]()
+    examples = dict[str, str]()
+    behind = dict[str, dict[str, Any]]()
+    for tenant, own in texts.tenants.items():
+        is_same = own.configuration == texts.configuration
+        if is_same and _agree(own.policies, policies) and _agree(own.examples, examples):
+            policies |= own.policies
+            examples |= own.examples
+        else:
+            behind[tenant] = vars(own)
+    head = {"name": texts.name, "folder": texts.folder, "configuration": texts.configuration}
+    return {**head, "policies": policies, "examples": examples, "behind": behind}
+
+
+def _agree(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
+    return all(other.get(source, text) == text for source, text in one.items())
+
+
+def texts_kept(kept: Mapping[str, Any]) -> ConfigurationTexts:
+    """The same, read back."""
+    name = kept["name"]
+    text = kept["configuration"]
+    configuration = config_file.tables_in(text, name)
+    tenants = dict[str, TenantTexts]()
+    for tenant in configuration.holders():
+        if tenant in kept["behind"]:
+            tenants[tenant] = TenantTexts(**kept["behind"][tenant])
+            continue
+        settings = [configuration.settings(tenant, route) for route in configuration.routes_of(tenant)]
+        policies = {own.policy for own in settings if own.policy not in SHIPPED}
+        examples = {own.examples for own in settings if own.examples}
+        if policies <= kept["policies"].keys() and examples <= kept["examples"].keys():
+            tenants[tenant] = TenantTexts(
+                text,
+                {source: kept["policies"][source] for source in policies},
+                {source: kept["examples"][source] for source in examples},
+            )
+    return ConfigurationTexts(name, kept["folder"], text, tenants)
 
 
 class VersionStore:
@@ -189,67 +350,172 @@ class VersionStore:
         """The last version of this very file that worked: another configuration may share the folder."""
 
         self.refused = ""
-        """Why the files as they are now are not used."""
+        """Why the configuration as it is now is not used."""
 
         self.swaps = self.refusals = 0
-        self._seen = ""
-        state.mkdir(parents=True, exist_ok=True)
-        try:
-            sources = sources_of(path)
-            self.current = made(sources)
-        except CamdfError as error:
-            self.current = self._last_good(error)
-            self._refuse(error)
-        else:
-            self._seen = sources.digest
-            self._keep(sources)
+        self._found: ConfigurationTexts | None = None
+        self._told: Mapping[str, str] = {}
+        state.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.current = self._first()
+        self._tell(self.current)
+
+    @property
+    def refusing(self) -> bool:
+        """Whether anything of the files as they are now is not used."""
+        return bool(self.refused or self.current.refused)
+
+    def why_refused(self, tenant: str) -> str:
+        """Why the files as they are now are not used, as a tenant may know it: not in words about another one."""
+        if self.refused and tenant:
+            return "The configuration as it is now is refused; the service's log says why."
+        return self.refused or self.current.refused.get(tenant, "")
 
     def refresh(self) -> bool:
         """Read the files again; a good change serves from now on, a bad one is refused. True where one serves."""
         try:
-            sources = sources_of(self.path)
-            if sources.digest == self._seen and not self.refused:
+            found = sources_of(self.path)
+            if found == self._found and not self.refusing:
                 return False
-            if sources.digest == self.current.digest:
-                self.refused, self._seen = "", sources.digest
-                return False
-            serving = made(sources, self.current)
+            self._check_whole(found, self.current.text)
+            serving = made(found, self.current)
+            if self.current.tokens and not serving.tokens:
+                raise UsageError(
+                    f"{self.path.name}: there is no token, and the service that runs asks for one. Put it back, or "
+                    "start the service again, to answer without a token."
+                )
         except Exception as error:
             self._refuse(error)
             return False
-        self._keep(sources)
-        old, new = self.current.configuration.server, serving.configuration.server
+        self._tell(serving)
+        is_new = serving.digest != self.current.digest
+        if is_new:
+            self._keep(found, serving)
+            self._log_swap(serving)
+            self.swaps += 1
+        self.current = serving
+        self.refused = ""
+        self._found = found
+        return is_new
+
+    def _log_swap(self, serving: ServedVersion) -> None:
+        old = self.current.configuration.server
+        new = serving.configuration.server
         if (old.host, old.port, old.playground) != (new.host, new.port, new.playground):
             LOG.warning("server.host, server.port and server.playground are read at the start: restart to change them")
-        self.current, self.refused, self._seen = serving, "", sources.digest
-        self.swaps += 1
-        LOG.info("Serving %s, %s", sources.name, sources.digest[:12])
-        return True
+        LOG.info("Serving %s, %s", serving.name, serving.digest[:12])
+
+    def _first(self) -> ServedVersion:
+        """The version to begin with: of the files as they are now, and of what was kept where those cannot be used."""
+        try:
+            found = sources_of(self.path)
+            if not found.configuration:
+                self._check_whole(found, "" if (kept := self._kept()) is None else kept.configuration)
+            serving = made(found)
+        except CamdfError as error:
+            serving = self._last_good(error)
+            self._refuse(error)
+            return serving
+        if serving.refused:
+            problem = UsageError("\n".join(dict.fromkeys(serving.refused.values())))
+            try:
+                serving = made(found, self._last_good(problem))
+            except CamdfError as error:
+                problem = UsageError(str(error))
+            if not serving.tenants:
+                raise problem
+        self._found = found
+        self._keep(found, serving)
+        return serving
+
+    def _check_whole(self, found: ConfigurationTexts, before: str) -> None:
+        """Refuse a file that is empty where it was not: somebody may be writing it, and empty means the defaults."""
+        if before and not found.configuration:
+            raise UsageError(
+                f"{found.name} is empty, and was not before, so it may be half written. Put back what it said, or "
+                "write [gate] into it for the defaults."
+            )
 
     def _refuse(self, error: Exception) -> None:
-        words = str(error) if isinstance(error, CamdfError) else type(error).__name__
+        words = _words(error)
         if words != self.refused:
             self.refusals += 1
             LOG.error("Refused, and the last good version goes on: %s", words)
         self.refused = words
 
+    def _tell(self, serving: ServedVersion) -> None:
+        """Log what is refused of which tenants, once."""
+        news = dict[str, list[str]]()
+        for tenant, words in serving.refused.items():
+            if self._told.get(tenant) != words:
+                news.setdefault(words, []).append(tenant)
+        for words, tenants in news.items():
+            self.refusals += 1
+            if tenants == [""]:
+                LOG.error("Refused, and the last good version goes on: %s", words)
+                continue
+            named = [f"{tenant} (number {serving.number_of(tenant)})" for tenant in tenants]
+            without = [tenant for tenant in tenants if tenant not in serving.tenants]
+            then = f" Nothing serves {', '.join(without)}, which had none." if without else ""
+            LOG.error("Refused, and the last good version goes on, of %s: %s%s", ", ".join(named), words, then)
+        self._told = serving.refused
+
     def _last_good(self, error: CamdfError) -> ServedVersion:
-        """The version that served before this process began; where there is none, the error."""
+        """The version that served before this process began; where there is none that can be used, the error."""
         try:
-            kept = json.loads(self.last_good.read_text(encoding="utf-8"))
-            return made(ConfigurationTexts(**kept))
-        except (OSError, ValueError, TypeError):
-            raise error from None
+            kept = self._kept()
+            serving = None if kept is None else made(kept)
+        except CamdfError as another:
+            raise UsageError(f"{error}\n{another}") from None
+        if serving is None or not serving.tenants:
+            raise error
+        return serving
 
-    def _keep(self, sources: ConfigurationTexts) -> None:
-        """Write a good version to disk in one step. A full disk costs the next start, not this one.
+    def _kept(self) -> ConfigurationTexts | None:
+        """What is kept of the last good version; None where nothing was."""
+        try:
+            content = self.last_good.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise UsageError(f"Cannot read the last good version {self.last_good}: {error.strerror}.") from None
+        try:
+            return texts_kept(json.loads(content))
+        except (CamdfError, ValueError, TypeError, KeyError, AttributeError):
+            raise UsageError(
+                f"The last good version {self.last_good} is not as the service writes it. Delete it."
+            ) from None
 
-        Examples that are no longer as they were read are not written back: `camdf forget` deleted some. The next
-        version, which is without them, is kept.
+    def _keep(self, found: ConfigurationTexts, serving: ServedVersion) -> None:
+        """Write what is good to disk in one step. A full disk costs the next start, not this one.
+
+        Of a tenant that is refused, and of one whose examples are no longer as they were read, what was kept stays:
+        `camdf forget` may have deleted some of it. The next version, which is without them, is kept.
         """
         try:
             with writing(self.state):
-                if sources.examples == _examples(sources.examples, sources.folder):
-                    write_whole(self.last_good, json.dumps(vars(sources)).encode())
-        except (OSError, UsageError) as error:
-            LOG.warning("The last good version could not be kept on disk: %s", getattr(error, "strerror", error))
+                before = self._kept_or_none()
+                files = SourceFiles(found.folder)
+                tenants = dict[str, TenantTexts]()
+                for tenant, own in serving.tenants.items():
+                    if tenant not in serving.refused and _are_as_read(own.texts, files):
+                        tenants[tenant] = own.texts
+                    elif before is not None and tenant in before.tenants:
+                        tenants[tenant] = before.tenants[tenant]
+                kept = kept_as(ConfigurationTexts(found.name, found.folder, found.configuration, tenants))
+                write_whole(self.last_good, json.dumps(kept).encode(), private=True)
+        except OSError as error:
+            LOG.warning("The last good version could not be kept on disk: %s", error.strerror)
+
+    def _kept_or_none(self) -> ConfigurationTexts | None:
+        try:
+            return self._kept()
+        except UsageError:
+            return None
+
+
+def _are_as_read(texts: TenantTexts, files: SourceFiles) -> bool:
+    """Whether the files of examples are still as they were read."""
+    try:
+        return all(files.text(source, "examples", "") == text for source, text in texts.examples.items())
+    except UsageError:
+        return False

@@ -22,6 +22,7 @@ from camdf.policies.rules import TopK
 from camdf.service.calls import HttpAnswer, HttpCall, Routes
 from camdf.service.config import COLD_STARTS, START, GateSettings, PriceSettings
 from camdf.service.config_file import problems_in
+from camdf.service.deciding import served_on
 from camdf.service.gates import Costs, prices_of
 from camdf.service.limits import RefusedError
 from camdf.service.playground.curve import PayoffPoint, curve
@@ -136,8 +137,9 @@ async def look(call: HttpCall) -> HttpAnswer:
     asked = await call.read_as(LookRequest)
     call.check(ranking=asked.ranking or (), messages=asked.messages or (), tools=asked.tools)
     call.enter(max(len(asked.ranking or ()), len(asked.tools), 1))
-    gate = call.serving.places[call.tenant, ""].gate
-    settings = call.serving.configuration.settings(call.tenant, "")
+    served = served_on(call, "")
+    gate = served.gate
+    settings = served.settings
     seconds = None if gate.limits.seconds is None else LOOKS * gate.limits.seconds
     try:
         return HttpAnswer.of(await call.run(partial(looked, asked, gate, settings), seconds))
