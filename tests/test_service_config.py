@@ -103,6 +103,75 @@ def test_the_most_special_setting_decides_and_allow_lists_all_hold() -> None:
     assert settings.cost_pressure is None
 
 
+TENANT = f'[tenants.acme]\ntoken_sha256 = "{"0" * 64}"\n'
+
+
+def test_a_table_takes_nothing_over_of_what_it_unsets() -> None:
+    text = (
+        GATE
+        + 'examples = "past.jsonl"\nguards.pinned = ["help"]\nrollout.share = 0.2\nrollout.off = "gate-off"\n'
+        + "[gate.prices]\nuncached = 5.0\n"
+        + TENANT
+        + 'unset = ["prices", "rollout", "cost_pressure", "examples"]\nrollout.salt = "own"\ntask_worth = 2.0\n'
+        + '[tenants.acme.routes.chat]\nunset = ["task_worth"]\ncost_pressure = 0.3\n'
+    )
+    configuration = parsed(text, "camdf.toml")
+    own = configuration.settings("acme", "")
+    assert (own.prices, own.rollout, own.examples) == (None, RolloutSettings(salt="own"), "")
+    assert (own.cost_pressure, own.task_worth, own.guards.pinned) == (None, 2.0, {"help"})
+    chat = configuration.settings("acme", "chat")
+    assert (chat.cost_pressure, chat.task_worth, chat.prices) == (0.3, None, None)
+
+
+@pytest.mark.parametrize("unset", ['"prices"', "true", '["price"]', '["guards"]', '["unset"]', "[1]", '[["prices"]]'])
+def test_what_can_be_unset_is_named(unset: str) -> None:
+    with pytest.raises(UsageError, match=r"the key routes\.a\.unset must be a list of keys .* of policy, .*prices"):
+        parsed(f"{GATE}[routes.a]\nunset = {unset}\n", "camdf.toml")
+    with pytest.raises(UsageError, match=r"the key gate\.unset is not known"):
+        parsed(f"{GATE}unset = {unset}\n", "camdf.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "table"),
+    [
+        (
+            "[gate]\nmean_tools = 3\n[routes.chat]\nguards.pinned = []\n[gate.prices]\n" + TENANT + "task_worth = 1\n",
+            "",
+        ),
+        ("[gate]\ncost_pressure = 1\ntask_worth = 1\n" + TENANT, "gate"),
+        (TENANT + "[routes.chat]\ncost_pressure = 1\ntask_worth = 1\n", "routes.chat"),
+        (TENANT + 'policy = "own.json"\nmean_tools = 3\n', "tenants.acme"),
+        (TENANT + '[tenants.acme.routes.chat]\nmode = "shadow"\nrollout.share = 0.5\n', "tenants.acme.routes.chat"),
+        ('[gate]\nmode = "shadow"\n[routes.chat.rollout]\noff = true\n' + TENANT, "routes.chat"),
+        (
+            '[gate]\nexamples = "e"\n' + TENANT + '[tenants.acme.routes.chat]\nscorer = "none"\n',
+            "tenants.acme.routes.chat",
+        ),
+        (TENANT + "tool_search = false\n", "tenants.acme"),
+        (TENANT + '[tenants.acme.routes.chat.scorer]\nkind = "llm"\n', "tenants.acme.routes.chat.scorer"),
+    ],
+)
+def test_an_error_names_the_table_in_which_the_fault_stands(text: str, table: str) -> None:
+    if not table:
+        parsed(text, "camdf.toml")
+        return
+    with pytest.raises(UsageError, match=rf"^camdf\.toml: \[{re.escape(table)}\] "):
+        parsed(text, "camdf.toml")
+
+
+def test_a_file_that_cannot_be_used_is_named_with_its_table(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "served")
+    for key, said in {
+        'policy = "none.json"': r"Cannot read the policy none\.json: .* Correct tenants\.acme\.routes\.chat\.policy",
+        'policy = "camdf.toml"': r"\[tenants\.acme\.routes\.chat\] policy = 'camdf\.toml': This file is not a usable",
+        'rollout.off = "none"': r"tenants\.acme\.routes\.chat\.rollout\.off is the file 'none', which cannot be read",
+        'policy = "policy.json"': r"\[tenants\.acme\.routes\.chat\] .*cost_pressure is not set",
+    }.items():
+        (folder / "camdf.toml").write_text(f"{TENANT}[tenants.acme.routes.chat]\n{key}\n", encoding="utf-8")
+        with pytest.raises(UsageError, match=rf"^camdf\.toml: {said}"):
+            VersionStore(folder / "camdf.toml", folder / "state")
+
+
 def test_all_that_is_wrong_is_said_at_once() -> None:
     with pytest.raises(UsageError) as refused:
         parsed("[gate]\nmode = 1\nzzz = 2\n[server]\nport = -1\n", "camdf.toml")
