@@ -67,6 +67,20 @@ def test_the_page_names_every_field_of_a_request() -> None:
     assert [name for name in DecideRequest.__struct_fields__ if not re.search(f'[`"]{name}[`"]', text)] == []
 
 
+def test_every_list_of_the_document_says_what_it_holds(service: Running) -> None:
+    """Generators of clients drop a type of which they do not know this."""
+
+    def lists(schema: Any) -> Iterator[dict[str, Any]]:
+        for part in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+            yield from lists(part)
+        if isinstance(schema, dict) and schema.get("type") == "array":
+            yield schema
+
+    found = list(lists(service.ask("/openapi.json").body))
+    assert len(found) > 10
+    assert [schema for schema in found if not schema.get("items")] == []
+
+
 def test_a_list_of_requests_is_answered_in_its_order(service: Running) -> None:
     one, other = ranking({"a": 0.9, "b": 0.1}), {"messages": ASKED, "tools": TOOLS, "keep": ["play_music"]}
     first, second, third = service.decide([one, other, one])

@@ -18,8 +18,10 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
+import camdf
 from camdf.service.config import ServerSettings
 from camdf.service.config_file import parsed
+from camdf.service.learning import learn
 from running_service import Running, folder_of, running
 
 ROOT = Path(__file__).parents[2]
@@ -195,6 +197,42 @@ def test_the_example_names_what_is_there(objects: dict[str, Any], pod: Any, cont
     assert objects["Service"]["metadata"]["labels"] == labels, "which is what the ServiceMonitor looks for"
     target = objects["HorizontalPodAutoscaler"]["spec"]["scaleTargetRef"]
     assert (target["kind"], target["name"]) == ("StatefulSet", objects["StatefulSet"]["metadata"]["name"])
+
+
+def test_a_promotion_finds_a_folder_in_which_it_can_replace_the_policy(
+    objects: dict[str, Any], pod: Any, container: Any, tmp_path: Path
+) -> None:
+    (first,) = pod["initContainers"]
+    text = objects["ConfigMap"]["data"]["camdf.toml"]
+    (named,) = re.findall(r'policy = "(/.+?)"', text)
+    folder = Path(named).parent
+    writable = [Path(each["mountPath"]) for each in container["volumeMounts"] if not each.get("readOnly")]
+    assert any(folder.is_relative_to(mount) for mount in writable)
+    assert first["volumeMounts"] == container["volumeMounts"]
+    assert first["securityContext"] == container["securityContext"]
+    there, state = tmp_path / "etc", tmp_path / "state"
+    there.mkdir()
+    state.mkdir()
+    shell, options, script = first["command"]
+    here = script.replace("/etc/camdf", str(there)).replace("/var/lib/camdf", str(state))
+    policy = state / Path(named).relative_to("/var/lib/camdf")
+
+    def begin() -> None:
+        subprocess.run([shell, options, here], check=True)
+
+    begin()
+    assert not policy.exists(), "the ConfigMap has none"
+    camdf.save(camdf.TopK(1), there / "policy.json")
+    begin()
+    assert policy.read_bytes() == (there / "policy.json").read_bytes()
+    camdf.save(camdf.TopK(2), policy)
+    begin()
+    assert camdf.load(policy) == camdf.TopK(2), "what was promoted stays"
+    gate = f'[gate]\npolicy = "{policy}"\ncost_pressure = 0.1\n\n[learn]\n'
+    (tmp_path / "camdf.toml").write_text(gate, encoding="utf-8")
+    assert "No challenger yet" in learn(tmp_path / "camdf.toml", [state]).said[0]
+    (version,) = policy.with_name("policy.json.learned").glob("*.json")
+    assert version.read_bytes() == policy.read_bytes()
 
 
 def test_the_example_drains_before_it_is_killed(

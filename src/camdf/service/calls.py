@@ -8,10 +8,10 @@ from functools import lru_cache, partial
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from camdf.errors import needs
-from camdf.service.admission import Admission
+from camdf.service.admission import Admission, come_back
 from camdf.service.config import LimitSettings
 from camdf.service.limits import GoneError, Headers, RefusedError, check_depth, tenant_of
-from camdf.service.store import ServedVersion
+from camdf.service.store import RouteGate, ServedVersion
 
 with needs("serve"):
     import msgspec
@@ -126,6 +126,16 @@ class HttpCall:
         if self._counted is not None:
             self.admission.leave(self.tenant, self._counted)
             self._counted = None
+
+
+def served_on(call: HttpCall, route: str) -> RouteGate:
+    """What decides on a route, for whoever calls."""
+    served = call.serving.places.get((call.tenant, route))
+    if call.tenant not in call.serving.tenants:
+        raise come_back("Your policy or another file of yours cannot be used. GET /v1/policy says why.", call.limits)
+    if served is None:
+        raise RefusedError(404, "There is no such route in the configuration. GET /v1/policy names them.")
+    return served
 
 
 Handler: TypeAlias = Callable[[HttpCall], Awaitable[HttpAnswer]]

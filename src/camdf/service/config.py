@@ -375,15 +375,15 @@ class Configuration:
 
     def _tables(self, tenant: str, route: str) -> dict[str, Table]:
         """By name, the tables that hold for a route of a tenant, the most special one last."""
-        found = {"gate": self.gate}
+        tables = {"gate": self.gate}
         if route in self.routes:
-            found[f"routes.{route}"] = self.routes[route]
+            tables[f"routes.{route}"] = self.routes[route]
         if tenant:
             own = self.tenants[tenant]
-            found[f"tenants.{tenant}"] = own
+            tables[f"tenants.{tenant}"] = own
             if route in own.get("routes", {}):
-                found[f"tenants.{tenant}.routes.{route}"] = own["routes"][route]
-        return found
+                tables[f"tenants.{tenant}.routes.{route}"] = own["routes"][route]
+        return tables
 
     def holders(self) -> list[str]:
         """Every tenant; "" where there are none."""

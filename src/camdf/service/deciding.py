@@ -19,12 +19,11 @@ from camdf.gate.lists import written_like
 from camdf.gate.ranking import Ranked
 from camdf.gate.request import Question
 from camdf.service import shapes
-from camdf.service.admission import SLICE, Turns, come_back
-from camdf.service.calls import HttpCall, check_batch, parsed_body
+from camdf.service.admission import SLICE, Turns
+from camdf.service.calls import HttpCall, check_batch, parsed_body, served_on
 from camdf.service.events import Lines, event, to_standard_output
 from camdf.service.gates import candidate, scored_elsewhere
 from camdf.service.lessons import Seen, SeenLog, seen
-from camdf.service.limits import RefusedError
 from camdf.service.metrics import Metrics
 from camdf.service.outcomes import marked
 from camdf.service.store import RouteGate
@@ -154,16 +153,6 @@ class Deciding:
 def _explained(ranked: Ranked) -> Any:
     """A ranked tool, written already: one by one, so that a list of thousands does not hold up other threads."""
     return msgspec.Raw(msgspec.json.encode(shapes.RankedTool(*ranked)))
-
-
-def served_on(call: HttpCall, route: str) -> RouteGate:
-    """What decides on a route, for whoever calls."""
-    served = call.serving.places.get((call.tenant, route))
-    if call.tenant not in call.serving.tenants:
-        raise come_back("Your policy or another file of yours cannot be used. GET /v1/policy says why.", call.limits)
-    if served is None:
-        raise RefusedError(404, "There is no such route in the configuration. GET /v1/policy names them.")
-    return served
 
 
 def _checked(call: HttpCall, request: shapes.DecideRequest) -> Asked:

@@ -50,7 +50,7 @@ class Numbered(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """As the registry asks for it."""
-        found = GaugeMetricFamily(self._name, self._words, labels=["tenant"])
+        family = GaugeMetricFamily(self._name, self._words, labels=["tenant"])
         for number in self._read():
-            found.add_metric([str(number)], 1)
-        yield found
+            family.add_metric([str(number)], 1)
+        yield family

@@ -7,8 +7,8 @@ from functools import partial
 from camdf.gate import Gate
 from camdf.gate.tool_search import listing
 from camdf.service import shapes
-from camdf.service.calls import HttpAnswer, HttpCall
-from camdf.service.deciding import FEWEST, served_on
+from camdf.service.calls import HttpAnswer, HttpCall, served_on
+from camdf.service.deciding import FEWEST
 
 
 async def answer_search(call: HttpCall) -> HttpAnswer:

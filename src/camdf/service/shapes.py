@@ -125,10 +125,10 @@ class Decision(Struct, kw_only=True, omit_defaults=True):
     policy: str
     """The digest of the policy that decided."""
 
-    tools: list[Any]
+    tools: list[str | JsonObject]
     """What to hand to the model, as it was sent; of a ranking, the names. In mode "shadow" these are all."""
 
-    search: list[Any] = []
+    search: list[JsonObject] = []
     """Definitions of the tool search in the shape of your tools, where something was cut and the agent can search: hand
     them to the model after `tools`, and send its calls to /v1/answer."""
 
@@ -156,7 +156,7 @@ class FindRequest(Body):
 class Found(Struct, kw_only=True):
     """The tools that a search finds, the best first."""
 
-    tools: list[Any]
+    tools: list[JsonObject]
     """As they were sent."""
 
     text: str

@@ -353,7 +353,7 @@ class VersionStore:
         """Why the configuration as it is now is not used."""
 
         self.swaps = self.refusals = 0
-        self._found: ConfigurationTexts | None = None
+        self._last_read: ConfigurationTexts | None = None
         self._told: Mapping[str, str] = {}
         state.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.current = self._first()
@@ -373,11 +373,11 @@ class VersionStore:
     def refresh(self) -> bool:
         """Read the files again; a good change serves from now on, a bad one is refused. True where one serves."""
         try:
-            found = sources_of(self.path)
-            if found == self._found and not self.refusing:
+            texts = sources_of(self.path)
+            if texts == self._last_read and not self.refusing:
                 return False
-            self._check_whole(found, self.current.text)
-            serving = made(found, self.current)
+            self._check_whole(texts, self.current.text)
+            serving = made(texts, self.current)
             if self.current.tokens and not serving.tokens:
                 raise UsageError(
                     f"{self.path.name}: there is no token, and the service that runs asks for one. Put it back, or "
@@ -389,12 +389,12 @@ class VersionStore:
         self._tell(serving)
         is_new = serving.digest != self.current.digest
         if is_new:
-            self._keep(found, serving)
+            self._keep(texts, serving)
             self._log_swap(serving)
             self.swaps += 1
         self.current = serving
         self.refused = ""
-        self._found = found
+        self._last_read = texts
         return is_new
 
     def _log_swap(self, serving: ServedVersion) -> None:
@@ -407,10 +407,11 @@ class VersionStore:
     def _first(self) -> ServedVersion:
         """The version to begin with: of the files as they are now, and of what was kept where those cannot be used."""
         try:
-            found = sources_of(self.path)
-            if not found.configuration:
-                self._check_whole(found, "" if (kept := self._kept()) is None else kept.configuration)
-            serving = made(found)
+            texts = sources_of(self.path)
+            if not texts.configuration:
+                kept = self._kept()
+                self._check_whole(texts, "" if kept is None else kept.configuration)
+            serving = made(texts)
         except CamdfError as error:
             serving = self._last_good(error)
             self._refuse(error)
@@ -418,20 +419,20 @@ class VersionStore:
         if serving.refused:
             problem = UsageError("\n".join(dict.fromkeys(serving.refused.values())))
             try:
-                serving = made(found, self._last_good(problem))
+                serving = made(texts, self._last_good(problem))
             except CamdfError as error:
                 problem = UsageError(str(error))
             if not serving.tenants:
                 raise problem
-        self._found = found
-        self._keep(found, serving)
+        self._last_read = texts
+        self._keep(texts, serving)
         return serving
 
-    def _check_whole(self, found: ConfigurationTexts, before: str) -> None:
+    def _check_whole(self, texts: ConfigurationTexts, before: str) -> None:
         """Refuse a file that is empty where it was not: somebody may be writing it, and empty means the defaults."""
-        if before and not found.configuration:
+        if before and not texts.configuration:
             raise UsageError(
-                f"{found.name} is empty, and was not before, so it may be half written. Put back what it said, or "
+                f"{texts.name} is empty, and was not before, so it may be half written. Put back what it said, or "
                 "write [gate] into it for the defaults."
             )
 
@@ -485,7 +486,7 @@ class VersionStore:
                 f"The last good version {self.last_good} is not as the service writes it. Delete it."
             ) from None
 
-    def _keep(self, found: ConfigurationTexts, serving: ServedVersion) -> None:
+    def _keep(self, texts: ConfigurationTexts, serving: ServedVersion) -> None:
         """Write what is good to disk in one step. A full disk costs the next start, not this one.
 
         Of a tenant that is refused, and of one whose examples are no longer as they were read, what was kept stays:
@@ -494,14 +495,14 @@ class VersionStore:
         try:
             with writing(self.state):
                 before = self._kept_or_none()
-                files = SourceFiles(found.folder)
+                files = SourceFiles(texts.folder)
                 tenants = dict[str, TenantTexts]()
                 for tenant, own in serving.tenants.items():
                     if tenant not in serving.refused and _are_as_read(own.texts, files):
                         tenants[tenant] = own.texts
                     elif before is not None and tenant in before.tenants:
                         tenants[tenant] = before.tenants[tenant]
-                kept = kept_as(ConfigurationTexts(found.name, found.folder, found.configuration, tenants))
+                kept = kept_as(ConfigurationTexts(texts.name, texts.folder, texts.configuration, tenants))
                 write_whole(self.last_good, json.dumps(kept).encode(), private=True)
         except OSError as error:
             LOG.warning("The last good version could not be kept on disk: %s", error.strerror)

@@ -19,10 +19,9 @@ from camdf.gate import Gate, GateDecision, Guards, Limits, Rollout
 from camdf.gate.lists import openai
 from camdf.gate.target import Target
 from camdf.policies.rules import TopK
-from camdf.service.calls import HttpAnswer, HttpCall, Routes
+from camdf.service.calls import HttpAnswer, HttpCall, Routes, served_on
 from camdf.service.config import COLD_STARTS, START, GateSettings, PriceSettings
 from camdf.service.config_file import problems_in
-from camdf.service.deciding import served_on
 from camdf.service.gates import Costs, prices_of
 from camdf.service.limits import RefusedError
 from camdf.service.playground.curve import PayoffPoint, curve
