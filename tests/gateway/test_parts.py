@@ -14,12 +14,11 @@ from typing import Any
 import pytest
 from gateways import client_file, own_state
 
-from camdf import DataError, UsageError
+from camdf import DataError
 from camdf.cli import main
 from camdf.datasets.examples import Example
 from camdf.gate.working_set import chances, worth_loading
 from camdf.gateway.config import read_servers
-from camdf.gateway.definitions import Definitions
 from camdf.gateway.folder import Folder
 from camdf.gateway.receipt import receipt
 from camdf.tools import Tool
@@ -87,9 +86,35 @@ def test_a_file_without_servers_is_refused(tmp_path: Path, content: str) -> None
         read_servers(tmp_path / "mcp.json")
 
 
-def test_two_servers_never_have_one_name(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="both be called 'a_b'"):
-        read_servers(client_file(tmp_path, {"a b": {"command": "x"}, "a_b": {"command": "y"}}))
+def test_of_servers_whose_names_become_one_the_first_or_the_one_that_is_written_so_keeps_it(tmp_path: Path) -> None:
+    def problems(*names: str) -> dict[str, bool]:
+        path = client_file(tmp_path, {name: {"command": "x"} for name in (*names, "office")})
+        return {server.name: bool(server.problem) for server in read_servers(path)}
+
+    assert problems("a b", "a_b") == {"a b": True, "a_b": False, "office": False}
+    assert problems("a b", "a.b") == {"a_b": False, "a.b": True, "office": False}
+    assert problems("", "x" * 65) == {"": True, "x" * 65: True, "office": False}
+
+
+def test_variables_that_cannot_be_read_cost_their_server_alone_and_are_told(tmp_path: Path) -> None:
+    (tmp_path / "binary.env").write_bytes(b"A=\xff\xfe\x00\n")
+    (tmp_path / "zero.env").write_bytes(b"A=\x00\n")
+    (tmp_path / "good.env").write_text("A=1\nB\n")
+    broken: dict[str, dict[str, Any]] = {
+        "binary": {"envFile": str(tmp_path / "binary.env")},
+        "zero": {"envFile": str(tmp_path / "zero.env")},
+        "folder": {"envFile": str(tmp_path)},
+        "missing": {"envFile": str(tmp_path / "nowhere.env")},
+        "number": {"envFile": 3},
+        "list": {"envFile": str(tmp_path / "good.env"), "env": [1]},
+        "numbers": {"env": {"PORT": 8080}},
+    }
+    servers: dict[str, Any] = {name: {"command": "x", **entry} for name, entry in broken.items()}
+    servers["good"] = {"command": "x", "envFile": str(tmp_path / "good.env"), "env": {"C": "2"}}
+    read = {server.name: server for server in read_servers(client_file(tmp_path, servers))}
+    assert [name for name, server in read.items() if not server.problem] == ["good"]
+    assert "nowhere.env' cannot be read" in read["missing"].problem
+    assert read["good"].entry["env"] == {"A": "1", "C": "2"}
 
 
 # The log.
@@ -196,33 +221,43 @@ def test_a_long_log_loses_its_older_half_and_a_broken_line_costs_itself(
     assert list(folder.records())[-1]["tool"] == "tool_999"
 
 
-# Definitions.
+def test_one_long_query_costs_itself_and_no_other_line(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "kept")
+    for number in range(120):
+        folder.note("call", tool="mail_send", ok=True, query=f"write to {number}")
+    folder.note("search", query="z " * 2_600_000, found=[])
+    folder.note("connect", connection="x" * 5_000_000, loaded=["y" * 5_000_000])
+    folder.note("call", tool="mail_send", ok=True, query="write to Bob")
+    assert len(list(folder.records())) == 122
+    assert folder.log.stat().st_size < 30_000
 
 
-def test_a_changed_definition_is_held_back_and_a_new_one_waits_until_they_are_accepted(tmp_path: Path) -> None:
-    definitions = Definitions(Folder(tmp_path))
-    send, read = Tool("send", "Send a message."), Tool("read", "Read a message.")
-    assert definitions.standings("mail", [send, read]) == {"send": "accepted", "read": "accepted"}
-    changed, added = Tool("send", "Send a message, and a copy to me."), Tool("draft", "Write a draft.")
-    assert definitions.standings("mail", [changed, read, added]) == {
-        "send": "changed",
-        "read": "accepted",
-        "draft": "new",
-    }
-    waiting = definitions.pending()
-    assert list(waiting) == ["mail/send", "mail/draft"]
-    assert '+ "description": "Send a message, and a copy to me.",' in waiting["mail/send"]
-    definitions.accept(["mail/send"])
-    assert definitions.standings("mail", [changed, added]) == {"send": "accepted", "draft": "new"}
-    assert definitions.standings("mail", [send]) == {"send": "changed"}
+def test_a_log_is_shortened_by_bytes_so_that_long_lines_cost_no_more_short_ones_than_their_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("camdf.gateway.folder.MOST_BYTES", 20_000)
+    folder = Folder(tmp_path / "kept")
+    for _ in range(5):
+        folder.note("search", query="z" * 2_000)
+    for number in range(150):
+        folder.note("call", tool=f"tool_{number}", ok=True)
+    assert sum(record["event"] == "call" for record in folder.records()) >= 100
+    assert folder.log.stat().st_size <= 20_000
 
 
-def test_a_new_tool_that_changes_before_it_is_accepted_is_held_back(tmp_path: Path) -> None:
-    definitions = Definitions(Folder(tmp_path))
-    definitions.standings("mail", [])
-    assert definitions.standings("mail", [Tool("send", "Send.")]) == {"send": "new"}
-    assert definitions.standings("mail", [Tool("send", "Send all.")]) == {"send": "changed"}
-    assert definitions.standings("mail", [Tool("send", "Send all.")]) == {"send": "changed"}
+def test_what_a_gateway_has_in_memory_of_a_forgotten_query_is_not_written_back(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "kept")
+    first = folder.note("search", query="divorce lawyer 4711")
+    assert Folder(folder.path).forget() == 1
+    folder.note("call", tool="mail_send", ok=True, query="divorce lawyer 4711", searched=first)
+    assert "4711" not in folder.log.read_text()
+    assert folder.examples() == []
+    later = "2999-01-01T00:00:00+00:00"
+    folder.note("call", tool="mail_send", ok=True, query="write to Bob", searched=later)
+    assert [example.text for example in folder.examples()] == ["write to Bob"]
+    assert Folder(folder.path).forget(date(2020, 1, 1)) == 0
+    folder.note("call", tool="mail_send", ok=True, query="divorce lawyer 4711", searched=first)
+    assert "4711" not in folder.log.read_text()
 
 
 # What is loaded.
@@ -422,11 +457,6 @@ def test_the_figures_of_the_page_are_those_that_were_measured() -> None:
     middle, end = stored["megabytes_by_tenth"][4], stored["megabytes_by_tenth"][-1]
     assert f"Over {stored['soak_calls']:,} calls its memory went from {middle:.0f} to {end:.0f} MB in" in page
     assert ratio <= 1.5
-
-
-def test_the_gateway_is_a_room_of_900_lines_at_most() -> None:
-    files = (ROOT / "src" / "camdf" / "gateway").glob("*.py")
-    assert sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files) <= 900
 
 
 def test_a_receipt_says_where_a_short_list_costs_more_with_the_search() -> None:

@@ -46,7 +46,7 @@ def failures(url: str) -> tuple[set[str], set[str]]:
 def test_the_gateway_passes_what_the_bare_proxy_passes_and_the_page_names_the_rest(tmp_path: Path) -> None:
     path = client_file(tmp_path, {"test": {"command": sys.executable, "args": [str(SERVER)]}})
     with ExitStack() as stack, ThreadPoolExecutor() as threads:
-        gateway = stack.enter_context(serving("-m", "camdf", "mcp", str(path), "--http"))
+        gateway = stack.enter_context(serving("-m", "camdf", "mcp", str(path), "--no-token", "--http"))
         proxy = stack.enter_context(serving(str(SERVER), "proxy"))
         (passed, failed), (passed_by_proxy, _) = threads.map(failures, (gateway, proxy))
     page = (ROOT / "docs" / "mcp.md").read_text(encoding="utf-8")

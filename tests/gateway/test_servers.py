@@ -18,7 +18,7 @@ from fastmcp.exceptions import ToolError
 from gateways import client_file, connected, entry, over_http, own_state, text
 
 from camdf.cli import main
-from camdf.gateway import link
+from camdf.gateway import intake
 from camdf.gateway.folder import Folder
 
 state = pytest.fixture(autouse=True)(own_state)
@@ -112,6 +112,21 @@ def test_the_search_and_the_list_learn_from_calls(tmp_path: Path) -> None:
     assert main(["mcp", "report", str(path)]) == 0
     assert main(["forget", str(path)]) == 0
     assert folder.examples() == []
+
+
+def test_a_gateway_that_runs_writes_no_forgotten_query_back(tmp_path: Path) -> None:
+    path = client_file(tmp_path, {"mail": entry("mail")})
+
+    async def run() -> None:
+        async with connected(path) as (client, _):
+            await client.call_tool("find_tool", {"query": "divorce lawyer 4711, send an email"})
+            assert main(["forget", str(path)]) == 0
+            await client.call_tool("mail_send_mail", {"text": "x"})
+            folder = Folder.of(path)
+            assert len(list(folder.records())) == 1
+            assert not any(b"4711" in file.read_bytes() for file in folder.path.iterdir() if file.is_file())
+
+    asyncio.run(run())
 
 
 def test_searches_that_learn_share_one_copy_of_the_word_vectors(tmp_path: Path) -> None:
@@ -235,7 +250,9 @@ def test_a_tool_whose_definition_changed_does_not_run_until_it_is_accepted(tmp_p
             called = {"name": "renaming_old_name", "arguments": {"text": "x"}}
             assert (await client.call_tool("call_tool", called, raise_on_error=False)).is_error
             assert "passwords" not in text(await client.call_tool("find_tool", {"query": "water the flowers"}))
-            assert main(["mcp", "review", str(path), "--accept", "renaming/old_name"]) == 0
+            waiting = gateway.definitions.pending()
+            assert [tool.name for tool in waiting] == ["renaming/old_name"]
+            assert main(["mcp", "review", str(path), "--accept", waiting[0].seal]) == 0
             assert text(await client.call_tool("renaming_old_name", {"text": "x"})) == "renaming.old(x)"
 
     asyncio.run(run())
@@ -305,7 +322,7 @@ def test_progress_questions_sampling_resources_prompts_and_cancellation_pass_thr
             )
             assert steps == {"a": [1, 2, 3], "b": [1, 2, 3, 4, 5]}
             assert "Ada" in text(await client.call_tool("other_ask_name", {}))
-            assert asked == ["Your name?"]
+            assert asked == ["The server 'other' asks: Your name?"]
             assert text(await client.call_tool("asking_ask_model", {})) == "the model said hello to A word?"
             resources = [str(resource.uri) for resource in await client.list_resources()]
             assert len(resources) == 2
@@ -323,14 +340,14 @@ def test_progress_questions_sampling_resources_prompts_and_cancellation_pass_thr
 
 
 def test_bounds_hold_for_what_a_server_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(link, "MOST_TOOLS", 120)
+    monkeypatch.setattr(intake, "MOST_TOOLS", 120)
     path = client_file(tmp_path, {"many": entry("many")})
 
     async def run() -> None:
         async with connected(path) as (client, gateway):
             await client.list_tools()
             assert len(gateway.offered) == 120
-            assert gateway.links[0].left_out == 80
+            assert gateway.links[0].intake.left_out.total() == 80
 
     asyncio.run(run())
 

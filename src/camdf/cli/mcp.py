@@ -7,22 +7,29 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from camdf._printing import visible
+from camdf._printing import visible, visible_lines
 from camdf.cli.parser import add_json, print_json
-from camdf.errors import UsageError, expect
+from camdf.errors import DataError, UsageError, expect
 
 if TYPE_CHECKING:
     from camdf.cli.mcp_clients import FileChange
+    from camdf.gateway.folder import Folder
+    from camdf.gateway.server import Gateway
 
 PLACES = (".mcp.json", "mcp.json", ".cursor/mcp.json", ".vscode/mcp.json")
 """Where the file is looked for in this folder unless it is named."""
 
 EXTRA = "mcp"
+
+TOKEN = "CAMDF_TOKEN"
+"""The environment variable with the token that a gateway over HTTP asks for."""
+
+SHORTEST_TOKEN = 16
 
 
 def add_commands(commands: Any) -> None:
@@ -41,6 +48,10 @@ def add_commands(commands: Any) -> None:
         + ", ".join(f"{name} ({told})" for name, (_, told) in ACTIONS.items()),
     )
     parser.add_argument("--http", type=int, metavar="PORT", help="serve over HTTP on this port of this machine instead")
+    parser.add_argument("--no-token", action="store_true", help=f"with --http: ask for no token ({TOKEN})")
+    parser.add_argument(
+        "--allow-origin", action="append", default=[], metavar="URL", help="with --http: pages from there may call"
+    )
     parser.add_argument("--at-most", type=int, metavar="N", help="most tools of a list, the two of the search included")
     parser.add_argument("--first", type=int, default=8, metavar="N", help="tools loaded at the start (default: 8)")
     parser.add_argument(
@@ -50,7 +61,9 @@ def add_commands(commands: Any) -> None:
         "--learn", choices=("on", "off"), default="on", help="keep a log of searches and calls (default: on)"
     )
     parser.add_argument("--seconds", type=float, default=300.0, help="how long a call may take (default: 300)")
-    parser.add_argument("--accept", nargs="*", metavar="TOOL", help="with review: accept these tools, or all")
+    parser.add_argument(
+        "--accept", nargs="+", metavar="NAME@DIGEST", help="with review: accept what it shows, as it shows it"
+    )
     parser.add_argument("--yes", action="store_true", help="with install and uninstall: do not ask")
     add_json(parser)
     parser.set_defaults(run=_run)
@@ -76,6 +89,7 @@ def _serve(options: argparse.Namespace, words: list[str]) -> int:
     from camdf.gateway.folder import Folder
     from camdf.gateway.server import Gateway
 
+    token = _token(options)
     folder = Folder.of(path, learn=options.learn == "on")
     folder.make()  # definitions that were accepted are kept there, so there is no gateway without it
     servers = read_servers(path)
@@ -89,48 +103,107 @@ def _serve(options: argparse.Namespace, words: list[str]) -> int:
         mode=None if options.http is None else "legacy",
     )
     quiet: dict[str, Any] = {"show_banner": False, "log_level": "ERROR"}
-    signal.signal(signal.SIGTERM, _interrupt)  # so that its servers are ended, too, and the receipt is told
-    behind = f"camdf: one MCP server in front of {', '.join(server.name for server in servers)},"
-    if options.http is not None:
+    behind = f"camdf: one MCP server in front of {visible(', '.join(server.name for server in servers))},"
+    for server in servers:
+        if server.problem:
+            print(visible(f"camdf: {server.name} is left out: {server.problem}."), file=sys.stderr)
+    if options.http is None:
+        if sys.stdin.isatty():  # somebody tries it
+            print(f"{behind} waits for a client. To have yours start it: camdf mcp install CLIENT.", file=sys.stderr)
+        serving = gateway.server.run_stdio_async(**quiet)
+    else:
+        from camdf.gateway.guard import guarded
+
         print(f"{behind} at http://127.0.0.1:{options.http}/mcp.", file=sys.stderr)
-    elif sys.stdin.isatty():  # somebody tries it
-        print(f"{behind} waits for a client. To have yours start it: camdf mcp install CLIENT.", file=sys.stderr)
+        guard = guarded(token, options.allow_origin)
+        serving = gateway.server.run_http_async(host="127.0.0.1", port=options.http, **guard, **quiet)
     with suppress(KeyboardInterrupt):
-        if options.http is None:
-            asyncio.run(gateway.server.run_stdio_async(**quiet))
-        else:
-            guarded = {"host_origin_protection": True, **quiet}  # no page of a browser reaches it by a name of its own
-            asyncio.run(gateway.server.run_http_async(host="127.0.0.1", port=options.http, **guarded))
+        asyncio.run(_serve_until_told(gateway, serving))
     return 0
 
 
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
+def _token(options: argparse.Namespace) -> str:
+    """What clients must send over HTTP; "" where there is nothing to send."""
+    if options.http is None or options.no_token:
+        return ""
+    token = os.environ.get(TOKEN, "")
+    if len(token) < SHORTEST_TOKEN:
+        raise UsageError(
+            f"--http asks for a token, for any program of this machine can call it: put one of {SHORTEST_TOKEN} "
+            f"characters or more into {TOKEN}. Got {len(token)} characters. To ask for none: --no-token."
+        )
+    return token
+
+
+async def _serve_until_told(gateway: Gateway, serving: Coroutine[Any, Any, None]) -> None:
+    """Serve until the client goes or the process is told to end; in both cases end the servers, and tell the receipt.
+
+    Over stdio a thread waits for the client's next line, and nothing can call it off. So the process ends without it.
+    """
+    told = asyncio.Event()
+    served = asyncio.ensure_future(serving)
+    waiting = asyncio.ensure_future(told.wait())
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with suppress(NotImplementedError):  # Windows
+            asyncio.get_running_loop().add_signal_handler(number, told.set)
+    await asyncio.wait((served, waiting), return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    if served.done():
+        served.result()
+        return
+    await gateway.close()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def _status(options: argparse.Namespace, words: list[str]) -> int:
     from camdf.gateway.folder import STATUS, Folder
 
-    status = Folder.of(_file(words)).read(STATUS)
+    folder = Folder.of(_served_file(words))
+    status = folder.read(STATUS)
     if options.json:
         print_json(status)
     elif not status:
         print("No gateway has run for this file yet.")
     else:
-        print("\n".join(_status_lines(status)))
+        print("\n".join(map(visible, _status_lines(status))))
+    for line in _definitions_problem(folder):
+        print(line)
     return int(any(server["state"] != "up" for server in status.get("servers", {}).values()))
 
 
 def _status_lines(status: dict[str, Any]) -> list[str]:
+    from camdf.gateway.receipt import out_of_use
+
     lines = [] if _alive(status["pid"]) else ["The gateway does not run now. This is how it was at its end:"]
     for name, server in status["servers"].items():
         told = f", {server['restarts']} restarts" if server["restarts"] else ""
-        left = f", {server['left out']} left out (too long or too many)" if server["left out"] else ""
-        why = f": {server['error']}" if server.get("error") else ""
-        lines.append(f"{name}: {server['state']}{why}, {server['tools']} tools{told}{left}")
+        lines.append(f"{name}: {server['state']}, {server['tools']} tools{told}")
+        lines += [f"  {line}" for line in out_of_use(name, server)]
     if held := status["held back"]:
         lines.append(f"Held back, because they changed: {', '.join(held)}. See: camdf mcp review")
     return lines
+
+
+def _definitions_problem(folder: Folder) -> list[str]:
+    """What became of definitions that could not be read, and what to do."""
+    from camdf.gateway.definitions import Definitions
+
+    if not folder.path.is_dir():
+        return []
+    try:
+        copy = Definitions(folder).copy
+    except OSError as error:
+        return [visible(f"The accepted definitions cannot be read ({error}), so all tools are held back. Mend it.")]
+    if not copy:
+        return []
+    return [
+        visible(
+            f"The accepted definitions could not be read, and are in {copy}. So what servers listed first since then "
+            "is held back until you accept it: camdf mcp review. Or put the file back as definitions.json."
+        )
+    ]
 
 
 def _alive(pid: int) -> bool:
@@ -143,42 +216,55 @@ def _alive(pid: int) -> bool:
 
 def _report(options: argparse.Namespace, words: list[str]) -> int:
     from camdf.gateway.config import read_servers
-    from camdf.gateway.folder import Folder
-    from camdf.gateway.receipt import receipt
+    from camdf.gateway.folder import STATUS, Folder
+    from camdf.gateway.receipt import out_of_use, receipt
 
-    path = _file(words)
-    result = receipt(Folder.of(path).records(), [server.name for server in read_servers(path)])
+    path = _served_file(words)
+    folder = Folder.of(path)
+    result = receipt(folder.records(), [server.name for server in read_servers(path)])
     if options.json:
         print_json(vars(result))
         return 0
     if not result.connections:
         print("No client has listed the tools yet. Start one, and look again.")
         return 0
+    status = folder.read(STATUS).get("servers", {})
     print(f"Connections: {result.connections:,}. On average {result}.")
     print(f"Calls that the search learned from: {result.learned:,}.")
-    width = max(map(len, result.servers))
+    names = {name: visible(name) for name in result.servers}
+    width = max(map(len, names.values()), default=0)
     for name, use in sorted(result.servers.items(), key=lambda item: -item[1]["calls"]):
         told = f"calls: {use['calls']:,}, of loaded tools: {use['loaded']:,}, errors: {use['errors']:,}"
-        print(f"  {name:<{width}}  {told if use['calls'] else 'never called: does it earn its place?'}")
+        missing = out_of_use(name, status[name]) if name in status else []
+        never = missing[0] if missing else "never called: does it earn its place?"
+        print(f"  {names[name]:<{width}}  {told if use['calls'] else never}")
     return 0
 
 
 def _review(options: argparse.Namespace, words: list[str]) -> int:
-    from camdf.gateway.definitions import Definitions
+    from camdf.gateway.definitions import Definitions, seal_of_all
     from camdf.gateway.folder import Folder
 
-    definitions = Definitions(Folder.of(_file(words)))
-    waiting = definitions.pending()
-    if options.accept is not None:
-        wanted = options.accept if options.accept not in ([], ["all"]) else list(waiting)
-        if unknown := sorted(set(wanted) - waiting.keys()):
-            raise UsageError(f"No tool waits by the name of {', '.join(unknown)}. These do: {', '.join(waiting)}.")
-        definitions.accept(wanted)
-        print(f"Accepted {len(wanted)}. A gateway that runs uses them from now on.")
-        return 0
-    for name, diff in waiting.items():
-        print(f"{name}:\n{diff}\n")
-    print("Accept them with --accept all, or by name." if waiting else "No tool waits.")
+    path = _served_file(words)
+    folder = Folder.of(path)
+    definitions = Definitions(folder)
+    try:
+        if options.accept is not None:
+            print(f"Accepted {definitions.accept(options.accept)}. A gateway that runs uses them from now on.")
+            return 0
+        waiting = definitions.pending()
+    except OSError as error:
+        raise UsageError(f"The definitions cannot be read: {error}. All tools are held back until they can.") from None
+    for line in _definitions_problem(folder):
+        print(f"{line}\n")
+    for tool in waiting:
+        print(f"{visible(tool.name)}:\n{visible_lines(tool.diff)}\nAccept it as it is here: {visible(tool.seal)}\n")
+    if waiting:
+        every = seal_of_all(tool.seal for tool in waiting)
+        print(f"To accept one or several: camdf mcp review {path} --accept NAME@DIGEST ...")
+        print(f"All as they are here: camdf mcp review {path} --accept {every}")
+    else:
+        print("No tool waits.")
     return int(bool(waiting))
 
 
@@ -190,14 +276,14 @@ def _login(options: argparse.Namespace, words: list[str]) -> int:
     from camdf.gateway.folder import state_home
     from camdf.gateway.sign_in import sign_in
 
-    servers = {server.name: server.entry for server in read_servers(_file(words[1:]))}
+    servers = {server.name: server.entry for server in read_servers(_served_file(words[1:]))}
     url = servers.get(words[0], {}).get("url")
     if url is None:
-        raise UsageError(f"{words[0]!r} must be a server with a URL. The file has {', '.join(servers)}.")
+        raise UsageError(f"{words[0]!r} must be a server with a URL. The file has {visible(', '.join(servers))}.")
     try:
         count = asyncio.run(sign_in(url, state_home() / "sign-ins"))
     except Exception as error:
-        raise UsageError(f"The sign-in to {words[0]} did not work: {error}. Try again.") from None
+        raise UsageError(f"The sign-in to {words[0]} did not work: {visible(error, 200)}. Try again.") from None
     print(f"Signed in to {words[0]}, which has {count} tools. Its tokens are kept for the gateway.")
     return 0
 
@@ -244,6 +330,23 @@ def _client(words: list[str]) -> str:
     if len(words) != 1 or words[0] not in CLIENTS:
         raise UsageError(f"Name one client: {', '.join(CLIENTS)}. Got {' '.join(words) or 'none'} instead.")
     return words[0]
+
+
+def _served_file(words: list[str]) -> Path:
+    """The file of the servers that a gateway has, by the client's file that starts it, or by their own."""
+    from camdf.cli.mcp_clients import CLIENTS
+    from camdf.gateway.config import served_file
+
+    if words or any(Path(place).is_file() for place in PLACES):
+        return served_file(_file(words))
+    installed: dict[Path, Path] = {}
+    for path in (Path(place).expanduser() for places in CLIENTS.values() for place in places):
+        with suppress(OSError, DataError):
+            if (served := served_file(path)) != path:
+                installed[served] = path
+    if len(installed) > 1:
+        raise UsageError(f"Name one of the files that start the gateway: {', '.join(map(str, installed.values()))}.")
+    return next(iter(installed), None) or _file(words)
 
 
 def _file(words: list[str]) -> Path:

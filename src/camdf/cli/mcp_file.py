@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+from camdf._printing import visible
 from camdf.errors import UsageError, require
 from camdf.gateway.config import ServerEntry, read_servers
 from camdf.tools import FromServer
@@ -29,15 +30,17 @@ def list_tools(servers: Sequence[ServerEntry], seconds: float = SECONDS) -> List
     """Start or reach every server at once, and ask each for its tools; one that fails or is late is left out."""
     require("fastmcp", "fastmcp")
 
-    async def answers(folder: str) -> list[list[Any] | BaseException]:
-        asked = (asyncio.wait_for(_listed(server, Path(folder, server.name)), seconds) for server in servers)
+    async def answers(logs: list[Path]) -> list[list[Any] | BaseException]:
+        pairs = zip(servers, logs, strict=True)
+        asked = (asyncio.wait_for(_listed(server, log), seconds) for server, log in pairs)
         return await asyncio.gather(*asked, return_exceptions=True)
 
     listing = Listing([], {})
     with TemporaryDirectory() as folder:
-        for server, answer in zip(servers, asyncio.run(answers(folder)), strict=True):
+        logs = [Path(folder, str(number)) for number in range(len(servers))]  # a name may hold anything
+        for server, log, answer in zip(servers, logs, asyncio.run(answers(logs)), strict=True):
             if isinstance(answer, BaseException):
-                listing.failed[server.name] = _why(answer, Path(folder, server.name), seconds)
+                listing.failed[server.name] = _why(answer, log, seconds)
             else:
                 listing.tools.extend(FromServer(server.name, tool) for tool in answer)
     return listing
@@ -48,7 +51,7 @@ def tools_of_servers(path: Path) -> list[FromServer]:
     servers = read_servers(path)
     listing = list_tools(servers)
     for name, why in listing.failed.items():
-        print(f"The MCP server {name} is left out: {why}", file=sys.stderr)
+        print(visible(f"The MCP server {name} is left out: {why}"), file=sys.stderr)
     if not listing.tools:
         raise UsageError(f"{path}: none of its {len(servers)} MCP servers listed a tool. Check how it starts them.")
     return listing.tools

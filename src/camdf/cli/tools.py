@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from camdf._files import write_whole
+from camdf._json import plain_json
 from camdf.cli.mcp_file import tools_of_servers
 from camdf.cli.parser import add_json, check_output, print_json
 from camdf.datasets.examples import past_tasks, read_examples
@@ -241,7 +242,7 @@ def usual_scorer() -> str:
 def tools_in_file(path: Path) -> list[Any]:
     """The tools of a file, in whatever shape a harness has them."""
     try:
-        written = json.loads(path.read_text(encoding="utf-8-sig"))
+        written = _of_json(path.read_text(encoding="utf-8-sig"))
     except ValueError as error:
         place = f" (line {error.lineno}, column {error.colno})" if isinstance(error, json.JSONDecodeError) else ""
         raise UsageError(f"{path} is not JSON{place}. Give tool definitions, as a request to a model has.") from None
@@ -258,6 +259,17 @@ def tools_in_file(path: Path) -> list[Any]:
             "description, or a client's file of MCP servers."
         )
     return [_told_apart(tool) if isinstance(tool, dict) else tool for tool in written]
+
+
+def _of_json(text: str) -> Any:
+    """What a file holds, which may have comments as clients allow them; errors name the place in the file itself."""
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        try:
+            return json.loads(plain_json(text))
+        except ValueError:
+            raise error from None
 
 
 def _told_apart(listed: dict[str, Any]) -> Any:

@@ -6,17 +6,21 @@ import json
 import os
 import re
 from collections.abc import Mapping
+from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from camdf._json import plain_json
-from camdf.errors import DataError, UsageError, require
+from camdf.errors import DataError, require
 
 TABLES = ("mcpServers", "servers")
 """What the table of servers is called: by most clients, and by VS Code."""
 
 GATEWAY = "camdf"
 """The name of the gateway in a client's file: an entry of this name is never started, for it would start itself."""
+
+LONGEST_NAME = 64
+"""How many characters the name of a server may have: it stands before the names of its tools."""
 
 _VARIABLE = re.compile(r"\$\{(?:env:)?(\w+)(?::-([^}]*))?\}|\$\{(input:[^}]+)\}")
 
@@ -47,36 +51,86 @@ def _table(document: Mapping[str, Any], folder: str) -> dict[str, Any]:
     return {name: entry for level in levels if isinstance(level, dict) for name, entry in level.items()}
 
 
+def served_file(path: Path) -> Path:
+    """The file whose servers stand behind a client: after `camdf mcp install` not its own, but the copy of it."""
+    entry = _table(client_json(path.read_bytes(), path), str(Path.cwd())).get(GATEWAY)
+    arguments = entry.get("args") if isinstance(entry, dict) else None
+    named = arguments[-1] if isinstance(arguments, list) and arguments else None
+    return Path(named) if isinstance(named, str) and named.endswith(".json") and Path(named).is_file() else path
+
+
 def read_servers(path: Path, environ: Mapping[str, str] = os.environ) -> list[ServerEntry]:
-    """All servers of a file that are not disabled. One that cannot be started says why."""
+    """All servers of a file that are not disabled. One that cannot be started says why.
+
+    Of servers whose names become one the first keeps it, unless one of them is written so; the others cannot be
+    started, and go by the names that they have in the file.
+    """
     here = str(Path.cwd())
     places = {"workspaceFolder": here, "workspaceFolderBasename": Path(here).name, "userHome": str(Path.home())}
     values = {**places, **environ}
-    servers: dict[str, ServerEntry] = {}
-    for written, entry in _table(client_json(path.read_bytes(), path), here).items():
-        name = re.sub(r"[^A-Za-z0-9_-]", "_", written)
-        if name == GATEWAY or (isinstance(entry, dict) and entry.get("disabled")):
-            continue
-        if name in servers:
-            raise UsageError(f"{path}: two servers would both be called {name!r}. Rename one of them.")
-        servers[name] = _server(name, entry, values)
-    if not servers:
+    table = _table(client_json(path.read_bytes(), path), here)
+    enabled = {
+        written: entry
+        for written, entry in table.items()
+        if _tool_letters(written) != GATEWAY and not (isinstance(entry, dict) and entry.get("disabled"))
+    }
+    if not enabled:
         raise DataError(f"{path}: must name a server in 'mcpServers', and names none. Add one, or name another file.")
-    return list(servers.values())
+    owners: dict[str, str] = {}
+    for written in sorted(enabled, key=lambda written: written != _tool_letters(written)):
+        owners.setdefault(_tool_letters(written), written)
+    return [
+        _server(_tool_letters(written), entry, values)
+        if owners[_tool_letters(written)] == written
+        else ServerEntry(
+            written,
+            {},
+            f"its tools would be called {_tool_letters(written)}_…, as those of {owners[_tool_letters(written)]!r}. "
+            "Rename it",
+        )
+        for written, entry in enabled.items()
+    ]
+
+
+def _tool_letters(written: str) -> str:
+    """The name of a server in letters that names of tools may have."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", written)
 
 
 def _server(name: str, entry: Any, values: Mapping[str, str]) -> ServerEntry:
+    if not 1 <= len(name) <= LONGEST_NAME:
+        return ServerEntry(name, {}, f"its name must have 1 to {LONGEST_NAME} characters")
     if not isinstance(entry, dict) or not any(isinstance(entry.get(key), str) for key in ("command", "url")):
         return ServerEntry(name, {}, "its entry must have a 'command' or a 'url'")
     missing: set[str] = set()
-    filled = _filled(entry, values, missing)
-    if isinstance(file := filled.pop("envFile", None), str):
-        filled["env"] = {**require("dotenv", "mcp").dotenv_values(file), **filled.get("env", {})}
+    try:
+        filled = _filled(entry, values, missing)
+    except RecursionError:
+        return ServerEntry(name, {}, "its entry is nested too deeply")
+    own = filled.pop("env", None) or {}
+    if not isinstance(own, dict) or not all(isinstance(value, str) for value in own.values()):
+        return ServerEntry(name, {}, "its 'env' must be an object of names and texts")
+    if (file := filled.pop("envFile", None)) is not None:
+        try:
+            own = {**_variables_in(file), **own}
+        except (OSError, ValueError, TypeError) as error:
+            return ServerEntry(name, {}, f"its envFile {str(file)!r} cannot be read: {error}")
+    if own:
+        filled["env"] = own
     kind = filled.pop("type", None)
     if "url" in filled and kind in ("http", "streamable-http", "streamableHttp", "sse"):
         filled["transport"] = "sse" if kind == "sse" else "http"
     told = f"set {', '.join(sorted(missing))} in the environment, and start again" if missing else ""
     return ServerEntry(name, filled, told)
+
+
+def _variables_in(file: str) -> dict[str, str]:
+    """The variables of an `envFile`; an OSError or a ValueError where it cannot be read."""
+    written = Path(file).read_text(encoding="utf-8-sig")
+    if "\0" in written:
+        raise ValueError("it is not a text")
+    variables = require("dotenv", "mcp").dotenv_values(stream=StringIO(written))
+    return {name: value for name, value in variables.items() if value is not None}
 
 
 def _filled(written: Any, values: Mapping[str, str], missing: set[str]) -> Any:

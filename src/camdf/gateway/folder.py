@@ -11,13 +11,17 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-from camdf._files import locked, write_whole
+from camdf._files import locked, private_opener, write_whole
 from camdf.datasets.examples import Example
 
-DEFINITIONS, STATUS = "definitions.json", "status.json"
+DEFINITIONS, STATUS, FORGOTTEN = "definitions.json", "status.json", "forgotten"
 
 MOST_BYTES, MOST_EXAMPLES = 4_000_000, 1_000
 """A longer log loses its older half, since 20,000 calls say what is used; the search reads so many of its examples."""
+
+LONGEST_TEXT, LONGEST_LINE = 2_000, 400_000
+"""How many characters of a text a line of the log has, and how many bytes a line has at most: a longer one is left
+out."""
 
 
 def state_home() -> Path:
@@ -39,20 +43,39 @@ class Folder:
         name = f"{configuration.parent.resolve().name or 'root'}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
         return cls(state_home() / name, learn=learn)
 
-    def note(self, event: str, **fields: Any) -> None:
-        """Add a line to the log. A disk that is full or read-only costs the line, and never a call."""
+    def note(self, event: str, *, searched: str = "", **fields: Any) -> str:
+        """Add a line to the log, and say when that was. A disk that is full or read-only costs the line, never a call.
+
+        `searched` is when somebody asked the "query" of this line. A query that was forgotten since is not written.
+        """
+        now = datetime.now(UTC).isoformat(timespec="seconds")
         if not self.learn:
-            return
-        line = json.dumps({"at": datetime.now(UTC).isoformat(timespec="seconds"), "event": event, **fields})
+            return now
+        cut = {key: value[:LONGEST_TEXT] if isinstance(value, str) else value for key, value in fields.items()}
         with suppress(OSError):
             self.make()
             with locked(self.path, wait=True):  # else another gateway's lines go, or it shortens the log again
-                with open(self.log, "a", encoding="utf-8") as file:
-                    file.write(line + "\n")
-                    size = file.tell()
-                if size > MOST_BYTES:
-                    lines = self.log.read_bytes().splitlines(keepends=True)
-                    write_whole(self.log, b"".join(lines[len(lines) // 2 :]))
+                if searched and searched <= self._forgotten():
+                    cut.pop("query", None)
+                line = json.dumps({"at": now, "event": event, **cut}).encode() + b"\n"
+                if len(line) <= LONGEST_LINE:
+                    self._append(line)
+        return now
+
+    def _append(self, line: bytes) -> None:
+        with open(self.log, "ab", opener=private_opener) as file:
+            file.write(line)
+            size = file.tell()
+        if size > MOST_BYTES:
+            content = self.log.read_bytes()
+            begins = content.index(b"\n", len(content) - MOST_BYTES // 2 - 1) + 1
+            write_whole(self.log, content[begins:])
+
+    def _forgotten(self) -> str:
+        """Until when everything was forgotten; "" where nothing was."""
+        with suppress(OSError):
+            return (self.path / FORGOTTEN).read_text(encoding="ascii")
+        return ""
 
     def records(self, after: int = 0) -> Iterator[dict[str, Any]]:
         """The lines of the log `after` so many bytes, none where nothing is learned; a broken line is left out."""
@@ -85,8 +108,14 @@ class Folder:
         return list(self._examples.values())
 
     def forget(self, before: date | None = None) -> int:
-        """Delete the lines before a day, by default all, and say how many. Definitions and status hold no requests."""
+        """Delete the lines before a day, by default all, and say how many. Definitions and status hold no requests.
+
+        A gateway that runs does not write back what it has in memory of them.
+        """
         with suppress(FileNotFoundError), locked(self.path, wait=True):
+            now = datetime.now(UTC).isoformat(timespec="seconds")
+            until = now if before is None else min(str(before), now)
+            write_whole(self.path / FORGOTTEN, max(until, self._forgotten()).encode(), private=True)
             records = list(self.records())
             kept = [record for record in records if before is not None and record["at"][:10] >= str(before)]
             if records:
@@ -103,7 +132,8 @@ class Folder:
     def write(self, name: str, document: Mapping[str, Any]) -> None:
         """Put a JSON document into the folder, whole."""
         self.make()
-        write_whole(self.path / name, json.dumps(document, indent=1, ensure_ascii=False).encode())
+        written = json.dumps(document, ensure_ascii=False)  # in C, which an indent is not
+        write_whole(self.path / name, written.encode(errors="surrogatepass"))
 
     def make(self) -> None:
         """Make the folder, for this user alone, where it is missing."""

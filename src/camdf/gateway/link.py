@@ -5,23 +5,28 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from camdf._printing import visible, visible_lines
 from camdf.errors import needs
+from camdf.gateway import intake
 from camdf.gateway.config import ServerEntry
+from camdf.gateway.intake import Intake, characters, taken_in
+from camdf.gateway.process import ServerProcess
 from camdf.gateway.sign_in import NeedsSignInError, stored_sign_in
 
 with needs("mcp"):
+    from fastmcp.client.transports import StdioTransport
     from fastmcp.exceptions import ToolError
     from fastmcp.mcp_config import MCPConfig
     from fastmcp.server.dependencies import get_context
     from fastmcp.server.providers import proxy
     from mcp.client.subscriptions import listen
-    from mcp_types import ToolListChangedNotification
+    from mcp_types import ElicitRequest, InputRequiredResult, ToolListChangedNotification
 
 CONNECT, LIST, FIRST_LIST, RESTART = 60.0, 20.0, 20.0, 5.0
 """Seconds for a server: to answer first, to list tools, to be in a first list, to start again while a call waits."""
@@ -30,85 +35,123 @@ LONGEST_REST, STEADY, RELISTED, BETWEEN = 60.0, 10.0, 300.0, 1.0
 """Seconds: the longest rest before another try, after which a connection was a good one, after which a list is asked
 for again, and between two such requests at least."""
 
-MOST_TOOLS, LONGEST_TOOL, LOG_LINES = 2_000, 100_000, 50
-"""How many tools a server may list, how many characters one may have, and lines a second that it may log."""
+MOST_SHARE = 0.1
+"""The share of the time that a server's lists may take: after a long one the next is asked for later."""
+
+MOST_PAGES, LOG_LINES = 100, 50
+"""How many pages a list may have, and how many lines a second a server may log to the client."""
 
 
 class Link:
-    """A server's connection: a call may take `seconds`, and `listed` is called whenever its tools or state changed."""
+    """A server's connection: a call may take `seconds`, and `changed` is called whenever its tools or state changed."""
 
-    def __init__(self, server: ServerEntry, seconds: float, listed: Callable[[], None], sign_ins: Path) -> None:
-        self.server, self.name, self.seconds = server, server.name, seconds
-        self.listed, self.sign_ins = listed, sign_ins
-        self.state, self.error, self.restarts = "starting", server.problem, -1
+    def __init__(
+        self, server: ServerEntry, seconds: float, changed: Callable[[Link], Awaitable[None]], sign_ins: Path
+    ) -> None:
+        self.server = server
+        self.name = server.name
+        self.seconds = seconds
+        self.changed = changed
+        self.sign_ins = sign_ins
+        self.state = "down" if server.problem else "starting"
+        self.error = server.problem
+        self.restarts = -1
+        self.came_up: float | None = None  # when it first did
         self.client: Any = None
-        self.tools, self.left_out = list[Any](), 0
+        self.intake = Intake({}, Counter())
         self.wanted = asyncio.Event()  # set to have the tools listed again
-        self._up, self._fronts, self._logged = asyncio.Event(), Counter[int](), (0.0, 0)
+        self._why_ended = ""
+        self._up = asyncio.Event()
+        self._fronts = Counter[int]()
+        self._logged = (0.0, 0)
 
     async def run(self, mode: str) -> None:
-        """Connect, and again after every failure: at once if it was steady, else after 1, 2, 4, at most 60 seconds."""
+        """Connect, and again after every failure: at once if it was steady, else after 1, 2, 4, at most 60 seconds.
+
+        Whatever goes wrong here is this server's own failure, so this ends only where it is canceled.
+        """
         rest = 0.0
         while not self.server.problem:
             began = monotonic()
             try:
                 await self._connected(mode)
-            except Exception as error:
-                self._say("down", _told(error, self.name))
+            except (Exception, asyncio.CancelledError) as error:
+                task = asyncio.current_task()
+                if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+                    raise
+                await self._say("down", self._why_ended or _told(error, self.name))
             finally:
                 self._up.clear()
-                client, self.client = self.client, None
+                client = self.client
+                self.client = None
                 if client is not None:
                     with suppress(Exception):
                         await asyncio.wait_for(client.close(), CONNECT)
             rest = 0.0 if monotonic() - began > STEADY else min(LONGEST_REST, max(1.0, 2 * rest))
             await asyncio.sleep(rest)
-        self._say("down", self.server.problem)
+        await self._say("down", self.server.problem)
 
     async def _connected(self, mode: str) -> None:
         self.restarts += 1
-        self.client = client = self._new_client(mode)
+        self._why_ended = ""
+        client = self._new_client(mode)
+        self.client = client
         async with asyncio.timeout(CONNECT):
             await client.__aenter__()
         watch = asyncio.create_task(self._watch_changes(client))
         try:
             while True:
                 self.wanted.clear()
+                began = monotonic()
                 async with asyncio.timeout(LIST):
                     again = await self._list(client)
                 self._up.set()
-                self._say("up")
-                await asyncio.sleep(BETWEEN)
+                await self._say("up")
+                await asyncio.sleep(max(BETWEEN, (monotonic() - began) / MOST_SHARE))
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self.wanted.wait(), again)
         finally:
             watch.cancel()
 
-    def _new_client(self, mode: str) -> Any:
+    def _transport(self) -> Any:
+        """How the server is reached. What starts a process is bounded by ours."""
         entry = dict(self.server.entry)
         if "url" in entry and not {"auth", "headers"} & entry.keys():
             entry["auth"] = stored_sign_in(entry["url"], self.sign_ins)
-        transport = MCPConfig.from_dict({"mcpServers": {self.name: entry}}).mcpServers[self.name].to_transport()
+        known = MCPConfig.from_dict({"mcpServers": {self.name: entry}}).mcpServers[self.name].to_transport()
+        return ServerProcess(self.name, known, self._end) if isinstance(known, StdioTransport) else known
+
+    def _end(self, why: str) -> None:
+        self._why_ended = why
+        self.wanted.set()  # a server that is gone cannot list its tools, and is started again
+
+    def _new_client(self, mode: str) -> Any:
+        own = self.server.entry.get("timeout")
         return proxy.StatefulProxyClient(
-            transport,
+            self._transport(),
             mode=mode,
-            timeout=entry["timeout"] / 1000 if entry.get("timeout") else self.seconds,
+            timeout=own / 1000 if own else self.seconds,
             init_timeout=CONNECT,
             forward_incoming_headers=False,  # what a client tells the gateway is no server's business
             message_handler=self._hear,
             log_handler=self._log,
+            elicitation_handler=self._ask,
         )
 
     async def _list(self, client: Any) -> float:
-        """Ask for all pages of the server's tools; the seconds for which they stand."""
+        """Ask for the pages of the server's tools, and take in what may be; the seconds for which they stand."""
         tools: list[Any] = []
-        cursor, page = None, None
-        while page is None or (page.next_cursor not in (None, "", cursor) and len(tools) < MOST_TOOLS):
-            cursor = page.next_cursor if page is not None else None
+        size = 0
+        cursor = None
+        for _ in range(MOST_PAGES):
             page = await client.list_tools_mcp(cursor=cursor)
             tools += page.tools
-        self.tools = [tool for tool in tools if len(tool.model_dump_json()) <= LONGEST_TOOL][:MOST_TOOLS]
-        self.left_out = len(tools) - len(self.tools)
+            size += await asyncio.to_thread(sum, map(characters, page.tools))
+            is_last = page.next_cursor in (None, "", cursor)
+            if is_last or len(tools) > intake.MOST_TOOLS or size > intake.MOST_CHARACTERS:
+                break
+            cursor = page.next_cursor
+        self.intake = await asyncio.to_thread(taken_in, tools)
         return min(RELISTED, max(BETWEEN, (getattr(page, "ttl_ms", None) or 1000 * RELISTED) / 1000))
 
     async def _hear(self, message: Any) -> None:
@@ -154,12 +197,38 @@ class Link:
 
     def status(self) -> dict[str, Any]:
         """What `camdf mcp status` shows."""
-        told = {"state": self.state, "error": self.error, "tools": len(self.tools)}
-        return {**told, "left out": self.left_out, "restarts": max(0, self.restarts)}
+        told = {"state": self.state, "error": self.error, "tools": len(self.intake.tools)}
+        return {**told, "left out": dict(self.intake.left_out), "restarts": max(0, self.restarts)}
 
-    def _say(self, state: str, error: str = "") -> None:
-        self.state, self.error = state, error
-        self.listed()
+    async def _say(self, state: str, error: str = "") -> None:
+        self.state = state
+        self.error = error
+        if state == "up" and self.came_up is None:
+            self.came_up = monotonic()
+        await self.changed(self)
+
+    async def _ask(self, message: str, response_type: Any, params: Any, context: Any) -> Any:
+        """Ask the client's user what the server asks, and say who asks."""
+        if (request := self.client and self.client._proxy_rc_ref[0]) is None:
+            raise ToolError("Nobody waits for this server, so nobody is asked.")
+        handler = proxy._make_restoring_handler(proxy.default_proxy_elicitation_handler, [request])
+        return await handler(self.signed(message), response_type, params, context)
+
+    def signed(self, message: str) -> str:
+        """A question of the server to a user, with its name before it: it may say that it is another."""
+        return f"The server {self.name!r} asks: {visible_lines(message)}"
+
+    def sign(self, asked: InputRequiredResult) -> InputRequiredResult:
+        """The same for what a server of 2026-07-28 asks in the place of an answer."""
+        requests = {
+            key: request.model_copy(
+                update={"params": request.params.model_copy(update={"message": self.signed(request.params.message)})}
+            )
+            if isinstance(request, ElicitRequest)
+            else request
+            for key, request in (asked.input_requests or {}).items()
+        }
+        return asked.model_copy(update={"input_requests": requests}) if requests else asked
 
     async def _log(self, message: Any) -> None:
         second, lines = self._logged
@@ -174,4 +243,4 @@ def _told(error: BaseException, name: str) -> str:
         error = error.exceptions[0]
     if isinstance(error, NeedsSignInError) or isinstance(error.__cause__, NeedsSignInError):
         return f"it wants a sign-in: camdf mcp login {name}"
-    return (str(error) or type(error).__name__).splitlines()[0][:200]
+    return visible((str(error) or type(error).__name__).splitlines()[0], 200)

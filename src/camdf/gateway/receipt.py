@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
+from camdf._printing import visible
+
 
 @dataclass
 class Receipt:
@@ -62,3 +64,15 @@ def receipt(
         setattr(total, name, fmean(len(value) if isinstance(value, list) else value for value in values))
     total.tokens_saved = total.tokens_offered - total.tokens_loaded
     return total
+
+
+def out_of_use(name: str, status: Mapping[str, Any]) -> list[str]:
+    """Why a server, or a tool of it, cannot be used: lines of what a gateway wrote down of it."""
+    why = []
+    if status["state"] != "up":
+        why.append(f"{name} is {status['state']}: {status['error'] or 'it has not answered'}.")
+    elif status["error"]:
+        why.append(f"{name}: {status['error']}.")
+    for reason, count in status["left out"].items():
+        why.append(f"{name}: {count:,} of its tools left out, because {reason}.")
+    return [visible(line) for line in why]

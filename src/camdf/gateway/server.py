@@ -7,14 +7,16 @@ import os
 import secrets
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
+from time import monotonic
 from typing import Any, NamedTuple
 
 from camdf import Payoff
+from camdf._printing import visible
 from camdf.datasets.examples import Example
 from camdf.errors import needs
 from camdf.gate import Gate
@@ -22,9 +24,10 @@ from camdf.gate.tool_search import CALL, FIND, ToolCall, by_server, find_tool, l
 from camdf.gate.working_set import PRICES, chances, worth_loading
 from camdf.gateway.config import GATEWAY, ServerEntry
 from camdf.gateway.definitions import Definitions, Standing
-from camdf.gateway.folder import STATUS, Folder, state_home
-from camdf.gateway.link import FIRST_LIST, Link
-from camdf.gateway.receipt import receipt
+from camdf.gateway.folder import LONGEST_TEXT, STATUS, Folder, state_home
+from camdf.gateway.intake import MOST_TOOLS
+from camdf.gateway.link import BETWEEN, FIRST_LIST, LIST, Link
+from camdf.gateway.receipt import out_of_use, receipt
 from camdf.policies.rules import AcquireAll
 from camdf.scorers import Start
 from camdf.tools import Tool, view
@@ -41,6 +44,10 @@ with needs("mcp"):
     from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 
+SHORTEST_WAIT = 10.0
+"""Seconds that servers have to start at least before a list goes out without them."""
+
+
 class Offered(NamedTuple):
     """A tool of a server, under the name that clients know."""
 
@@ -50,13 +57,28 @@ class Offered(NamedTuple):
     standing: Standing
 
 
+class Admitted(NamedTuple):
+    """What of a server's list clients may use, by the names that they know, and what is held back."""
+
+    offered: dict[str, Offered]
+    held_back: list[str]
+
+
+class Search(NamedTuple):
+    """What a client searched for, what was found, and when."""
+
+    query: str
+    names: list[str]
+    at: str
+
+
 class Front:
     """A client's connection: what it was given, and what it searched for last."""
 
     def __init__(self) -> None:
         self.id, self.client = secrets.token_hex(4), ""
         self.listed: list[Any] | None = None
-        self.loaded, self.searches = set[str](), deque[tuple[str, list[str]]](maxlen=8)
+        self.loaded, self.searches = set[str](), deque[Search](maxlen=8)
 
 
 class Gateway(Provider):
@@ -80,77 +102,130 @@ class Gateway(Provider):
         """
         super().__init__()
         self.folder, self.at_most, self.first, self.examples = folder, at_most, first, tuple(examples)
-        self.definitions, self._read_at = Definitions(folder), 0
-        self.links = [Link(server, seconds, self._listed, state_home() / "sign-ins") for server in servers]
-        self.offered, self.held_back = dict[str, Offered](), list[str]()
+        self.definitions = Definitions(folder)
+        self.links = [Link(server, seconds, self.changed, state_home() / "sign-ins") for server in servers]
+        self._prefixes = sorted((f"{link.name}_" for link in self.links), key=len, reverse=True)
+        self._admitted = {link.name: Admitted({}, []) for link in self.links}
+        self.offered = dict[str, Offered]()
+        self._judging, self._writing = asyncio.Lock(), asyncio.Lock()
+        self._judged_at = 0.0
         self.mode, self.first_request = mode, asyncio.Event()
+        self._began: float | None = None  # when the servers were started
+        self._running: asyncio.Task[None] | None = None
         self._modern, self._connections = Front(), deque[str](maxlen=10_000)
         self._learned: tuple[Example, ...] | None = None
         self._search = Gate(AcquireAll(), Start(), Payoff(0.0))
         self.server = FastMCP(GATEWAY, middleware=[_Watch(self)], cache_ttl=3_600)
         self.server.add_provider(self)
-        for link in self.links:
-            self.server.add_provider(_Beside(link.borrowed), namespace=link.name)
+        for link in (link for link in self.links if not link.server.problem):
+            self.server.add_provider(_Beside(link, self.is_own), namespace=link.name)
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:
         """Connections to the servers while the gateway serves, and the receipt at its end."""
-        running = asyncio.create_task(self._run())
+        self._running = asyncio.create_task(self._run())
         try:
             yield
         finally:
-            running.cancel()
-            with suppress(asyncio.CancelledError):
-                await running
-            if self._connections and self.folder.learn:
-                print(f"camdf: {receipt(self.folder.records(), only=self._connections)}", file=sys.stderr)
+            await self.close()
+
+    async def close(self) -> None:
+        """Tell the receipt, and end the servers. Once: whoever is asked to end twice is in a hurry."""
+        running = self._running
+        self._running = None
+        if running is None:
+            return
+        if self._connections and self.folder.learn:
+            print(f"camdf: {receipt(self.folder.records(), only=self._connections)}", file=sys.stderr)
+        for link in self.links:
+            for why in out_of_use(link.name, link.status()):
+                print(f"camdf: {why}", file=sys.stderr)
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
 
     async def _run(self) -> None:
         if self.mode is None:
             await self.first_request.wait()
+        self._began = monotonic()
         async with asyncio.TaskGroup() as links:
             for link in self.links:
                 links.create_task(link.run(self.mode or "legacy"))
-            await self._ready()
+            await self._settle(self.links)
             await self._learn()  # so that the first search is not late
 
-    async def _ready(self) -> None:
-        """Wait until servers have started, at most for a while, and offer what somebody has accepted meanwhile."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(FIRST_LIST):
-                while any(link.state == "starting" for link in self.links):
-                    await asyncio.sleep(0.02)
-        if self.definitions.modified() != self._read_at:
-            self._offer()
+    @property
+    def held_back(self) -> list[str]:
+        """The tools that are held back, as "mail/send"."""
+        return [name for admitted in self._admitted.values() for name in admitted.held_back]
 
-    def _listed(self) -> None:
-        with suppress(OSError):  # what cannot be written is not accepted either: the tools stay as they were
-            self._offer()
-            servers = {link.name: link.status() for link in self.links}
-            self.folder.write(STATUS, {"pid": os.getpid(), "servers": servers, "held back": self.held_back})
+    async def _settle(self, links: Sequence[Link]) -> None:
+        """Wait until servers have started, and offer what somebody has accepted meanwhile.
 
-    def _offer(self) -> None:
-        """Every tool that may be run, by its name: that of its server, "_", and its own."""
-        offered, held_back = dict[str, Offered](), list[str]()
-        prefixes = sorted((f"{link.name}_" for link in self.links), key=len, reverse=True)
-        for link in self.links:
-            viewed = {tool.name: view(tool.model_dump(by_alias=True, exclude_none=True)) for tool in link.tools}
-            standings = self.definitions.standings(link.name, viewed.values()) if viewed else {}
-            for native in link.tools:
-                name, standing = f"{link.name}_{native.name}", standings[native.name]
-                own = next(prefix for prefix in prefixes if name.startswith(prefix)) == f"{link.name}_"
-                if standing == "changed":
-                    held_back.append(f"{link.name}/{native.name}")
-                elif own and name not in (FIND.name, CALL.name):  # else it would pass for a tool of another server
-                    served = ProxyTool.from_mcp_tool(link.borrowed, native).model_copy(update={"name": name})
-                    tool = replace(viewed[native.name], name=name, server=link.name)
-                    offered[name] = Offered(tool, served, link, standing)
-        self.offered, self.held_back, self._read_at = offered, held_back, self.definitions.modified()
+        The wait ends `FIRST_LIST` seconds after they were started, and before that once it has lasted twice as long as
+        those needed that are there: a server that hangs holds up nobody for longer.
+        """
+        while any(link.state == "starting" for link in links) and monotonic() < self._patience(links):
+            await asyncio.sleep(0.02)
+        async with self._judging:
+            is_late = monotonic() > self._judged_at + BETWEEN
+            is_changed = await asyncio.to_thread(self.definitions.is_changed)
+            listed = [link for link in self.links if link.came_up is not None]
+            if listed and is_changed and (is_late or not self.definitions.problem):
+                for link in listed:
+                    await self._admit(link)
+                self._judged_at = monotonic()
+
+    def _patience(self, links: Sequence[Link]) -> float:
+        """Until when a list or a call waits for these servers to start."""
+        began = monotonic() if self._began is None else self._began
+        needed = [link.came_up - began for link in links if link.came_up is not None]
+        return began + (min(FIRST_LIST, max(SHORTEST_WAIT, 2 * max(needed))) if needed else FIRST_LIST)
+
+    async def changed(self, link: Link) -> None:
+        """Take in what a server lists now, and write down how it is. Whatever goes wrong with it costs that server."""
+        if link.state == "up":
+            async with self._judging:
+                await self._admit(link)
+        async with self._writing:
+            servers = {other.name: other.status() for other in self.links}
+            status = {"pid": os.getpid(), "servers": servers, "held back": self.held_back}
+            with suppress(OSError):
+                await asyncio.to_thread(self.folder.write, STATUS, {**status, "problem": self.definitions.problem})
+
+    async def _admit(self, link: Link) -> None:
+        """Judge the tools of a server, away from the event loop; where that fails, they stay as they were."""
+        try:
+            self._admitted[link.name] = await asyncio.to_thread(self._judged, link)
+        except Exception as error:  # a disk that is full: what cannot be written is not accepted either
+            link.error = f"its tools stay as they were: {visible(error, 200)}"
+        self.offered = {
+            name: offered for admitted in self._admitted.values() for name, offered in admitted.offered.items()
+        }
+
+    def _judged(self, link: Link) -> Admitted:
+        """Every tool of a server that may be run, by the server's name, "_", and its own."""
+        taken = link.intake.tools
+        standings = self.definitions.standings(link.name, (entry.tool for entry in taken.values()))
+        offered: dict[str, Offered] = {}
+        for own, entry in taken.items():
+            name = f"{link.name}_{own}"
+            if standings[own] != "changed" and self.is_own(link, own):
+                served = ProxyTool.from_mcp_tool(link.borrowed, entry.native).model_copy(update={"name": name})
+                tool = replace(entry.tool, name=name, server=link.name)
+                offered[name] = Offered(tool, served, link, standings[own])
+        return Admitted(offered, [f"{link.name}/{own}" for own, standing in standings.items() if standing == "changed"])
+
+    def is_own(self, link: Link, name: str) -> bool:
+        """Whether what a server calls so may stand behind its own name: else it would pass for another server's."""
+        whole = f"{link.name}_{name}"
+        longest = next(prefix for prefix in self._prefixes if whole.startswith(prefix))
+        return longest == f"{link.name}_" and whole not in (FIND.name, CALL.name)
 
     async def _list_tools(self) -> Sequence[Any]:
         front = self.front()
         if front.listed is None:
-            await self._ready()
+            await self._settle(self.links)
             front.listed = self._loaded_by(front)
         return front.listed
 
@@ -170,13 +245,15 @@ class Gateway(Provider):
     def _loaded_by(self, front: Front) -> list[Any]:
         """What a new connection is given."""
         every = {name: offered.tool for name, offered in self.offered.items()}
-        tools = {name: tool for name, tool in every.items() if self.offered[name].standing == "accepted"}
+        tools = self._accepted()
         whose = {"client": front.client, "project": str(Path.cwd())}
         chance = chances(tools, self.folder.records(), **whose, first=self.first, examples=self.examples)
         front.loaded = set(worth_loading(tools, chance, None if self.at_most is None else self.at_most - 2))
-        hidden = names_by_server(by_server(tool for name, tool in every.items() if name not in front.loaded))
+        hidden = names_by_server(by_server(tool for name, tool in tools.items() if name not in front.loaded))
+        if new := len(every) - len(tools):  # their names are text that nobody has looked at
+            hidden = "; ".join(filter(None, (hidden, f"and {new} that nobody has accepted yet")))
         listed = [self.offered[name].native for name in tools if name in front.loaded] + self._searching(hidden)
-        counts = {
+        counts: dict[str, Any] = {
             "offered": len(every),
             "loaded": sorted(front.loaded),
             "tokens_offered": sum(map(PRICES.count, every.values())),
@@ -186,17 +263,23 @@ class Gateway(Provider):
         self._connections.append(front.id)
         return listed
 
+    def _accepted(self) -> dict[str, Tool]:
+        """The tools whose names may be told without being asked for."""
+        return {name: offered.tool for name, offered in self.offered.items() if offered.standing == "accepted"}
+
     async def find(self, arguments: dict[str, Any]) -> Any:
         """What `find_tool` answers: tools, and servers that do not answer now."""
-        await self._ready()
-        query, front, tools = query_of(arguments), self.front(), {key: kept.tool for key, kept in self.offered.items()}
+        await self._settle(self.links)
+        query = query_of(arguments)[:LONGEST_TEXT]
+        front = self.front()
+        tools = {name: offered.tool for name, offered in self.offered.items()}
         await self._learn()
         names = [tool.name for tool in await self._search.afind(query, list(tools.values()))]
-        front.searches.append((query, names))
-        self.folder.note("search", connection=front.id, query=query, found=names)
+        at = self.folder.note("search", connection=front.id, query=query, found=names)
+        front.searches.append(Search(query, names, at))
         down = [link.name for link in self.links if link.state != "up"]
         told = f" These servers do not answer now: {', '.join(down)}." if down else ""
-        return ToolResult(content=listing([tools[name] for name in names], tools.values()) + told)
+        return ToolResult(content=listing([tools[name] for name in names], self._accepted().values()) + told)
 
     async def _learn(self) -> None:
         """Make the search anew where calls have told more of what people ask a tool for."""
@@ -207,7 +290,7 @@ class Gateway(Provider):
 
     async def call_found(self, arguments: dict[str, Any]) -> Any:
         """What `call_tool` answers: that of the tool that it means, or what is wrong with the call."""
-        await self._ready()
+        await self._settle(self._behind(arguments.get("name")))
         read = meant(arguments, {name: offered.tool for name, offered in self.offered.items()})
         if isinstance(read, ToolCall):
             return await get_context().fastmcp.call_tool(read.name, read.arguments)
@@ -219,16 +302,27 @@ class Gateway(Provider):
             return ""
         if name in [full_name.replace("/", "_", 1) for full_name in self.held_back]:
             return " Its definition changed, so it is held back: the user can accept it with camdf mcp review."
-        alike = get_close_matches(name, self.offered, n=3, cutoff=0.5)
+        alike = get_close_matches(name[:LONGEST_TEXT], self._accepted(), n=3, cutoff=0.5)
         return f" Did you mean {' or '.join(alike)}?" if alike else ""
+
+    def _behind(self, name: Any) -> list[Link]:
+        """The servers that a call waits for: that of the tool's name, unless it is there already."""
+        if not isinstance(name, str) or name in self.offered:
+            return []
+        return [link for link in self.links if name.startswith(f"{link.name}_")]
 
     async def call(self, name: str, run: Any) -> Any:
         """Run a tool of a server, and note what became of it."""
-        await self._ready()
+        await self._settle(self._behind(name))
         if name not in self.offered:
             raise ToolError(f"There is no tool named {name[:200]!r}.{self._instead_of(name)}")
         front, link = self.front(), self.offered[name].link
-        noted = {"connection": front.id, "tool": name, "server": link.name, "loaded": name in front.loaded}
+        noted: dict[str, Any] = {
+            "connection": front.id,
+            "tool": name,
+            "server": link.name,
+            "loaded": name in front.loaded,
+        }
         try:
             with link.used_by(front):
                 result = await run()
@@ -239,12 +333,14 @@ class Gateway(Provider):
             link.wanted.set()  # a server that is gone cannot list its tools, and is started again
             raise ToolError(f"{error}. Whether it ran is not known; {link.name} is looked at.") from error
         if isinstance(result, InputRequiredToolResult):  # the client asks its user, and calls again
-            return result
-        searches = [search for search in front.searches if name in search[1]]
+            return InputRequiredToolResult(link.sign(result.input_required))
+        searched = ""
+        searches = [search for search in front.searches if name in search.names]
         if searches and not result.is_error:  # a label, which the next search reads
             front.searches.remove(searches[-1])
-            noted["query"] = searches[-1][0]
-        self.folder.note("call", **noted, ok=not result.is_error)
+            noted["query"] = searches[-1].query
+            searched = searches[-1].at
+        self.folder.note("call", **noted, ok=not result.is_error, searched=searched)
         return result
 
     def front(self) -> Front:
@@ -278,13 +374,44 @@ class _Watch(Middleware):
 
 
 class _Beside(ProxyProvider):
-    """The resources and prompts of a server, as FastMCP proxies them; its tools go through the gateway."""
+    """The resources and prompts of a server, as FastMCP proxies them; its tools go through the gateway.
+
+    A server that does not answer, or that answers with what cannot be read, has none.
+    """
+
+    def __init__(self, link: Link, is_own: Callable[[Link, str], bool]) -> None:
+        super().__init__(link.borrowed)
+        self._link = link
+        self._is_own = is_own
 
     async def _list_tools(self) -> Sequence[Any]:
         return []
 
     async def _get_tool(self, name: str, version: Any = None) -> None:
         return None
+
+    async def _list_prompts(self) -> Sequence[Any]:
+        prompts = await self._answered(super()._list_prompts)
+        return [prompt for prompt in prompts if self._is_own(self._link, prompt.name)]
+
+    async def _get_prompt(self, name: str, version: Any = None) -> Any:
+        return await super()._get_prompt(name, version) if self._is_own(self._link, name) else None
+
+    async def _list_resources(self) -> Sequence[Any]:
+        return await self._answered(super()._list_resources)
+
+    async def _list_resource_templates(self) -> Sequence[Any]:
+        return await self._answered(super()._list_resource_templates)
+
+    async def _answered(self, listed: Callable[[], Awaitable[Sequence[Any]]]) -> Sequence[Any]:
+        if self._link.state == "down":
+            return []
+        try:
+            async with asyncio.timeout(LIST):
+                return (await listed())[:MOST_TOOLS]
+        except Exception as error:
+            print(f"{self._link.name}: {visible(error, 200)}", file=sys.stderr)
+            return []
 
 
 class _Answering(ServedTool):
