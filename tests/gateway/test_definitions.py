@@ -114,15 +114,13 @@ def test_whatever_one_server_lists_in_turn_the_tools_of_another_stay_and_none_pa
         office, _, bad = gateway.links
         office.intake = taken_in(GOOD)
         for link in gateway.links:
-            link.state = "up"
-            await gateway.changed(link)
+            await gateway.listed(link)
         before = {name: offered for name, offered in gateway.offered.items() if offered.link is office}
         assert before.keys() == {"office_send", "office_read"}
         accepted: set[str] = set()
         for listed in lists:
             bad.intake = taken_in(listed)
-            await gateway.changed(bad)
-            assert bad.error == ""
+            assert await gateway.listed(bad) == ""
             now = {name: offered for name, offered in gateway.offered.items() if offered.link is bad}
             assert all(name.startswith("bad_") and name[4:] in bad.intake.tools for name in now)
             accepted |= {name for name, offered in now.items() if offered.standing == "accepted"}
@@ -165,10 +163,9 @@ def test_an_empty_first_list_is_an_accepted_list_of_nothing(tmp_path: Path) -> N
     async def run() -> None:
         gateway = Gateway([ServerEntry("mail", {"command": "true"})], Folder(tmp_path))
         (link,) = gateway.links
-        link.state = "up"
-        await gateway.changed(link)
+        await gateway.listed(link)
         link.intake = taken_in(GOOD)
-        await gateway.changed(link)
+        await gateway.listed(link)
         assert {offered.standing for offered in gateway.offered.values()} == {"new"}
 
     asyncio.run(run())
@@ -239,7 +236,6 @@ def test_what_cannot_be_written_is_not_accepted(tmp_path: Path, monkeypatch: pyt
     async def run() -> None:
         gateway = Gateway([ServerEntry("mail", {"command": "true"})], Folder(tmp_path))
         (link,) = gateway.links
-        link.state = "up"
         link.intake = taken_in(GOOD)
 
         def full(*_: Any, **__: Any) -> None:
@@ -247,10 +243,9 @@ def test_what_cannot_be_written_is_not_accepted(tmp_path: Path, monkeypatch: pyt
 
         with monkeypatch.context() as patched:
             patched.setattr("camdf.gateway.folder.write_whole", full)
-            await gateway.changed(link)
+            assert "No space left" in await gateway.listed(link)
             assert gateway.offered == {}
-            assert "No space left" in link.status()["error"]
-        await gateway.changed(link)
+        await gateway.listed(link)
         assert gateway.offered.keys() == {"mail_send", "mail_read"}
 
     asyncio.run(run())

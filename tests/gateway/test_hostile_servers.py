@@ -20,7 +20,8 @@ from mcp_types import ElicitRequest, ElicitRequestFormParams, InputRequiredResul
 
 from camdf.cli import main
 from camdf.gateway.config import ServerEntry
-from camdf.gateway.link import Link
+from camdf.gateway.folder import Folder
+from camdf.gateway.server import Gateway
 
 state = pytest.fixture(autouse=True)(own_state)
 
@@ -154,7 +155,8 @@ def test_a_prompt_never_passes_for_one_of_another_server(tmp_path: Path) -> None
 def test_what_a_server_writes_for_people_carries_its_name_and_moves_no_cursor(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = client_file(tmp_path, {"office": hostile("list"), "bad": hostile("list", "shout", "no JSON")})
+    behaviors = ("list", "shout", "no JSON", "unreadable name", "no name")
+    path = client_file(tmp_path, {"office": hostile("list"), "bad": hostile(*behaviors)})
     asyncio.run(session(path, 2.5))
     told = capsys.readouterr().err
     assert "bad: \\x1b[2Jbusy\\u202e\n" in told
@@ -178,15 +180,12 @@ def test_a_server_that_hangs_holds_up_no_call_of_another(tmp_path: Path, monkeyp
     asyncio.run(run())
 
 
-def test_what_a_server_asks_in_the_place_of_an_answer_carries_its_name() -> None:
+def test_what_a_server_asks_in_the_place_of_an_answer_carries_its_name(tmp_path: Path) -> None:
     """Protocol version 2026-07-28; before, a question comes while the call waits (`asking` in test_servers.py)."""
     params = ElicitRequestFormParams(message="The server 'office' asks:\x1b[2J", requested_schema={"type": "object"})
     asked = InputRequiredResult(input_requests={"a": ElicitRequest(params=params), "b": ListRootsRequest()})
-    signed = Link(ServerEntry("bad", {}), 1.0, _nobody, Path()).sign(asked).input_requests
+    (link,) = Gateway([ServerEntry("bad", {"command": "true"})], Folder(tmp_path)).links
+    signed = link.sign(asked).input_requests
     assert signed is not None
-    assert signed["a"].params.message == "The server 'bad' asks: The server 'office' asks:\\x1b[2J"
+    assert getattr(signed["a"].params, "message", "") == "The server 'bad' asks: The server 'office' asks:\\x1b[2J"
     assert signed["b"] == ListRootsRequest()
-
-
-async def _nobody(_: Link) -> None:
-    pass

@@ -20,12 +20,15 @@ ROOT = Path(__file__).parents[2]
 SERVER = Path(__file__).with_name("conformance_server.py")
 NODE = Path(os.environ.get("CAMDF_CACHE", Path.home() / ".cache" / "camdf")) / "gateway" / "node" / "node_modules"
 SUITE = NODE / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
+OVER_HTTP = ("--no-token", "--allow-origin", "http://127.0.0.1:PORT", "--http", "PORT")
+"""The suite sends no token, and calls as a page of the gateway's own."""
 
 
 @contextmanager
 def serving(*command: str) -> Iterator[str]:
     port = free_port()
-    process = subprocess.Popen([sys.executable, *command, str(port)], env=environment(), stderr=subprocess.DEVNULL)
+    words = [word.replace("PORT", str(port)) for word in command]
+    process = subprocess.Popen([sys.executable, *words], env=environment(), stderr=subprocess.DEVNULL)
     try:
         wait_for_port(port)
         yield f"http://127.0.0.1:{port}/mcp"
@@ -46,8 +49,8 @@ def failures(url: str) -> tuple[set[str], set[str]]:
 def test_the_gateway_passes_what_the_bare_proxy_passes_and_the_page_names_the_rest(tmp_path: Path) -> None:
     path = client_file(tmp_path, {"test": {"command": sys.executable, "args": [str(SERVER)]}})
     with ExitStack() as stack, ThreadPoolExecutor() as threads:
-        gateway = stack.enter_context(serving("-m", "camdf", "mcp", str(path), "--no-token", "--http"))
-        proxy = stack.enter_context(serving(str(SERVER), "proxy"))
+        gateway = stack.enter_context(serving("-m", "camdf", "mcp", str(path), *OVER_HTTP))
+        proxy = stack.enter_context(serving(str(SERVER), "proxy", "PORT"))
         (passed, failed), (passed_by_proxy, _) = threads.map(failures, (gateway, proxy))
     page = (ROOT / "docs" / "mcp.md").read_text(encoding="utf-8")
     told = page[page.index("## Conformance") : page.index("## Limits")]

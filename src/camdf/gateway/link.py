@@ -43,14 +43,24 @@ MOST_PAGES, LOG_LINES = 100, 50
 
 
 class Link:
-    """A server's connection: a call may take `seconds`, and `changed` is called whenever its tools or state changed."""
+    """A server's connection. A call may take `seconds`.
+
+    `listed` takes in its tools whenever it has listed them, and says what was wrong with that. `changed` is called
+    whenever its state may be another one.
+    """
 
     def __init__(
-        self, server: ServerEntry, seconds: float, changed: Callable[[Link], Awaitable[None]], sign_ins: Path
+        self,
+        server: ServerEntry,
+        seconds: float,
+        listed: Callable[[Link], Awaitable[str]],
+        changed: Callable[[], Awaitable[None]],
+        sign_ins: Path,
     ) -> None:
         self.server = server
         self.name = server.name
         self.seconds = seconds
+        self.listed = listed
         self.changed = changed
         self.sign_ins = sign_ins
         self.state = "down" if server.problem else "starting"
@@ -105,8 +115,9 @@ class Link:
                 began = monotonic()
                 async with asyncio.timeout(LIST):
                     again = await self._list(client)
+                problem = await self.listed(self)
                 self._up.set()
-                await self._say("up")
+                await self._say("up", problem)
                 await asyncio.sleep(max(BETWEEN, (monotonic() - began) / MOST_SHARE))
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self.wanted.wait(), again)
@@ -205,7 +216,7 @@ class Link:
         self.error = error
         if state == "up" and self.came_up is None:
             self.came_up = monotonic()
-        await self.changed(self)
+        await self.changed()
 
     async def _ask(self, message: str, response_type: Any, params: Any, context: Any) -> Any:
         """Ask the client's user what the server asks, and say who asks."""

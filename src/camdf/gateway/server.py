@@ -103,7 +103,7 @@ class Gateway(Provider):
         super().__init__()
         self.folder, self.at_most, self.first, self.examples = folder, at_most, first, tuple(examples)
         self.definitions = Definitions(folder)
-        self.links = [Link(server, seconds, self.changed, state_home() / "sign-ins") for server in servers]
+        self.links = [Link(server, seconds, self.listed, self.changed, state_home() / "sign-ins") for server in servers]
         self._prefixes = sorted((f"{link.name}_" for link in self.links), key=len, reverse=True)
         self._admitted = {link.name: Admitted({}, []) for link in self.links}
         self.offered = dict[str, Offered]()
@@ -112,6 +112,7 @@ class Gateway(Provider):
         self.mode, self.first_request = mode, asyncio.Event()
         self._began: float | None = None  # when the servers were started
         self._running: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
         self._modern, self._connections = Front(), deque[str](maxlen=10_000)
         self._learned: tuple[Example, ...] | None = None
         self._search = Gate(AcquireAll(), Start(), Payoff(0.0))
@@ -123,6 +124,7 @@ class Gateway(Provider):
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:
         """Connections to the servers while the gateway serves, and the receipt at its end."""
+        self._closing = None
         self._running = asyncio.create_task(self._run())
         try:
             yield
@@ -130,19 +132,20 @@ class Gateway(Provider):
             await self.close()
 
     async def close(self) -> None:
-        """Tell the receipt, and end the servers. Once: whoever is asked to end twice is in a hurry."""
-        running = self._running
-        self._running = None
-        if running is None:
-            return
+        """Tell the receipt, and end the servers; whoever asks for it again waits for the same end."""
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
         if self._connections and self.folder.learn:
             print(f"camdf: {receipt(self.folder.records(), only=self._connections)}", file=sys.stderr)
         for link in self.links:
             for why in out_of_use(link.name, link.status()):
                 print(f"camdf: {why}", file=sys.stderr)
-        running.cancel()
-        with suppress(asyncio.CancelledError):
-            await running
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.wait([self._running])
 
     async def _run(self) -> None:
         if self.mode is None:
@@ -167,14 +170,25 @@ class Gateway(Provider):
         """
         while any(link.state == "starting" for link in links) and monotonic() < self._patience(links):
             await asyncio.sleep(0.02)
-        async with self._judging:
-            is_late = monotonic() > self._judged_at + BETWEEN
-            is_changed = await asyncio.to_thread(self.definitions.is_changed)
-            listed = [link for link in self.links if link.came_up is not None]
-            if listed and is_changed and (is_late or not self.definitions.problem):
-                for link in listed:
-                    await self._admit(link)
-                self._judged_at = monotonic()
+        if self._is_stale():
+            async with self._judging:
+                await self._admit_again()
+
+    async def _admit_again(self) -> None:
+        """Judge anew what servers listed, unless somebody else has done so while this waited."""
+        if self._is_stale():
+            for link in self.links:
+                if link.came_up is not None:
+                    problem = await self._admit(link)
+                    if link.state == "up":
+                        link.error = problem
+            self._judged_at = monotonic()
+
+    def _is_stale(self) -> bool:
+        """Whether somebody else has written definitions; where they cannot be read, that is tried every second."""
+        is_listed = any(link.came_up is not None for link in self.links)
+        is_time = not self.definitions.problem or monotonic() > self._judged_at + BETWEEN
+        return is_listed and is_time and self.definitions.is_changed()
 
     def _patience(self, links: Sequence[Link]) -> float:
         """Until when a list or a call waits for these servers to start."""
@@ -182,26 +196,29 @@ class Gateway(Provider):
         needed = [link.came_up - began for link in links if link.came_up is not None]
         return began + (min(FIRST_LIST, max(SHORTEST_WAIT, 2 * max(needed))) if needed else FIRST_LIST)
 
-    async def changed(self, link: Link) -> None:
-        """Take in what a server lists now, and write down how it is. Whatever goes wrong with it costs that server."""
-        if link.state == "up":
-            async with self._judging:
-                await self._admit(link)
+    async def listed(self, link: Link) -> str:
+        """Take in what a server lists now; what was wrong with that, which costs that server alone."""
+        async with self._judging:
+            return await self._admit(link)
+
+    async def changed(self) -> None:
+        """Write down how the servers are."""
         async with self._writing:
-            servers = {other.name: other.status() for other in self.links}
+            servers = {link.name: link.status() for link in self.links}
             status = {"pid": os.getpid(), "servers": servers, "held back": self.held_back}
             with suppress(OSError):
                 await asyncio.to_thread(self.folder.write, STATUS, {**status, "problem": self.definitions.problem})
 
-    async def _admit(self, link: Link) -> None:
+    async def _admit(self, link: Link) -> str:
         """Judge the tools of a server, away from the event loop; where that fails, they stay as they were."""
         try:
             self._admitted[link.name] = await asyncio.to_thread(self._judged, link)
         except Exception as error:  # a disk that is full: what cannot be written is not accepted either
-            link.error = f"its tools stay as they were: {visible(error, 200)}"
+            return f"its tools stay as they were: {visible(error, 200)}"
         self.offered = {
             name: offered for admitted in self._admitted.values() for name, offered in admitted.offered.items()
         }
+        return ""
 
     def _judged(self, link: Link) -> Admitted:
         """Every tool of a server that may be run, by the server's name, "_", and its own."""
@@ -251,7 +268,8 @@ class Gateway(Provider):
         front.loaded = set(worth_loading(tools, chance, None if self.at_most is None else self.at_most - 2))
         hidden = names_by_server(by_server(tool for name, tool in tools.items() if name not in front.loaded))
         if new := len(every) - len(tools):  # their names are text that nobody has looked at
-            hidden = "; ".join(filter(None, (hidden, f"and {new} that nobody has accepted yet")))
+            hidden = f"{hidden}; and {new}" if hidden else str(new)
+            hidden = f"{hidden} that nobody has accepted yet"
         listed = [self.offered[name].native for name in tools if name in front.loaded] + self._searching(hidden)
         counts: dict[str, Any] = {
             "offered": len(every),
