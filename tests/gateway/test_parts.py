@@ -17,10 +17,10 @@ from gateways import client_file, own_state
 from camdf import DataError
 from camdf.cli import main
 from camdf.datasets.examples import Example
-from camdf.gate.working_set import chances, worth_loading
 from camdf.gateway.config import read_servers
 from camdf.gateway.folder import Folder
 from camdf.gateway.receipt import receipt
+from camdf.gateway.working_set import chances, worth_loading
 from camdf.tools import Tool
 
 state = pytest.fixture(autouse=True)(own_state)

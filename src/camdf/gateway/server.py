@@ -21,13 +21,13 @@ from camdf.datasets.examples import Example
 from camdf.errors import needs
 from camdf.gate import Gate
 from camdf.gate.tool_search import CALL, FIND, ToolCall, by_server, find_tool, listing, meant, names_by_server, query_of
-from camdf.gate.working_set import PRICES, chances, worth_loading
 from camdf.gateway.config import GATEWAY, ServerEntry
 from camdf.gateway.definitions import Definitions, Standing
 from camdf.gateway.folder import LONGEST_TEXT, STATUS, Folder, state_home
 from camdf.gateway.intake import MOST_TOOLS
 from camdf.gateway.link import BETWEEN, FIRST_LIST, LIST, Link
 from camdf.gateway.receipt import out_of_use, receipt
+from camdf.gateway.working_set import PRICES, chances, worth_loading
 from camdf.policies.rules import AcquireAll
 from camdf.scorers import Start
 from camdf.tools import Tool, view
