@@ -23,8 +23,8 @@ PAGES = [ROOT / "README.md", ROOT / "lab" / "README.md"]
 PAGES += [page for folder in ("docs", "lab/docs") for page in sorted((ROOT / folder).glob("*.md"))]
 EVERY = sorted(module.name for module in pkgutil.walk_packages(camdf.__path__, "camdf."))
 GATEWAY = [f"camdf.gateway.{name}" for name in ("link", "server", "sign_in")]
-SHARED = ("camdf.integrations.chat", "camdf.integrations.checks")
-ADAPTERS = [name for name in EVERY if name.startswith("camdf.integrations.") and not name.startswith(SHARED)] + GATEWAY
+SHARED = "camdf.integrations.chat"
+ADAPTERS = [name for name in EVERY if name.startswith("camdf.integrations.") and name != SHARED] + GATEWAY
 MODULES = [name for name in EVERY if name not in ADAPTERS]
 """What imports in this environment; the adapters are tested beside their frameworks."""
 

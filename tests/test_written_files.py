@@ -362,7 +362,7 @@ IN_THEIR_OWN_WAY = {
     "mining/span_files.py": "a temporary folder",
     "mining/portions.py": "a temporary folder",
     "mining/spark/mining.py": "a folder that Spark writes, and that is then moved",
-    "integrations/checks/traces.py": "a temporary folder of a test",
+    "conformance/traces.py": "a temporary folder of a test",
     "cli/mcp_file.py": "a temporary folder for what servers say on standard error",
     "cli/parser.py": "standard output, once nobody reads it",
 }

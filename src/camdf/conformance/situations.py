@@ -10,11 +10,11 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+from camdf.conformance.driver import ONE_TEXT, ChatTurn, Driver, Reply, RunnableTool, Setup
+from camdf.conformance.scripted_model import ScriptedCall, ScriptedModel, Step
 from camdf.errors import BrokenPromiseError, require
 from camdf.gate import Gate, GateDecision, Guards, Records
 from camdf.gate.tool_search import CALL, FIND
-from camdf.integrations.checks.driver import ONE_TEXT, ChatTurn, Driver, Reply, RunnableTool, Setup
-from camdf.integrations.checks.scripted_model import ScriptedCall, ScriptedModel, Step
 from camdf.tools import Tool
 
 TRAVEL = {
@@ -308,7 +308,7 @@ def check_nothing_is_raised_out_of_a_run(driver: Driver) -> None:
 
 def check_traces_have_the_tools_that_ran(driver: Driver) -> None:
     """Mined from the framework's own OpenTelemetry, a run needed what it ran, and not the tool search."""
-    traces = require("camdf.integrations.checks.traces", "mining")
+    traces = require("camdf.conformance.traces", "mining")
     with ScriptedModel() as model:
         bench = _Bench(driver, model)
         model.script = [ScriptedCall("book_flight", {"what": "Oslo"}), *bench.steps]

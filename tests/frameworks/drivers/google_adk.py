@@ -22,7 +22,7 @@ from google.adk.tools.base_toolset import BaseToolset
 from google.genai import types
 from pydantic import BaseModel
 
-from camdf.integrations.checks import ChatTurn, Reply, RunnableTool, Setup
+from camdf.conformance import ChatTurn, Reply, RunnableTool, Setup
 from camdf.integrations.google_adk import ToolGate
 
 EXEMPT: dict[str, str] = {}
