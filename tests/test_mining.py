@@ -24,8 +24,9 @@ from camdf import datasets
 from camdf.cli import main
 from camdf.core.rankings import LoggedTasks
 from camdf.errors import DataError
+from camdf.logs.labels import NO_TOOL, text_group
 from camdf.mining.logged import is_mined, logged_tasks, read_logged
-from camdf.mining.runs import CLASS, NO_TOOL, PREFERENCE, TASK_COLUMNS, awaited, required, text_group
+from camdf.mining.runs import CLASS, PREFERENCE, TASK_COLUMNS, awaited, required
 from camdf.mining.span_files import span_tables
 from camdf.mining.spans import Span, arrow_of, arrow_table
 from camdf.mining.tasks import mine

@@ -25,13 +25,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from camdf.errors import DataError, UsageError
+from camdf.logs.labels import NO_TOOL
 from camdf.mining.readers import FORMATS, plain, read_spans
 from camdf.mining.readers import names as tables
 from camdf.mining.readers.formats import guess
 from camdf.mining.readers.messages import requested_calls, tool_names
 from camdf.mining.readers.otlp_json import typed_document
 from camdf.mining.readers.values import Unreadable, decoded
-from camdf.mining.runs import NO_TOOL
 from camdf.mining.span_files import span_tables
 from camdf.mining.spans import SPAN_COLUMNS, Span, arrow_schema, arrow_table
 from golden import openai_tool

@@ -108,7 +108,7 @@ def _examples(options: argparse.Namespace) -> int:
 
 def _own(path: Path, tools: dict[str, Tool]) -> list[Example]:
     """What people call tools, examples, or a log of requests in any shape that camdf fit reads."""
-    from camdf.mining.text_logs import read_text_log
+    from camdf.logs.text_logs import read_text_log
 
     if (path.suffix == ".json" and _has_names(path)) or columns_at_a_glance(path) <= EXAMPLE_FIELDS:
         return own_examples(path, tools)

@@ -30,7 +30,7 @@ from camdf.datasets.texts import TaskText
 from camdf.errors import DataError, UsageError
 from camdf.gate.tool_search import CALL
 from camdf.gate.turns import Turn, events, text_of
-from camdf.mining.runs import NO_TOOL, text_group
+from camdf.logs.labels import NO_TOOL, text_group
 from camdf.scorers.base import Scorer
 from camdf.scorers.folder import Scored, score_tasks, scored_records
 from camdf.tools import Tool

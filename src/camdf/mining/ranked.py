@@ -12,8 +12,9 @@ from camdf._progress import Progress, silent
 from camdf.datasets.files import File
 from camdf.datasets.texts import TaskText
 from camdf.errors import DataError, require
+from camdf.logs.labels import NO_TOOL
 from camdf.mining.logged import mined_table
-from camdf.mining.runs import NO_TOOL, TASK_COLUMNS
+from camdf.mining.runs import TASK_COLUMNS
 from camdf.mining.spans import polars_types
 from camdf.scorers.base import Scorer
 from camdf.scorers.folder import Scored, score_tasks, scored_records

@@ -6,7 +6,6 @@ one. The docstring of `camdf.mining.tasks` has the rules.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ import numpy as np
 
 from camdf.errors import require
 from camdf.gate.tool_search import CALL
+from camdf.logs.labels import DISCOVERY, NO_TOOL, WITHIN, text_group
 from camdf.mining.ancestry import any_above, leads_to_a_top, nearest, rows_above
 from camdf.mining.spans import SPAN_COLUMNS
 
@@ -27,25 +27,6 @@ PREFERENCE = tuple(dict.fromkeys(("end", *SCALARS, *LISTS, "text")))
 """Of several versions of a span the one counts that is largest in the first of these columns where they differ. Missing
 is least, so a finished span beats its own beginning. Lists and text come last, so that a reader of only the columns
 before them finds the same version."""
-
-SERVER = r"(.*(/|\.|:|__))?"
-DISCOVERY = (
-    rf"{SERVER}(tool_?search(_tool)?(_regex|_bm25)?|tools/list"
-    r"|(search|find|list|discover|retrieve)_?(available_)?tools?)|.*[_-]find_tool"
-)
-"""Calls that look for tools instead of doing the task, with or without a server's name before them."""
-
-WITHIN = "handoff"
-"""The call by which LlamaIndex passes the task on; all agents of its workflow share one run."""
-
-HANDOFF = rf"{SERVER}(transfer|hand_?off)_(back_)?to_.+|handoff to .+|{WITHIN}"
-"""Calls that pass the task on to another agent."""
-
-ANSWER = r"final_result(_.+)?"
-"""Calls that carry the answer in the form that was asked for, by the name that pydantic-ai gives them."""
-
-NO_TOOL = f"(?i)^({DISCOVERY}|{HANDOFF}|{ANSWER}|{CALL.name})$"
-"""Calls that no task requires. The pattern means the same in Python, Rust and Java."""
 
 CLASS = "^[A-Z][a-z0-9]+([A-Z][a-z0-9]*)*$"
 """The name of a class: a request for one that nothing follows is a structured answer, and ends a run as words do."""
@@ -317,16 +298,6 @@ def _with_required(runs: pl.DataFrame) -> pl.DataFrame:
             new = polars.Series(names, [rule(*row) for row in rows], runs.schema[names])
             runs = polars.concat([runs.join(some, on="run", how="anti"), some.with_columns(new)])
     return runs
-
-
-def text_group(text: str) -> str:
-    """The group of tasks whose texts are the same, but for case, spaces and numbers.
-
-    >>> text_group("Cancel order 17") == text_group(" cancel  order 4711") != text_group("Cancel my order")
-    True
-    """
-    same = re.sub(r"\d+", "0", " ".join(text.lower().split()))
-    return f"text-{hashlib.sha256(same.encode()).hexdigest()[:16]}"
 
 
 def unranked(count: int) -> str:

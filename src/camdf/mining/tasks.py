@@ -14,7 +14,8 @@ The result is a function of the set of spans: their order, their repetition and 
 Of two versions of one span the more complete one counts (`camdf.mining.runs.PREFERENCE`), and tasks come sorted by
 time, then task_id.
 
-The mined table has one row a task (`camdf.mining.runs` has its column types, `NO_TOOL`, `required` and `text_group`):
+The mined table has one row a task (`camdf.mining.runs` has its column types and `required`, `camdf.logs.labels` has
+`NO_TOOL` and `text_group`):
 
     task_id       trace_id/span_id of the agent span; trace_id/ where the trace has none
     conversation  that of the agent span, else the least by name in the trace; "" without any
@@ -55,10 +56,10 @@ from typing import TYPE_CHECKING
 from camdf._counts import in_one_line
 from camdf._progress import Progress, silent
 from camdf.errors import require
+from camdf.logs.labels import NO_TOOL
 from camdf.mining.ids import with_hashed_ids
 from camdf.mining.pieces import joined_pieces
 from camdf.mining.runs import (
-    NO_TOOL,
     SPANS_LEFT_OUT,
     TASK_COLUMNS,
     deduplicated,

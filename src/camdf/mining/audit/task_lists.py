@@ -13,8 +13,8 @@ from camdf.core.groups import numbered
 from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks
 from camdf.datasets.files import File, read
 from camdf.errors import require
+from camdf.logs.labels import text_group
 from camdf.mining.logged import is_mined, logged_tasks, mined_table
-from camdf.mining.runs import text_group
 
 if TYPE_CHECKING:
     import pyarrow as pa

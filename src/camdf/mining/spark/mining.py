@@ -24,9 +24,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from camdf.errors import DataError, require
+from camdf.logs.labels import NO_TOOL
 from camdf.mining.delta import LEFTOVER_HOURS
 from camdf.mining.pieces import joined_pieces, may_be_piece
-from camdf.mining.runs import NO_TOOL, RUN_COLUMNS, TASK_COLUMNS
+from camdf.mining.runs import RUN_COLUMNS, TASK_COLUMNS
 from camdf.mining.span_files import by_schema, require_span_columns
 from camdf.mining.spans import SPAN_COLUMNS, arrow_of, no_rows
 from camdf.mining.spark.session import session

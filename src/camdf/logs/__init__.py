@@ -1,0 +1,1 @@
+"""What people asked and agents called, as logs have it: requests to learn from."""
