@@ -14,11 +14,11 @@ from deltalake import DeltaTable
 
 from arrivals import BEGIN, DAY, FIRST, at_once, run
 from camdf.cli import main
+from camdf.datasets.ids import hashed, id_key
 from camdf.errors import DataError, UsageError
 from camdf.mining.buckets import SPANS
 from camdf.mining.days import SPANS_A_BUCKET, MinedDay, mine_day, read_days
 from camdf.mining.forget import forget
-from camdf.mining.ids import hashed, id_key
 from camdf.mining.spans import Span, arrow_table
 from mined_spans import PIECES
 

@@ -19,11 +19,12 @@ from arrivals import BEGIN, FIRST, run
 from camdf import Tool
 from camdf.cli import main
 from camdf.datasets.examples import Example, read_examples, write_examples
+from camdf.datasets.forgetting import Whose, forget_examples
 from camdf.errors import DataError
 from camdf.examples import ExamplesFile
 from camdf.mining.days import mine_day, read_days
 from camdf.mining.delta import put
-from camdf.mining.forget import Whose, forget, forget_examples
+from camdf.mining.forget import forget
 from camdf.mining.spans import arrow_table
 from camdf.service.forget import forget_served
 from camdf.service.lessons import Seen, SeenLog

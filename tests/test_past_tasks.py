@@ -28,10 +28,10 @@ from camdf.cli import main
 from camdf.core.rankings import Floats, LoggedTasks, Rankings
 from camdf.datasets import read_examples, write_jsonl
 from camdf.datasets.examples import Example, logged_examples, past_tasks, write_examples
+from camdf.datasets.forgetting import Whose
+from camdf.datasets.ids import hashed
 from camdf.errors import UsageError
 from camdf.evaluation.assess import Fixed, assess
-from camdf.mining.forget import Whose
-from camdf.mining.ids import hashed
 from camdf.models.past_tasks import PastTasks
 from camdf.policies.artifact import to_json
 from camdf.policies.base import Policy, fitted_payoff

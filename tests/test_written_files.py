@@ -28,11 +28,11 @@ from camdf.checks import sample_tasks
 from camdf.cli import main
 from camdf.datasets.examples import Example, read_examples, write_examples
 from camdf.datasets.files import read_jsonl, write_jsonl, write_parquet
+from camdf.datasets.forgetting import forget_examples
+from camdf.datasets.ids import id_key
 from camdf.datasets.texts import TaskText
 from camdf.examples.writing import ExamplesFile
 from camdf.mining.delta import put
-from camdf.mining.forget import forget_examples
-from camdf.mining.ids import id_key
 from camdf.mining.span_files import clear_scratch, scratch_folder
 from camdf.mining.spans import arrow_table
 from camdf.scorers.folder import score_tasks
@@ -296,7 +296,7 @@ def test_examples_that_nobody_asked_are_for_everybody(tmp_path: Path) -> None:
 KEY_OF_ITS_OWN = """
 import sys
 from pathlib import Path
-from camdf.mining.ids import id_key
+from camdf.datasets.ids import id_key
 sys.stdin.readline()
 print(id_key(Path(sys.argv[1])).decode())
 """

@@ -274,8 +274,8 @@ def _asked(options: argparse.Namespace) -> dict[str, AskedBy]:
     if options.remember is None:
         return {}
     if is_log(options, options.data):
+        from camdf.datasets.ids import hashed, id_key
         from camdf.logs.text_logs import read_text_log
-        from camdf.mining.ids import hashed, id_key
 
         log = read_text_log(options.data, listed_tools(options.tools), options.columns)
         key = id_key() if "user" in log.columns else b""

@@ -158,7 +158,7 @@ def _add_ids(parser: argparse.ArgumentParser) -> None:
 
 
 def _id_key(options: argparse.Namespace) -> bytes | None:
-    from camdf.mining.ids import id_key
+    from camdf.datasets.ids import id_key
 
     return None if options.plain_ids else id_key(options.id_key)
 
@@ -288,7 +288,8 @@ def _forget(options: argparse.Namespace) -> int:
         count = gateway.forget(options.before)
         print_json({"lines": count}) if options.json else print(f"Forgot {count:,} searches and calls.")
         return 0
-    from camdf.mining.forget import Whose, forget, forget_examples
+    from camdf.datasets.forgetting import Whose, forget_examples
+    from camdf.mining.forget import forget
 
     whose = Whose(options.conversation, options.user, _id_key(options))
     if named.suffix == ".jsonl" and not named.is_dir():
@@ -307,7 +308,7 @@ def _forget(options: argparse.Namespace) -> int:
 
 
 def _forget_served(configuration: Path, options: argparse.Namespace) -> int:
-    from camdf.mining.forget import Whose
+    from camdf.datasets.forgetting import Whose
     from camdf.service.forget import forget_served
 
     if options.before:

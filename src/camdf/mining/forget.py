@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
-from functools import cached_property
-from os import PathLike, fspath
-from pathlib import Path
+from os import fspath
 
 from camdf._counts import in_one_line
-from camdf._files import clear_unfinished, locked, write_whole
-from camdf.datasets.examples import Example, examples_in
+from camdf._files import clear_unfinished
 from camdf.datasets.files import File
+from camdf.datasets.ids import hashed
 from camdf.errors import DataError, UsageError
 from camdf.mining.days import Days, is_days
 from camdf.mining.delta import LEFTOVER_HOURS
-from camdf.mining.ids import hashed
 from camdf.mining.span_files import clear_scratch
 
 
@@ -96,50 +92,3 @@ def _clear_unfinished(table: str) -> None:
     if "://" not in table:
         for folder, _, _ in os.walk(table):
             clear_unfinished(folder)
-
-
-@dataclass(frozen=True)
-class Whose:
-    """Whose requests are deleted: those of a conversation, of a user, or of both."""
-
-    conversation: str = ""
-    user: str = ""
-    id_key: bytes | None = None
-
-    def asked(self, group: str, user: str = "") -> bool:
-        """Whether a request is theirs.
-
-        The requests of a conversation have its id as their `group`, hashed where they were mined with a key, as is
-        `user`, and hashed without one where the service learned them.
-
-        >>> Whose("chat 7").asked(hashed("chat 7", b""))
-        True
-        """
-        groups, users = self._spellings
-        return group in groups or user in users
-
-    @cached_property
-    def _spellings(self) -> tuple[set[str], set[str]]:
-        keys = [key for key in (b"", self.id_key) if key is not None]
-        groups, users = ({text, *(hashed(text, key) for key in keys)} - {""} for text in (self.conversation, self.user))
-        return groups, users
-
-
-def forget_examples(path: str | PathLike[str], is_gone: Callable[[Example], bool]) -> int:
-    """Delete examples from a file, and say how many; who reads it again recalls none, and who adds to it waits.
-
-    What killed writers left next to the file goes too.
-    """
-    clear_unfinished(*os.path.split(os.path.realpath(path)))
-    with locked(path, wait=True):
-        content, count = without_examples(Path(path).read_text(encoding="utf-8"), fspath(path), is_gone)
-        if count:
-            write_whole(path, content.encode())
-    return count
-
-
-def without_examples(content: str, name: str, is_gone: Callable[[Example], bool]) -> tuple[str, int]:
-    """The text of a file of examples without some of them, and how many; without any, the empty line that says so."""
-    lines = [line for line in content.encode().splitlines(keepends=True) if line.strip()]
-    kept = [line for line, example in zip(lines, examples_in(content, name), strict=True) if not is_gone(example)]
-    return b"".join(kept).decode() or "\n", len(lines) - len(kept)

@@ -1,25 +1,19 @@
 """Whose spans these are: ids of sessions and users, hashed on entry, and what a table was told to forget.
 
-An id is hashed with a key that the operator holds, so that a table without the key names nobody, and equal ids stay
-equal. What was forgotten is remembered as hashes with a salt of the table's own, so that spans that come late do not
-bring it back, and nobody can read from the list what was forgotten.
+What was forgotten is remembered as hashes with a salt of the table's own, so that spans that come late do not bring it
+back, and nobody can read from the list what was forgotten.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import secrets
-import sys
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
-from hashlib import blake2b
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from camdf._files import locked, write_whole
-from camdf.errors import UsageError, require
+from camdf.datasets.ids import hashed
+from camdf.errors import require
 from camdf.mining.delta import listed, put
 from camdf.mining.spans import day_of
 
@@ -31,38 +25,6 @@ IDS = ("conversation", "user")
 
 FORGOTTEN = "_forgotten"
 """The folder of a table that holds what it was told to forget, a file each time."""
-
-
-def id_key(path: Path | None = None) -> bytes:
-    """The key in a file, which is made where there is none; by default one of the user's own."""
-    own = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "camdf" / "id.key"
-    place = own if path is None else path
-    if not place.exists():
-        _make_key(place)
-    key = place.read_bytes().strip()
-    if not 16 <= len(key) <= 64:
-        raise UsageError(f"The key in {place} must have 16 to 64 bytes. Got {len(key)}. Name another file: --id-key.")
-    return key
-
-
-def _make_key(place: Path) -> None:
-    """Write a key, unless another process has written one meanwhile."""
-    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with locked(place.parent, wait=True):
-        if place.exists():
-            return
-        write_whole(place, f"{secrets.token_hex(32)}\n".encode(), private=True)
-    told = f"Made a key for the ids of sessions and users, {place}: keep it, or later days name them otherwise."
-    print(told, file=sys.stderr)
-
-
-def hashed(text: str, key: bytes) -> str:
-    """An id as 32 hexadecimal digits that only the key connects with it; "" stays "".
-
-    >>> hashed("ada@example.com", b"a key of 16 bytes")
-    '91d91f48066ba058d7a3a12757266a5e'
-    """
-    return blake2b(text.encode(), key=key, digest_size=16).hexdigest() if text else ""
 
 
 def with_hashed_ids(spans: pl.DataFrame, key: bytes | None) -> pl.DataFrame:
