@@ -21,10 +21,10 @@ ci: ## everything that must hold before a change lands
 site: ## the documentation, as strictly as CI builds it
 	mkdocs build --strict
 
-build: ## wheel and sdist of the product and of the lab, built twice to the same bytes
+build: ## wheel and sdist of all three distributions, built twice to the same bytes
 	$(PYTHON) .ci/build.py dist
 
-sbom: ## what the wheel and its extras install, as CycloneDX, valid by its schema; needs .github/release-requirements.txt
+sbom: build ## what the wheel and its extras install, as CycloneDX, valid by its schema; needs .github/release-requirements.txt
 	$(PYTHON) .ci/sbom.py dist/camdf.cdx.json
 
 lowest newest: ## the tests of every extra with the oldest versions that it allows, or with the newest; EXTRAS="train serve"

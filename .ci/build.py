@@ -1,4 +1,4 @@
-"""Wheel and sdist of the product and of the lab, built twice: `python .ci/build.py dist`.
+"""Wheel and sdist of the product, of what reads traces and of the lab, built twice: `python .ci/build.py dist`.
 
 They are built here, and once more from a copy of what git has, in another folder. Both must be the same to the byte.
 """
@@ -22,9 +22,9 @@ def git(*arguments: str) -> str:
 
 
 def build(source: Path, output: Path) -> dict[str, str]:
-    """The digests of all four, by their names. Each wheel is built from its sdist."""
+    """The digests of all six, by their names. Each wheel is built from its sdist."""
     clock = os.environ | {"SOURCE_DATE_EPOCH": git("log", "-1", "--format=%ct").strip()}
-    for folder in (source, source / "lab"):
+    for folder in (source, source / "traces", source / "lab"):
         command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(output), str(folder)]
         run = subprocess.run(command, env=clock, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         assert run.returncode == 0, run.stdout
@@ -45,7 +45,7 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         first, again = Path(folder) / "first", Path(folder) / "again"
         built = build(ROOT, first)
-        assert len(built) == 4, built
+        assert len(built) == 6, built
         assert built == build(copy(Path(folder) / "copy"), again), "The same commit gave other bytes."
         dist.mkdir(parents=True, exist_ok=True)
         for name, digest in built.items():

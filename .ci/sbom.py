@@ -2,7 +2,8 @@
 
 `make sbom` writes dist/camdf.cdx.json, once it is valid by CycloneDX's schema. It needs what is in
 `.github/release-requirements.txt`. Each extra is resolved by itself, to the newest versions for the platform and the
-Python that it runs on: frameworks disagree about versions, so a package may be there more than once. `dev` and `site`,
+Python that it runs on: frameworks disagree about versions, so a package may be there more than once. camdf-traces comes
+from dist, where `make build` has put it. `dev` and `site`,
 which are for work on the package, are left out.
 """
 
@@ -28,9 +29,10 @@ extras = {name: needs for name, needs in project["optional-dependencies"].items(
 
 resolved = set[str]()
 for name in extras:
-    command = [programs / "uv", "pip", "compile", "pyproject.toml", "--extra", name, "--quiet", "--no-header"]
-    told = subprocess.run([*command, "--no-annotate"], check=True, stdout=subprocess.PIPE, text=True).stdout
-    resolved |= set(told.splitlines())
+    command = [programs / "uv", "pip", "compile", "pyproject.toml", "--extra", name, "--find-links", "dist", "--quiet"]
+    command += ["--no-header", "--no-annotate"]
+    told = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    resolved |= {line for line in told.splitlines() if not line.startswith("camdf==")}
 
 with tempfile.TemporaryDirectory() as folder:
     locked = Path(folder) / "requirements.txt"

@@ -35,10 +35,10 @@ import camdf
 from camdf.gate import Gate
 from camdf.gate.lists import Mode
 from camdf.gate.tool_search import FIND, NAME_TOKENS, listing
-from camdf.mining.readers.steps import tool_that_ran
 from camdf.policies.rules import TopShare
 from camdf.scorers.base import Scorer
 from camdf.tools import Tool, view
+from camdf_traces.readers.steps import tool_that_ran
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 

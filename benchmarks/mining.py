@@ -152,7 +152,7 @@ def file_of_runs(rng: Any, runs: int, number: int) -> Any:
 
 
 def with_polars(folder: Path, output: Path) -> dict[str, Any]:
-    from camdf.mining.tasks import mine
+    from camdf_traces.tasks import mine
 
     def progress(done: int, total: int, left: float) -> None:
         print(f"{done} of {total} steps, about {left:.0f} s left", file=sys.stderr, flush=True)

@@ -31,10 +31,10 @@ import pyarrow.parquet as pq
 from camdf import ExpectedPayoffBySet, LoggedTasks, Payoff, Rankings
 from camdf.core.rankings import Floats, Ints
 from camdf.evaluation.assess import Fixed, assess
-from camdf.mining.logged import logged_tasks
-from camdf.mining.spark.sample import A_TOOL, sampled
 from camdf.models.membership import FOLDS
 from camdf_lab import domains
+from camdf_traces.logged import logged_tasks
+from camdf_traces.spark.sample import A_TOOL, sampled
 from spark import METER, PAYOFF, cluster, say, store, timed
 
 PAYOFFS = tuple(Payoff(pressure, value) for value in ("exact", "partial") for pressure in (0.02, 0.05, 0.12, 0.3))

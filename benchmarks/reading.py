@@ -275,13 +275,13 @@ def parse_messages(file: Path) -> None:
 
 
 def read(place: Path, with_text: bool) -> int:
-    from camdf.mining.readers import read_spans
+    from camdf_traces.readers import read_spans
 
     return sum(1 for _ in read_spans(place, with_text=with_text))
 
 
 def to_tables(place: Path) -> None:
-    from camdf.mining.span_files import span_tables
+    from camdf_traces.span_files import span_tables
 
     with span_tables(place):
         pass
@@ -295,7 +295,7 @@ def used() -> float:
 
 def side_by_side(file: Path, megabytes: int) -> dict[str, Any]:
     """The least seconds and processor seconds of one file, by one process and by one a core, which take turns."""
-    from camdf.mining.span_files import span_tables
+    from camdf_traces.span_files import span_tables
 
     large = file.with_name("large.jsonl")
     tries: dict[int, list[tuple[float, float]]] = {1: [], os.cpu_count() or 1: []}

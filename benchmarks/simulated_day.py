@@ -4,8 +4,8 @@ python benchmarks/simulated_day.py --json results/simulated_day.json    2,000,00
 
 Every run of an agent has its spans within an hour. One span in a hundred comes 1 to 6 hours after the others, and one
 in a thousand has a clock that is two days ahead. Every hour is mined into a table of days when it is over, and the
-eighth hour again after the twelfth. Then all spans are mined into another table at once. `tests/test_simulated_day.py`
-has the tenth part of it.
+eighth hour again after the twelfth. Then all spans are mined into another table at once.
+`traces/tests/test_simulated_day.py` has the tenth part of it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from camdf.mining.days import MinedDay, mine_day, read_days
-from camdf.mining.spans import Span, arrow_table
+from camdf_traces.days import MinedDay, mine_day, read_days
+from camdf_traces.spans import Span, arrow_table
 
 SPANS = 2_000_000
 DAY = date(2026, 3, 2)

@@ -37,13 +37,13 @@ from typing import Any
 import numpy as np
 
 from camdf import Payoff
-from camdf.mining.spans import SPAN_COLUMNS
-from camdf.mining.spark import mining
-from camdf.mining.tasks import mine
+from camdf_traces.spans import SPAN_COLUMNS
+from camdf_traces.spark import mining
+from camdf_traces.tasks import mine
 
 PAYOFF = Payoff(0.05)
 MOST_OVERHEAD = 2.0
-"""1.25 was wanted, and about 1.36 was measured: docs/spark.md says what stands in the way."""
+"""1.25 was wanted, and about 1.36 was measured: traces/docs/spark.md says what stands in the way."""
 
 MOST_TRANSPORT = 1.25
 MOST_EXPONENT = 1.1

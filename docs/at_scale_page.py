@@ -11,7 +11,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-from camdf.mining.days import SPANS_A_BUCKET
+from camdf_traces.days import SPANS_A_BUCKET
 
 DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "results"
@@ -40,8 +40,8 @@ FORMS = {
 
 HEAD = """# A hundred billion spans a day
 
-[On Spark](spark.md) has what was measured on one machine, up to 20 million spans. This page is the plan for five
-thousand times as many: arithmetic on the measured figures, and what stands against multiplying them. In short:
+[On Spark](../traces/docs/spark.md) has what was measured on one machine, up to 20 million spans. This page is the plan
+for five thousand times as many: arithmetic on the measured figures, and what stands against multiplying them. In short:
 
 - Let collectors keep the spans of a trace together, and pack what they write.
 - Mine every hour into a table of days, made with `--spans-a-day`.
@@ -82,15 +82,16 @@ def start(reading: dict[str, Any], stored: float, work: float) -> list[str]:
     return [
         "## Where data starts",
         "",
-        "`camdf mine` reads OTLP, as [collectors write it](traces.md#how-to-export), into the span table:",
+        "`camdf mine` reads OTLP, as [collectors write it](../traces/docs/traces.md#how-to-export), into the span "
+        "table:",
         "",
         "| OTLP as | bytes a span | TB a day | microseconds a span | core hours a day | dollars a day |",
         "| --- | --- | --- | --- | --- | --- |",
         *rows,
         "",
         f"Reading takes {one / 1e6 / work:.0f} times the processors that mining takes. It was measured under a load of "
-        f"{reading['load']:.0f} on two cores ([how](mining.md#how-much-at-once)), so only the ratios count: {cheaper} "
-        f"is cheaper to read, by {abs(one - other) / max(one, other):.0%}, and protobuf is "
+        f"{reading['load']:.0f} on two cores ([how](../traces/docs/mining.md#how-much-at-once)), so only the ratios "
+        f"count: {cheaper} is cheaper to read, by {abs(one - other) / max(one, other):.0%}, and protobuf is "
         f"{1 - bytes_of[2] / bytes_of[0]:.0%} smaller as it is and "
         f"{'larger' if bytes_of[3] > bytes_of[1] else 'smaller'} once packed. Real texts pack less well than these "
         "made-up ones. Take the form that your collector is best at, and pack it.",
@@ -238,8 +239,8 @@ def curve(scale: dict[str, Any]) -> list[str]:
         " | ".join(("| payoff", *(f"{row['payoff']:.4f}" for row in rows))) + " |",
         "",
         "More tasks help tools that few tasks need, so [`camdf fit --engine "
-        "spark`](spark.md#why-the-fit-runs-in-one-place) samples by tool. `camdf curve` draws the same for tasks of "
-        "your own.",
+        "spark`](../traces/docs/spark.md#why-the-fit-runs-in-one-place) samples by tool. `camdf curve` draws the same "
+        "for tasks of your own.",
         "",
     ]
 
@@ -254,7 +255,7 @@ def engines() -> list[str]:
         "- *Flink or Kafka Streams*: for traces in Kafka, run `mine_stream` every few minutes. Where an outcome should "
         "count at once, `policy.update` and `camdf learn` take it from the service's own log.",
         "- *No engine at all*: the explored runs of one day are a few gigabytes, which [one "
-        "machine](mining.md#how-much-at-once) mines in minutes.",
+        "machine](../traces/docs/mining.md#how-much-at-once) mines in minutes.",
     ]
 
 

@@ -1,4 +1,4 @@
-"""Draws the pictures of docs/compare.md, docs/poison.md and docs/recourse.md as bars, from results/.
+"""Draws the pictures of traces/docs/compare.md, docs/poison.md and docs/recourse.md as bars, from results/.
 
 python docs/evidence_pictures.py
 """

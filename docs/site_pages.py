@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 ELSEWHERE = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
-ELSEWHERE |= {"SECURITY.md": "security.md", "lab/README.md": "lab/index.md"}
+ELSEWHERE |= {"SECURITY.md": "security.md", "lab/README.md": "lab/index.md", "traces/README.md": "traces/index.md"}
 """Pages of the repository, and where the site has them."""
 
-FOLDERS = {"docs/": "", "lab/docs/": "lab/"}
+FOLDERS = {"docs/": "", "lab/docs/": "lab/", "traces/docs/": "traces/"}
 """Folders of pages and pictures, and where the site has them; the first is the site's own."""
 
 ADAPTERS = {
@@ -85,7 +85,8 @@ def on_files(files: Files, config: Any) -> Files:
     """Add the pages that do not stand in `docs`."""
     from mkdocs.structure.files import File
 
-    for path in (*map(ROOT.joinpath, ELSEWHERE), *sorted((ROOT / "lab" / "docs").rglob("*.*"))):
+    others = (*sorted(ROOT.glob("lab/docs/**/*.*")), *sorted(ROOT.glob("traces/docs/*.md")))
+    for path in (*map(ROOT.joinpath, ELSEWHERE), *others):
         source = path.relative_to(ROOT).as_posix()
         if path.suffix == ".md":
             content = _linked(path.read_text(encoding="utf-8"), source)
@@ -103,13 +104,14 @@ def on_files(files: Files, config: Any) -> Files:
             files.append(File.generated(config, f"reference/{module}.md", content=content))
         parts.append("")
     files.append(File.generated(config, "reference/index.md", content="\n".join(parts) + "\n"))
-    written = (*ROOT.glob("docs/**/*.md"), *ROOT.glob("lab/docs/*.md"), *map(ROOT.joinpath, ELSEWHERE))
+    folders = ("docs/**/*.md", "lab/docs/*.md", "traces/docs/*.md")
+    written = (*(path for folder in folders for path in ROOT.glob(folder)), *map(ROOT.joinpath, ELSEWHERE))
     pages = [page.read_text(encoding="utf-8") for page in written]
     named = {
         match
         for page in pages
         for match in re.findall(
-            r"\]\((?:\.\./)*((?:lab/src|src|examples|tests|benchmarks|scripts|deploy)/[^)#\s]+)", page
+            r"\]\((?:\.\./)*((?:lab/src|traces/src|src|examples|tests|benchmarks|scripts|deploy)/[^)#\s]+)", page
         )
     }
     for name in sorted(named):

@@ -23,9 +23,9 @@ import pyarrow.parquet as pq
 
 from camdf import Payoff, cold_start
 from camdf.gate import Gate, Rollout
-from camdf.mining.spans import Span, arrow_table
 from camdf.scorers import BM25
 from camdf.tools import Tool
+from camdf_traces.spans import Span, arrow_table
 
 TOOLS = {
     "get_order": "Look up an order by its number: items, dates and status.",

@@ -19,15 +19,18 @@ import pytest
 import camdf
 from camdf import datasets
 from camdf._progress import shown
-from camdf.cli import SECTIONS, lab, main, parser, production, tools, traces
+from camdf.cli import SECTIONS, brought, lab, main, parser, scoring, tools
+from camdf.cli.brought import BROUGHT
 from camdf.errors import CamdfError
 from camdf.evaluation.assess import EVERY_TOOL, SIMPLE_RULES, amount, assess, require_choice, unseen_tools
 from camdf.evaluation.calibrate import calibrate
 from camdf.evaluation.fit import Fit, fit
 from camdf.evaluation.replay import MEASURES, ORACLE
+from camdf.logs import mined
 from camdf.policies.artifact import to_json
 from camdf.policies.registry import DEFAULT
 from camdf_lab import domains
+from camdf_traces import cli as traces
 
 
 @pytest.fixture(scope="module")
@@ -713,8 +716,8 @@ def test_only_a_command_that_can_go_on_is_said_to(
 
     score = ["score", "tasks", "--scorer", "bm25", "-o", "scores.jsonl"]
     for module, run, arguments, told in (
-        (traces, "_score", score, "camdf: interrupted; finished work is kept, so run the same command again"),
-        (production, "chosen_prices", ["compare", "traces"], "camdf: interrupted\n"),
+        (scoring, "_score", score, "camdf: interrupted; finished work is kept, so run the same command again"),
+        (traces, "chosen_prices", ["compare", "traces"], "camdf: interrupted\n"),
     ):
         monkeypatch.setattr(module, run, interrupted)
         assert main(arguments) == 130
@@ -797,6 +800,63 @@ def test_a_policy_of_your_own_is_fitted_and_evaluated_by_its_class(
     ):
         assert main([*fit_it, named]) == 2
         assert told in capsys.readouterr().err
+
+
+# Commands of other distributions.
+
+
+@pytest.mark.parametrize("command", BROUGHT)
+def test_a_command_whose_distribution_is_missing_names_the_extra_whatever_follows(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(brought, "GROUP", "no.such.group")
+    for following in ([], ["--help"], ["traces.jsonl", "-o", "tasks.parquet"]):
+        assert main([command, *following]) == 2
+        told = "camdf: This needs camdf_traces. Install it with: pip install 'camdf[mining]'\n"
+        assert capsys.readouterr() == ("", told)
+    with pytest.raises(SystemExit, match="0"):
+        main(["--help"])
+    assert f"\n  {command} " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["fit", "tasks.parquet", "-o", "policy.json", "--cost-pressure", "0.1"],
+        ["evaluate", "{policy}", "tasks.parquet"],
+        ["score", "tasks.parquet", "--tools", "tools.json", "--scorer", "bm25", "-o", "ranked.parquet"],
+        ["forget", "table", "--user", "ada"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_what_reads_a_table_of_tasks_names_the_extra_where_its_distribution_is_missing(
+    arguments: list[str],
+    fitted: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(mined, "GROUP", "no.such.group")
+    (tmp_path / "tools.json").write_text('[{"name": "search", "description": "Search"}]')
+    mined.mined_tasks.cache_clear()
+    try:
+        assert main([argument.format(policy=fitted) for argument in arguments]) == 2
+    finally:
+        mined.mined_tasks.cache_clear()
+    assert capsys.readouterr().err == "camdf: This needs camdf_traces. Install it with: pip install 'camdf[mining]'\n"
+
+
+def test_a_file_of_ones_own_is_fitted_where_what_reads_traces_is_missing(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mined, "GROUP", "no.such.group")
+    mined.mined_tasks.cache_clear()
+    try:
+        quick = ["--cost-pressure", "0.1", "--splits", "2", "--policy", "fixed-k"]
+        assert main(["fit", str(data), "-o", str(tmp_path / "policy.json"), *quick]) == 0
+    finally:
+        mined.mined_tasks.cache_clear()
 
 
 # The lab, which is a package of its own.
@@ -909,11 +969,19 @@ def test_only_policies_that_scikit_learn_fits_ask_for_its_extra(
     assert "pip install 'camdf[train]'" in capsys.readouterr().err
 
 
+def test_the_table_of_contents_loads_nothing_that_reads_tables() -> None:
+    program = (
+        "import sys; from camdf.cli import parser; parser(); "
+        "assert not {'polars', 'pyarrow', 'deltalake', 'fsspec', 'msgspec'} & sys.modules.keys()"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
 def test_a_fit_of_a_file_imports_nothing_that_reads_traces(tmp_path: Path) -> None:
     datasets.write_jsonl(datasets.sample(), tmp_path / "logged.jsonl")
     fit = ["fit", "logged.jsonl", "-o", "p.json", "--cost-pressure", "0.1", "--splits", "2", "--policy", "fixed-k"]
     program = (
         f"import sys; from camdf.cli import main; main({fit}); "
-        "assert not [name for name in sys.modules if name.startswith('camdf.mining.readers')]"
+        "assert not [name for name in sys.modules if name.startswith('camdf_traces')]"
     )
     subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True, capture_output=True)

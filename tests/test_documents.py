@@ -19,12 +19,14 @@ from camdf.service.config import GateSettings, RolloutSettings
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "camdf"
+LAB, TRACES = ROOT / "lab" / "src" / "camdf_lab", ROOT / "traces" / "src" / "camdf_traces"
+DISTRIBUTIONS = {"": PACKAGE, "lab": LAB, "traces": TRACES}
 CONTRIBUTING, GLOSSARY = ROOT / "CONTRIBUTING.md", ROOT / "docs" / "glossary.md"
 THEORY, DRAWING = ROOT / "lab" / "docs" / "theory.md", ROOT / "docs" / "pictures" / "layers.svg"
-PAGES = [*(page for folder in (ROOT, ROOT / "lab") for page in sorted(folder.glob("*.md")))]
-PAGES += [*sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "lab" / "docs").rglob("*.md"))]
+PAGES = [*(page for folder in (ROOT, ROOT / "lab", ROOT / "traces") for page in sorted(folder.glob("*.md")))]
+PAGES += [page for folder in ("docs", "lab/docs", "traces/docs") for page in sorted((ROOT / folder).rglob("*.md"))]
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)")
-OURS = re.compile(r"(?:lab|src|tests|docs|examples|scripts|benchmarks|\.ci)/[\w./*-]+|[\w-]+\.(?:md|toml)")
+OURS = re.compile(r"(?:lab|traces|src|tests|docs|examples|scripts|benchmarks|\.ci)/[\w./*-]+|[\w-]+\.(?:md|toml)")
 
 
 def text(page: Path) -> str:
@@ -44,6 +46,12 @@ def mapped() -> list[str]:
     return found
 
 
+def mapped_in_traces() -> list[str]:
+    """The files and folders on the map of camdf-traces, in its order."""
+    (lines,) = re.findall(r"```\ntraces/\n  src/camdf_traces/\n(.*?)```", text(CONTRIBUTING), flags=re.S)
+    return re.findall(r"^    (\S+) +\S.*$", lines, flags=re.M)
+
+
 def listed(folder: Path) -> Iterator[str]:
     """The modules and packages right inside a folder; a package's own `__init__.py` is the folder itself."""
     for path in folder.iterdir():
@@ -59,10 +67,15 @@ def test_the_map_names_every_folder_and_file_of_two_levels_once_and_no_other() -
     assert sorted(mapped()) == sorted([*top, *below])
 
 
-def test_every_import_points_down_the_map() -> None:
-    graph = grimp.build_graph("camdf", cache_dir=None)
-    names = (name.removesuffix(".py").strip("/").replace("/", ".") for name in mapped() if name != "__init__.py")
-    place = {f"camdf.{name}": number for number, name in enumerate(names)}
+def test_the_map_of_traces_names_every_folder_and_file_once_and_no_other() -> None:
+    assert sorted(mapped_in_traces()) == sorted({*listed(TRACES)} - {"__init__.py"})
+
+
+@pytest.mark.parametrize(("package", "order"), [("camdf", mapped()), ("camdf_traces", mapped_in_traces())])
+def test_every_import_points_down_the_map(package: str, order: list[str]) -> None:
+    graph = grimp.build_graph(package, cache_dir=None)
+    names = (name.removesuffix(".py").strip("/").replace("/", ".") for name in order if name != "__init__.py")
+    place = {f"{package}.{name}": number for number, name in enumerate(names)}
 
     def entry(module: str) -> str:
         while module not in place:
@@ -71,8 +84,8 @@ def test_every_import_points_down_the_map() -> None:
 
     up = [
         f"{importer} imports {imported}"
-        for importer in graph.modules - {"camdf"}
-        for imported in graph.find_modules_directly_imported_by(importer) - {"camdf"}
+        for importer in graph.modules - {package}
+        for imported in graph.find_modules_directly_imported_by(importer) - {package}
         if place[entry(importer)] > place[entry(imported)]
     ]
     assert not up
@@ -110,9 +123,15 @@ def anchors(page: Path) -> set[str]:
 
 def test_every_file_in_the_reading_order_is_there() -> None:
     paths = re.findall(r"^- one (.*?)[;.]\n", text(CONTRIBUTING), flags=re.M | re.S)
-    assert [path.partition(":")[0] for path in paths] == ["decision", "fit", "trace file", "study, in the lab"]
+    assert [path.partition(":")[0] for path in paths] == [
+        "decision",
+        "fit",
+        "trace file, in traces",
+        "study, in the lab",
+    ]
     for path in paths:
-        package = ROOT / "lab" / "src" / "camdf_lab" if "lab" in path.partition(":")[0] else PACKAGE
+        _, _, where = path.partition(":")[0].partition(", in ")
+        package = DISTRIBUTIONS[where.removeprefix("the ")]
         files = re.findall(r"`([^`]+)`", path)
         assert len(files) > 5
         assert [name for name in files if not (package / name).is_file()] == []
@@ -137,7 +156,8 @@ def layers_of(part: ElementTree.Element, package: str = "camdf") -> dict[str, li
 def test_the_drawing_shows_the_layers_of_the_import_contracts_and_no_others() -> None:
     contracts = tomllib.loads(text(ROOT / "pyproject.toml"))["tool"]["importlinter"]["contracts"]
     layers = {each["containers"][0]: each["layers"] for each in contracts if "containers" in each}
-    layers.pop("camdf_lab")  # a drawing of the product
+    for other in ("camdf_lab", "camdf_traces"):  # a drawing of the product
+        layers.pop(other)
     assert len(layers) > 2
     assert layers_of(ElementTree.fromstring(text(DRAWING))) == layers
 

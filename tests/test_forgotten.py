@@ -22,12 +22,12 @@ from camdf.datasets.examples import Example, read_examples, write_examples
 from camdf.datasets.forgetting import Whose, forget_examples
 from camdf.errors import DataError
 from camdf.examples import ExamplesFile
-from camdf.mining.days import mine_day, read_days
-from camdf.mining.delta import put
-from camdf.mining.forget import forget
-from camdf.mining.spans import arrow_table
 from camdf.service.forget import forget_served
 from camdf.service.lessons import Seen, SeenLog
+from camdf_traces.days import mine_day, read_days
+from camdf_traces.delta import put
+from camdf_traces.forget import forget
+from camdf_traces.spans import arrow_table
 from killed import at_every_step, killed_at_byte, killed_before
 
 SECRET = "divorce-lawyer-4711"

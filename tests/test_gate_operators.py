@@ -32,11 +32,11 @@ from camdf.evaluation.compare import compare
 from camdf.gate import Breaker, Flag, Gate, GateDecision, Guards, Limits, Records, Rollout, terms
 from camdf.gate.shared import READERS, SCORERS
 from camdf.gate.telemetry import OpenTelemetryMetrics, PrometheusMetrics
-from camdf.mining.readers.values import gate_decision
 from camdf.policies.rules import TopK
 from camdf.runtime import switch
 from camdf.tools import Tool
 from camdf_lab import domains
+from camdf_traces.readers.values import gate_decision
 from golden import PAYOFF, VECTORS, openai_tool
 
 TOOLS = [openai_tool(name, text) for name, text in VECTORS[0].tools.items()]

@@ -19,8 +19,8 @@ import camdf
 from pages import run_page
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "lab" / "README.md"]
-PAGES += [page for folder in ("docs", "lab/docs") for page in sorted((ROOT / folder).glob("*.md"))]
+PAGES = [ROOT / name / "README.md" for name in (".", "lab", "traces")]
+PAGES += [page for folder in ("docs", "lab/docs", "traces/docs") for page in sorted((ROOT / folder).glob("*.md"))]
 EVERY = sorted(module.name for module in pkgutil.walk_packages(camdf.__path__, "camdf."))
 GATEWAY = [f"camdf.gateway.{name}" for name in ("link", "server", "sign_in")]
 SHARED = "camdf.integrations.chat"

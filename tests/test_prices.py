@@ -196,7 +196,7 @@ def test_impossible_statistics_are_refused(wrong: tuple[int, float, int]) -> Non
 
 def test_prices_take_what_mining_wrote_and_settings_go_before_it(tmp_path: Path) -> None:
     from camdf.cli import main
-    from camdf.mining.spans import Span
+    from camdf_traces.spans import Span
 
     spans = [
         Span("t", "1", kind="agent"),

@@ -163,7 +163,7 @@ def test_the_picture_is_what_the_command_prints() -> None:
 def test_every_adapter_the_service_mining_and_spark_are_on_the_front_page() -> None:
     modules = {path.stem for path in (ROOT / "src/camdf/integrations").glob("[a-z]*.py")}
     pages = [f"docs/integrations/{name}.md" for name in modules - {"chat"} | {"conformance"}]
-    for page in (*pages, "docs/service.md", "docs/mining.md", "docs/spark.md", "docs/gate.md"):
+    for page in (*pages, "docs/service.md", "traces/docs/mining.md", "traces/docs/spark.md", "docs/gate.md"):
         assert f"]({page})" in README, page
 
 

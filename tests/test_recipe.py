@@ -21,7 +21,7 @@ FURTHER = {
     "docs/extend.md": "a scorer of your own",
     "docs/first-day.md": "a language model's scores, after the recipe",
     "docs/gate.md": "targets, money and settings, after the recipe",
-    "docs/mining.md": "explores with a fitted policy",
+    "traces/docs/mining.md": "explores with a fitted policy",
     "docs/operators.md": "what can be changed of a gate at work",
     "docs/service.md": "every key of the configuration, after the smallest",
     "docs/integrations/llama_index.md": "another ranking, after the recipe",

@@ -10,6 +10,7 @@ import yaml
 
 import camdf
 from camdf_lab import _version as lab_version
+from camdf_traces import _version as traces_version
 
 ROOT = Path(__file__).parents[1]
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
@@ -17,13 +18,14 @@ RELEASE = re.split(r"^## ", CHANGELOG, flags=re.M)[1]
 
 
 def projects() -> list[dict[str, object]]:
-    return [tomllib.loads((ROOT / name / "pyproject.toml").read_text("utf-8"))["project"] for name in (".", "lab")]
+    folders = (".", "traces", "lab")
+    return [tomllib.loads((ROOT / name / "pyproject.toml").read_text("utf-8"))["project"] for name in folders]
 
 
-def test_the_changelog_begins_with_the_version_of_both_distributions() -> None:
+def test_the_changelog_begins_with_the_version_of_all_distributions() -> None:
     heading = re.match(r"(\S+) \((\d{4}-\d{2}-\d{2})\)\n", RELEASE)
     assert heading is not None
-    assert heading[1] == camdf.__version__ == lab_version.__version__
+    assert heading[1] == camdf.__version__ == traces_version.__version__ == lab_version.__version__
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
     assert (cited["version"], str(cited["date-released"])) == heading.groups()
 

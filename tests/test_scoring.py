@@ -13,14 +13,14 @@ import pytest
 
 from camdf.cli import main
 from camdf.errors import DataError
-from camdf.mining.audit import audit, read_tasks
-from camdf.mining.audit.findings import Censoring
-from camdf.mining.logged import read_logged
-from camdf.mining.spans import Span, arrow_table
-from camdf.mining.tasks import mine
+from camdf.logs.mined import read_logged
 from camdf.scorers import BM25, Given, ScorerError, Start
 from camdf.scorers.folder import score_folder
 from camdf.tools import Tool, view
+from camdf_traces.audit import audit, read_tasks
+from camdf_traces.audit.findings import Censoring
+from camdf_traces.spans import Span, arrow_table
+from camdf_traces.tasks import mine
 from scripted_endpoint import answers, body, endpoint
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
@@ -272,7 +272,7 @@ def test_the_scorer_to_start_with_says_of_mined_tasks_what_it_says_in_a_gate(min
 
 
 def test_a_task_that_a_scorer_refuses_has_no_ranking_until_a_later_run(mined: Path, tmp_path: Path) -> None:
-    from camdf.mining.ranked import rank_tasks
+    from camdf_traces.ranked import rank_tasks
 
     refusing = [True]
 

@@ -27,6 +27,7 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
 PACKAGE = SOURCE / "camdf"
 LAB = ROOT / "lab" / "src" / "camdf_lab"
+TRACES = ROOT / "traces" / "src" / "camdf_traces"
 
 OLD_KINDS = (
     *("acquire-all", "aggregate-only-df", "by-depth", "by-set", "cam-df", "cam-df-lite", "constant-set", "fixed-k"),
@@ -66,7 +67,7 @@ SAME_PART = {
 }
 """Names that stand in several files, because what they name plays one part in each."""
 
-ROOMS = (PACKAGE, LAB)
+ROOMS = (PACKAGE, TRACES, LAB)
 """Where every variable says what it holds."""
 
 
@@ -75,7 +76,7 @@ ROOMS = (PACKAGE, LAB)
 
 def test_two_classes_or_functions_never_share_a_name() -> None:
     places: dict[str, list[str]] = {}
-    for module, path in (*module_files().items(), *module_files(LAB).items()):
+    for module, path in (module for room in ROOMS for module in module_files(room).items()):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith(
                 "_"
@@ -99,7 +100,7 @@ def test_every_variable_says_what_it_holds() -> None:
 
 
 def test_no_test_imports_another() -> None:
-    files = [path for folder in (ROOT / "tests", ROOT / "lab" / "tests") for path in folder.rglob("*.py")]
+    files = [path for folder in ("tests", "traces/tests", "lab/tests") for path in (ROOT / folder).rglob("*.py")]
     assert {
         (path.name, name)
         for path in files
@@ -152,8 +153,8 @@ def circle(graph: dict[str, set[str]]) -> list[str]:
 
 
 def test_no_file_imports_itself_through_others() -> None:
-    assert circle(imports()) == []
-    assert circle(imports(LAB)) == []
+    for room in ROOMS:
+        assert circle(imports(room)) == []
 
 
 def test_every_file_is_seen_and_so_are_imports_in_functions_and_for_types() -> None:
@@ -244,7 +245,7 @@ def test_every_file_that_contributing_names_exists() -> None:
     linked = [ROOT / link for link in re.findall(r"\]\((?!https?:)([^)#]+)", text)]
     quoted = [
         ROOT / name
-        for name in re.findall(r"`((?:lab|src|tests|docs|benchmarks|examples|results|\.ci)/[^`*\s]*)`", text)
+        for name in re.findall(r"`((?:lab|traces|src|tests|docs|benchmarks|examples|results|\.ci)/[^`*\s]*)`", text)
     ]
     assert linked + quoted
     assert [path.as_posix() for path in linked + quoted if not path.exists()] == []

@@ -22,15 +22,15 @@ from camdf.core.rankings import LoggedTasks
 from camdf.core.vectors import at_length_one, from_bytes, in_whole_numbers
 from camdf.errors import DataError
 from camdf.gate.target import Target
-from camdf.mining.logged import read_logged
-from camdf.mining.runs import TASK_COLUMNS
-from camdf.mining.spans import polars_types
+from camdf.logs.mined import read_logged
 from camdf.policies.artifact import to_json
 from camdf.scorers import Embeddings, Fusion, Start
 from camdf.scorers.base import Scorer, embedding_of, vector_of
 from camdf.scorers.shared import Shared
 from camdf.scorers.trust_aware import TrustAware
 from camdf.tools import Tool
+from camdf_traces.runs import TASK_COLUMNS
+from camdf_traces.spans import polars_types
 
 PAYOFF = Payoff(0.12)
 TOOLS = [Tool(name) for name in ("weather", "mail", "search", "maps")]

@@ -32,17 +32,18 @@ from camdf.datasets.forgetting import forget_examples
 from camdf.datasets.ids import id_key
 from camdf.datasets.texts import TaskText
 from camdf.examples.writing import ExamplesFile
-from camdf.mining.delta import put
-from camdf.mining.span_files import clear_scratch, scratch_folder
-from camdf.mining.spans import arrow_table
 from camdf.scorers.folder import score_tasks
 from camdf.scorers.necessity import _remember
 from camdf.service.config_file import parsed
 from camdf.service.learning import contest_of
 from camdf.service.lessons import Seen, SeenLog
+from camdf_traces.delta import put
+from camdf_traces.span_files import clear_scratch, scratch_folder
+from camdf_traces.spans import arrow_table
 from killed import at_every_step, killed_at_byte
 
-PACKAGE = Path(__file__).parents[1] / "src" / "camdf"
+ROOT = Path(__file__).parents[1]
+PACKAGES = (ROOT / "src" / "camdf", ROOT / "traces" / "src" / "camdf_traces")
 
 
 # Every writer, killed.
@@ -317,8 +318,8 @@ def test_processes_that_make_one_key_at_once_have_one_key(tmp_path: Path) -> Non
 
 WRITES_AND_WAITS = """
 import sys
-from camdf.mining.span_files import clear_scratch, scratch_folder
-from camdf.mining.spans import arrow_table
+from camdf_traces.span_files import clear_scratch, scratch_folder
+from camdf_traces.spans import arrow_table
 with scratch_folder("camdf-spans-") as folder:
     (folder / "spans.parquet").write_text("what somebody asked")
     print(folder, flush=True)
@@ -350,21 +351,21 @@ def test_the_temporary_folders_of_killed_processes_go_with_the_next_and_no_other
 
 
 IN_THEIR_OWN_WAY = {
-    "_files.py": "the one way to write",
-    "_drawing.py": "a picture in memory",
-    "mining/delta.py": "a table in memory",
-    "gateway/folder.py": "adds lines to a log under a lock",
-    "service/outcomes.py": "adds lines to a log that is locked, and cuts off what is torn",
-    "service/lessons.py": "adds lines under a lock, and passes over what is torn",
-    "service/server.py": "the time of an empty file",
-    "service/store.py": "an empty file that is locked",
-    "scorers/folder.py": "adds lines, and cuts off what is torn",
-    "mining/span_files.py": "a temporary folder",
-    "mining/portions.py": "a temporary folder",
-    "mining/spark/mining.py": "a folder that Spark writes, and that is then moved",
-    "conformance/traces.py": "a temporary folder of a test",
-    "cli/mcp_file.py": "a temporary folder for what servers say on standard error",
-    "cli/parser.py": "standard output, once nobody reads it",
+    "camdf/_files.py": "the one way to write",
+    "camdf/_drawing.py": "a picture in memory",
+    "camdf_traces/delta.py": "a table in memory",
+    "camdf/gateway/folder.py": "adds lines to a log under a lock",
+    "camdf/service/outcomes.py": "adds lines to a log that is locked, and cuts off what is torn",
+    "camdf/service/lessons.py": "adds lines under a lock, and passes over what is torn",
+    "camdf/service/server.py": "the time of an empty file",
+    "camdf/service/store.py": "an empty file that is locked",
+    "camdf/scorers/folder.py": "adds lines, and cuts off what is torn",
+    "camdf_traces/span_files.py": "a temporary folder",
+    "camdf_traces/portions.py": "a temporary folder",
+    "camdf_traces/spark/mining.py": "a folder that Spark writes, and that is then moved",
+    "camdf/conformance/traces.py": "a temporary folder of a test",
+    "camdf/cli/mcp_file.py": "a temporary folder for what servers say on standard error",
+    "camdf/cli/parser.py": "standard output, once nobody reads it",
 }
 """Files of the package that write otherwise than by `whole_file` and `write_whole`, and why they may."""
 
@@ -376,14 +377,14 @@ WRITES = {
 
 def test_every_file_is_written_by_one_function_but_for_those_that_say_why() -> None:
     calls = others_that_write()
-    assert {"_files.py", "scorers/folder.py", "mining/spark/mining.py"} < {path for path, _ in calls}
+    assert {"camdf/_files.py", "camdf/scorers/folder.py", "camdf_traces/spark/mining.py"} < {path for path, _ in calls}
     assert {(path, call) for path, call in calls if path not in IN_THEIR_OWN_WAY} == set()
 
 
 def others_that_write() -> set[tuple[str, str]]:
     """Calls that may write a file, outside of a `with whole_file(...)` that gave them its name."""
     calls = set()
-    for path in PACKAGE.rglob("*.py"):
+    for path in (file for package in PACKAGES for file in package.rglob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         safe = {
             id(inner)
@@ -393,7 +394,8 @@ def others_that_write() -> set[tuple[str, str]]:
         }
         for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call) and id(node) not in safe):
             if writes(call):
-                calls.add((path.relative_to(PACKAGE).as_posix(), ast.unparse(call)))
+                name = path.as_posix().rpartition("/src/")[2]
+                calls.add((name, ast.unparse(call)))
     return calls
 
 

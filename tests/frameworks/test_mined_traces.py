@@ -19,8 +19,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from camdf.mining.span_files import span_tables
-from camdf.mining.tasks import mine
+from camdf_traces.span_files import span_tables
+from camdf_traces.tasks import mine
 from golden import golden_gate
 from scripted import Call, ScriptedModel, Step
 

@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from camdf.cli import main
-from camdf.mining.readers import read_spans
+from camdf_traces.readers import read_spans
 from scripted import Call, ScriptedModel
 
 pytestmark = pytest.mark.filterwarnings("default")  # the framework leaves its client's sockets to the collector

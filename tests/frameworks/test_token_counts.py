@@ -13,7 +13,7 @@ from openai import OpenAI
 from traced.tracers import instrumented, langfuse_client
 
 from camdf.conformance import scripted_model as scripted
-from camdf.mining.readers import read_spans
+from camdf_traces.readers import read_spans
 from scripted import ScriptedModel
 
 READ, CACHED, WRITTEN = 8020, 8000, 5

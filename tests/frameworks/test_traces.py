@@ -20,8 +20,8 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from camdf.mining.readers import Reading, read_spans
-from camdf.mining.spans import Span
+from camdf_traces.readers import Reading, read_spans
+from camdf_traces.spans import Span
 from golden import VECTORS, golden_gate, openai_tool
 from scripted import Call, ScriptedModel
 

@@ -1,8 +1,9 @@
 """Five journeys from the wheels, in clean environments: what pages tell a newcomer to type prints what they say.
 
-The commands and programs are those of the pages themselves; Python blocks run as tests/pages.py runs them. camdf and
-camdf-lab come from the wheels of .ci/build.py (CAMDF_DIST names their folder), and all else from the ordinary index.
-The first journey uses pip itself and keeps the time to the first decision; in the others uv does what pip would.
+The commands and programs are those of the pages themselves; Python blocks run as tests/pages.py runs them. camdf,
+camdf-traces and camdf-lab come from the wheels of .ci/build.py (CAMDF_DIST names their folder), and all else from the
+ordinary index. The first journey uses pip itself and keeps the time to the first decision; in the others uv does what
+pip would.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ MOST_SECONDS = 1800
 
 @pytest.fixture(scope="session")
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the wheels of the product and of the lab."""
+    """A folder with the wheels of all three distributions."""
     if "CAMDF_DIST" in os.environ:
         return Path(os.environ["CAMDF_DIST"]).resolve()
     folder = tmp_path_factory.mktemp("dist")

@@ -20,7 +20,7 @@ from browser import Browser, browser
 ROOT = Path(__file__).parents[2]
 MKDOCS = Path(os.environ.get("CAMDF_CACHE", Path.home() / ".cache" / "camdf")) / "site" / "bin" / "mkdocs"
 PAGES = (
-    *("index", "first-day", "compare", "lab/theory", "lab/replication", "lab/past-the-paper"),
+    *("index", "first-day", "traces/compare", "lab/theory", "lab/replication", "lab/past-the-paper"),
     *(
         "reference/index",
         "reference/camdf.gate.gate",

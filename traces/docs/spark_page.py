@@ -1,6 +1,6 @@
-"""Writes docs/spark.md from results/spark.json and one_place.json, which benchmarks of those names measure.
+"""Writes spark.md from results/spark.json and one_place.json, which benchmarks of those names measure.
 
-python docs/spark_page.py
+python traces/docs/spark_page.py
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 DOCS = Path(__file__).parent
-RESULTS = DOCS.parent / "results"
+RESULTS = DOCS.parents[1] / "results"
 
 HEAD = """# On Spark
 
-Where traces lie in tables that Spark reads, the same two commands make [logged tasks](glossary.md#logged-task) of
-traces and a [policy](glossary.md#policy) of logged tasks:
+Where traces lie in tables that Spark reads, the same two commands make
+[logged tasks](../../docs/glossary.md#logged-task) of traces and a [policy](../../docs/glossary.md#policy) of logged
+tasks:
 
 ```sh
 pip install 'camdf[spark]'
@@ -30,9 +31,9 @@ executors' Python runs. In a notebook, with any table that Spark has (a classic 
 supported):
 
 ```text
-from camdf.mining.logged import logged_tasks
-from camdf.mining.spark.mining import mine
-from camdf.mining.spark.sample import sampled
+from camdf_traces.logged import logged_tasks
+from camdf_traces.spark.mining import mine
+from camdf_traces.spark.sample import sampled
 
 mined = mine(session.table("traces.spans"))  # print(mined) has the counts
 sample = sampled(mined.tasks)  # print(sample) says what it left out
@@ -136,7 +137,7 @@ def costs(found: dict[str, Any]) -> list[str]:
         ),
         "",
         "[One machine](mining.md#how-much-at-once) mines as many without Spark in minutes, and [another "
-        "page](at-scale.md) plans for a hundred billion a day.",
+        "page](../../docs/at-scale.md) plans for a hundred billion a day.",
         "",
         f"A million spans of one conversation or of one trace, among a million others, are mined in {timings}; the "
         f"tasks are {'those' if same else 'not those'} of one machine.",

@@ -8,8 +8,8 @@ from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any
 
-from camdf.mining.spans import Kind, Span, arrow_table
-from camdf.mining.tasks import mine
+from camdf_traces.spans import Kind, Span, arrow_table
+from camdf_traces.tasks import mine
 
 FIRST = date(2026, 11, 14)
 DAY = 86_400_000_000_000

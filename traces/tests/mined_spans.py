@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from camdf.mining.spans import Kind, Span, arrow_table
+from camdf_traces.spans import Kind, Span, arrow_table
 
 TOOLS = ("search", "mail", "crm_mail", "tool_search", "call_tool", "transfer_to_sales", "straße", "")
 

@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from camdf.mining import span_files
-from camdf.mining.readers import read_spans
-from camdf.mining.spans import Span, arrow_table
+from camdf_traces import span_files
+from camdf_traces.readers import read_spans
+from camdf_traces.spans import Span, arrow_table
 from golden import openai_tool
 from trace_records import AGENT, MODEL, TOOL, attributes, langchain_message, observation, otlp, otlp_span, run
 

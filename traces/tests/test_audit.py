@@ -20,8 +20,11 @@ from camdf.cli import main
 from camdf.core.resampling import Interval
 from camdf.datasets.files import write_jsonl, write_parquet
 from camdf.errors import DataError
-from camdf.mining.audit import measures
-from camdf.mining.audit.findings import (
+from camdf.logs.mined import read_logged
+from camdf.models.label_noise import estimate_label_noise
+from camdf_lab import domains
+from camdf_traces.audit import measures
+from camdf_traces.audit.findings import (
     Audit,
     Censoring,
     Drift,
@@ -32,14 +35,11 @@ from camdf.mining.audit.findings import (
     Surfacing,
     Unknown,
 )
-from camdf.mining.audit.report import audit_json, in_words
-from camdf.mining.audit.task_lists import TaskLists, read_tasks
-from camdf.mining.audit.verdict import has_drifted, has_moved, verdict_of
-from camdf.mining.logged import read_logged
-from camdf.models.label_noise import estimate_label_noise
-from camdf_lab import domains
+from camdf_traces.audit.report import audit_json, in_words
+from camdf_traces.audit.task_lists import TaskLists, read_tasks
+from camdf_traces.audit.verdict import has_drifted, has_moved, verdict_of
 
-MADE_UP = runpy.run_path(str(Path(__file__).parents[1] / "examples" / "made_up_traces.py"))
+MADE_UP = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "made_up_traces.py"))
 DAY = 24 * 3600 * 10**9
 
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from camdf.cli import main
-from camdf.mining.spans import Span, arrow_table
+from camdf_traces.spans import Span, arrow_table
 
 pytest.importorskip("deltalake")
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from camdf.mining.spans import Span, arrow_table
-from camdf.mining.tasks import mine
+from camdf_traces.spans import Span, arrow_table
+from camdf_traces.tasks import mine
 
 RUNS = 2_000
 TOOLS = tuple(f"tool_{number:02d}" for number in range(12))

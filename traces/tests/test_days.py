@@ -21,12 +21,13 @@ from hypothesis import strategies as st
 from arrivals import BEGIN, DAY, FIRST, SECRET, at_once, days_of, in_a_possible_order, run, some_runs
 from camdf.cli import main
 from camdf.errors import DataError, UsageError
-from camdf.mining import buckets
-from camdf.mining.buckets import Rules
-from camdf.mining.days import SPANS_A_BUCKET, MinedDay, mine_day, read_days
-from camdf.mining.delta import DeltaFolder
-from camdf.mining.logged import is_mined, mined_table
-from camdf.mining.spans import Span, arrow_table
+from camdf.logs.mined import is_mined
+from camdf_traces import buckets
+from camdf_traces.buckets import Rules
+from camdf_traces.days import SPANS_A_BUCKET, MinedDay, mine_day, read_days
+from camdf_traces.delta import DeltaFolder
+from camdf_traces.logged import mined_table
+from camdf_traces.spans import Span, arrow_table
 from mined_spans import PIECES
 from writers import Writer, race
 
@@ -283,7 +284,7 @@ def test_a_writer_that_loses_the_race_does_its_work_again(table: Path, monkeypat
             bring(table, FIRST + timedelta(1), spans)
         return mined(*args, **choices)
 
-    monkeypatch.setattr("camdf.mining.days.mine_bucket", meanwhile)
+    monkeypatch.setattr("camdf_traces.days.mine_bucket", meanwhile)
     bring(table, FIRST + timedelta(2), run(2, BEGIN + DAY))
     assert len(tasks_of(table)) == 3
     files = {file.name for file in table.glob("bucket=*/**/*.parquet")}

@@ -16,10 +16,10 @@ from arrivals import BEGIN, DAY, FIRST, at_once, run
 from camdf.cli import main
 from camdf.datasets.ids import hashed, id_key
 from camdf.errors import DataError, UsageError
-from camdf.mining.buckets import SPANS
-from camdf.mining.days import SPANS_A_BUCKET, MinedDay, mine_day, read_days
-from camdf.mining.forget import forget
-from camdf.mining.spans import Span, arrow_table
+from camdf_traces.buckets import SPANS
+from camdf_traces.days import SPANS_A_BUCKET, MinedDay, mine_day, read_days
+from camdf_traces.forget import forget
+from camdf_traces.spans import Span, arrow_table
 from mined_spans import PIECES
 
 KEY = b"a key that the operator holds"
@@ -146,7 +146,7 @@ def test_what_a_killed_writer_left_behind_goes_where_nobody_else_writes(
 ) -> None:
     bring(table, FIRST, of(2, "ada"))
     with monkeypatch.context() as patch:
-        patch.setattr("camdf.mining.days.Days._put_down", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr("camdf_traces.days.Days._put_down", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             bring(table, FIRST, of(1, "zeno"))
     assert on_disk(table, "zeno") == {"zeno"}

@@ -25,14 +25,15 @@ from camdf.cli import main
 from camdf.core.rankings import LoggedTasks
 from camdf.errors import DataError
 from camdf.logs.labels import NO_TOOL, text_group
-from camdf.mining.logged import is_mined, logged_tasks, read_logged
-from camdf.mining.runs import CLASS, PREFERENCE, TASK_COLUMNS, awaited, required
-from camdf.mining.span_files import span_tables
-from camdf.mining.spans import Span, arrow_of, arrow_table
-from camdf.mining.tasks import mine
-from camdf.mining.usage import tool_statistics, usage
+from camdf.logs.mined import is_mined, read_logged
 from camdf.prices import ToolStatistics
 from camdf_lab import domains
+from camdf_traces.logged import logged_tasks
+from camdf_traces.runs import CLASS, PREFERENCE, TASK_COLUMNS, awaited, required
+from camdf_traces.span_files import span_tables
+from camdf_traces.spans import Span, arrow_of, arrow_table
+from camdf_traces.tasks import mine
+from camdf_traces.usage import tool_statistics, usage
 from mined_spans import (
     AGENT,
     ASKS,
@@ -789,7 +790,7 @@ def test_a_broken_row_of_mined_tasks_is_refused_with_row_field_and_remedy(
 
 def test_a_table_of_mined_tasks_is_refused_as_a_file_of_ones_own_with_what_reads_it(tmp_path: Path) -> None:
     mine(arrow_table([RANKED, ASKS])).tasks.write_parquet(tmp_path / "tasks.parquet")
-    with pytest.raises(DataError, match=r"camdf\.mining\.logged\.read_logged"):
+    with pytest.raises(DataError, match=r"camdf\.logs\.mined\.read_logged"):
         datasets.read(tmp_path / "tasks.parquet")
     pl.DataFrame(schema={"ranked": pl.List(pl.String), "called": pl.List(pl.String)}).write_parquet(
         tmp_path / "a.parquet"
@@ -862,9 +863,9 @@ def test_progress_is_reported_to_the_end_and_time_left_reaches_zero() -> None:
 
 
 def test_the_page_says_what_the_stored_measurement_of_twenty_million_spans_says() -> None:
-    root = Path(__file__).parents[1]
+    root = Path(__file__).parents[2]
     stored = json.loads((root / "results" / "mining.json").read_text())
-    page = (root / "docs" / "mining.md").read_text(encoding="utf-8")
+    page = (root / "traces" / "docs" / "mining.md").read_text(encoding="utf-8")
     assert stored["generated"]["spans"] >= 20_000_000
     assert stored["tasks that differ"] == 0
     assert stored["polars"]["peak GiB"] < 24
@@ -889,9 +890,9 @@ def test_the_page_says_of_its_fits_what_its_table_says() -> None:
 
 
 def test_the_page_says_what_the_stored_measurement_of_reading_says() -> None:
-    root = Path(__file__).parents[1]
+    root = Path(__file__).parents[2]
     stored = json.loads((root / "results" / "reading.json").read_text())
-    page = (root / "docs" / "mining.md").read_text(encoding="utf-8")
+    page = (root / "traces" / "docs" / "mining.md").read_text(encoding="utf-8")
     steps = ("read", "read with text", "read into span tables")
     labels = {
         "genai": ("GenAI conventions", "json.loads alone"),

@@ -18,11 +18,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from camdf.errors import DataError
-from camdf.mining import portions
-from camdf.mining.portions import Portion, in_portions, read_portions
-from camdf.mining.readers import read_spans
-from camdf.mining.readers.files import TraceFile
-from camdf.mining.span_files import span_tables
+from camdf_traces import portions
+from camdf_traces.portions import Portion, in_portions, read_portions
+from camdf_traces.readers import read_spans
+from camdf_traces.readers.files import TraceFile
+from camdf_traces.span_files import span_tables
 
 BROKEN = '{"trace_id": "half of a'
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from camdf.cli import main
-from camdf.mining.readers import FORMATS, read_spans
-from camdf.mining.readers.formats import guess
-from camdf.mining.span_files import span_tables
-from camdf.mining.tasks import mine
+from camdf_traces.readers import FORMATS, read_spans
+from camdf_traces.readers.formats import guess
+from camdf_traces.span_files import span_tables
+from camdf_traces.tasks import mine
 from secret_traces import (
     SECRET,
     holds_the_secret,

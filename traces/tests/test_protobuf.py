@@ -15,9 +15,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from camdf.mining.readers import read_spans
-from camdf.mining.span_files import span_tables
-from camdf.mining.spans import arrow_table
+from camdf_traces.readers import read_spans
+from camdf_traces.span_files import span_tables
+from camdf_traces.spans import arrow_table
 from loading import benchmark_module
 from trace_records import AGENT, attributes, otlp, otlp_span
 

@@ -26,14 +26,14 @@ from hypothesis import strategies as st
 
 from camdf.errors import DataError, UsageError
 from camdf.logs.labels import NO_TOOL
-from camdf.mining.readers import FORMATS, plain, read_spans
-from camdf.mining.readers import names as tables
-from camdf.mining.readers.formats import guess
-from camdf.mining.readers.messages import requested_calls, tool_names
-from camdf.mining.readers.otlp_json import typed_document
-from camdf.mining.readers.values import Unreadable, decoded
-from camdf.mining.span_files import span_tables
-from camdf.mining.spans import SPAN_COLUMNS, Span, arrow_schema, arrow_table
+from camdf_traces.readers import FORMATS, plain, read_spans
+from camdf_traces.readers import names as tables
+from camdf_traces.readers.formats import guess
+from camdf_traces.readers.messages import requested_calls, tool_names
+from camdf_traces.readers.otlp_json import typed_document
+from camdf_traces.readers.values import Unreadable, decoded
+from camdf_traces.span_files import span_tables
+from camdf_traces.spans import SPAN_COLUMNS, Span, arrow_schema, arrow_table
 from golden import openai_tool
 from pages import run_page
 from trace_records import (

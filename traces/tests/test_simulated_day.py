@@ -16,7 +16,7 @@ from loading import benchmark_module
 pytest.importorskip("deltalake")
 
 SPANS = 200_000
-STORED = Path(__file__).parents[1] / "results" / "simulated_day.json"
+STORED = Path(__file__).parents[2] / "results" / "simulated_day.json"
 
 
 def holds(day: dict[str, Any]) -> None:

@@ -13,12 +13,12 @@ import pyarrow as pa
 import pytest
 
 from camdf.errors import MissingExtraError
-from camdf.mining.spark import mining
-from camdf.mining.spark.sample import SAMPLED
-from camdf.mining.spark.session import session
 from camdf_lab import domains
+from camdf_traces.spark import mining
+from camdf_traces.spark.sample import SAMPLED
+from camdf_traces.spark.session import session
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def stored_in(name: str) -> dict[str, Any]:
@@ -37,8 +37,8 @@ def compared() -> dict[str, Any]:
 
 
 def test_the_page_is_written_from_the_stored_figures(stored: dict[str, Any], compared: dict[str, Any]) -> None:
-    page = runpy.run_path(str(ROOT / "docs" / "spark_page.py"))["page"]
-    assert (ROOT / "docs" / "spark.md").read_text(encoding="utf-8") == page(stored, compared)
+    page = runpy.run_path(str(ROOT / "traces" / "docs" / "spark_page.py"))["page"]
+    assert (ROOT / "traces" / "docs" / "spark.md").read_text(encoding="utf-8") == page(stored, compared)
 
 
 def test_on_every_shipped_ranking_one_place_decides_as_passes_did_within_their_noise(compared: dict[str, Any]) -> None:

@@ -9,11 +9,11 @@ import csv
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent / "frameworks"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "frameworks"))
 
 from traced.matrix import EXACT, FRAMEWORKS, NONE, SITUATIONS, TRACERS, Row, misleads, page, shares, why
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def rows() -> list[Row]:
@@ -37,7 +37,7 @@ def test_the_page_is_made_from_what_is_stored() -> None:
 
 
 def test_the_page_of_traces_has_the_shares_that_are_stored() -> None:
-    said = (ROOT / "docs" / "traces.md").read_text(encoding="utf-8")
+    said = (ROOT / "traces" / "docs" / "traces.md").read_text(encoding="utf-8")
     cells = [row.verdict for row in rows() if not row.verdict.startswith(NONE)]
     assert shares(rows()) in said
     said = " ".join(said.split())

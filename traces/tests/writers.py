@@ -10,12 +10,12 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from arrivals import BEGIN, FIRST, run
-from camdf.mining.spans import Span, arrow_table
+from camdf_traces.spans import Span, arrow_table
 
 CHILD = """
 import sys
 from datetime import date
-from camdf.mining.days import mine_day
+from camdf_traces.days import mine_day
 print("ready", flush=True)
 for line in sys.stdin:
     print(mine_day(line.strip(), sys.argv[1], date.fromisoformat(sys.argv[2]), grace_hours=0).added, flush=True)

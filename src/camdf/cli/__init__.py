@@ -5,22 +5,32 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import Any, Protocol
 
 from camdf._version import __version__
-from camdf.cli import examples, lab, mcp, policy, production, service, tools, traces
+from camdf.cli import examples, forgetting, lab, mcp, policy, production, scoring, service, tools
+from camdf.cli.brought import AUDIT, BROUGHT, COMPARE, MINE
 from camdf.cli.parser import Parser, Section, add_version_and_completion, run_command, table_of_contents
 
-SECTIONS = {
-    "In front of the MCP servers of a client": mcp,
-    "On day one, without labels": tools,
-    "With a language model, once": examples,
-    "From traces to tasks": traces,
-    "Learning from tasks": policy,
-    "Before and after the first cut": production,
-    "Serving": service,
-    "Research": lab,
+
+class AddsCommands(Protocol):
+    """A module of this package, or a command of another distribution."""
+
+    def add_commands(self, commands: Any) -> None:
+        """Add them to their section."""
+
+
+SECTIONS: dict[str, tuple[AddsCommands, ...]] = {
+    "In front of the MCP servers of a client": (mcp,),
+    "On day one, without labels": (tools,),
+    "With a language model, once": (examples,),
+    "From traces to tasks": (MINE, forgetting, AUDIT, scoring),
+    "Learning from tasks": (policy,),
+    "Before and after the first cut": (production, COMPARE),
+    "Serving": (service,),
+    "Research": (lab,),
 }
-"""The table of contents of `camdf --help`, and where the commands of each part are."""
+"""The table of contents of `camdf --help`, and what adds the commands of each part."""
 
 ENDING = """\
 every command has an example: camdf COMMAND --help
@@ -39,18 +49,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     if given[:1] == [lab.NAME]:  # its options are not ours to read
         return lab.forwarded(given[1:])
-    return run_command(parser(), given)
+    named = given[0] if given else ""
+    if named in BROUGHT and (lacks := BROUGHT[named].lacks()):
+        print(f"camdf: {lacks}", file=sys.stderr)
+        return 2
+    return run_command(parser(named), given)
 
 
-def parser() -> Parser:
-    """Every command with its options."""
+def parser(command: str = "") -> Parser:
+    """Every command with its options. Where one of ours is named, those of other distributions have none.
+
+    Args:
+        command: The command that will be run, so that nothing is loaded for the others.
+    """
     program = Parser(
         prog="camdf", usage="camdf COMMAND ...", formatter_class=argparse.RawDescriptionHelpFormatter, epilog=ENDING
     )
     add_version_and_completion(program, __version__)
     commands = program.add_subparsers(prog="camdf", metavar="COMMAND", help=argparse.SUPPRESS)
     sections = [Section(title, commands) for title in SECTIONS]
-    for section, kind in zip(sections, SECTIONS.values(), strict=True):
-        kind.add_commands(section)
+    for section, kinds in zip(sections, SECTIONS.values(), strict=True):
+        for kind in kinds:
+            kind.add_commands(section)
+    for name in BROUGHT if command not in commands.choices else {command} & BROUGHT.keys():
+        BROUGHT[name].add_options(commands.choices[name])
     program.description = table_of_contents("Which of an agent's tools are worth giving to it for a task?", sections)
     return program

@@ -17,6 +17,7 @@ from camdf.datasets.tables import columns_at_a_glance, read_table
 from camdf.errors import UsageError
 from camdf.examples import Check, ExamplesFile, Prompt, Wanted, check_examples, named_tools, own_examples, prompts
 from camdf.examples.asking import TASK, cost
+from camdf.logs.text_logs import read_text_log
 from camdf.scorers.endpoint import completion
 from camdf.tools import Tool
 
@@ -108,8 +109,6 @@ def _examples(options: argparse.Namespace) -> int:
 
 def _own(path: Path, tools: dict[str, Tool]) -> list[Example]:
     """What people call tools, examples, or a log of requests in any shape that camdf fit reads."""
-    from camdf.logs.text_logs import read_text_log
-
     if (path.suffix == ".json" and _has_names(path)) or columns_at_a_glance(path) <= EXAMPLE_FIELDS:
         return own_examples(path, tools)
     log = read_text_log(path, tools)

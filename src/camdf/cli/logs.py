@@ -5,19 +5,17 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from camdf._progress import shown
 from camdf.cli.tools import TOOLS_FILE, tools_in_file, usual_scorer
 from camdf.errors import DataError, UsageError
+from camdf.logs.mined import is_mined
+from camdf.logs.text_logs import RankedLog, is_text_log, rank_log, read_text_log
 from camdf.scorers import BM25, Embeddings, Scorer, Start
 from camdf.scorers.base import TEXTS
 from camdf.scorers.embeddings import MINILM
 from camdf.scorers.with_examples import tool_examples
 from camdf.tools import NO_TOOLS, Tool, keyed, view
-
-if TYPE_CHECKING:
-    from camdf.logs.text_logs import RankedLog
 
 FILES = "logged tasks (.jsonl, .parquet or .csv), or with --tools a log of requests in any table or as chats"
 SCORERS = ("start", "bm25", "minilm")
@@ -46,16 +44,11 @@ def _pairs(written: str) -> dict[str, str]:
 
 def is_log(options: argparse.Namespace, data: Path) -> bool:
     """Whether a command is to read a log of requests: its tools are named, and it has no scores."""
-    from camdf.logs.text_logs import is_text_log
-    from camdf.mining.logged import is_mined
-
     return options.tools is not None and not is_mined(data) and is_text_log(data)
 
 
 def with_hint(error: DataError, data: Path) -> DataError:
     """The error of a table that has no scores, with what to do if it is a log of requests."""
-    from camdf.logs.text_logs import is_text_log
-
     if not data.is_file() or not is_text_log(data):
         return error
     return DataError(f"{error} If it is a log of requests, name the tools that they had: --tools tools.json")
@@ -65,8 +58,6 @@ def ranked_log(
     options: argparse.Namespace, data: Path, scorer: Scorer, settings: dict[str, str], top: int | None = None
 ) -> RankedLog:
     """The tasks of a log; what was understood of it is printed first."""
-    from camdf.logs.text_logs import rank_log, read_text_log
-
     tools = listed_tools(options.tools)
     log = read_text_log(data, tools, options.columns)
     print("\n".join([*log.lines(), ""]), file=sys.stderr if options.json else sys.stdout, flush=True)

@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from datetime import date, datetime
 from difflib import get_close_matches
 from inspect import getdoc
 from io import TextIOWrapper
@@ -173,6 +174,19 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 def print_json(document: Any) -> None:
     """The one document of a command that was asked for it."""
     print(json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False))
+
+
+def read_day(text: str) -> date:
+    """The day that an option names."""
+    return read_time(text).date()
+
+
+def read_time(text: str) -> datetime:
+    """The time that an option names, or the beginning of a day."""
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a day, as 2026-01-31. Got {text!r} instead") from None
 
 
 def check_output(path: Path, endings: tuple[str, ...]) -> None:

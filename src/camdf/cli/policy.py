@@ -27,7 +27,18 @@ from camdf.cli.money import (
 from camdf.cli.parser import add_json, check_output, print_json
 from camdf.core.payoff import VALUES, Payoff
 from camdf.datasets.examples import logged_examples, made_up_in, past_tasks, read_examples, write_examples
-from camdf.errors import DataError, UsageError, expect, require
+from camdf.datasets.ids import hashed, id_key
+from camdf.errors import DataError, UsageError, expect
+from camdf.logs.mined import (
+    AskedBy,
+    Uncensored,
+    is_mined,
+    mined_tasks,
+    read_logged,
+    read_uncensored,
+    seeing_every_tool,
+)
+from camdf.logs.text_logs import read_text_log
 from camdf.models.past_tasks import PastTasks
 from camdf.policies.artifact import load, save
 from camdf.policies.base import fitted_payoff
@@ -39,7 +50,6 @@ from camdf.policies.stopping import StoppingPolicy
 if TYPE_CHECKING:
     from camdf.core.rankings import LoggedTasks
     from camdf.evaluation.assess import Assessment
-    from camdf.mining.logged import AskedBy, Uncensored
     from camdf.policies.base import Policy
 
 PICTURES = (".png", ".svg", ".pdf")
@@ -171,8 +181,6 @@ def _check_splits(options: argparse.Namespace) -> None:
 
 
 def _read(options: argparse.Namespace, *, explored_only: bool = False) -> LoggedTasks:
-    from camdf.mining.logged import read_logged
-
     if is_log(options, options.data):
         return ranked_log(options, options.data, *named_scorer(options.scorer)).logged
     try:
@@ -184,11 +192,8 @@ def _read(options: argparse.Namespace, *, explored_only: bool = False) -> Logged
 
 def uncensored_tasks(options: argparse.Namespace) -> Uncensored:
     """The tasks of a command, without those from which a gate had cut tools."""
-    from camdf.mining.logged import Uncensored, read_uncensored
-
     if is_log(options, options.data):
-        logged = ranked_log(options, options.data, *named_scorer(options.scorer)).logged
-        return Uncensored(logged, 0, told=False, censored=False, digests=frozenset([logged.digest()]))
+        return seeing_every_tool(ranked_log(options, options.data, *named_scorer(options.scorer)).logged)
     try:
         with shown("MB read", after=1.0) as progress:
             return read_uncensored(options.data, progress)
@@ -269,18 +274,13 @@ def _fit(options: argparse.Namespace) -> int:
 
 def _asked(options: argparse.Namespace) -> dict[str, AskedBy]:
     """For --remember, by task: what was asked and by whom, as far as the data say it; users are hashed as in traces."""
-    from camdf.mining.logged import AskedBy, asked_in, is_mined, mined_table
-
     if options.remember is None:
         return {}
     if is_log(options, options.data):
-        from camdf.datasets.ids import hashed, id_key
-        from camdf.logs.text_logs import read_text_log
-
         log = read_text_log(options.data, listed_tools(options.tools), options.columns)
         key = id_key() if "user" in log.columns else b""
         return {request.task_id: AskedBy(request.text, hashed(request.user, key)) for request in log.requests}
-    return asked_in(require("polars", "mining").from_arrow(mined_table(options.data))) if is_mined(options.data) else {}
+    return mined_tasks().asked_in_table(options.data) if is_mined(options.data) else {}
 
 
 def _check_replaceable(path: Path) -> None:
@@ -295,8 +295,6 @@ def _check_replaceable(path: Path) -> None:
 
 def _kept(options: argparse.Namespace, logged: LoggedTasks, asked: dict[str, AskedBy]) -> PastTasks:
     """What is kept of the tasks of a log, the latest as the log has them."""
-    from camdf.mining.logged import AskedBy
-
     known = [asked.get(task_id, AskedBy()) for task_id in logged.task_ids.tolist()]
     texts = tuple(of.text for of in known) if options.keep_text else ()
     users = tuple(of.user for of in known) if any(of.user for of in known) else ()
@@ -322,18 +320,13 @@ def _made_up_warning(options: argparse.Namespace, made_up: int) -> list[str]:
 
 def _sampled_on_spark(options: argparse.Namespace) -> tuple[LoggedTasks, dict[str, AskedBy]]:
     """Mined tasks as a sample that Spark draws, and what was asked; other files are read here."""
-    from camdf.mining.days import is_days
-    from camdf.mining.logged import asked_in, is_mined, logged_tasks
-
-    if is_days(options.data) or not is_mined(options.data):
+    sample = None
+    if is_mined(options.data):
+        sample = mined_tasks().sampled_on_spark(options.data, explored_only=options.explored_only, seed=options.seed)
+    if sample is None:
         return _read(options, explored_only=options.explored_only), _asked(options)
-    from camdf.mining.spark.sample import sampled
-    from camdf.mining.spark.session import session
-
-    tasks = session().read.parquet(str(options.data))
-    sample = sampled(tasks.filter("explored") if options.explored_only else tasks, seed=options.seed)
-    _note(options, f"{sample}\n")
-    return logged_tasks(sample.tasks), asked_in(sample.tasks)
+    _note(options, f"{sample.sentence}\n")
+    return sample.logged, sample.asked
 
 
 def _evaluate(options: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""Commands before and after the first cut: shadow-report, compare."""
+"""Before the first cut: shadow-report."""
 
 from __future__ import annotations
 
@@ -10,20 +10,14 @@ from camdf.cli.logs import FILES, add_log
 from camdf.cli.money import add_payoff, chosen_payoff
 from camdf.cli.parser import add_json, print_json
 from camdf.cli.policy import add_saved, recall_warning, saved_policy, uncensored_tasks
-from camdf.cli.tools import add_prices, chosen_prices, tools_in_file
-from camdf.cli.traces import add_workers, read_traces
+from camdf.cli.tools import tools_in_file
 from camdf.policies.base import fitted_payoff
 from camdf.prices import Prices
 from camdf.tools import view
 
-OUTPUT_PRICE = 15.0
-"""Dollars a million output tokens: an example, as the prices of `Prices` are."""
-
-HARM = {3: "success is shown to have fallen"}
-
 
 def add_commands(commands: Any) -> None:
-    """shadow-report, compare."""
+    """shadow-report."""
     shadow = commands.add(_shadow_report)
     shadow.add_argument("policy", type=Path, help="a policy that camdf saved (.json)")
     shadow.add_argument("data", type=Path, help=f"what camdf mine wrote, {FILES}")
@@ -31,17 +25,6 @@ def add_commands(commands: Any) -> None:
     add_log(shadow, ", and to count their tokens")
     add_payoff(shadow, required=False)
     add_json(shadow)
-
-    compare = commands.add(_compare, codes=HARM)
-    option = compare.add_argument
-    option("traces", help="a folder of traces, one file, or a URL of either, of any tracer that docs/traces.md names")
-    option("--margin", type=float, default=0.02, help="by how much success may fall and be safe (default: %(default)s)")
-    option("--require-outcome", action="store_true", help="count conversations without an outcome as failed")
-    option("--gated-share", type=float, help="the share of conversations that were to be gated")
-    add_prices(compare)
-    option("--output-price", type=float, default=OUTPUT_PRICE, help="the same where they are written (%(default)s)")
-    add_workers(compare)
-    add_json(compare)
 
 
 def _shadow_report(options: argparse.Namespace) -> int:
@@ -65,23 +48,3 @@ def _shadow_report(options: argparse.Namespace) -> int:
     if not (read.told or read.censored):
         print("Nothing says that these tasks saw every tool. What a gate had cut, none of them could call.")
     return 0
-
-
-def _compare(options: argparse.Namespace) -> int:
-    """Say whether gated conversations do as well, and what they save.
-
-    camdf compare traces/
-    """
-    from camdf.evaluation.compare import compare
-    from camdf.mining.arms import arms
-
-    prices = chosen_prices(options)
-    with read_traces(options, with_text=False) as tables:
-        dealt = arms(tables, prices, options.output_price, require_outcome=options.require_outcome)
-    counts = {"lost": dealt.lost, "unplaced": dealt.unplaced, "share": options.gated_share}
-    comparison = compare(dealt.gated, dealt.measures, options.margin, **counts)
-    if options.json:
-        print_json({**comparison.record(), "sums": dealt.sums})
-    else:
-        print(f"{dealt}\n\n{comparison.table()}\n\n{comparison.verdict}")
-    return 3 if comparison.harms else 0

@@ -12,7 +12,8 @@ from typing import Any
 
 from camdf.conformance.driver import ONE_TEXT, ChatTurn, Driver, Reply, RunnableTool, Setup
 from camdf.conformance.scripted_model import ScriptedCall, ScriptedModel, Step
-from camdf.errors import BrokenPromiseError, require
+from camdf.conformance.traces import mined
+from camdf.errors import BrokenPromiseError
 from camdf.gate import Gate, GateDecision, Guards, Records
 from camdf.gate.tool_search import CALL, FIND
 from camdf.tools import Tool
@@ -308,11 +309,10 @@ def check_nothing_is_raised_out_of_a_run(driver: Driver) -> None:
 
 def check_traces_have_the_tools_that_ran(driver: Driver) -> None:
     """Mined from the framework's own OpenTelemetry, a run needed what it ran, and not the tool search."""
-    traces = require("camdf.conformance.traces", "mining")
     with ScriptedModel() as model:
         bench = _Bench(driver, model)
         model.script = [ScriptedCall("book_flight", {"what": "Oslo"}), *bench.steps]
-        needed = traces.mined(lambda: bench.send(ASKED, driver.build(bench.setup(traced=True))))
+        needed = mined(lambda: bench.send(ASKED, driver.build(bench.setup(traced=True))))
         ran = [name for name, _ in bench.ran]
         _promise(needed == [sorted(ran)], f"the label of the run is what ran, {ran}: {needed}")
 

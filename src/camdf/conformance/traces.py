@@ -12,8 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from camdf.mining.span_files import span_tables
-from camdf.mining.tasks import mine
+from camdf.logs.mined import mined_tasks
 
 
 def mined(run: Callable[[], object]) -> list[list[str]]:
@@ -28,8 +27,7 @@ def mined(run: Callable[[], object]) -> list[list[str]]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "traces.jsonl"
         file.write_text("\n".join(spans), encoding="utf-8")
-        with span_tables(file) as tables:
-            return [sorted(called) for called in mine(tables).tasks["called"].to_list()]
+        return [sorted(called) for called in mined_tasks().called_in_traces(file)]
 
 
 @cache

@@ -19,7 +19,7 @@ for `task_id` and `group`. Parquet and CSV may have one row a candidate: `camdf.
 Other fields are left out, and a warning counts them in one line. One that looks like a misspelling of an optional field
 that is not there is refused, because it would change the result without a word.
 
-Tables of mined tasks have other columns: `camdf.mining.logged.read_logged` reads those.
+Tables of mined tasks have other columns: `camdf.logs.mined.read_logged` reads those.
 """
 
 from __future__ import annotations
@@ -105,8 +105,7 @@ def read_parquet(path: File, *, keep_order: bool = False, progress: Progress = s
     columns, place = parquet.columns_of(path), Path(path)
     if {"ranked", "called"} <= set(columns):
         raise DataError(
-            f"{path}: is a table of mined tasks, as `camdf mine` writes it. Read it with "
-            "camdf.mining.logged.read_logged."
+            f"{path}: is a table of mined tasks, as `camdf mine` writes it. Read it with camdf.logs.mined.read_logged."
         )
     if rows.is_rows(columns):
         known, others = _columns(place, columns, rows.NEEDED, rows.OPTIONAL_COLUMNS)

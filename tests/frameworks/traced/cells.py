@@ -13,8 +13,8 @@ from tempfile import TemporaryDirectory
 from traceback import format_exception
 from typing import Any
 
-from camdf.mining.span_files import span_tables
-from camdf.mining.tasks import Mined, mine
+from camdf_traces.span_files import span_tables
+from camdf_traces.tasks import Mined, mine
 from scripted import ScriptedModel
 from traced.matrix import EXACT, FRAMEWORKS, NONE
 from traced.situations import Play
@@ -130,7 +130,7 @@ def _decisions(play: Play, mined: Mined, written: str) -> list[str]:
 
 def shown(file: Path) -> str:
     """The spans of a file, a line each, for whoever looks into a cell."""
-    from camdf.mining.readers import read_spans
+    from camdf_traces.readers import read_spans
 
     lines = []
     for span in sorted(read_spans(file), key=lambda each: each.start or 0):

@@ -153,9 +153,9 @@ def _cell(row: Row | None, notes: dict[str, None]) -> str:
 
 HEAD = """# Which traces can be learned from
 
-Of {there} cells with something to measure, {exact} are exact: the tasks that [mining](../../docs/mining.md) makes of
-the trace are what really happened. In {wrong} of the others a run that stopped is taken for a task; in all the rest a
-task is missing, or lacks something, and nothing wrong is learned.
+Of {there} cells with something to measure, {exact} are exact: the tasks that
+[mining](../../traces/docs/mining.md) makes of the trace are what really happened. In {wrong} of the others a run that
+stopped is taken for a task; in all the rest a task is missing, or lacks something, and nothing wrong is learned.
 
 A [gate](../../docs/gate.md) cuts, the agent runs, a tracer records, with no code by the user: each framework with its
 adapter, under each tracer, by situation. A cell is **exact** if the mined tasks have as many runs as there were, the

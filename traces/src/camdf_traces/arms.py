@@ -12,11 +12,11 @@ import numpy as np
 from camdf._counts import in_one_line
 from camdf.core.rankings import Bools, Floats
 from camdf.errors import DataError, require
-from camdf.mining.runs import SPANS_LEFT_OUT, deduplicated, gathered, span_counts, with_owners
-from camdf.mining.span_files import SPANS_AT_A_TIME, Source, in_parts
-from camdf.mining.spans import SPAN_COLUMNS
-from camdf.mining.usage import with_whole_input
 from camdf.prices import Prices
+from camdf_traces.runs import SPANS_LEFT_OUT, deduplicated, gathered, span_counts, with_owners
+from camdf_traces.span_files import SPANS_AT_A_TIME, Source, in_parts
+from camdf_traces.spans import SPAN_COLUMNS
+from camdf_traces.usage import with_whole_input
 
 if TYPE_CHECKING:
     import polars as pl

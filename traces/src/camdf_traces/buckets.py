@@ -2,12 +2,12 @@
 
     TABLE/              a Delta table of tasks, partitioned by bucket and by the day on which each began
     TABLE/_spans/       a Delta table of the spans that may still change a task, by bucket and by the day of arrival
-    TABLE/_forgotten/   what the table was told to forget (`camdf.mining.ids`)
+    TABLE/_forgotten/   what the table was told to forget (`camdf_traces.ids`)
 
 All spans of a trace are in one bucket, so a worker needs to know of no other bucket, and a bucket must fit into a
-worker's memory. A worker writes files; the commits that name them are `camdf.mining.days`'.
+worker's memory. A worker writes files; the commits that name them are `camdf_traces.days`'.
 
-Only the pieces of a task (`camdf.mining.pieces`) lie in several traces. A run that may be one stays beside the spans of
+Only the pieces of a task (`camdf_traces.pieces`) lie in several traces. A run that may be one stays beside the spans of
 its bucket, and is no task yet. The tasks of all such runs are in a bucket of their own, the last one: one worker joins
 them, conversation by conversation. The pieces of a conversation stay as long as one of them is new.
 
@@ -30,12 +30,12 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 from camdf.errors import UsageError, require
-from camdf.mining.delta import DataFile, read_data, write_data
-from camdf.mining.ids import IDS, Forgotten, with_hashed_ids
-from camdf.mining.pieces import joined_pieces, may_be_piece
-from camdf.mining.runs import RUN_COLUMNS, SPAN_KEY, TASK_COLUMNS, has_ids
-from camdf.mining.spans import SPAN_COLUMNS, day_of, no_rows, without_nulls
-from camdf.mining.tasks import Mined, mined_from, runs_in
+from camdf_traces.delta import DataFile, read_data, write_data
+from camdf_traces.ids import IDS, Forgotten, with_hashed_ids
+from camdf_traces.pieces import joined_pieces, may_be_piece
+from camdf_traces.runs import RUN_COLUMNS, SPAN_KEY, TASK_COLUMNS, has_ids
+from camdf_traces.spans import SPAN_COLUMNS, day_of, no_rows, without_nulls
+from camdf_traces.tasks import Mined, mined_from, runs_in
 
 if TYPE_CHECKING:
     import polars as pl
@@ -78,7 +78,7 @@ HELD_BACK = ("ahead", "late")
 
 @dataclass(frozen=True)
 class Rules:
-    """What every day of a table is mined by; see `camdf.mining.days.mine_day`."""
+    """What every day of a table is mined by; see `camdf_traces.days.mine_day`."""
 
     watermark: int = WATERMARK
     keep_days: int | None = None

@@ -2,7 +2,7 @@
 
 A task may change as long as spans of its trace arrive: late ones, second versions, the end of a run that began before
 midnight. So the spans of the last few days stay beside the tasks, and an arrival mines again only the traces that its
-spans are part of, and joins again the pieces of tasks in these (`camdf.mining.buckets` has the layout).
+spans are part of, and joins again the pieces of tasks in these (`camdf_traces.buckets` has the layout).
 
 An arrival is two commits. The first puts the spans down, and no two writers get into each other's way. The second puts
 down the tasks of all spans that nobody has mined yet, and says which version of the spans they are of. Whoever loses
@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from camdf._counts import in_one_line
 from camdf.datasets.files import File
 from camdf.errors import DataError, UsageError, require
-from camdf.mining.buckets import (
+from camdf_traces.buckets import (
     OPEN,
     PIECE,
     ROW,
@@ -44,11 +44,11 @@ from camdf.mining.buckets import (
     join_bucket,
     mine_bucket,
 )
-from camdf.mining.delta import LEFTOVER_HOURS, DataFile, DeltaFolder, LostRaceError, discard, is_delta
-from camdf.mining.ids import Forgotten
-from camdf.mining.runs import TASK_COLUMNS
-from camdf.mining.span_files import Source, in_parts, rows_in
-from camdf.mining.spans import NANOSECONDS_A_DAY, arrow_of, no_rows, without_nulls
+from camdf_traces.delta import LEFTOVER_HOURS, DataFile, DeltaFolder, LostRaceError, discard, is_delta
+from camdf_traces.ids import Forgotten
+from camdf_traces.runs import TASK_COLUMNS
+from camdf_traces.span_files import Source, in_parts, rows_in
+from camdf_traces.spans import NANOSECONDS_A_DAY, arrow_of, no_rows, without_nulls
 
 if TYPE_CHECKING:
     import polars as pl

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any
 
 from camdf._files import write_whole
 from camdf.errors import require
-from camdf.mining.readers.files import elsewhere
-from camdf.mining.spans import arrow_schema
+from camdf_traces.readers.files import elsewhere
+from camdf_traces.spans import arrow_schema
 
 if TYPE_CHECKING:
     import polars as pl

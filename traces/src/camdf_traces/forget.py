@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import date
 from os import fspath
+from typing import Any
 
 from camdf._counts import in_one_line
 from camdf._files import clear_unfinished
 from camdf.datasets.files import File
 from camdf.datasets.ids import hashed
 from camdf.errors import DataError, UsageError
-from camdf.mining.days import Days, is_days
-from camdf.mining.delta import LEFTOVER_HOURS
-from camdf.mining.span_files import clear_scratch
+from camdf_traces.days import Days, is_days
+from camdf_traces.delta import LEFTOVER_HOURS
+from camdf_traces.span_files import clear_scratch
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,10 @@ class Forgot:
         """What adds up: the tasks and the spans that were there are those forgotten and those kept."""
         counts = {"tasks": (self.tasks, self.tasks_kept), "spans": (self.spans, self.spans_kept)}
         return {what: {"read": gone + kept, "forgotten": gone, "kept": kept} for what, (gone, kept) in counts.items()}
+
+    def record(self) -> dict[str, Any]:
+        """Its fields, what adds up, and the sentences."""
+        return {**asdict(self), "sums": self.sums, "sentences": str(self).splitlines()}
 
     def __str__(self) -> str:
         gone = (

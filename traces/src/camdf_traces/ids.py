@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from camdf.datasets.ids import hashed
 from camdf.errors import require
-from camdf.mining.delta import listed, put
-from camdf.mining.spans import day_of
+from camdf_traces.delta import listed, put
+from camdf_traces.spans import day_of
 
 if TYPE_CHECKING:
     import polars as pl

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from camdf._progress import Progress, silent
 from camdf.core.rankings import Floats, LoggedTasks, Rankings
 from camdf.core.vectors import at_length_one
-from camdf.datasets.files import File, read
+from camdf.datasets.files import File
 from camdf.datasets.parquet import columns_of, tables_of
 from camdf.datasets.records import FOR_SCORES, Pairs, list_of_names, numbers, refuse, text
 from camdf.errors import DataError, require
-from camdf.mining.runs import TASK_COLUMNS, TO_GET_RANKINGS, has_usable_ranking, unranked
-from camdf.mining.spans import polars_types
+from camdf.logs.mined import AskedBy, Uncensored
+from camdf_traces.runs import TASK_COLUMNS, TO_GET_RANKINGS, has_usable_ranking, unranked
+from camdf_traces.spans import polars_types
 
 if TYPE_CHECKING:
     import polars as pl
@@ -66,13 +66,6 @@ def logged_tasks(mined: pl.DataFrame, prices: Mapping[str, float] | None = None)
     )
 
 
-class AskedBy(NamedTuple):
-    """What a task's text was and whose; "" where that was not kept."""
-
-    text: str = ""
-    user: str = ""
-
-
 def asked_in(mined: pl.DataFrame) -> dict[str, AskedBy]:
     """By id, what was asked in mined tasks."""
     polars = require("polars", "mining")
@@ -107,7 +100,7 @@ def learnable() -> pl.Expr:
     return holds
 
 
-def is_mined(path: File) -> bool:
+def holds_mined_tasks(path: File) -> bool:
     """Whether a path holds mined tasks as `camdf mine` writes them: Parquet, a folder of it, or a table of days."""
     if _is_days(path):
         return True
@@ -119,7 +112,7 @@ def _is_days(path: File) -> bool:
     """Whether a place is a table of days. A file is none, and needs nothing that reads traces."""
     if Path(path).is_file():
         return False
-    from camdf.mining.days import is_days
+    from camdf_traces.days import is_days
 
     return is_days(path)
 
@@ -127,48 +120,25 @@ def _is_days(path: File) -> bool:
 def mined_table(path: File) -> pa.Table:
     """The mined tasks of a Parquet file, of a folder of them in the order of their names, or of a table of days."""
     if _is_days(path):
-        from camdf.mining.days import read_days
+        from camdf_traces.days import read_days
 
         return read_days(path)
     table: pa.Table = require("pyarrow", "mining").concat_tables(tables_of(path)).combine_chunks()
     return table
 
 
-class Uncensored(NamedTuple):
-    """Logged tasks without those that a gate had cut tools from: what it had cut, none of them could call."""
-
-    logged: LoggedTasks
-    left_out: int
-    """How many were left out. Where a gate had cut tools from every task, none was."""
-
-    told: bool
-    """Whether a gate says of some task that it saw every tool, because it explored or the gate only watched."""
-
-    censored: bool
-    """Whether a gate had cut tools from every task."""
-
-    digests: frozenset[str]
-    """Of these tasks, and of all that were read."""
-
-    @property
-    def warnings(self) -> list[str]:
-        """At most one sentence."""
-        if self.censored:
-            return [
-                "A gate had cut tools from all of these tasks, and what it had cut none of them could call, so that "
-                "less seems to be required than is. Let some see every tool: Gate(..., explore=0.1)."
-            ]
-        if not self.left_out:
-            return []
-        many = f"{self.left_out:,} tasks were" if self.left_out > 1 else "1 task was"
-        return [f"{many} left out, because a gate had cut tools there, which could not be called then."]
+def read_mined(path: File, *, explored_only: bool = False) -> LoggedTasks:
+    """Logged tasks from a table that `camdf mine` wrote; `explored_only` leaves out runs that did not explore."""
+    mined = _mined(path)
+    if explored_only:
+        mined = mined.filter("explored")
+        if mined.is_empty():
+            raise DataError(f"{path}: holds no run that explored. Give the gate a share: Gate(..., explore=0.1).")
+    return logged_tasks(_ranked(path, mined))
 
 
-def read_uncensored(path: File, progress: Progress = silent) -> Uncensored:
-    """What `read_logged` gives, without the mined tasks from which a gate had cut tools, as far as there are others."""
-    if not is_mined(path):
-        logged = read(path, progress=progress)
-        return Uncensored(logged, 0, told=False, censored=False, digests=frozenset([logged.digest()]))
+def read_uncensored_mined(path: File) -> Uncensored:
+    """What `read_mined` gives, without the tasks from which a gate had cut tools, as far as there are others."""
     polars = require("polars", "mining")
     ranked = _ranked(path, _mined(path))
     cut = (~polars.col("explored")).fill_null(False)
@@ -183,28 +153,6 @@ def read_uncensored(path: File, progress: Progress = silent) -> Uncensored:
         censored=whole.is_empty(),
         digests=frozenset([logged.digest(), everything.digest()]),
     )
-
-
-def read_logged(path: File, *, explored_only: bool = False, progress: Progress = silent) -> LoggedTasks:
-    """Logged tasks from a table that `camdf mine` wrote, or from a file of one's own (`camdf.datasets.read`).
-
-    `explored_only` leaves out the mined tasks of runs that did not explore, whose labels a gate may have censored.
-    `progress` is called with megabytes where the file is one's own.
-    """
-    if is_mined(path):
-        return _read_mined(path, explored_only)
-    if explored_only:
-        raise DataError(f"{path}: does not say which runs explored. Name a table that `camdf mine` wrote.")
-    return read(path, progress=progress)
-
-
-def _read_mined(path: File, explored_only: bool) -> LoggedTasks:
-    mined = _mined(path)
-    if explored_only:
-        mined = mined.filter("explored")
-        if mined.is_empty():
-            raise DataError(f"{path}: holds no run that explored. Give the gate a share: Gate(..., explore=0.1).")
-    return logged_tasks(_ranked(path, mined))
 
 
 def _mined(path: File) -> pl.DataFrame:

@@ -19,9 +19,9 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 from camdf.errors import DataError, require
-from camdf.mining.readers import Reading, ReadingReport
-from camdf.mining.readers.files import TraceFile
-from camdf.mining.spans import Span, arrow_table
+from camdf_traces.readers import Reading, ReadingReport
+from camdf_traces.readers.files import TraceFile
+from camdf_traces.spans import Span, arrow_table
 
 if TYPE_CHECKING:
     import pyarrow as pa

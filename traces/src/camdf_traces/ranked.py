@@ -13,12 +13,12 @@ from camdf.datasets.files import File
 from camdf.datasets.texts import TaskText
 from camdf.errors import DataError, require
 from camdf.logs.labels import NO_TOOL
-from camdf.mining.logged import mined_table
-from camdf.mining.runs import TASK_COLUMNS
-from camdf.mining.spans import polars_types
 from camdf.scorers.base import Scorer
 from camdf.scorers.folder import Scored, score_tasks, scored_records
 from camdf.tools import Tool
+from camdf_traces.logged import mined_table
+from camdf_traces.runs import TASK_COLUMNS
+from camdf_traces.spans import polars_types
 
 if TYPE_CHECKING:
     import polars as pl

@@ -1,7 +1,7 @@
 """Spans to runs, in three steps: `deduplicated`, `with_owners`, `gathered`.
 
 A run is what one agent did for one request: an agent span and every span that has no other agent between it and that
-one. The docstring of `camdf.mining.tasks` has the rules.
+one. The docstring of `camdf_traces.tasks` has the rules.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 from camdf.errors import require
 from camdf.gate.tool_search import CALL
 from camdf.logs.labels import DISCOVERY, NO_TOOL, WITHIN, text_group
-from camdf.mining.ancestry import any_above, leads_to_a_top, nearest, rows_above
-from camdf.mining.spans import SPAN_COLUMNS
+from camdf_traces.ancestry import any_above, leads_to_a_top, nearest, rows_above
+from camdf_traces.spans import SPAN_COLUMNS
 
 if TYPE_CHECKING:
     import polars as pl

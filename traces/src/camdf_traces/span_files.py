@@ -16,10 +16,10 @@ from camdf._files import CAN_LOCK_FOLDERS, locked
 from camdf._progress import Progress, counted, in_megabytes, silent
 from camdf.datasets.files import File
 from camdf.errors import DataError, needs, require
-from camdf.mining.portions import BYTES_A_PORTION, in_portions, read_portions
-from camdf.mining.readers import ReadingReport
-from camdf.mining.readers.files import Place, TraceFile, rows_at_a_time, trace_files
-from camdf.mining.spans import SPAN_COLUMNS, polars_types
+from camdf_traces.portions import BYTES_A_PORTION, in_portions, read_portions
+from camdf_traces.readers import ReadingReport
+from camdf_traces.readers.files import Place, TraceFile, rows_at_a_time, trace_files
+from camdf_traces.spans import SPAN_COLUMNS, polars_types
 
 if TYPE_CHECKING:
     import polars as pl
@@ -121,8 +121,8 @@ def span_tables(
             tell(str(report))
         if not tables:
             raise DataError(
-                f"{path}: must hold spans, and holds none. Name what a tracer wrote (docs/traces.md); of a log of "
-                "chats, write the tasks yourself (docs/fitting.md)."
+                f"{path}: must hold spans, and holds none. Name what a tracer wrote (traces/docs/traces.md); of a log "
+                "of chats, write the tasks yourself (docs/fitting.md)."
             )
         yield tables
 

@@ -11,10 +11,10 @@ A task is one run of an agent: an agent span, and every span that has no other a
 - A trace without any run is one if it holds several calls under one conversation id, and only one.
 
 The result is a function of the set of spans: their order, their repetition and their layout in files change nothing.
-Of two versions of one span the more complete one counts (`camdf.mining.runs.PREFERENCE`), and tasks come sorted by
+Of two versions of one span the more complete one counts (`camdf_traces.runs.PREFERENCE`), and tasks come sorted by
 time, then task_id.
 
-The mined table has one row a task (`camdf.mining.runs` has its column types and `required`, `camdf.logs.labels` has
+The mined table has one row a task (`camdf_traces.runs` has its column types and `required`, `camdf.logs.labels` has
 `NO_TOOL` and `text_group`):
 
     task_id       trace_id/span_id of the agent span; trace_id/ where the trace has none
@@ -57,9 +57,9 @@ from camdf._counts import in_one_line
 from camdf._progress import Progress, silent
 from camdf.errors import require
 from camdf.logs.labels import NO_TOOL
-from camdf.mining.ids import with_hashed_ids
-from camdf.mining.pieces import joined_pieces
-from camdf.mining.runs import (
+from camdf_traces.ids import with_hashed_ids
+from camdf_traces.pieces import joined_pieces
+from camdf_traces.runs import (
     SPANS_LEFT_OUT,
     TASK_COLUMNS,
     deduplicated,
@@ -68,8 +68,8 @@ from camdf.mining.runs import (
     unranked,
     with_owners,
 )
-from camdf.mining.span_files import SPANS_AT_A_TIME, Source, in_parts
-from camdf.mining.spans import SPAN_COLUMNS
+from camdf_traces.span_files import SPANS_AT_A_TIME, Source, in_parts
+from camdf_traces.spans import SPAN_COLUMNS
 
 if TYPE_CHECKING:
     import polars as pl
@@ -125,7 +125,7 @@ class Mined:
 
     @property
     def ranked(self) -> int:
-        """The number of tasks with a gate's ranking: those that `camdf.mining.logged.logged_tasks` keeps."""
+        """The number of tasks with a gate's ranking: those that `camdf_traces.logged.logged_tasks` keeps."""
         return int((self.tasks["ranked"].list.len() > 0).sum())
 
     @property
@@ -200,7 +200,7 @@ def mine(
     Runs without a recorded outcome count as successes unless `require_outcome`. Text is read only `with_text`, and only
     then do near-copies outside of any conversation share a group. Calls whose names match `no_tool` are required by no
     task. About `at_a_time` spans are in memory together. With an `id_key`, ids of sessions and users are hashed.
-    Runs that wait for a person and those that go on with them are one task (`camdf.mining.pieces`).
+    Runs that wait for a person and those that go on with them are one task (`camdf_traces.pieces`).
     """
     runs, seen = runs_in(source, with_text, no_tool, id_key, at_a_time, progress)
     return mined_from(joined_pieces(runs), seen, require_outcome)

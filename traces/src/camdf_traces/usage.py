@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from camdf.errors import require
-from camdf.mining.runs import SCALARS, deduplicated, with_owners
-from camdf.mining.span_files import SPANS_AT_A_TIME, Source, in_parts
 from camdf.prices import ToolStatistics
+from camdf_traces.runs import SCALARS, deduplicated, with_owners
+from camdf_traces.span_files import SPANS_AT_A_TIME, Source, in_parts
 
 if TYPE_CHECKING:
     import polars as pl

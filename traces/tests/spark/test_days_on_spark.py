@@ -21,14 +21,15 @@ from pyspark.sql import SparkSession
 from arrivals import BEGIN, DAY, FIRST, at_once, days_of, in_a_possible_order, run, some_runs
 from camdf.cli import main
 from camdf.errors import DataError, UsageError
-from camdf.mining.buckets import Rules
-from camdf.mining.days import SPANS_A_BUCKET, MinedDay
-from camdf.mining.days import mine_day as on_one_machine
-from camdf.mining.logged import is_mined, mined_table
-from camdf.mining.spans import SPAN_COLUMNS, Span, arrow_table
-from camdf.mining.spark.days import mine_day, mine_stream
-from camdf.mining.spark.mining import SPARK_TYPES
-from camdf.mining.spark.session import session
+from camdf.logs.mined import is_mined
+from camdf_traces.buckets import Rules
+from camdf_traces.days import SPANS_A_BUCKET, MinedDay
+from camdf_traces.days import mine_day as on_one_machine
+from camdf_traces.logged import mined_table
+from camdf_traces.spans import SPAN_COLUMNS, Span, arrow_table
+from camdf_traces.spark.days import mine_day, mine_stream
+from camdf_traces.spark.mining import SPARK_TYPES
+from camdf_traces.spark.session import session
 
 
 @pytest.fixture(scope="module")
@@ -107,12 +108,12 @@ def test_a_day_that_is_replaced_has_only_what_was_read_last(spark: SparkSession,
 STREAM = """
 import sys
 from pathlib import Path
-from camdf.mining.buckets import Rules
-from camdf.mining.days import SPANS_A_BUCKET, Days
-from camdf.mining.spans import SPAN_COLUMNS
-from camdf.mining.spark import days
-from camdf.mining.spark.mining import SPARK_TYPES
-from camdf.mining.spark.session import session
+from camdf_traces.buckets import Rules
+from camdf_traces.days import SPANS_A_BUCKET, Days
+from camdf_traces.spans import SPAN_COLUMNS
+from camdf_traces.spark import days
+from camdf_traces.spark.mining import SPARK_TYPES
+from camdf_traces.spark.session import session
 
 source, table, checkpoint = map(Path, sys.argv[1:])
 mined, batches = Days._mine, []

@@ -27,14 +27,15 @@ from camdf.cli import main
 from camdf.datasets import read_examples
 from camdf.datasets.examples import past_tasks
 from camdf.errors import DataError
-from camdf.mining.audit.measures import untraced
-from camdf.mining.audit.task_lists import read_tasks
-from camdf.mining.logged import LEARNED_COLUMNS, logged_tasks, read_logged
-from camdf.mining.spans import Span, arrow_table
-from camdf.mining.spark import mining
-from camdf.mining.spark.sample import sampled
-from camdf.mining.tasks import mine
+from camdf.logs.mined import read_logged
 from camdf_lab import domains
+from camdf_traces.audit.measures import untraced
+from camdf_traces.audit.task_lists import read_tasks
+from camdf_traces.logged import LEARNED_COLUMNS, logged_tasks
+from camdf_traces.spans import Span, arrow_table
+from camdf_traces.spark import mining
+from camdf_traces.spark.sample import sampled
+from camdf_traces.tasks import mine
 from mined_spans import AGENT, ASKS, RANKED, SEARCHES, random_spans, traces
 
 __all__ = ["traces"]

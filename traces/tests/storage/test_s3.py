@@ -23,13 +23,14 @@ from arrivals import BEGIN, FIRST, at_once
 from arrivals import run as of_a_day
 from camdf.cli import main
 from camdf.errors import DataError, MissingExtraError
-from camdf.mining.days import mine_day
-from camdf.mining.forget import forget
-from camdf.mining.logged import is_mined, mined_table
-from camdf.mining.readers import read_spans
-from camdf.mining.span_files import span_tables
-from camdf.mining.spans import Span, arrow_table
-from camdf.mining.tasks import mine
+from camdf.logs.mined import is_mined
+from camdf_traces.days import mine_day
+from camdf_traces.forget import forget
+from camdf_traces.logged import mined_table
+from camdf_traces.readers import read_spans
+from camdf_traces.span_files import span_tables
+from camdf_traces.spans import Span, arrow_table
+from camdf_traces.tasks import mine
 from writers import race
 
 SECRET = "zanzibar-4711"

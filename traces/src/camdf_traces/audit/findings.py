@@ -1,6 +1,6 @@
 """What an audit finds: the numbers behind each question, with an interval where one makes sense.
 
-`camdf.mining.audit.measures` computes them, `camdf.mining.audit.report` puts them into words.
+`camdf_traces.audit.measures` computes them, `camdf_traces.audit.report` puts them into words.
 """
 
 from __future__ import annotations

@@ -10,7 +10,8 @@ import numpy as np
 from camdf.core.groups import numbered
 from camdf.core.rankings import Bools, Floats, Ints
 from camdf.core.resampling import Interval
-from camdf.mining.audit.findings import (
+from camdf.models.label_noise import NORMAL_QUANTILE, estimate_label_noise, upper_end
+from camdf_traces.audit.findings import (
     Audit,
     Censoring,
     Drift,
@@ -22,8 +23,7 @@ from camdf.mining.audit.findings import (
     Unknown,
     Untraced,
 )
-from camdf.mining.audit.task_lists import TaskLists, within
-from camdf.models.label_noise import NORMAL_QUANTILE, estimate_label_noise, upper_end
+from camdf_traces.audit.task_lists import TaskLists, within
 
 MOST_FITTED = 1000
 """Label noise is estimated on at most this many tasks."""

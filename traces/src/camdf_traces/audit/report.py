@@ -9,7 +9,7 @@ from typing import Any
 
 from camdf._counts import in_one_line
 from camdf.core.resampling import Interval
-from camdf.mining.audit.findings import (
+from camdf_traces.audit.findings import (
     Audit,
     Censoring,
     Drift,
@@ -22,7 +22,7 @@ from camdf.mining.audit.findings import (
     Unknown,
     Untraced,
 )
-from camdf.mining.audit.verdict import CHANCE, ENOUGH_TASKS, verdict_of
+from camdf_traces.audit.verdict import CHANCE, ENOUGH_TASKS, verdict_of
 
 WIDTH = 118
 """Characters a line."""

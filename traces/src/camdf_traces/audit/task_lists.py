@@ -14,7 +14,7 @@ from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks
 from camdf.datasets.files import File, read
 from camdf.errors import require
 from camdf.logs.labels import text_group
-from camdf.mining.logged import is_mined, logged_tasks, mined_table
+from camdf_traces.logged import holds_mined_tasks, logged_tasks, mined_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -80,7 +80,7 @@ class TaskLists:
 
     @classmethod
     def from_table(cls, table: pa.Table) -> TaskLists:
-        """From mined tasks (camdf.mining.tasks); only the columns `ranked`, `scores` and `called` must be there."""
+        """From mined tasks (camdf_traces.tasks); only the columns `ranked`, `scores` and `called` must be there."""
         compute = require("pyarrow.compute", "mining")
         lists, catalogue = _tool_lists(table)
         read = ("explored", "time", "text", "group", "service")
@@ -171,7 +171,7 @@ def within(codes: Ints, others: Ints) -> Bools:
 
 def read_tasks(path: File) -> TaskLists:
     """A table that `camdf mine` wrote, or logged tasks of one's own (camdf.datasets.files)."""
-    return TaskLists.from_table(mined_table(path)) if is_mined(path) else TaskLists.from_logged(read(path))
+    return TaskLists.from_table(mined_table(path)) if holds_mined_tasks(path) else TaskLists.from_logged(read(path))
 
 
 def _tool_lists(table: pa.Table) -> tuple[dict[str, ToolLists], tuple[str, ...]]:

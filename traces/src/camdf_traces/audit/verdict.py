@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from camdf.mining.audit.findings import (
+from camdf_traces.audit.findings import (
     Audit,
     Censoring,
     Drift,

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 from camdf.errors import DataError, MissingExtraError, needs, require
-from camdf.mining.readers.values import Unreadable, decoded
+from camdf_traces.readers.values import Unreadable, decoded
 
 Place: TypeAlias = str | PathLike[str]
 """A file or a folder of this machine, or any URL that fsspec opens: `s3://bucket/traces`."""
@@ -196,7 +196,7 @@ def records_of(file: TraceFile) -> Iterator[tuple[int, Any]]:
 
 def _parsed(text: bytes) -> Any:
     with needs("mining"):
-        from camdf.mining.readers.otlp_json import typed_document
+        from camdf_traces.readers.otlp_json import typed_document
     try:
         typed = typed_document(text)
         return decoded(text) if typed is None else typed
@@ -222,7 +222,7 @@ def _message(message: bytes) -> Any:
         if message.startswith(b"{"):
             return _parsed(message)
         with needs("otlp"):
-            from camdf.mining.readers.otlp_proto import typed_message
+            from camdf_traces.readers.otlp_proto import typed_message
         return typed_message(message)
     except Unreadable as why:
         return why

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from camdf.mining.readers import langfuse, langsmith, mlflow, otel, plain
-from camdf.mining.readers.values import as_mapping, as_text
-from camdf.mining.spans import SPAN_COLUMNS, Span
+from camdf_traces.readers import langfuse, langsmith, mlflow, otel, plain
+from camdf_traces.readers.values import as_mapping, as_text
+from camdf_traces.spans import SPAN_COLUMNS, Span
 
 
 class Reader(Protocol):

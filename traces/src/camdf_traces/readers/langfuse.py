@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from camdf.mining.readers.messages import ends_with_a_result, requested_columns, tool_names, user_text
-from camdf.mining.readers.names import LANGFUSE
-from camdf.mining.readers.otlp import OtelSpan
-from camdf.mining.readers.steps import kind_of_chain, reported_error, tool_that_ran
-from camdf.mining.readers.values import (
+from camdf_traces.readers.messages import ends_with_a_result, requested_columns, tool_names, user_text
+from camdf_traces.readers.names import LANGFUSE
+from camdf_traces.readers.otlp import OtelSpan
+from camdf_traces.readers.steps import kind_of_chain, reported_error, tool_that_ran
+from camdf_traces.readers.values import (
     Fields,
     Unreadable,
     as_list,
@@ -24,7 +24,7 @@ from camdf.mining.readers.values import (
     parsed_json,
     structured,
 )
-from camdf.mining.spans import Span
+from camdf_traces.spans import Span
 
 MARK = "langfuse.observation.type"
 COLUMNS = Fields(LANGFUSE)

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-from camdf.mining.readers.messages import ends_with_a_result, requested_columns, tool_names, user_text
-from camdf.mining.readers.names import LANGSMITH, LANGSMITH_SPAN
-from camdf.mining.readers.otlp import OtelSpan
-from camdf.mining.readers.steps import kind_of_chain, reported_error, tool_that_ran
-from camdf.mining.readers.values import (
+from camdf_traces.readers.messages import ends_with_a_result, requested_columns, tool_names, user_text
+from camdf_traces.readers.names import LANGSMITH, LANGSMITH_SPAN
+from camdf_traces.readers.otlp import OtelSpan
+from camdf_traces.readers.steps import kind_of_chain, reported_error, tool_that_ran
+from camdf_traces.readers.values import (
     Fields,
     as_list,
     as_mapping,
@@ -25,7 +25,7 @@ from camdf.mining.readers.values import (
     outcome,
     structured,
 )
-from camdf.mining.spans import Span
+from camdf_traces.spans import Span
 
 MARK = "langsmith.trace.name"
 KINDS = {"llm": "model", "tool": "tool"}

@@ -9,9 +9,9 @@ from functools import lru_cache
 from typing import Any
 
 from camdf.errors import needs
-from camdf.mining.readers.steps import tool_that_ran
-from camdf.mining.readers.values import as_list, as_mapping, as_text, structured
 from camdf.tools import name_of
+from camdf_traces.readers.steps import tool_that_ran
+from camdf_traces.readers.values import as_list, as_mapping, as_text, structured
 
 USERS = frozenset({"user", "human"})
 CALLS = frozenset({"tool_call", "tool_use", "function_call", "mcp_call"})
@@ -29,7 +29,7 @@ def tool_names(value: Any) -> tuple[str, ...]:
 def _names_in_text(definitions: str) -> tuple[str, ...]:
     """An agent sends the same definitions with every call; they are long, and developers wrote them, no users."""
     with needs("mining"):
-        from camdf.mining.readers.definitions import bare_definitions
+        from camdf_traces.readers.definitions import bare_definitions
     bare = bare_definitions(definitions)
     return _names(definitions if bare is None else bare)
 
@@ -38,7 +38,7 @@ def _names_in_text(definitions: str) -> tuple[str, ...]:
 def _name_in_text(definition: str) -> str:
     """The same for tracers that write each definition by itself."""
     with needs("mining"):
-        from camdf.mining.readers.definitions import bare_definition
+        from camdf_traces.readers.definitions import bare_definition
     bare = bare_definition(definition)
     parsed = structured(definition) if bare is None else bare
     return as_text(parsed) if isinstance(parsed, str) else _tool_name(parsed)

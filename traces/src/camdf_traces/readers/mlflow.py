@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from camdf.mining.readers.messages import ends_with_a_result, requested_columns, tool_names, user_text
-from camdf.mining.readers.names import MLFLOW
-from camdf.mining.readers.otlp import OtelSpan, common_columns, otel_span
-from camdf.mining.readers.steps import kind_of_chain, reported_error, tool_that_ran
-from camdf.mining.readers.values import Fields, as_list, as_mapping, as_text, checked_span, lookup, outcome, parsed_json
-from camdf.mining.spans import Span
+from camdf_traces.readers.messages import ends_with_a_result, requested_columns, tool_names, user_text
+from camdf_traces.readers.names import MLFLOW
+from camdf_traces.readers.otlp import OtelSpan, common_columns, otel_span
+from camdf_traces.readers.steps import kind_of_chain, reported_error, tool_that_ran
+from camdf_traces.readers.values import Fields, as_list, as_mapping, as_text, checked_span, lookup, outcome, parsed_json
+from camdf_traces.spans import Span
 
 MARK = "mlflow.spanType"
 COLUMNS = Fields(MLFLOW)

@@ -10,12 +10,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from camdf.mining.readers.messages import ends_with_a_result, requested_columns, tool_names, user_text
-from camdf.mining.readers.names import OPENINFERENCE, OPENINFERENCE_KINDS, OPENINFERENCE_MARK
-from camdf.mining.readers.otlp import OtelSpan
-from camdf.mining.readers.steps import kind_of_chain, reported_error, tool_that_ran
-from camdf.mining.readers.values import Fields, as_text, structured
-from camdf.mining.spans import SPAN_COLUMNS
+from camdf_traces.readers.messages import ends_with_a_result, requested_columns, tool_names, user_text
+from camdf_traces.readers.names import OPENINFERENCE, OPENINFERENCE_KINDS, OPENINFERENCE_MARK
+from camdf_traces.readers.otlp import OtelSpan
+from camdf_traces.readers.steps import kind_of_chain, reported_error, tool_that_ran
+from camdf_traces.readers.values import Fields, as_text, structured
+from camdf_traces.spans import SPAN_COLUMNS
 
 MARK = OPENINFERENCE_MARK
 COLUMNS = Fields(OPENINFERENCE)

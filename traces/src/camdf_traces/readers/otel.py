@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from camdf.mining.readers import langfuse, langsmith, mlflow, openinference
-from camdf.mining.readers.messages import ends_with_a_result, requested_columns, tool_names, user_text
-from camdf.mining.readers.names import OTEL
-from camdf.mining.readers.otlp import MARKS, OtelSpan, common_columns, otel_span, parts
-from camdf.mining.readers.steps import kind_of_chain, reported_error, tool_that_ran
-from camdf.mining.readers.values import Fields, as_mapping, as_text, checked_span, hands_over, outcome, structured
-from camdf.mining.spans import Span
+from camdf_traces.readers import langfuse, langsmith, mlflow, openinference
+from camdf_traces.readers.messages import ends_with_a_result, requested_columns, tool_names, user_text
+from camdf_traces.readers.names import OTEL
+from camdf_traces.readers.otlp import MARKS, OtelSpan, common_columns, otel_span, parts
+from camdf_traces.readers.steps import kind_of_chain, reported_error, tool_that_ran
+from camdf_traces.readers.values import Fields, as_mapping, as_text, checked_span, hands_over, outcome, structured
+from camdf_traces.spans import Span
 
 __all__ = ["convention_columns", "parts", "span"]
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from camdf.gate.telemetry import EVENT
-from camdf.mining.readers.names import (
+from camdf_traces.readers.names import (
     DECISION,
     OPENINFERENCE,
     OPENINFERENCE_KINDS,
@@ -24,7 +24,7 @@ from camdf.mining.readers.names import (
     STEP,
     FieldNames,
 )
-from camdf.mining.readers.values import (
+from camdf_traces.readers.values import (
     Fields,
     as_list,
     as_mapping,

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Raw, Struct
 from msgspec.json import Decoder
 
-from camdf.mining.readers.otlp import LONG, OtelSpan, TypedSpan, attribute_value, service_of, typed_span
+from camdf_traces.readers.otlp import LONG, OtelSpan, TypedSpan, attribute_value, service_of, typed_span
 
 BEGINNING = re.compile(rb'\s*\{\s*"resourceSpans"')
 ABSENT = Raw(b"null")

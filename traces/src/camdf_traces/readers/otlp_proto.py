@@ -9,8 +9,8 @@ from typing import Any
 
 from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
-from camdf.mining.readers.otlp import OtelSpan, TypedSpan, typed_span
-from camdf.mining.readers.values import Unreadable, as_text
+from camdf_traces.readers.otlp import OtelSpan, TypedSpan, typed_span
+from camdf_traces.readers.values import Unreadable, as_text
 
 TRACE_BYTES, SPAN_BYTES = (0, 16), (0, 8)
 """How long ids are. Metrics and logs have other fields in these places, and nothing else tells them from spans."""

@@ -1,4 +1,4 @@
-"""The span table itself as JSON, a row a line, with the columns of `camdf.mining.spans.SPAN_COLUMNS`.
+"""The span table itself as JSON, a row a line, with the columns of `camdf_traces.spans.SPAN_COLUMNS`.
 
 Only `trace_id` and `span_id` are needed; a record is recognized by these and `kind`.
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from camdf.mining.readers.values import as_mapping, checked_span
-from camdf.mining.spans import SPAN_COLUMNS, Span
+from camdf_traces.readers.values import as_mapping, checked_span
+from camdf_traces.spans import SPAN_COLUMNS, Span
 
 
 def parts(record: Any) -> Iterator[Any]:

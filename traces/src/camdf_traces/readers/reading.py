@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from camdf.errors import MissingExtraError, UsageError
-from camdf.mining.readers.files import Place, TraceFile, records_of, trace_files
-from camdf.mining.readers.formats import FORMATS, Reader, guess
-from camdf.mining.readers.values import Unreadable
-from camdf.mining.spans import Span
+from camdf_traces.readers.files import Place, TraceFile, records_of, trace_files
+from camdf_traces.readers.formats import FORMATS, Reader, guess
+from camdf_traces.readers.values import Unreadable
+from camdf_traces.spans import Span
 
 REASONS_KEPT = 5
 

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from camdf.gate.tool_search import CALL
-from camdf.mining.readers.values import as_mapping, as_text
+from camdf_traces.readers.values import as_mapping, as_text
 
 TOOL_SEARCH = re.compile(rf"(.*[/.:_-])?{CALL.name}")
 """The gate's `call_tool`, with or without a server's name before it."""

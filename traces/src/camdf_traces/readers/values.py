@@ -15,8 +15,8 @@ from functools import cache
 from typing import Any, get_args
 
 from camdf.errors import require
-from camdf.mining.readers.names import BAD, DECISION, GOOD, OUTCOMES, FieldNames
-from camdf.mining.spans import SPAN_COLUMNS, Kind, Span
+from camdf_traces.readers.names import BAD, DECISION, GOOD, OUTCOMES, FieldNames
+from camdf_traces.spans import SPAN_COLUMNS, Kind, Span
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _OUTCOMES = frozenset(name.replace("_", "") for name in OUTCOMES)

@@ -1,7 +1,7 @@
 """A table of days on Spark: by the day, or by micro-batch of a stream.
 
 The spans of an arrival are brought together by bucket of traces, and workers do with every bucket what one machine does
-with it (`camdf.mining.buckets`). The driver commits, as on one machine (`camdf.mining.days`). Executors and driver read
+with it (`camdf_traces.buckets`). The driver commits, as on one machine (`camdf_traces.days`). Executors and driver read
 and write the place of the table alike.
 """
 
@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from camdf.datasets.files import File
 from camdf.errors import require
-from camdf.mining.buckets import NANOSECONDS_AN_HOUR, Bucket, Changes, Rules, arrive
-from camdf.mining.days import GRACE_HOURS, Days, MinedDay, end_of
-from camdf.mining.span_files import require_span_columns
-from camdf.mining.spans import NANOSECONDS_A_DAY, SPAN_COLUMNS, arrow_schema
-from camdf.mining.spark.mining import SPARK_TYPES, one_thread
+from camdf_traces.buckets import NANOSECONDS_AN_HOUR, Bucket, Changes, Rules, arrive
+from camdf_traces.days import GRACE_HOURS, Days, MinedDay, end_of
+from camdf_traces.span_files import require_span_columns
+from camdf_traces.spans import NANOSECONDS_A_DAY, SPAN_COLUMNS, arrow_schema
+from camdf_traces.spark.mining import SPARK_TYPES, one_thread
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,7 +40,7 @@ def mine_day(
     spans_a_day: int | None = None,
     grace_hours: int = GRACE_HOURS,
 ) -> MinedDay:
-    """Bring spans that arrived on a day into a table of tasks, as `camdf.mining.days.mine_day` does."""
+    """Bring spans that arrived on a day into a table of tasks, as `camdf_traces.days.mine_day` does."""
     days = Days.opened(table, rules or Rules(), spans.count if spans_a_day is None else lambda: spans_a_day)
     days.refuse_early(day)
     arrived = _arrived(spans, days, day, end_of(day), replace=replace)

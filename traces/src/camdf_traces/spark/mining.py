@@ -1,8 +1,8 @@
 """Mining on Spark: the spans of a DataFrame brought together by trace, and every partition mined as on one machine.
 
 A run never needs a span of another trace. So the spans are shuffled once, by trace, and each partition goes as Arrow
-batches through the functions of `camdf.mining.tasks.mine`: there is no second version of its rules, and the tasks are
-the same to the bit, whatever the partitions. Runs that may be pieces of a task (`camdf.mining.pieces`) are shuffled
+batches through the functions of `camdf_traces.tasks.mine`: there is no second version of its rules, and the tasks are
+the same to the bit, whatever the partitions. Runs that may be pieces of a task (`camdf_traces.pieces`) are shuffled
 once more, by conversation, and joined. Spark moves rows, retries what fails and sorts the tasks.
 
 The counts of a partition come back as a row beside its tasks, so a partition that is run again counts once.
@@ -25,15 +25,15 @@ import numpy as np
 
 from camdf.errors import DataError, require
 from camdf.logs.labels import NO_TOOL
-from camdf.mining.delta import LEFTOVER_HOURS
-from camdf.mining.pieces import joined_pieces, may_be_piece
-from camdf.mining.runs import RUN_COLUMNS, TASK_COLUMNS
-from camdf.mining.span_files import by_schema, require_span_columns
-from camdf.mining.spans import SPAN_COLUMNS, arrow_of, no_rows
-from camdf.mining.spark.session import session
-from camdf.mining.tasks import COUNTED, Mined, mined_from, runs_in
-from camdf.mining.usage import Usage, statistics_of, tool_counts, usage_counts, usage_of
 from camdf.prices import ToolStatistics
+from camdf_traces.delta import LEFTOVER_HOURS
+from camdf_traces.pieces import joined_pieces, may_be_piece
+from camdf_traces.runs import RUN_COLUMNS, TASK_COLUMNS
+from camdf_traces.span_files import by_schema, require_span_columns
+from camdf_traces.spans import SPAN_COLUMNS, arrow_of, no_rows
+from camdf_traces.spark.session import session
+from camdf_traces.tasks import COUNTED, Mined, mined_from, runs_in
+from camdf_traces.usage import Usage, statistics_of, tool_counts, usage_counts, usage_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -63,7 +63,7 @@ class MinedOnSpark(Mined):
     """Rows left out because some text in them is no UTF-8."""
 
     tool_statistics: dict[str, ToolStatistics] = field(kw_only=True)
-    """Those of `camdf.mining.usage`, with `usage`; empty unless mined `with_statistics`."""
+    """Those of `camdf_traces.usage`, with `usage`; empty unless mined `with_statistics`."""
 
     usage: Usage = field(kw_only=True)
     rows: Any = field(kw_only=True, repr=False)
@@ -145,7 +145,7 @@ def mine(
     id_key: bytes | None = None,
     spans_a_partition: int = SPANS_A_PARTITION,
 ) -> MinedOnSpark:
-    """Tasks from a DataFrame with the columns of the span table, by the rules of `camdf.mining.tasks.mine`.
+    """Tasks from a DataFrame with the columns of the span table, by the rules of `camdf_traces.tasks.mine`.
 
     The mined rows are kept on the executors' disks until `release` or the end of the session, so that counting, sorting
     and writing them does not mine them again.

@@ -1,7 +1,7 @@
 """A sample of mined tasks that fits in one place, drawn on Spark, in which rare tools keep their tasks.
 
-A fit gains nothing from millions of tasks (docs/spark.md), but it knows a tool only by the tasks that list it. So a
-tool's share is the overall share, or larger where that would leave fewer than `a_tool` of its tasks:
+A fit gains nothing from millions of tasks (traces/docs/spark.md), but it knows a tool only by the tasks that list it.
+So a tool's share is the overall share, or larger where that would leave fewer than `a_tool` of its tasks:
 
     share of a tool = max(at_most / tasks, a_tool / tasks that list it)
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from camdf.errors import DataError, require
-from camdf.mining.logged import LEARNED_COLUMNS, learnable
+from camdf_traces.logged import LEARNED_COLUMNS, learnable
 
 if TYPE_CHECKING:
     import polars as pl

@@ -20,10 +20,10 @@ from camdf.core.rankings import Bools, Floats, LoggedTasks
 from camdf.errors import DataError, UsageError
 from camdf.evaluation.compare import _RATE, ERROR, FEWEST_OF_AN_ARM, compare, half_width
 from camdf.evaluation.shadow import shadow_report
-from camdf.mining.arms import Arms, arms
-from camdf.mining.readers.values import gate_decision
-from camdf.mining.spans import Span, arrow_table
 from camdf.prices import Prices
+from camdf_traces.arms import Arms, arms
+from camdf_traces.readers.values import gate_decision
+from camdf_traces.spans import Span, arrow_table
 from loading import benchmark_module
 
 ROOT = Path(__file__).parents[1]
@@ -418,7 +418,7 @@ def test_a_policy_is_known_to_be_fitted_on_tasks_of_which_some_are_left_out(
 
 
 def test_the_page_has_the_stored_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    page = (ROOT / "docs" / "compare.md").read_text()
+    page = (ROOT / "traces" / "docs" / "compare.md").read_text()
     stored = json.loads((ROOT / "results" / "compare.json").read_text())
     module = benchmark_module("compare", monkeypatch)
     for share in module.errors(stored["all"]).values():

@@ -1,0 +1,106 @@
+"""Deleting what was kept: forget."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from contextlib import redirect_stdout
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from camdf.cli.parser import add_json, print_json, read_day
+from camdf.cli.service import STATE
+from camdf.datasets.forgetting import Whose, forget_examples
+from camdf.datasets.ids import id_key
+from camdf.errors import UsageError
+from camdf.gateway.folder import Folder
+from camdf.logs.mined import mined_tasks
+
+
+def add_commands(commands: Any) -> None:
+    """forget."""
+    forget = commands.add_parser(
+        "forget",
+        help="delete a session, user, tenant or old days from what is kept",
+        example="camdf forget --user ada@example.com table",
+    )
+    forget.add_argument(
+        "table", help="what camdf mine --into wrote, the file of camdf mcp or serve, or examples (.jsonl)"
+    )
+    forget.add_argument("--conversation", metavar="ID", default="", help="the session whose traces are deleted")
+    forget.add_argument("--user", metavar="ID", default="", help="the user whose traces are deleted")
+    forget.add_argument("--tenant", metavar="NAME", default="", help="of a service: this tenant alone, or all of it")
+    forget.add_argument(
+        "--state",
+        type=Path,
+        action="append",
+        help=f"of a service: its state folder; may be given several times (default: {STATE})",
+    )
+    forget.add_argument("--before", type=read_day, metavar="DAY", help="traces that began before this day: 2026-01-31")
+    forget.add_argument("--grace-hours", type=int, default=0, help="hours until the files are deleted (default: 0)")
+    forget.add_argument(
+        "--alone", action="store_true", help="nobody else writes now: delete what killed runs left, too"
+    )
+    add_ids(forget)
+    add_json(forget)
+    forget.set_defaults(run=_forget)
+
+
+def add_ids(parser: argparse.ArgumentParser) -> None:
+    """How the ids of sessions and users are written down."""
+    ids = parser.add_mutually_exclusive_group()
+    ids.add_argument(
+        "--id-key", type=Path, metavar="FILE", help="the key that hashes ids of sessions and users (default: your own)"
+    )
+    ids.add_argument("--plain-ids", action="store_true", help="leave ids of sessions and users as they are")
+
+
+def id_key_of(options: argparse.Namespace) -> bytes | None:
+    """The key that a command hashes ids with; None where they stay as they are."""
+    return None if options.plain_ids else id_key(options.id_key)
+
+
+def _forget(options: argparse.Namespace) -> int:
+    named = Path(options.table)
+    if named.suffix == ".toml":
+        return _forget_served(named, options)
+    if options.tenant or options.state:
+        raise UsageError(f"--tenant and --state are for a service's configuration (.toml). Got {named} instead.")
+    gateway = Folder.of(named) if named.suffix == ".json" and named.is_file() else Folder(named)
+    if gateway.log.is_file():
+        if options.conversation or options.user:
+            raise UsageError(
+                "The log of camdf mcp does not say whose a line is. Name a day, --before 2026-01-31, or nothing, to "
+                "delete all of it."
+            )
+        count = gateway.forget(options.before)
+        print_json({"lines": count}) if options.json else print(f"Forgot {count:,} searches and calls.")
+        return 0
+    whose = Whose(options.conversation, options.user, id_key_of(options))
+    if named.suffix == ".jsonl" and not named.is_dir():
+        if not (whose.conversation or whose.user):
+            raise UsageError("Examples know whose they are. Name a --conversation or a --user, or delete the file.")
+        count = forget_examples(named, lambda example: whose.asked(example.group, example.user))
+        print_json({"lines": count}) if options.json else print(f"Forgot {count:,} examples.")
+        return 0
+    chosen = {name: getattr(options, name) for name in ("conversation", "user", "before", "alone")}
+    with redirect_stdout(sys.stderr if options.json else sys.stdout):
+        forgotten = mined_tasks().forget_in_table(
+            options.table, **chosen, id_key=whose.id_key, hours=options.grace_hours
+        )
+        print(forgotten)
+    if options.json:
+        print_json(forgotten.record())
+    return 0
+
+
+def _forget_served(configuration: Path, options: argparse.Namespace) -> int:
+    from camdf.service.forget import forget_served
+
+    if options.before:
+        raise UsageError("A service keeps requests without their days. Name a --conversation, a --user or a --tenant.")
+    whose = Whose(options.conversation, options.user, id_key_of(options))
+    forgotten = forget_served(configuration, options.state or [STATE], whose, options.tenant)
+    print_json(asdict(forgotten)) if options.json else print(forgotten)
+    return 0
