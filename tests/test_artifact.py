@@ -36,7 +36,7 @@ from camdf.policies.base import FittedPolicy
 from camdf.policies.fields import SCHEMA
 from camdf.policies.registry import IN_THE_LAB, LIBRARY
 from camdf.policies.rules import ScoreMass
-from camdf.policies.training import Training
+from camdf.policies.training import NAMES_KEPT, Catalogue, ScorerRecord, Training
 from camdf_lab.domains.costs import RETAIL_BASE_COSTS
 from golden_policies import Golden, golden, kept
 
@@ -45,10 +45,20 @@ Document: TypeAlias = dict[str, Any]
 TOOLS = tuple(RETAIL_BASE_COSTS)
 MOST_MEMORY = 256_000_000
 VALUES = ("exact", "partial")
-OURS = [each for schema in (1, 2, 3) for each in golden(schema) if each.document["kind"] not in IN_THE_LAB]
-"""Saved policies of every schema, but for those of the lab, which reads its own."""
+OURS = [each for each in golden() if each.document["kind"] not in IN_THE_LAB]
+"""Saved policies, but for those of the lab, which reads its own."""
 
-TRAINING = Training("0" * 64, 60, 60, 60, 0.01, {"cam-df": 0.4, "acquire-all": -0.1}, Payoff(0.12, recourse=0.5))
+TRAINING = Training(
+    "0" * 64,
+    60,
+    60,
+    60,
+    0.01,
+    {"cam-df": 0.4, "acquire-all": -0.1},
+    Payoff(0.12, recourse=0.5),
+    scorer=ScorerRecord("bm25", (("b", "0.75"), ("k1", "1.5")), "", "0" * 64),
+    catalogue=Catalogue.of(["mail", "maps"]),
+)
 
 
 @cache
@@ -165,6 +175,25 @@ def test_training_without_a_word_survives() -> None:
     assert vars(from_json(to_json(camdf.AcquireAll()).encode()))["training_"] is None
 
 
+def test_a_catalogue_of_thousands_is_a_count_a_digest_and_some_of_its_names() -> None:
+    few, many = (Catalogue.of(f"tool {number}" for number in range(count)) for count in (60, 5_000))
+    assert (few.tools, len(few.names), many.tools, len(many.names)) == (60, 60, 5_000, NAMES_KEPT)
+    assert few.unknown(["tool 3", "v2 tool 3"]) == ("v2 tool 3",)
+    assert many.unknown(["tool 3", "v2 tool 3"]) == (), "nobody can tell"
+    training = Training(catalogue=many)
+    assert vars(from_json(to_json(camdf.AcquireAll(), training).encode()))["training_"] == training
+    assert Catalogue.of(few.names[::-1]) == few
+
+
+def test_a_name_that_no_file_may_have_costs_a_catalogue_that_name_alone() -> None:
+    training = Training(catalogue=Catalogue.of(["mail", "x" * 600]))
+    loaded = from_json(to_json(camdf.AcquireAll(), training).encode()).training_
+    assert loaded is not None
+    assert loaded.catalogue is not None
+    assert (loaded.catalogue.tools, loaded.catalogue.names) == (2, ("mail",))
+    assert loaded.catalogue.unknown(["maps"]) == ()
+
+
 def test_the_document_is_indented_and_a_few_kilobytes() -> None:
     text = to_json(fitted(CAMDF), TRAINING)
     assert len(text.encode()) < 8_000
@@ -215,42 +244,20 @@ def test_numbers_of_numpy_are_saved_as_numbers() -> None:
     assert vars(loaded) == {"k_": 3, "payoff_": Payoff(0.5), "training_": None}
 
 
-# Every schema so far.
+# What is on disk.
 
 
-@pytest.mark.parametrize("each", OURS, ids=lambda each: f"{each.document['schema']} {each.name}")
-def test_a_policy_of_any_schema_decides_as_it_did_when_it_was_saved(each: Golden) -> None:
+@pytest.mark.parametrize("each", OURS, ids=lambda each: each.name)
+def test_a_stored_policy_decides_as_it_did_when_it_was_saved(each: Golden) -> None:
     policy = from_json(each.content)
     assert kept(policy) == each.kept
     again = from_json(to_json(policy, policy.training_).encode())
     assert (kept(again), again.training_) == (each.kept, policy.training_)
 
 
-@pytest.mark.parametrize("schema", range(1, SCHEMA + 1))
-def test_every_kind_is_stored_in_every_schema(schema: int) -> None:
-    stored = golden(schema)
-    assert {each.document["schema"] for each in stored} == {schema}
-    assert {each.document["kind"] for each in stored} == {*(kind.kind for kind in LIBRARY), *IN_THE_LAB}
-
-
-def test_what_schema_1_left_out_is_read_as_what_it_meant() -> None:
-    (weighed, _) = (from_json(each.content) for each in golden(1) if "by-set" in each.name)
-    assert weighed.training_ is not None
-    assert weighed.training_.payoff is None
-    assert vars(weighed)["model_"].columns == fields.COLUMNS_OF_SCHEMA_1
-    assert len(fields.COLUMNS_OF_SCHEMA_1) == 26
-    assert tuple(name for name in CANDIDATE_COLUMNS if name in fields.COLUMNS_OF_SCHEMA_1) == fields.COLUMNS_OF_SCHEMA_1
-
-
-def test_a_document_of_schema_1_has_no_field_of_schema_2() -> None:
-    document = next(each.document for each in golden(2) if "by-set" in each.name)
-    document["schema"] = 1
-    message = "policy: model_: must have exactly its own fields; unknown: ['columns'], missing: []"
-    assert message in refusal(sealed(document))
-    del document["policy"]["model_"]["columns"]
-    assert "training: must have exactly its own fields; unknown: ['payoff']" in refusal(sealed(document))
-    del document["training"]["payoff"]
-    from_json(sealed(document))
+def test_every_kind_is_stored() -> None:
+    assert {each.document["schema"] for each in golden()} == {SCHEMA}
+    assert {each.document["kind"] for each in golden()} == {*(kind.kind for kind in LIBRARY), *IN_THE_LAB}
 
 
 @pytest.mark.parametrize(
@@ -409,7 +416,7 @@ NAME_A_FILE = "Name a file that camdf.save wrote."
         (b"[" * 999 + b"]" * 999, "it is n", "."),  # nested too deeply, or not an object: as the stack allows
         (b"[]", "it is not a JSON object", NAME_A_FILE),
         (b"null", "it is not a JSON object", NAME_A_FILE),
-        (b'{"schema": 4}', "it has schema 4, and this package reads up to 3", "Upgrade camdf."),
+        (b'{"schema": 4}', "it has schema 4, and this package reads schema 3", "Upgrade camdf."),
         (b'{"schema": ' + b"9" * 4000 + b"}", "it has schema 999999999999999999999999, and", "Upgrade camdf."),
         (b"{}", "exactly the fields schema, kind, package, payoff, policy, training, sha256", NAME_A_FILE),
     ],
@@ -444,11 +451,10 @@ NUMBER = "must be a finite number from -1e+100 to 1e+100, not "
 @pytest.mark.parametrize(
     ("path", "value", "what", "remedy"),
     [
-        ("schema", 4, "it has schema 4, and this package reads up to 3", "Upgrade camdf."),
-        ("schema", True, "it does not have a schema from 1 to 3", NAME_A_FILE),
-        ("schema", 3.0, "it does not have a schema from 1 to 3", NAME_A_FILE),
-        ("schema", 0, "it does not have a schema from 1 to 3", NAME_A_FILE),
-        ("schema", 1, "training: must have exactly its own fields; unknown: ['payoff'], missing: []", SAVE_AGAIN),
+        ("schema", 4, "it has schema 4, and this package reads schema 3", "Upgrade camdf."),
+        ("schema", True, "it does not have the schema 3", NAME_A_FILE),
+        ("schema", 3.0, "it does not have the schema 3", NAME_A_FILE),
+        ("schema", 0, "it has schema 0, and this package reads schema 3", "Fit the policy again."),
         ("extra", 0, "exactly the fields schema, kind,", NAME_A_FILE),
         ("training", DROPPED, "exactly the fields schema, kind,", NAME_A_FILE),
         ("kind", ["cam-df"], "its kind is not a string", "Save the policy again."),
@@ -487,13 +493,18 @@ NUMBER = "must be a finite number from -1e+100 to 1e+100, not "
         ("training.payoff", DROPPED, "training: must have exactly its own fields; unknown: [], miss", SAVE_AGAIN),
         ("training.payoff", {}, "training: payoff: must have exactly its own fields", SAVE_AGAIN),
         ("training.payoff", 0.12, "training: payoff: must be an object, not 0.12", SAVE_AGAIN),
+        ("training.scorer", "start", "training: scorer: must be an object, not a string", SAVE_AGAIN),
+        ("training.scorer.settings", {str(i): "" for i in range(101)}, "at most 100 strings", SAVE_AGAIN),
+        ("training.scorer.settings", {"k1": 1.5}, "settings: must be a string of at most 512 char", SAVE_AGAIN),
+        ("training.catalogue.names", [str(i) for i in range(1001)], "must be a list of at most 1000 names", SAVE_AGAIN),
+        ("training.catalogue.tools", None, "catalogue: tools: must be a whole number", SAVE_AGAIN),
         ("training.validation_payoff", {"x": "1"}, f"validation_payoff: {NUMBER}a string", SAVE_AGAIN),
         ("training.validation_payoff", {str(i): 0 for i in range(101)}, "at most 100 numbers", SAVE_AGAIN),
     ],
     ids=lambda value: str(value)[:16],
 )
 def test_a_document_with_a_good_digest_and_a_bad_part_is_refused(path: str, value: Any, what: str, remedy: str) -> None:
-    message = refusal(sealed(changed(document_of(fitted(CAMDF), Training()), path, value)))
+    message = refusal(sealed(changed(document_of(fitted(CAMDF), TRAINING), path, value)))
     assert what in message
     assert message.endswith(remedy)
     assert len(message) < 700
@@ -765,11 +776,11 @@ NAMES = (
 
 @cache
 def originals() -> tuple[str, ...]:
-    """Every kind under both payoffs and in every schema, and some with identity off, tuned, or with a training."""
+    """Every kind under both payoffs, those that are stored, and some with identity off, tuned, or with a training."""
     policies = [fitted(kind, value) for kind in LIBRARY for value in VALUES]
     policies += [fitted(CAMDF, identity=False), fitted(camdf.CAMDFLite, grid=(0.25, 0.5, 0.75)), fitted(FixedK)]
     written = [to_json(policy, TRAINING if i % 3 else None) for i, policy in enumerate(policies)]
-    return (*written, *(each.content.decode() for each in OURS if each.document["schema"] == 1))
+    return (*written, *(each.content.decode() for each in OURS))
 
 
 def hostile(rng: random.Random) -> Any:

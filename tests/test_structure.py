@@ -320,11 +320,3 @@ def test_every_file_of_an_earlier_version_is_read(old: str) -> None:
     read = from_json(json.dumps({**document, "sha256": digest(document)}).encode())
     assert type(read) is type(policy)
     assert to_json(read) == to_json(policy)
-
-
-def test_a_file_written_by_an_earlier_version_decides() -> None:
-    path = Path(__file__).with_name("golden-policy.json")
-    assert json.loads(path.read_text(encoding="utf-8"))["kind"] == "by-set"
-    policy = camdf.load(path)
-    assert policy.kind == "expected-payoff-by-set"
-    assert policy.decide(sample_tasks(3).rankings, PAYOFF).acquired.any()

@@ -1,6 +1,5 @@
 """A fitted policy as a JSON document: readable in a diff, refused unless every part of it is as it should be.
 
-Written is the present schema; every earlier one is still read (`camdf.policies.fields` has what each of them added).
 The digest is the SHA-256 of the document as compact JSON with sorted keys, without the digest itself. A file may be at
 most 4 MB, with at most 1,000 brackets; reading one never executes anything and never takes more than 256 MB.
 """
@@ -9,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from os import PathLike
 from typing import Any, NoReturn
 
@@ -21,7 +21,7 @@ from camdf.policies import fields
 from camdf.policies.base import FittedPolicy, Policy
 from camdf.policies.fields import SCHEMA, Field
 from camdf.policies.registry import ALIASES, IN_THE_LAB, LIBRARY, added_policy, by_kind
-from camdf.policies.training import Training
+from camdf.policies.training import NAMES_KEPT, Catalogue, ScorerRecord, Training
 
 LARGEST_FILE = 4_000_000
 """Bytes: thousands of tools, and what texts say of each."""
@@ -115,6 +115,17 @@ def from_json(content: bytes, policies: Iterable[type[Policy]] = LIBRARY) -> Pol
         _refuse(f"its content is wrong: {error}", "Save the policy again with this package.")
 
 
+def scorer_as_text(record: ScorerRecord) -> str:
+    """What gave some scores, for a file of other things that holds texts."""
+    return json.dumps(_SCORER.write(record), sort_keys=True)
+
+
+def scorer_in_text(text: str) -> ScorerRecord:
+    """The inverse of `scorer_as_text`; a ValueError where a text is none."""
+    record: ScorerRecord = _SCORER.read(json.loads(text))
+    return record
+
+
 def digest(document: dict[str, Any]) -> str:
     """SHA-256 of compact JSON with sorted keys, without the digest itself."""
     import hashlib  # loads OpenSSL, which a decision never needs
@@ -129,36 +140,60 @@ def _payoffs(value: Any) -> dict[str, float]:
     return {fields.text.read(name): fields.number.read(number) for name, number in value.items()}
 
 
-def _names(value: Any, field: str) -> bool:
-    return isinstance(value, dict) and field in value
+def _settings(value: Any) -> tuple[tuple[str, str], ...]:
+    if not isinstance(value, dict) or len(value) > 100:
+        raise ValueError("must be an object of at most 100 strings")
+    return tuple(sorted((fields.text.read(name), fields.text.read(said)) for name, said in value.items()))
 
 
-_PLAIN = {"cost_pressure": fields.number, "value": fields.choice(*sorted(VALUES))}
-_WITH_RECOURSE = {**_PLAIN, "recourse": fields.share}
-"""Only a payoff that has any names its recourse, so that the documents of others are what they always were."""
+def _some_names(value: Any) -> tuple[str, ...]:
+    names: tuple[str, ...] = fields.names.read(value)
+    if len(names) > NAMES_KEPT:
+        raise ValueError(f"must be a list of at most {NAMES_KEPT} names")
+    return names
 
-_PAYOFF = Field(
-    lambda value: Payoff(**fields.mapping(_WITH_RECOURSE if _names(value, "recourse") else _PLAIN, value)),
-    lambda payoff: fields.written_fields(_WITH_RECOURSE if payoff.recourse else _PLAIN, payoff),
+
+def _short_names(names: Iterable[str]) -> list[str]:
+    return [name for name in names if len(name) <= fields.LONGEST_NAME]
+
+
+_PAYOFF = fields.record(
+    Payoff,
+    {
+        "cost_pressure": fields.number,
+        "value": fields.choice(*sorted(VALUES)),
+        "recourse": replace(fields.share, unwritten=0.0),
+    },
 )
 
-_LEARNED_FROM: dict[str, Field] = {
-    "data_sha256": fields.text,
-    "tasks": fields.whole,
-    "groups": fields.whole,
-    "validation_tasks": fields.whole,
-    "label_noise": fields.optional(fields.number),
-    "validation_payoff": Field(_payoffs, dict),
-    "payoff": fields.optional(_PAYOFF),
-}
-_ON_REAL = fields.record(Training, _LEARNED_FROM, added={2: {"payoff": None}})
-_ON_MADE_UP = fields.record(Training, {**_LEARNED_FROM, "made_up": fields.whole})
-"""Only where some tasks were made up does a document say how many, so that others are what they always were."""
+_SCORER = fields.record(
+    ScorerRecord,
+    {
+        "kind": fields.text,
+        "settings": Field(_settings, dict),
+        "model": fields.text,
+        "examples_sha256": fields.text,
+    },
+)
 
-_TRAINING = Field(
-    _ON_REAL.read,
-    lambda training: (_ON_MADE_UP if training.made_up else _ON_REAL).write(training),
-    lambda value, schema: (_ON_MADE_UP if _names(value, "made_up") else _ON_REAL).read_at(value, schema),
+_CATALOGUE = fields.record(
+    Catalogue, {"tools": fields.whole, "sha256": fields.text, "names": Field(_some_names, _short_names)}
+)
+
+_TRAINING = fields.record(
+    Training,
+    {
+        "data_sha256": fields.text,
+        "tasks": fields.whole,
+        "groups": fields.whole,
+        "validation_tasks": fields.whole,
+        "label_noise": fields.optional(fields.number),
+        "validation_payoff": Field(_payoffs, dict),
+        "payoff": fields.optional(_PAYOFF),
+        "made_up": fields.whole,
+        "scorer": fields.optional(_SCORER),
+        "catalogue": fields.optional(_CATALOGUE),
+    },
 )
 
 _ENVELOPE: dict[str, Field] = {
@@ -173,9 +208,7 @@ _ENVELOPE: dict[str, Field] = {
 
 
 def _policy(kind: type[Policy], document: dict[str, Any]) -> Policy:
-    parts = fields.mapping(
-        {**_ENVELOPE, "policy": fields.record(dict, kind.fields, kind.added_fields)}, document, document["schema"]
-    )
+    parts = fields.mapping({**_ENVELOPE, "policy": fields.record(dict, kind.fields)}, document)
     if issubclass(kind, FittedPolicy) != (parts["payoff"] is not None):
         raise ValueError("payoff: must be there for a fitted policy, and only there")
     policy = object.__new__(kind)
@@ -205,11 +238,12 @@ def _document(content: bytes) -> dict[str, Any]:
     if not isinstance(document, dict):
         _refuse("it is not a JSON object", "Name a file that camdf.save wrote.")
     schema = document.get("schema")
-    if type(schema) is int and schema > SCHEMA:
-        _refuse(f"it has schema {str(schema)[:24]}, and this package reads up to {SCHEMA}", "Upgrade camdf.")
-    if document.keys() != _ENVELOPE.keys() or type(schema) is not int or schema < 1:
+    if type(schema) is int and schema != SCHEMA:
+        remedy = "Upgrade camdf." if schema > SCHEMA else "Fit the policy again."
+        _refuse(f"it has schema {str(schema)[:24]}, and this package reads schema {SCHEMA}", remedy)
+    if document.keys() != _ENVELOPE.keys() or type(schema) is not int:
         _refuse(
-            f"it does not have a schema from 1 to {SCHEMA} and exactly the fields {', '.join(_ENVELOPE)}",
+            f"it does not have the schema {SCHEMA} and exactly the fields {', '.join(_ENVELOPE)}",
             "Name a file that camdf.save wrote.",
         )
     if not isinstance(document["kind"], str):

@@ -39,8 +39,6 @@ class Policy(ABC):
 
     kind: ClassVar[str] = ""
     fields: ClassVar[dict[str, Field]] = {}
-    added_fields: ClassVar[Mapping[int, Mapping[str, Any]]] = {}
-    """Fields that came with a later schema, by schema, and what files of earlier ones are taken to mean."""
 
     @property
     def reads_texts(self) -> bool:

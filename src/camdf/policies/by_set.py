@@ -95,7 +95,6 @@ class ExpectedPayoffBySet(Policy):
         "remember": replace(fields.flag, unwritten=False),
         "with_past_": replace(fields.optional(fields.membership_model), unwritten=None),
     }
-    added_fields = {3: {"prior": "either", "with_text_": None}}
     identity: bool
     trust_labels: bool
     prior: str | ExpectedPayoffBySet

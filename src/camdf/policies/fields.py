@@ -3,28 +3,25 @@
 A saved policy may come from anywhere, so every length is bounded and no error quotes the file. Lines of logged tasks
 are another matter: `camdf.datasets.records` reads those, and its errors show the value to mend.
 
-Policies are written in the present `SCHEMA` and read in every schema so far. A record that gains a field says so where
-it is declared: since which schema it has the field, and what a document of an earlier schema is taken to mean.
+Policies are written and read in one `SCHEMA`.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from camdf.core.features import COLUMNS
 from camdf.core.probability import CLIP
-from camdf.core.sets import AT_LEAST_ONE
 from camdf.models.linear import LinearModel
 from camdf.models.membership import Doubt, MembershipModel
 from camdf.models.task_text import TextSignal
 from camdf.models.tuning import LARGEST
 
 SCHEMA = 3
-"""What is written: 2 added `columns` to membership models and `payoff` to what is told of the training; 3 added set
-sizes and texts to membership models, and the prior and the model with texts to `ExpectedPayoffBySet`."""
+"""What is written, and all that is read."""
 
 MOST_NAMES = 16_384
 LONGEST_NAME = 512
@@ -38,18 +35,12 @@ _NOTHING = object()
 class Field:
     """`write` turns an attribute into JSON values; `read` turns them back and raises ValueError on anything else.
 
-    Where an earlier schema wrote it otherwise, `read_earlier` reads what the named schema wrote. A value that is
-    `unwritten` is left out, and a document without the field means it, so that documents stay what they always were.
+    A value that is `unwritten` is left out, and a document without the field means it.
     """
 
     read: Callable[[Any], Any]
     write: Callable[[Any], Any] = lambda value: value
-    read_earlier: Callable[[Any, int], Any] | None = None
     unwritten: Any = _NOTHING
-
-    def read_at(self, value: Any, schema: int) -> Any:
-        """What a document of this schema says."""
-        return self.read(value) if self.read_earlier is None else self.read_earlier(value, schema)
 
 
 def _number(value: Any) -> float:
@@ -106,7 +97,6 @@ def optional(field: Field) -> Field:
     return Field(
         lambda value: None if value is None else field.read(value),
         lambda value: None if value is None else field.write(value),
-        lambda value, schema: None if value is None else field.read_at(value, schema),
     )
 
 
@@ -121,8 +111,8 @@ def choice(*allowed: str) -> Field:
     return Field(read)
 
 
-def mapping(fields: dict[str, Field], value: Any, schema: int = SCHEMA) -> dict[str, Any]:
-    """A JSON object with exactly these fields, each read by its own, as a document of this schema has them."""
+def mapping(fields: dict[str, Field], value: Any) -> dict[str, Any]:
+    """A JSON object with exactly these fields, each read by its own."""
     if not isinstance(value, dict):
         raise ValueError(f"must be an object, not {_shown(value)}")
     left_out = {name: field.unwritten for name, field in fields.items() if field.unwritten is not _NOTHING}
@@ -137,7 +127,7 @@ def mapping(fields: dict[str, Field], value: Any, schema: int = SCHEMA) -> dict[
             parsed[name] = field.unwritten
             continue
         try:
-            parsed[name] = field.read_at(value[name], schema)
+            parsed[name] = field.read(value[name])
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
     return parsed
@@ -149,21 +139,9 @@ def written_fields(fields: dict[str, Field], owner: object) -> dict[str, Any]:
     return {name: field.write(values[name]) for name, field in fields.items() if values[name] != field.unwritten}
 
 
-def record(
-    make: Callable[..., Any], fields: dict[str, Field], added: Mapping[int, Mapping[str, Any]] | None = None
-) -> Field:
-    """An object that `make` builds from exactly these fields, passed by name.
-
-    `added` maps a schema to the fields that came with it, each with the value that documents of earlier schemas, which
-    do not have the field, are taken to mean.
-    """
-
-    def read(value: Any, schema: int = SCHEMA) -> Any:
-        later = {name: meant for since, news in (added or {}).items() if since > schema for name, meant in news.items()}
-        there = {name: field for name, field in fields.items() if name not in later}
-        return make(**mapping(there, value, schema), **later)
-
-    return Field(read, lambda owner: written_fields(fields, owner), read)
+def record(make: Callable[..., Any], fields: dict[str, Field]) -> Field:
+    """An object that `make` builds from exactly these fields, passed by name."""
+    return Field(lambda value: make(**mapping(fields, value)), lambda owner: written_fields(fields, owner))
 
 
 def _share(value: Any) -> float:
@@ -214,13 +192,6 @@ linear_model = record(
     LinearModel,
     {"columns": names, "coefficients": numbers, "intercept": number, "tools": names, "tool_coefficients": numbers},
 )
-COLUMNS_OF_SCHEMA_1 = (
-    *("score", "score_squared", "score_logit", "log_rank", "relative_rank", "is_first", "is_second", "share_of_top"),
-    *("logit_below_top", "gap_to_next", "gap_to_previous", "standard_score", "share_of_total", "next_logit"),
-    *("share_of_top_by_rank", "list_total", "list_top", "list_top_logit", "list_mean", "list_deviation"),
-    *("list_log_length", "light_history", "heavy_history", "log_times_listed", "never_listed", "history_by_logit"),
-)
-"""What the coefficients of a membership model stood for before it said so: names of `CANDIDATE_COLUMNS`."""
 
 text_signal = record(
     TextSignal,
@@ -245,16 +216,5 @@ membership_model = record(
         "past_coefficients": replace(numbers, unwritten=()),
         "lowest_score": replace(share, unwritten=CLIP),
         "tools_per_list": replace(number, unwritten=0.0),
-    },
-    added={
-        2: {"columns": COLUMNS_OF_SCHEMA_1},
-        3: {
-            "sizes": AT_LEAST_ONE.weights,
-            "sharpness": 1.0,
-            "text": None,
-            "text_coefficients": (),
-            "flips": 0.0,
-            "doubt": None,
-        },
     },
 )
