@@ -30,7 +30,8 @@ import pyarrow.parquet as pq
 
 from camdf import ExpectedPayoffBySet, LoggedTasks, Payoff, Rankings
 from camdf.core.rankings import Floats, Ints
-from camdf.evaluation.assess import Fixed, assess
+from camdf.evaluation.assess import assess
+from camdf.evaluation.replay import Fixed
 from camdf.models.membership import FOLDS
 from camdf_lab import domains
 from camdf_traces.logged import logged_tasks

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from camdf import Payoff, TopK, cold_start
 from camdf.core.rankings import Floats, Rankings
 from camdf.evaluation.champion import ERROR, RATES, Evidence, Trial, compared, error_of, log_evidence
-from camdf.evaluation.replay import handed_over
+from camdf.evaluation.replay import all_handed_over
 from camdf.gate import Gate, Guards, Limits
 from camdf.tools import Tool
 from camdf_lab import domains
@@ -165,7 +165,7 @@ def test_policies_are_compared_by_the_tools_that_a_gate_would_hand_over(data: st
     decision = gate.decide_scored("a task", [Tool(name) for name in names], scores)
     rankings = Rankings.from_scores(scores)
     stays = np.array([[name in pinned for name in rankings.names(0)]])
-    marks = handed_over(rankings, policy.decide(rankings, payoff).acquired, stays, least, most)
+    marks = all_handed_over(rankings, policy.decide(rankings, payoff).acquired, stays, least, most)
     assert {name for name, kept in zip(rankings.names(0), marks[0], strict=True) if kept} == set(decision.kept)
 
 

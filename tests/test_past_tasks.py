@@ -31,7 +31,8 @@ from camdf.datasets.examples import Example, logged_examples, past_tasks, write_
 from camdf.datasets.forgetting import Whose
 from camdf.datasets.ids import hashed
 from camdf.errors import UsageError
-from camdf.evaluation.assess import Fixed, assess
+from camdf.evaluation.assess import assess
+from camdf.evaluation.replay import Fixed
 from camdf.models.past_tasks import PastTasks
 from camdf.policies.artifact import to_json
 from camdf.policies.base import Policy, fitted_payoff

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import camdf
 from camdf.checks import sample_tasks
-from camdf.evaluation.assess import Fixed, assess
-from camdf.evaluation.replay import MEASURES, ORACLE, measured, replay
+from camdf.evaluation.assess import assess
+from camdf.evaluation.replay import MEASURES, ORACLE, Fixed, measured, replay
 from camdf.evaluation.splits import Split, draw_splits
 from camdf_lab import domains
 

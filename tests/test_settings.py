@@ -22,7 +22,7 @@ import camdf
 from camdf import Gate, Payoff, Policy, Prices, Rankings, UsageError
 from camdf.checks import sample_tasks
 from camdf.core.features import COST_AUGMENTED, COST_FREE, FULL, LITE
-from camdf.evaluation.assess import Fixed
+from camdf.evaluation.replay import Fixed
 from camdf.gate import Guards, Limits, Records, Rollout
 from camdf.policies.artifact import load, save, to_json
 from camdf.policies.pressure import (

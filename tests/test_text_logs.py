@@ -246,7 +246,7 @@ def test_the_names_of_columns_are_documented() -> None:
         (["--mean-tools", "8", "--tool-search"], r"with 0\.9 left for each tool missed"),
         (["--sufficiency", "0.5"], r"They are all that it needs in \d+% of tasks; in \d+% the agent lacks one"),
         (
-            ["--cost-pressure", "2"],
+            ["--cost-pressure", "2", "--recourse", "0.9"],
             r"Beware: At a cost pressure of 2, .*times what.*Beware: .*no tool at all.*\d+ tasks,",
         ),
     ],

@@ -334,7 +334,8 @@ def _evaluate(options: argparse.Namespace) -> int:
 
     camdf evaluate policy.json newer.jsonl
     """
-    from camdf.evaluation.assess import Fixed, assess, unseen_warning
+    from camdf.evaluation.assess import assess, unseen_warning
+    from camdf.evaluation.replay import Fixed
 
     policy = saved_policy(options)
     payoff = chosen_payoff(options, fitted_payoff(policy))

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from math import floor, inf, log10
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from camdf._progress import Progress, counted, silent
-from camdf.core.decisions import Decisions
 from camdf.core.groups import numbered
 from camdf.core.payoff import Payoff
-from camdf.core.rankings import LoggedTasks, Rankings
+from camdf.core.rankings import LoggedTasks
 from camdf.core.resampling import Interval
 from camdf.errors import DataError
 from camdf.evaluation.replay import MEASURES, ORACLE, Outcomes, replay
@@ -187,19 +186,6 @@ def amount(cost: float, beside: float | None = None) -> str:
     """A cost with two digits after the point, or as many as an amount of the size of `beside` needs to be told."""
     size = cost if beside is None else beside
     return f"{cost:.{2 if size >= 1 or size <= 0 else 2 - floor(log10(size))}f}"
-
-
-class Fixed(Policy):
-    """A policy that is already fitted, and stays as it is when a replay would fit it."""
-
-    def __init__(self, policy: Policy) -> None:
-        self.policy = policy
-
-    def fit(self, logged: LoggedTasks, payoff: Payoff, validation: LoggedTasks | None = None) -> Self:
-        return self
-
-    def decide(self, rankings: Rankings, payoff: Payoff) -> Decisions:
-        return self.policy.decide(rankings, payoff)
 
 
 def assess(

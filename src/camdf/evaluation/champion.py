@@ -27,7 +27,7 @@ from camdf.core.payoff import Payoff, cost_of
 from camdf.core.rankings import Bools, Floats, LoggedTasks
 from camdf.core.resampling import Interval
 from camdf.evaluation.assess import amount, answer_of, signed
-from camdf.evaluation.replay import MEASURES, handed_over, measured
+from camdf.evaluation.replay import MEASURES, all_handed_over, measured
 from camdf.policies.base import Policy
 
 ERROR = 0.05
@@ -141,7 +141,7 @@ def compared(
 
     def tools_under(policy: Policy) -> Bools:
         acquired = policy.decide(logged.rankings, payoff).acquired
-        return handed_over(logged.rankings, acquired, given, at_least, at_most)
+        return all_handed_over(logged.rankings, acquired, given, at_least, at_most)
 
     of_challenger = tools_under(challenger)
     of_champion = tools_under(champion)

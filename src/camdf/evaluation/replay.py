@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
@@ -13,8 +14,9 @@ from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks, Rankings, Stri
 from camdf.core.resampling import Interval, paired_bootstrap
 from camdf.core.stopping import prefix_oracle
 from camdf.evaluation.splits import Split
-from camdf.gate.fold import bounded
+from camdf.gate.ranking import handed_over
 from camdf.policies.base import Policy
+from camdf.policies.rules import AcquireAll
 from camdf.scorers.base import says_nothing
 
 MEASURES = ("payoff", "sufficiency", "cost", "waste", "tools")
@@ -60,24 +62,58 @@ class Outcomes:
         return float((paired[~np.isnan(paired)] > 0).mean())
 
 
-def handed_over(
+def all_handed_over(
     rankings: Rankings,
     acquired: Bools,
     given: Bools | None = None,
     at_least: int = 0,
     at_most: int | None = None,
+    *,
+    undecided: Bools | None = None,
 ) -> Bools:
-    """(n, m): the tools that a gate with these bounds makes of what a policy acquired: all where there is no signal."""
-    stay = np.zeros_like(acquired) if given is None else given
-    handed = acquired | stay
-    for row, length in enumerate(rankings.lengths.tolist()):
-        chosen = acquired[row, :length]
-        if says_nothing(rankings.scores[row, :length].tolist()) or not (chosen.any() or at_least):
-            handed[row, :length] = True
-        elif at_least or at_most is not None:
-            stays = stay[row, :length].tolist()
-            handed[row, :length] = bounded(chosen.tolist(), stays, at_least, at_most)
+    """(n, m): what a gate with these bounds makes of what a policy acquired, by its own `handed_over`.
+
+    `given` marks the tools that stay whatever a policy says. Where nothing is decided, a task gets what `undecided`
+    marks: its whole list unless given.
+    """
+    handed = np.zeros_like(acquired)
+    stay = handed if given is None else given
+    open_lists = rankings.listed if undecided is None else undecided
+    rows = zip(rankings.lengths.tolist(), rankings.scores.tolist(), acquired.tolist(), stay.tolist(), strict=True)
+    for row, (length, scores, chosen, stays) in enumerate(rows):
+        marks = handed_over(scores[:length], chosen[:length], stays[:length], at_least, at_most)
+        handed[row, :length] = open_lists[row, :length] if marks is None else marks
     return handed
+
+
+def without_signal(rankings: Rankings) -> Bools:
+    """(n,): the tasks whose scores prefer no tool, so that a gate asks no policy."""
+    rows = zip(rankings.scores.tolist(), rankings.lengths.tolist(), strict=True)
+    return np.array([says_nothing(scores[:length]) for scores, length in rows], dtype=bool)
+
+
+def _gated(policy: Policy, rankings: Rankings, payoff: Payoff, acquired: Bools) -> Bools:
+    """(n, m): what a gate hands over of what a policy acquired, whose agents can search where a miss has recourse.
+
+    A policy that acquires nothing hands over nothing here.
+    """
+    decides = policy.policy if isinstance(policy, Fixed) else policy
+    searches = payoff.recourse > 0 and not isinstance(decides, AcquireAll)
+    whole = without_signal(rankings)[:, None] & rankings.listed & (not searches)
+    return all_handed_over(rankings, acquired, undecided=whole)
+
+
+class Fixed(Policy):
+    """A policy that is already fitted, and stays as it is when a replay would fit it."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+
+    def fit(self, logged: LoggedTasks, payoff: Payoff, validation: LoggedTasks | None = None) -> Self:
+        return self
+
+    def decide(self, rankings: Rankings, payoff: Payoff) -> Decisions:
+        return self.policy.decide(rankings, payoff)
 
 
 def measured(logged: LoggedTasks, payoff: Payoff, acquired: Bools) -> Floats:
@@ -124,13 +160,15 @@ def replay(
     *,
     training: Callable[[LoggedTasks, int], LoggedTasks] | None = None,
     pricing: Callable[[LoggedTasks, int], LoggedTasks] | None = None,
+    gated: bool = True,
     after_split: Callable[[int, Callable[[], Outcomes]], None] | None = None,
 ) -> Outcomes:
     """Fit every policy anew on each split and measure it on the test tasks; the prefix oracle stands beside them.
 
     Where a split has no validation tasks, policies choose on the training tasks.
     `training` changes what is learned from (label noise, say) and `pricing` what tools cost, each by the split's
-    number; tests are always measured on true labels. `after_split` is called with how many splits are done, and with
+    number; tests are always measured on true labels. What counts is what a gate hands over; where not `gated`, what a
+    policy chose, as the paper counts. `after_split` is called with how many splits are done, and with
     what gives the outcomes so far.
     """
     tally = Tally(logged)
@@ -141,7 +179,11 @@ def replay(
         tally.appearances[split.test] += 1
         for name, make in policies.items():
             policy = make().fit(train, payoff, validation if len(validation) else None)
-            tally.add(name, split.test, test, payoff, policy.decide(test.rankings, payoff))
+            decisions = policy.decide(test.rankings, payoff)
+            if gated:
+                handed = _gated(policy, test.rankings, payoff, decisions.acquired)
+                decisions = replace(decisions, acquired=handed)
+            tally.add(name, split.test, test, payoff, decisions)
         tally.add(ORACLE, split.test, test, payoff, prefix_oracle(test, payoff))
         if after_split is not None:
             after_split(number + 1, tally.outcomes)

@@ -11,7 +11,7 @@ import numpy as np
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import Floats, LoggedTasks
 from camdf.core.resampling import Interval, paired_bootstrap
-from camdf.evaluation.replay import handed_over
+from camdf.evaluation.replay import all_handed_over
 from camdf.policies.base import Policy
 
 TOOLS_SHOWN = 10
@@ -81,7 +81,7 @@ def shadow_report(
     `tokens` maps tools to the tokens of their definitions; tools that it lacks count as none.
     """
     rankings = logged.rankings
-    acquired = handed_over(rankings, policy.decide(rankings, payoff).acquired)
+    acquired = all_handed_over(rankings, policy.decide(rankings, payoff).acquired)
     count = len(rankings.catalogue)
     ids = rankings.tool_ids
     called = np.bincount(ids[logged.required], minlength=count)

@@ -20,6 +20,7 @@ from camdf.gate.decision import GateDecision, Reason
 from camdf.gate.finding import found
 from camdf.gate.fold import Fold, Folding, Outcome, UnscoredError
 from camdf.gate.lists import Mode, has_search, list_for_the_model
+from camdf.gate.ranking import trusted_part
 from camdf.gate.request import (
     Question,
     Request,
@@ -31,7 +32,7 @@ from camdf.gate.request import (
     readable,
     remembered_by,
 )
-from camdf.gate.scoring import KnownScores, ScoredTurn, failure_reason, failure_type, trusted_part
+from camdf.gate.scoring import KnownScores, ScoredTurn, failure_reason, failure_type
 from camdf.gate.settings import Guards, Limits, Rollout
 from camdf.gate.shared import SharedByTenants
 from camdf.gate.terms import ConversationTerms

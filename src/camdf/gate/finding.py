@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from camdf.gate.fold import Folding
+from camdf.gate.ranking import trusted_part
 from camdf.gate.request import Request
-from camdf.gate.scoring import KnownScores, trusted_part
+from camdf.gate.scoring import KnownScores
 from camdf.gate.tool_search import sharing_words
 from camdf.scorers.base import says_nothing
 

@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from camdf.gate.decision import Reason
-from camdf.gate.ranking import Ranked
+from camdf.gate.ranking import Ranked, handed_over, trusted_part
 from camdf.gate.request import Request
-from camdf.gate.scoring import Judge, KnownScores, ScoredTurn, TurnScores, trusted_part
+from camdf.gate.scoring import Judge, KnownScores, ScoredTurn, TurnScores
 from camdf.gate.turns import Call, Turn
-from camdf.scorers.base import says_nothing
 
 REMEMBERED = "remembered"
 """Stands for the first turn with signal where a memory, and not the history, knows it."""
@@ -130,17 +129,24 @@ class Folding:
     def _turned(
         self, now: Fold, request: Request, judge: Judge, turn: Turn, ranking: tuple[Ranked, ...], vector: bytes
     ) -> Fold:
-        decides = trusted_part(ranking)
-        chosen = turn.keys or self.at_least > 0 or not ranking or any(tool.kept for tool in decides)
-        if not chosen or says_nothing([tool.score for tool in decides]):
-            return now._replace(reason="no signal", ranking=ranking, vector=vector)
         stays = {
             **dict.fromkeys(now.kept, "kept before"),
             **dict.fromkeys(now.called, "called before"),
             **dict.fromkeys(turn.keys, "the task is its name"),
             **request.guarded,
         }
-        trusted = self._bounded(tuple([tool for tool in ranking if tool.trusted]), stays)
+        decides = trusted_part(ranking)
+        marks = handed_over(
+            [tool.score for tool in decides],
+            [tool.kept for tool in decides],
+            [tool.name in stays for tool in decides],
+            self.at_least,
+            self.at_most,
+            named=bool(turn.keys) or not ranking,
+        )
+        if marks is None:
+            return now._replace(reason="no signal", ranking=ranking, vector=vector)
+        trusted = self._marked(decides, marks, stays) if decides and decides[0].trusted else ()
         others = tuple([tool for tool in ranking if not tool.trusted])
         if now.first and request.channel is None:
             price = self.rewrite(turn.before)
@@ -175,16 +181,15 @@ class Folding:
             placed.append(tool)
         return tuple(placed)
 
-    def _bounded(self, ranking: tuple[Ranked, ...], stays: Mapping[str, str]) -> tuple[Ranked, ...]:
-        """Keep the best of the rest where too few are kept, drop the last that nothing guards where too many are."""
+    def _marked(
+        self, ranking: tuple[Ranked, ...], marks: Sequence[bool], stays: Mapping[str, str]
+    ) -> tuple[Ranked, ...]:
+        """The ranking with what becomes of each tool, and why."""
         if not stays and not self.at_least and self.at_most is None:
             return ranking
-        chosen = [tool.kept for tool in ranking]
-        held = [tool.name in stays for tool in ranking]
-        kept = bounded(chosen, held, self.at_least, self.at_most)
         filled = f"at least {self.at_least}"
         return tuple(
-            [_with_reason(tool, stay, stays.get(tool.name), filled) for tool, stay in zip(ranking, kept, strict=True)]
+            [_with_reason(tool, stay, stays.get(tool.name), filled) for tool, stay in zip(ranking, marks, strict=True)]
         )
 
     def _worth_rewriting(
@@ -230,26 +235,3 @@ def _with_reason(tool: Ranked, is_kept: bool, why_it_stays: str | None, filled: 
 
 def _appended(kept: tuple[str, ...], more: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*kept, *more)))
-
-
-def bounded(chosen: Sequence[bool], stays: Sequence[bool], at_least: int, at_most: int | None) -> list[bool]:
-    """Which tools are kept, the best tool first: those that stay, and those chosen, within bounds on how many.
-
-    Where these are too few, the best of the rest are kept too. Where they are too many, the last that need not stay are
-    dropped. What stays counts, and is kept even beyond `at_most`.
-
-    >>> bounded([True, False, False, True], [False] * 4, at_least=3, at_most=None)
-    [True, True, False, True]
-    >>> bounded([True, True, False, False], [False, False, False, True], at_least=0, at_most=2)
-    [True, False, False, True]
-    """
-    kept = [one or other for one, other in zip(chosen, stays, strict=True)]
-    count = sum(kept)
-    rest = [place for place, held in enumerate(kept) if not held]
-    for place in rest[: max(at_least - count, 0)]:
-        kept[place] = True
-    if at_most is not None and count > at_most:
-        loose = [place for place, held in enumerate(kept) if held and not stays[place]]
-        for place in loose[max(len(loose) - (count - at_most), 0) :]:
-            kept[place] = False
-    return kept

@@ -1,6 +1,7 @@
-"""The candidates of a decision in rank order, and a picture of them: scores and costs, the kept costs adding up.
+"""The candidates of a decision in rank order: which of them are handed over, and a picture of them.
 
-Plain SVG for a browser or a notebook, and lines of text for a terminal.
+The picture shows scores and costs, the kept costs adding up: plain SVG for a browser or a notebook, and lines of text
+for a terminal.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import NamedTuple
+
+from camdf.scorers.base import says_nothing
 
 ROW, TOP, LABEL, SCORES, PRICES, MARGIN = 22, 58, 230, 150, 300, 16
 KEPT, CUT, INK, FAINT = "#0072B2", "#BBBBBB", "#222222", "#777777"
@@ -39,6 +42,47 @@ class Ranked(NamedTuple):
 
     trusted: bool = True
     """Whether its server is trusted. Those that are not come after the others, ranked as among all."""
+
+
+def trusted_part(ranking: tuple[Ranked, ...]) -> tuple[Ranked, ...]:
+    """The part of a ranking that decides whether a turn says anything: trusted tools, unless there are none."""
+    return tuple(tool for tool in ranking if tool.trusted) or ranking
+
+
+def handed_over(
+    scores: Sequence[float],
+    chosen: Sequence[bool],
+    stays: Sequence[bool],
+    at_least: int = 0,
+    at_most: int | None = None,
+    *,
+    named: bool = False,
+) -> list[bool] | None:
+    """Which tools of a list are handed over, the best first: those chosen and those that stay, within bounds.
+
+    None where nothing is decided: the scores prefer no tool, or no tool is chosen, none is `named` by the task and none
+    has to be handed over. Where the chosen are too few, the best of the rest are handed over too. Where they are too
+    many, the last that need not stay are left out. What stays counts, and is handed over even beyond `at_most`.
+
+    >>> handed_over([0.9, 0.5, 0.4, 0.2], [True, False, False, True], [False] * 4, at_least=3)
+    [True, True, False, True]
+    >>> handed_over([0.9, 0.5, 0.4, 0.2], [True, True, False, False], [False, False, False, True], at_most=2)
+    [True, False, False, True]
+    >>> handed_over([0.5, 0.5], [True, True], [False, False]), handed_over([0.5, 0.4], [False] * 2, [False] * 2)
+    (None, None)
+    """
+    if not (named or at_least > 0 or any(chosen)) or says_nothing(scores):
+        return None
+    handed = [one or other for one, other in zip(chosen, stays, strict=True)]
+    count = sum(handed)
+    rest = [place for place, held in enumerate(handed) if not held] if count < at_least else []
+    for place in rest[: at_least - count]:
+        handed[place] = True
+    if at_most is not None and count > at_most:
+        loose = [place for place, held in enumerate(handed) if held and not stays[place]]
+        for place in loose[max(len(loose) - (count - at_most), 0) :]:
+            handed[place] = False
+    return handed
 
 
 def waterfall(title: str, ranking: Sequence[Ranked]) -> str:

@@ -346,11 +346,6 @@ def sound_scores(scores: object, tools: Sequence[Tool]) -> tuple[float, ...]:
         raise RefusedScoresError(type(error).__name__) from None
 
 
-def trusted_part(ranking: tuple[Ranked, ...]) -> tuple[Ranked, ...]:
-    """The part of a ranking that decides whether a turn says anything: trusted tools, unless there are none."""
-    return tuple([tool for tool in ranking if tool.trusted]) or ranking
-
-
 def _ranked_by_trust(judge: Judge, scores: dict[str, float], catalogue: Catalogue, vector: bytes) -> tuple[Ranked, ...]:
     """Trusted tools as if there were no others, then the others as they rank among all."""
     costs = catalogue.costs

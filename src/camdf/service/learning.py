@@ -25,7 +25,7 @@ from camdf.datasets.examples import Example, logged_examples, past_tasks, read_e
 from camdf.errors import DataError, UsageError, needs
 from camdf.evaluation.assess import require_choice
 from camdf.evaluation.champion import Evidence, Trial, compared
-from camdf.evaluation.replay import handed_over
+from camdf.evaluation.replay import all_handed_over
 from camdf.gate.settings import Limits
 from camdf.models.past_tasks import PastTasks
 from camdf.policies.artifact import to_json
@@ -188,7 +188,7 @@ class PolicyContest:
         given_up, champion = 0.0, self._policy(self.state.champion)
         for logged, payoff, given, limits, past in self._by_place(recent, champion):
             acquired = champion.recalling(past).decide(logged.rankings, payoff).acquired
-            chosen = handed_over(logged.rankings, acquired, given, limits.at_least, limits.at_most)
+            chosen = all_handed_over(logged.rankings, acquired, given, limits.at_least, limits.at_most)
             given_up += float((payoff.of(logged, chosen) - payoff.of(logged, logged.rankings.listed)).sum())
         return Exploring(len(recent), given_up / len(recent))
 

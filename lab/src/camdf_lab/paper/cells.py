@@ -98,6 +98,7 @@ class Cell:
             self.drawn_splits(logged),
             training=self._with_noise if self.noise else None,
             pricing=self._at_random_costs if self.costs.source == "random" else None,
+            gated=False,
         )
 
     def _with_noise(self, logged: LoggedTasks, split: int) -> LoggedTasks:
