@@ -2,10 +2,12 @@
 
 FOLDER/tasks.jsonl   {"task_id", "text", "tools"?} a line; a task without "tools" has the whole catalogue
 FOLDER/tools.json    tool name -> description
-the output           {"task_id", "scores": {name: number}} a line, best first, scores with four decimals; on request
-                     "vector" too, the direction of the text in whole numbers, for policies that learn from it
+the output           {"task_id", "scores": {name: number}} a line, best first; on request "vector" too, the direction of
+                     the text in whole numbers, for policies that learn from it
 
-Ranks come from the scores before rounding; equal ones are ordered by the SHA-1 of "task_id|tool", which favors none.
+The scores of a folder have four decimals, and its ranks come from those before rounding. Those of a log, and of mined
+tasks, are written as they are: a policy learns from the very scores by which a gate then decides. Equal ones are
+ordered by the SHA-1 of "task_id|tool", which favors none.
 Beside OUTPUT.jsonl stands OUTPUT.settings.json, so that a later run with other settings cannot mix two rankings.
 """
 
@@ -33,6 +35,8 @@ from camdf.scorers.with_examples import examples_digest_of
 from camdf.tools import Tool
 
 DECIMALS = 4
+"""Of the scores of a folder."""
+
 IN_A_ROW = 3
 """How many tasks refused one after another end the run: then the endpoint is down, not the task odd."""
 
@@ -66,6 +70,7 @@ def score_folder(
     texts = texts_from_folder(folder.parent, folder.name)
     tools = {name: Tool(name, description) for name, description in texts.descriptions.items()}
     choices: dict[str, Any] = {"top": top, "vectors": vectors, "settings": settings, "progress": progress}
+    choices["decimals"] = DECIMALS
     return score_tasks(texts.tasks, tools, scorer, output, **choices)
 
 
@@ -78,9 +83,13 @@ def score_tasks(
     top: int | None = None,
     vectors: bool = False,
     settings: Mapping[str, Any] | None = None,
+    decimals: int | None = None,
     progress: Progress = silent,
 ) -> Scored:
-    """What `score_folder` does, for tasks and tools that are at hand: `tools` has every name that a task has."""
+    """What `score_folder` does, for tasks and tools that are at hand: `tools` has every name that a task has.
+
+    Scores are rounded to so many `decimals`; None writes them as they are.
+    """
     determined_by: dict[str, Any] = {**(settings or {}), "top": top}
     if vectors:
         determined_by["vectors"] = True
@@ -96,7 +105,7 @@ def score_tasks(
     with open(output, "a", encoding="utf-8", newline="\n", opener=private_opener) as file:
         for number, task in enumerate(left, start=1):
             try:
-                record = _scored_record(task, scorer, [tools[name] for name in task.tools], top)
+                record = _scored_record(task, scorer, [tools[name] for name in task.tools], top, decimals)
                 if vectors:
                     record["vector"] = _vector_in_numbers(scorer, task.text)
                 in_a_row = 0
@@ -121,7 +130,9 @@ def scored_records(output: Path) -> list[dict[str, Any]]:
     return [record for _, record in _scored_lines(output, output.read_bytes())]
 
 
-def _scored_record(task: TaskText, scorer: Scorer, tools: Sequence[Tool], top: int | None) -> dict[str, Any]:
+def _scored_record(
+    task: TaskText, scorer: Scorer, tools: Sequence[Tool], top: int | None, decimals: int | None
+) -> dict[str, Any]:
     answer = scorer(task.text, tools)
     if inspect.isawaitable(answer):
         answer = asyncio.run(_answer_awaited(answer))
@@ -131,7 +142,8 @@ def _scored_record(task: TaskText, scorer: Scorer, tools: Sequence[Tool], top: i
         return -scores[at], hashlib.sha1(f"{task.task_id}|{tools[at].name}".encode()).hexdigest()
 
     ranked = sorted(range(len(tools)), key=place)[:top]
-    return {"task_id": task.task_id, "scores": {tools[at].name: round(float(scores[at]), DECIMALS) for at in ranked}}
+    written = scores.tolist() if decimals is None else [round(score, decimals) for score in scores.tolist()]
+    return {"task_id": task.task_id, "scores": {tools[at].name: written[at] for at in ranked}}
 
 
 def _vector_in_numbers(scorer: Scorer, task: str) -> list[int]:
