@@ -18,7 +18,7 @@ from camdf import LoggedTasks, Payoff, Policy, Rankings
 from camdf.core.vectors import at_length_one
 from camdf.policies.artifact import from_json, to_json
 from camdf.policies.registry import IN_THE_LAB, LIBRARY
-from camdf.policies.training import Catalogue, ScorerRecord, Training
+from camdf.policies.training import FittedCatalogue, ScorerRecord, Training
 
 HERE = Path(__file__).parent
 PAYOFF = Payoff(0.12)
@@ -95,7 +95,7 @@ def made() -> list[Golden]:
             payoff = Payoff(0.12, value)
             fitted = policy.fit(tasks, payoff, others)
             measured = Training(tasks.digest(), 60, 60, 60, 0.01, {"acquire-all": -0.1}, payoff)
-            training = replace(measured, scorer=SCORER, catalogue=Catalogue.of(TOOLS))
+            training = replace(measured, scorer=SCORER, catalogue=FittedCatalogue.of(TOOLS))
             text = to_json(fitted, training)
             found.append(Golden(json.loads(text), kept(from_json(text.encode()))))
             if not hasattr(fitted, "payoff_"):

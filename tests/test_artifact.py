@@ -36,7 +36,7 @@ from camdf.policies.base import FittedPolicy
 from camdf.policies.fields import SCHEMA
 from camdf.policies.registry import IN_THE_LAB, LIBRARY
 from camdf.policies.rules import ScoreMass
-from camdf.policies.training import NAMES_KEPT, Catalogue, ScorerRecord, Training
+from camdf.policies.training import NAMES_KEPT, FittedCatalogue, ScorerRecord, Training
 from camdf_lab.domains.costs import RETAIL_BASE_COSTS
 from golden_policies import Golden, golden, kept
 
@@ -57,7 +57,7 @@ TRAINING = Training(
     {"cam-df": 0.4, "acquire-all": -0.1},
     Payoff(0.12, recourse=0.5),
     scorer=ScorerRecord("bm25", (("b", "0.75"), ("k1", "1.5")), "", "0" * 64),
-    catalogue=Catalogue.of(["mail", "maps"]),
+    catalogue=FittedCatalogue.of(["mail", "maps"]),
 )
 
 
@@ -176,17 +176,17 @@ def test_training_without_a_word_survives() -> None:
 
 
 def test_a_catalogue_of_thousands_is_a_count_a_digest_and_some_of_its_names() -> None:
-    few, many = (Catalogue.of(f"tool {number}" for number in range(count)) for count in (60, 5_000))
+    few, many = (FittedCatalogue.of(f"tool {number}" for number in range(count)) for count in (60, 5_000))
     assert (few.tools, len(few.names), many.tools, len(many.names)) == (60, 60, 5_000, NAMES_KEPT)
     assert few.unknown(["tool 3", "v2 tool 3"]) == ("v2 tool 3",)
     assert many.unknown(["tool 3", "v2 tool 3"]) == (), "nobody can tell"
     training = Training(catalogue=many)
     assert vars(from_json(to_json(camdf.AcquireAll(), training).encode()))["training_"] == training
-    assert Catalogue.of(few.names[::-1]) == few
+    assert FittedCatalogue.of(few.names[::-1]) == few
 
 
 def test_a_name_that_no_file_may_have_costs_a_catalogue_that_name_alone() -> None:
-    training = Training(catalogue=Catalogue.of(["mail", "x" * 600]))
+    training = Training(catalogue=FittedCatalogue.of(["mail", "x" * 600]))
     loaded = from_json(to_json(camdf.AcquireAll(), training).encode()).training_
     assert loaded is not None
     assert loaded.catalogue is not None

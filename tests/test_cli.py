@@ -21,6 +21,7 @@ from camdf import datasets
 from camdf._progress import shown
 from camdf.cli import SECTIONS, brought, lab, main, parser, scoring, tools
 from camdf.cli.brought import BROUGHT
+from camdf.cli.logs import scored_by
 from camdf.errors import CamdfError
 from camdf.evaluation.assess import EVERY_TOOL, SIMPLE_RULES, amount, assess, require_choice, unseen_tools
 from camdf.evaluation.calibrate import calibrate
@@ -29,6 +30,7 @@ from camdf.evaluation.replay import MEASURES, ORACLE
 from camdf.logs import mined
 from camdf.policies.artifact import to_json
 from camdf.policies.registry import DEFAULT
+from camdf.scorers import BM25, record_of
 from camdf_lab import domains
 from camdf_traces import cli as traces
 
@@ -349,7 +351,7 @@ def test_mine_and_score_leave_the_old_file_and_nothing_beside_it_where_they_cann
         "score": ["score", str(mined), "--tools", str(tools), "--scorer", "bm25"],
     }[command]
 
-    def full(_: object, *places: Path) -> None:
+    def full(_: object, *places: Path, **settings: object) -> None:
         for place in places:
             Path(place).write_bytes(b"half of it")
         raise OSError(28, "No space left on device")
@@ -361,6 +363,7 @@ def test_mine_and_score_leave_the_old_file_and_nothing_beside_it_where_they_cann
     assert [each.name for each in folder.iterdir() if "scores" not in each.name] == ["tasks.parquet"]
     assert main([*arguments, "-o", str(folder / "tasks.parquet")]) == 0
     assert pl.read_parquet(folder / "tasks.parquet").height == 1
+    assert scored_by(folder / "tasks.parquet") == (record_of(BM25()) if command == "score" else None)
 
 
 # The verdict.

@@ -182,7 +182,7 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
 
 def test_the_smallest_configuration_is_the_recipe_of_all_pages() -> None:
     settings = parsed("", "camdf.toml").settings("", "")
-    assert (settings.policy, settings.ranks, settings.searches) == ("start", "start", True)
+    assert (settings.policy, settings.scorer, settings.searches) == ("start", None, True)
     assert parsed("[gate]\nmean_tools = 5\n", "camdf.toml").settings("", "").mean_tools == 5
 
 

@@ -21,7 +21,8 @@ from camdf.evaluation.champion import compared
 from camdf.evaluation.replay import MEASURES
 from camdf.gate import Gate, Guards, Limits, Rollout
 from camdf.policies.by_set import ExpectedPayoffBySet
-from camdf.scorers import BM25
+from camdf.policies.training import FittedCatalogue, Training
+from camdf.scorers import BM25, record_of
 from camdf.service import lessons as lessons_module
 from camdf.service.learning import learn, roll_back
 from camdf.service.lessons import Lesson, Seen, SeenLog, given_tools, read_lessons, seen, tasks_of_lessons
@@ -91,7 +92,7 @@ def journal(folder: Path, policy: str = "policy.json") -> list[dict[str, Any]]:
 def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which a champion that keeps eight tools has served 250 tasks, with a trial that began after 100."""
     folder = folder_of(tmp_path_factory.mktemp("logs") / "served", LEARNS)
-    camdf.save(camdf.TopK(8), folder / "policy.json")
+    camdf.save(camdf.TopK(8), folder / "policy.json", Training(scorer=record_of(BM25())))
     with running(folder) as service:
         send(service, range(100))
         kept(folder, 100)
@@ -148,6 +149,8 @@ def test_what_is_learned_is_the_fit_on_the_tasks_as_they_were_served(logs: Path)
     ).all()
     assert challenger.training_ is not None
     assert (challenger.training_.tasks, challenger.training_.payoff) == (100, camdf.Payoff(0.12))
+    assert challenger.training_.scorer == record_of(BM25()), "the champion's, so that the same one goes on ranking"
+    assert challenger.training_.catalogue == FittedCatalogue.of(found.rankings.catalogue)
 
 
 def test_a_trial_goes_on_over_looks_and_a_look_without_news_changes_nothing(logs: Path, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from camdf.policies.base import Policy
 from camdf.policies.cold_start import cold_start
 from camdf.prices import Prices
 from camdf.scorers.base import Scorer
+from camdf.scorers.named import ScorerMismatch
 from camdf.tools import NO_TOOLS, keyed, view
 
 
@@ -138,12 +139,14 @@ def trial(
     prices: Prices | None = None,
     policy: Policy | None = None,
     past: PastTasks | None = None,
+    scorer_mismatch: ScorerMismatch = "refuse",
 ) -> Tried:
     """Decide on one request as a gate would on its first day (`Gate.start`), or by a `policy` with its `past` tasks.
 
     A target of a number of tools is for `Gate.start`, too. Another one is met by the cold start, on this request alone;
     a gate meets it on average over the requests that it is shown (`Gate.for_target`). `scorer` gives similarities.
-    `prices` count tokens, and say what a task's tools cost; without them each costs a policy 1.
+    `prices` count tokens, and say what a task's tools cost; without them each costs a policy 1. `scorer_mismatch` is
+    that of `Gate`.
     """
     viewed, priced = keyed(view(tool) for tool in tools), prices or Prices()
     if all(tool.foreign for tool in viewed.values()):
@@ -154,7 +157,9 @@ def trial(
     if policy is None:
         gate = Gate.start(tools, mean_tools=most, scorer=scorer, **settings)
     else:
-        gate = Gate(recalling(policy, past, scorer), scorer, **{**settings, "prices": prices})
+        gate = Gate(
+            recalling(policy, past, scorer), scorer, scorer_mismatch=scorer_mismatch, **{**settings, "prices": prices}
+        )
     decision = gate.decide(asked, tools)
     if decision.error:
         raise ScorerError(f"The request could not be scored: {decision.reason}, {decision.error}.")

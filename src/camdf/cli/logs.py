@@ -9,11 +9,16 @@ from pathlib import Path
 from camdf._progress import shown
 from camdf.cli.tools import TOOLS_FILE, tools_in_file, usual_scorer
 from camdf.errors import DataError, UsageError
-from camdf.logs.mined import is_mined
+from camdf.gate.scoring import scorer_record
+from camdf.logs.mined import SCORED_BY, is_mined
 from camdf.logs.text_logs import RankedLog, is_text_log, rank_log, read_text_log
-from camdf.scorers import BM25, Embeddings, Scorer, Start
+from camdf.policies.artifact import scorer_in_text
+from camdf.policies.base import Policy
+from camdf.policies.training import ScorerRecord
+from camdf.scorers import BM25, Embeddings, Scorer, Start, record_of
 from camdf.scorers.base import TEXTS
 from camdf.scorers.embeddings import MINILM
+from camdf.scorers.named import mismatch, scorer_of
 from camdf.scorers.with_examples import tool_examples
 from camdf.tools import NO_TOOLS, Tool, keyed, view
 
@@ -25,7 +30,8 @@ def add_log(parser: argparse.ArgumentParser, also: str = "") -> None:
     """What a command needs in order to read a log of requests without scores; `also` is what else tools are for."""
     parser.add_argument("--tools", type=Path, help=f"of a log of requests{also}: {TOOLS_FILE}")
     add_columns(parser)
-    parser.add_argument("--scorer", choices=SCORERS, help="who scores a log (default: start if installed, else bm25)")
+    told = "who scores a log (default: what the policy was fitted with, if any; else start if installed, else bm25)"
+    parser.add_argument("--scorer", choices=SCORERS, help=told)
 
 
 def add_columns(parser: argparse.ArgumentParser) -> None:
@@ -89,3 +95,55 @@ def named_scorer(
         settings["model"] = model or MINILM
         return Embeddings(settings["model"], text=TEXTS[text], examples=theirs), settings
     return (Start if name == "start" else BM25)(text=TEXTS[text], examples=theirs), settings
+
+
+def scored_by(data: Path) -> ScorerRecord | None:
+    """What gave the scores of a file of tasks, where `camdf score` wrote that there."""
+    if data.suffix != ".parquet" or not data.is_file():
+        return None
+    from camdf.datasets.parquet import note_of
+
+    try:
+        return scorer_in_text(note_of(data, SCORED_BY))
+    except ValueError:
+        return None
+
+
+def scorer_for(policy: Policy, options: argparse.Namespace) -> tuple[Scorer, dict[str, str]]:
+    """What scores a log for a policy: the scorer that it was fitted with, which another may replace where told to."""
+    fitted = scorer_record(policy)
+    if options.scorer is None and fitted is not None:
+        return _of_the_fit(fitted)
+    scorer, settings = named_scorer(options.scorer)
+    check_scores(policy, record_of(scorer), options)
+    return scorer, settings
+
+
+def check_scores(policy: Policy, scored_by: ScorerRecord | None, options: argparse.Namespace) -> None:
+    """Raise a UsageError where a policy was fitted with another scorer than the one of some tasks, unless allowed."""
+    if scored_by is None or options.scorer_mismatch == "allow":
+        return
+    if problem := mismatch(scorer_record(policy), scored_by):
+        raise UsageError(
+            f"{problem} What is measured would not be what decides. Leave --scorer out, or score the tasks again; "
+            "where the difference is meant, say so: --scorer-mismatch allow"
+        )
+
+
+def _of_the_fit(fitted: ScorerRecord) -> tuple[Scorer, dict[str, str]]:
+    """A scorer by its record; UsageError where the record alone cannot make it."""
+    if fitted.is_given:
+        raise UsageError(
+            "The policy was fitted on scores that came with the tasks, and its file cannot say what gave them. Name "
+            "the scorer that did: --scorer"
+        )
+    if fitted.examples_sha256:
+        raise UsageError(
+            f"The policy was fitted with the scorer {fitted}, which reads examples. Score the tasks with it: camdf "
+            "score --examples, and name what that wrote instead of the log."
+        )
+    scorer = scorer_of(fitted)
+    assert scorer is not None
+    kind = "minilm" if fitted.kind == "embeddings" else fitted.kind
+    settings = {"scorer": kind, "text": dict(fitted.settings)["text"]}
+    return scorer, {**settings, "model": fitted.model} if kind == "minilm" else settings

@@ -13,7 +13,18 @@ from typing import TYPE_CHECKING, Any
 from camdf._files import whole_file
 from camdf._progress import shown
 from camdf._threads import one_blas_thread
-from camdf.cli.logs import FILES, add_log, is_log, listed_tools, named_scorer, ranked_log, with_hint
+from camdf.cli.logs import (
+    FILES,
+    add_log,
+    check_scores,
+    is_log,
+    listed_tools,
+    named_scorer,
+    ranked_log,
+    scored_by,
+    scorer_for,
+    with_hint,
+)
 from camdf.cli.money import (
     AS_FITTED,
     FOUND,
@@ -25,6 +36,7 @@ from camdf.cli.money import (
     recourse_of_a_search,
 )
 from camdf.cli.parser import add_json, check_output, print_json
+from camdf.cli.tools import add_scorer_mismatch
 from camdf.core.payoff import VALUES, Payoff
 from camdf.datasets.examples import logged_examples, made_up_in, past_tasks, read_examples, write_examples
 from camdf.datasets.ids import hashed, id_key
@@ -46,6 +58,8 @@ from camdf.policies.by_depth import ExpectedPayoffByDepth
 from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf.policies.registry import DEFAULT, LIBRARY, POLICIES, own_policy, policy_name
 from camdf.policies.stopping import StoppingPolicy
+from camdf.policies.training import GIVEN, ScorerRecord
+from camdf.scorers import record_of
 
 if TYPE_CHECKING:
     from camdf.core.rankings import LoggedTasks
@@ -122,6 +136,7 @@ def add_saved(parser: argparse.ArgumentParser) -> None:
         "--policy", dest="own", metavar="MODULE:CLASS", help="the class of a saved policy of your own, as module:Class"
     )
     parser.add_argument("--examples", type=Path, help="past requests for it, as camdf fit --remember wrote (.jsonl)")
+    add_scorer_mismatch(parser)
 
 
 def saved_policy(options: argparse.Namespace) -> Policy:
@@ -180,20 +195,24 @@ def _check_splits(options: argparse.Namespace) -> None:
         )
 
 
-def _read(options: argparse.Namespace, *, explored_only: bool = False) -> LoggedTasks:
+def _read(options: argparse.Namespace, *, explored_only: bool = False) -> tuple[LoggedTasks, ScorerRecord]:
+    """The tasks of a command, and what gave their scores."""
     if is_log(options, options.data):
-        return ranked_log(options, options.data, *named_scorer(options.scorer)).logged
+        scorer, settings = named_scorer(options.scorer)
+        return ranked_log(options, options.data, scorer, settings).logged, record_of(scorer)
     try:
         with shown("MB read", after=1.0) as progress:
-            return read_logged(options.data, explored_only=explored_only, progress=progress)
+            logged = read_logged(options.data, explored_only=explored_only, progress=progress)
+            return logged, scored_by(options.data) or GIVEN
     except DataError as error:
         raise with_hint(error, options.data) from None
 
 
-def uncensored_tasks(options: argparse.Namespace) -> Uncensored:
-    """The tasks of a command, without those from which a gate had cut tools."""
+def uncensored_tasks(options: argparse.Namespace, policy: Policy) -> Uncensored:
+    """The tasks of a command, as a policy's own scorer ranks them, without those from which a gate had cut tools."""
     if is_log(options, options.data):
-        return seeing_every_tool(ranked_log(options, options.data, *named_scorer(options.scorer)).logged)
+        return seeing_every_tool(ranked_log(options, options.data, *scorer_for(policy, options)).logged)
+    check_scores(policy, scored_by(options.data), options)
     try:
         with shown("MB read", after=1.0) as progress:
             return read_uncensored(options.data, progress)
@@ -222,10 +241,10 @@ def _fit(options: argparse.Namespace) -> int:
     elif options.keep_text:
         raise UsageError("--keep-text says what --remember keeps. Name a file for it: --remember past.jsonl")
     if options.engine == "spark":
-        logged, asked = _sampled_on_spark(options)
+        (logged, scorer), asked = _sampled_on_spark(options)
     else:
-        logged = in_dollars(options, _read(options, explored_only=options.explored_only))
-        asked = _asked(options)
+        logged, scorer = _read(options, explored_only=options.explored_only)
+        logged, asked = in_dollars(options, logged), _asked(options)
     if options.keep_text and not any(known.text for known in asked.values()):
         raise UsageError(
             f"{options.data} has no texts for --keep-text. Fit from a log of requests with --tools, or from what camdf "
@@ -240,6 +259,7 @@ def _fit(options: argparse.Namespace) -> int:
     with shown("splits") as progress:
         drawn: dict[str, Any] = {"splits": options.splits, "seed": options.seed}
         known: dict[str, Any] = {"prior": prior, "made_up": made_up, "remember": options.remember is not None}
+        known["scorer"] = scorer
         result = fit(logged, payoff, name, **known, **drawn, first=_first_verdict, progress=progress)
     assessment, noise = result.assessment, result.label_noise
     warnings = [*assessment.alarms(payoff), *assessment.warnings(), *_made_up_warning(options, made_up)]
@@ -318,7 +338,9 @@ def _made_up_warning(options: argparse.Namespace, made_up: int) -> list[str]:
     ]
 
 
-def _sampled_on_spark(options: argparse.Namespace) -> tuple[LoggedTasks, dict[str, AskedBy]]:
+def _sampled_on_spark(
+    options: argparse.Namespace,
+) -> tuple[tuple[LoggedTasks, ScorerRecord], dict[str, AskedBy]]:
     """Mined tasks as a sample that Spark draws, and what was asked; other files are read here."""
     sample = None
     if is_mined(options.data):
@@ -326,7 +348,7 @@ def _sampled_on_spark(options: argparse.Namespace) -> tuple[LoggedTasks, dict[st
     if sample is None:
         return _read(options, explored_only=options.explored_only), _asked(options)
     _note(options, f"{sample.sentence}\n")
-    return sample.logged, sample.asked
+    return (sample.logged, scored_by(options.data) or GIVEN), sample.asked
 
 
 def _evaluate(options: argparse.Namespace) -> int:
@@ -340,7 +362,7 @@ def _evaluate(options: argparse.Namespace) -> int:
     policy = saved_policy(options)
     payoff = chosen_payoff(options, fitted_payoff(policy))
     _check_splits(options)
-    read = _priced(options, uncensored_tasks(options))
+    read = _priced(options, uncensored_tasks(options, policy))
     logged = read.logged
     without_past = recall_warning(policy, logged)
     payoff = on_tasks(options, payoff, logged, lambda like: policy)
@@ -388,7 +410,7 @@ def _curve(options: argparse.Namespace) -> int:
     if options.output is not None:
         check_output(options.output, PICTURES)
         expect("matplotlib", "plot")  # now, and not after minutes of fits
-    logged = _read(options)
+    logged, _ = _read(options)
     one_blas_thread()
     steps = draw_steps(logged, options.splits, options.seed)
     with shown("fits of three policies") as progress:
@@ -423,7 +445,7 @@ def _calibrate(options: argparse.Namespace) -> int:
         )
     policy = saved_policy(options)
     fitted = fitted_payoff(policy) or Payoff(0.0)
-    read = _priced(options, uncensored_tasks(options))
+    read = _priced(options, uncensored_tasks(options, policy))
     logged = read.logged
     if options.min_sufficiency is not None and _fitted_on(policy, read):
         raise UsageError("This policy was fitted on these very tasks, which can promise nothing. Name other tasks.")

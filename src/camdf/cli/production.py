@@ -38,7 +38,7 @@ def _shadow_report(options: argparse.Namespace) -> int:
     payoff = chosen_payoff(options, fitted_payoff(policy))
     tools = None if options.tools is None else [view(tool) for tool in tools_in_file(options.tools)]
     tokens = None if tools is None else {tool.name: float(prices.count(tool)) for tool in tools}
-    read = uncensored_tasks(options)
+    read = uncensored_tasks(options, policy)
     warnings = [*read.warnings, *recall_warning(policy, read.logged)]
     report = shadow_report(policy, read.logged, payoff, tokens)
     if options.json:

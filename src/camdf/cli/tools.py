@@ -11,7 +11,7 @@ from dataclasses import fields
 from importlib.util import find_spec
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from camdf._files import write_whole
 from camdf._json import plain_json
@@ -20,12 +20,15 @@ from camdf.cli.parser import add_json, check_output, print_json
 from camdf.datasets.examples import past_tasks, read_examples
 from camdf.errors import CamdfError, UsageError
 from camdf.gate.gate import USUAL_TOOLS
+from camdf.gate.scoring import scorer_record
 from camdf.gate.target import Target
 from camdf.gate.worth import Conversation, sentence, shared_sentence, worth
 from camdf.gateway.config import TABLES
 from camdf.policies.artifact import load
+from camdf.policies.training import ScorerRecord
 from camdf.prices import Prices
 from camdf.scorers import BM25, Scorer, Start
+from camdf.scorers.named import ScorerMismatch, scorer_of
 from camdf.tools import FromServer, Tool
 from camdf.trial import trial
 
@@ -65,7 +68,9 @@ def add_commands(commands: Any) -> None:
     target.add_argument("--policy", type=Path, help="or: a policy that camdf fit wrote, which decides (.json)")
     tried.add_argument("--examples", type=Path, help="with --policy: what camdf fit --remember wrote (.jsonl)")
     add_tool_search(tried, True)
-    tried.add_argument("--scorer", choices=SCORERS, help="who scores (default: start if installed, else bm25)")
+    told = "who scores (default: what the policy was fitted with, if any; else start if installed, else bm25)"
+    tried.add_argument("--scorer", choices=SCORERS, help=told)
+    add_scorer_mismatch(tried)
     tried.add_argument("--all", action="store_true", help="show every tool, and not only the first that are cut")
     tried.add_argument("-o", "--output", type=Path, help="where to draw the decision (.svg)")
     add_prices(tried)
@@ -94,6 +99,16 @@ def add_commands(commands: Any) -> None:
     add_prices(worth_parser)
     add_worth(worth_parser, "a conversation that solves its task")
     add_json(worth_parser)
+
+
+def add_scorer_mismatch(parser: argparse.ArgumentParser) -> None:
+    """Whether another scorer may stand in for the one that a policy was fitted with."""
+    parser.add_argument(
+        "--scorer-mismatch",
+        choices=get_args(ScorerMismatch),
+        default="refuse",
+        help="allow another scorer than the policy was fitted with (default: %(default)s)",
+    )
 
 
 def add_tool_search(parser: argparse.ArgumentParser, default: bool | None) -> None:
@@ -154,8 +169,9 @@ def _try(options: argparse.Namespace) -> int:
 
     camdf try tools.json 'Book me a room in Lyon for Friday'
     """
-    name = options.scorer or usual_scorer()
-    scorer = SCORERS[name]()
+    policy = None if options.policy is None else load(options.policy)
+    fitted = None if policy is None else scorer_record(policy)
+    name, scorer = _scorer_of_a_try(options.scorer, fitted)
     if options.output is not None:
         check_output(options.output, (".svg",))
     if options.most is not None and options.most < 1:
@@ -169,9 +185,9 @@ def _try(options: argparse.Namespace) -> int:
         raise UsageError(
             "--examples are the past requests that a policy recalls. Name the policy: --policy policy.json"
         )
-    policy = None if options.policy is None else load(options.policy)
     known: dict[str, Any] = {"policy": policy, "tool_search": options.tool_search}
     known["prices"] = chosen_prices(options) if policy is None else options.prices
+    known["scorer_mismatch"] = options.scorer_mismatch
     known["past"] = None if options.examples is None else past_tasks(read_examples(options.examples))
     tried = trial(options.request, tools_in_file(options.tools), scorer, target, **known)
     if options.output is not None:
@@ -183,10 +199,19 @@ def _try(options: argparse.Namespace) -> int:
         print(line)
     width = shutil.get_terminal_size().columns
     print("\n".join(tried.lines(width, whole=options.all, block=_block())))
-    print(f"Scores    {SCORED[name]}")
+    print(f"Scores    {SCORED.get(name, f'from {name}')}")
     if options.output is not None:
         print(f"wrote {options.output}")
     return 0
+
+
+def _scorer_of_a_try(named: str | None, fitted: ScorerRecord | None) -> tuple[str, Scorer]:
+    """The scorer that is named, else the one that the policy was fitted with, else the usual one; and what it is."""
+    made = None if named or fitted is None else scorer_of(fitted)
+    if made is not None and fitted is not None:
+        return fitted.kind, made
+    name = named or usual_scorer()
+    return name, SCORERS[name]()
 
 
 def _block() -> str:

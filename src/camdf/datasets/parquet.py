@@ -29,6 +29,13 @@ def columns_of(path: str | PathLike[str]) -> list[str]:
         return list(parquet.read_schema(_files(path)[0]).names)
 
 
+def note_of(path: str | PathLike[str], name: str) -> str:
+    """What a Parquet file says under a name about itself, "" where it says nothing."""
+    with _opened(path) as parquet:
+        notes = parquet.read_metadata(path).metadata or {}
+    return str(notes.get(name.encode(), b"").decode(errors="replace"))
+
+
 def tables_of(path: str | PathLike[str]) -> list[pa.Table]:
     """A Parquet file, or each file of a folder in the order of their names, which is how Spark writes one table."""
     tables = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from camdf._progress import Progress, silent
@@ -17,7 +17,7 @@ from camdf.models.label_noise import LabelNoise, estimate_label_noise
 from camdf.policies.base import Policy
 from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf.policies.registry import DEFAULT, policy_maker, policy_name
-from camdf.policies.training import Training
+from camdf.policies.training import GIVEN, FittedCatalogue, ScorerRecord, Training
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +39,7 @@ def fit(
     prior: ExpectedPayoffBySet | None = None,
     remember: bool = False,
     made_up: int = 0,
+    scorer: ScorerRecord = GIVEN,
     splits: int = 30,
     seed: int = 0,
     first: Callable[[Assessment], None] | None = None,
@@ -48,8 +49,9 @@ def fit(
 
     The one that ships learns from every task but those that choose its threshold. `prior` is a policy that the default
     starts from, fitted before for the same tools. With `remember` the default recalls what similar tasks needed.
-    `made_up` says how many of the tasks a language model made up, which the policy's file then tells. `first` is called
-    with what a tenth of the splits says (`camdf.evaluation.assess.assess`).
+    `made_up` says how many of the tasks a language model made up, and `scorer` what gave their scores
+    (`camdf.scorers.record_of`), which the policy's file then tells. `first` is called with what a tenth of the splits
+    says (`camdf.evaluation.assess.assess`).
 
     >>> from camdf import Payoff, datasets
     >>> found = fit(datasets.sample(), Payoff(0.12), "score-threshold", splits=4)
@@ -74,5 +76,6 @@ def fit(
     means = {rival: assessment.outcomes.mean(rival) for rival in assessment.outcomes.values}
     groups = numbered(logged.groups)[1]
     told = payoff if isinstance(payoff.value, str) else None  # code is never stored
-    training = Training(logged.digest(), len(logged), groups, len(validation), noise.rate, means, told, made_up)
+    measured = Training(logged.digest(), len(logged), groups, len(validation), noise.rate, means, told, made_up)
+    training = replace(measured, scorer=scorer, catalogue=FittedCatalogue.of(logged.rankings.catalogue))
     return Fit(ships, assessment, noise, training)

@@ -424,6 +424,7 @@ class Decider:
             cost_pressure=pressure,
             id=urandom(16).hex(),
             policy_digest=request.terms.judges[-1].digest,
+            catalogue=request.terms.judges[-1].catalogue,
             examples_digest=getattr(self.shared.turn_scores.scorer, "examples_digest", ""),
             latency=monotonic() - request.began,
         )

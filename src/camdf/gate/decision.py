@@ -11,6 +11,7 @@ from camdf.gate.append import Addition, Channel, with_additions
 from camdf.gate.lists import Mode
 from camdf.gate.ranking import Ranked, waterfall
 from camdf.gate.tool_search import CALL, find_tool, fits
+from camdf.policies.training import FittedCatalogue
 from camdf.tools import Tool
 
 Reason: TypeAlias = Literal[
@@ -31,6 +32,9 @@ Reason: TypeAlias = Literal[
 ]
 """Why these tools. Only the first three decide: after the others a conversation keeps the tools that it has. Where
 nothing was decided yet, it gets the tool search, or every authorized tool if it has no search."""
+
+SHOWN = 5
+"""How many tools an explanation names that the policy was not fitted on."""
 
 NOTES: dict[Mode, str] = {
     "drop": "",
@@ -107,6 +111,9 @@ class GateDecision:
     policy_digest: str = ""
     """The SHA-256 in the policy's file, or that `camdf.save` would write there; "" for one that cannot be saved."""
 
+    catalogue: FittedCatalogue | None = field(default=None, repr=False)
+    """The tools that the policy was fitted on, where its file says so."""
+
     examples_digest: str = ""
     """The SHA-256 of the examples that the scorer reads; "" where it reads none."""
 
@@ -135,6 +142,11 @@ class GateDecision:
         unranked = [name for name in self.kept if name not in ranked]
         if unranked and self.ranking:
             lines.append(f"Never cut: {', '.join(map(self._full, unranked))}.")
+        if unknown := self.unknown_tools:
+            share = f"{len(unknown)} of {len(self.ranking)} tools ({len(unknown) / len(self.ranking):.0%})"
+            more = "" if len(unknown) <= SHOWN else f" and {len(unknown) - SHOWN} more"
+            shown_names = ", ".join(map(self._full, unknown[:SHOWN]))
+            lines.append(f"Refit: {share} were not there when the policy was fitted: {shown_names}{more}.")
         if self.refused:
             lines.append(f"Refused, not authorized: {', '.join(map(self._full, self.refused))}.")
         return "\n".join(lines)
@@ -142,6 +154,11 @@ class GateDecision:
     def _full(self, name: str) -> str:
         server = self.servers.get(name, "")
         return name if not server or name.startswith(f"{server}/") else f"{server}/{name}"
+
+    @property
+    def unknown_tools(self) -> tuple[str, ...]:
+        """The ranked tools that were not there when the policy was fitted, as far as its file says."""
+        return () if self.catalogue is None else self.catalogue.unknown(tool.name for tool in self.ranking)
 
     @property
     def needs_tool_search(self) -> bool:

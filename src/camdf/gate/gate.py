@@ -29,7 +29,7 @@ from camdf.gate.fold import Folding
 from camdf.gate.lists import Mode
 from camdf.gate.memory import Memory
 from camdf.gate.request import Question, Scores
-from camdf.gate.scoring import Judge, recalling
+from camdf.gate.scoring import Judge, check_scorer, recalling, scorer_record
 from camdf.gate.settings import Guards, Limits, Records, Rollout
 from camdf.gate.shared import SharedByTenants
 from camdf.gate.target import Target
@@ -41,10 +41,12 @@ from camdf.gate.worth import cutting_pays
 from camdf.models.past_tasks import PastTasks
 from camdf.policies.base import Policy
 from camdf.policies.rules import AcquireAll, TopK
+from camdf.policies.training import ScorerRecord
 from camdf.runtime.forks import Locked
 from camdf.scorers.base import Scorer, says_nothing
+from camdf.scorers.named import ScorerMismatch, scorer_of
 from camdf.scorers.trust_aware import TrustAware
-from camdf.scorers.with_examples import GivenExamples, tool_examples
+from camdf.scorers.with_examples import GivenExamples, ToolExamples, tool_examples
 from camdf.tools import Tool, tools_by_key, viewed_tool
 
 USUAL_TOOLS = 8
@@ -55,6 +57,7 @@ GROUPS: dict[str, type[Any]] = {"guards": Guards, "limits": Limits, "rollout": R
 CHECKS = {
     "mode": one_of(*get_args(Mode)),
     "tool_search": truth,
+    "scorer_mismatch": one_of(*get_args(ScorerMismatch)),
     "channels": check_that(
         "a mapping from how names of models begin to 'anthropic', 'openai_responses' or None",
         lambda value: isinstance(value, Mapping) and set(value.values()) <= {*get_args(Channel), None},
@@ -89,7 +92,8 @@ class Gate(Locked):
 
     Args:
         policy: What decides, as `camdf.load(path)` and `camdf.cold_start()` give it.
-        scorer: What ranks the tools for a turn, as `Start()`. None where every call of `decide` brings its scores.
+        scorer: What ranks the tools for a turn, as `Start()`; the scorer that the policy was fitted with, where its
+            file names one. None where every call of `decide` brings its scores.
         payoff: What a set of tools is worth. None takes the one that the policy was fitted for.
         prices: What each tool costs: `Prices` in dollars, which also price the cached prompt that a later widening
             rewrites, a mapping by name, or a function. None gives each tool the cost 1.
@@ -100,6 +104,7 @@ class Gate(Locked):
             the list, and say in `tool_choice` what may be called) or "shadow" (only say what would be cut).
         channels: Which models take tools in the middle of a conversation, for mode "append": by how their names begin
             (`camdf.gate.append.CHANNELS`). Give your own where a proxy has other names for models.
+        scorer_mismatch: "allow" takes another scorer than the policy was fitted with, which "refuse" does not.
         guards: Which tools may be offered, which must stay, and which servers are believed.
         limits: How much a decision may take, and how many tools it may keep.
         rollout: For which conversations the gate cuts, which of them explore, and what switches it off.
@@ -116,6 +121,7 @@ class Gate(Locked):
         tool_search: bool = False,
         mode: Mode = "drop",
         channels: Channels = CHANNELS,
+        scorer_mismatch: ScorerMismatch = "refuse",
         guards: Guards = Guards(),
         limits: Limits = Limits(),
         rollout: Rollout = Rollout(),
@@ -130,10 +136,13 @@ class Gate(Locked):
                 f"{', '.join(word for word in get_args(Mode) if word != 'shadow')}. Got {mode!r} instead."
             )
         self.mode, self.prices, self.tool_search, self.channels = mode, prices, tool_search, channels
+        self.scorer_mismatch: ScorerMismatch = scorer_mismatch
         self.guards, self.limits, self.rollout, self.records = guards, limits, rollout, records
         self.counts: Counter[Reason] = Counter()
         reads = scorer if guards.trusted is None or scorer is None else TrustAware(scorer, guards.trusted)
-        terms = ConversationTerms(Judge.of(policy, payoff, rollout.explore_pressure), records.conversations)
+        judge = Judge.of(policy, payoff, rollout.explore_pressure)
+        check_scorer(policy, scorer, scorer_mismatch)
+        terms = ConversationTerms(judge, records.conversations)
         self._build(SharedByTenants.of(reads, records), terms)
         self._follows = False
         super().__init__()
@@ -176,7 +185,7 @@ class Gate(Locked):
             mean_tools: How many instead of eight. Where it is left out and the list is so short that cutting costs more
                 than it saves (`camdf worth` has the rule), all are loaded.
             policy: Decides instead, at the payoff that it was fitted for.
-            scorer: Ranks the tools; `Start()` unless given.
+            scorer: Ranks the tools; unless given, the one that the policy was fitted with, or `Start()`.
             examples: What people ask the tools for, a file or a list (`Start(examples=...)`), read here so that the
                 first decision is not late. Of a file that `camdf fit --remember` wrote, a policy that was fitted so
                 recalls what similar requests needed. Where no tool has a server, "mail/send" in them means `send`.
@@ -200,7 +209,7 @@ class Gate(Locked):
             policy = TopK(USUAL_TOOLS if mean_tools is None else mean_tools) if pays else AcquireAll()
         if examples is not None:
             examples = tool_examples(examples)
-        scorer = scorer or _start(listed, examples)
+        scorer = scorer or _fitted(listed, examples, scorer_record(policy))
         if examples is not None:
             policy = recalling(policy, past_tasks(examples.given), scorer)
         return cls(policy, scorer, payoff, **{"tool_search": True, **settings})
@@ -269,7 +278,8 @@ class Gate(Locked):
 
         It recalls the past requests of a file of `examples`, or those that the policy before it recalled.
         Conversations in which something was decided go on under the policy that decided it. A file that is not a policy
-        which can decide under this gate's settings raises an ArtifactError, and the gate goes on with the one it has.
+        which can decide under this gate's settings, or that was fitted with another scorer, raises an ArtifactError,
+        and the gate goes on with the one it has.
         """
         if self._follows:
             raise UsageError(
@@ -278,7 +288,8 @@ class Gate(Locked):
             )
         try:
             past = getattr(self.policy, "past_", None) if examples is None else past_tasks(read_examples(examples))
-            judge = Judge.from_file(path, self._settings["payoff"], self.rollout.explore_pressure, past)
+            lower, scorer = self.rollout.explore_pressure, self._settings["scorer"]
+            judge = Judge.from_file(path, self._settings["payoff"], lower, past, scorer, self.scorer_mismatch)
         except ArtifactError as error:
             raise ArtifactError(f"{error} The gate goes on with the policy that it has.") from error
         self._decider.terms.replace(judge)
@@ -480,14 +491,24 @@ def _target(prices: PriceList | None, mean: float | None, sufficiency: float | N
     return Target(mean, sufficiency, dollars)
 
 
-def _start(tools: Sequence[Tool], examples: GivenExamples | None) -> Scorer:
-    """`Start()`, or one that has read examples for these tools."""
+def _fitted(tools: Sequence[Tool], examples: ToolExamples | None, record: ScorerRecord | None) -> Scorer:
+    """The scorer that a policy was fitted with, else `Start()`, once it has read the examples for these tools."""
     from camdf.scorers.start import Start
 
-    if examples is None:
-        return Start()
-    own, read = [tool for tool in tools if not tool.foreign], tool_examples(examples)
-    return Start(examples=read if any(tool.server for tool in own) else read.without_servers()).read(own)
+    own = [tool for tool in tools if not tool.foreign]
+    read: ToolExamples | None = None
+    if examples is not None:
+        read = examples if any(tool.server for tool in own) else examples.without_servers()
+    if record is None:
+        scorer: Scorer | None = Start(examples=read or ())
+    else:
+        scorer = scorer_of(record, read or ())
+    if scorer is None:
+        raise UsageError(
+            "This policy was fitted on scores that came with the tasks, and its file cannot say what gave them. Give "
+            "that scorer: scorer=..., or make the gate without one and pass scores= with every task."
+        )
+    return scorer.read(own) if isinstance(scorer, Start) and read is not None else scorer
 
 
 def _nothing(characters: int) -> float:

@@ -29,10 +29,12 @@ from camdf.gate.ranking import Ranked
 from camdf.models.past_tasks import PastTasks
 from camdf.policies.artifact import content_of, from_json, to_json
 from camdf.policies.base import Policy, fitted_payoff
+from camdf.policies.training import FittedCatalogue, ScorerRecord
 from camdf.runtime.breaker import RestingError
 from camdf.runtime.forks import Locked
 from camdf.runtime.workers import BusyError, Work
 from camdf.scorers.base import Scorer, checked, says_nothing, vector_of
+from camdf.scorers.named import ScorerMismatch, mismatch, record_of
 from camdf.tools import Tool
 
 SCORES_KEPT = 200_000
@@ -65,6 +67,12 @@ class Judge:
         except Exception:
             return ""
 
+    @cached_property
+    def catalogue(self) -> FittedCatalogue | None:
+        """The tools that the policy was fitted on, where its file says so."""
+        training = getattr(self.policy, "training_", None)
+        return None if training is None else training.catalogue
+
     @classmethod
     def of(cls, policy: Policy, payoff: Payoff | None, explore_pressure: float | None, written: str = "") -> Self:
         """A judge that can work: the payoff is known, and the policy can decide at the lower cost pressure too."""
@@ -81,12 +89,19 @@ class Judge:
 
     @classmethod
     def from_file(
-        cls, path: str | PathLike[str], payoff: Payoff | None, explore_pressure: float | None, past: PastTasks | None
+        cls,
+        path: str | PathLike[str],
+        payoff: Payoff | None,
+        explore_pressure: float | None,
+        past: PastTasks | None,
+        scorer: Scorer | None,
+        scorer_mismatch: ScorerMismatch,
     ) -> Self:
         """The judge of a file that `camdf.save` wrote, once it has decided on made-up tasks; else an ArtifactError."""
         content = content_of(path)
         policy = from_json(content)
         try:
+            check_scorer(policy, scorer, scorer_mismatch)
             policy = policy.recalling(past)
             judge = cls.of(policy, payoff, explore_pressure, json.loads(content)["sha256"])
             for judging in (judge, judge.exploring or judge):
@@ -362,6 +377,25 @@ def recalling(policy: Policy, past: PastTasks | None, scorer: Scorer | None) -> 
     if past is not None and policy.recalls:
         past.check_vectors(len(vector_of(scorer, "Send an email")), "the scorer makes")
     return policy.recalling(past)
+
+
+def scorer_record(policy: Policy) -> ScorerRecord | None:
+    """What gave the scores that a policy was fitted on, where its file says so."""
+    training = getattr(policy, "training_", None)
+    return None if training is None else training.scorer
+
+
+def check_scorer(policy: Policy, scorer: Scorer | None, scorer_mismatch: ScorerMismatch) -> None:
+    """Raise a UsageError where a policy was fitted with another scorer, unless that is meant."""
+    fitted = scorer_record(policy)
+    if fitted is None or scorer_mismatch == "allow":
+        return
+    problem = mismatch(fitted, record_of(scorer))
+    if problem:
+        raise UsageError(
+            f"{problem} What was measured would not be what decides. Give the scorer of the fit, or fit again with "
+            "this one; where the difference is meant, set scorer_mismatch='allow'."
+        )
 
 
 def _lower(policy: Policy, payoff: Payoff, pressure: float) -> Payoff:

@@ -31,6 +31,10 @@ class AskedBy(NamedTuple):
     user: str = ""
 
 
+SCORED_BY = "camdf.scorer"
+"""The note of a Parquet file that says what gave its scores."""
+
+
 class Uncensored(NamedTuple):
     """Logged tasks without those that a gate had cut tools from: what it had cut, none of them could call."""
 

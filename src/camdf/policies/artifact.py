@@ -21,7 +21,7 @@ from camdf.policies import fields
 from camdf.policies.base import FittedPolicy, Policy
 from camdf.policies.fields import SCHEMA, Field
 from camdf.policies.registry import ALIASES, IN_THE_LAB, LIBRARY, added_policy, by_kind
-from camdf.policies.training import NAMES_KEPT, Catalogue, ScorerRecord, Training
+from camdf.policies.training import NAMES_KEPT, FittedCatalogue, ScorerRecord, Training
 
 LARGEST_FILE = 4_000_000
 """Bytes: thousands of tools, and what texts say of each."""
@@ -177,7 +177,7 @@ _SCORER = fields.record(
 )
 
 _CATALOGUE = fields.record(
-    Catalogue, {"tools": fields.whole, "sha256": fields.text, "names": Field(_some_names, _short_names)}
+    FittedCatalogue, {"tools": fields.whole, "sha256": fields.text, "names": Field(_some_names, _short_names)}
 )
 
 _TRAINING = fields.record(

@@ -54,7 +54,7 @@ GIVEN = ScorerRecord(GIVEN_SCORES)
 
 
 @dataclass(frozen=True)
-class Catalogue:
+class FittedCatalogue:
     """The tools on the lists that a policy was fitted on."""
 
     tools: int
@@ -104,5 +104,5 @@ class Training:
     scorer: ScorerRecord | None = None
     """What gave the scores (`camdf.scorers.record_of`); None where not known."""
 
-    catalogue: Catalogue | None = None
+    catalogue: FittedCatalogue | None = None
     """The tools on the lists; None where not known."""

@@ -11,6 +11,7 @@ from camdf.scorers.bm25 import BM25, word_parts
 from camdf.scorers.embeddings import Embeddings
 from camdf.scorers.fusion import Fusion
 from camdf.scorers.given import Given
+from camdf.scorers.named import record_of
 from camdf.scorers.necessity import Necessity
 from camdf.scorers.shared import Shared
 from camdf.scorers.start import Start
@@ -32,6 +33,7 @@ __all__ = [
     "checked",
     "full_text",
     "plain_text",
+    "record_of",
     "word_parts",
     "words_text",
 ]

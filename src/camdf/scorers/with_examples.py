@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from os import PathLike
 from typing import TypeAlias
 
@@ -50,6 +51,11 @@ class ToolExamples:
     def without_servers(self) -> ToolExamples:
         """The same for lists whose tools have no servers: a tool is named by its name alone."""
         return ToolExamples([_without_servers(example) for example in self.given])
+
+    @cached_property
+    def digest_by_name(self) -> str:
+        """The digest of the same examples `without_servers`: equal wherever one file of them is read."""
+        return self.without_servers().digest
 
     def name_any(self, tools: Sequence[Tool]) -> bool:
         """Whether any example counts for this list."""

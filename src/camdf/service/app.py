@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from camdf.errors import needs
+from camdf.gate.scoring import scorer_record
 from camdf.service import openapi, playground, searching, shapes
 from camdf.service.admission import Admission, come_back
 from camdf.service.calls import Handler, HttpAnswer, HttpCall, Receive, Routes, check_batch
@@ -137,6 +138,7 @@ class Service:
                 value=str(gate.payoff.value),
                 mode=gate.mode,
                 scorer="none" if gate.scorer is None else type(gate.scorer).__name__,
+                fitted_scorer=str(scorer_record(gate.policy) or ""),
                 share=rollout.share_now,
                 off=rollout.is_off,
             )

@@ -197,8 +197,11 @@ class GateSettings(Settings):
     """The share of a task's worth that is left where a search has to find a tool."""
 
     scorer: Annotated[Any, or_none(_scorer)] = None
-    """What ranks the tools of a conversation: "start", "bm25", "none" or a table. Left out: "start" for the policy
-    "start", and "bm25" for others."""
+    """What ranks the tools of a conversation: "start", "bm25", "none" or a table. Left out: the scorer that the policy
+    was fitted with, as its file says; else "start" for the policy "start", and "bm25" for others."""
+
+    scorer_mismatch: Annotated[str, one_of("refuse", "allow")] = "refuse"
+    """Whether another scorer than the policy was fitted with may rank, or the same with other examples."""
 
     examples: Annotated[str, string] = ""
     """A file of what people ask the tools for, which `camdf examples` writes; for the scorers "start" and "bm25". Or of
@@ -217,12 +220,6 @@ class GateSettings(Settings):
     guards: Guards = Guards()
     limits: Limits = Limits(seconds=2.0)
     rollout: RolloutSettings = RolloutSettings()
-
-    @property
-    def ranks(self) -> str | ScorerSettings:
-        """What ranks the tools of a conversation."""
-        usual = "start" if self.policy == START else "bm25"
-        return usual if self.scorer is None else self.scorer
 
     @property
     def asks_a_model(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -14,17 +15,21 @@ from camdf.errors import ArtifactError, UsageError
 from camdf.gate import Gate
 from camdf.gate.append import CHANNELS, Channels
 from camdf.gate.gate import USUAL_TOOLS
-from camdf.gate.scoring import recalling
+from camdf.gate.scoring import check_scorer, recalling, scorer_record
 from camdf.policies.artifact import from_json
 from camdf.policies.base import Policy, fitted_payoff
 from camdf.policies.cold_start import cold_start
 from camdf.policies.rules import TopK
+from camdf.policies.training import ScorerRecord
 from camdf.prices import Prices
 from camdf.scorers import BM25, Necessity, Scorer, Start
+from camdf.scorers.named import scorer_of
 from camdf.scorers.with_examples import ToolExamples
 from camdf.service.config import COLD_STARTS, START, GateSettings, PriceSettings, ScorerSettings
 from camdf.service.rollouts import rollout_of
 from camdf.tools import Tool
+
+LOG = logging.getLogger("camdf.service")
 
 
 @dataclass(frozen=True)
@@ -66,7 +71,12 @@ class Costs:
 
 def gate_of(settings: GateSettings, policy: Policy, folder: str, examples: str = "") -> Gate:
     """The gate that these settings describe; paths in them begin at a folder. `examples` is the text of their file."""
-    scorer = scorer_of(settings.ranks, examples)
+    scorer = scorer_of_route(settings, policy, examples)
+    mismatch: Any = settings.scorer_mismatch
+    try:
+        check_scorer(policy, scorer, mismatch)
+    except UsageError as error:
+        raise UsageError(f"The policy {settings.policy}: {error} Without gate.scorer, that of the fit ranks.") from None
     try:
         policy = recalling(policy, past_tasks(examples_in(examples, settings.examples)), scorer)
     except UsageError as error:
@@ -79,6 +89,7 @@ def gate_of(settings: GateSettings, policy: Policy, folder: str, examples: str =
         tool_search=settings.searches,
         mode=settings.mode,  # type: ignore[arg-type]
         channels=_channels(settings.channels),
+        scorer_mismatch=mismatch,
         guards=settings.guards,
         limits=settings.limits,
         rollout=rollout_of(settings.rollout, folder),
@@ -145,11 +156,32 @@ def warm(gate: Gate) -> None:
         gate.scorer("Send an email", [Tool("send_email", "Send an email."), Tool("read_file", "Read a file.")])
 
 
-def scorer_of(settings: str | ScorerSettings, examples: str = "") -> Scorer | None:
-    """What ranks the tools of a conversation."""
-    if settings == "none":
+def scorer_of_route(settings: GateSettings, policy: Policy, examples: str = "") -> Scorer | None:
+    """What ranks the tools of a conversation: as the settings say, else as the policy was fitted, else the usual."""
+    fitted, named = scorer_record(policy), settings.scorer
+    if named is None and fitted is not None:
+        try:
+            scorer = _of_the_fit(fitted, examples)
+        except UsageError as error:
+            raise UsageError(f"The policy {settings.policy}: {error} Set gate.scorer.") from None
+        if scorer is None:
+            LOG.warning(
+                "The policy %s was fitted on scores that came with the tasks, so every request must bring a ranking. "
+                "For requests with messages, name what gave these scores: gate.scorer",
+                settings.policy,
+            )
+        return scorer
+    if named is None:
+        named = "start" if settings.policy == START else "bm25"
+    if named == "none":
         return None
-    return _scorer(settings if isinstance(settings, ScorerSettings) else ScorerSettings(kind=settings), examples)
+    return _scorer(named if isinstance(named, ScorerSettings) else ScorerSettings(kind=named), examples)
+
+
+@lru_cache(maxsize=32)
+def _of_the_fit(fitted: ScorerRecord, examples: str) -> Scorer | None:
+    """One for all gates whose policies were fitted with the same."""
+    return scorer_of(fitted, _examples(examples))
 
 
 def _examples(content: str) -> ToolExamples:

@@ -26,15 +26,17 @@ from camdf.errors import DataError, UsageError, needs
 from camdf.evaluation.assess import require_choice
 from camdf.evaluation.champion import Evidence, Trial, compared
 from camdf.evaluation.replay import all_handed_over
+from camdf.gate.scoring import scorer_record
 from camdf.gate.settings import Limits
 from camdf.models.past_tasks import PastTasks
 from camdf.policies.artifact import to_json
 from camdf.policies.base import Policy
 from camdf.policies.by_set import ExpectedPayoffBySet
-from camdf.policies.training import Training
+from camdf.policies.training import FittedCatalogue, ScorerRecord, Training
+from camdf.scorers import record_of
 from camdf.service import config_file
 from camdf.service.config import COLD_STARTS, START, Configuration, LearnSettings
-from camdf.service.gates import payoff_of_route, policy_of
+from camdf.service.gates import payoff_of_route, policy_of, scorer_of_route
 from camdf.service.lessons import Lesson, alone_with, given_tools, read_lessons, tasks_of_lessons
 
 with needs("serve"):
@@ -311,7 +313,15 @@ class PolicyContest:
         payoff = self._payoff(self.places[0], champion)
         again = champion.get_params() if isinstance(champion, ExpectedPayoffBySet) else {}
         fitted = ExpectedPayoffBySet(**again).fit(logged, payoff)
-        content = to_json(fitted, Training(logged.digest(), len(logged), len(set(logged.groups)), payoff=payoff))
+        training = Training(
+            logged.digest(),
+            len(logged),
+            len(set(logged.groups)),
+            payoff=payoff,
+            scorer=self._scored_by(champion),
+            catalogue=FittedCatalogue.of(logged.rankings.catalogue),
+        )
+        content = to_json(fitted, training)
         digest, number = _digest(content), self.state.trial.number + 1
         write_whole(self.folder / f"{digest}.json", content.encode(), private=True)
         seen = {**self.state.seen, **_last(recent)}
@@ -319,6 +329,17 @@ class PolicyContest:
         return self._note(
             f"Challenger {number} ({_short(digest)}) has learned from {len(recent)} tasks, and is judged on newer ones."
         )
+
+    def _scored_by(self, champion: Policy) -> ScorerRecord | None:
+        """What gave the scores of what the service saw: the champion's scorer, unless another one is allowed."""
+        settings = self.configuration.settings(*self.places[0])
+        fitted = scorer_record(champion)
+        if fitted is None or settings.scorer_mismatch == "refuse":
+            return fitted
+        if "://" in settings.examples:  # only the service reads it
+            return None
+        examples = (self.root / settings.examples).read_text(encoding="utf-8") if settings.examples else ""
+        return record_of(scorer_of_route(settings, champion, examples))
 
     def _payoff(self, place: Place, champion: Policy) -> Payoff:
         return payoff_of_route(self.configuration.settings(*place), champion)

@@ -218,6 +218,9 @@ class PolicyOfRoute(Struct, kw_only=True):
     value: str
     mode: str
     scorer: str
+    fitted_scorer: str
+    """What the policy was fitted with, as far as its file says."""
+
     share: float
     """Of conversations that are cut for."""
 

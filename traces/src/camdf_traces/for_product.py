@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from camdf._files import whole_file
 from camdf.datasets.files import File
-from camdf.logs.mined import AskedBy, MinedTasks, RankedTable, SampledTasks
+from camdf.logs.mined import SCORED_BY, AskedBy, MinedTasks, RankedTable, SampledTasks
+from camdf.policies.artifact import scorer_as_text
+from camdf.scorers import record_of
 from camdf.scorers.base import Scorer
 from camdf.tools import Tool
 from camdf_traces.forget import Forgot, forget
@@ -69,7 +71,7 @@ def rank_table(path: File, tools: Iterable[Tool], scorer: Scorer, output: Path, 
     scores = output.with_suffix(".scores.jsonl")
     ranked = rank_tasks(Path(path), tools, scorer, scores, **choices)
     with whole_file(output, private=True) as new:
-        ranked.tasks.write_parquet(new)
+        ranked.tasks.write_parquet(new, metadata={SCORED_BY: scorer_as_text(record_of(scorer))})
     if not ranked.scored.refused:
         scores.unlink()
         scores.with_suffix(".settings.json").unlink()

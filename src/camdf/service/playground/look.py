@@ -19,6 +19,7 @@ from camdf.gate import Gate, GateDecision, Guards, Limits, Rollout
 from camdf.gate.lists import openai
 from camdf.gate.target import Target
 from camdf.policies.rules import TopK
+from camdf.scorers.with_examples import examples_digest_of
 from camdf.service.calls import HttpAnswer, HttpCall, Routes, served_on
 from camdf.service.config import COLD_STARTS, START, GateSettings, PriceSettings
 from camdf.service.config_file import problems_in
@@ -186,7 +187,7 @@ def looked(asked: LookRequest, serving: Gate, settings: GateSettings) -> Looked:
         costs=of_tools,
         curve=curve(serving.policy, ranked, of_tools, payoff),
         wire=_wire(asked, decision),
-        code=_code(asked, serving, payoff, settings.policy, of_tools if edited else None, prices),
+        code=_code(asked, serving, payoff, settings, of_tools if edited else None, prices),
     )
 
 
@@ -212,11 +213,12 @@ def _code(
     asked: LookRequest,
     gate: Gate,
     worth: Payoff,
-    source: str,
+    served: GateSettings,
     costs: Mapping[str, float] | None,
     prices: PriceSettings | None,
 ) -> str:
     """A program that decides the same, with what was chosen and nothing else. Neither explores."""
+    source = served.policy
     policy = f"camdf.load({json.dumps(source)})"
     if source in COLD_STARTS:
         policy = f'camdf.cold_start("{COLD_STARTS[source]}")'
@@ -233,6 +235,8 @@ def _code(
         settings = {"prices": f"camdf.Prices({_keywords(prices.given())})", **settings}
     if gate.mode != "drop":
         settings["mode"] = repr(gate.mode)
+    if gate.scorer_mismatch != "refuse":
+        settings["scorer_mismatch"] = repr(gate.scorer_mismatch)
     options = "".join(f", {name}={value}" for name, value in settings.items())
     search, scorer = ", tool_search=True" if asked.tool_search else "", type(gate.scorer).__name__
     if asked.ranking is not UNSET:
@@ -245,7 +249,10 @@ def _code(
         before, told = [""], "messages, tools"
         built = f"Gate.start(tools, mean_tools={gate.policy.k}{named}{options})"
     else:
-        made = f"{scorer}()" if scorer in ("BM25", "Start") else f"{scorer}(url, model)"
+        model = {"BM25": "", "Start": "", "Embeddings": repr(getattr(gate.scorer, "model", ""))}
+        read = f"examples={served.examples!r}" if examples_digest_of(gate.scorer) else ""
+        given = ", ".join(filter(None, [model.get(scorer, "url, model"), read]))
+        made = f"{scorer}({given})"
         before = [""] if gate.scorer is None else [f"from camdf.scorers import {scorer}", ""]
         built = f"Gate({policy}, {'None' if gate.scorer is None else made}, {payoff}{options})"
         told = f"messages, tools{search}"
