@@ -48,17 +48,27 @@ class Target:
         if not known:
             raise UsageError("A target is found on at least one request that could be scored. Got none.")
         lists, vectors = zip(*known, strict=True)
-        rankings = Rankings.from_scores([{tool.name: tool.score for tool in ranking} for ranking in lists])
-        costs = np.zeros(rankings.costs.shape)
-        for row, ranking in enumerate(lists):
-            by_name = {tool.name: tool.cost for tool in ranking}
-            costs[row, : len(ranking)] = [by_name[name] for name in rankings.names(row)]
-        rankings = rankings.with_costs(costs)
+        rankings = _priced_rankings(lists)
         if all(vectors):
             rankings = replace(rankings, vectors=from_bytes(vectors))
+        sample = (policy, rankings, like.value, like.recourse)
         if self.mean_tools is not None:
-            return pressure_for_tools(policy, rankings, like.value, like.recourse, tools=self.mean_tools)
+            return pressure_for_tools(*sample, tools=self.mean_tools)
         if self.dollars_per_task is not None:
-            return pressure_for_budget(policy, rankings, like.value, like.recourse, budget=self.dollars_per_task)
+            return pressure_for_budget(*sample, budget=self.dollars_per_task)
         assert self.sufficiency is not None
-        return pressure_for_estimate(policy, rankings, like.value, like.recourse, sufficiency=self.sufficiency)
+        return pressure_for_estimate(*sample, sufficiency=self.sufficiency)
+
+
+def _priced_rankings(lists: Sequence[Sequence[Ranked]]) -> Rankings:
+    """Scored requests as a policy reads them, each candidate at its own cost."""
+    rankings = Rankings.from_scores([_scores_by_name(ranking) for ranking in lists])
+    costs = np.zeros(rankings.costs.shape)
+    for row, ranking in enumerate(lists):
+        cost_of = {tool.name: tool.cost for tool in ranking}
+        costs[row, : len(ranking)] = [cost_of[name] for name in rankings.names(row)]
+    return rankings.with_costs(costs)
+
+
+def _scores_by_name(ranking: Sequence[Ranked]) -> dict[str, float]:
+    return {tool.name: tool.score for tool in ranking}

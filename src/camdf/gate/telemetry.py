@@ -30,9 +30,9 @@ def add_to_span(decision: GateDecision) -> None:
 
     OpenTelemetry's span gets an event. MLflow keeps its own current span, apart from OpenTelemetry's.
     """
-    trace: Any = sys.modules.get("opentelemetry.trace")
-    span = trace.get_current_span() if trace is not None else None
-    add_event(span, decision)
+    opentelemetry: Any = sys.modules.get("opentelemetry.trace")
+    if opentelemetry is not None:
+        add_event(opentelemetry.get_current_span(), decision)
     mlflow: Any = sys.modules.get("mlflow")
     current = getattr(mlflow, "get_current_active_span", lambda: None)()
     if current is not None:
@@ -57,7 +57,7 @@ class Sink:
     def put(self, decision: GateDecision) -> None:
         """Hand over a decision without waiting."""
         try:
-            self._last = self._worker.start(lambda work: self._received(decision))
+            self._last = self._worker.start(lambda work: self._receive(decision))
         except BusyError:
             self.dropped += 1
 
@@ -66,7 +66,7 @@ class Sink:
         if self._last is not None:
             self._last.wait()
 
-    def _received(self, decision: GateDecision) -> None:
+    def _receive(self, decision: GateDecision) -> None:
         try:
             self.receive(decision)
         except BaseException:

@@ -183,8 +183,7 @@ def is_turn(message: Any) -> bool:
     """Whether a message is the user's own, and not a carrier of tool results."""
     if not isinstance(message, Mapping) or message.get("role") != "user":
         return False
-    content = message.get("content")
-    parts = content if isinstance(content, (list, tuple)) else ()
+    parts = _parts_of(message.get("content"))
     results = [isinstance(part, Mapping) and part.get("type") == "tool_result" for part in parts]
     return not (results and all(results))
 
@@ -202,10 +201,17 @@ def text_of(content: Any) -> str:
     """The text of a message's content: a string, or the text parts of a list."""
     if isinstance(content, str):
         return content.strip()
-    parts = content if isinstance(content, (list, tuple)) else ()
-    kinds = ("text", "input_text")
-    texts = (str(part.get("text", "")) for part in parts if isinstance(part, Mapping) and part.get("type") in kinds)
+    texts = (
+        str(part.get("text", ""))
+        for part in _parts_of(content)
+        if isinstance(part, Mapping) and part.get("type") in ("text", "input_text")
+    )
     return "\n".join(filter(None, texts)).strip()
+
+
+def _parts_of(content: Any) -> Sequence[Any]:
+    """The parts of a message's content; none where it is no list."""
+    return content if isinstance(content, (list, tuple)) else ()
 
 
 def _characters(part: Any) -> int:
@@ -214,19 +220,21 @@ def _characters(part: Any) -> int:
         return len(part)
     if isinstance(part, Mapping):
         return sum(_characters(inner) for key, inner in part.items() if key not in ("role", "type"))
-    return sum(map(_characters, part)) if isinstance(part, (list, tuple)) else 0
+    return sum(map(_characters, _parts_of(part)))
 
 
 def _calls(message: Mapping[str, Any]) -> Iterator[Call]:
     content = message.get("content")
-    parts = [*(message.get("tool_calls") or ()), *(content if isinstance(content, list) else ()), message]
-    for part in parts:
-        if isinstance(part, Mapping):
-            inner = part.get("function") or part.get("custom") or part.get("function_call")
-            if part.get("type") in CALLS and (name := part.get("name") or part.get("toolName")):
-                yield Call(str(name), str(part.get("server_label") or part.get("server_name") or ""))
-            elif isinstance(inner, Mapping) and inner.get("name"):
-                yield Call(str(inner["name"]))
+    parts = content if isinstance(content, list) else ()
+    for part in (*(message.get("tool_calls") or ()), *parts, message):
+        if not isinstance(part, Mapping):
+            continue
+        name = part.get("name") or part.get("toolName")
+        inner = part.get("function") or part.get("custom") or part.get("function_call")
+        if part.get("type") in CALLS and name:
+            yield Call(str(name), str(part.get("server_label") or part.get("server_name") or ""))
+        elif isinstance(inner, Mapping) and inner.get("name"):
+            yield Call(str(inner["name"]))
 
 
 def greets(text: str) -> bool:
@@ -235,14 +243,14 @@ def greets(text: str) -> bool:
     >>> greets("Hello there! How are you?"), greets("Buenos dias :)"), greets("おはよう"), greets("Book a flight")
     (True, True, True, False)
     """
-    return len(text) <= LONGEST_GREETING and _GREETING.fullmatch(_plain(text)) is not None
+    return len(text) <= LONGEST_GREETING and _GREETING.fullmatch(_plain_words(text)) is not None
 
 
-def _plain(text: str) -> str:
+def _plain_words(text: str) -> str:
     """The words of a text with a space after each, in small letters without accents."""
-    letters = "".join(letter for letter in normalize("NFKD", text.casefold()) if not combining(letter))
-    return "".join(f"{word} " for word in _WORDS.findall(letters))
+    letters = (letter for letter in normalize("NFKD", text.casefold()) if not combining(letter))
+    return "".join(f"{word} " for word in _WORDS.findall("".join(letters)))
 
 
-_KNOWN = [_plain(phrase) for phrases in PHRASES.values() for phrase in phrases.split(", ")]
+_KNOWN = [_plain_words(phrase) for phrases in PHRASES.values() for phrase in phrases.split(", ")]
 _GREETING = re.compile(f"(?:{'|'.join(_KNOWN)})*")

@@ -1,4 +1,4 @@
-"""Whether gating pays, before anything is deployed: what one conversation costs, by mode of the gate.
+"""Whether gating saves money, before anything is deployed: what one conversation costs, by mode of the gate.
 
 Every model call of a conversation carries the tools first and then all that was said. A provider caches what is the
 same as in the call before, so a list that changes is paid for with the whole prompt. Where many conversations send the
@@ -7,7 +7,7 @@ same whole list one after the other, it is cached before a conversation begins, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import Annotated, Any, NamedTuple
@@ -20,7 +20,7 @@ from camdf.prices import Prices
 from camdf.tools import NO_TOOLS, Tool, view
 
 PAYS = 0.98
-"""Below this part of what it costs without a gate, a mode pays in dollars; the rest is noise of the estimate."""
+"""A mode saves money where it costs at most this part of what no gate costs; the rest is noise of the estimate."""
 
 SEARCHED_STILL = 0.5
 """In mode "append", the part of the searches that is left: what a turn says is added before it is searched for."""
@@ -83,7 +83,8 @@ def worth(tools: Iterable[Any], prices: Prices, conversation: Conversation, *, s
     listed = [tool for tool in map(view, tools) if not tool.foreign]
     if not listed:
         raise UsageError(NO_TOOLS)
-    every, calls = _tokens(listed, prices), conversation.turns * conversation.requests
+    every = _definition_tokens(listed, prices)
+    calls = conversation.turns * conversation.requests
     said = [conversation.system + conversation.spoken, *[conversation.spoken] * (calls - 1)]
     loaded = ceil(conversation.share * len(listed) - 1e-9)
     mean = every / len(listed)
@@ -94,16 +95,17 @@ def worth(tools: Iterable[Any], prices: Prices, conversation: Conversation, *, s
     search = _search_tokens(listed[loaded:], prices)
     alone = _search_tokens(listed, prices)
     growing = _growing(loaded, len(listed), conversation, mean)
-    joining = [now + later - before for now, before, later in zip(said, [growing[0], *growing], growing, strict=False)]
+    lists_before = [growing[0], *growing]
+    joining = [spoken + now - before for spoken, before, now in zip(said, lists_before, growing, strict=False)]
     fewer = replace(conversation, searches=SEARCHED_STILL * conversation.searches)
     joined = _searched(joining, fewer, mean + conversation.spoken)
-    cached = every + conversation.system if shared else 0.0
+    cached = {every: every + conversation.system} if shared else {}
 
     def cost(mode: str, count: int, lists: Sequence[float], spoken: Sequence[float], opening: float = every) -> Cost:
         """The mean of a conversation whose first turn decides, and of one whose first turn has an open list."""
         first = conversation.requests
-        decided = _bill(prices, lists, spoken, cached if lists[0] == every else 0.0)
-        opened = _bill(prices, [*[opening] * first, *lists[first:]], spoken, cached if opening == every else 0.0)
+        decided = _bill(prices, lists, spoken, cached)
+        opened = _bill(prices, [*[opening] * first, *lists[first:]], spoken, cached)
         dollars, tokens = (
             b * conversation.opened + a * (1 - conversation.opened) for a, b in zip(decided, opened, strict=True)
         )
@@ -126,44 +128,51 @@ def cutting_pays(tools: Iterable[Tool], loaded: int, prices: object) -> bool:
     if len(listed) <= loaded:
         return False
     usual = Conversation(share=loaded / len(listed))
-    without, gated, *_ = worth(listed, prices if isinstance(prices, Prices) else Prices(), usual)
+    known_prices = prices if isinstance(prices, Prices) else Prices()
+    without, gated, *_ = worth(listed, known_prices, usual)
     return gated.dollars <= PAYS * without.dollars
 
 
 def sentence(costs: Sequence[Cost]) -> str:
-    """What to make of them: whether a mode pays in dollars, in tokens, or only in focus and in what is exposed."""
+    """What the costs say: whether a mode saves dollars, or tokens, or only narrows the choice and what is exposed."""
     without, *modes = costs
-    cheap, small = (min(modes, key=lambda cost: cost.dollars), min(modes, key=lambda cost: cost.tokens))
-    if cheap.dollars <= PAYS * without.dollars:
+    cheapest = min(modes, key=lambda cost: cost.dollars)
+    if cheapest.dollars <= PAYS * without.dollars:
         return (
-            f"Gating saves money here: '{cheap.mode}' costs ${cheap.dollars:.4f} a conversation instead of "
-            f"${without.dollars:.4f} ({cheap.dollars / without.dollars:.2f} of no gate), with {cheap.loaded} of "
-            f"{without.loaded} tools loaded."
+            f"Gating saves money here: '{cheapest.mode}' costs ${cheapest.dollars:.4f} a conversation "
+            f"instead of ${without.dollars:.4f} ({cheapest.dollars / without.dollars:.2f} of no gate), "
+            f"with {cheapest.loaded} of {without.loaded} tools loaded."
         )
-    if small.tokens <= PAYS * without.tokens:
+    shortest = min(modes, key=lambda cost: cost.tokens)
+    if shortest.tokens <= PAYS * without.tokens:
         return (
-            f"Gating saves no money here. '{small.mode}' sends {small.tokens / without.tokens:.2f} of the "
-            f"tokens, at {small.dollars / without.dollars:.2f} of the price. 'allow' narrows the choice at no cost."
+            f"Gating saves no money here. '{shortest.mode}' sends "
+            f"{shortest.tokens / without.tokens:.2f} of the tokens, at "
+            f"{shortest.dollars / without.dollars:.2f} of the price. "
+            "'allow' narrows the choice at no cost."
         )
     return "Gating saves neither money nor tokens here. 'allow' narrows the choice, and what is exposed, for free."
 
 
 def shared_sentence(costs: Sequence[Cost]) -> str:
-    """What holds where the whole list is cached before a conversation begins; `costs` are those of `shared`."""
+    """The same where the whole list is cached before a conversation begins; `costs` are those of `shared`."""
     without, *modes = costs
-    cheap = min(modes, key=lambda cost: cost.dollars)
-    ratio = cheap.dollars / without.dollars
-    pays = f"'{cheap.mode}' still saves money, at {ratio:.2f} of no gate" if ratio <= PAYS else "cutting saves no money"
-    return f"Where the whole list is cached before the first call, as other conversations have just sent it, {pays}."
+    cheapest = min(modes, key=lambda cost: cost.dollars)
+    ratio = cheapest.dollars / without.dollars
+    if ratio <= PAYS:
+        verdict = f"'{cheapest.mode}' still saves money, at {ratio:.2f} of no gate"
+    else:
+        verdict = "cutting saves no money"
+    return f"Where the whole list is cached before the first call, as other conversations have just sent it, {verdict}."
 
 
-def _tokens(tools: Sequence[Tool], prices: Prices) -> float:
+def _definition_tokens(tools: Sequence[Tool], prices: Prices) -> float:
     return float(sum(map(prices.count, tools)))
 
 
 def _search_tokens(hidden: Sequence[Tool], prices: Prices) -> float:
     """The tool search, whose description names what is hidden."""
-    return _tokens((find_tool(names_by_server(by_server(hidden))), CALL), prices)
+    return _definition_tokens((find_tool(names_by_server(by_server(hidden))), CALL), prices)
 
 
 def _searched(said: Sequence[float], conversation: Conversation, found: float) -> list[float]:
@@ -182,26 +191,35 @@ def _searched(said: Sequence[float], conversation: Conversation, found: float) -
 
 def _growing(loaded: int, listed: int, conversation: Conversation, mean: float) -> list[float]:
     """Tokens of the list at each call where later turns add tools: each a quarter of what was loaded at first."""
-    tokens, due, now = [], 0.0, float(loaded)
+    tokens: list[float] = []
+    due = 0.0
+    now = float(loaded)
     for turn in range(conversation.turns):
-        due += conversation.widened if turn else 0.0
+        if turn:
+            due += conversation.widened
         if due >= 1 - 1e-9 and now < listed:
-            now, due = min(listed, now + loaded / 4), due - 1
+            now = min(listed, now + loaded / 4)
+            due -= 1
         tokens += [now * mean] * conversation.requests
     return tokens
 
 
-def _bill(prices: Prices, lists: Sequence[float], said: Sequence[float], cached: float = 0.0) -> tuple[float, float]:
+def _bill(
+    prices: Prices, lists: Sequence[float], said: Sequence[float], cached: Mapping[float, float]
+) -> tuple[float, float]:
     """Dollars and tokens: every call reads the list and all that was said; the cache has the call before.
 
-    Before the first call it has `cached` tokens of the list.
+    `cached` says how many tokens the cache has before the first call, by the tokens of the first list.
     """
     dollars = tokens = spoken = 0.0
-    before, held = lists[0], cached
+    before = lists[0]
+    held = cached.get(before, 0.0)
     for tools, new in zip(lists, said, strict=True):
         spoken += new
-        prompt, again = tools + spoken, held if tools == before else 0.0
+        prompt = tools + spoken
+        again = held if tools == before else 0.0
         dollars += prices.of_request(prompt - again, again)
         tokens += prompt
-        before, held = tools, prompt
+        before = tools
+        held = prompt
     return dollars, tokens
