@@ -26,7 +26,8 @@ class Breaker(Locked):
         self.failures: int = checked_setting("Breaker", "failures", failures, whole_number(1))
         self.seconds: float = checked_setting("Breaker", "seconds", seconds, number(most=TIMEOUT_MAX, above=0))
         self._clock = clock
-        self._in_a_row, self._rests_until = 0, -float("inf")
+        self._in_a_row = 0
+        self._rests_until = -float("inf")
         super().__init__()
 
     def __reduce__(self) -> tuple[Any, ...]:

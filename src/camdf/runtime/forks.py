@@ -36,10 +36,10 @@ class Locked:
         self._lock = Lock()
 
 
-def _renew() -> None:
+def _renew_all() -> None:
     for thing in list(_ALL):
         thing.renew()
 
 
 if hasattr(os, "register_at_fork"):  # Windows has no fork
-    os.register_at_fork(after_in_child=_renew)
+    os.register_at_fork(after_in_child=_renew_all)
