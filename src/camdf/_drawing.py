@@ -1,4 +1,4 @@
-"""How pictures are drawn: one look, one palette, and pictures that come out the same to the byte.
+"""How pictures are drawn: in one style, with one palette, and the same to the byte every time.
 
 Figures are made without pyplot, so nothing is shown, kept open or changed outside them. Colors are Okabe and Ito's,
 which color-blind readers can tell apart, and every color comes with a marker or a word that says the same.
@@ -18,8 +18,14 @@ from camdf.errors import require
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
-BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
-BLUE, VERMILLION, PURPLE, GRAY = "#0072B2", "#D55E00", "#CC79A7", "#777777"
+BLACK = "#000000"
+ORANGE = "#E69F00"
+SKY = "#56B4E9"
+GREEN = "#009E73"
+BLUE = "#0072B2"
+VERMILLION = "#D55E00"
+PURPLE = "#CC79A7"
+GRAY = "#777777"
 
 COLUMN = 3.5
 """The width of one column of a two-column paper, in inches."""
@@ -47,7 +53,7 @@ Arguments = ParamSpec("Arguments")
 
 
 def styled(draw: Callable[Arguments, Picture]) -> Callable[Arguments, Picture]:
-    """Draw with the house look, and leave the reader's settings as they were."""
+    """Draw with the settings of this file, and leave the reader's own as they were."""
 
     @wraps(draw)
     def drawn(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Picture:
@@ -68,7 +74,8 @@ def svg(picture: Picture) -> str:
 def save_picture(picture: Picture, stem: Path) -> tuple[Path, Path]:
     """Write `stem`.svg and `stem`.png; the same picture gives the same bytes."""
     stem.parent.mkdir(parents=True, exist_ok=True)
-    vector, pixels = stem.with_name(f"{stem.name}.svg"), stem.with_name(f"{stem.name}.png")
+    vector = stem.with_name(f"{stem.name}.svg")
+    pixels = stem.with_name(f"{stem.name}.png")
     write_whole(vector, svg(picture).encode())
     with whole_file(pixels) as new, matplotlib().rc_context(LOOK):
         picture.savefig(new, format="png", dpi=200, metadata={"Software": None})

@@ -13,7 +13,6 @@ OBJECT = re.compile(r'\{(?=\s*["}])')
 TRIES = 32
 """How many such places of a text may hold no object."""
 
-
 _COMMENTED = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/', re.S)
 _LAST_COMMA = re.compile(r'"(?:\\.|[^"\\])*"|,(?=\s*[}\]])', re.S)
 
@@ -25,8 +24,13 @@ def plain_json(text: str) -> str:
     ['{"url":', '"http://a",', '"list":', '[1,', '2', ']}']
     """
     for pattern in (_COMMENTED, _LAST_COMMA):
-        text = pattern.sub(lambda part: part[0] if part[0].startswith('"') else " ", text)
+        text = pattern.sub(_kept_string, text)
     return text.strip()
+
+
+def _kept_string(part: re.Match[str]) -> str:
+    """A string as it is, and a space for what is no string."""
+    return part[0] if part[0].startswith('"') else " "
 
 
 def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -49,12 +53,19 @@ def objects_in(text: str) -> Iterator[dict[str, Any]]:
     A try that fails may have read to the end of the text, and so may the next: there are `TRIES` of them at most, and
     none once they have read the text twice over. So the time is linear.
     """
-    decoder, left, failures, place = json.JSONDecoder(), 2 * len(text), 0, 0
-    while failures < TRIES and left >= 0 and (begins := OBJECT.search(text, place)):
+    decoder = json.JSONDecoder()
+    failures = 0
+    left = 2 * len(text)
+    place = 0
+    while failures < TRIES and left >= 0:
+        begins = OBJECT.search(text, place)
+        if begins is None:
+            return
         try:
             value, place = decoder.raw_decode(text, begins.start())
         except (ValueError, RecursionError) as error:
-            failures, place = failures + 1, begins.end()
+            failures += 1
             left -= getattr(error, "pos", len(text)) - begins.start()
+            place = begins.end()
         else:
             yield value

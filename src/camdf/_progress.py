@@ -31,10 +31,10 @@ def shown(what: str, after: float = 0.0) -> Iterator[Progress]:
     """Show on standard error how many of `what` are done; nothing where all is done `after` so many seconds."""
     watched = sys.stderr.isatty()
     if watched and find_spec("rich") is not None:
-        with _bar(what, after) as progress:
+        with _progress_bar(what, after) as progress:
             yield progress
     else:
-        yield _lines(what, SECONDS_BETWEEN_LINES[watched], after)
+        yield _progress_lines(what, SECONDS_BETWEEN_LINES[watched], after)
 
 
 def counted(items: Iterable[Item], total: int, progress: Progress, before: int = 0) -> Iterator[Item]:
@@ -48,39 +48,43 @@ def counted(items: Iterable[Item], total: int, progress: Progress, before: int =
 
 def in_megabytes(total: int, progress: Progress) -> Callable[[int], None]:
     """Reports how far a file of `total` bytes has been read, once for each megabyte; call it with the bytes so far."""
-    start, last = time.monotonic(), 0
+    start = time.monotonic()
+    megabytes = -(-total // MEGABYTE)
+    last = 0
 
     def read(done: int) -> None:
         nonlocal last
         if done - last >= MEGABYTE or last != done == total:
             last = done
             left = (time.monotonic() - start) / done * (total - done)
-            progress(-(-done // MEGABYTE) if done == total else done // MEGABYTE, -(-total // MEGABYTE), left)
+            progress(megabytes if done == total else done // MEGABYTE, megabytes, left)
 
     return read
 
 
-def _about(left: float, before: str = "") -> str:
+def _time_left(left: float, before: str = "") -> str:
     return f"{before}about {left:.0f} s left" if isfinite(left) else ""
 
 
-def _lines(what: str, seconds: float, after: float) -> Progress:
+def _progress_lines(what: str, seconds: float, after: float) -> Progress:
     start = last = time.monotonic()
-    told = False
+    wait = after or seconds  # from the last line to the next
 
     def progress(done: int, total: int, left: float) -> None:
-        nonlocal last, told
+        nonlocal last, wait
         now = time.monotonic()
-        early = now - start < after
-        if not early and (done in (0, total) or now - last >= (seconds if told or not after else after)):
-            last, told = now, True
-            print(f"{done} of {total} {what}{_about(left, ', ')}", file=sys.stderr, flush=True)
+        if now - start < after:
+            return
+        if done in (0, total) or now - last >= wait:
+            last = now
+            wait = seconds
+            print(f"{done} of {total} {what}{_time_left(left, ', ')}", file=sys.stderr, flush=True)
 
     return progress
 
 
 @contextmanager
-def _bar(what: str, after: float) -> Iterator[Progress]:
+def _progress_bar(what: str, after: float) -> Iterator[Progress]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
@@ -92,13 +96,14 @@ def _bar(what: str, after: float) -> Iterator[Progress]:
         TimeElapsedColumn(),
         TextColumn("{task.fields[left]}"),
     )
-    bar, start = Bar(*columns, console=Console(stderr=True)), time.monotonic()
+    bar = Bar(*columns, console=Console(stderr=True))
+    start = time.monotonic()
     task = bar.add_task(what, total=None, left="")
 
     def progress(done: int, total: int, left: float) -> None:
         if time.monotonic() - start >= after:
             bar.start()
-        bar.update(task, completed=done, total=total, left=_about(left))
+        bar.update(task, completed=done, total=total, left=_time_left(left))
 
     if not after:
         bar.start()

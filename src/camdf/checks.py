@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable
 from dataclasses import fields, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -35,19 +35,23 @@ def sample_tasks(seed: int, tasks: int = 40, tools: int = 7, ragged: bool = Fals
     required = rng.random((tasks, tools)) < 0.35
     required[np.arange(tasks), rng.integers(tools, size=tasks)] = True
     scores = np.round(np.clip(0.3 + 0.4 * required + rng.normal(0, 0.2, required.shape), 0, 1), 4)
-    lengths = rng.integers(1, tools + 1, size=tasks) if ragged else np.full(tasks, tools)
+    if ragged:
+        lengths = rng.integers(1, tools + 1, size=tasks)
+        names = [f"other-{j}" for j in range(tools)]
+    else:
+        lengths = np.full(tasks, tools)
+        names = [f"tool-{j}" for j in range(tools)]
     price = np.round(rng.uniform(0.5, 1.8, size=tools), 3)
-    prefix = "other" if ragged else "tool"
-    records = [
-        {
+    records = []
+    for i, length in enumerate(lengths.tolist()):
+        record = {
             "task_id": f"task-{i}",
             "group": f"group-{i % (tasks // 2)}",
-            "scores": {f"{prefix}-{j}": float(scores[i, j]) for j in range(lengths[i])},
-            "required": [f"{prefix}-{j}" for j in range(tools) if required[i, j]],
+            "scores": dict(zip(names, scores[i, :length].tolist(), strict=False)),
+            "required": [name for name, needed in zip(names, required[i], strict=True) if needed],
         }
-        for i in range(tasks)
-    ]
-    return LoggedTasks.from_records(records, {f"{prefix}-{j}": float(price[j]) for j in range(tools)})
+        records.append(record)
+    return LoggedTasks.from_records(records, dict(zip(names, price.tolist(), strict=True)))
 
 
 def check_acquires_listed_candidates_only(make: MakePolicy) -> None:
@@ -109,7 +113,8 @@ def check_task_order_changes_nothing(make: MakePolicy) -> None:
 
 def check_input_is_left_alone(make: MakePolicy) -> None:
     """Neither fitting nor deciding writes into the arrays that it is given."""
-    logged, rankings = sample_tasks(1), sample_tasks(3).rankings
+    logged = sample_tasks(1)
+    rankings = sample_tasks(3).rankings
     before = (logged.digest(), [_bytes(r) for r in (logged.rankings, rankings)])
     make().fit(logged, PAYOFF).decide(rankings, PAYOFF)
     after = (logged.digest(), [_bytes(r) for r in (logged.rankings, rankings)])
@@ -237,9 +242,14 @@ def _promise(kept: bool, promise: str) -> None:
 
 def _same(expected: Decisions, actual: Decisions) -> None:
     for part in fields(Decisions):
-        a, b = getattr(expected, part.name), getattr(actual, part.name)
-        same = a is b if a is None or b is None else np.array_equal(a, b)
+        same = _is_same(getattr(expected, part.name), getattr(actual, part.name))
         _promise(same, f"the same tasks get the same {part.name}")
+
+
+def _is_same(a: Any, b: Any) -> bool:
+    if a is None or b is None:
+        return a is b
+    return np.array_equal(a, b)
 
 
 def _bytes(rankings: Rankings) -> list[bytes]:
@@ -247,7 +257,8 @@ def _bytes(rankings: Rankings) -> list[bytes]:
 
 
 def _taken(decisions: Decisions, rows: Ints | slice) -> Decisions:
-    depth, evidence = decisions.depth, decisions.evidence
+    depth = decisions.depth
+    evidence = decisions.evidence
     return Decisions(
         decisions.acquired[rows],
         None if depth is None else depth[rows],
@@ -256,12 +267,10 @@ def _taken(decisions: Decisions, rows: Ints | slice) -> Decisions:
 
 
 def _narrowed(decisions: Decisions, width: int) -> Decisions:
-    evidence = decisions.evidence
-    return replace(
-        decisions,
-        acquired=decisions.acquired[:, :width],
-        evidence=None if evidence is None else evidence[:, :width],
-    )
+    narrow = replace(decisions, acquired=decisions.acquired[:, :width])
+    if decisions.evidence is None:
+        return narrow
+    return replace(narrow, evidence=decisions.evidence[:, :width])
 
 
 def _narrowed_rankings(rankings: Rankings, width: int) -> Rankings:

@@ -120,26 +120,29 @@ class Prices(Settings):
         try:
             mined = json.loads(content)
             tools = {name: ToolStatistics(**statistics) for name, statistics in mined["tools"].items()}
-            runs, turns = mined["usage"]["runs"], mined["usage"]["turns"]
+            runs = mined["usage"]["runs"]
+            turns = mined["usage"]["turns"]
         except (ValueError, TypeError, KeyError, AttributeError):
             raise DataError(
                 f"{path}: must be what `camdf mine --statistics` writes, and is not. Mine the traces again."
             ) from None
-        return cls(**{"statistics": tools, **({"turns": turns} if runs else {}), **settings})
+        measured = {"statistics": tools, "turns": turns} if runs else {"statistics": tools}
+        return cls(**{**measured, **settings})
 
     def of(self, tool: Tool) -> float:
         """Dollars that offering this tool costs one task: always positive."""
         tokens = self.of_tokens(self.count(tool))
-        return tokens if self._tokens_alone else tokens + self.of_needless_calls(tool) + self.of_exposure(tool)
+        if self._tokens_alone:
+            return tokens
+        return tokens + self.of_needless_calls(tool) + self.of_exposure(tool)
 
     def of_tokens(self, count: float) -> float:
         """The first term alone, for `count` tokens in every request of a task."""
-        later = self.cached if self.cache else self.uncached
-        return count * (self.uncached + (self.turns - 1) * later) / 1e6
+        return count * (self.uncached + (self.turns - 1) * self._again) / 1e6
 
     def of_request(self, new: float, again: float = 0.0) -> float:
         """One model call: `new` tokens in its prompt, and `again` those that a cache has of the call before."""
-        return (new * self.uncached + again * (self.cached if self.cache else self.uncached)) / 1e6
+        return (new * self.uncached + again * self._again) / 1e6
 
     def of_rewriting(self, characters: int) -> float:
         """What it costs once that a provider reads so much of a cached prompt anew, because the tool list changed."""
@@ -156,15 +159,20 @@ class Prices(Settings):
     def of_exposure(self, tool: Tool) -> float:
         """The third term alone."""
         weights = self.privacy
-        return weights.get(tool.full_name, weights.get(tool.name, weights.get(tool.server, 0.0))) if weights else 0.0
+        if not weights:
+            return 0.0
+        return weights.get(tool.full_name, weights.get(tool.name, weights.get(tool.server, 0.0)))
 
     def per_call(self, tool: Tool) -> tuple[float, float]:
         """Seconds and failure rate of a call: the tool's own where it was called often, those of all tools if not."""
-        seconds, failure_rate = self._pooled
-        own = self.statistics.get(tool.full_name) or self.statistics.get(tool.name) if self.statistics else None
+        if not self.statistics:
+            return self._pooled
+        own = self.statistics.get(tool.full_name) or self.statistics.get(tool.name)
         if own is None:
-            return seconds, failure_rate
-        calls, k = own.calls + self.prior_calls, self.prior_calls
+            return self._pooled
+        seconds, failure_rate = self._pooled
+        k = self.prior_calls
+        calls = own.calls + k
         return (own.seconds + k * seconds) / calls, (own.failures + k * failure_rate) / calls
 
     def count(self, tool: Tool) -> int:
@@ -224,6 +232,11 @@ class Prices(Settings):
     def payoff(self, task_worth: float, value: str | ValueFunction = "exact", recourse: float = 0.0) -> Payoff:
         """The payoff, of this `value` and `recourse`, that has these prices and `task_worth` dollars in one unit."""
         return Payoff.from_money(task_worth, value, recourse)
+
+    @cached_property
+    def _again(self) -> float:
+        """The price of a million tokens that were in the request before."""
+        return self.cached if self.cache else self.uncached
 
     @cached_property
     def _tokens_alone(self) -> bool:
