@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any, NamedTuple
 
 from camdf._json import objects_in
@@ -46,14 +47,16 @@ def read_answer(answer: str, prompt: Prompt, written: Iterable[Example] = ()) ->
     names = ways_to_name(prompt.shown)
     left: Counter[Any] = Counter({(name,): sum(counts.values()) for name, counts in prompt.asked.items()})
     left.update({"several": prompt.together, "none": prompt.none})
-    known, said = {plain(example.text) for example in written}, f" {plain(TASK + prompt.text)} "
+    known = {plain(example.text) for example in written}
+    said = f" {plain(TASK + prompt.text)} "
     reading = ExamplesRead([], Counter())
     for record in records_in(answer):
-        example = _example(record, names, prompt.languages)
+        example = _example_in_record(record, names, prompt.languages)
         if isinstance(example, str):
             reading.refused[example] += 1
             continue
-        text, kind = plain(example.text), _kind(example)
+        text = plain(example.text)
+        kind = _kind_asked_for(example)
         if text in known:
             reading.refused["repetitions"] += 1
         elif " " in text and f" {text} " in said:
@@ -72,11 +75,11 @@ def records_in(answer: str) -> Iterator[Mapping[str, Any]]:
     for holder in objects_in(answer):
         if "text" in holder:
             yield holder
-        else:
-            for value in holder.values():
-                for record in value if isinstance(value, list) else ():
-                    if isinstance(record, dict) and "text" in record:
-                        yield record
+            continue
+        lists = (value for value in holder.values() if isinstance(value, list))
+        for record in chain.from_iterable(lists):
+            if isinstance(record, dict) and "text" in record:
+                yield record
 
 
 def plain(text: str) -> str:
@@ -84,11 +87,13 @@ def plain(text: str) -> str:
     return " ".join(re.findall(r"\w+", text.casefold()))
 
 
-def _example(record: Mapping[str, Any], names: Mapping[str, str], languages: Collection[str]) -> Example | str:
+def _example_in_record(
+    record: Mapping[str, Any], names: Mapping[str, str], languages: Collection[str]
+) -> Example | str:
     """The example in a record, or why it is none."""
+    text = _in_one_line(record["text"])
     needed: Any = record.get("needed")
-    text, groups = record["text"], record.get("or", [])
-    text = " ".join(text.split()) if isinstance(text, str) else ""
+    groups: Any = record.get("or", [])
     if not is_text(text) or len(LETTER.findall(text)) < 2:
         return "without a text"
     if len(text) > LONGEST_REQUEST:
@@ -97,20 +102,32 @@ def _example(record: Mapping[str, Any], names: Mapping[str, str], languages: Col
         return "without a list of needed tools"
     if not {*needed}.union(*groups) <= names.keys():
         return "for tools that were not asked for"
-    tools = tuple(dict.fromkeys(names[name] for name in needed))
-    alternatives = tuple(tuple(dict.fromkeys(names[name] for name in group)) for group in groups if group)
+    tools = _full_names(needed, names)
+    alternatives = tuple(_full_names(group, names) for group in groups if group)
     if len(tools) + len(alternatives) > MOST_TOGETHER:
         return f"for more than {MOST_TOGETHER} tools at once"
     if any(name in text for name in names if "_" in name or "/" in name):
         return "that spell the name of a tool"
-    language = record.get("lang", next(iter(languages)) if len(languages) == 1 else None)
+    only = next(iter(languages)) if len(languages) == 1 else None
+    language = record.get("lang", only)
     if language not in languages or not SCRIPTS.get(language, LETTER).search(text):
         return "in another language"
     return Example(text, tools, alternatives, language)
 
 
-def _kind(example: Example) -> Any:
-    """What it was asked for as: for one tool, for several, or for none."""
+def _in_one_line(text: object) -> str:
+    if not isinstance(text, str):
+        return ""
+    return " ".join(text.split())
+
+
+def _full_names(written: Iterable[str], names: Mapping[str, str]) -> tuple[str, ...]:
+    """Tools by server and name, each once."""
+    return tuple(dict.fromkeys(names[name] for name in written))
+
+
+def _kind_asked_for(example: Example) -> Any:
+    """Whether it was asked for as an example for one tool, which is named, for several, or for none."""
     if len(example.needed) + len(example.alternatives) > 1:
         return "several"
     return example.right[:1] or "none"

@@ -8,7 +8,7 @@ are asked for among servers that the user trusts, and from the names of their to
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice, zip_longest
 from typing import Any
 
@@ -17,9 +17,14 @@ from camdf.errors import UsageError
 from camdf.prices import Prices, estimated_tokens
 from camdf.tools import PARAMETERS, READ, Tool
 
-TOOLS_IN_A_CALL, OTHERS_IN_A_CALL, NAMES_IN_A_CALL = 8, 24, 50
-"""How many tools one call asks examples for, how many more of the server it shows, and how many names where requests
-need several servers: so that answers stay short enough to be whole."""
+TOOLS_IN_A_CALL = 8
+"""How many tools one call asks examples for, so that its answer stays short enough to be whole."""
+
+OTHERS_IN_A_CALL = 24
+"""How many more tools of their server a call shows."""
+
+NAMES_IN_A_CALL = 50
+"""How many names of tools a call shows where requests need several servers."""
 
 MOST_TOGETHER = 4
 """How many tools one request may need."""
@@ -113,23 +118,28 @@ class Prompt:
     @property
     def text(self) -> str:
         """The prompt in words."""
-        lines = [f"- {name}{f': {told}' if told else ''}" for name, told in self.shown.items()]
-        wishes = [f"- {name}: {_counted(counts)}" for name, counts in self.asked.items()]
-        if wishes:
-            wishes.insert(0, "Requests that need one tool alone:")
+        lines = []
+        if self.shown:
+            tools = (": ".join(filter(None, tool)) for tool in self.shown.items())
+            lines += ["Tools:", *(f"- {tool}" for tool in tools), ""]
+        lines.append(f"Write {self.size} requests.")
+        if self.asked:
+            lines.append("Requests that need one tool alone:")
+            lines += [f"- {name}: {_by_language(counts)}" for name, counts in self.asked.items()]
         spread = f"in {', '.join(self.languages)}"
         if self.together:
-            wishes.append(
+            lines.append(
                 f"{self.together} requests that need two or three of the tools at once, {spread}. "
                 f"Use every tool in some of them."
             )
         if self.none:
-            wishes.append(
+            lines.append(
                 f'{self.none} requests that need no tool, {spread}, with "needed": []: greetings, thanks, small talk, '
                 f"advice and general knowledge that an assistant answers by itself."
             )
-        tools = ["Tools:", *lines, ""] if lines else []
-        return "\n".join([*tools, f"Write {self.size} requests.", *wishes, *([SECOND_TRY] if self.again else [])])
+        if self.again:
+            lines.append(SECOND_TRY)
+        return "\n".join(lines)
 
     @property
     def messages(self) -> list[dict[str, str]]:
@@ -139,11 +149,12 @@ class Prompt:
     @property
     def schema(self) -> dict[str, Any]:
         """The JSON schema of the answer."""
-        names = {"type": "string", "enum": list(self.shown)} if self.shown else {"type": "string"}
+        names = _one_of(self.shown) if self.shown else {"type": "string"}
+        most = MOST_TOGETHER if self.together else 1
         fields = {
             "text": {"type": "string"},
-            "needed": {"type": "array", "items": names, "maxItems": MOST_TOGETHER if self.together else 1},
-            "lang": {"type": "string", "enum": list(self.languages)},
+            "needed": {"type": "array", "items": names, "maxItems": most},
+            "lang": _one_of(self.languages),
         }
         return _object({"examples": {"type": "array", "items": _object(fields), "maxItems": self.size}})
 
@@ -156,16 +167,16 @@ class Prompt:
         """What these examples leave to be asked for again; None where nothing does."""
         known = list(examples)
         asked = lacking_by_tool(self.asked, known)
-        several = any(len(example.needed) > 1 for example in known)
-        less = Prompt(
-            {name: told for name, told in self.shown.items() if name in asked} if several else self.shown,
-            self.languages,
-            asked,
-            0 if several else self.together,
-            0 if any(not example.right for example in known) else self.none,
-            again=True,
-        )
-        return less if less.size else None
+        shown = self.shown
+        together = self.together
+        if any(len(example.needed) > 1 for example in known):
+            shown = {name: told for name, told in self.shown.items() if name in asked}
+            together = 0
+        none = _lacking_for_no_tool(self.none, known)
+        less = Prompt(shown, self.languages, asked, together, none, again=True)
+        if not less.size:
+            return None
+        return less
 
 
 def prompts(
@@ -176,60 +187,92 @@ def prompts(
     With `apart`, one or more calls for each server; without it, one for all of these tools, which the user trusts.
     """
     lacking = lacking_by_tool(dict.fromkeys(tools, wanted.by_language), written)
-    none = 0 if any(not example.right for example in written) else wanted.none
+    none = _lacking_for_no_tool(wanted.none, written)
+    if not apart:
+        if not lacking:
+            return _for_no_tool(wanted, none)
+        return [replace(_for_tools(lacking, list(tools), tools, wanted), none=none)]
     calls = []
-    for names in _by_server(tools) if apart else [list(tools)]:
-        asked = {name: lacking[name] for name in names if name in lacking}
-        for part in _parts(list(asked), TOOLS_IN_A_CALL if apart else len(asked)):
-            others = [name for name in names if name not in part] if len(names) > 1 and wanted.together else []
-            shown = {name: _told(tools[name]) for name in part}
-            shown |= {name: _first_sentence(tools[name]) for name in others[:OTHERS_IN_A_CALL]}
-            together = wanted.together * len(part) if len(shown) > 1 else 0
-            counts = {name: asked[name] for name in part}
-            calls.append(Prompt(shown, wanted.languages, counts, together, 0 if apart else none))
-    if apart:
-        return [*calls, *_across(tools, wanted, written, none)]
-    return calls or ([Prompt({}, wanted.languages, none=none)] if none else [])
+    for names in _by_server(tools):
+        asked = [name for name in names if name in lacking]
+        for part in _slices(asked, TOOLS_IN_A_CALL):
+            counts = {name: lacking[name] for name in part}
+            calls.append(_for_tools(counts, names, tools, wanted))
+    return [*calls, *_across_servers(tools, wanted, written), *_for_no_tool(wanted, none)]
 
 
 def lacking_by_tool(wanted: Mapping[str, Mapping[str, int]], written: Iterable[Example]) -> dict[str, dict[str, int]]:
     """By tool: how many requests in the languages in which it has none that need it alone."""
     has = {(name, example.language) for example in written if len(example.needed) < 2 for name in example.right}
-    lacking = {
-        name: {language: count for language, count in counts.items() if (name, language) not in has}
-        for name, counts in wanted.items()
-    }
-    return {name: counts for name, counts in lacking.items() if counts}
+    lacking = {}
+    for name, counts in wanted.items():
+        missing = {language: count for language, count in counts.items() if (name, language) not in has}
+        if missing:
+            lacking[name] = missing
+    return lacking
 
 
 def cost(asked: Iterable[Prompt], dollars: tuple[float, float] | None) -> str:
     """In a sentence: what these prompts cost, where a million tokens read and written cost so many dollars."""
     counts = [prompt.tokens for prompt in asked]
-    read, write = (sum(column) for column in zip(*counts, strict=True)) if counts else (0, 0)
-    told = f"{len(counts)} call{'' if len(counts) == 1 else 's'}, about {read:,} tokens read and {write:,} written"
+    read = sum(read for read, _ in counts)
+    write = sum(write for _, write in counts)
+    calls = "1 call" if len(counts) == 1 else f"{len(counts)} calls"
+    told = f"{calls}, about {read:,} tokens read and {write:,} written"
     if dollars is not None:
         price = Prices(uncached=dollars[0], cached=0.0).of_request(new=read) + write * dollars[1] / 1e6
         told += f": about ${price:.2f}"
     return f"{told}; at most twice that where answers have to be asked for again"
 
 
-def _across(tools: Mapping[str, Tool], wanted: Wanted, written: Sequence[Example], none: int) -> list[Prompt]:
-    """Requests that need several servers, and those that need no tool: from names of trusted servers' tools alone."""
+def _for_tools(
+    asked: Mapping[str, Mapping[str, int]], names: Sequence[str], tools: Mapping[str, Tool], wanted: Wanted
+) -> Prompt:
+    """One call that asks so many examples for some tools, and shows others of the tools with these `names`."""
+    shown = {name: _description(tools[name]) for name in asked}
+    if len(names) < 2 or not wanted.together:
+        return Prompt(shown, wanted.languages, asked)
+    others = [name for name in names if name not in asked]
+    shown |= {name: _first_sentence(tools[name]) for name in others[:OTHERS_IN_A_CALL]}
+    return Prompt(shown, wanted.languages, asked, wanted.together * len(asked))
+
+
+def _for_no_tool(wanted: Wanted, none: int) -> list[Prompt]:
+    """The call that asks for requests that need no tool; no call where there are enough."""
+    if not none:
+        return []
+    return [Prompt({}, wanted.languages, none=none)]
+
+
+def _across_servers(tools: Mapping[str, Tool], wanted: Wanted, written: Sequence[Example]) -> list[Prompt]:
+    """Calls for requests that need several servers: from the names of trusted servers' tools alone."""
     servers = [names for names in _by_server(tools) if wanted.trusts(tools[names[0]].server)]
-    across = [{*example.needed} for example in written]
-    across = [needed for needed in across if len({tools[name].server for name in needed if name in tools}) > 1]
+    if len(servers) < 2 or not wanted.together:
+        return []
+    needs = [{*example.needed} for example in written]
+    across = [needed for needed in needs if len(_servers_of(needed, tools)) > 1]
+    mixed = [name for name in chain.from_iterable(zip_longest(*servers)) if name is not None]
     calls = []
-    if len(servers) > 1 and wanted.together:
-        mixed = [name for name in chain.from_iterable(zip_longest(*servers)) if name is not None]
-        for part in _parts(mixed, NAMES_IN_A_CALL):
-            if not any(needed <= {*part} for needed in across):
-                count = -(-wanted.together * len(part) // 2)
-                calls.append(Prompt(dict.fromkeys(part, ""), wanted.languages, together=count))
-    return [*calls, *([Prompt({}, wanted.languages, none=none)] if none else [])]
+    for part in _slices(mixed, NAMES_IN_A_CALL):
+        if not any(map({*part}.issuperset, across)):
+            count = -(-wanted.together * len(part) // 2)
+            calls.append(Prompt(dict.fromkeys(part, ""), wanted.languages, together=count))
+    return calls
 
 
-def _parts(names: list[str], size: int) -> list[list[str]]:
-    return [names[start : start + size] for start in range(0, len(names), size)] if names else []
+def _lacking_for_no_tool(none: int, written: Iterable[Example]) -> int:
+    """How many of `none` requests that need no tool are lacking: all, until one is written."""
+    if any(not example.right for example in written):
+        return 0
+    return none
+
+
+def _servers_of(names: Iterable[str], tools: Mapping[str, Tool]) -> set[str]:
+    return {tools[name].server for name in names if name in tools}
+
+
+def _slices(names: list[str], size: int) -> list[list[str]]:
+    return [names[start : start + size] for start in range(0, len(names), size)]
 
 
 def _by_server(tools: Mapping[str, Tool]) -> list[list[str]]:
@@ -239,18 +282,28 @@ def _by_server(tools: Mapping[str, Tool]) -> list[list[str]]:
     return list(servers.values())
 
 
-def _told(tool: Tool) -> str:
+def _description(tool: Tool) -> str:
+    """What a tool says of itself, with the names of its arguments."""
+    said = " ".join(tool.description[:READ].split())
     properties = tool.schema.get("properties")
-    names = ", ".join(map(str, islice(properties, PARAMETERS))) if isinstance(properties, Mapping) else ""
-    return f"{' '.join(tool.description[:READ].split())}{f' Arguments: {names}.' if names else ''}".strip()
+    if not isinstance(properties, Mapping):
+        return said
+    names = ", ".join(map(str, islice(properties, PARAMETERS)))
+    if not names:
+        return said
+    return f"{said} Arguments: {names}.".strip()
 
 
 def _first_sentence(tool: Tool) -> str:
     return " ".join(tool.description[:READ].split()).partition(". ")[0][:200]
 
 
-def _counted(counts: Mapping[str, int]) -> str:
+def _by_language(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} in {language}" for language, count in counts.items())
+
+
+def _one_of(choices: Iterable[str]) -> dict[str, Any]:
+    return {"type": "string", "enum": list(choices)}
 
 
 def _object(fields: Mapping[str, Any]) -> dict[str, Any]:

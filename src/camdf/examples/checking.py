@@ -34,11 +34,17 @@ Ranking: TypeAlias = Callable[[Sequence[Example]], Scorer]
 FIFTHS = 5
 """A fifth of the examples is ranked by the others, five times."""
 
-BEST, ONE_IN = 8, 5
-"""A ranking finds a request if it has all needed tools among the best eight, or the best fifth of a short list."""
+BEST = 8
+"""A ranking finds a request if it has all needed tools among so many of the best."""
 
-OFTEN, TWICE = 0.3, 2
-"""Two tools are near-duplicates if one comes first for this share of the other's requests, and for two at least."""
+ONE_IN = 5
+"""Of a short list, if it has them among the best fifth."""
+
+OFTEN = 0.3
+"""Two tools are near-duplicates if one comes first for this share of the other's requests."""
+
+TWICE = 2
+"""And for so many of them at least."""
 
 
 @dataclass(frozen=True)
@@ -97,33 +103,44 @@ def check_examples(
     `rankings` are by name; the default are those that are installed.
     """
     counts = Counter((name, example.language) for example in examples for name in example.right)
-    frequent = [language for language, _ in Counter(example.language for example in examples).most_common()]
-    wanted = tuple(languages) or tuple(filter(None, frequent)) or ("",)
-    lacking = {name: tuple(language for language in wanted if not counts[name, language]) for name in tools}
+    spoken = dict(Counter(example.language for example in examples).most_common())
+    wanted = tuple(languages) or tuple(filter(None, spoken)) or ("",)
+    lacking = {name: _lacking(counts, name, wanted) for name in tools}
     unknown = sorted({name for example in examples for name in example.right} - tools.keys())
     known = [example for example in examples if example.right and tools.keys() >= {*example.right}]
     best = min(BEST, max(1, len(tools) // ONE_IN))
-    scores = {
-        name: held_out(known, tools, ranking, progress)
-        for name, ranking in (installed_rankings() if rankings is None else rankings).items()
-    }
+    if rankings is None:
+        rankings = installed_rankings()
+    scores = {name: held_out(known, tools, ranking, progress) for name, ranking in rankings.items()}
     places = {name: place for place, name in enumerate(tools)}
-    hits = {name: _found(known, places, scored, best) for name, scored in scores.items()}
+    hits = {name: _hits(known, places, scored, best) for name, scored in scores.items()}
     shares = {name: float(np.mean(hit)) if known else 0.0 for name, hit in hits.items()}
     first = max(shares, key=lambda name: shares[name])
-    missed = [example for place, example in enumerate(known) if not any(hit[place] for hit in hits.values())]
+    hit_by_any = map(any, zip(*hits.values(), strict=True))
+    missed = [example for example, hit in zip(known, hit_by_any, strict=True) if not hit]
+    frequent = list(spoken)
     return Check(
-        {name: {code: counts[name, code] for code in frequent if counts[name, code]} for name in tools},
-        dict(Counter(example.origin for example in examples).most_common()),
-        dict(Counter(example.language for example in examples).most_common()),
-        {name: missing for name, missing in lacking.items() if missing},
-        tuple(unknown),
-        _repeated(examples),
-        best,
-        shares,
-        tuple(_near_duplicates(known, list(tools), scores[first])),
-        tuple(sorted(missed, key=lambda example: frequent.index(example.language))),
+        coverage={name: _coverage(counts, name, frequent) for name in tools},
+        origins=dict(Counter(example.origin for example in examples).most_common()),
+        languages=spoken,
+        lacking={name: missing for name, missing in lacking.items() if missing},
+        unknown=tuple(unknown),
+        repeated=_repeated(examples),
+        best=best,
+        shares=shares,
+        near_duplicates=tuple(_near_duplicates(known, list(tools), scores[first])),
+        missed=tuple(sorted(missed, key=lambda example: frequent.index(example.language))),
     )
+
+
+def _coverage(counts: Counter[tuple[str, str]], tool: str, languages: Iterable[str]) -> dict[str, int]:
+    """How many examples a tool has, in the languages in which it has some."""
+    return {language: counts[tool, language] for language in languages if counts[tool, language]}
+
+
+def _lacking(counts: Counter[tuple[str, str]], tool: str, languages: Iterable[str]) -> tuple[str, ...]:
+    """The languages in which a tool has no example."""
+    return tuple(language for language in languages if not counts[tool, language])
 
 
 def held_out(
@@ -134,7 +151,7 @@ def held_out(
     scores = np.zeros((len(examples), len(listed)))
     parts = np.array([zlib.crc32(plain(example.text).encode()) % FIFTHS for example in examples], dtype=int)
     for part in counted(range(FIFTHS), FIFTHS, progress):
-        scorer = ranking([example for example, its in zip(examples, parts, strict=True) if its != part])
+        scorer = ranking([example for example, its_part in zip(examples, parts, strict=True) if its_part != part])
         for place in np.flatnonzero(parts == part).tolist():
             scores[place] = checked(scorer(examples[place].text, listed), listed)
     return scores
@@ -144,9 +161,9 @@ def installed_rankings() -> dict[str, Ranking]:
     """Rankings of tools by their own text and their examples: by words alone, or by more where it is installed."""
     rankings: dict[str, Ranking] = {}
     if find_spec("bm25s"):
-        rankings["parts of words"] = lambda examples: BM25(text=_with_examples(examples), tokens=word_parts)
+        rankings["parts of words"] = lambda examples: BM25(text=_text_with_examples(examples), tokens=word_parts)
         if find_spec("wordllama"):
-            rankings["start"] = lambda examples: Start(text=_with_examples(examples))
+            rankings["start"] = lambda examples: Start(text=_text_with_examples(examples))
     return rankings or {"words": SharedRuns}
 
 
@@ -186,7 +203,7 @@ class SharedRuns:
         return index
 
 
-def _with_examples(examples: Sequence[Example]) -> Callable[[Tool], str]:
+def _text_with_examples(examples: Sequence[Example]) -> Callable[[Tool], str]:
     """The text of a tool and of its examples, as one."""
     texts: dict[str, list[str]] = {}
     for example in examples:
@@ -195,17 +212,18 @@ def _with_examples(examples: Sequence[Example]) -> Callable[[Tool], str]:
     return lambda tool: " ".join([full_text(tool), *texts.get(tool.full_name, ())])
 
 
-def _found(examples: Sequence[Example], places: Mapping[str, int], scores: Floats, best: int) -> list[bool]:
+def _hits(examples: Sequence[Example], places: Mapping[str, int], scores: Floats, best: int) -> list[bool]:
     """Whether all needed tools of each example are among the best, ties counted against them.
 
     Where one of several tools will do, one of them must be.
     """
     hits = []
     for example, row in zip(examples, scores, strict=True):
-        rank = {name: int((row >= row[places[name]]).sum()) for name in example.right}
+        rank_of = {name: int((row >= row[places[name]]).sum()) for name in example.right}
         groups = [*((name,) for name in example.needed), *example.alternatives]
         most = max(best, len(groups))
-        hits.append(all(min(rank[name] for name in group) <= most for group in groups))
+        ranks = [min(map(rank_of.__getitem__, group)) for group in groups]
+        hits.append(all(rank <= most for rank in ranks))
     return hits
 
 
@@ -217,7 +235,8 @@ def _near_duplicates(
     total = Counter(examples[place].right for place in single)
     taken: Counter[tuple[str, str]] = Counter()
     for place in single:
-        (own,), first = examples[place].right, names[int(scores[place].argmax())]
+        [own] = examples[place].right
+        first = names[int(scores[place].argmax())]
         if first != own and scores[place].max() > scores[place][names.index(own)]:
             taken[own, first] += 1
     pairs = [(own, first, count, total[own,]) for (own, first), count in taken.items()]
@@ -229,5 +248,9 @@ def _repeated(examples: Sequence[Example]) -> dict[str, tuple[str, ...]]:
     texts: dict[str, list[Example]] = {}
     for example in examples:
         texts.setdefault(plain(example.text), []).append(example)
-    several = (same for same in texts.values() if len(same) > 1)
-    return {same[0].text: tuple(dict.fromkeys(name for one in same for name in one.right)) for same in several}
+    return {same[0].text: _tools_of(same) for same in texts.values() if len(same) > 1}
+
+
+def _tools_of(examples: Iterable[Example]) -> tuple[str, ...]:
+    """The tools that some examples need, each once."""
+    return tuple(dict.fromkeys(name for example in examples for name in example.right))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,18 +23,22 @@ def own_examples(path: Path, tools: Iterable[str]) -> list[Example]:
     only one server has it.
     """
     ways = ways_to_name(tools)
-    examples = list(_aliases(path) if path.suffix == ".json" else _lines(path))
+    read = _aliases if path.suffix == ".json" else _own_lines
+    examples = list(read(path))
     unknown = sorted({name for example in examples for name in example.right} - ways.keys())
     if unknown:
         raise DataError(f"{path}: must name tools of the list, and these are none: {', '.join(unknown)}. Rename them.")
-    return [
-        replace(
-            example,
-            needed=tuple(ways[name] for name in example.needed),
-            alternatives=tuple(tuple(ways[name] for name in group) for group in example.alternatives),
-        )
-        for example in examples
-    ]
+    return [_renamed(example, ways) for example in examples]
+
+
+def _renamed(example: Example, ways: Mapping[str, str]) -> Example:
+    """The example with the full names of its tools."""
+    alternatives = [tuple(map(ways.__getitem__, group)) for group in example.alternatives]
+    return replace(
+        example,
+        needed=tuple(map(ways.__getitem__, example.needed)),
+        alternatives=tuple(alternatives),
+    )
 
 
 def _aliases(path: Path) -> Iterator[Example]:
@@ -49,6 +53,9 @@ def _aliases(path: Path) -> Iterator[Example]:
             yield Example(text(str(path), name, alias), (name,), origin="own")
 
 
-def _lines(path: Path) -> Iterator[Example]:
+def _own_lines(path: Path) -> Iterator[Example]:
     for example in read_examples(path):
-        yield example if example.origin == "logged" else replace(example, origin="own")
+        if example.origin == "logged":
+            yield example
+        else:
+            yield replace(example, origin="own")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,23 +50,27 @@ class ExamplesFile:
     @classmethod
     def open(cls, path: Path, tools: Mapping[str, Tool]) -> ExamplesFile:
         """The file as it is, or an empty one where there is none."""
-        before = read_examples(path) if path.exists() else []
+        before = _examples_in(path)
         gone = {name for example in before for name in example.right} - tools.keys()
         known = [example for example in before if gone.isdisjoint(example.right)]
         if gone and not any(example.right for example in known):
             raise UsageError(f"{path} has examples of other tools than these. Name another file to write.")
-        logged = frozenset(example for example in known if example.origin == "logged")
-        file = cls(path, tools, unlisted=sorted(gone), digests=_read_digests(path), logged_before=logged)
-        changed = {*file.changed}
-        for example in known:
-            outdated = example.origin == "made up" and not changed.isdisjoint(example.right)
-            (file.outdated if outdated else file.examples).append(example)
-        return file
+        digests = _read_digests(path)
+        changed = {*_changed_tools(tools, digests)}
+        return cls(
+            path,
+            tools,
+            examples=[example for example in known if not _is_outdated(example, changed)],
+            outdated=[example for example in known if _is_outdated(example, changed)],
+            unlisted=sorted(gone),
+            digests=digests,
+            logged_before=frozenset(example for example in known if example.origin == "logged"),
+        )
 
     @property
     def changed(self) -> list[str]:
         """Tools whose definition is another one than when their examples were written."""
-        return [name for name, tool in self.tools.items() if self.digests.get(name, tool.digest()) != tool.digest()]
+        return _changed_tools(self.tools, self.digests)
 
     @property
     def made_up(self) -> list[Example]:
@@ -104,18 +108,20 @@ class ExamplesFile:
         Logged requests that are no longer in the file were forgotten meanwhile, and are not written back.
         """
         with locked(self.path, wait=True) if self.path.exists() else nullcontext():
-            now = read_examples(self.path) if self.path.exists() else []
-            forgotten = self.logged_before.difference(now)
+            forgotten = self.logged_before.difference(_examples_in(self.path))
             self.examples = [example for example in self.examples if example not in forgotten]
-            self._write()
+            self._write_examples_and_digests()
 
-    def _write(self) -> None:
+    def _write_examples_and_digests(self) -> None:
         changed = {*self.changed}
         written = {name for example in self.made_up if len(example.needed) < 2 for name in example.right}
         kept = [example for example in self.outdated if (changed & written).isdisjoint(example.right)]
         place = {name: number for number, name in enumerate(self.tools)}
-        in_order = sorted([*self.examples, *kept], key=lambda one: [place[name] for name in one.right] or [len(place)])
-        write_examples(self.path, in_order)
+
+        def places(example: Example) -> list[int]:
+            return [place[name] for name in example.right] or [len(place)]
+
+        write_examples(self.path, sorted([*self.examples, *kept], key=places))
         digests = {name: tool.digest() for name, tool in self.tools.items() if name in written}
         digests |= {name: self.digests[name] for name in sorted(changed - written)}
         write_whole(_digests_of(self.path), (json.dumps(digests, indent=1, ensure_ascii=False) + "\n").encode())
@@ -136,6 +142,20 @@ def named_tools(natives: Iterable[object]) -> dict[str, Tool]:
     if not named:
         raise UsageError(NO_TOOLS)
     return named
+
+
+def _examples_in(path: Path) -> list[Example]:
+    """The examples of a file; none where there is no file."""
+    return read_examples(path) if path.exists() else []
+
+
+def _changed_tools(tools: Mapping[str, Tool], digests: Mapping[str, str]) -> list[str]:
+    return [name for name, tool in tools.items() if digests.get(name, tool.digest()) != tool.digest()]
+
+
+def _is_outdated(example: Example, changed: Collection[str]) -> bool:
+    """Whether a language model wrote it for a tool that changed."""
+    return example.origin == "made up" and any(name in changed for name in example.right)
 
 
 def _digests_of(path: Path) -> Path:
