@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ RETRIES = 3
 LISTED = 8
 """How many lines of a kind are printed; --json has all."""
 
+ORIGINS = ("made up", "own", "logged")
 EVERY = "*"
 EXAMPLE_FIELDS = {"text", "needed", "or", "lang", "kind", "origin"}
 
@@ -72,10 +74,11 @@ def _examples(options: argparse.Namespace) -> int:
 
     camdf examples tools.json -o examples.jsonl --endpoint http://localhost:8000/v1 --model any
     """
-    if (place := options.tools or options.listed) is None:
+    place = options.tools or options.listed
+    if place is None:
         raise UsageError("Name the file of tools: camdf examples tools.json ..., or --check FILE --tools tools.json.")
     if options.check is not None:
-        return _check(options, named_tools(tools_in_file(place)))
+        return _check_examples(options, named_tools(tools_in_file(place)))
     if options.output is None:
         raise UsageError("Name the file to write, with --print-prompt too: -o examples.jsonl. What is there is kept.")
     check_output(options.output, (".jsonl",))
@@ -83,31 +86,43 @@ def _examples(options: argparse.Namespace) -> int:
         raise UsageError("Say who writes: --endpoint and --model, --print-prompt and then --from, or --own.")
     if options.endpoint is not None and options.model is None:
         raise UsageError("Say which model of the endpoint writes: --model.")
-    dollars = _dollars(options.prices)
-    trusted = None if options.trusted == EVERY else _split(options.trusted)
-    wanted = Wanted(options.per_tool, _split(options.languages or "en"), options.together, options.none, trusted)
+    dollars = _dollars_for_tokens(options.prices)
+    wanted = _wanted(options)
     tools = named_tools(tools_in_file(place))
     file = ExamplesFile.open(options.output, tools)
     if options.own is not None:
-        file.replace_own(example for own in options.own for example in _own(own, tools))
+        file.replace_own(example for own in options.own for example in _own_examples(own, tools))
     scope = {name: tool for name, tool in tools.items() if options.server in (None, tool.server)}
     if not scope:
         raise UsageError(f"There is no tool of the server {options.server!r}. Check --server.")
     if options.print_prompt or options.answer is not None:
-        return _paste(options, file, _in_one_prompt(scope, wanted), wanted)
+        return _write_by_hand(options, file, _in_one_prompt(scope, wanted), wanted)
     asked = prompts(scope, wanted, file.made_up)
     if options.dry_run:
         print(cost(asked, dollars))
         return 0
-    if options.endpoint is not None:
-        print(cost(asked, dollars), file=sys.stderr)
-        with shown("calls") as progress:
-            file.ask(asked, _model(options), progress)
+    if options.endpoint is None:
+        file.save()
+        return _report_written(options, file, wanted, asked_for={})
+    print(cost(asked, dollars), file=sys.stderr)
+    with shown("calls") as progress:
+        file.ask(asked, _endpoint_model(options), progress)
     file.save()
-    return _told(options, file, wanted, asked_for=scope if options.endpoint is not None else {})
+    return _report_written(options, file, wanted, asked_for=scope)
 
 
-def _own(path: Path, tools: dict[str, Tool]) -> list[Example]:
+def _wanted(options: argparse.Namespace) -> Wanted:
+    """How many examples the options ask for."""
+    return Wanted(
+        options.per_tool,
+        _split_names(options.languages or "en"),
+        options.together,
+        options.none,
+        None if options.trusted == EVERY else _split_names(options.trusted),
+    )
+
+
+def _own_examples(path: Path, tools: dict[str, Tool]) -> list[Example]:
     """What people call tools, examples, or a log of requests in any shape that camdf fit reads."""
     if (path.suffix == ".json" and _has_names(path)) or columns_at_a_glance(path) <= EXAMPLE_FIELDS:
         return own_examples(path, tools)
@@ -120,7 +135,11 @@ def _own(path: Path, tools: dict[str, Tool]) -> list[Example]:
 def _has_names(path: Path) -> bool:
     """Whether a .json file maps tools to what people call them, and is no log."""
     values = [value for row in read_table(path).rows for value in row.fields.values()]
-    return all(isinstance(value, list) and not any(isinstance(part, dict) for part in value) for value in values)
+    return all(map(_is_aliases, values))
+
+
+def _is_aliases(value: object) -> bool:
+    return isinstance(value, list) and not any(isinstance(part, dict) for part in value)
 
 
 def _in_one_prompt(tools: dict[str, Tool], wanted: Wanted) -> dict[str, Tool]:
@@ -138,8 +157,8 @@ def _in_one_prompt(tools: dict[str, Tool], wanted: Wanted) -> dict[str, Tool]:
     return trusted
 
 
-def _paste(options: argparse.Namespace, file: ExamplesFile, tools: dict[str, Tool], wanted: Wanted) -> int:
-    """A prompt for an assistant, or what it answered."""
+def _write_by_hand(options: argparse.Namespace, file: ExamplesFile, tools: dict[str, Tool], wanted: Wanted) -> int:
+    """Print a prompt to paste into an assistant, or read what it answered."""
     asked = prompts(tools, wanted, file.made_up, apart=False)
     if options.print_prompt:
         for prompt in asked:
@@ -150,10 +169,10 @@ def _paste(options: argparse.Namespace, file: ExamplesFile, tools: dict[str, Too
     answer = options.answer.read_text(encoding="utf-8-sig", errors="replace")
     for prompt in asked:
         file.take(answer, prompt)
-    return _told(options, file, wanted, asked_for=tools)
+    return _report_written(options, file, wanted, asked_for=tools)
 
 
-def _model(options: argparse.Namespace) -> Callable[[Prompt], str]:
+def _endpoint_model(options: argparse.Namespace) -> Callable[[Prompt], str]:
     def answer(prompt: Prompt) -> str:
         return completion(
             options.endpoint,
@@ -170,54 +189,74 @@ def _model(options: argparse.Namespace) -> Callable[[Prompt], str]:
     return answer
 
 
-def _told(options: argparse.Namespace, file: ExamplesFile, wanted: Wanted, asked_for: dict[str, Tool]) -> int:
+def _report_written(options: argparse.Namespace, file: ExamplesFile, wanted: Wanted, asked_for: dict[str, Tool]) -> int:
     """Say what was written and what is lacking; the exit code."""
     lacking = {name: languages for name, languages in file.lacking(wanted).items() if name in asked_for}
-    code = INCOMPLETE if lacking else 0
-    origins = {origin: sum(one.origin == origin for one in file.examples) for origin in ("made up", "own", "logged")}
+    by_origin = Counter[str](example.origin for example in file.examples)
+    origins = {origin: by_origin[origin] for origin in ORIGINS}
     if options.json:
-        document = {"examples": len(file.examples), "origins": origins, "lacking": lacking, "refused": file.refused}
-        print_json({**document, "changed": file.changed, "unlisted": file.unlisted, "wrote": str(options.output)})
-        return code
+        document = {
+            "examples": len(file.examples),
+            "origins": origins,
+            "lacking": lacking,
+            "refused": file.refused,
+            "changed": file.changed,
+            "unlisted": file.unlisted,
+            "wrote": str(options.output),
+        }
+        print_json(document)
+    else:
+        _print_written(file, origins, lacking)
+        servers = {tool.server for tool in asked_for.values()}
+        if len(servers) > 1 and wanted.together and wanted.trusted == ():
+            print("No request needs tools of several servers: name the servers that you trust with --trusted.")
+        print(f"wrote {options.output}")
+    return _exit_code(complete=not lacking)
+
+
+def _print_written(file: ExamplesFile, origins: dict[str, int], lacking: dict[str, list[str]]) -> None:
     counts = ", ".join(f"{count} {origin}" for origin, count in origins.items() if count)
-    print(f"{len(file.examples)} examples for {len(file.tools)} tools{f': {counts}' if counts else ''}")
+    print(": ".join(filter(None, (f"{len(file.examples)} examples for {len(file.tools)} tools", counts))))
     if file.changed:
-        print(f"Tools that changed, whose examples stay until others are written: {_some(file.changed)}")
+        print(f"Tools that changed, whose examples stay until others are written: {_with_count_of_more(file.changed)}")
     if file.unlisted:
-        print(f"Tools that are no longer listed, whose examples are left out: {_some(file.unlisted)}")
+        print(f"Tools that are no longer listed, whose examples are left out: {_with_count_of_more(file.unlisted)}")
     if file.refused:
         refused = ", ".join(f"{count} {why}" for why, count in file.refused.most_common())
         print(f"Left out of the answers: {refused}")
     if lacking:
         print(f"Tools that lack examples: {len(lacking)}. Run the command again to ask for these alone.")
         _print_lacking(lacking)
-    servers = {tool.server for tool in asked_for.values()}
-    if len(servers) > 1 and wanted.together and not wanted.trusted and wanted.trusted is not None:
-        print("No request needs tools of several servers: name the servers that you trust with --trusted.")
-    print(f"wrote {options.output}")
-    return code
 
 
-def _check(options: argparse.Namespace, tools: dict[str, Tool]) -> int:
-    examples, languages = read_examples(options.check), _split(options.languages)
+def _check_examples(options: argparse.Namespace, tools: dict[str, Tool]) -> int:
+    examples = read_examples(options.check)
+    languages = _split_names(options.languages)
     with shown("parts ranked by the others", after=2.0) as progress:
         result = check_examples(examples, tools, languages, progress=progress)
     if options.json:
         print_json(result.as_record())
     else:
         _print_check(result)
-    return 0 if result.complete else INCOMPLETE
+    return _exit_code(result.complete)
+
+
+def _exit_code(complete: bool) -> int:
+    if complete:
+        return 0
+    return INCOMPLETE
 
 
 def _print_check(check: Check) -> None:
-    total, tools = sum(check.origins.values()), len(check.coverage)
+    total = sum(check.origins.values())
+    tools = len(check.coverage)
     origins = ", ".join(f"{count} {origin}" for origin, count in check.origins.items())
     print(f"{total} examples for {tools} tools: {origins or 'none'}")
     for language, count in check.languages.items():
         having = sum(language in counts for counts in check.coverage.values())
         print(f"  {language or 'not told':<8} {count:>5} examples, for {having} of {tools} tools")
     if check.unknown:
-        print(f"\nTools that are not in the list: {_some(check.unknown)}")
+        print(f"\nTools that are not in the list: {_with_count_of_more(check.unknown)}")
     if check.lacking:
         print(f"\nTools that lack examples: {len(check.lacking)}")
         _print_lacking(check.lacking)
@@ -247,15 +286,21 @@ def _print_some(lines: list[str]) -> None:
         print(f"  and {len(lines) - LISTED} more; --json has all")
 
 
-def _some(names: Any) -> str:
-    return ", ".join([*names[:LISTED], *([f"and {len(names) - LISTED} more"] if len(names) > LISTED else [])])
+def _with_count_of_more(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:LISTED])
+    more = len(names) - LISTED
+    if more <= 0:
+        return shown
+    return f"{shown}, and {more} more"
 
 
-def _split(names: str | None) -> tuple[str, ...]:
-    return tuple(name.strip() for name in names.split(",")) if names else ()
+def _split_names(names: str | None) -> tuple[str, ...]:
+    if not names:
+        return ()
+    return tuple(name.strip() for name in names.split(","))
 
 
-def _dollars(prices: str | None) -> tuple[float, float] | None:
+def _dollars_for_tokens(prices: str | None) -> tuple[float, float] | None:
     if prices is None:
         return None
     try:

@@ -28,7 +28,7 @@ DEFINITIONS = 3
 
 
 def add_payoff(parser: argparse.ArgumentParser, required: bool, *, targets: bool = False) -> None:
-    """What a decision is worth; with `targets`, also by what it should come to."""
+    """The options that say what a decision is worth; with `targets`, also by the tools it should hand over."""
     pressure = parser.add_mutually_exclusive_group(required=required)
     pressure.add_argument("--cost-pressure", type=float, help="price of one unit of tool cost in solved tasks, as 0.12")
     pressure.add_argument(
@@ -46,9 +46,16 @@ def add_payoff(parser: argparse.ArgumentParser, required: bool, *, targets: bool
             help=f"the agent can search for what was cut: --recourse {FOUND}, less its price with --prices",
         )
     usual = "default: {}" if required else AS_FITTED
-    values, left = "what an acquired set is worth", "left of a task for each tool missed, as 0.9"
-    parser.add_argument("--value", choices=sorted(VALUES), help=f"{values} ({usual.format('exact')})")
-    parser.add_argument("--recourse", type=float, help=f"{left} ({usual.format(0)})")
+    parser.add_argument(
+        "--value",
+        choices=sorted(VALUES),
+        help=f"what an acquired set is worth ({usual.format('exact')})",
+    )
+    parser.add_argument(
+        "--recourse",
+        type=float,
+        help=f"left of a task for each tool missed, as 0.9 ({usual.format(0)})",
+    )
 
 
 def add_dollars(parser: argparse.ArgumentParser) -> None:
@@ -73,21 +80,21 @@ def chosen_payoff(options: argparse.Namespace, fitted: Payoff | None = None) -> 
     named = {name: getattr(options, name) for name in ("cost_pressure", "value", "recourse")}
     if options.task_worth is not None:
         named["cost_pressure"] = Payoff.from_money(options.task_worth).cost_pressure
-    if _asked(options, "mean_tools") or _asked(options, "sufficiency"):
+    if _is_given(options, "mean_tools") or _is_given(options, "sufficiency"):
         named["cost_pressure"] = 0.0
     given = {name: value for name, value in named.items() if value is not None}
     if fitted is None and "cost_pressure" not in given:
         raise UsageError("This policy does not say what it was fitted for. Name it: --cost-pressure or --task-worth")
-    if _asked(options, "prices") and options.tools is None:
+    if _is_given(options, "prices") and options.tools is None:
         raise UsageError("--prices needs the definitions that it prices. Name them: --tools tools.json")
-    if _asked(options, "tool_search"):
+    if _is_given(options, "tool_search"):
         given.setdefault("recourse", recourse_of_a_search(options))
     return replace(fitted or Payoff(0.0), **given)
 
 
 def in_dollars(options: argparse.Namespace, logged: LoggedTasks) -> LoggedTasks:
     """The tasks with the dollars of every tool as its cost, where prices are named; else as they are."""
-    if not _asked(options, "prices"):
+    if not _is_given(options, "prices"):
         return logged
     costs = {key: options.prices.of(tool) for key, tool in listed_tools(options.tools).items()}
     lacking = [name for name in logged.rankings.catalogue if name not in costs]
@@ -103,10 +110,10 @@ def on_tasks(
     options: argparse.Namespace, payoff: Payoff, logged: LoggedTasks, policy: Callable[[Payoff], Policy]
 ) -> Payoff:
     """The payoff at which a policy meets the target that the options name on these tasks; else the one it was."""
-    if _asked(options, "mean_tools"):
+    if _is_given(options, "mean_tools"):
         fitted = policy(payoff)
         return pressure_for_tools(fitted, logged, payoff.value, payoff.recourse, tools=options.mean_tools)
-    if _asked(options, "sufficiency"):
+    if _is_given(options, "sufficiency"):
         fitted = policy(payoff)
         return pressure_for_estimate(fitted, logged, payoff.value, payoff.recourse, sufficiency=options.sufficiency)
     return payoff
@@ -124,5 +131,5 @@ def recourse_of_a_search(options: argparse.Namespace) -> float:
     return prices.recourse(options.task_worth, found=FOUND, **searched)
 
 
-def _asked(options: argparse.Namespace, name: str) -> bool:
+def _is_given(options: argparse.Namespace, name: str) -> bool:
     return getattr(options, name, None) not in (None, False)

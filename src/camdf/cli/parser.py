@@ -26,14 +26,18 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """One line on standard error, and exit code 2."""
-        told = f"{message}."
-        if unknown := re.match(r"argument (?:COMMAND|ACTION): invalid choice: '(.*?)'", message):
+        self.exit(2, f"{_program(self)}: {self._in_our_words(message)} See: {self.prog} --help\n")
+
+    def _in_our_words(self, message: str) -> str:
+        """What argparse says, in words that tell what to do."""
+        unknown = re.match(r"argument (?:COMMAND|ACTION): invalid choice: '(.*?)'", message)
+        if unknown is not None:
             told = f"there is no command {unknown[1]!r}."
-            if alike := get_close_matches(unknown[1], self._commands(), n=1, cutoff=0.65):
-                told += f" Did you mean {alike[0]!r}?"
-        elif re.match("unrecognized arguments: [^-]", message):
-            told += " A text of several words goes in quotes."
-        self.exit(2, f"{_program(self)}: {told} See: {self.prog} --help\n")
+            alike = get_close_matches(unknown[1], self._commands(), n=1, cutoff=0.65)
+            return f"{told} Did you mean {alike[0]!r}?" if alike else told
+        if re.match("unrecognized arguments: [^-]", message):
+            return f"{message}. A text of several words goes in quotes."
+        return f"{message}."
 
     def _commands(self) -> Iterable[str]:
         """Those that can follow."""
@@ -42,7 +46,8 @@ class Parser(argparse.ArgumentParser):
 
 def run_command(parser: Parser, arguments: Sequence[str] | None) -> int:
     """Run the command that the arguments name, and return its exit code; every error of ours is one line."""
-    name, options = _program(parser), argparse.Namespace()
+    name = _program(parser)
+    options = argparse.Namespace()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal may lack a letter of a user's text
@@ -60,11 +65,13 @@ def run_command(parser: Parser, arguments: Sequence[str] | None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        print(f"{name}: {_told(error)}", file=sys.stderr)
+        print(f"{name}: {_system_error(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        kept = "; finished work is kept, so run the same command again to go on" if "resumes" in options else ""
-        print(f"{name}: interrupted{kept}", file=sys.stderr)
+        told = "interrupted"
+        if "resumes" in options:
+            told += "; finished work is kept, so run the same command again to go on"
+        print(f"{name}: {told}", file=sys.stderr)
         return 130
     return code
 
@@ -73,7 +80,7 @@ def _program(parser: argparse.ArgumentParser) -> str:
     return parser.prog.split()[0]
 
 
-def _told(error: OSError) -> str:
+def _system_error(error: OSError) -> str:
     """What the system says of a file, with what to do."""
     name = error.filename
     if name is None:
@@ -94,7 +101,8 @@ class Section:
     """Commands of one kind of work, listed under one title in the order in which they are added."""
 
     def __init__(self, title: str, commands: Any) -> None:
-        self.title, self.commands = title, commands
+        self.title = title
+        self.commands = commands
         self.listed: dict[str, str] = {}
         """What each command does, by its name."""
 
@@ -111,8 +119,9 @@ class Section:
     ) -> argparse.ArgumentParser:
         """A command: `help` says what it does, and `example` is one that can be typed."""
         self.listed[name] = help
+        codes = CODES | (codes or {})
         shown = f"example:\n  {example}\n\n" if example else ""
-        numbered = "\n".join(f"  {code}  {meaning}" for code, meaning in sorted((CODES | (codes or {})).items()))
+        numbered = "\n".join(f"  {code}  {codes[code]}" for code in sorted(codes))
         parser: argparse.ArgumentParser = self.commands.add_parser(
             name,
             help=help,
@@ -194,7 +203,7 @@ def check_output(path: Path, endings: tuple[str, ...]) -> None:
     if path.is_dir():
         raise UsageError(f"The output {path} is a folder. Name a file in it.")
     if path.suffix not in endings:
-        raise UsageError(f"The output must end in {_either(endings)}. Got {path.name!r} instead.")
+        raise UsageError(f"The output must end in {_joined_by_or(endings)}. Got {path.name!r} instead.")
     if not path.parent.is_dir():
         raise UsageError(f"There is no folder {path.parent} to write {path.name} into. Make it, or name another.")
     if not os.access(path.parent, os.W_OK):
@@ -203,6 +212,6 @@ def check_output(path: Path, endings: tuple[str, ...]) -> None:
         raise UsageError(f"The output {path} may not be written to. Name another.")
 
 
-def _either(names: tuple[str, ...]) -> str:
+def _joined_by_or(names: tuple[str, ...]) -> str:
     *others, last = names
-    return f"{', '.join(others)} or {last}" if others else last
+    return " or ".join(filter(None, (", ".join(others), last)))
