@@ -38,15 +38,17 @@ class ToolGate(ContextProvider):
 
     def __init__(self, gate: Gate, *, tool_search: bool = True) -> None:
         super().__init__("camdf")
-        self.gate, self.tool_search = gate, tool_search
+        self.gate = gate
+        self.tool_search = tool_search
 
     async def before_run(self, *, agent: Any, session: Any, context: Any, state: dict[str, Any]) -> None:
         standing = getattr(agent, "default_options", None) or {}
         named = [*(standing.get("tools") or ()), *(context.options.get("tools") or ())]
         carried = any(message.role == "assistant" for message in context.input_messages)
-        cutting = _Cutting(self.gate, None if carried else session.session_id)  # which is made up for such a run
-        if self.tool_search and fits(self.gate.mode, (getattr(tool, "name", "") for tool in named)):
-            cutting.search = [_function(FIND, cutting.found), _function(CALL, cutting.slip)]
+        conversation = None if carried else session.session_id  # which is made up for a run that brings its history
+        has_tool_search = self.tool_search and fits(self.gate.mode, (getattr(tool, "name", "") for tool in named))
+        cutting = _Cutting(self.gate, conversation, has_tool_search)
+        if has_tool_search:
             context.extend_tools(self.source_id, cutting.search)
         context.extend_middleware(self.source_id, [cutting, _Refusing(self.gate)])
 
@@ -54,33 +56,42 @@ class ToolGate(ContextProvider):
 class _Cutting(ChatMiddleware):
     """The tools of one run's requests."""
 
-    def __init__(self, gate: Gate, conversation: str | None) -> None:
-        self.gate, self.conversation = gate, conversation
+    def __init__(self, gate: Gate, conversation: str | None, has_tool_search: bool) -> None:
+        self.gate = gate
+        self.conversation = conversation
         self.search: Sequence[Any] = ()
+        if has_tool_search:
+            self.search = [_function(FIND, self.found), _function(CALL, self.slip)]
         self.behind: Mapping[str, Tool] = {}
 
     async def process(self, context: Any, call_next: Callable[[], Awaitable[None]]) -> None:
         options = context.options or {}
-        tools = [tool for tool in options.get("tools") or () if not any(tool is own for own in self.search)]
-        told = [_told(tool) for tool in tools]
-        natives = {id(view): tool for view, tool in zip(told, tools, strict=True)}
-        names = [view.name for view in told if isinstance(view, Tool)]
-        messages, elsewhere = [*map(_as_written, context.messages)], bool(options.get("conversation_id"))
-        choice = options.get("tool_choice")
-        forced = choice.get("required_function_name") if isinstance(choice, dict) else None
+        own = [id(tool) for tool in self.search]
+        tools = [tool for tool in options.get("tools") or () if id(tool) not in own]
+        views = [_as_gate_tool(tool) for tool in tools]
+        natives = {id(view): tool for view, tool in zip(views, tools, strict=True)}
+        names = [view.name for view in views if isinstance(view, Tool)]
+        messages = [_as_written(message) for message in context.messages]
+        if options.get("conversation_id"):  # the provider holds the history
+            history = []
+            keep = names
+        else:
+            history = [_read_message(message) for message in messages]
+            keep = [name for name in names if name.startswith(HANDOFF)]
         decision = await self.gate.adecide(
-            [] if elsewhere else [*map(_read, messages)],
-            told,
+            history,
+            views,
             conversation=self.conversation,
-            keep=names if elsewhere else [name for name in names if name.startswith(HANDOFF)],
-            forced=[forced] if forced else (),
+            keep=keep,
+            forced=_forced_names(options.get("tool_choice")),
             tool_search=bool(self.search),
         )
-        self.behind = {view.name: view for view in self.gate.may_be_offered(told) if isinstance(view, Tool)}
+        self.behind = {view.name: view for view in self.gate.may_be_offered(views) if isinstance(view, Tool)}
         offered = [natives[id(view)] for view in decision.tools]
         if decision.search:
             offered += [_function(decision.search[0], self.found), self.search[1]]
-        context.options, context.messages = {**options, "tools": offered}, messages
+        context.options = {**options, "tools": offered}
+        context.messages = messages
         context.stream_result_hooks.append(self._as_meant)
         await call_next()
         if not context.stream:
@@ -89,10 +100,10 @@ class _Cutting(ChatMiddleware):
     def _as_meant(self, response: Any) -> Any:
         """A response with the tools that its calls of `call_tool` mean."""
         for message in response.messages:
-            message.contents = [self._call(content) for content in message.contents]
+            message.contents = [self._call_as_meant(content) for content in message.contents]
         return response
 
-    def _call(self, content: Any) -> Any:
+    def _call_as_meant(self, content: Any) -> Any:
         if content.type != "function_call" or content.name != CALL.name or not self.search:
             return content
         read = meant(content.arguments, self.behind)
@@ -118,7 +129,7 @@ class _Refusing(FunctionMiddleware):
         self.gate = gate
 
     async def process(self, context: Any, call_next: Callable[[], Awaitable[None]]) -> None:
-        if self.gate.authorized(_told(context.function)) or context.function.name in (FIND.name, CALL.name):
+        if self.gate.authorized(_as_gate_tool(context.function)) or context.function.name in (FIND.name, CALL.name):
             await call_next()
         else:
             context.result = refusal(context.function.name)
@@ -128,11 +139,21 @@ def _function(tool: Tool, run: Callable[..., Any]) -> Any:
     return FunctionTool(name=tool.name, description=tool.description, func=run, input_model=dict(tool.schema))
 
 
-def _told(tool: Any) -> Any:
-    return Tool(tool.name, tool.description or "", tool.parameters) if isinstance(tool, FunctionTool) else tool
+def _as_gate_tool(tool: Any) -> Any:
+    """A function as the gate reads it; what the provider runs itself as it is."""
+    if not isinstance(tool, FunctionTool):
+        return tool
+    return Tool(tool.name, tool.description or "", tool.parameters)
 
 
-def _read(message: Any) -> dict[str, Any]:
+def _forced_names(choice: Any) -> list[str]:
+    """The function that a `tool_choice` names, if any."""
+    if not isinstance(choice, dict) or not choice.get("required_function_name"):
+        return []
+    return [choice["required_function_name"]]
+
+
+def _read_message(message: Any) -> dict[str, Any]:
     """A message as OpenAI's chat has it."""
     texts = [content.text for content in message.contents if content.type == "text"]
     calls = [(call.name, call.arguments) for call in message.contents if call.type == "function_call"]
@@ -141,14 +162,17 @@ def _read(message: Any) -> dict[str, Any]:
 
 def _as_written(message: Any) -> Any:
     """A message as the model wrote it."""
-    if not any(THROUGH in (content.additional_properties or {}) for content in message.contents):
+    if not any(map(_is_through_the_search, message.contents)):
         return message
-    contents = [
-        Content.from_function_call(
-            content.call_id, CALL.name, arguments={"name": content.name, "arguments": json_arguments(content.arguments)}
-        )
-        if content.type == "function_call" and THROUGH in (content.additional_properties or {})
-        else content
-        for content in message.contents
-    ]
-    return Message(message.role, contents)
+    return Message(message.role, [_call_as_written(content) for content in message.contents])
+
+
+def _call_as_written(content: Any) -> Any:
+    if content.type != "function_call" or not _is_through_the_search(content):
+        return content
+    arguments = {"name": content.name, "arguments": json_arguments(content.arguments)}
+    return Content.from_function_call(content.call_id, CALL.name, arguments=arguments)
+
+
+def _is_through_the_search(content: Any) -> bool:
+    return THROUGH in (content.additional_properties or {})

@@ -68,7 +68,8 @@ class ToolGate(BM25SearchTransform, Middleware):
         return [*decision.tools, _naming(search, decision.hidden), call]
 
     async def _search(self, tools: Sequence[Any], query: str) -> Sequence[Any]:
-        if named := [tool for tool in self.gate.may_be_offered(tools) if tool.name == query.strip()]:
+        named = [tool for tool in self.gate.may_be_offered(tools) if tool.name == query.strip()]
+        if named:
             return named
         decision = await self.gate.adecide(query, tools)
         if decision.open or decision.mode != "drop":
@@ -89,7 +90,8 @@ class _CallTool(Tool):
         self._search = search
 
     async def run(self, arguments: dict[str, Any]) -> Any:
-        context, search = get_context(), self._search
+        context = get_context()
+        search = self._search
         tools = {tool.name: tool for tool in await search.get_tool_catalog(context)}
         read = meant(arguments, tools, search._search_tool_name)
         if not isinstance(read, ToolCall):
@@ -109,13 +111,16 @@ class Authorized(Transform):
 
     async def list_tools(self, tools: Sequence[Any]) -> Sequence[Any]:
         offered = self.gate.may_be_offered(tools)
-        if (listed := self._listed.get()) is not None:
+        listed = self._listed.get()
+        if listed is not None:
             listed += offered
         return offered
 
     async def get_tool(self, name: str, call_next: Any, *, version: Any = None) -> Any:
         tool = await call_next(name, version=version)
-        return tool if tool is not None and await self._is_listed(tool) else None
+        if tool is None or not await self._is_listed(tool):
+            return None
+        return tool
 
     async def _is_listed(self, tool: Any) -> bool:
         if not self.gate.authorized(tool):
@@ -134,24 +139,33 @@ class Authorized(Transform):
 async def _decided(
     gate: Gate, tools: Sequence[Any], meta: Mapping[str, Any], keep: Iterable[str] = (), tool_search: bool = False
 ) -> GateDecision:
-    history, named = meta.get("camdf/messages"), meta.get("camdf/conversation")
+    history = meta.get("camdf/messages")
     return await gate.adecide(
         history if isinstance(history, list) else str(meta.get("camdf/task") or ""),
         tools,
-        conversation=hashlib.sha256(repr(named).encode()).hexdigest() if named else None,  # however long the name
-        keep=[*keep, *_names(meta.get("camdf/keep"))],
-        forced=_names(meta.get("camdf/forced")),
+        conversation=_conversation_key(meta.get("camdf/conversation")),
+        keep=[*keep, *_list_sent(meta.get("camdf/keep"))],
+        forced=_list_sent(meta.get("camdf/forced")),
         tool_search=tool_search,
     )
 
 
+def _conversation_key(name: Any) -> str | None:
+    """A key of one length for a conversation, however long the name that a client sends."""
+    if not name:
+        return None
+    return hashlib.sha256(repr(name).encode()).hexdigest()
+
+
 def _naming(search: Any, names: str) -> Any:
     """The search tool with the names of what it finds in its description."""
-    told = f"{search.description}\nNot in your list: {names}."
-    return search.model_copy(update={"description": told}) if names else search
+    if not names:
+        return search
+    return search.model_copy(update={"description": f"{search.description}\nNot in your list: {names}."})
 
 
-def _names(sent: Any) -> list[Any]:
+def _list_sent(sent: Any) -> list[Any]:
+    """A list that a client sent; an empty one for anything else."""
     return sent if isinstance(sent, list) else []
 
 
@@ -164,4 +178,6 @@ def _current_meta() -> Mapping[str, Any]:
 
 def _meta(context: Any) -> Mapping[str, Any]:
     meta = getattr(getattr(context, "request_context", None), "meta", None)
-    return meta if isinstance(meta, Mapping) else getattr(meta, "model_extra", None) or {}  # FastMCP 4, FastMCP 3
+    if isinstance(meta, Mapping):  # FastMCP 4
+        return meta
+    return getattr(meta, "model_extra", None) or {}  # FastMCP 3

@@ -48,42 +48,53 @@ class ToolGate(BasePlugin):
 
     def __init__(self, gate: Gate, *, tool_search: bool = True) -> None:
         super().__init__(name="camdf")
-        self.gate, self.tool_search = gate, tool_search
+        self.gate = gate
+        self.tool_search = tool_search
 
     async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> None:
-        config, hosted = llm_request.config, [tool for tool in llm_request.config.tools or () if not _functions(tool)]
+        config = llm_request.config
+        hosted = [tool for tool in config.tools or () if not _functions(tool)]
         declared = {function.name: function for tool in config.tools or () for function in _functions(tool)}
         tools = {
-            name: Tool(name, function.description or "", partial(_schema, function))
+            name: Tool(name, function.description or "", partial(_function_schema, function))
             for name, function in declared.items()
         }
-        own = [name for name in tools if type(llm_request.tools_dict.get(name)).__name__ in OWN]
         choice = config.tool_config and config.tool_config.function_calling_config
         contents = list(_as_written(llm_request.contents))
-        elsewhere = bool(getattr(llm_request, "previous_interaction_id", None))
-        tool_search = self.tool_search and fits(self.gate.mode, tools)
+        if getattr(llm_request, "previous_interaction_id", None):  # the provider holds the history
+            history = []
+            keep = list(tools)
+        else:
+            history = [_read_content(content) for content in contents]
+            keep = [name for name in tools if type(llm_request.tools_dict.get(name)).__name__ in OWN]
         decision = await self.gate.adecide(
-            [] if elsewhere else [*map(_read, contents)],
+            history,
             tools.values(),
             conversation=callback_context.session.id,
-            keep=list(tools) if elsewhere else own,
+            keep=keep,
             forced=(choice and choice.allowed_function_names) or (),
-            tool_search=tool_search,
+            tool_search=self.tool_search and fits(self.gate.mode, tools),
         )
-        offered, behind = [declared[tool.name] for tool in decision.tools], dict[str, Tool]()
         for name in decision.refused:
             llm_request.tools_dict.pop(name, None)
-        if tool_search and decision.search:
+        offered = [declared[tool.name] for tool in decision.tools]
+        behind: dict[str, Tool] = {}
+        if decision.search:
             behind = {name: tools[name] for name in (*decision.kept, *decision.cut)}
             for tool in decision.search:
-                search = llm_request.tools_dict[tool.name] = _SearchTool(tool, self.gate, behind)
+                search = _SearchTool(tool, self.gate, behind)
+                llm_request.tools_dict[tool.name] = search
                 offered.append(search._get_declaration())
         BEHIND.set(behind)
         llm_request.contents = contents
-        config.tools = [*([types.Tool(function_declarations=offered)] if offered else ()), *hosted]
+        if offered:
+            config.tools = [types.Tool(function_declarations=offered), *hosted]
+        else:
+            config.tools = hosted
 
     async def after_model_callback(self, *, callback_context: Any, llm_response: Any) -> None:
-        behind, content = BEHIND.get({}), llm_response.content
+        behind = BEHIND.get({})
+        content = llm_response.content
         if behind and content is not None and not llm_response.partial:
             content.parts = [_as_meant(part, behind) for part in content.parts or ()]
 
@@ -93,7 +104,9 @@ class _SearchTool(BaseTool):
 
     def __init__(self, tool: Tool, gate: Gate, behind: Mapping[str, Tool]) -> None:
         super().__init__(name=tool.name, description=tool.description)
-        self.schema, self.gate, self.behind = dict(tool.schema), gate, behind
+        self.schema = dict(tool.schema)
+        self.gate = gate
+        self.behind = behind
 
     def _get_declaration(self) -> Any:
         return types.FunctionDeclaration(
@@ -111,26 +124,34 @@ def _functions(tool: Any) -> list[Any]:
     return getattr(tool, "function_declarations", None) or []
 
 
-def _schema(function: Any) -> Mapping[str, Any]:
+def _function_schema(function: Any) -> Mapping[str, Any]:
     schema: Any = function.parameters_json_schema
     if schema is None and function.parameters is not None:
         schema = function.parameters.json_schema.model_dump(mode="json", exclude_none=True)
     return schema or {}
 
 
-def _read(content: Any) -> dict[str, Any]:
-    """Contents as a message of OpenAI's chat."""
+def _read_content(content: Any) -> dict[str, Any]:
+    """A content as a message of OpenAI's chat."""
     parts = content.parts or ()
     texts = [part.text for part in parts if part.text and not part.thought]
     calls = [(part.function_call.name, part.function_call.args) for part in parts if part.function_call]
-    others = any(part.function_response for part in parts) or "".join(texts).startswith(NOT_THE_USER)
-    return chat_message("assistant" if content.role == "model" else "tool" if others else "user", texts, calls)
+    if content.role == "model":
+        role = "assistant"
+    elif any(part.function_response for part in parts) or "".join(texts).startswith(NOT_THE_USER):
+        role = "tool"
+    else:
+        role = "user"
+    return chat_message(role, texts, calls)
 
 
 def _as_meant(part: Any, behind: Mapping[str, Tool]) -> Any:
     """A call of `call_tool` as a call of the tool that it means, with a note."""
     call = part.function_call
-    if not call or call.name != CALL.name or not isinstance(read := meant(call.args, behind), ToolCall):
+    if not call or call.name != CALL.name:
+        return part
+    read = meant(call.args, behind)
+    if not isinstance(read, ToolCall):
         return part
     named = call.model_copy(update={"name": read.name, "args": read.arguments})
     note = {**(part.part_metadata or {}), THROUGH: True}
@@ -139,17 +160,27 @@ def _as_meant(part: Any, behind: Mapping[str, Tool]) -> Any:
 
 def _as_written(contents: list[Any]) -> Iterator[Any]:
     """The contents as the model wrote them. An answer has the id of its call or, where ADK has none, its name."""
-    through = set()
+    through: set[str] = set()
     for content in contents:
         parts = []
         for part in content.parts or ():
-            call, answer, note = part.function_call, part.function_response, part.part_metadata or {}
-            if call and THROUGH in note:
+            call = part.function_call
+            answer = part.function_response
+            if call and THROUGH in (part.part_metadata or {}):
                 through.add(call.id or call.name)
-                told = {"name": CALL.name, "args": {"name": call.name, "arguments": call.args or {}}}
-                left = {key: value for key, value in note.items() if key != THROUGH} or None
-                part = part.model_copy(update={"function_call": call.model_copy(update=told), "part_metadata": left})
+                parts.append(_call_as_written(part))
             elif answer and (answer.id or answer.name) in through:
-                part = part.model_copy(update={"function_response": answer.model_copy(update={"name": CALL.name})})
-            parts.append(part)
+                renamed = answer.model_copy(update={"name": CALL.name})
+                parts.append(part.model_copy(update={"function_response": renamed}))
+            else:
+                parts.append(part)
         yield content.model_copy(update={"parts": parts})
+
+
+def _call_as_written(part: Any) -> Any:
+    """The `call_tool` that the model wrote, without the note."""
+    call = part.function_call
+    arguments = {"name": call.name, "arguments": call.args or {}}
+    written = call.model_copy(update={"name": CALL.name, "args": arguments})
+    note = {key: value for key, value in part.part_metadata.items() if key != THROUGH}
+    return part.model_copy(update={"function_call": written, "part_metadata": note or None})

@@ -10,9 +10,9 @@ where the model gets them again: it sees all that it wrote.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Collection, Generator, Iterable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from camdf.errors import needs
 from camdf.gate import Gate
@@ -25,8 +25,14 @@ with needs("haystack"):
     from haystack.dataclasses import ChatMessage
     from haystack.tools import Tool, flatten_tools_or_toolsets
 
-THROUGH, SEARCHED = "camdf_through_the_search", "camdf_searched"
-"""Where a call says that the model wrote it as a `call_tool`, and a reply which searches came before it."""
+THROUGH = "camdf_through_the_search"
+"""Where a call says that the model wrote it as a `call_tool`."""
+
+SEARCHED = "camdf_searched"
+"""Where a reply says which searches came before it."""
+
+Step: TypeAlias = tuple[str, dict[str, Any]]
+"""What to do next, and with which arguments."""
 
 IN_A_ROW = 20
 """How many replies of a step may be searches alone; after that Haystack answers, and counts the step."""
@@ -41,7 +47,9 @@ class ToolGate:
     """
 
     def __init__(self, generator: Any, gate: Gate, *, tool_search: bool = True) -> None:
-        self.generator, self.gate, self.tool_search = generator, gate, tool_search
+        self.generator = generator
+        self.gate = gate
+        self.tool_search = tool_search
 
     def warm_up(self) -> None:
         if hasattr(self.generator, "warm_up"):
@@ -56,7 +64,8 @@ class ToolGate:
         tools: Any = None,
     ) -> dict[str, Any]:
         does = {"decide": self.gate.decide, "find": self.gate.find, "ask": self.generator.run}
-        steps, result = self._steps(messages, tools, streaming_callback, generation_kwargs), None
+        steps = self._steps(messages, tools, streaming_callback, generation_kwargs)
+        result = None
         try:
             while True:
                 step, arguments = steps.send(result)
@@ -73,7 +82,8 @@ class ToolGate:
         tools: Any = None,
     ) -> dict[str, Any]:
         does = {"decide": self.gate.adecide, "find": self.gate.afind, "ask": self.generator.run_async}
-        steps, result = self._steps(messages, tools, streaming_callback, generation_kwargs), None
+        steps = self._steps(messages, tools, streaming_callback, generation_kwargs)
+        result = None
         try:
             while True:
                 step, arguments = steps.send(result)
@@ -83,38 +93,59 @@ class ToolGate:
 
     def _steps(
         self, messages: list[ChatMessage], tools: Any, callback: Any, settings: Any
-    ) -> Generator[tuple[str, dict[str, Any]], Any, list[ChatMessage]]:
-        """Yields what to do and with which arguments, and is sent what came of it; returns the replies."""
+    ) -> Generator[Step, Any, list[ChatMessage]]:
+        """Yields one step after the other, and is sent what came of it; returns the replies."""
         listed = flatten_tools_or_toolsets(tools) if tools else []
         natives = {tool.name: tool for tool in listed}
-        history, tool_search = list(_as_written(messages)), self.tool_search and fits(self.gate.mode, natives)
-        forced = forced_tools((settings or {}).get("tool_choice"))
-        question = {"task": [*map(_read, history)], "tools": listed, "forced": forced, "tool_search": tool_search}
-        decision = yield "decide", question
-        behind = {name: natives[name] for name in natives if name not in decision.refused}
-        search = decision.search if tool_search else ()
-        given = {"streaming_callback": callback, "generation_kwargs": settings}
-        given["tools"] = [*decision.tools, *map(_declared, search)] or None
-        given = {name: value for name, value in given.items() if value is not None}
+        history = list(_as_written(messages))
+        tool_search = self.tool_search and fits(self.gate.mode, natives)
+        decision = yield (
+            "decide",
+            {
+                "task": [_read_message(message) for message in history],
+                "tools": listed,
+                "forced": forced_tools((settings or {}).get("tool_choice")),
+                "tool_search": tool_search,
+            },
+        )
+        behind: dict[str, Any] = {}
+        if decision.search:
+            behind = {name: natives[name] for name in natives if name not in decision.refused}
+        request = {
+            "streaming_callback": callback,
+            "generation_kwargs": settings,
+            "tools": [*decision.tools, *map(_declared, decision.search)] or None,
+        }
+        given = {name: value for name, value in request.items() if value is not None}
         searched: list[ChatMessage] = []
         for _ in range(IN_A_ROW):
-            replies = (yield "ask", {"messages": [*history, *searched], **given})["replies"]
+            result = yield "ask", {"messages": [*history, *searched], **given}
+            replies = result["replies"]
+            calls = replies[0].tool_calls if len(replies) == 1 else ()
             answers = []
-            for call in replies[0].tool_calls if len(replies) == 1 else ():
-                words = None
-                if search and call.tool_name == FIND.name:
+            for call in calls:
+                if decision.search and call.tool_name == FIND.name:
                     hits = yield "find", {"query": query_of(call.arguments), "tools": behind.values()}
-                    words = listing(hits, behind.values())
-                elif search and call.tool_name == CALL.name:
-                    read = meant(call.arguments, behind)
-                    words = read if isinstance(read, str) else None
-                elif call.tool_name in decision.refused:
-                    words = refusal(call.tool_name)
-                answers += [] if words is None else [ChatMessage.from_tool(words, call)]
+                    words: str | None = listing(hits, behind.values())
+                else:
+                    words = _words_for(call, behind, decision.refused)
+                if words is not None:
+                    answers.append(ChatMessage.from_tool(words, call))
             if not answers or len(answers) < len(replies[0].tool_calls):
                 break
             searched += [replies[0], *answers]
-        return [_as_meant(reply, behind if search else {}, searched, answers) for reply in replies]
+        return [_as_meant(reply, behind, searched, answers) for reply in replies]
+
+
+def _words_for(call: Any, behind: dict[str, Any], refused: Collection[str]) -> str | None:
+    """What a model is told whose call runs nothing; None for a call that the agent runs."""
+    if behind and call.tool_name == CALL.name:
+        read = meant(call.arguments, behind)
+        if isinstance(read, str):
+            return read
+    elif call.tool_name in refused:
+        return refusal(call.tool_name)
+    return None
 
 
 def _declared(tool: Any) -> Any:
@@ -128,18 +159,26 @@ def _never(**_: Any) -> str:
 
 def _as_meant(reply: Any, behind: dict[str, Any], searched: list[Any], answers: list[Any]) -> Any:
     """A reply as the agent gets it: with the tools that its calls mean, and without the calls that are answered."""
-    done = [answer.tool_call_result.origin for answer in answers]
-    calls = []
-    for call in reply.tool_calls:
-        read = meant(call.arguments, behind) if call.tool_name == CALL.name and behind else ""
-        if isinstance(read, ToolCall):
-            extra = {**(call.extra or {}), THROUGH: True}
-            call = replace(call, tool_name=read.name, arguments=read.arguments, extra=extra)
-        if not any(call is one for one in done):
-            calls.append(call)
-    note = {"before": [message.to_dict() for message in searched], "answers": [answer.to_dict() for answer in answers]}
-    meta = {**reply.meta, SEARCHED: note} if searched or answers else reply.meta
+    answered = [id(answer.tool_call_result.origin) for answer in answers]
+    calls = [_call_as_meant(call, behind) for call in reply.tool_calls if id(call) not in answered]
+    meta = reply.meta
+    if searched or answers:
+        note = {
+            "before": [message.to_dict() for message in searched],
+            "answers": [answer.to_dict() for answer in answers],
+        }
+        meta = {**meta, SEARCHED: note}
     return ChatMessage.from_assistant(reply.text, meta, reply.name, calls, reasoning=reply.reasoning)
+
+
+def _call_as_meant(call: Any, behind: dict[str, Any]) -> Any:
+    if not behind or call.tool_name != CALL.name:
+        return call
+    read = meant(call.arguments, behind)
+    if not isinstance(read, ToolCall):
+        return call
+    extra = {**(call.extra or {}), THROUGH: True}
+    return replace(call, tool_name=read.name, arguments=read.arguments, extra=extra)
 
 
 def _as_written(messages: Iterable[Any]) -> Iterator[Any]:
@@ -162,8 +201,7 @@ def _call_as_written(call: Any) -> Any:
     return replace(call, tool_name=CALL.name, arguments={"name": call.tool_name, "arguments": call.arguments})
 
 
-def _read(message: Any) -> dict[str, Any]:
+def _read_message(message: Any) -> dict[str, Any]:
     """A message as OpenAI's chat has it."""
-    return chat_message(
-        message.role.value, message.texts, ((call.tool_name, call.arguments) for call in message.tool_calls)
-    )
+    calls = [(call.tool_name, call.arguments) for call in message.tool_calls]
+    return chat_message(message.role.value, message.texts, calls)

@@ -25,7 +25,7 @@ from camdf.gate.lists import allowed_choice, has_search
 from camdf.gate.telemetry import EVENT
 from camdf.gate.tool_search import CALL, FIND, ToolCall, fits, listing, meant, query_of
 from camdf.integrations.chat import chat_message, refusal
-from camdf.tools import FromServer, forced_tools, from_servers
+from camdf.tools import forced_tools, from_servers
 
 with needs("langchain"):
     from langchain.agents.middleware.types import AgentMiddleware, AgentState, ExtendedModelResponse, PrivateStateAttr
@@ -41,16 +41,18 @@ HANDOFF = "__handoff_destination"
 """What langgraph-supervisor and langgraph-swarm write into the metadata of a tool that hands over to another agent. An
 MCP server can write it too: it is not believed of a tool whose schema came over a wire."""
 
-THROUGH, SLIPS = "camdf_through_the_search", "camdf_slips"
-"""Where the metadata of a message names the calls that the model wrote as a `call_tool`, and has what to answer to
-those that mean no tool."""
+THROUGH = "camdf_through_the_search"
+"""Where the metadata of a message names the calls that the model wrote as a `call_tool`."""
+
+SLIPS = "camdf_slips"
+"""Where it has what to answer to those that mean no tool."""
 
 
-async def _nothing(_: None) -> None:
+async def _do_nothing(_: None) -> None:
     pass
 
 
-STEP: Any = RunnableLambda(lambda _: None, _nothing, name=EVENT)
+STEP: Any = RunnableLambda(lambda _: None, _do_nothing, name=EVENT)
 """A step of a run that does nothing: LangChain's tracers keep its metadata, which is a decision."""
 
 
@@ -106,17 +108,20 @@ class ToolGate(AgentMiddleware):
         keep: Collection[str] = (),
     ) -> None:
         super().__init__()
-        self.gate, self.keep = gate, checked_setting("ToolGate", "keep", keep, names)
-        self._served = {id(tool): (server, tool) for server, tool in from_servers(servers or {})}
-        self.tools = [_tool(FIND, self._find), _tool(CALL, _answered)] if tool_search else []
+        self.gate = gate
+        self.keep = checked_setting("ToolGate", "keep", keep, names)
+        self._from_servers = {id(served.tool): served for served in from_servers(servers or {})}
+        self.tools = []
+        if tool_search:
+            self.tools = [_search_tool(FIND, self._find), _search_tool(CALL, _answered)]
 
     def before_agent(self, state: Any, runtime: Any) -> dict[str, Any]:
         others = set(state.get("camdf_others") or ())
-        return {"camdf_turns": [key for key in _human(state) if key not in others]}
+        return {"camdf_turns": [key for key in _human_ids(state) if key not in others]}
 
     def after_agent(self, state: Any, runtime: Any) -> dict[str, Any]:
         turns = set(state["camdf_turns"])
-        return {"camdf_others": [key for key in _human(state) if key not in turns]}
+        return {"camdf_others": [key for key in _human_ids(state) if key not in turns]}
 
     def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
         request = self._without_tool_search(request)
@@ -124,7 +129,7 @@ class ToolGate(AgentMiddleware):
         with suppress(Exception):  # a broken tracer is no reason to fail
             STEP.invoke(None, {"metadata": dict(decision.event())})
         WRITTEN.set(_AsWritten())
-        return self._answer(request, decision, handler(self._gated(request, decision)))
+        return self._response_as_meant(request, decision, handler(self._gated(request, decision)))
 
     async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
         request = self._without_tool_search(request)
@@ -132,7 +137,7 @@ class ToolGate(AgentMiddleware):
         with suppress(Exception):
             await STEP.ainvoke(None, {"metadata": dict(decision.event())})
         WRITTEN.set(_AsWritten())
-        return self._answer(request, decision, await handler(self._gated(request, decision)))
+        return self._response_as_meant(request, decision, await handler(self._gated(request, decision)))
 
     def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
         return self._refusal(request) or handler(self._with_own_arguments(request))
@@ -142,45 +147,56 @@ class ToolGate(AgentMiddleware):
 
     def _refusal(self, request: Any) -> Any:
         """What a model is told that calls from memory what the gate refuses."""
-        call, tool = request.tool_call, request.tool
-        if tool is None or any(tool is own for own in self.tools) or self.gate.authorized(*self._told([tool])):
+        tool = request.tool
+        if tool is None or self._is_own(tool) or self.gate.authorized(self._with_server(tool)):
             return None
+        call = request.tool_call
         return ToolMessage(refusal(call["name"]), tool_call_id=call["id"], status="error")
 
     def _with_own_arguments(self, request: Any) -> Any:
         """A call of the tool search with what its two functions take, whatever the model wrote."""
-        if not any(request.tool is own for own in self.tools):
+        if not self._is_own(request.tool):
             return request
-        call, history = request.tool_call, request.state["messages"]
-        said = [message.response_metadata.get(SLIPS) or {} for message in history]
+        call = request.tool_call
         if call["name"] == FIND.name:
             taken = {"query": query_of(call["args"])}
         else:
-            words = next((slips[call["id"]] for slips in reversed(said) if call["id"] in slips), None)
+            told = (message.response_metadata.get(SLIPS) or {} for message in reversed(request.state["messages"]))
+            words = next((slips[call["id"]] for slips in told if call["id"] in slips), None)
             taken = {"words": words or str(meant(call["args"], {}))}
         return request.override(tool_call={**call, "args": taken})
 
     def _without_tool_search(self, request: Any) -> Any:
         """LangChain lists the tools of a middleware first."""
-        return request.override(tools=[tool for tool in request.tools if not any(tool is own for own in self.tools)])
+        return request.override(tools=[tool for tool in request.tools if not self._is_own(tool)])
 
     def _question(self, request: Any) -> dict[str, Any]:
-        choice, info = request.tool_choice, getattr(request.runtime, "execution_info", None)
+        tool_search = self._has_tool_search(request)
+        choice = request.tool_choice
+        info = getattr(request.runtime, "execution_info", None)
         return {
-            "task": _history(request.state, tool_search := self._has_tool_search(request)),
-            "tools": self._told(request.tools),
-            "conversation": info.thread_id if info else None,
+            "task": _history(request.state, tool_search),
+            "tools": self._with_servers(request.tools),
+            "conversation": getattr(info, "thread_id", None),
             "keep": [*self.keep, *(tool.name for tool in request.tools if _hands_over(tool))],
             "forced": [choice] if isinstance(choice, str) else forced_tools(choice),
             "tool_search": tool_search,
         }
 
-    def _told(self, tools: list[Any]) -> list[Any]:
-        """The tools with the servers that they come from; by identity, since a server gives its tools any name."""
-        return [FromServer(self._served[id(tool)][0], tool) if id(tool) in self._served else tool for tool in tools]
+    def _with_servers(self, tools: list[Any]) -> list[Any]:
+        """The tools with the servers that they come from."""
+        return [self._with_server(tool) for tool in tools]
+
+    def _with_server(self, tool: Any) -> Any:
+        """Servers are told by identity, since a server gives its tools any name."""
+        return self._from_servers.get(id(tool), tool)
+
+    def _is_own(self, tool: Any) -> bool:
+        """Whether it is a tool of the tool search."""
+        return any(tool is own for own in self.tools)
 
     def _has_tool_search(self, request: Any) -> bool:
-        return bool(self.tools) and fits(self.gate.mode, _names(request))
+        return bool(self.tools) and fits(self.gate.mode, _tool_names(request))
 
     def _gated(self, request: Any, decision: GateDecision) -> Any:
         """The request as the model gets it."""
@@ -189,35 +205,37 @@ class ToolGate(AgentMiddleware):
             return request.override(tools=tools)
         if decision.mode == "allow" and _can_allow(request):
             choice = "required" if request.tool_choice == "any" else request.tool_choice
-            viewed, _ = self.gate.by_key(self._told(tools))
+            viewed, _ = self.gate.by_key(self._with_servers(tools))
             kept = [viewed[key].name for key in decision.kept]
             allowed = allowed_choice(kept, choice, responses=bool(request.model.use_responses_api))
             return request.override(tools=tools, tool_choice=allowed)
         if decision.mode == "defer" and has_search(tools):
             loaded = len(decision.kept)
-            return request.override(tools=[*tools[:loaded], *map(_deferred, tools[loaded:])])
+            return request.override(tools=[*tools[:loaded], *map(_deferred_tool, tools[loaded:])])
         if decision.needs_tool_search and self._has_tool_search(request):
             find, call = self.tools
             named = find.model_copy(update={"description": decision.search[0].description})
             return request.override(tools=[*tools, named, call], messages=[*map(_as_written, request.messages)])
         return request.override(tools=tools)
 
-    def _answer(self, request: Any, decision: GateDecision, response: Any) -> Any:
-        """The model's answer as LangChain gets it."""
+    def _response_as_meant(self, request: Any, decision: GateDecision, response: Any) -> Any:
+        """The model's response as LangChain gets it."""
         if not decision.needs_tool_search or not self._has_tool_search(request):
             return response
-        viewed, natives = self.gate.by_key(self._told(request.tools))
+        viewed, natives = self.gate.by_key(self._with_servers(request.tools))
         callable_ = (key for key in viewed if key not in decision.refused and not isinstance(natives[key], dict))
         behind = {viewed[key].name: natives[key] for key in callable_}
-        names = list(behind)
-        read = [_as_meant(message, behind, _texts()) for message in response.result]
-        known = Command(update={"camdf_behind": names}) if names != request.state.get("camdf_behind") else None
-        return ExtendedModelResponse(replace(response, result=read), known)
+        written = WRITTEN.get() or _AsWritten()
+        result = [_as_meant(message, behind, written.texts) for message in response.result]
+        changed = replace(response, result=result)
+        if list(behind) == request.state.get("camdf_behind"):
+            return ExtendedModelResponse(changed, None)
+        return ExtendedModelResponse(changed, Command(update={"camdf_behind": list(behind)}))
 
     def _find(self, query: str, runtime: ToolRuntime) -> str:
         names = set(runtime.state.get("camdf_behind") or ())
         behind = [tool for tool in runtime.tools if tool.name in names]
-        return listing(self.gate.find(query, self._told(behind)), behind)
+        return listing(self.gate.find(query, self._with_servers(behind)), behind)
 
 
 def _answered(words: str) -> str:
@@ -225,20 +243,17 @@ def _answered(words: str) -> str:
     return words
 
 
-def _texts() -> dict[Any, str]:
-    written = WRITTEN.get()
-    return written.texts if written else {}
-
-
-def _tool(of: Any, function: Callable[..., str]) -> Any:
-    return StructuredTool.from_function(function, name=of.name, description=of.description, args_schema=of.parameters)
+def _search_tool(tool: Any, function: Callable[..., str]) -> Any:
+    return StructuredTool.from_function(
+        function, name=tool.name, description=tool.description, args_schema=tool.parameters
+    )
 
 
 def _hands_over(tool: Any) -> bool:
     return HANDOFF in (getattr(tool, "metadata", None) or {}) and not isinstance(tool.args_schema, dict)
 
 
-def _names(request: Any) -> list[str]:
+def _tool_names(request: Any) -> list[str]:
     return [tool.name for tool in request.tools if not isinstance(tool, dict)]
 
 
@@ -247,13 +262,13 @@ def _can_allow(request: Any) -> bool:
     return hasattr(request.model, "use_responses_api") and not any(isinstance(tool, dict) for tool in request.tools)
 
 
-def _deferred(tool: Any) -> Any:
+def _deferred_tool(tool: Any) -> Any:
     if isinstance(tool, dict):
         return tool
     return tool.model_copy(update={"extras": {**(tool.extras or {}), "defer_loading": True}})
 
 
-def _human(state: Any) -> list[str]:
+def _human_ids(state: Any) -> list[str]:
     return [message.id for message in state["messages"] if message.type == "human" and not _is_summary(message)]
 
 
@@ -264,21 +279,27 @@ def _is_summary(message: Any) -> bool:
 
 def _history(state: Any, tool_search: bool) -> list[dict[str, Any]]:
     turns = state.get("camdf_turns")
+    messages = state["messages"]
+    if tool_search:
+        messages = map(_as_written, messages)
     return [
-        _read(
-            _as_written(message) if tool_search else message,
-            turns is None or message.id in turns or _is_summary(message),
-        )
-        for message in state["messages"]
+        _read_message(message, turns is None or message.id in turns or _is_summary(message)) for message in messages
     ]
 
 
-def _read(message: Any, own: bool) -> dict[str, Any]:
+def _read_message(message: Any, of_user: bool) -> dict[str, Any]:
     """A message as OpenAI's chat has it; under the system's name where middleware and not the user has written it."""
-    parts = [message.content] if isinstance(message.content, str) else message.content
-    texts = [part if isinstance(part, str) else part.get("text") or "" for part in parts]
-    role = ROLES.get(message.type, "system") if own or message.type != "human" else "system"
-    return chat_message(role, texts, ((call["name"], call["args"]) for call in getattr(message, "tool_calls", ())))
+    role = ROLES.get(message.type, "system")
+    if message.type == "human" and not of_user:
+        role = "system"
+    calls = [(call["name"], call["args"]) for call in getattr(message, "tool_calls", ())]
+    return chat_message(role, _texts_of(message.content), calls)
+
+
+def _texts_of(content: Any) -> list[str]:
+    if isinstance(content, str):
+        return [content]
+    return [part if isinstance(part, str) else part.get("text") or "" for part in content]
 
 
 def _as_meant(message: Any, tools: dict[str, Any], texts: dict[Any, str]) -> Any:
@@ -291,13 +312,16 @@ def _as_meant(message: Any, tools: dict[str, Any], texts: dict[Any, str]) -> Any
     through: list[Any] = []
     slips: dict[Any, str] = {}
     calls: list[dict[str, Any]] = []
-    for call in [*getattr(message, "tool_calls", ()), *map(_readable, broken)]:
+    for call in [*getattr(message, "tool_calls", ()), *map(_as_tool_call, broken)]:
+        read: ToolCall | str = ""
         if call["name"] == CALL.name:
             read = meant(texts.get(call["id"]) or call["args"], tools)
-            if isinstance(read, ToolCall):
-                call, through = {**call, "name": read.name, "args": read.arguments}, [*through, call["id"]]
-            else:
-                slips[call["id"]] = read
+        if isinstance(read, ToolCall):
+            through.append(call["id"])
+            calls.append({**call, "name": read.name, "args": read.arguments})
+            continue
+        if read:
+            slips[call["id"]] = read
         calls.append(call if isinstance(call["args"], dict) else {**call, "args": {}})
     if not (through or slips or broken):
         return message
@@ -306,19 +330,20 @@ def _as_meant(message: Any, tools: dict[str, Any], texts: dict[Any, str]) -> Any
     return message.model_copy(update={"tool_calls": calls, "invalid_tool_calls": left, "response_metadata": note})
 
 
-def _readable(broken: Any) -> dict[str, Any]:
+def _as_tool_call(broken: Any) -> dict[str, Any]:
     return {"name": broken["name"], "args": broken["args"], "id": broken["id"], "type": "tool_call"}
 
 
 def _as_written(message: Any) -> Any:
     """A message as the model wrote it."""
-    ids = message.response_metadata.get(THROUGH)
-    if not ids:
+    through = message.response_metadata.get(THROUGH)
+    if not through:
         return message
-    calls = [
-        {**call, "name": CALL.name, "args": {"name": call["name"], "arguments": call["args"]}}
-        if call["id"] in ids
-        else call
-        for call in message.tool_calls
-    ]
+    calls = [_call_as_written(call, through) for call in message.tool_calls]
     return message.model_copy(update={"tool_calls": calls})
+
+
+def _call_as_written(call: Any, through: Collection[Any]) -> Any:
+    if call["id"] not in through:
+        return call
+    return {**call, "name": CALL.name, "args": {"name": call["name"], "arguments": call["args"]}}

@@ -31,12 +31,12 @@ with needs("llama-index"):
     from llama_index.core.workflow import Context
 
 
-def _same(event: dict[str, Any]) -> dict[str, Any]:
+def _same_event(event: dict[str, Any]) -> dict[str, Any]:
     return event
 
 
-_same.__qualname__ = EVENT
-STEP: Any = get_dispatcher(__name__).span(_same)
+_same_event.__qualname__ = EVENT
+STEP: Any = get_dispatcher(__name__).span(_same_event)
 """A step of a run that does nothing: LlamaIndex's tracers keep its result, which is a decision."""
 
 
@@ -52,25 +52,30 @@ class ToolGate(ObjectRetriever):
     def __init__(
         self, gate: Gate, tools: Sequence[Any] | Mapping[str, Sequence[Any]], *, tool_search: bool = True
     ) -> None:
-        self.gate, self.tools = gate, from_servers(tools) if isinstance(tools, Mapping) else list(tools)
-        has_tool_search = tool_search and fits(gate.mode, (view(tool).name for tool in self.tools))
-        self.tool_search = [_Find(self, FIND), _Call(self, CALL)] if has_tool_search else []
+        self.gate = gate
+        self.tools = from_servers(tools) if isinstance(tools, Mapping) else list(tools)
+        self.tool_search: list[_SearchTool] = []
+        if tool_search and fits(gate.mode, (view(tool).name for tool in self.tools)):
+            self.tool_search = [_Find(self, FIND), _Call(self, CALL)]
 
     def retrieve(self, str_or_query_bundle: Any) -> list[Any]:
         """The tools of one task: agents do not ask here."""
-        return self.gate.decide(_text(str_or_query_bundle), self.tools).tools
+        return self.gate.decide(_query_text(str_or_query_bundle), self.tools).tools
 
     async def aretrieve(self, str_or_query_bundle: Any) -> list[Any]:
-        query, store = _text(str_or_query_bundle), _store()
-        asked = None if store is None else await store.get("user_msg_str", default=None)
+        query = _query_text(str_or_query_bundle)
+        state = _agent_state()
+        asked = await _kept_in(state, "user_msg_str")
         if asked is None:
             return (await self.gate.adecide(query, self.tools)).tools
-        if query != asked and (called := self._named(query)):
-            return called
+        if query != asked:
+            called = self._tools_named(query)
+            if called:
+                return called
         decision = await self.gate.adecide(
-            await _history(store),
+            await _history(state),
             self.tools,
-            conversation=getattr(await store.get("memory", default=None), "session_id", None),
+            conversation=getattr(await _kept_in(state, "memory"), "session_id", None),
             forced=[query],
             tool_search=bool(self.tool_search),
         )
@@ -84,7 +89,7 @@ class ToolGate(ObjectRetriever):
         """The tools that may be offered."""
         return self.gate.may_be_offered(self.tools)
 
-    def _named(self, name: str) -> list[Any]:
+    def _tools_named(self, name: str) -> list[Any]:
         own = [tool for tool in self.authorized() if view(tool).name == name]
         return own or [tool for tool in self.tool_search if view(tool).name == name]
 
@@ -96,7 +101,8 @@ class Retrieved:
         self.retriever = retriever
 
     def __call__(self, task: str, tools: Sequence[Tool]) -> list[float]:
-        query, objects = QueryBundle(task), self.retriever.object_node_mapping
+        query = QueryBundle(task)
+        objects = self.retriever.object_node_mapping
         nodes = self.retriever.retriever.retrieve(query)
         for processor in self.retriever.node_postprocessors:
             nodes = processor.postprocess_nodes(nodes, query_bundle=query)
@@ -116,7 +122,8 @@ class _Fixed(ToolMetadata):
 
 class _SearchTool(AsyncBaseTool):
     def __init__(self, gate: ToolGate, tool: Tool) -> None:
-        self.gate, self.tool = gate, tool
+        self.gate = gate
+        self.tool = tool
 
     @property
     def metadata(self) -> Any:
@@ -135,10 +142,12 @@ class _Find(_SearchTool):
 class _Call(_SearchTool):
     async def acall(self, **arguments: Any) -> Any:
         behind = {view(tool).name: tool for tool in self.gate.authorized()}
-        read = meant(arguments if await _is_as_written(arguments) else "", behind)
+        written = arguments if await _is_as_written(arguments) else ""
+        read = meant(written, behind)
         if not isinstance(read, ToolCall):
             return ToolOutput(CALL.name, read, raw_input=arguments, is_error=True)
-        tool, inner = behind[read.name], read.arguments
+        tool = behind[read.name]
+        inner = read.arguments
         if getattr(tool, "requires_context", False):
             inner[tool.ctx_param_name] = Context.get_step_context()
         return await adapt_to_async_tool(tool).acall(**inner)
@@ -146,18 +155,19 @@ class _Call(_SearchTool):
 
 async def _is_as_written(arguments: dict[str, Any]) -> bool:
     """Whether the model wrote a `call_tool` with these arguments: LlamaIndex completes what was cut off."""
-    store = _store()
-    said = [] if store is None else await store.get("scratchpad", default=[])
-    blocks = [block for block in said[-1].blocks if block.block_type == "tool_call"] if said else []
+    said = await _kept_in(_agent_state(), "scratchpad") or []
+    blocks = [block for message in said[-1:] for block in message.blocks if block.block_type == "tool_call"]
     texts = [block.tool_kwargs for block in blocks if block.tool_name == CALL.name]
     return not texts or arguments in map(json_arguments, texts)
 
 
-def _text(query: Any) -> str:
-    return str(query.query_str if isinstance(query, QueryBundle) else query)
+def _query_text(query: Any) -> str:
+    if isinstance(query, QueryBundle):
+        return str(query.query_str)
+    return str(query)
 
 
-def _store() -> Any:
+def _agent_state() -> Any:
     """The state of the agent that is retrieving; None where none is."""
     try:
         return Context.get_step_context().store
@@ -165,19 +175,27 @@ def _store() -> Any:
         return None
 
 
-async def _history(store: Any) -> list[dict[str, Any]]:
+async def _kept_in(state: Any, name: str) -> Any:
+    """A value of an agent's state; None where there is no such value, or no agent."""
+    if state is None:
+        return None
+    return await state.get(name, default=None)
+
+
+async def _history(state: Any) -> list[dict[str, Any]]:
     """The messages of the memory and those of the run; none where the memory cannot be read, which opens the list."""
     try:
-        memory = await store.get("memory")
-        return [_read(message) for message in (*await memory.aget_all(), *await store.get("scratchpad", default=[]))]
+        memory = await state.get("memory")
+        messages = [*await memory.aget_all(), *await state.get("scratchpad", default=[])]
+        return [_read_message(message) for message in messages]
     except Exception:
         return []
 
 
-def _read(message: Any) -> dict[str, Any]:
+def _read_message(message: Any) -> dict[str, Any]:
     """A message as OpenAI's chat has it."""
     texts = [block.text for block in message.blocks if block.block_type == "text"]
     calls = [(block.tool_name, block.tool_kwargs) for block in message.blocks if block.block_type == "tool_call"]
     raw = [call for call in message.additional_kwargs.get("tool_calls") or () if isinstance(call, dict)]
-    told = chat_message(message.role.value, texts, calls)
-    return {**told, "tool_calls": [*told["tool_calls"], *raw]}
+    read = chat_message(message.role.value, texts, calls)
+    return {**read, "tool_calls": [*read["tool_calls"], *raw]}

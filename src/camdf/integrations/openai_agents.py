@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from copy import copy
 from dataclasses import fields, replace
 from types import FrameType
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from camdf.errors import needs
 from camdf.gate import Gate, GateDecision
@@ -65,25 +65,30 @@ def ToolGate(agent: AnAgent, gate: Gate, *, tool_search: bool = True) -> AnAgent
     class Gated(kind):  # type: ignore[misc, valid-type]
         async def get_all_tools(self, run_context: Any) -> list[Any]:
             tools = await super().get_all_tools(run_context)
-            elsewhere, session = _run()
-            history = [] if elsewhere else run_context.turn_input
-            has_tool_search, has_search = tool_search and _can_have_tool_search(self, gate, tools), gate.mode == "defer"
+            run = _run_that_asks()
+            if run.is_held_elsewhere or not run_context.turn_input:
+                history = []
+                keep = [tool.name for tool in tools]
+            else:
+                history = run_context.turn_input
+                keep = _needed(self, tools)
+            has_tool_search = tool_search and _can_have_tool_search(self, gate, tools)
             decision = await gate.adecide(
                 history,
                 tools,
-                conversation=session or getattr(get_current_trace(), "group_id", None),
-                keep=_needed(self, tools) if history else [tool.name for tool in tools],
+                conversation=run.session or getattr(get_current_trace(), "group_id", None),
+                keep=keep,
                 forced=[self.model_settings.tool_choice],
-                tool_search=has_tool_search or has_search,
+                tool_search=has_tool_search or gate.mode == "defer",
             )
             with suppress(Exception), custom_span(EVENT, dict(decision.event())):
                 pass  # a step of the trace, for every tracer of the framework
             if decision.mode == "defer" and decision.cut and _can_search(self):
-                return _deferred(gate.by_key(tools)[1], decision.kept, decision.cut)
+                return _with_deferred_tools(gate.by_key(tools)[1], decision.kept, decision.cut)
+            offered = list(decision.tools)
             restored = not run_context.turn_input  # its pending calls are looked up first: one may be the search's
-            needs_tool_search = has_tool_search and (decision.needs_tool_search or restored)
-            search = _tool_search(gate, tools, decision) if needs_tool_search else ()
-            offered = [*decision.tools, *search]
+            if has_tool_search and (decision.needs_tool_search or restored):
+                offered += _search_tools(gate, tools, decision)
             NOTHING.set(not offered and not self.handoffs)
             return offered
 
@@ -91,7 +96,8 @@ def ToolGate(agent: AnAgent, gate: Gate, *, tool_search: bool = True) -> AnAgent
             super().__post_init__()
             self.model_settings = _without_choice_of_nothing(self.model_settings)
 
-    Gated.__name__, Gated.__qualname__ = kind.__name__, kind.__qualname__
+    Gated.__name__ = kind.__name__
+    Gated.__qualname__ = kind.__qualname__
     twin: Any = copy(agent)
     twin.model_settings = _without_choice_of_nothing(twin.model_settings)
     twin.__class__ = Gated
@@ -103,7 +109,9 @@ class _Settings(ModelSettings):
 
     def resolve(self, override: Any) -> Any:
         settings = super().resolve(override)
-        return replace(settings, tool_choice=None, parallel_tool_calls=None) if NOTHING.get() else settings
+        if not NOTHING.get():
+            return settings
+        return replace(settings, tool_choice=None, parallel_tool_calls=None)
 
 
 def _without_choice_of_nothing(settings: Any) -> Any:
@@ -112,27 +120,43 @@ def _without_choice_of_nothing(settings: Any) -> Any:
     return _Settings(**{setting.name: getattr(settings, setting.name) for setting in fields(settings)})
 
 
-def _run() -> tuple[bool, str | None]:
-    """Whether the run that is asking sends only what is new, and the name of its session.
+class _Run(NamedTuple):
+    """What a gate has to know of a run, and its agent is not told."""
 
-    The framework tells an agent neither, so this looks at the frames of the run. Where they are not as expected, the
-    provider is taken to hold the history, so that nothing is cut, and the conversation to have no name.
+    is_held_elsewhere: bool
+    """Whether the provider has the history, and the run sends only what is new."""
+
+    session: str | None
+
+
+def _run_that_asks() -> _Run:
+    """The run that asks an agent for its tools, from the frames of the framework that are under way.
+
+    Where they are not as expected, the provider is taken to hold the history, so that nothing is cut, and the
+    conversation to have no name.
     """
+    # The framework (0.24) has no public way to either. `RunContextWrapper`, which it gives to `get_all_tools`, to hooks
+    # and to `is_enabled`, lacks the run's `session`, `conversation_id` and `previous_response_id`. `Model.get_response`
+    # gets the last two, but only once the tools of the turn stand.
     frame: FrameType | None = sys._getframe(1)
-    elsewhere, session = None, None
+    elsewhere = None
+    session = None
     while frame is not None and (elsewhere is None or session is None):
         held = frame.f_locals
         if elsewhere is None and "server_conversation_tracker" in held:
             elsewhere = held["server_conversation_tracker"] is not None
         session = session or getattr(held.get("session"), "session_id", None)
         frame = frame.f_back
-    return elsewhere is not False, session if isinstance(session, str) else None
+    return _Run(elsewhere is not False, session if isinstance(session, str) else None)
 
 
 def _needed(agent: Any, tools: list[Any]) -> list[str]:
+    """The tools that end a run, and those that are deferred."""
+    deferred = [tool.name for tool in tools if getattr(tool, "defer_loading", False)]
     behavior = agent.tool_use_behavior
-    last = behavior.get("stop_at_tool_names", ()) if isinstance(behavior, Mapping) else ()
-    return [*last, *(tool.name for tool in tools if getattr(tool, "defer_loading", False))]
+    if not isinstance(behavior, Mapping):
+        return deferred
+    return [*behavior.get("stop_at_tool_names", ()), *deferred]
 
 
 def _can_search(agent: Any) -> bool:
@@ -140,19 +164,23 @@ def _can_search(agent: Any) -> bool:
     return not isinstance(agent.model, Model) or isinstance(agent.model, OpenAIResponsesModel)
 
 
-def _deferred(named: dict[str, Any], kept: tuple[str, ...], cut: tuple[str, ...]) -> list[Any]:
-    hidden = [copy(named[name]) for name in cut]
-    for tool in hidden:
-        tool.defer_loading = True
-    search = [] if any(isinstance(tool, ToolSearchTool) for tool in named.values()) else [ToolSearchTool()]
-    return [*(named[name] for name in kept), *search, *hidden]
+def _with_deferred_tools(named: dict[str, Any], kept: tuple[str, ...], cut: tuple[str, ...]) -> list[Any]:
+    """The tools that are kept, the provider's tool search, and those that it leads to."""
+    offered = [named[name] for name in kept]
+    if not any(isinstance(tool, ToolSearchTool) for tool in named.values()):
+        offered.append(ToolSearchTool())
+    for name in cut:
+        hidden = copy(named[name])
+        hidden.defer_loading = True
+        offered.append(hidden)
+    return offered
 
 
 def _can_have_tool_search(agent: Any, gate: Gate, tools: list[Any]) -> bool:
     return agent.tool_use_behavior != "stop_on_first_tool" and fits(gate.mode, (tool.name for tool in tools))
 
 
-def _tool_search(gate: Gate, tools: list[Any], decision: GateDecision) -> list[FunctionTool]:
+def _search_tools(gate: Gate, tools: list[Any], decision: GateDecision) -> list[FunctionTool]:
     """`find_tool`, and `call_tool`, which asks the tool that is meant for approval, guardrails and time-outs."""
     behind = {
         tool.name: tool
@@ -162,8 +190,10 @@ def _tool_search(gate: Gate, tools: list[Any], decision: GateDecision) -> list[F
 
     def read(arguments: object) -> tuple[FunctionTool | None, str]:
         """The tool that is meant and its arguments, or none and what the model is told."""
-        call = meant(arguments, behind)
-        return (behind[call.name], json.dumps(call.arguments)) if isinstance(call, ToolCall) else (None, call)
+        called = meant(arguments, behind)
+        if not isinstance(called, ToolCall):
+            return None, called
+        return behind[called.name], json.dumps(called.arguments)
 
     async def find(context: Any, arguments: str) -> str:
         return listing(await gate.afind(query_of(arguments), behind.values()), behind.values())
@@ -173,9 +203,8 @@ def _tool_search(gate: Gate, tools: list[Any], decision: GateDecision) -> list[F
         if tool is None:
             return inner
         with function_span(tool.name):
-            return await invoke_function_tool(
-                function_tool=tool, context=_inside(context, tool, inner), arguments=inner
-            )
+            within = _inside(context, tool, inner)
+            return await invoke_function_tool(function_tool=tool, context=within, arguments=inner)
 
     async def needs_approval(context: Any, parameters: dict[str, Any], call_id: str) -> bool:
         from agents.util._approvals import (
@@ -191,7 +220,8 @@ def _tool_search(gate: Gate, tools: list[Any], decision: GateDecision) -> list[F
         tool, inner = read(data.context.tool_arguments)
         for guardrail in (tool and getattr(tool, kind)) or ():
             within = type(data)(_inside(data.context, tool, inner), data.agent, **more)
-            if (verdict := await guardrail.run(within)).behavior["type"] != "allow":
+            verdict: ToolGuardrailFunctionOutput = await guardrail.run(within)
+            if verdict.behavior["type"] != "allow":
                 return verdict
         return ToolGuardrailFunctionOutput.allow()
 

@@ -52,7 +52,7 @@ class ToolGate(AbstractCapability[Any]):
         return GatedToolset(toolset, self.gate, self.tool_search)
 
     def get_model_settings(self) -> Any:
-        return _allowed if self.gate.mode == "allow" else None
+        return _settings_of_step if self.gate.mode == "allow" else None
 
 
 @dataclass
@@ -68,18 +68,18 @@ class GatedToolset(WrapperToolset[Any]):
         decision = await self.gate.adecide(
             _history(ctx),
             [tool.tool_def for tool in tools.values()],
-            conversation=_name(ctx),
+            conversation=_known_conversation(ctx),
             keep=[name for name, tool in tools.items() if tool.tool_def.defer_loading],
-            forced=_chosen(ctx),
+            forced=_forced_names(ctx),
             tool_search=tool_search or self.gate.mode == "defer",
         )
         offered = {definition.name: tools[definition.name] for definition in decision.tools}
         if decision.mode in ("defer", "allow"):
-            offered |= {name: _marked(tools[name], decision.mode) for name in decision.cut}
+            offered |= {name: _marked_tool(tools[name], decision.mode) for name in decision.cut}
         if tool_search and decision.needs_tool_search:
-            behind = {name: tools[name] for name in (*decision.kept, *decision.cut)}
-            found_by_it = {name: tool for name, tool in behind.items() if not tool.tool_def.defer_loading}
-            offered |= self._tool_search(ctx, decision.search, found_by_it)
+            names = (*decision.kept, *decision.cut)
+            behind = {name: tools[name] for name in names if not tools[name].tool_def.defer_loading}
+            offered |= self._search_tools(ctx, decision.search, behind)
         return offered
 
     async def call_tool(self, name: str, tool_args: dict[str, Any], ctx: Any, tool: Any) -> Any:
@@ -101,9 +101,11 @@ class GatedToolset(WrapperToolset[Any]):
             )
         except ValidationError as error:  # an answer in words: all tools behind the tool search share its retries
             return f"Nothing ran: {error}"
-        return result.message if isinstance(result, ToolDenied) else result
+        if isinstance(result, ToolDenied):
+            return result.message
+        return result
 
-    def _tool_search(self, ctx: Any, search: Sequence[Tool], behind: dict[str, Any]) -> dict[str, Any]:
+    def _search_tools(self, ctx: Any, search: Sequence[Tool], behind: dict[str, Any]) -> dict[str, Any]:
         alone = any(tool.tool_def.sequential for tool in behind.values())
         return {
             part.name: SearchTool(
@@ -138,53 +140,69 @@ class _Anything:
     validate_python = validate_json
 
 
-def _marked(tool: Any, mode: str) -> Any:
+def _marked_tool(tool: Any, mode: str) -> Any:
+    """A tool that is cut, as the list has it in mode "defer" and in mode "allow"."""
     definition = tool.tool_def
     if mode == "defer":
         return replace(tool, tool_def=replace(definition, defer_loading=True))
     return replace(tool, tool_def=replace(definition, metadata={**(definition.metadata or {}), CUT: True}))
 
 
-def _allowed(ctx: Any) -> Any:
+def _settings_of_step(ctx: Any) -> Any:
     """The settings of one step of a run: what may be called, where some tools are only listed."""
+    if (ctx.model_settings or {}).get("tool_choice") not in (None, "auto"):
+        return {}
     definitions = [definition for definition in ctx.tool_manager.tool_defs if definition.kind != "output"]
     kept = [definition.name for definition in definitions if CUT not in (definition.metadata or {})]
-    standing = (ctx.model_settings or {}).get("tool_choice") not in (None, "auto")
-    return {} if standing or len(kept) == len(definitions) else {"tool_choice": ToolOrOutput(function_tools=kept)}
+    if len(kept) == len(definitions):
+        return {}
+    return {"tool_choice": ToolOrOutput(function_tools=kept)}
 
 
 def _history(ctx: Any) -> list[dict[str, Any]]:
     """The messages so far, with the prompt of the run, as OpenAI has them."""
-    return [read for message in ctx.messages for read in _read(message)]
+    return [item for message in ctx.messages for item in _read_message(message)]
 
 
-def _name(ctx: Any) -> str | None:
+def _known_conversation(ctx: Any) -> str | None:
     """The conversation's id, unless it was made up for this run: that of a history has its messages."""
     earlier = [message for message in ctx.messages if getattr(message, "run_id", None) != ctx.run_id]
-    known = not earlier or any(getattr(message, "conversation_id", None) == ctx.conversation_id for message in earlier)
-    return ctx.conversation_id if known else None
+    known = [getattr(message, "conversation_id", None) for message in earlier]
+    if earlier and ctx.conversation_id not in known:
+        return None
+    return ctx.conversation_id  # type: ignore[no-any-return]
 
 
-def _read(message: Any) -> Iterator[dict[str, Any]]:
+def _read_message(message: Any) -> Iterator[dict[str, Any]]:
     role = "assistant" if isinstance(message, ModelResponse) else "tool"
     for part in message.parts:
         if isinstance(part, UserPromptPart):
-            yield {"role": "user", "content": _content(part.content)}
+            yield {"role": "user", "content": _prompt_content(part.content)}
         elif isinstance(part, ToolCallPart):
             yield {"type": "function_call", "name": part.tool_name, "arguments": part.args_as_json_str()}
         elif isinstance(part, TextPart) or role == "tool":
             yield {"role": role, "content": str(getattr(part, "content", ""))}
 
 
-def _content(prompt: Any) -> Any:
+def _prompt_content(prompt: Any) -> Any:
     if isinstance(prompt, str):
         return prompt
-    texts = [part if isinstance(part, str) else getattr(part, "content", None) for part in prompt]
-    return [{"type": "text", "text": text} if isinstance(text, str) else {"type": "image_url"} for text in texts]
+    return [_prompt_part(part) for part in prompt]
 
 
-def _chosen(ctx: Any) -> list[str]:
-    """The settings of a run are resolved after its tools, so only those that stand before it are seen."""
+def _prompt_part(part: Any) -> dict[str, Any]:
+    """A part of a prompt as OpenAI has it: a text, or something that is none."""
+    text = part if isinstance(part, str) else getattr(part, "content", None)
+    if not isinstance(text, str):
+        return {"type": "image_url"}
+    return {"type": "text", "text": text}
+
+
+def _forced_names(ctx: Any) -> list[str]:
+    """The tools that settings name in `tool_choice`.
+
+    The settings of a run are resolved after its tools, so only those that stand before it are seen.
+    """
     standing = [getattr(ctx.model, "settings", None), getattr(ctx.agent, "model_settings", None)]
     choices = [settings.get("tool_choice") for settings in standing if isinstance(settings, Mapping)]
     listed = [getattr(choice, "function_tools", choice) for choice in choices]

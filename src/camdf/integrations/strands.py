@@ -39,12 +39,13 @@ class ToolGate(Plugin):
 
     def __init__(self, gate: Gate, *, tool_search: bool = True) -> None:
         super().__init__()
-        self.gate, self.tool_search = gate, tool_search
+        self.gate = gate
+        self.tool_search = tool_search
 
     def init_agent(self, agent: Any) -> None:
         registry = agent.tool_registry
         if self.tool_search and fits(self.gate.mode, registry.registry):
-            for tool, answer in ((FIND, self._found), (CALL, self._slip)):
+            for tool, answer in ((FIND, self._find), (CALL, self._slip)):
                 spec: Any = {"name": tool.name, "description": tool.description, "inputSchema": {"json": tool.schema}}
                 registry.register_tool(_SearchTool(tool.name, spec, answer))
         agent.add_middleware(InvokeModelStage.Input, self._cut)
@@ -52,28 +53,31 @@ class ToolGate(Plugin):
 
     async def _cut(self, context: Any) -> Any:
         specs, search = _parted(context.agent, context.tool_specs)
-        elsewhere = bool(getattr(context.model, "stateful", False))
-        answer = getattr(context.structured_output_model, "__name__", None)
+        if getattr(context.model, "stateful", False):  # the provider holds the history
+            history = []
+            keep = list(specs)
+        else:
+            history = [_read_message(message) for message in context.messages]
+            answer = getattr(context.structured_output_model, "__name__", None)
+            keep = list(filter(None, (HANDOFF, answer)))
         choice = (context.tool_choice or {}).get("tool") or {}
         decision = await self.gate.adecide(
-            [] if elsewhere else [*map(_read, context.messages)],
+            history,
             specs.values(),
             conversation=getattr(getattr(context.agent, "_session_manager", None), "session_id", None),
-            keep=list(specs) if elsewhere else [HANDOFF, *([answer] if answer else ())],
-            forced=[name for name in [choice.get("name")] if name],
+            keep=keep,
+            forced=list(filter(None, [choice.get("name")])),
             tool_search=bool(search),
         )
         whole = {spec["name"]: spec for spec in context.tool_specs}
         offered = [whole[spec["name"]] for spec in decision.tools]
         if decision.search:
-            offered += [
-                {**spec, "description": tool.description} for spec, tool in zip(search, decision.search, strict=True)
-            ]
+            pairs = zip(search, decision.search, strict=True)
+            offered += [{**spec, "description": tool.description} for spec, tool in pairs]
         return context.replace(tool_specs=offered)
 
-    async def _found(self, tool_use: Any, **state: Any) -> Any:
-        specs, _ = _parted(state["agent"])
-        tools = self.gate.may_be_offered(specs.values())
+    async def _find(self, tool_use: Any, **state: Any) -> Any:
+        tools = self._callable(state["agent"]).values()
         return _result(tool_use, listing(await self.gate.afind(query_of(tool_use["input"]), tools), tools))
 
     def _slip(self, tool_use: Any, **state: Any) -> Any:
@@ -81,18 +85,20 @@ class ToolGate(Plugin):
 
     def _as_meant(self, event: Any) -> None:
         """Call the tool that a `call_tool` means; where it means none, `call_tool` itself says so."""
-        use, tools = event.tool_use, self._callable(event.agent)
-        if use["name"] == CALL.name and CALL.name not in tools:
+        use = event.tool_use
+        name = use["name"]
+        tools = self._callable(event.agent)
+        if name == CALL.name and name not in tools:
             read = meant(use["input"], tools)
             if isinstance(read, ToolCall):
                 event.tool_use = {**use, "name": read.name, "input": read.arguments}
-        elif (
-            use["name"] not in tools and use["name"] != FIND.name and use["name"] in event.agent.tool_registry.registry
-        ):
-            event.cancel_tool = refusal(use["name"])
+        elif name not in tools and name != FIND.name and name in event.agent.tool_registry.registry:
+            event.cancel_tool = refusal(name)
 
     def _callable(self, agent: Any) -> dict[str, Any]:
-        return {spec["name"]: spec for spec in self.gate.may_be_offered(_parted(agent)[0].values())}
+        """The tools that an agent may call, by name."""
+        specs, _ = _parted(agent)
+        return {spec["name"]: spec for spec in self.gate.may_be_offered(specs.values())}
 
 
 class _SearchTool(PythonAgentTool):
@@ -104,27 +110,31 @@ def _parted(agent: Any, listed: Any = None) -> tuple[dict[str, Any], list[Any]]:
     registry = agent.tool_registry
     specs = registry.get_all_tool_specs() if listed is None else listed
     own = {name for name, tool in registry.registry.items() if isinstance(tool, _SearchTool)}
-    told = {
-        spec["name"]: {"name": spec["name"], "description": spec["description"], "inputSchema": _schema(spec)}
-        for spec in specs
-        if spec["name"] not in own
-    }
-    return told, [spec for tool in TOOL_SEARCH for spec in specs if spec["name"] in own and spec["name"] == tool.name]
+    told = {spec["name"]: _definition(spec) for spec in specs if spec["name"] not in own}
+    by_name = {spec["name"]: spec for spec in specs if spec["name"] in own}
+    return told, [by_name[tool.name] for tool in TOOL_SEARCH if tool.name in by_name]
 
 
-def _schema(spec: Any) -> Any:
+def _definition(spec: Any) -> dict[str, Any]:
+    """A tool as the gate reads it."""
     schema = spec.get("inputSchema") or {}
-    return schema.get("json", schema)
+    return {
+        "name": spec["name"],
+        "description": spec["description"],
+        "inputSchema": schema.get("json", schema),
+    }
 
 
 def _result(tool_use: Any, text: str, status: str = "success") -> Any:
     return {"toolUseId": tool_use["toolUseId"], "status": status, "content": [{"text": text}]}
 
 
-def _read(message: Any) -> dict[str, Any]:
+def _read_message(message: Any) -> dict[str, Any]:
     """A message as OpenAI's chat has it; the prompt that asks for a structured answer is not the user's."""
     blocks = message["content"]
     texts = [block["text"] for block in blocks if "text" in block]
     uses = [(block["toolUse"]["name"], block["toolUse"]["input"]) for block in blocks if "toolUse" in block]
-    others = any("toolResult" in block for block in blocks) or texts == [DEFAULT_STRUCTURED_OUTPUT_PROMPT]
-    return chat_message("tool" if others else message["role"], texts, uses)
+    role = message["role"]
+    if any("toolResult" in block for block in blocks) or texts == [DEFAULT_STRUCTURED_OUTPUT_PROMPT]:
+        role = "tool"
+    return chat_message(role, texts, uses)
