@@ -411,6 +411,13 @@ def keyed(tools: Iterable[Tool], trusted: Collection[str] | None = None) -> dict
     return {keys[place]: tool for place, tool in enumerate(listed)}
 
 
+def keys_beside(known: Collection[str], tools: Iterable[Tool]) -> tuple[str, ...]:
+    """Keys of further tools beside those that are `known`."""
+    keys: dict[int, str] = {}
+    _give_keys(keys, set(known), dict(enumerate(tools)))
+    return tuple(keys.values())
+
+
 def _give_keys(keys: dict[int, str], taken: set[str], tools: Mapping[int, Tool]) -> None:
     servers: dict[str, str] = {}
     shared = {tool.name for tool in tools.values() if servers.setdefault(tool.name, tool.server) != tool.server} | taken

@@ -5,16 +5,23 @@ providers also take tools among the messages: Anthropic in `tool_addition` block
 in `additional_tools` items. What a history has of these is read as loaded. So a harness may keep them in its history or
 leave them out: the same messages with the same additions are sent either way.
 
+Whatever a history brings to the model is authorized as the list is, in every mode (`AuthorizedTools`): a definition
+stays where it is that of a tool which may be offered now, and a name where it is such a tool's. All else is left out,
+and counts as not loaded. Anybody may have written a history.
+
 No provider is reached from the tests of this file: shapes are checked against the types of the official clients.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from camdf.gate import lists
-from camdf.tools import name_of, view
+from camdf.tools import UNTOLD, Tool, keys_beside, name_of, view, viewed_tool
 
 Channel: TypeAlias = Literal["anthropic", "openai_responses"]
 Channels: TypeAlias = Mapping[str, Channel | None]
@@ -76,11 +83,22 @@ def _named(native: Any) -> dict[str, Any]:
     return {"type": "tool_definition", "definition": lists.anthropic(native)}
 
 
-def with_additions(messages: Sequence[Any], additions: Sequence[Addition], channel: Channel) -> list[Any]:
-    """A history with the tools that joined it, each after its turn."""
-    joining = {addition.after: joining_message(addition.tools, channel) for addition in additions}
-    pairs = ((message, joining.get(place)) for place, message in enumerate(messages))
-    return [part for pair in pairs for part in pair if part is not None]
+def with_additions(messages: Sequence[Any], additions: Sequence[Addition], channel: Channel | None) -> list[Any]:
+    """A history (`SendableHistory.messages`) with the tools that join it, unless it has them, each after its turn."""
+    stay = [message for message in messages if message is not GONE]
+    if channel is None or not additions:
+        return stay
+    had = {name for message in stay if isinstance(message, Mapping) for name in names_added(message)}
+    joining: dict[int, Sequence[Any]] = {}
+    for addition in additions:
+        joining[addition.after] = [native for native in addition.tools if view(native).name not in had]
+    sent: list[Any] = []
+    for place, message in enumerate(messages):
+        if message is not GONE:
+            sent.append(message)
+        if joining.get(place):
+            sent.append(joining_message(joining[place], channel))
+    return sent
 
 
 def names_added(message: Mapping[str, Any]) -> Iterator[str]:
@@ -107,3 +125,189 @@ def _added_by_blocks(message: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         tool = block.get("tool") if isinstance(block, Mapping) and block.get("type") == "tool_addition" else None
         if isinstance(tool, Mapping):
             yield tool
+
+
+GONE: Any = object()
+"""Stands in a history for a message of which nothing may be sent, so that the others keep their places."""
+
+DEFINING = frozenset({"additional_tools", "tool_search_output"})
+"""Items of OpenAI Responses that define the tools in their `tools`."""
+
+CHANGING = frozenset({"tool_addition", "tool_removal"})
+"""Blocks of Anthropic that define or name the tool in their `tool`."""
+
+LISTING = {"mcp_list_tools": "server_label", "mcp_tool_listing": "mcp_server_name"}
+"""What lists the tools of a server that the provider asks by itself, and where it names that server."""
+
+HOLDING = ("content", "tool_changes", "tool_references")
+"""Fields of messages and blocks in which such blocks stand."""
+
+CARRYING = ("tool_calls", "function_call", "tool_call_id", "output_config")
+"""Fields for which a message is sent even where its content is empty."""
+
+
+class SendableHistory(NamedTuple):
+    """What may be sent of a history."""
+
+    messages: list[Any]
+    """One for each that came, `GONE` where nothing of it stays."""
+
+    refused: tuple[str, ...]
+    """The tools that it would have brought to the model, by names beside those of the request's own tools."""
+
+
+@dataclass(frozen=True, eq=False)
+class AuthorizedTools:
+    """The tools that a request may offer now; by default none.
+
+    A server of tools that the provider asks by itself is authorized as one: what it lists is not read.
+    """
+
+    natives: Mapping[str, Any] = field(default_factory=dict)
+    """Those that may be offered, by key."""
+
+    tools: Mapping[str, Tool] = field(default_factory=dict)
+    """All tools of the request, by key."""
+
+    def within(self, messages: Sequence[Any]) -> SendableHistory:
+        """What may be sent of a history. What cannot be read may not."""
+        refused: list[str] = []
+        stays = [self._message(message, refused) for message in messages]
+        if not refused:
+            return SendableHistory(stays, ())
+        known = {key for key in self.tools if key not in self.natives}
+        known |= {self.tools[key].name for key in known}
+        new = dict.fromkeys(name for name in refused if name not in known)
+        return SendableHistory(stays, keys_beside(self.tools, map(Tool, new)))
+
+    def _message(self, message: Any, refused: list[str]) -> Any:
+        part = self._part(message, refused)
+        if part is message or part is GONE or _field(part, "role") is None or not _field(message, "content"):
+            return part
+        return part if any(_field(part, name) for name in ("content", *CARRYING)) else GONE
+
+    def _part(self, part: Any, refused: list[str]) -> Any:
+        """A message, an item or a block without what may not be offered, the same object where that is all of it."""
+        try:
+            kind = _field(part, "type")
+            if not isinstance(kind, str):
+                kind = ""
+            if kind in DEFINING:
+                return self._defining(part, refused)
+            if kind in CHANGING:
+                return part if self._change(_field(part, "tool"), refused) is not GONE else GONE
+            if kind in LISTING:
+                server = _field(part, LISTING[kind])
+                return self._if(server in self._servers, part, server, refused)
+            if kind == "tool_reference":
+                name = _field(part, "tool_name")
+                return self._if(name in self._named, part, name, refused)
+            for name in HOLDING:
+                part = self._changed(part, name, partial(self._part, refused=refused))
+            return part
+        except Exception:
+            refused.append(type(part).__name__)
+            return GONE
+
+    def _changed(self, part: Any, name: str, stays: Callable[[Any], Any]) -> Any:
+        """A part with what stays of one of its fields."""
+        held = _field(part, name)
+        if held is None or isinstance(held, (str, bytes, int, float)):
+            return part
+        if isinstance(held, (list, tuple)):
+            kept = [inner for inner in map(stays, held) if inner is not GONE]
+            same = len(kept) == len(held) and all(one is other for one, other in zip(kept, held, strict=True))
+            return part if same else _replaced(part, name, kept)
+        if isinstance(held, Iterable) and not isinstance(held, Mapping):
+            raise TypeError("It could be read only once.")
+        changed = stays(held)
+        return part if changed is held else _replaced(part, name, [] if changed is GONE else changed)
+
+    def _defining(self, item: Any, refused: list[str]) -> Any:
+        """An item with the definitions that stay; one of a search answers its call, so it stays without any too."""
+        is_search = _field(item, "type") == "tool_search_output"
+        changed = self._changed(item, "tools", partial(self._definition, refused=refused, is_found=is_search))
+        return changed if is_search or changed is item else changed if _field(changed, "tools") else GONE
+
+    def _change(self, tool: Any, refused: list[str]) -> Any:
+        """What a block defines or names, if that may be offered."""
+        kind, name, server = (_field(tool, key) for key in ("type", "name", "server_name"))
+        if kind == "tool_definition":
+            return self._definition(_field(tool, "definition"), refused)
+        if kind == "tool_reference":
+            return self._if(name in self._named, tool, name, refused)
+        if kind in ("mcp_tool_reference", "mcp_toolset_reference"):
+            return self._if(server in self._servers, tool, server, refused)
+        return self._if(False, tool, name if isinstance(name, str) else tool, refused)
+
+    def _definition(self, native: Any, refused: list[str], is_found: bool = False) -> Any:
+        """A definition that is an authorized tool's; of one that a search found, that tool's own where it differs."""
+        try:
+            tool = viewed_tool(_written_out(native))
+            keys = self._named.get(tool.name, []) if tool.readable else []
+            if any(tool.digest() in self._digests(key) or _is_part(native, self.natives[key]) for key in keys):
+                return native
+            if is_found and keys:
+                return lists.openai_responses(self.natives[keys[0]])
+            return self._if(False, native, tool.name, refused)
+        except Exception:
+            refused.append(type(native).__name__)
+            return GONE
+
+    def _if(self, is_authorized: bool, part: Any, name: Any, refused: list[str]) -> Any:
+        if not is_authorized:
+            refused.append(name if isinstance(name, str) else type(name).__name__)
+        return part if is_authorized else GONE
+
+    @cached_property
+    def _named(self) -> dict[str, list[str]]:
+        """Keys by the names that models know."""
+        named: dict[str, list[str]] = {}
+        for key in self.natives:
+            named.setdefault(self.tools[key].name, []).append(key)
+        return named
+
+    @cached_property
+    def _servers(self) -> frozenset[str]:
+        """Servers of tools that the provider asks by itself."""
+        hosted = [tool for key in self.natives if (tool := self.tools[key]).foreign and tool.name.startswith("mcp")]
+        return frozenset(tool.server for tool in hosted if tool.server)
+
+    def _digests(self, key: str) -> frozenset[str]:
+        """Of a tool as the harness has it, and as it is written among messages."""
+        known: dict[str, frozenset[str]] = self.__dict__.setdefault("_known_digests", {})
+        if key not in known:
+            native = self.natives[key]
+            digests = {self.tools[key].digest()}
+            for written in (lists.openai_responses, lists.anthropic):
+                with suppress(Exception):  # what a request cannot hold is in none
+                    digests.add(viewed_tool(written(native)).digest())
+            known[key] = frozenset(digests)
+        return known[key]
+
+
+def _field(part: Any, name: str) -> Any:
+    """A field of a message or a block: a mapping, or an object of a client."""
+    return part.get(name) if isinstance(part, Mapping) else getattr(part, name, None)
+
+
+def _replaced(part: Any, name: str, value: Any) -> Any:
+    if isinstance(part, Mapping):
+        return {**part, name: value}
+    return part.model_copy(update={name: value})
+
+
+def _written_out(native: Any) -> Any:
+    """A definition as a request has it, where a client's object holds it."""
+    return native.model_dump(mode="json", exclude_unset=True) if hasattr(native, "model_dump") else native
+
+
+def _is_part(result: Any, declared: Any) -> bool:
+    """Whether a namespace of OpenAI's is one that is declared, with some of its tools: what a search answers with."""
+    part = _written_out(result)
+    if not (_field(part, "type") == _field(declared, "type") == "namespace"):
+        return False
+    known = {viewed_tool(tool).digest() for tool in declared["tools"]}
+    others = {*part, *declared} - {"tools", *UNTOLD}
+    same = all(part.get(name) == declared.get(name) for name in others)
+    return same and all(viewed_tool(tool).digest() in known for tool in part["tools"])

@@ -14,7 +14,7 @@ from os import urandom
 from time import monotonic
 from typing import Any, TypeVar
 
-from camdf.gate.append import Channels, channel_of
+from camdf.gate.append import AuthorizedTools, Channels, channel_of
 from camdf.gate.catalogue import Catalogue, CatalogueReader, unread_catalogue
 from camdf.gate.decision import GateDecision, Reason
 from camdf.gate.finding import found
@@ -37,7 +37,7 @@ from camdf.gate.settings import Guards, Limits, Rollout
 from camdf.gate.shared import SharedByTenants
 from camdf.gate.terms import ConversationTerms
 from camdf.gate.tool_search import by_server, names_by_server
-from camdf.gate.turns import Event, Turn
+from camdf.gate.turns import Event, Messages, Turn
 from camdf.policies.rules import AcquireAll
 from camdf.runtime.workers import Work
 
@@ -137,7 +137,14 @@ class Decider:
         name = conversation_named(question.conversation)
         conversation = None if name is None else remembered_by(name, self.tenant)
         shown = isinstance(question.task, (list, tuple))
-        stopped, error, events = self._history(question, catalogue, natives)
+        authorized = AuthorizedTools(natives, catalogue.tools)
+        task = question.task
+        withheld: tuple[str, ...] = ()
+        if shown:
+            history = authorized.within(task)
+            task = history.messages
+            withheld = history.refused
+        stopped, error, events = self._history(task, catalogue, natives)
         dealt = self.rollout.dealt(conversation, is_history=shown)
         if dealt.off and stopped is None:
             stopped = "switched off"
@@ -156,6 +163,8 @@ class Decider:
             terms=self.terms.of(conversation, dealt, self.mode, is_under_way=shown and len(events) > 1),
             dealt=dealt,
             began=question.began,
+            authorized=authorized,
+            withheld=withheld,
             forced=forced,
             tool_search=question.tool_search or (self.mode == "defer" and has_search(natives.values())),
             found_by_name=self.mode == "defer",
@@ -174,7 +183,7 @@ class Decider:
         return request if question.scores is None else self._with_scores(request, question.scores)
 
     def _history(
-        self, question: Question, catalogue: Catalogue, natives: Mapping[str, Any]
+        self, task: str | Messages, catalogue: Catalogue, natives: Mapping[str, Any]
     ) -> tuple[Reason | None, str, tuple[Event, ...]]:
         """Why there is nothing to score, the type of what was raised, and the turns and calls of a history."""
         limits = self.limits
@@ -182,7 +191,7 @@ class Decider:
         if len(catalogue.offered) > limits.tools or left < 0:
             return "request too large", "", ()
         try:
-            events = meant_by(read_task(question.task, left), catalogue, natives)
+            events = meant_by(read_task(task, left), catalogue, natives)
         except OverflowError:
             return "request too large", "", ()
         if catalogue.problem and not catalogue.costs:
@@ -405,10 +414,11 @@ class Decider:
             tools=list_for_the_model(mode, natives, listed, unlisted),
             kept=stay,
             cut=cut,
-            refused=_others(catalogue.tools, natives),
+            refused=(*_others(catalogue.tools, natives), *request.withheld),
             reason=fold.reason,
             mode=mode,
             channel=request.channel if mode == "append" else None,
+            authorized=request.authorized,
             appended=request.additions(joined, listed) if joined else (),
             joined=_others(stay, listed) if later else (),
             explored=explored,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from camdf.gate import lists
-from camdf.gate.append import Addition, Channel, with_additions
+from camdf.gate.append import Addition, AuthorizedTools, Channel, with_additions
 from camdf.gate.lists import Mode
 from camdf.gate.ranking import Ranked, waterfall
 from camdf.gate.tool_search import CALL, find_tool, fits
@@ -50,8 +50,8 @@ class GateDecision:
     """`tools` is what to hand to the model: the harness's own objects, in an order that keeps a cached prompt intact.
 
     `kept`, `cut` and `refused` name all tools of the request: kept ones are worth their cost or guarded, cut ones are
-    not, refused ones may not be offered at all. In every mode but "drop" and "append" the cut ones are among `tools`
-    too.
+    not, refused ones may not be offered at all. Among the refused are also tools that the history would bring to the
+    model and that are not the request's own. In every mode but "drop" and "append" the cut ones are among `tools` too.
     """
 
     tools: list[Any] = field(repr=False)
@@ -68,6 +68,9 @@ class GateDecision:
     appended: tuple[Addition, ...] = field(default=(), repr=False)
     """In mode "append": tools that later turns added and that the history does not have yet, by turn; `messages` puts
     them there. They are among `kept`, and not among `tools`."""
+
+    authorized: AuthorizedTools = field(default_factory=AuthorizedTools, repr=False, compare=False)
+    """The tools that may be offered, by which `messages` reads a history."""
 
     joined: tuple[str, ...] = ()
     """In mode "append": all tools that later turns added, in the history or not."""
@@ -190,8 +193,12 @@ class GateDecision:
         return [written(tool) for tool in (*self.tools, *self.search, *joining)]
 
     def messages(self, history: Sequence[Any]) -> list[Any]:
-        """The history to send: in mode "append" with the tools that later turns added, else as it is."""
-        return list(history) if self.channel is None else with_additions(history, self.appended, self.channel)
+        """The history to send: without tools that may not be offered, in mode "append" with those that turns added.
+
+        In every mode, only definitions and names of authorized tools stay among the messages, as they came; a tool that
+        was refused, changed or never offered is left out and named in `refused`.
+        """
+        return with_additions(self.authorized.within(history).messages, self.appended, self.channel)
 
     @property
     def search(self) -> tuple[Tool, ...]:

@@ -22,7 +22,7 @@ from camdf.core.payoff import Payoff, ValueFunction
 from camdf.datasets.examples import past_tasks, read_examples
 from camdf.errors import ArtifactError, UsageError
 from camdf.gate.append import CHANNELS, Channel, Channels
-from camdf.gate.catalogue import CatalogueReader, PriceList
+from camdf.gate.catalogue import Catalogue, CatalogueReader, PriceList
 from camdf.gate.deciding import Decider
 from camdf.gate.decision import GateDecision, Reason
 from camdf.gate.fold import Folding
@@ -436,8 +436,8 @@ class Gate(Locked):
         """
         written = WrittenCall.of(call)
         try:
-            viewed, natives = tools_by_key(tools, self.guards.trusted)
-            offered = {viewed[key].name: natives[key] for key in reversed(self.guards.offered(viewed))}
+            catalogue, natives = self._offered(tools)
+            offered = {catalogue.tools[key].name: natives[key] for key in reversed(natives)}
         except Exception:
             offered = {}
         if written.name == FIND.name and FIND.name not in offered:
@@ -458,22 +458,27 @@ class Gate(Locked):
 
     def may_be_offered(self, tools: Iterable[Any]) -> list[Any]:
         """Those of the `tools` that are authorized, where a name that two servers share authorizes neither."""
-        viewed, natives = self.by_key(tools)
-        return [natives[key] for key in self.guards.offered(viewed)]
+        _, natives = self._offered(tools)
+        return list(natives.values())
 
     def names(self, tools: Iterable[Any], loaded: Collection[str] = ()) -> str:
         """The names of those `tools` that may be offered and are not `loaded`, as `GateDecision.hidden` has them.
 
         For a harness that lists a search without a conversation, as an MCP gateway does.
         """
-        viewed, _ = self.by_key(tools)
-        hidden = [viewed[key] for key in self.guards.offered(viewed) if viewed[key].name not in loaded]
+        catalogue, _ = self._offered(tools)
+        offered = [catalogue.tools[key] for key in catalogue.offered]
+        hidden = [tool for tool in offered if tool.name not in loaded]
         untrusted = {tool.server for tool in hidden if self.guards.untrusted(tool)}
         return names_by_server(by_server(hidden), self.limits.search_names, untrusted=untrusted)
 
     def by_key(self, tools: Iterable[Any]) -> tuple[dict[str, Tool], dict[str, Any]]:
         """The `tools` by the names that a decision gives them: as the gate views them, and as the harness has them."""
         return tools_by_key(tools, self.guards.trusted)
+
+    def _offered(self, tools: Iterable[Any]) -> tuple[Catalogue, dict[str, Any]]:
+        """The tools that a decision would not refuse: as the gate reads them, and as the harness has them."""
+        return self._decider.catalogues.read(tools)
 
     def _reported(self, decision: GateDecision) -> GateDecision:
         with self._lock:

@@ -10,7 +10,7 @@ from os import urandom
 from time import monotonic
 from typing import Any, TypeAlias
 
-from camdf.gate.append import Addition, Channel
+from camdf.gate.append import Addition, AuthorizedTools, Channel
 from camdf.gate.catalogue import Catalogue
 from camdf.gate.decision import Reason
 from camdf.gate.scoring import ScoredTurn
@@ -75,6 +75,12 @@ class Request:
 
     found_by_name: bool = False
     """Whether it then calls that tool by its own name, as after a provider's search."""
+
+    authorized: AuthorizedTools = field(default_factory=AuthorizedTools)
+    """What says which tools a history may bring to the model: none where the request's own could not be read."""
+
+    withheld: tuple[str, ...] = ()
+    """Tools that the history would bring to the model and that may not be offered, by names beside the keys."""
 
     channel: Channel | None = None
     """Where the model takes tools that join later: None where it does not, or the gate's mode is another."""

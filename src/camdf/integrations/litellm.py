@@ -16,8 +16,8 @@ from contextlib import suppress
 from typing import Any
 
 from camdf.errors import UsageError, needs
-from camdf.gate import Gate, GateDecision
-from camdf.gate.append import Channel, betas_of, channel_of
+from camdf.gate import Gate
+from camdf.gate.append import AuthorizedTools, Channel, betas_of, channel_of
 from camdf.gate.lists import allowed_choice, has_search
 from camdf.gate.telemetry import add_event
 from camdf.tools import forced_tools, view
@@ -28,8 +28,11 @@ with needs("litellm"):
 MESSAGES, RESPONSES = "anthropic_messages", "aresponses"
 """What the proxy calls two of its endpoints."""
 
-SAID: dict[str, tuple[str, Channel]] = {MESSAGES: ("messages", "anthropic"), RESPONSES: ("input", "openai_responses")}
-"""Where their requests have the history, and what they can carry in it: tools that join in the middle."""
+TAKES: dict[str, Channel] = {MESSAGES: "anthropic", RESPONSES: "openai_responses"}
+"""Where they take tools that join in the middle of a history."""
+
+HISTORIES = ("messages", "input")
+"""Where requests have the history."""
 
 SEARCHES: dict[str, dict[str, str]] = {
     MESSAGES: {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"},
@@ -41,6 +44,8 @@ SEARCHES: dict[str, dict[str, str]] = {
 class ToolGate(CustomLogger):
     """Keeps in `data["tools"]` what `gate` keeps, in its order; tools the provider runs itself always pass.
 
+    - In the history of a request, too, only what may be offered stays: a definition there has to be that of one of its
+      `tools`, and a name that of one.
     - With mode "defer", `search` adds the provider's tool search to /v1/messages and /v1/responses where a request has
       none, so that what is cut stays within reach. Without a search the list stands.
     - With mode "append" the list of the first decision stands, and what later turns add joins the history of
@@ -64,7 +69,9 @@ class ToolGate(CustomLogger):
     async def async_pre_call_hook(self, user_api_key_dict: Any, cache: Any, data: Any, call_type: str) -> Any:
         tools = data.get("tools")
         if not isinstance(tools, list) or not tools:
-            return data
+            if not _brings_tools(data):
+                return data
+            tools = []
         adds = [SEARCHES[call_type]] if self.search and call_type in SEARCHES and not has_search(tools) else []
         decision = await self.gate.adecide(
             **_question(data), tools=[*adds, *tools], model=self._model(data, call_type), tool_search=False
@@ -72,31 +79,40 @@ class ToolGate(CustomLogger):
         with suppress(Exception):  # the proxy has its span at hand, and does not make it the current one
             add_event(user_api_key_dict.parent_otel_span, decision)
         searched = decision.cut and decision.mode == "defer"
-        data["tools"] = [tool for tool in decision.tools if searched or tool not in adds]
-        if decision.joined:
-            _join(data, decision, *SAID[call_type])
+        if tools:
+            data["tools"] = [tool for tool in decision.tools if searched or tool not in adds]
+        for field in HISTORIES:
+            if isinstance(data.get(field), list):
+                data[field] = decision.messages(data[field])
+        if decision.joined and call_type == MESSAGES:
+            _name_betas(data)
         if decision.mode == "allow" and decision.cut and call_type == RESPONSES:
             _, natives = self.gate.by_key(tools)
             allowed = [natives[key] for key in decision.kept]
             data["tool_choice"] = allowed_choice(allowed, data.get("tool_choice"), responses=True)
-        for name in () if data["tools"] else ("tools", "tool_choice", "parallel_tool_calls"):
+        for name in () if data.get("tools") or not tools else ("tools", "tool_choice", "parallel_tool_calls"):
             data.pop(name, None)  # every tool was refused: providers reject an empty list and a choice among nothing
         return data
 
     def _model(self, data: Mapping[str, Any], call_type: str) -> str:
         """The model of a request that can carry tools among its messages, as that model takes them; else none."""
         model = str(data.get("model") or "")
-        return model if call_type in SAID and channel_of(model, self.gate.channels) == SAID[call_type][1] else ""
+        return model if call_type in TAKES and channel_of(model, self.gate.channels) == TAKES[call_type] else ""
 
 
-def _join(data: dict[str, Any], decision: GateDecision, field: str, channel: Channel) -> None:
-    """Put the tools that joined into the history of a request, and name the betas that it then needs."""
-    data[field] = decision.messages(data[field])
-    if channel == "anthropic":
-        headers = dict(data.get("extra_headers") or {})
-        told = [beta for beta in str(headers.get("anthropic-beta", "")).split(",") if beta]
-        headers["anthropic-beta"] = ",".join(dict.fromkeys([*told, *betas_of(data[field])]))
-        data["extra_headers"] = headers
+def _brings_tools(data: Mapping[str, Any]) -> bool:
+    """Whether the history of a request without a list of tools has some."""
+    return any(
+        AuthorizedTools().within(history).refused for name in HISTORIES if isinstance(history := data.get(name), list)
+    )
+
+
+def _name_betas(data: dict[str, Any]) -> None:
+    """Name the betas that a request needs in whose history tools join."""
+    headers = dict(data.get("extra_headers") or {})
+    told = [beta for beta in str(headers.get("anthropic-beta", "")).split(",") if beta]
+    headers["anthropic-beta"] = ",".join(dict.fromkeys([*told, *betas_of(data["messages"])]))
+    data["extra_headers"] = headers
 
 
 def _question(data: Mapping[str, Any]) -> dict[str, Any]:

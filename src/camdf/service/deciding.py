@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from camdf.errors import needs
 from camdf.gate import Gate
-from camdf.gate.append import betas_of, joining_message
+from camdf.gate.append import GONE, betas_of, joining_message
 from camdf.gate.decision import GateDecision
 from camdf.gate.lists import written_like
 from camdf.gate.ranking import Ranked
@@ -141,6 +141,8 @@ class Deciding:
             answer.tools = [tool.name for tool in decision.tools]
         elif request.tools:
             answer.search = list(map(written_like(request.tools[0]), decision.search))
+        if request.messages is not UNSET:
+            answer.changed = _changed(request.messages, decision)
         if decision.channel is not None and request.messages is not UNSET:
             answer.appended = [
                 shapes.JoiningTools(after=addition.after, message=joining_message(addition.tools, decision.channel))
@@ -148,6 +150,16 @@ class Deciding:
             ]
             answer.betas = betas_of(decision.messages(request.messages)) if decision.channel == "anthropic" else []
         return msgspec.json.encode(answer)
+
+
+def _changed(messages: Sequence[shapes.JsonObject], decision: GateDecision) -> list[shapes.ChangedMessage]:
+    """Those of some messages that hold tools which may not be offered."""
+    pairs = zip(messages, decision.authorized.within(messages).messages, strict=True)
+    return [
+        shapes.ChangedMessage(place=place, message=None if stays is GONE else stays)
+        for place, (came, stays) in enumerate(pairs)
+        if stays is not came
+    ]
 
 
 def _explained(ranked: Ranked) -> Any:

@@ -101,6 +101,16 @@ class JoiningTools(Struct, kw_only=True):
     """What to send after it, from this call of the model on."""
 
 
+class ChangedMessage(Struct, kw_only=True):
+    """A message that would bring a tool to the model which may not be offered."""
+
+    place: int
+    """Its place among those that were sent, from 0."""
+
+    message: JsonObject | None
+    """What to send in its place; null where nothing of it may be sent."""
+
+
 class Decision(Struct, kw_only=True, omit_defaults=True):
     """The tools to hand over, and why these."""
 
@@ -135,6 +145,9 @@ class Decision(Struct, kw_only=True, omit_defaults=True):
     appended: list[JoiningTools] = []
     """In mode "append": tools that later turns added, as messages that the request's `model` takes. Keep them in the
     history or leave them out: every answer has those that the messages lack."""
+
+    changed: list[ChangedMessage] = []
+    """Messages that define or name tools which may not be offered, and what to send of them."""
 
     betas: list[str] = []
     """What Anthropic has to be told in `betas` for these messages."""
