@@ -200,3 +200,40 @@ def test_a_scorer_that_fails_is_an_error_and_not_an_open_list() -> None:
 
     with pytest.raises(camdf.ScorerError, match="could not be scored: scorer failed, ZeroDivisionError"):
         trial(REQUEST, TOOLS, broken, Target(mean_tools=8))
+
+
+ODD = [
+    {"name": "send", "description": "Send a mail.", "input_schema": {"type": "object", "properties": {}}},
+    {"name": "send", "description": "Send a parcel.", "input_schema": {"type": "object", "properties": {}}},
+    {"name": "play\x1b[2K", "input_schema": {"type": "object", "properties": {}}},
+    {"name": "stop"},
+    {"type": "web_search_20250305", "name": "web_search"},
+]
+
+
+def test_every_command_that_reads_a_list_of_tools_says_what_is_odd_about_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tools, log = tmp_path / "tools.json", tmp_path / "log.csv"
+    tools.write_text(json.dumps(ODD))
+    log.write_text("request,tools\nSend a mail,send\n")
+    commands = (["try", str(tools), "Send a mail"], ["worth", str(tools)], ["examples", str(tools), "--print-prompt"])
+    fit = ["fit", str(log), "--tools", str(tools), "--mean-tools", "2", "-o", str(tmp_path / "policy.json")]
+    for command in (*commands, fit):
+        main(command)
+        said = capsys.readouterr().err.splitlines()
+        assert any("one name" in line and line.endswith(": send.") for line in said), command
+        assert "Tools without a description, found by their names alone: play\\x1b[2K." in said
+        assert any("never cut and not counted: stop." in line for line in said)
+        assert not any("web_search" in line for line in said)
+    tools.write_text(json.dumps(ODD[1:2]))
+    main(commands[1])
+    assert capsys.readouterr().err == ""
+
+
+def test_a_tool_that_has_the_name_of_the_search_is_said_and_leaves_the_list_whole() -> None:
+    found = trial(REQUEST, [*TOOLS, Tool("find_tool", "Find a tool in the shed.")], Start())
+    (said,) = found.lines()
+    assert "'find_tool'" in said
+    assert said.endswith("so the agent gets all 41 tools.")
+    assert found.loaded == found.every

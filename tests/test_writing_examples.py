@@ -396,6 +396,17 @@ def test_a_dry_run_says_what_it_costs_and_asks_nothing(tmp_path: Path, capsys: p
     assert not (tmp_path / "x.jsonl").exists()
 
 
+def test_a_prompt_is_printed_without_a_file_to_write(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tools = write_tools(tmp_path)
+    command = ["examples", str(tools), "--per-tool", "1", "--trusted", "*", "--print-prompt"]
+    assert main(command) == 0
+    alone = capsys.readouterr().out
+    assert main([*command, "-o", str(tmp_path / "x.jsonl")]) == 0
+    assert capsys.readouterr().out == alone
+    assert main(command[:-1]) == 2
+    assert "-o examples.jsonl" in capsys.readouterr().err
+
+
 def test_a_prompt_is_printed_and_its_answer_read_until_nothing_is_lacking(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -28,6 +28,10 @@ LISTED = 8
 """How many lines of a kind are printed; --json has all."""
 
 ORIGINS = ("made up", "own", "logged")
+
+NO_FILE = Path()
+"""Where a prompt is printed for all tools, whatever has been written."""
+
 EVERY = "*"
 EXAMPLE_FIELDS = {"text", "needed", "or", "lang", "kind", "origin"}
 
@@ -79,9 +83,10 @@ def _examples(options: argparse.Namespace) -> int:
         raise UsageError("Name the file of tools: camdf examples tools.json ..., or --check FILE --tools tools.json.")
     if options.check is not None:
         return _check_examples(options, named_tools(tools_in_file(place)))
-    if options.output is None:
-        raise UsageError("Name the file to write, with --print-prompt too: -o examples.jsonl. What is there is kept.")
-    check_output(options.output, (".jsonl",))
+    if options.output is None and not options.print_prompt:
+        raise UsageError("Name the file to write: -o examples.jsonl. What is there is kept.")
+    if options.output is not None:
+        check_output(options.output, (".jsonl",))
     if not (options.endpoint or options.answer or options.own or options.print_prompt or options.dry_run):
         raise UsageError("Say who writes: --endpoint and --model, --print-prompt and then --from, or --own.")
     if options.endpoint is not None and options.model is None:
@@ -89,7 +94,7 @@ def _examples(options: argparse.Namespace) -> int:
     dollars = _dollars_for_tokens(options.prices)
     wanted = _wanted(options)
     tools = named_tools(tools_in_file(place))
-    file = ExamplesFile.open(options.output, tools)
+    file = ExamplesFile(NO_FILE, tools) if options.output is None else ExamplesFile.open(options.output, tools)
     if options.own is not None:
         file.replace_own(example for own in options.own for example in _own_examples(own, tools))
     scope = {name: tool for name, tool in tools.items() if options.server in (None, tool.server)}

@@ -6,7 +6,8 @@ import argparse
 import json
 import shutil
 import sys
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from importlib.util import find_spec
 from math import inf
@@ -15,6 +16,7 @@ from typing import Any, get_args
 
 from camdf._files import write_whole
 from camdf._json import plain_json
+from camdf._printing import visible
 from camdf.cli.mcp_file import tools_of_servers
 from camdf.cli.parser import add_json, check_output, print_json
 from camdf.datasets.examples import past_tasks, read_examples
@@ -29,7 +31,7 @@ from camdf.policies.training import ScorerRecord
 from camdf.prices import Prices
 from camdf.scorers import BM25, Scorer, Start
 from camdf.scorers.named import ScorerMismatch, scorer_of
-from camdf.tools import FromServer, Tool
+from camdf.tools import FromServer, Tool, viewed_tool
 from camdf.trial import trial
 
 TOOLS_FILE = (
@@ -37,6 +39,9 @@ TOOLS_FILE = (
     "file of servers (mcp.json), which are asked for their tools"
 )
 
+
+NAMED = 5
+"""How many tools a line names."""
 
 PRICES = "3.00,0.30, or a file that camdf mine --statistics wrote"
 
@@ -265,7 +270,41 @@ def usual_scorer() -> str:
 
 
 def tools_in_file(path: Path) -> list[Any]:
-    """The tools of a file, in whatever shape a harness has them."""
+    """The tools of a file, in whatever shape a harness has them; what is odd about them is said on standard error."""
+    tools = _read_tools(path)
+    for line in odd_tools(tools):
+        print(line, file=sys.stderr)
+    return tools
+
+
+def odd_tools(tools: Sequence[Any]) -> list[str]:
+    """What is odd about a list of tools: names that stand twice, and tools that say nothing of what they do."""
+    viewed = [viewed_tool(native) for native in tools]
+    counts = Counter(tool.full_name for tool in viewed)
+    silent = [tool.full_name for tool in viewed if not tool.foreign and not tool.description.strip()]
+    bare = [tool.full_name for tool, native in zip(viewed, tools, strict=True) if tool.foreign and _is_bare(native)]
+    odd = {
+        "Several tools have one name, and no request tells them apart. Rename or remove all but one": [
+            name for name, count in counts.items() if count > 1
+        ],
+        "Tools without a description, found by their names alone": silent,
+        "Tools without a description and parameters, which are never cut and not counted": bare,
+    }
+    return [f"{told}: {_first_names(names)}." for told, names in odd.items() if names]
+
+
+def _is_bare(native: Any) -> bool:
+    """Whether a tool that cannot be scored is a definition with parts missing, and not one that a provider runs."""
+    given = native.tool if isinstance(native, FromServer) else native
+    return isinstance(given, dict) and given.get("type", "function") in ("function", "custom")
+
+
+def _first_names(names: Sequence[str]) -> str:
+    more = len(names) - NAMED
+    return ", ".join([*map(visible, names[:NAMED]), *([f"and {more} more"] if more > 0 else [])])
+
+
+def _read_tools(path: Path) -> list[Any]:
     try:
         written = _of_json(path.read_text(encoding="utf-8-sig"))
     except ValueError as error:
