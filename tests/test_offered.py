@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -356,3 +357,61 @@ def test_what_a_decision_refuses_for_its_size_no_search_names_or_runs() -> None:
     assert gate.names([tool("a"), huge]) == "a"
     assert "play_music" not in gate.answer({"name": "find_tool", "input": {"query": "?"}}, [tool("a"), huge]).text
     assert gate.answer({"name": "call_tool", "input": {"name": "play_music", "arguments": {}}}, [huge]).run is None
+
+
+ANY_SHAPE = st.sampled_from(SHAPES)
+
+
+@pytest.mark.parametrize("name", ["find_tool", "call_tool"])
+@pytest.mark.parametrize("shown", [False, True])
+def test_where_a_tool_has_the_name_of_the_search_nothing_is_cut_and_the_decision_says_why(
+    name: str, shown: bool
+) -> None:
+    tools, task = [*map(tool, NAMES), tool(name)], [user(ASKED[0])] if shown else ASKED[0]
+    for mode in ("drop", "append"):
+        gate = Gate(TopK(1), words, Payoff(0.0), mode=mode, tool_search=True)
+        before = gate.decide(task, tools[:-1], conversation="a")
+        assert before.cut
+        decision = gate.decide(task, tools, conversation="a", model=CLAUDE)
+        assert decision.tools == tools
+        assert not decision.cut
+        assert not decision.search
+        assert (decision.reason, decision.open) == ("name taken", True)
+        assert repr(name) in decision.error
+        assert name in decision.explain()
+        assert gate.decide(task, tools[:-1], conversation="a").kept == before.kept, "nothing of it is remembered"
+        assert gate.decide(task, tools, tool_search=False).reason == "decided"
+        refusing = Gate(TopK(1), words, Payoff(0.0), mode=mode, tool_search=True, guards=Guards(allow=NAMES))
+        assert refusing.decide(task, tools).reason == "decided", "a tool that may not be offered takes no name"
+    assert Gate(TopK(1), words, Payoff(0.0), tool_search=True, mode="allow").decide(task, tools).reason == "decided"
+
+
+TALKS: list[Any] = [
+    "Send a mail",
+    [user("Send a mail")],
+    [{"type": "function_call", "name": "send_email", "call_id": "c", "arguments": "{}"}, user("Again, please")],
+]
+
+
+@pytest.mark.parametrize("talk", TALKS)
+@given(ANY_SHAPE)
+def test_a_call_with_task_and_tools_swapped_cuts_nothing_and_says_so(talk: Any, shape: Any) -> None:
+    gate = Gate(TopK(1), words, Payoff(0.0), tool_search=True, guards=Guards(allow=NAMES))
+    listed = [shape(tool(name)) for name in (*NAMES, "delete_all")]
+    for tools in (listed, {"mail": listed}):
+        decisions = [gate.decide(tools, talk), asyncio.run(gate.adecide(tools, talk))]  # type: ignore[arg-type]
+        decisions.append(gate.decide_scored(tools, talk, [1.0] * len(listed)))  # type: ignore[arg-type]
+        for decision in decisions:
+            assert decision.tools == listed[:-1]
+            assert (decision.reason, decision.cut, decision.refused) == ("arguments swapped", (), ("delete_all",))
+            assert "decide(task, tools)" in decision.error
+        with pytest.warns(UserWarning, match="swapped"):
+            assert gate.find(tools, talk) == []  # type: ignore[arg-type]
+        with pytest.warns(UserWarning, match="swapped"):
+            assert asyncio.run(gate.afind(tools, talk)) == []  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("tools", [[], "", [user("a")], [None], [{"role": "tool", "name": "a", "description": "b"}]])
+@pytest.mark.parametrize("task", ["a", [], [user("a")], None, {"role": "user"}])
+def test_a_call_that_is_not_swapped_is_not_said_to_be(task: Any, tools: Any) -> None:
+    assert Gate(TopK(1), words, Payoff(0.0)).decide(task, tools).reason != "arguments swapped"

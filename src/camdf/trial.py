@@ -53,7 +53,7 @@ class Tried:
         kept, total = len(self.decision.kept), len(self.tokens)
         if self.decision.reason != "decided":
             every = f"all {total} tools" if total > 1 else "its one tool"
-            got = "the tool search alone" if self.tool_search else every
+            got = "the tool search alone" if self.decision.tool_search else every
             return [f"{self._no_decision()}, so the agent gets {got}."]
         told = [f"{kept} of {total} tools kept: {self._aimed()}.", ""]
         told += [*waterfall_lines(self.decision.ranking, self.tokens, width, whole=whole, block=block), ""]
@@ -102,6 +102,8 @@ class Tried:
         }
 
     def _no_decision(self) -> str:
+        if self.decision.reason == "name taken":
+            return f"{self.decision.error.removesuffix('.')}"
         if self.decision.reason == "empty task":
             return "The request is empty"
         if self.decision.ranking:
@@ -161,7 +163,7 @@ def trial(
             recalling(policy, past, scorer), scorer, scorer_mismatch=scorer_mismatch, **{**settings, "prices": prices}
         )
     decision = gate.decide(asked, tools)
-    if decision.error:
+    if decision.error and decision.reason != "name taken":
         raise ScorerError(f"The request could not be scored: {decision.reason}, {decision.error}.")
     if decision.reason == "decided" and target is not None and target.mean_tools is None:
         gate = Gate.for_target(cold_start(), scorer, requests=[asked], tools=tools, **vars(target), **settings)

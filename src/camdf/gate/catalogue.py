@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from camdf.errors import UsageError
 from camdf.gate.memory import Identity
 from camdf.gate.settings import Guards, Limits
+from camdf.gate.tool_search import SEARCH_NAMES
 from camdf.prices import Prices
 from camdf.runtime.forks import Locked
 from camdf.tools import FromServer, Tool, keyed, native_of, tools_as_given, unread_tool, viewed_tool
@@ -82,6 +83,11 @@ class Catalogue:
     def servers(self) -> dict[str, str]:
         """Where the tools come from whose server is known, by key."""
         return {key: tool.server for key, tool in self.tools.items() if tool.server}
+
+    @cached_property
+    def search_names(self) -> list[str]:
+        """Names of the tool search that tools of the list have."""
+        return sorted(SEARCH_NAMES.intersection([self.tools[key].name for key in self.offered]))
 
     @cached_property
     def keys_by_name(self) -> dict[str, list[str]]:

@@ -13,6 +13,7 @@ from functools import partial
 from os import urandom
 from time import monotonic
 from typing import Any, TypeVar
+from warnings import warn
 
 from camdf.gate.append import AuthorizedTools, Channels, channel_of
 from camdf.gate.catalogue import Catalogue, CatalogueReader, unread_catalogue
@@ -22,6 +23,8 @@ from camdf.gate.fold import Fold, Folding, Outcome, UnscoredError
 from camdf.gate.lists import Mode, has_search, list_for_the_model
 from camdf.gate.ranking import trusted_part
 from camdf.gate.request import (
+    SWAPPED,
+    TAKEN,
     Question,
     Request,
     aligned,
@@ -31,6 +34,7 @@ from camdf.gate.request import (
     read_task,
     readable,
     remembered_by,
+    turned_round,
 )
 from camdf.gate.scoring import KnownScores, ScoredTurn, failure_reason, failure_type
 from camdf.gate.settings import Guards, Limits, Rollout
@@ -89,13 +93,15 @@ class Decider:
     def find(self, question: Question, most: int) -> list[Any]:
         """The tools that a search finds."""
         request = self.read(question)
+        _warn_if_swapped(request)
         return found(request, self.scored(request, question.left()), self.folding, most)
 
     async def find_async(self, question: Question, most: int) -> list[Any]:
         """`find`, for an event loop."""
-        _, tools = await self._off_the_loop(
+        request, tools = await self._off_the_loop(
             question, lambda request, scored: found(request, scored, self.folding, most)
         )
+        _warn_if_swapped(request)
         return tools
 
     async def _off_the_loop(self, question: Question, then: Callable[[Request, KnownScores], T]) -> tuple[Request, T]:
@@ -133,7 +139,20 @@ class Decider:
             return self._unread(question, error)
 
     def _request(self, question: Question) -> Request:
+        stopped: Reason | None = None
+        error = ""
+        turned = turned_round(question)
+        if turned is not None:
+            question = turned
+            stopped = "arguments swapped"
+            error = SWAPPED
         catalogue, natives = self.catalogues.read(question.tools)
+        searches = question.tool_search and stopped is None
+        if searches and self.mode in ("drop", "append") and catalogue.search_names:
+            searches = False
+            stopped = "name taken"
+            error = TAKEN.format(" and ".join(map(repr, catalogue.search_names)))
+        is_misunderstood = stopped is not None
         name = conversation_named(question.conversation)
         conversation = None if name is None else remembered_by(name, self.tenant)
         shown = isinstance(question.task, (list, tuple))
@@ -144,7 +163,9 @@ class Decider:
             history = authorized.within(task)
             task = history.messages
             withheld = history.refused
-        stopped, error, events = self._history(task, catalogue, natives)
+        events: tuple[Event, ...] = ()
+        if not is_misunderstood:
+            stopped, error, events = self._history(task, catalogue, natives)
         dealt = self.rollout.dealt(conversation, is_history=shown)
         if dealt.off and stopped is None:
             stopped = "switched off"
@@ -166,7 +187,7 @@ class Decider:
             authorized=authorized,
             withheld=withheld,
             forced=forced,
-            tool_search=question.tool_search or (self.mode == "defer" and has_search(natives.values())),
+            tool_search=searches or (self.mode == "defer" and has_search(natives.values())),
             found_by_name=self.mode == "defer",
             channel=channel_of(readable(question.model), self.channels) if self.mode == "append" and shown else None,
             name=name,
@@ -178,7 +199,7 @@ class Decider:
             stopped=stopped,
             error=error,
         )
-        if conversation is not None and not shown:
+        if conversation is not None and not shown and not is_misunderstood:
             request = self._recalled(request, conversation, question.left())
         return request if question.scores is None else self._with_scores(request, question.scores)
 
@@ -450,6 +471,12 @@ class Decider:
         untrusted = {tools[key].server for key in request.catalogue.untrusted}
         hidden = by_server(tools[key] for key in unlisted)
         return names_by_server(hidden, self.limits.search_names, untrusted=untrusted, likely=likely)
+
+
+def _warn_if_swapped(request: Request) -> None:
+    """Tell whoever called `Gate.find` that query and tools are swapped: its answer has no place for it."""
+    if request.stopped == "arguments swapped":
+        warn(request.error, stacklevel=4)
 
 
 def _others(keys: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:

@@ -28,10 +28,13 @@ Reason: TypeAlias = Literal[
     "policy failed",
     "tools not readable",
     "request too large",
+    "name taken",
+    "arguments swapped",
     "switched off",
 ]
 """Why these tools. Only the first three decide: after the others a conversation keeps the tools that it has. Where
-nothing was decided yet, it gets the tool search, or every authorized tool if it has no search."""
+nothing was decided yet, it gets the tool search, or every authorized tool if it has no search. It also gets all of them
+where one of them has the name of the tool search, and where a call has task and tools swapped: `error` says more."""
 
 SHOWN = 5
 """How many tools an explanation names that the policy was not fitted on."""
@@ -84,7 +87,7 @@ class GateDecision:
     Events never hold it: from it one can tell whether two texts are alike."""
 
     error: str = ""
-    """The type of what was raised; never its text, which may hold the task's."""
+    """The type of what was raised, never its text, which may hold the task's; or what is wrong with the call."""
 
     open: bool = False
     """Nothing was decided, now or earlier in the conversation: the whole authorized list, or the named fallback; with a

@@ -419,7 +419,8 @@ class Gate(Locked):
     def find(self, query: str, tools: Iterable[Any], most: int = FOUND) -> list[Any]:
         """The tools that a query finds, the best first, of those that may be offered; none where it prefers none.
 
-        For a search that an agent runs to reach tools which it was not given (`camdf.gate.tool_search`). Never raises.
+        For a search that an agent runs to reach tools which it was not given (`camdf.gate.tool_search`). Never raises;
+        where query and tools are swapped, it finds nothing and warns.
 
         Args:
             query: What is wanted, in words. One that is a tool's name finds that tool alone.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from os import urandom
@@ -18,8 +18,13 @@ from camdf.gate.settings import Dealt
 from camdf.gate.terms import Terms
 from camdf.gate.turns import READ, Call, Event, Messages, Turn, events
 from camdf.scorers.base import ends
+from camdf.tools import tools_by_key, viewed_tool
 
 Scores: TypeAlias = Mapping[str, float] | Sequence[float]
+
+SWAPPED = "The task and the tools are swapped. Call decide(task, tools) and find(query, tools)."
+TAKEN = "The tool search has the name of a tool of yours: {}. Rename yours, or give tool_search=False."
+"""What is said of calls on which nothing is decided, so that nothing is cut."""
 
 LONGEST_NAME = 200
 """Longer names of conversations are remembered by their digest."""
@@ -204,6 +209,38 @@ def _meant_call(call: Call, catalogue: Catalogue, natives: Mapping[str, Any]) ->
     there = [key for key in keys if call.server and catalogue.tools[key].server == call.server]
     trusted = [key for key in keys if key not in catalogue.untrusted]
     return call._replace(keys=tuple(there or trusted or keys))
+
+
+def turned_round(question: Question) -> Question | None:
+    """The same call the right way round, where it has tools for a task and a task for tools; None where it has not."""
+    given = question.tools
+    if not isinstance(given, str) and not _are_messages(given):
+        return None
+    task: Any = question.task
+    if isinstance(task, str) or not isinstance(task, Collection):
+        return None
+    try:
+        viewed, _ = tools_by_key(task)
+    except Exception:
+        return None
+    if all(tool.foreign for tool in viewed.values()):
+        return None
+    asked: Any = given
+    return replace(question, task=asked, tools=task)
+
+
+def _are_messages(given: Any) -> bool:
+    """Whether what was given as tools are messages of a conversation."""
+    try:
+        if not isinstance(given, (list, tuple)) or not any(map(_has_role, given)):
+            return False
+        return all(isinstance(message, Mapping) and viewed_tool(message).foreign for message in given)
+    except Exception:
+        return False
+
+
+def _has_role(part: Any) -> bool:
+    return isinstance(part, (dict, Mapping)) and "role" in part
 
 
 def read_task(task: str | Messages, most: int | None = None) -> tuple[Event, ...]:

@@ -82,6 +82,7 @@ CALL = Tool(
 )
 
 TOOL_SEARCH = (FIND, CALL)
+SEARCH_NAMES = frozenset(tool.name for tool in TOOL_SEARCH)
 
 NEXT = "If none fits, search once more in other words; if none fits then, say that no tool does it."
 ABOUT_OTHERS = "To get the parameters of another one, search for its exact name."
@@ -189,7 +190,7 @@ def sharing_words(query: str, tools: Mapping[str, Tool]) -> list[str]:
 
 def fits(mode: str, names: Iterable[str]) -> bool:
     """Whether a list of tools can have a tool search: only what is left out needs one, and its names must be free."""
-    return mode in ("drop", "append") and {tool.name for tool in TOOL_SEARCH}.isdisjoint(names)
+    return mode in ("drop", "append") and SEARCH_NAMES.isdisjoint(names)
 
 
 def query_of(written: object) -> str:
