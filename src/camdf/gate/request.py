@@ -213,11 +213,11 @@ def _meant_call(call: Call, catalogue: Catalogue, natives: Mapping[str, Any]) ->
 
 def turned_round(question: Question) -> Question | None:
     """The same call the right way round, where it has tools for a task and a task for tools; None where it has not."""
-    given = question.tools
-    if not isinstance(given, str) and not _are_messages(given):
-        return None
     task: Any = question.task
     if isinstance(task, str) or not isinstance(task, Collection):
+        return None
+    given = question.tools
+    if not isinstance(given, str) and not _are_messages(given):
         return None
     try:
         viewed, _ = tools_by_key(task)
