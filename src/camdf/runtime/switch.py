@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from functools import partial
 from os import PathLike
 from threading import Lock
 from time import monotonic
@@ -43,16 +44,19 @@ class Switch(Generic[T]):
     """The last good value of a source, read again where it is older than `every` seconds."""
 
     def __init__(self, what: str, source: Source[T], safe: T, checked: Callable[[Any], T], every: float) -> None:
-        self.value, self.error, self.every = safe, "", every
-        self._checked, self._read = checked, _reader(source, isinstance(safe, bool), lambda: self.value)
-        self.stays = self._read is None
+        self.value = safe
+        self.error = ""
+        self.every = every
+        self._checked = checked
+        self._read_source = _source_reader(source, isinstance(safe, bool), lambda: self.value)
+        self.stays = self._read_source is None
         """Whether it is a value, and not a place to read one from."""
 
         self._worker = Workers(1)
         self.renew()
-        if self._read is None:
+        if self.stays:
             try:
-                self.value = self._checked(source)
+                self.value = checked(source)
             except ValueError as error:
                 raise UsageError(
                     f"The {what} must be {error}, or a file, a function or a Flag to read it from. "
@@ -69,31 +73,34 @@ class Switch(Generic[T]):
     @property
     def due(self) -> bool:
         """Whether the source is to be read again, and nobody does so already."""
-        return self._read is not None and self._reading is None and monotonic() - self._began >= self.every
+        return not self.stays and self._reading is None and monotonic() - self._began >= self.every
 
     def look(self, within: float | None = None) -> None:
         """Read the source again where it is time to, and wait a little for what it says, as there is time."""
-        if self._read is None:
+        if self._read_source is None:
             return
         with self._lock:
             now = monotonic()
             if self._reading is None and now - self._began >= self.every:
                 try:
-                    self._began, self._reading = now, self._worker.start(self._take)
+                    self._reading = self._worker.start(partial(self._take, self._read_source))
                 except BusyError:
                     return
-            reading, left = self._reading, self._began + PATIENCE - now
-            left = left if within is None else min(left, within / 4)
+                self._began = now
+            reading = self._reading
+            left = self._began + PATIENCE - now
+        if within is not None:
+            left = min(left, within / 4)
         if reading is not None and left > 0:
             try:
                 reading.future.result(left)
             except TimeoutError:
                 self.error = "TimeoutError"
 
-    def _take(self, work: Work[None]) -> None:
-        assert self._read is not None
+    def _take(self, read_source: Callable[[], Any], work: Work[None]) -> None:
         try:
-            self.value, self.error = self._checked(self._read()), ""
+            self.value = self._checked(read_source())
+            self.error = ""
         except BaseException as error:
             self.error = type(error).__name__
         finally:
@@ -101,13 +108,13 @@ class Switch(Generic[T]):
                 self._reading = None
 
 
-def _reader(source: Any, is_truth: bool, last: Callable[[], Any]) -> Callable[[], Any] | None:
+def _source_reader(source: Any, is_truth: bool, last: Callable[[], Any]) -> Callable[[], Any] | None:
     """What reads a source; None for a value that stays. A client that fails answers with the last good value."""
     if isinstance(source, Flag):
         ask = source.client.get_boolean_value if is_truth else source.client.get_float_value
         return lambda: ask(source.key, last())
     if isinstance(source, (str, os.PathLike)):
-        return lambda: held_by(source)
+        return partial(held_by, source)
     return source if callable(source) else None
 
 

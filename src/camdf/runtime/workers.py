@@ -33,7 +33,8 @@ class Work(Generic[T]):
 
     def __init__(self, seconds: float | None, leave: Callable[[Future[T]], None]) -> None:
         self.future: Future[T] = Future()
-        self._seconds, self._leave = seconds, leave
+        self._seconds = seconds
+        self._leave = leave
         self._ends = None if seconds is None else time.monotonic() + seconds
         self._awaited: Future[Any] | None = None
         self.given_up = False
@@ -70,14 +71,20 @@ class Work(Generic[T]):
 
     def awaited(self, answer: Awaitable[Answer]) -> Answer:
         """What a coroutine gives; called from the work itself."""
-        self._awaited = LOOP.start(_awaited(answer))
+        self._awaited = LOOP.start(_as_coroutine(answer))
         try:
-            left = None if self._ends is None else max(self._ends - time.monotonic(), 0.0)
-            waited: Answer = self._awaited.result(0.0 if self.given_up else left)
+            waited: Answer = self._awaited.result(self._seconds_left())
             return waited
         except BaseException:
             self._awaited.cancel()
             raise
+
+    def _seconds_left(self) -> float | None:
+        if self.given_up:
+            return 0.0
+        if self._ends is None:
+            return None
+        return max(self._ends - time.monotonic(), 0.0)
 
 
 class Workers:
@@ -88,7 +95,8 @@ class Workers:
     """
 
     def __init__(self, limit: int, waiting: int | None = None) -> None:
-        self.limit, self.waiting = limit, waiting
+        self.limit = limit
+        self.waiting = waiting
         self.renew()
         renewed_in_forks(self)
 
@@ -107,7 +115,7 @@ class Workers:
             if self._idle:
                 self._idle -= 1
             elif self._threads < self.limit:
-                self._begin()
+                self._begin_thread()
             elif self._in_line == self.waiting or sum(self._at_work.values()) >= self._threads:
                 raise BusyError
             else:
@@ -115,9 +123,9 @@ class Workers:
         self._calls.put((begun.future, lambda: context.run(work, begun)))
         return begun
 
-    def _begin(self) -> None:
+    def _begin_thread(self) -> None:
         try:
-            Thread(target=self._work, name="camdf-worker", daemon=True).start()
+            Thread(target=self._work_on_calls, name="camdf-worker", daemon=True).start()
         except RuntimeError as error:  # the system has no thread to give
             raise BusyError from error
         self._threads += 1
@@ -128,23 +136,23 @@ class Workers:
                 if future in self._at_work:
                     self._at_work[future] = True
 
-    def _work(self) -> None:
-        while (queued := self._next()) is not None:
+    def _work_on_calls(self) -> None:
+        while (queued := self._next_call()) is not None:
             future, call = queued
             if not self._takes_up(future):
                 continue
             try:
                 answer = call()
             except Exception as error:
-                self._rest(future, future.set_exception, error)
+                self._finish(future, future.set_exception, error)
             except BaseException as error:  # a scorer that exits ends its own call, not the harness
-                self._rest(future, future.set_exception, RuntimeError(type(error).__name__))
+                self._finish(future, future.set_exception, RuntimeError(type(error).__name__))
             else:
-                self._rest(future, future.set_result, answer)
+                self._finish(future, future.set_result, answer)
                 del answer
             del queued, future, call  # an idle thread keeps nobody's task
 
-    def _next(self) -> tuple[Future[Any], Callable[[], Any]] | None:
+    def _next_call(self) -> tuple[Future[Any], Callable[[], Any]] | None:
         """The next call; None where there was none for so long that the thread may end."""
         calls = self._calls
         try:
@@ -165,7 +173,7 @@ class Workers:
             self._is_free()
             return False
 
-    def _rest(self, future: Future[Any], tell: Callable[[Any], None], outcome: Any) -> None:
+    def _finish(self, future: Future[Any], tell: Callable[[Any], None], outcome: Any) -> None:
         with self._lock:
             self._at_work.pop(future, None)
             self._is_free()
@@ -199,5 +207,5 @@ class Loop(Locked):
 LOOP = Loop()
 
 
-async def _awaited(answer: Awaitable[T]) -> T:
+async def _as_coroutine(answer: Awaitable[T]) -> T:
     return await answer
