@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / name / "README.md" for name in (".", "lab", "traces")]
 PAGES += [page for folder in ("docs", "lab/docs", "traces/docs") for page in sorted((ROOT / folder).glob("*.md"))]
 EVERY = sorted(module.name for module in pkgutil.walk_packages(camdf.__path__, "camdf."))
-GATEWAY = [f"camdf.gateway.{name}" for name in ("link", "server", "sign_in")]
+GATEWAY = [f"camdf.gateway.{name}" for name in ("guard", "link", "process", "server", "sign_in")]
 SHARED = "camdf.integrations.chat"
 ADAPTERS = [name for name in EVERY if name.startswith("camdf.integrations.") and name != SHARED] + GATEWAY
 MODULES = [name for name in EVERY if name not in ADAPTERS]
