@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     if given[:1] == [lab.NAME]:  # its options are not ours to read
         return lab.forwarded(given[1:])
-    named = given[0] if given else ""
+    named = "".join(given[:1])
     if named in BROUGHT and (lacks := BROUGHT[named].lacks()):
         print(f"camdf: {lacks}", file=sys.stderr)
         return 2
@@ -71,7 +71,8 @@ def parser(command: str = "") -> Parser:
     for section, kinds in zip(sections, SECTIONS.values(), strict=True):
         for kind in kinds:
             kind.add_commands(section)
-    for name in BROUGHT if command not in commands.choices else {command} & BROUGHT.keys():
-        BROUGHT[name].add_options(commands.choices[name])
+    for name, brought in BROUGHT.items():
+        if name == command or command not in commands.choices:
+            brought.add_options(commands.choices[name])
     program.description = table_of_contents("Which of an agent's tools are worth giving to it for a task?", sections)
     return program

@@ -44,7 +44,9 @@ class BroughtCommand:
 
     def lacks(self) -> str:
         """What to install, where its distribution is not installed; else ""."""
-        return "" if self._entry_points() else REMEDY
+        if self._entry_points():
+            return ""
+        return REMEDY
 
     def _entry_points(self) -> EntryPoints:
         from importlib.metadata import entry_points  # which most commands never need

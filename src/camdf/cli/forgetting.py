@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from contextlib import redirect_stdout
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from camdf.cli.parser import add_json, print_json, read_day
+from camdf.cli.parser import add_json, notes_stream, print_answer, print_json, read_day
 from camdf.cli.service import STATE
 from camdf.datasets.forgetting import Whose, forget_examples
 from camdf.datasets.ids import id_key
@@ -58,7 +57,9 @@ def add_ids(parser: argparse.ArgumentParser) -> None:
 
 def id_key_of(options: argparse.Namespace) -> bytes | None:
     """The key that a command hashes ids with; None where they stay as they are."""
-    return None if options.plain_ids else id_key(options.id_key)
+    if options.plain_ids:
+        return None
+    return id_key(options.id_key)
 
 
 def _forget(options: argparse.Namespace) -> int:
@@ -67,7 +68,8 @@ def _forget(options: argparse.Namespace) -> int:
         return _forget_served(named, options)
     if options.tenant or options.state:
         raise UsageError(f"--tenant and --state are for a service's configuration (.toml). Got {named} instead.")
-    gateway = Folder.of(named) if named.suffix == ".json" and named.is_file() else Folder(named)
+    is_file_of_servers = named.suffix == ".json" and named.is_file()
+    gateway = Folder.of(named) if is_file_of_servers else Folder(named)
     if gateway.log.is_file():
         if options.conversation or options.user:
             raise UsageError(
@@ -75,19 +77,24 @@ def _forget(options: argparse.Namespace) -> int:
                 "delete all of it."
             )
         count = gateway.forget(options.before)
-        print_json({"lines": count}) if options.json else print(f"Forgot {count:,} searches and calls.")
+        print_answer(options, f"Forgot {count:,} searches and calls.", {"lines": count})
         return 0
     whose = Whose(options.conversation, options.user, id_key_of(options))
     if named.suffix == ".jsonl" and not named.is_dir():
         if not (whose.conversation or whose.user):
             raise UsageError("Examples know whose they are. Name a --conversation or a --user, or delete the file.")
         count = forget_examples(named, lambda example: whose.asked(example.group, example.user))
-        print_json({"lines": count}) if options.json else print(f"Forgot {count:,} examples.")
+        print_answer(options, f"Forgot {count:,} examples.", {"lines": count})
         return 0
-    chosen = {name: getattr(options, name) for name in ("conversation", "user", "before", "alone")}
-    with redirect_stdout(sys.stderr if options.json else sys.stdout):
+    with redirect_stdout(notes_stream(options)):
         forgotten = mined_tasks().forget_in_table(
-            options.table, **chosen, id_key=whose.id_key, hours=options.grace_hours
+            options.table,
+            conversation=options.conversation,
+            user=options.user,
+            before=options.before,
+            alone=options.alone,
+            id_key=whose.id_key,
+            hours=options.grace_hours,
         )
         print(forgotten)
     if options.json:
@@ -102,5 +109,5 @@ def _forget_served(configuration: Path, options: argparse.Namespace) -> int:
         raise UsageError("A service keeps requests without their days. Name a --conversation, a --user or a --tenant.")
     whose = Whose(options.conversation, options.user, id_key_of(options))
     forgotten = forget_served(configuration, options.state or [STATE], whose, options.tenant)
-    print_json(asdict(forgotten)) if options.json else print(forgotten)
+    print_answer(options, forgotten, asdict(forgotten))
     return 0

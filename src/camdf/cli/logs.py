@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from camdf._progress import shown
+from camdf.cli.parser import notes_stream
 from camdf.cli.tools import TOOLS_FILE, tools_in_file, usual_scorer
 from camdf.errors import DataError, UsageError
 from camdf.gate.scoring import scorer_record
@@ -23,25 +24,32 @@ from camdf.scorers.with_examples import tool_examples
 from camdf.tools import NO_TOOLS, Tool, keyed, view
 
 FILES = "logged tasks (.jsonl, .parquet or .csv), or with --tools a log of requests in any table or as chats"
-SCORERS = ("start", "bm25", "minilm")
+TEXT_OF_TOOLS = {"start": "full", "bm25": "words", "minilm": "words"}
+"""How each scorer of a log reads a tool unless told otherwise."""
 
 
 def add_log(parser: argparse.ArgumentParser, also: str = "") -> None:
     """What a command needs in order to read a log of requests without scores; `also` is what else tools are for."""
     parser.add_argument("--tools", type=Path, help=f"of a log of requests{also}: {TOOLS_FILE}")
     add_columns(parser)
-    told = "who scores a log (default: what the policy was fitted with, if any; else start if installed, else bm25)"
-    parser.add_argument("--scorer", choices=SCORERS, help=told)
+    parser.add_argument(
+        "--scorer",
+        choices=TEXT_OF_TOOLS,
+        help="who scores a log (default: what the policy was fitted with, if any; else start if installed, else bm25)",
+    )
 
 
 def add_columns(parser: argparse.ArgumentParser) -> None:
     """What the columns of a log hold."""
     parser.add_argument(
-        "--columns", type=_pairs, metavar="WHAT=NAME,...", help="columns of a log: text=prompt,required=tools_used"
+        "--columns",
+        type=_columns_by_meaning,
+        metavar="WHAT=NAME,...",
+        help="columns of a log: text=prompt,required=tools_used",
     )
 
 
-def _pairs(written: str) -> dict[str, str]:
+def _columns_by_meaning(written: str) -> dict[str, str]:
     pairs = [part.partition("=") for part in written.split(",")]
     if not all(what.strip() and name.strip() for what, _, name in pairs):
         raise argparse.ArgumentTypeError(f"must be as text=prompt,required=tools_used. Got {written!r} instead")
@@ -66,7 +74,7 @@ def ranked_log(
     """The tasks of a log; what was understood of it is printed first."""
     tools = listed_tools(options.tools)
     log = read_text_log(data, tools, options.columns)
-    print("\n".join([*log.lines(), ""]), file=sys.stderr if options.json else sys.stdout, flush=True)
+    print("\n".join([*log.lines(), ""]), file=notes_stream(options), flush=True)
     with shown("requests scored", after=1.0) as progress:
         ranked = rank_log(log, tools, scorer, settings, top=top, progress=progress)
     for why in ranked.scored.refused.values():
@@ -87,14 +95,16 @@ def named_scorer(
 ) -> tuple[Scorer, dict[str, str]]:
     """A scorer that asks nobody, and what determines its scores; `text` is how it writes a tool."""
     name = name or usual_scorer()
-    text = text or ("full" if name == "start" else "words")
-    settings, theirs = {"scorer": name, "text": text}, tool_examples(() if examples is None else examples)
-    if theirs.digest:
-        settings["examples"] = theirs.digest
+    text = text or TEXT_OF_TOOLS[name]
+    settings = {"scorer": name, "text": text}
+    by_tool = tool_examples(examples or ())
+    if by_tool.digest:
+        settings["examples"] = by_tool.digest
     if name == "minilm":
         settings["model"] = model or MINILM
-        return Embeddings(settings["model"], text=TEXTS[text], examples=theirs), settings
-    return (Start if name == "start" else BM25)(text=TEXTS[text], examples=theirs), settings
+        return Embeddings(settings["model"], text=TEXTS[text], examples=by_tool), settings
+    kind = Start if name == "start" else BM25
+    return kind(text=TEXTS[text], examples=by_tool), settings
 
 
 def scored_by(data: Path) -> ScorerRecord | None:
@@ -113,7 +123,7 @@ def scorer_for(policy: Policy, options: argparse.Namespace) -> tuple[Scorer, dic
     """What scores a log for a policy: the scorer that it was fitted with, which another may replace where told to."""
     fitted = scorer_record(policy)
     if options.scorer is None and fitted is not None:
-        return _of_the_fit(fitted)
+        return _scorer_of_the_fit(fitted)
     scorer, settings = named_scorer(options.scorer)
     check_scores(policy, record_of(scorer), options)
     return scorer, settings
@@ -130,7 +140,7 @@ def check_scores(policy: Policy, scored_by: ScorerRecord | None, options: argpar
         )
 
 
-def _of_the_fit(fitted: ScorerRecord) -> tuple[Scorer, dict[str, str]]:
+def _scorer_of_the_fit(fitted: ScorerRecord) -> tuple[Scorer, dict[str, str]]:
     """A scorer by its record; UsageError where the record alone cannot make it."""
     if fitted.is_given:
         raise UsageError(
@@ -146,4 +156,6 @@ def _of_the_fit(fitted: ScorerRecord) -> tuple[Scorer, dict[str, str]]:
     assert scorer is not None
     kind = "minilm" if fitted.kind == "embeddings" else fitted.kind
     settings = {"scorer": kind, "text": dict(fitted.settings)["text"]}
-    return scorer, {**settings, "model": fitted.model} if kind == "minilm" else settings
+    if kind == "minilm":
+        settings["model"] = fitted.model
+    return scorer, settings

@@ -45,7 +45,7 @@ def add_commands(commands: Any) -> None:
         nargs="*",
         metavar="[ACTION] FILE",
         help="the client's file of servers, served over stdio; or first one of: "
-        + ", ".join(f"{name} ({told})" for name, (_, told) in ACTIONS.items()),
+        + ", ".join(f"{name} ({does})" for name, (_, does) in ACTIONS.items()),
     )
     parser.add_argument("--http", type=int, metavar="PORT", help="serve over HTTP on this port of this machine instead")
     parser.add_argument("--no-token", action="store_true", help=f"with --http: ask for no token ({TOKEN})")
@@ -66,18 +66,19 @@ def add_commands(commands: Any) -> None:
     )
     parser.add_argument("--yes", action="store_true", help="with install and uninstall: do not ask")
     add_json(parser)
-    parser.set_defaults(run=_run)
+    parser.set_defaults(run=_run_action)
 
 
-def _run(options: argparse.Namespace) -> int:
-    action, *words = options.words or [""]
-    if action not in ACTIONS:
-        action, words = "", options.words
-    return ACTIONS[action][0](options, words) if action else _serve(options, words)
+def _run_action(options: argparse.Namespace) -> int:
+    if not options.words or options.words[0] not in ACTIONS:
+        return _serve_gateway(options, options.words)
+    name, *words = options.words
+    action, _ = ACTIONS[name]
+    return action(options, words)
 
 
-def _serve(options: argparse.Namespace, words: list[str]) -> int:
-    path = _file(words)
+def _serve_gateway(options: argparse.Namespace, words: list[str]) -> int:
+    path = _file_of_servers(words)
     expect("fastmcp", EXTRA)
     if options.at_most is not None and options.at_most < 2:
         raise UsageError(f"--at-most must be at least 2, the tools of the search. Got {options.at_most} instead.")
@@ -89,7 +90,7 @@ def _serve(options: argparse.Namespace, words: list[str]) -> int:
     from camdf.gateway.folder import Folder
     from camdf.gateway.server import Gateway
 
-    token = _token(options)
+    token = _token_over_http(options)
     folder = Folder.of(path, learn=options.learn == "on")
     folder.make()  # definitions that were accepted are kept there, so there is no gateway without it
     servers = read_servers(path)
@@ -122,7 +123,7 @@ def _serve(options: argparse.Namespace, words: list[str]) -> int:
     return 0
 
 
-def _token(options: argparse.Namespace) -> str:
+def _token_over_http(options: argparse.Namespace) -> str:
     """What clients must send over HTTP; "" where there is nothing to send."""
     if options.http is None or options.no_token:
         return ""
@@ -140,12 +141,12 @@ async def _serve_until_told(gateway: Gateway, serving: Coroutine[Any, Any, None]
 
     Over stdio a thread waits for the client's next line, and nothing can call it off. So the process ends without it.
     """
-    told = asyncio.Event()
+    told_to_end = asyncio.Event()
     served = asyncio.ensure_future(serving)
-    waiting = asyncio.ensure_future(told.wait())
+    waiting = asyncio.ensure_future(told_to_end.wait())
     for number in (signal.SIGTERM, signal.SIGINT):
         with suppress(NotImplementedError):  # Windows
-            asyncio.get_running_loop().add_signal_handler(number, told.set)
+            asyncio.get_running_loop().add_signal_handler(number, told_to_end.set)
     await asyncio.wait((served, waiting), return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()
     if served.done():
@@ -157,7 +158,7 @@ async def _serve_until_told(gateway: Gateway, serving: Coroutine[Any, Any, None]
     os._exit(0)
 
 
-def _status(options: argparse.Namespace, words: list[str]) -> int:
+def _show_status(options: argparse.Namespace, words: list[str]) -> int:
     from camdf.gateway.folder import STATUS, Folder
 
     folder = Folder.of(_served_file(words))
@@ -176,10 +177,12 @@ def _status(options: argparse.Namespace, words: list[str]) -> int:
 def _status_lines(status: dict[str, Any]) -> list[str]:
     from camdf.gateway.receipt import out_of_use
 
-    lines = [] if _alive(status["pid"]) else ["The gateway does not run now. This is how it was at its end:"]
+    lines: list[str] = []
+    if not _is_running(status["pid"]):
+        lines.append("The gateway does not run now. This is how it was at its end:")
     for name, server in status["servers"].items():
-        told = f", {server['restarts']} restarts" if server["restarts"] else ""
-        lines.append(f"{name}: {server['state']}, {server['tools']} tools{told}")
+        restarts = f", {server['restarts']} restarts" if server["restarts"] else ""
+        lines.append(f"{name}: {server['state']}, {server['tools']} tools{restarts}")
         lines += [f"  {line}" for line in out_of_use(name, server)]
     if held := status["held back"]:
         lines.append(f"Held back, because they changed: {', '.join(held)}. See: camdf mcp review")
@@ -206,7 +209,7 @@ def _definitions_problem(folder: Folder) -> list[str]:
     ]
 
 
-def _alive(pid: int) -> bool:
+def _is_running(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except OSError:
@@ -214,7 +217,7 @@ def _alive(pid: int) -> bool:
     return True
 
 
-def _report(options: argparse.Namespace, words: list[str]) -> int:
+def _show_report(options: argparse.Namespace, words: list[str]) -> int:
     from camdf.gateway.config import read_servers
     from camdf.gateway.folder import STATUS, Folder
     from camdf.gateway.receipt import out_of_use, receipt
@@ -231,17 +234,18 @@ def _report(options: argparse.Namespace, words: list[str]) -> int:
     status = folder.read(STATUS).get("servers", {})
     print(f"Connections: {result.connections:,}. On average {result}.")
     print(f"Calls that the search learned from: {result.learned:,}.")
-    names = {name: visible(name) for name in result.servers}
-    width = max(map(len, names.values()), default=0)
+    width = max((len(visible(name)) for name in result.servers), default=0)
     for name, use in sorted(result.servers.items(), key=lambda item: -item[1]["calls"]):
-        told = f"calls: {use['calls']:,}, of loaded tools: {use['loaded']:,}, errors: {use['errors']:,}"
-        missing = out_of_use(name, status[name]) if name in status else []
-        never = missing[0] if missing else "never called: does it earn its place?"
-        print(f"  {names[name]:<{width}}  {told if use['calls'] else never}")
+        if use["calls"]:
+            used = f"calls: {use['calls']:,}, of loaded tools: {use['loaded']:,}, errors: {use['errors']:,}"
+        else:
+            missing = out_of_use(name, status[name]) if name in status else []
+            used = next(iter(missing), "never called: does it earn its place?")
+        print(f"  {visible(name):<{width}}  {used}")
     return 0
 
 
-def _review(options: argparse.Namespace, words: list[str]) -> int:
+def _review_tools(options: argparse.Namespace, words: list[str]) -> int:
     from camdf.gateway.definitions import Definitions, seal_of_all
     from camdf.gateway.folder import Folder
 
@@ -268,7 +272,7 @@ def _review(options: argparse.Namespace, words: list[str]) -> int:
     return int(bool(waiting))
 
 
-def _login(options: argparse.Namespace, words: list[str]) -> int:
+def _sign_in(options: argparse.Namespace, words: list[str]) -> int:
     if not words:
         raise UsageError("Name a server of the file: camdf mcp login NAME FILE.")
     expect("fastmcp", EXTRA)
@@ -288,21 +292,21 @@ def _login(options: argparse.Namespace, words: list[str]) -> int:
     return 0
 
 
-def _install(options: argparse.Namespace, words: list[str]) -> int:
+def _install_gateway(options: argparse.Namespace, words: list[str]) -> int:
     from camdf.cli.mcp_clients import Installation
 
-    installation = Installation.of(_client(words), Path.cwd())
-    return _change(options, installation.to_install, installation.install)
+    installation = Installation.of(_named_client(words), Path.cwd())
+    return _show_and_write(options, installation.to_install, installation.install)
 
 
-def _uninstall(options: argparse.Namespace, words: list[str]) -> int:
+def _uninstall_gateway(options: argparse.Namespace, words: list[str]) -> int:
     from camdf.cli.mcp_clients import Installation
 
-    installation = Installation.of(_client(words), Path.cwd())
-    return _change(options, installation.to_uninstall, installation.uninstall)
+    installation = Installation.of(_named_client(words), Path.cwd())
+    return _show_and_write(options, installation.to_uninstall, installation.uninstall)
 
 
-def _change(
+def _show_and_write(
     options: argparse.Namespace, planned: Callable[[], FileChange], written: Callable[[FileChange], bool]
 ) -> int:
     """Show a change of a client's file, ask, and write it; where the file is another one by then, the same again."""
@@ -324,7 +328,7 @@ def _agrees() -> bool:
     return input("Change it? [y/N] ").strip().lower() in ("y", "yes")
 
 
-def _client(words: list[str]) -> str:
+def _named_client(words: list[str]) -> str:
     from camdf.cli.mcp_clients import CLIENTS
 
     if len(words) != 1 or words[0] not in CLIENTS:
@@ -337,8 +341,8 @@ def _served_file(words: list[str]) -> Path:
     from camdf.cli.mcp_clients import CLIENTS
     from camdf.gateway.config import served_file
 
-    if words or any(Path(place).is_file() for place in PLACES):
-        return served_file(_file(words))
+    if words or _file_here() is not None:
+        return served_file(_file_of_servers(words))
     installed: dict[Path, Path] = {}
     for path in (Path(place).expanduser() for places in CLIENTS.values() for place in places):
         with suppress(OSError, DataError):
@@ -346,13 +350,13 @@ def _served_file(words: list[str]) -> Path:
                 installed[served] = path
     if len(installed) > 1:
         raise UsageError(f"Name one of the files that start the gateway: {', '.join(map(str, installed.values()))}.")
-    return next(iter(installed), None) or _file(words)
+    return next(iter(installed), None) or _file_of_servers(words)
 
 
-def _file(words: list[str]) -> Path:
+def _file_of_servers(words: list[str]) -> Path:
     if len(words) > 1:
         raise UsageError(f"Name one file of servers. Got {' '.join(words)} instead; actions: {', '.join(ACTIONS)}.")
-    path = Path(words[0]) if words else next((Path(place) for place in PLACES if Path(place).is_file()), None)
+    path = Path(words[0]) if words else _file_here()
     if path is None:
         raise UsageError(f"Name a client's file of servers: this folder has none of {', '.join(PLACES)}.")
     if not path.is_file():
@@ -360,12 +364,17 @@ def _file(words: list[str]) -> Path:
     return path
 
 
+def _file_here() -> Path | None:
+    """The first file of servers in this folder."""
+    return next((Path(place) for place in PLACES if Path(place).is_file()), None)
+
+
 ACTIONS: dict[str, tuple[Callable[[argparse.Namespace, list[str]], int], str]] = {
-    "status": (_status, "which servers answer"),
-    "report": (_report, "what was saved, searched and called, by server"),
-    "review": (_review, "tools that are new or changed, and with --accept let them be used"),
-    "login": (_login, "NAME FILE: sign in to a server with a browser"),
-    "install": (_install, "CLIENT: put the gateway into the file of claude-code, cursor or vscode"),
-    "uninstall": (_uninstall, "CLIENT: put the client's file back as it was"),
+    "status": (_show_status, "which servers answer"),
+    "report": (_show_report, "what was saved, searched and called, by server"),
+    "review": (_review_tools, "tools that are new or changed, and with --accept let them be used"),
+    "login": (_sign_in, "NAME FILE: sign in to a server with a browser"),
+    "install": (_install_gateway, "CLIENT: put the gateway into the file of claude-code, cursor or vscode"),
+    "uninstall": (_uninstall_gateway, "CLIENT: put the client's file back as it was"),
 }
 """What can stand before the file, and what it shows or does."""

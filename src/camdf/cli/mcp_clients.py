@@ -50,7 +50,7 @@ class FileChange(NamedTuple):
     def diff(self) -> str:
         """The lines that change, as a terminal may print them."""
         lines = difflib.unified_diff(
-            _lines(self.before), _lines(self.after), str(self.path), str(self.path), lineterm=""
+            _editor_lines(self.before), _editor_lines(self.after), str(self.path), str(self.path), lineterm=""
         )
         return "\n".join(map(visible, lines))
 
@@ -97,7 +97,7 @@ class Installation(NamedTuple):
 
     def install(self, change: FileChange) -> bool:
         """Keep the file, and write the change; False, and nothing changes, where the file is not the one shown."""
-        with self._alone():
+        with self._locked():
             if held_bytes(self.path) != change.before:
                 return False
             self.kept.mkdir(mode=0o700, exist_ok=True)
@@ -123,12 +123,12 @@ class Installation(NamedTuple):
         is_untouched = entry is not None and document == client_json(self._with_gateway(copy, entry), self.path)
         if is_untouched or before == b"":
             return FileChange(self.path, before, copy, f"{self.path} is as it was.")
-        after = _written(self._with_servers_of(copy, document))
+        after = _document_bytes(self._with_servers_of(copy, document))
         return FileChange(self.path, before, after, f"{self.path} has its servers back, and what changed in it since.")
 
     def uninstall(self, change: FileChange) -> bool:
         """Write the change, and delete the copy; False, and nothing changes, where the file is not the one shown."""
-        with self._alone():
+        with self._locked():
             is_written = replace_whole(self.path, change.before, change.after)
             if is_written:
                 self._delete_copy()
@@ -136,7 +136,7 @@ class Installation(NamedTuple):
 
     def _clear_leftovers(self) -> None:
         """Delete what killed runs left: unfinished files, and a copy of servers that the file has anyway."""
-        with self._alone():
+        with self._locked():
             clear_unfinished(*os.path.split(os.path.realpath(self.path)))
             clear_unfinished(self.kept)
             document = client_json(held_bytes(self.path), self.path)
@@ -144,11 +144,11 @@ class Installation(NamedTuple):
                 self._delete_copy()
 
     def _has_servers(self) -> bool:
-        levels = _levels(client_json(held_bytes(self.path), self.path))
-        return self.backup.is_file() or any(any(_tables(level).values()) for level in levels.values())
+        levels = _places_of_servers(client_json(held_bytes(self.path), self.path))
+        return self.backup.is_file() or any(any(_server_tables(level).values()) for level in levels.values())
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _locked(self) -> Iterator[None]:
         """One process at a time changes clients' files."""
         self.kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with locked(self.kept.parent, wait=True):
@@ -161,51 +161,52 @@ class Installation(NamedTuple):
 
     def _gateway_in(self, document: Document) -> Document | None:
         """The entry by which a file starts the gateway in the place of the servers that are kept; None without one."""
-        entries = (entry for table in _tables(document).values() for entry in table.values())
-        return next((entry for entry in entries if self._is_ours(entry)), None)
+        entries = (entry for table in _server_tables(document).values() for entry in table.values())
+        return next((entry for entry in entries if self._starts_gateway(entry)), None)
 
-    def _is_ours(self, entry: object) -> bool:
-        arguments = entry.get("args") if isinstance(entry, dict) else None
-        return isinstance(arguments, list) and str(self.backup) in arguments
+    def _starts_gateway(self, entry: object) -> bool:
+        if not isinstance(entry, dict) or not isinstance(entry.get("args"), list):
+            return False
+        return str(self.backup) in entry["args"]
 
     def _missing_in(self, document: Document) -> list[str]:
         """The servers of the copy that a file does not have."""
         if not self.backup.is_file():
             return []
-        levels = _levels(document)
+        levels = _places_of_servers(document)
         return [
             server
-            for place, old_level in _levels(client_json(self.backup.read_bytes(), self.backup)).items()
-            for name, table in _tables(old_level).items()
+            for place, old_level in _places_of_servers(client_json(self.backup.read_bytes(), self.backup)).items()
+            for name, table in _server_tables(old_level).items()
             for server in table
-            if server not in _tables(levels.get(place, {})).get(name, {})
+            if server not in _server_tables(levels.get(place, {})).get(name, {})
         ]
 
     def _with_gateway(self, content: bytes, entry: Document | None = None) -> bytes:
         """The gateway in the place of all servers, those that Claude Code has for single projects among them."""
         document = client_json(content, self.path)
-        tables = [table for level in _levels(document).values() for table in _tables(level).values()]
+        tables = [table for level in _places_of_servers(document).values() for table in _server_tables(level).values()]
         inputs = dict.fromkeys(_INPUT.findall(json.dumps(tables)))
         for table in tables:
             table.clear()
         name = next((name for name in TABLES if name in document), TABLES[0])
         gateway = _table_at(document, name)
-        gateway[GATEWAY] = entry or _entry(self.backup, inputs, typed=name == "servers")
-        return _written(document)
+        gateway[GATEWAY] = entry or _gateway_entry(self.backup, inputs, typed=name == "servers")
+        return _document_bytes(document)
 
     def _with_servers_of(self, copy: bytes, document: Document) -> Document:
         """A file that changed since, without the gateway, and with every server that it had and does not have now."""
-        for place, old_level in _levels(client_json(copy, self.backup)).items():
+        for place, old_level in _places_of_servers(client_json(copy, self.backup)).items():
             if place is None:
                 level = document
-            elif any(_tables(old_level).values()):
+            elif any(_server_tables(old_level).values()):
                 level = _table_at(_table_at(document, "projects"), place)
             else:
                 continue
             for name in TABLES:
-                now = _tables(level).get(name, {})
-                since = {key: entry for key, entry in now.items() if not self._is_ours(entry)}
-                old = _tables(old_level).get(name, {})
+                now = _server_tables(level).get(name, {})
+                since = {key: entry for key, entry in now.items() if not self._starts_gateway(entry)}
+                old = _server_tables(old_level).get(name, {})
                 if since or name in old_level:
                     level[name] = {**old, **since}
                 elif name in level:
@@ -213,23 +214,25 @@ class Installation(NamedTuple):
         return document
 
 
-def _lines(content: bytes) -> list[str]:
+def _editor_lines(content: bytes) -> list[str]:
     """What an editor shows as lines; no raw tab stands in a text of JSON."""
     return content.decode(errors="replace").replace("\r\n", "\n").expandtabs(4).split("\n")
 
 
-def _written(document: Document) -> bytes:
+def _document_bytes(document: Document) -> bytes:
     return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
 
 
-def _levels(document: Document) -> dict[str | None, Document]:
+def _places_of_servers(document: Document) -> dict[str | None, Document]:
     """Where a file may have servers: its top (None), and what Claude Code keeps of single projects, by folder."""
+    places: dict[str | None, Document] = {None: document}
     projects = document.get("projects")
-    named = projects if isinstance(projects, dict) else {}
-    return {None: document, **{place: project for place, project in named.items() if isinstance(project, dict)}}
+    if isinstance(projects, dict):
+        places.update((place, project) for place, project in projects.items() if isinstance(project, dict))
+    return places
 
 
-def _tables(level: Document) -> dict[str, Document]:
+def _server_tables(level: Document) -> dict[str, Document]:
     """The tables of servers that stand there, by what clients call them."""
     return {name: level[name] for name in TABLES if isinstance(level.get(name), dict)}
 
@@ -242,13 +245,17 @@ def _table_at(document: Document, name: str) -> Document:
     return table
 
 
-def _entry(servers: Path, inputs: Iterable[str], *, typed: bool) -> dict[str, Any]:
+def _gateway_entry(servers: Path, inputs: Iterable[str], *, typed: bool) -> dict[str, Any]:
     """How a client starts the gateway: by uv where uv started this, else by this Python.
 
     What VS Code asks its user for (`inputs`) reaches the gateway's servers by the gateway's environment.
     """
-    by_uv = ["uvx", "--from", "camdf[mcp]", "camdf", "mcp"]
-    command, *arguments = by_uv if "uv" in Path(sys.prefix).parts else [sys.executable, "-m", "camdf", "mcp"]
+    started = [sys.executable, "-m", "camdf", "mcp"]
+    if "uv" in Path(sys.prefix).parts:
+        started = ["uvx", "--from", "camdf[mcp]", "camdf", "mcp"]
+    command, *arguments = started
     entry: dict[str, Any] = {"type": "stdio"} if typed else {}
     entry |= {"command": command, "args": [*arguments, str(servers)]}
-    return {**entry, "env": {name: f"${{{name}}}" for name in inputs}} if inputs else entry
+    if inputs:
+        entry["env"] = {name: f"${{{name}}}" for name in inputs}
+    return entry

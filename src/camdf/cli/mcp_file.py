@@ -32,7 +32,7 @@ def list_tools(servers: Sequence[ServerEntry], seconds: float = SECONDS) -> List
 
     async def answers(logs: list[Path]) -> list[list[Any] | BaseException]:
         pairs = zip(servers, logs, strict=True)
-        asked = (asyncio.wait_for(_listed(server, log), seconds) for server, log in pairs)
+        asked = (asyncio.wait_for(_tools_of_server(server, log), seconds) for server, log in pairs)
         return await asyncio.gather(*asked, return_exceptions=True)
 
     listing = Listing([], {})
@@ -40,7 +40,7 @@ def list_tools(servers: Sequence[ServerEntry], seconds: float = SECONDS) -> List
         logs = [Path(folder, str(number)) for number in range(len(servers))]  # a name may hold anything
         for server, log, answer in zip(servers, logs, asyncio.run(answers(logs)), strict=True):
             if isinstance(answer, BaseException):
-                listing.failed[server.name] = _why(answer, log, seconds)
+                listing.failed[server.name] = _why_without_tools(answer, log, seconds)
             else:
                 listing.tools.extend(FromServer(server.name, tool) for tool in answer)
     return listing
@@ -57,7 +57,7 @@ def tools_of_servers(path: Path) -> list[FromServer]:
     return listing.tools
 
 
-async def _listed(server: ServerEntry, log: Path) -> list[Any]:
+async def _tools_of_server(server: ServerEntry, log: Path) -> list[Any]:
     from fastmcp import Client
     from fastmcp.mcp_config import MCPConfig
 
@@ -67,15 +67,19 @@ async def _listed(server: ServerEntry, log: Path) -> list[Any]:
         MCPConfig.from_dict({"mcpServers": {server.name: server.entry}}).mcpServers[server.name].to_transport()
     )
     if "command" in server.entry:
-        transport.keep_alive, transport.log_file = False, log
+        transport.keep_alive = False
+        transport.log_file = log
     async with Client(transport) as client:
         return list(await client.list_tools())
 
 
-def _why(error: BaseException, log: Path, seconds: float) -> str:
+def _why_without_tools(error: BaseException, log: Path, seconds: float) -> str:
     """What went wrong with a server, and the last line that it wrote itself."""
-    late = f"it did not answer within {seconds:g} seconds"
-    told = late if isinstance(error, TimeoutError) else " ".join(str(error).split()) or type(error).__name__
-    lines = log.read_text(encoding="utf-8", errors="replace").split("\n") if log.exists() else []
-    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
-    return f"{told}; its last line: {last}" if last else told
+    why = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, TimeoutError):
+        why = f"it did not answer within {seconds:g} seconds"
+    written = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+    last = next((line.strip() for line in reversed(written.split("\n")) if line.strip()), "")
+    if last:
+        why += f"; its last line: {last}"
+    return why

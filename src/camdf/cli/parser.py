@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from inspect import getdoc
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 from camdf.errors import CamdfError, UsageError, require
 
@@ -32,9 +32,9 @@ class Parser(argparse.ArgumentParser):
         """What argparse says, in words that tell what to do."""
         unknown = re.match(r"argument (?:COMMAND|ACTION): invalid choice: '(.*?)'", message)
         if unknown is not None:
-            told = f"there is no command {unknown[1]!r}."
             alike = get_close_matches(unknown[1], self._commands(), n=1, cutoff=0.65)
-            return f"{told} Did you mean {alike[0]!r}?" if alike else told
+            meant = f" Did you mean {alike[0]!r}?" if alike else ""
+            return f"there is no command {unknown[1]!r}.{meant}"
         if re.match("unrecognized arguments: [^-]", message):
             return f"{message}. A text of several words goes in quotes."
         return f"{message}."
@@ -68,10 +68,10 @@ def run_command(parser: Parser, arguments: Sequence[str] | None) -> int:
         print(f"{name}: {_system_error(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        told = "interrupted"
+        why = "interrupted"
         if "resumes" in options:
-            told += "; finished work is kept, so run the same command again to go on"
-        print(f"{name}: {told}", file=sys.stderr)
+            why += "; finished work is kept, so run the same command again to go on"
+        print(f"{name}: {why}", file=sys.stderr)
         return 130
     return code
 
@@ -133,7 +133,7 @@ class Section:
 
     def contents(self, width: int) -> str:
         """Its part of the table of contents."""
-        return "\n".join([f"{self.title}:", *(f"  {name:<{width}}  {told}" for name, told in self.listed.items())])
+        return "\n".join([f"{self.title}:", *(f"  {name:<{width}}  {does}" for name, does in self.listed.items())])
 
 
 def table_of_contents(opening: str, sections: Sequence[Section]) -> str:
@@ -183,6 +183,19 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 def print_json(document: Any) -> None:
     """The one document of a command that was asked for it."""
     print(json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False))
+
+
+def notes_stream(options: argparse.Namespace) -> TextIO:
+    """Where that goes which comes before the answer: it is kept out of a JSON document."""
+    return sys.stderr if options.json else sys.stdout
+
+
+def print_answer(options: argparse.Namespace, answer: object, document: Any) -> None:
+    """What a command answers in words, or with --json as a document."""
+    if options.json:
+        print_json(document)
+    else:
+        print(answer)
 
 
 def read_day(text: str) -> date:

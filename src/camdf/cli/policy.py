@@ -8,7 +8,7 @@ import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from camdf._files import whole_file
 from camdf._progress import shown
@@ -35,7 +35,7 @@ from camdf.cli.money import (
     on_tasks,
     recourse_of_a_search,
 )
-from camdf.cli.parser import add_json, check_output, print_json
+from camdf.cli.parser import add_json, check_output, notes_stream, print_json
 from camdf.cli.tools import add_scorer_mismatch
 from camdf.core.payoff import VALUES, Payoff
 from camdf.datasets.examples import logged_examples, made_up_in, past_tasks, read_examples, write_examples
@@ -64,6 +64,7 @@ from camdf.scorers import record_of
 if TYPE_CHECKING:
     from camdf.core.rankings import LoggedTasks
     from camdf.evaluation.assess import Assessment
+    from camdf.evaluation.fit import Fit
     from camdf.policies.base import Policy
 
 PICTURES = (".png", ".svg", ".pdf")
@@ -141,17 +142,22 @@ def add_saved(parser: argparse.ArgumentParser) -> None:
 
 def saved_policy(options: argparse.Namespace) -> Policy:
     """The policy that a command names, with its past requests; one of your own by its class."""
-    policy = load(options.policy, LIBRARY if options.own is None else (*LIBRARY, own_class(options.own)))
-    return policy if options.examples is None else _with_examples(policy, options.examples)
+    classes = LIBRARY if options.own is None else (*LIBRARY, own_class(options.own))
+    policy = load(options.policy, classes)
+    if options.examples is None:
+        return policy
+    return _recalling_examples(policy, options.examples)
 
 
-def _with_examples(policy: Policy, examples: Path) -> Policy:
+def _recalling_examples(policy: Policy, examples: Path) -> Policy:
     """A policy with the past requests of a file."""
     past = past_tasks(read_examples(examples))
-    if past is None or not policy.recalls:
-        why = f"needs past requests, and {examples} has none" if policy.recalls else "was fitted without past requests"
-        raise UsageError(f"This policy {why}. Leave out --examples, or name what camdf fit --remember wrote.")
-    return policy.recalling(past)
+    if past is not None and policy.recalls:
+        return policy.recalling(past)
+    why = "was fitted without past requests"
+    if policy.recalls:
+        why = f"needs past requests, and {examples} has none"
+    raise UsageError(f"This policy {why}. Leave out --examples, or name what camdf fit --remember wrote.")
 
 
 def recall_warning(policy: Policy, logged: LoggedTasks) -> list[str]:
@@ -195,7 +201,7 @@ def _check_splits(options: argparse.Namespace) -> None:
         )
 
 
-def _read(options: argparse.Namespace, *, explored_only: bool = False) -> tuple[LoggedTasks, ScorerRecord]:
+def _read_tasks(options: argparse.Namespace, *, explored_only: bool = False) -> tuple[LoggedTasks, ScorerRecord]:
     """The tasks of a command, and what gave their scores."""
     if is_log(options, options.data):
         scorer, settings = named_scorer(options.scorer)
@@ -220,6 +226,17 @@ def uncensored_tasks(options: argparse.Namespace, policy: Policy) -> Uncensored:
         raise with_hint(error, options.data) from None
 
 
+class TasksToFit(NamedTuple):
+    """What a policy is fitted to."""
+
+    logged: LoggedTasks
+    scorer: ScorerRecord
+    """What gave their scores."""
+
+    asked: dict[str, AskedBy]
+    """For --remember, by task: what was asked and by whom, as far as the data say it; users are hashed as in traces."""
+
+
 def _fit(options: argparse.Namespace) -> int:
     """Learn a policy from logged tasks, and say if it is worth it.
 
@@ -231,21 +248,14 @@ def _fit(options: argparse.Namespace) -> int:
         raise UsageError(
             f"The policy {options.policy} must have a 'kind', under which it is saved. Add one to its class."
         )
-    payoff, name = chosen_payoff(options), policy_name(options.policy)
-    prior = _prior(options.prior)
+    payoff = chosen_payoff(options)
+    name = policy_name(options.policy)
+    prior = _load_prior(options.prior)
     _check_splits(options)
-    check_output(options.output, (".json",))
-    if options.remember is not None:
-        check_output(options.remember, (".jsonl",))
-        _check_replaceable(options.remember)
-    elif options.keep_text:
-        raise UsageError("--keep-text says what --remember keeps. Name a file for it: --remember past.jsonl")
-    if options.engine == "spark":
-        (logged, scorer), asked = _sampled_on_spark(options)
-    else:
-        logged, scorer = _read(options, explored_only=options.explored_only)
-        logged, asked = in_dollars(options, logged), _asked(options)
-    if options.keep_text and not any(known.text for known in asked.values()):
+    _check_fit_outputs(options)
+    tasks = _tasks_to_fit(options)
+    logged = tasks.logged
+    if options.keep_text and not any(known.text for known in tasks.asked.values()):
         raise UsageError(
             f"{options.data} has no texts for --keep-text. Fit from a log of requests with --tools, or from what camdf "
             "score --keep-text wrote."
@@ -257,50 +267,57 @@ def _fit(options: argparse.Namespace) -> int:
     payoff = on_tasks(options, payoff, logged, lambda like: ExpectedPayoffBySet(prior=start).fit(logged, like))
     made_up = made_up_in(options.data) if is_log(options, options.data) else 0
     with shown("splits") as progress:
-        drawn: dict[str, Any] = {"splits": options.splits, "seed": options.seed}
-        known: dict[str, Any] = {"prior": prior, "made_up": made_up, "remember": options.remember is not None}
-        known["scorer"] = scorer
-        result = fit(logged, payoff, name, **known, **drawn, first=_first_verdict, progress=progress)
-    assessment, noise = result.assessment, result.label_noise
+        result = fit(
+            logged,
+            payoff,
+            name,
+            prior=prior,
+            remember=options.remember is not None,
+            made_up=made_up,
+            scorer=tasks.scorer,
+            splits=options.splits,
+            seed=options.seed,
+            first=_print_first_verdict,
+            progress=progress,
+        )
+    assessment = result.assessment
     warnings = [*assessment.alarms(payoff), *assessment.warnings(), *_made_up_warning(options, made_up)]
     if not options.json:
         _print_assessment(options, logged, payoff, assessment, name, warnings)
     save(result.policy, options.output, result.training)
-    past = _kept(options, logged, asked) if result.policy.recalls else None
-    if past is not None:
+    past: PastTasks | None = None
+    if result.policy.recalls:
+        past = _tasks_to_remember(options, tasks)
         write_examples(options.remember, logged_examples(past))
-    stale = past is None and options.remember is not None and options.remember.exists()
-    unread = [f"{options.remember} is of an earlier fit, and this policy does not read it."] if stale else []
-    if options.json:
-        written = {"policy": name, "wrote": str(options.output), "label_noise": asdict(noise), "made_up": made_up}
-        told = {"meaning": _meaning(options, assessment, payoff), "warnings": [*warnings, *unread]}
-        reads = {"reads_texts": result.policy.reads_texts, **({} if past is None else {"remembers": len(past)})}
-        print_json({**_about(logged, payoff), **written, **reads, **assessment.summary(), **told})
-    else:
-        if logged.rankings.vectors is not None:
-            helps = "helps, and the policy reads it" if result.policy.reads_texts else "does not help, and is left out"
-            print(f"what was asked, by the vectors of the tasks, {helps}")
-        print(f"at most about {noise.rate:.1%} of labels look wrong (95% interval up to {noise.at_most:.1%})")
-        if options.remember is not None:
-            kept = f"help, and {options.remember} has {len(past)} of them" if past else "do not help, and none is kept"
-            print("\n".join([f"similar past requests {kept}", *unread]))
-        print(f"wrote {options.output}")
-        newer = f"newer{options.data.suffix or '.parquet'}"
-        tools = f" --tools {quote(str(options.tools))}" if is_log(options, options.data) else ""
-        recalled = f" --examples {quote(str(options.remember))}" if past else ""
-        print(f"On newer tasks: camdf evaluate {quote(str(options.output))} {newer}{tools}{recalled}")
-    return _code(options, assessment)
+    unread = _unread_examples(options, past)
+    if not options.json:
+        _print_fitted(options, logged, result, past, unread)
+        return _exit_code_of(options, assessment)
+    document = {
+        **_data_and_payoff(logged, payoff),
+        "policy": name,
+        "wrote": str(options.output),
+        "label_noise": asdict(result.label_noise),
+        "made_up": made_up,
+        "reads_texts": result.policy.reads_texts,
+    }
+    if past is not None:
+        document["remembers"] = len(past)
+    document |= assessment.summary()
+    document["meaning"] = _meaning(options, assessment, payoff)
+    document["warnings"] = [*warnings, *unread]
+    print_json(document)
+    return _exit_code_of(options, assessment)
 
 
-def _asked(options: argparse.Namespace) -> dict[str, AskedBy]:
-    """For --remember, by task: what was asked and by whom, as far as the data say it; users are hashed as in traces."""
-    if options.remember is None:
-        return {}
-    if is_log(options, options.data):
-        log = read_text_log(options.data, listed_tools(options.tools), options.columns)
-        key = id_key() if "user" in log.columns else b""
-        return {request.task_id: AskedBy(request.text, hashed(request.user, key)) for request in log.requests}
-    return mined_tasks().asked_in_table(options.data) if is_mined(options.data) else {}
+def _check_fit_outputs(options: argparse.Namespace) -> None:
+    """Refuse places that cannot be written to before the fit."""
+    check_output(options.output, (".json",))
+    if options.remember is not None:
+        check_output(options.remember, (".jsonl",))
+        _check_replaceable(options.remember)
+    elif options.keep_text:
+        raise UsageError("--keep-text says what --remember keeps. Name a file for it: --remember past.jsonl")
 
 
 def _check_replaceable(path: Path) -> None:
@@ -313,17 +330,92 @@ def _check_replaceable(path: Path) -> None:
         raise UsageError(f"--remember would replace {path}, which no earlier fit wrote. Name a file of its own for it.")
 
 
-def _kept(options: argparse.Namespace, logged: LoggedTasks, asked: dict[str, AskedBy]) -> PastTasks:
+def _tasks_to_fit(options: argparse.Namespace) -> TasksToFit:
+    """Tasks that are read here, or a sample that Spark draws of mined ones."""
+    if options.engine == "spark":
+        sampled = _sampled_on_spark(options)
+        return sampled or _whole_tasks_to_fit(options)
+    tasks = _whole_tasks_to_fit(options)
+    return tasks._replace(logged=in_dollars(options, tasks.logged))
+
+
+def _whole_tasks_to_fit(options: argparse.Namespace) -> TasksToFit:
+    logged, scorer = _read_tasks(options, explored_only=options.explored_only)
+    return TasksToFit(logged, scorer, _asked_by_task(options))
+
+
+def _sampled_on_spark(options: argparse.Namespace) -> TasksToFit | None:
+    """A sample of mined tasks; None for files that are read whole."""
+    if not is_mined(options.data):
+        return None
+    sample = mined_tasks().sampled_on_spark(options.data, explored_only=options.explored_only, seed=options.seed)
+    if sample is None:
+        return None
+    print(f"{sample.sentence}\n", file=notes_stream(options))
+    return TasksToFit(sample.logged, scored_by(options.data) or GIVEN, sample.asked)
+
+
+def _asked_by_task(options: argparse.Namespace) -> dict[str, AskedBy]:
+    """What `TasksToFit.asked` has."""
+    if options.remember is None:
+        return {}
+    if is_log(options, options.data):
+        log = read_text_log(options.data, listed_tools(options.tools), options.columns)
+        key = id_key() if "user" in log.columns else b""
+        return {request.task_id: AskedBy(request.text, hashed(request.user, key)) for request in log.requests}
+    if is_mined(options.data):
+        return mined_tasks().asked_in_table(options.data)
+    return {}
+
+
+def _tasks_to_remember(options: argparse.Namespace, tasks: TasksToFit) -> PastTasks:
     """What is kept of the tasks of a log, the latest as the log has them."""
-    known = [asked.get(task_id, AskedBy()) for task_id in logged.task_ids.tolist()]
-    texts = tuple(of.text for of in known) if options.keep_text else ()
-    users = tuple(of.user for of in known) if any(of.user for of in known) else ()
-    return replace(PastTasks.all_of(logged), texts=texts, users=users).bounded()
+    known = [tasks.asked.get(task_id, AskedBy()) for task_id in tasks.logged.task_ids.tolist()]
+    texts = tuple(asked.text for asked in known) if options.keep_text else ()
+    users = tuple(asked.user for asked in known)
+    past = replace(PastTasks.all_of(tasks.logged), texts=texts, users=users if any(users) else ())
+    return past.bounded()
 
 
-def _prior(path: Path | None) -> ExpectedPayoffBySet | None:
-    policy = None if path is None else load(path)
-    if policy is not None and not isinstance(policy, ExpectedPayoffBySet):
+def _unread_examples(options: argparse.Namespace, past: PastTasks | None) -> list[str]:
+    """That the file of --remember is of an earlier fit, where this one wrote none."""
+    if past is not None or options.remember is None or not options.remember.exists():
+        return []
+    return [f"{options.remember} is of an earlier fit, and this policy does not read it."]
+
+
+def _print_fitted(
+    options: argparse.Namespace, logged: LoggedTasks, result: Fit, past: PastTasks | None, unread: list[str]
+) -> None:
+    """What was learned besides the payoff, what was written, and what to run next."""
+    if logged.rankings.vectors is not None:
+        helps = "does not help, and is left out"
+        if result.policy.reads_texts:
+            helps = "helps, and the policy reads it"
+        print(f"what was asked, by the vectors of the tasks, {helps}")
+    noise = result.label_noise
+    print(f"at most about {noise.rate:.1%} of labels look wrong (95% interval up to {noise.at_most:.1%})")
+    if past:
+        print(f"similar past requests help, and {options.remember} has {len(past)} of them")
+    elif options.remember is not None:
+        print("similar past requests do not help, and none is kept")
+    for line in unread:
+        print(line)
+    print(f"wrote {options.output}")
+    newer = f"newer{options.data.suffix or '.parquet'}"
+    command = f"camdf evaluate {quote(str(options.output))} {newer}"
+    if is_log(options, options.data):
+        command += f" --tools {quote(str(options.tools))}"
+    if past:
+        command += f" --examples {quote(str(options.remember))}"
+    print(f"On newer tasks: {command}")
+
+
+def _load_prior(path: Path | None) -> ExpectedPayoffBySet | None:
+    if path is None:
+        return None
+    policy = load(path)
+    if not isinstance(policy, ExpectedPayoffBySet):
         raise UsageError(f"The --prior must be of the kind {DEFAULT}. Got {policy.kind} instead.")
     return policy
 
@@ -338,19 +430,6 @@ def _made_up_warning(options: argparse.Namespace, made_up: int) -> list[str]:
     ]
 
 
-def _sampled_on_spark(
-    options: argparse.Namespace,
-) -> tuple[tuple[LoggedTasks, ScorerRecord], dict[str, AskedBy]]:
-    """Mined tasks as a sample that Spark draws, and what was asked; other files are read here."""
-    sample = None
-    if is_mined(options.data):
-        sample = mined_tasks().sampled_on_spark(options.data, explored_only=options.explored_only, seed=options.seed)
-    if sample is None:
-        return _read(options, explored_only=options.explored_only), _asked(options)
-    _note(options, f"{sample.sentence}\n")
-    return (sample.logged, scored_by(options.data) or GIVEN), sample.asked
-
-
 def _evaluate(options: argparse.Namespace) -> int:
     """Measure a saved policy on tasks, beside tuned simple rules.
 
@@ -362,7 +441,7 @@ def _evaluate(options: argparse.Namespace) -> int:
     policy = saved_policy(options)
     payoff = chosen_payoff(options, fitted_payoff(policy))
     _check_splits(options)
-    read = _priced(options, uncensored_tasks(options, policy))
+    read = _uncensored_in_dollars(options, policy)
     logged = read.logged
     without_past = recall_warning(policy, logged)
     payoff = on_tasks(options, payoff, logged, lambda like: policy)
@@ -377,11 +456,17 @@ def _evaluate(options: argparse.Namespace) -> int:
             "This policy was fitted on these very tasks, which flatters it. Evaluate it on tasks it has not seen."
         )
     if options.json:
-        told = {"policy": policy.kind, **assessment.summary(), "meaning": _meaning(options, assessment, payoff)}
-        print_json({**_about(logged, payoff), **told, "warnings": warnings})
+        document = {
+            **_data_and_payoff(logged, payoff),
+            "policy": policy.kind,
+            **assessment.summary(),
+            "meaning": _meaning(options, assessment, payoff),
+            "warnings": warnings,
+        }
+        print_json(document)
     else:
         _print_assessment(options, logged, payoff, assessment, str(options.policy), warnings)
-    return _code(options, assessment)
+    return _exit_code_of(options, assessment)
 
 
 def _off_by(policy: Policy, assessment: Assessment, payoff: Payoff) -> list[str]:
@@ -389,9 +474,10 @@ def _off_by(policy: Policy, assessment: Assessment, payoff: Payoff) -> list[str]
     training = policy.training_
     if training is None or not training.made_up or training.payoff != payoff:
         return []
-    before, now = training.validation_payoff.get(policy.kind), assessment.outcomes.mean(assessment.subject)
+    before = training.validation_payoff.get(policy.kind)
     if before is None:
         return []
+    now = assessment.outcomes.mean(assessment.subject)
     return [
         f"This policy was fitted on made-up tasks, on which it earned {before:.3f}. On these it earns {now:.3f}: off "
         f"by {now - before:+.3f}. To learn from these, start there: camdf fit --prior"
@@ -410,7 +496,7 @@ def _curve(options: argparse.Namespace) -> int:
     if options.output is not None:
         check_output(options.output, PICTURES)
         expect("matplotlib", "plot")  # now, and not after minutes of fits
-    logged, _ = _read(options)
+    logged, _ = _read_tasks(options)
     one_blas_thread()
     steps = draw_steps(logged, options.splits, options.seed)
     with shown("fits of three policies") as progress:
@@ -422,9 +508,9 @@ def _curve(options: argparse.Namespace) -> int:
             curve_picture(points).savefig(new, format=options.output.suffix.removeprefix("."), dpi=200)
     if options.json:
         drawn = [asdict(point) for point in points]
-        print_json({**_about(logged, payoff), "points": drawn, "verdict": verdict(points)})
+        print_json({**_data_and_payoff(logged, payoff), "points": drawn, "verdict": verdict(points)})
         return 0
-    print(_described(logged, payoff))
+    print(_data_and_payoff_in_words(logged, payoff))
     print(table(points))
     if options.output is not None:
         print(f"wrote {options.output}")
@@ -445,7 +531,7 @@ def _calibrate(options: argparse.Namespace) -> int:
         )
     policy = saved_policy(options)
     fitted = fitted_payoff(policy) or Payoff(0.0)
-    read = _priced(options, uncensored_tasks(options, policy))
+    read = _uncensored_in_dollars(options, policy)
     logged = read.logged
     if options.min_sufficiency is not None and _fitted_on(policy, read):
         raise UsageError("This policy was fitted on these very tasks, which can promise nothing. Name other tasks.")
@@ -461,14 +547,24 @@ def _calibrate(options: argparse.Namespace) -> int:
         per_task=options.per_task,
     )
     if options.json:
-        print_json({**_about(logged, calibration.payoff), **calibration.summary(), "warnings": warnings})
-    else:
-        print(_described(logged, calibration.payoff))
-        print(calibration.sentences("$" if options.prices else ""))
-        for warning in warnings:
-            print(f"Warning: {warning}")
-        print(f"\n--cost-pressure {calibration.payoff.cost_pressure!r}")
+        document = {**_data_and_payoff(logged, calibration.payoff), **calibration.summary(), "warnings": warnings}
+        print_json(document)
+        return 0
+    print(_data_and_payoff_in_words(logged, calibration.payoff))
+    print(calibration.sentences(_unit_of_costs(options)))
+    for warning in warnings:
+        print(f"Warning: {warning}")
+    print(f"\n--cost-pressure {calibration.payoff.cost_pressure!r}")
     return 0
+
+
+def _uncensored_in_dollars(options: argparse.Namespace, policy: Policy) -> Uncensored:
+    """The tasks that a saved policy is measured on, with tools in dollars where prices are named."""
+    read = uncensored_tasks(options, policy)
+    logged = in_dollars(options, read.logged)
+    if logged is read.logged:
+        return read
+    return read._replace(logged=logged, digests=read.digests | {logged.digest()})
 
 
 def _fitted_on(policy: Policy, read: Uncensored) -> bool:
@@ -484,8 +580,11 @@ def _print_assessment(
     warnings: list[str],
 ) -> None:
     alarms = assessment.alarms(payoff)
-    print("\n".join(f"Beware: {alarm}" for alarm in alarms), end="\n\n" if alarms else "")
-    print(_described(logged, payoff))
+    for alarm in alarms:
+        print(f"Beware: {alarm}")
+    if alarms:
+        print()
+    print(_data_and_payoff_in_words(logged, payoff))
     print(f"{assessment.table()}\n")
     print(f"{name} {assessment.verdict}")
     print(_meaning(options, assessment, payoff))
@@ -494,30 +593,26 @@ def _print_assessment(
         print(f"Warning: {warning}")
 
 
+def _print_first_verdict(assessment: Assessment) -> None:
+    verdict = f"{assessment.subject} {assessment.verdict}"
+    print(f"After a tenth of the splits: {verdict}. The rest narrows it.", file=sys.stderr, flush=True)
+
+
 def _meaning(options: argparse.Namespace, assessment: Assessment, payoff: Payoff) -> str:
-    return assessment.meaning(payoff, "$" if options.prices else "")
+    return assessment.meaning(payoff, _unit_of_costs(options))
 
 
-def _priced(options: argparse.Namespace, read: Uncensored) -> Uncensored:
-    logged = in_dollars(options, read.logged)
-    return read if logged is read.logged else read._replace(logged=logged, digests=read.digests | {logged.digest()})
+def _unit_of_costs(options: argparse.Namespace) -> str:
+    return "$" if options.prices else ""
 
 
-def _first_verdict(assessment: Assessment) -> None:
-    told = f"{assessment.subject} {assessment.verdict}"
-    print(f"After a tenth of the splits: {told}. The rest narrows it.", file=sys.stderr, flush=True)
+def _exit_code_of(options: argparse.Namespace, assessment: Assessment) -> int:
+    if options.must_pay and not assessment.pays:
+        return NOT_SHOWN_TO_PAY
+    return 0
 
 
-def _note(options: argparse.Namespace, text: str) -> None:
-    """What comes before the answer, kept out of a JSON document."""
-    print(text, file=sys.stderr if options.json else sys.stdout)
-
-
-def _code(options: argparse.Namespace, assessment: Assessment) -> int:
-    return NOT_SHOWN_TO_PAY if options.must_pay and not assessment.pays else 0
-
-
-def _about(logged: LoggedTasks, payoff: Payoff) -> dict[str, Any]:
+def _data_and_payoff(logged: LoggedTasks, payoff: Payoff) -> dict[str, Any]:
     """The tasks and the payoff, as every JSON document has them."""
     tasks = {
         "tasks": len(logged),
@@ -529,12 +624,14 @@ def _about(logged: LoggedTasks, payoff: Payoff) -> dict[str, Any]:
     return {"data": tasks, "payoff": asdict(payoff)}
 
 
-def _described(logged: LoggedTasks, payoff: Payoff) -> str:
-    told = _about(logged, payoff)["data"]
+def _data_and_payoff_in_words(logged: LoggedTasks, payoff: Payoff) -> str:
+    data = _data_and_payoff(logged, payoff)["data"]
+    earned = f"Payoff: {payoff.value} value minus {payoff.cost_pressure:g} times cost"
+    if payoff.recourse:
+        earned += f", with {payoff.recourse:g} left for each tool missed"
     return (
-        f"{told['tasks']} tasks, {told['groups']} groups, up to {told['most_candidates']} candidates, "
-        f"{told['mean_required']:.2f} tools required on average; "
-        f"{told['lists_that_lack_a_required_tool']:.0%} of lists lack a required tool.\n"
-        f"Payoff: {payoff.value} value minus {payoff.cost_pressure:g} times cost"
-        f"{f', with {payoff.recourse:g} left for each tool missed' if payoff.recourse else ''}.\n"
+        f"{data['tasks']} tasks, {data['groups']} groups, up to {data['most_candidates']} candidates, "
+        f"{data['mean_required']:.2f} tools required on average; "
+        f"{data['lists_that_lack_a_required_tool']:.0%} of lists lack a required tool.\n"
+        f"{earned}.\n"
     )

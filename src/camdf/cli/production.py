@@ -34,10 +34,9 @@ def _shadow_report(options: argparse.Namespace) -> int:
     """
     from camdf.evaluation.shadow import shadow_report
 
-    policy, prices = saved_policy(options), Prices()
+    policy = saved_policy(options)
     payoff = chosen_payoff(options, fitted_payoff(policy))
-    tools = None if options.tools is None else [view(tool) for tool in tools_in_file(options.tools)]
-    tokens = None if tools is None else {tool.name: float(prices.count(tool)) for tool in tools}
+    tokens = None if options.tools is None else _tokens_by_name(options.tools)
     read = uncensored_tasks(options, policy)
     warnings = [*read.warnings, *recall_warning(policy, read.logged)]
     report = shadow_report(policy, read.logged, payoff, tokens)
@@ -48,3 +47,10 @@ def _shadow_report(options: argparse.Namespace) -> int:
     if not (read.told or read.censored):
         print("Nothing says that these tasks saw every tool. What a gate had cut, none of them could call.")
     return 0
+
+
+def _tokens_by_name(path: Path) -> dict[str, float]:
+    """How many tokens the definition of each tool of a file has."""
+    prices = Prices()
+    tools = [view(native) for native in tools_in_file(path)]
+    return {tool.name: float(prices.count(tool)) for tool in tools}

@@ -11,7 +11,7 @@ from typing import Any
 from camdf._counts import in_one_line
 from camdf._progress import shown
 from camdf.cli.logs import add_columns, is_log, named_scorer, ranked_log
-from camdf.cli.parser import add_json, check_output, print_json
+from camdf.cli.parser import add_json, check_output, notes_stream, print_json
 from camdf.cli.tools import TOOLS_FILE, tools_in_file
 from camdf.errors import UsageError
 from camdf.logs.mined import mined_tasks
@@ -66,14 +66,15 @@ def add_commands(commands: Any) -> None:
     score.set_defaults(run=_score, resumes=True)
 
 
-def _rank(options: argparse.Namespace, scorer: Scorer, choices: dict[str, Any]) -> tuple[Scored, int]:
+def _rank_mined(options: argparse.Namespace, scorer: Scorer, choices: dict[str, Any]) -> tuple[Scored, int]:
     """Mined tasks ranked, and how many have no text."""
     tools = [view(tool) for tool in tools_in_file(options.tools)]
     ranked = mined_tasks().rank_table(
         options.tasks, tools, scorer, options.output, keep_text=options.keep_text, **choices
     )
     if ranked.undescribed:
-        count, listed = len(ranked.undescribed), ", ".join(ranked.undescribed[:5])
+        count = len(ranked.undescribed)
+        listed = ", ".join(ranked.undescribed[:5])
         print(f"{count:,} tools were ranked by their names alone, as {options.tools} lacks them: {listed}")
     return ranked.scored, ranked.textless
 
@@ -84,31 +85,41 @@ def _score(options: argparse.Namespace) -> int:
             f"{options.tasks} holds tasks without descriptions of their tools. Name a file: --tools tools.json"
         )
     of_a_log = options.tasks.exists() and is_log(options, options.tasks)
-    check_output(options.output, (".jsonl",) if options.tools is None or of_a_log else (".parquet",))
+    is_table = options.tools is not None and not of_a_log
+    check_output(options.output, (".parquet",) if is_table else (".jsonl",))
     if options.top is not None and options.top < 1:
         raise UsageError(f"--top says how many of a task's tools to keep, and must be at least 1. Got {options.top}.")
-    scorer: Scorer
-    if options.scorer == "llm":
-        if options.examples is not None:
-            raise UsageError("The scorer 'llm' reads no examples. Leave out --examples, or name another scorer.")
-        if not (options.url and options.model):
-            raise UsageError("The scorer 'llm' needs an endpoint and a model. Name both: --url and --model")
-        limits = {"timeout": options.deadline, "deadline": options.deadline}
-        key, cache = options.key_variable, options.cache
-        scorer = Necessity(options.url, options.model, options.variant, key_variable=key, cache=cache, **limits)
-        settings = {"scorer": "llm", "model": options.model, "variant": options.variant}
-    else:
-        scorer, settings = named_scorer(options.scorer, options.text, options.model, options.examples)
+    scorer, settings = _scorer_to_rank_by(options)
     if of_a_log:
-        return _scored(options, _rank_log(options, scorer, settings))
+        return _report_scored(options, _rank_log(options, scorer, settings))
     textless = 0
-    with shown("tasks") as progress, redirect_stdout(sys.stderr if options.json else sys.stdout):
+    with shown("tasks") as progress, redirect_stdout(notes_stream(options)):
         choices = {"top": options.top, "vectors": options.vectors, "settings": settings, "progress": progress}
         if options.tools is None:
             done = score_folder(options.tasks, scorer, options.output, **choices)
         else:
-            done, textless = _rank(options, scorer, choices)
-    return _scored(options, done, textless)
+            done, textless = _rank_mined(options, scorer, choices)
+    return _report_scored(options, done, textless)
+
+
+def _scorer_to_rank_by(options: argparse.Namespace) -> tuple[Scorer, dict[str, str]]:
+    """The scorer that the options name, and what determines its scores."""
+    if options.scorer != "llm":
+        return named_scorer(options.scorer, options.text, options.model, options.examples)
+    if options.examples is not None:
+        raise UsageError("The scorer 'llm' reads no examples. Leave out --examples, or name another scorer.")
+    if not (options.url and options.model):
+        raise UsageError("The scorer 'llm' needs an endpoint and a model. Name both: --url and --model")
+    scorer = Necessity(
+        options.url,
+        options.model,
+        options.variant,
+        key_variable=options.key_variable,
+        cache=options.cache,
+        timeout=options.deadline,
+        deadline=options.deadline,
+    )
+    return scorer, {"scorer": "llm", "model": options.model, "variant": options.variant}
 
 
 def _rank_log(options: argparse.Namespace, scorer: Scorer, settings: dict[str, str]) -> Scored:
@@ -119,18 +130,28 @@ def _rank_log(options: argparse.Namespace, scorer: Scorer, settings: dict[str, s
     return ranked.scored
 
 
-def _scored(options: argparse.Namespace, done: Scored, textless: int = 0) -> int:
-    """What was scored is said, and whether all was."""
+def _report_scored(options: argparse.Namespace, done: Scored, textless: int = 0) -> int:
+    """Say what was scored; the exit code says whether all was."""
     for task_id, why in done.refused.items():
         print(f"{task_id}: {why}", file=sys.stderr)
-    counts = {"scored": done.now, "scored before": done.before, "that could not be scored": len(done.refused)}
-    counts["without a text to score"] = textless
-    counts = {"read": sum(counts.values()), **counts}
+    parts = {
+        "scored": done.now,
+        "scored before": done.before,
+        "that could not be scored": len(done.refused),
+        "without a text to score": textless,
+    }
+    counts = {"read": sum(parts.values()), **parts}
     if options.json:
-        told = {"scored": done.now, "before": done.before, "refused": dict(done.refused)}
-        print_json({**told, "sums": {"tasks": counts}, "wrote": str(options.output)})
+        document = {
+            "scored": done.now,
+            "before": done.before,
+            "refused": dict(done.refused),
+            "sums": {"tasks": counts},
+            "wrote": str(options.output),
+        }
+        print_json(document)
     else:
         print(f"{in_one_line('tasks', counts)}\nwrote {options.output}")
         if done.refused:
             print("Run the same command again to try those that could not be scored.")
-    return 1 if done.refused else 0
+    return int(bool(done.refused))

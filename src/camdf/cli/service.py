@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from camdf.cli.parser import add_json, print_json
+from camdf.cli.parser import add_json, print_answer
 
 STATE = Path("camdf-state")
 
@@ -64,5 +64,5 @@ def _learn(options: argparse.Namespace) -> int:
         print(roll_back(options.configuration, options.roll_back))
         return 0
     learned = learn(options.configuration, options.state or [STATE])
-    print_json(asdict(learned)) if options.json else print(learned)
+    print_answer(options, learned, asdict(learned))
     return 0

@@ -27,7 +27,7 @@ from camdf.gate.target import Target
 from camdf.gate.worth import Conversation, sentence, shared_sentence, worth
 from camdf.gateway.config import TABLES
 from camdf.policies.artifact import load
-from camdf.policies.training import ScorerRecord
+from camdf.policies.base import Policy
 from camdf.prices import Prices
 from camdf.scorers import BM25, Scorer, Start
 from camdf.scorers.named import ScorerMismatch, scorer_of
@@ -72,9 +72,17 @@ def add_commands(commands: Any) -> None:
     target.add_argument("--dollars", type=float, help="or: what they may cost a task, as 0.01")
     target.add_argument("--policy", type=Path, help="or: a policy that camdf fit wrote, which decides (.json)")
     tried.add_argument("--examples", type=Path, help="with --policy: what camdf fit --remember wrote (.jsonl)")
-    add_tool_search(tried, True)
-    told = "who scores (default: what the policy was fitted with, if any; else start if installed, else bm25)"
-    tried.add_argument("--scorer", choices=SCORERS, help=told)
+    tried.add_argument(
+        "--tool-search",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="whether the agent can search for what was cut (default: it can)",
+    )
+    tried.add_argument(
+        "--scorer",
+        choices=SCORERS,
+        help="who scores (default: what the policy was fitted with, if any; else start if installed, else bm25)",
+    )
     add_scorer_mismatch(tried)
     tried.add_argument("--all", action="store_true", help="show every tool, and not only the first that are cut")
     tried.add_argument("-o", "--output", type=Path, help="where to draw the decision (.svg)")
@@ -85,7 +93,7 @@ def add_commands(commands: Any) -> None:
     worth_parser = commands.add(_worth)
     worth_parser.add_argument("tools", type=Path, help=TOOLS_FILE)
     usual = Conversation()
-    for name, kind, told in (
+    for name, kind, counts in (
         ("turns", int, "turns of the user in a conversation"),
         ("requests", int, "model calls a turn"),
         ("spoken", int, "tokens that a model call adds to the prompt"),
@@ -95,12 +103,16 @@ def add_commands(commands: Any) -> None:
         ("searches", float, "with a tool search: searches a turn"),
         ("widened", float, "without a tool search: share of later turns that add a tool"),
     ):
-        worth_parser.add_argument(f"--{name}", type=kind, default=getattr(usual, name), help=f"{told} (%(default)s)")
+        worth_parser.add_argument(f"--{name}", type=kind, default=getattr(usual, name), help=f"{counts} (%(default)s)")
     worth_parser.add_argument("--mean-tools", type=float, metavar="N", help="or: how many tools are loaded at first")
     worth_parser.add_argument(
         "--sufficiency", metavar="SHARE", type=float, help="or: in which share of the turns they are enough, as 0.9"
     )
-    add_tool_search(worth_parser, None)
+    worth_parser.add_argument(
+        "--tool-search",
+        action=argparse.BooleanOptionalAction,
+        help="only what an agent can do that has a search for what was cut, or has none",
+    )
     add_prices(worth_parser)
     add_worth(worth_parser, "a conversation that solves its task")
     add_json(worth_parser)
@@ -116,22 +128,15 @@ def add_scorer_mismatch(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_tool_search(parser: argparse.ArgumentParser, default: bool | None) -> None:
-    """Whether the agent can search."""
-    told = "whether the agent can search for what was cut (default: it can)"
-    parser.add_argument(
-        "--tool-search",
-        action=argparse.BooleanOptionalAction,
-        default=default,
-        help=told if default else "only what an agent can do that has a search for what was cut, or has none",
-    )
-
-
 def add_prices(parser: argparse.ArgumentParser) -> None:
     """What a million tokens of a prompt cost."""
     usual = Prices()
-    for name, told in (("uncached", "dollars for a million tokens"), ("cached", "the same where they are cached")):
-        parser.add_argument(f"--{name}", type=float, default=getattr(usual, name), help=f"{told} (%(default)s)")
+    parser.add_argument(
+        "--uncached", type=float, default=usual.uncached, help="dollars for a million tokens (%(default)s)"
+    )
+    parser.add_argument(
+        "--cached", type=float, default=usual.cached, help="the same where they are cached (%(default)s)"
+    )
     parser.add_argument("--prices", type=read_prices, metavar="UNCACHED,CACHED", help=f"both at once: {PRICES}")
 
 
@@ -175,26 +180,26 @@ def _try(options: argparse.Namespace) -> int:
     camdf try tools.json 'Book me a room in Lyon for Friday'
     """
     policy = None if options.policy is None else load(options.policy)
-    fitted = None if policy is None else scorer_record(policy)
-    name, scorer = _scorer_of_a_try(options.scorer, fitted)
+    name, scorer = _scorer_of_a_try(options.scorer, policy)
     if options.output is not None:
         check_output(options.output, (".svg",))
-    if options.most is not None and options.most < 1:
-        raise UsageError(f"--mean-tools says how many a request gets, and must be at least 1. Got {options.most}.")
-    if options.dollars is not None and not 0 <= options.dollars < inf:
-        told = "--dollars says what the tools may cost a task, and must not be negative."
-        raise UsageError(f"{told} Got {options.dollars:g}.")
-    goals = {"mean_tools": options.most, "sufficiency": options.sufficiency, "dollars_per_task": options.dollars}
-    target = None if set(goals.values()) == {None} else Target(**goals)
+    target = _target_of_a_try(options)
     if options.examples is not None and options.policy is None:
         raise UsageError(
             "--examples are the past requests that a policy recalls. Name the policy: --policy policy.json"
         )
-    known: dict[str, Any] = {"policy": policy, "tool_search": options.tool_search}
-    known["prices"] = chosen_prices(options) if policy is None else options.prices
-    known["scorer_mismatch"] = options.scorer_mismatch
-    known["past"] = None if options.examples is None else past_tasks(read_examples(options.examples))
-    tried = trial(options.request, tools_in_file(options.tools), scorer, target, **known)
+    past = None if options.examples is None else past_tasks(read_examples(options.examples))
+    tried = trial(
+        options.request,
+        tools_in_file(options.tools),
+        scorer,
+        target,
+        policy=policy,
+        tool_search=options.tool_search,
+        prices=chosen_prices(options) if policy is None else options.prices,
+        scorer_mismatch=options.scorer_mismatch,
+        past=past,
+    )
     if options.output is not None:
         write_whole(options.output, tried.decision.svg().encode())
     if options.json:
@@ -210,13 +215,28 @@ def _try(options: argparse.Namespace) -> int:
     return 0
 
 
-def _scorer_of_a_try(named: str | None, fitted: ScorerRecord | None) -> tuple[str, Scorer]:
+def _scorer_of_a_try(named: str | None, policy: Policy | None) -> tuple[str, Scorer]:
     """The scorer that is named, else the one that the policy was fitted with, else the usual one; and what it is."""
-    made = None if named or fitted is None else scorer_of(fitted)
-    if made is not None and fitted is not None:
-        return fitted.kind, made
+    if named is None and policy is not None and (fitted := scorer_record(policy)) is not None:
+        scorer = scorer_of(fitted)
+        if scorer is not None:
+            return fitted.kind, scorer
     name = named or usual_scorer()
     return name, SCORERS[name]()
+
+
+def _target_of_a_try(options: argparse.Namespace) -> Target | None:
+    """What the tools should come to, where the options say it."""
+    if options.most is not None and options.most < 1:
+        raise UsageError(f"--mean-tools says how many a request gets, and must be at least 1. Got {options.most}.")
+    if options.dollars is not None and not 0 <= options.dollars < inf:
+        raise UsageError(
+            f"--dollars says what the tools may cost a task, and must not be negative. Got {options.dollars:g}."
+        )
+    goals = {"mean_tools": options.most, "sufficiency": options.sufficiency, "dollars_per_task": options.dollars}
+    if set(goals.values()) == {None}:
+        return None
+    return Target(**goals)
 
 
 def _block() -> str:
@@ -242,15 +262,15 @@ def _worth(options: argparse.Namespace) -> int:
     shape = Conversation(**{part.name: getattr(options, part.name) for part in fields(Conversation)})
     unlike = {True: "drop, no tool search", False: "drop, with a tool search"}.get(options.tool_search)
     costs = [cost for cost in worth(tools, prices, shape) if cost.mode != unlike]
-    taken = (
-        f"What is loaded is taken to be enough in {1 - shape.searches:.0%} of turns; in the others the agent searches."
-    )
-    verdict = [sentence(costs), shared_sentence(worth(tools, prices, shape, shared=True)), taken]
+    verdict = [
+        sentence(costs),
+        shared_sentence(worth(tools, prices, shape, shared=True)),
+        f"What is loaded is taken to be enough in {1 - shape.searches:.0%} of turns; in the others the agent searches.",
+    ]
     beside = of_its_worth(options, min(cost.dollars for cost in costs), costs[0].dollars)
     calls = shape.turns * shape.requests
     if options.json:
-        told = " ".join([*beside, *verdict])
-        print_json({"modes": [cost._asdict() for cost in costs], "sentence": told})
+        print_json({"modes": [cost._asdict() for cost in costs], "sentence": " ".join([*beside, *verdict])})
         return 0
     print("".join(f"{line}\n\n" for line in beside), end="")
     listed = f"{costs[0].loaded} tools" if costs[0].loaded > 1 else "One tool"
@@ -258,7 +278,8 @@ def _worth(options: argparse.Namespace) -> int:
     print(f"{listed}; {shaped}; {shape.share:.1%} loaded at first:\n")
     print(f"{'mode':<24} {'loaded':>6}  {'dollars':>8}  {'of no gate':>10}  {'of its tokens':>13}")
     for cost in costs:
-        dollars, tokens = cost.dollars / costs[0].dollars, cost.tokens / costs[0].tokens
+        dollars = cost.dollars / costs[0].dollars
+        tokens = cost.tokens / costs[0].tokens
         print(f"{cost.mode:<24} {cost.loaded:>6}  {cost.dollars:>8.4f}  {dollars:>10.2f}  {tokens:>13.2f}  {cost.note}")
     print("", *verdict, sep="\n")
     return 0
@@ -266,7 +287,9 @@ def _worth(options: argparse.Namespace) -> int:
 
 def usual_scorer() -> str:
     """The name of the scorer to use where none is named: the better one whose extra is installed."""
-    return "start" if find_spec("wordllama") or not find_spec("bm25s") else "bm25"
+    if find_spec("bm25s") and not find_spec("wordllama"):
+        return "bm25"
+    return "start"
 
 
 def tools_in_file(path: Path) -> list[Any]:
@@ -290,7 +313,7 @@ def odd_tools(tools: Sequence[Any]) -> list[str]:
         "Tools without a description, found by their names alone": silent,
         "Tools without a description and parameters, which are never cut and not counted": bare,
     }
-    return [f"{told}: {_first_names(names)}." for told, names in odd.items() if names]
+    return [f"{why}: {_first_names(names)}." for why, names in odd.items() if names]
 
 
 def _is_bare(native: Any) -> bool:
@@ -300,13 +323,16 @@ def _is_bare(native: Any) -> bool:
 
 
 def _first_names(names: Sequence[str]) -> str:
+    first = ", ".join(map(visible, names[:NAMED]))
     more = len(names) - NAMED
-    return ", ".join([*map(visible, names[:NAMED]), *([f"and {more} more"] if more > 0 else [])])
+    if more <= 0:
+        return first
+    return f"{first}, and {more} more"
 
 
 def _read_tools(path: Path) -> list[Any]:
     try:
-        written = _of_json(path.read_text(encoding="utf-8-sig"))
+        written = _json_with_comments(path.read_text(encoding="utf-8-sig"))
     except ValueError as error:
         place = f" (line {error.lineno}, column {error.colno})" if isinstance(error, json.JSONDecodeError) else ""
         raise UsageError(f"{path} is not JSON{place}. Give tool definitions, as a request to a model has.") from None
@@ -316,16 +342,17 @@ def _read_tools(path: Path) -> list[Any]:
         if any(isinstance(written.get(table), dict) for table in TABLES):
             return tools_of_servers(path)
         answer = written.get("result")  # of an MCP server to tools/list
-        written = (answer if isinstance(answer, dict) else written).get("tools")
+        holder = answer if isinstance(answer, dict) else written
+        written = holder.get("tools")
     if not isinstance(written, list):
         raise UsageError(
             f"{path} has no list of tools: it must be one, an object with one under 'tools', one from name to "
             "description, or a client's file of MCP servers."
         )
-    return [_told_apart(tool) if isinstance(tool, dict) else tool for tool in written]
+    return list(map(_with_server, written))
 
 
-def _of_json(text: str) -> Any:
+def _json_with_comments(text: str) -> Any:
     """What a file holds, which may have comments as clients allow them; errors name the place in the file itself."""
     try:
         return json.loads(text)
@@ -336,7 +363,10 @@ def _of_json(text: str) -> Any:
             raise error from None
 
 
-def _told_apart(listed: dict[str, Any]) -> Any:
+def _with_server(listed: Any) -> Any:
     """A tool that may stand beside the name of its server: {"server": "mail", "tool": {...}}."""
-    server, tool = listed.get("server"), listed.get("tool", listed)
-    return FromServer(server, tool) if tool is not listed and isinstance(server, str) else tool
+    if not isinstance(listed, dict) or "tool" not in listed:
+        return listed
+    if not isinstance(listed.get("server"), str):
+        return listed["tool"]
+    return FromServer(listed["server"], listed["tool"])
