@@ -9,8 +9,8 @@ check: ## under two minutes: style, types, layers, and the tests of the core
 	$(BIN)ruff format --check .
 	$(BIN)mypy
 	$(BIN)lint-imports
-	$(PYTHON) -m pytest -n 2 tests/test_core.py tests/test_policies.py tests/test_theory.py tests/test_features.py \
-	  tests/test_settings.py tests/test_tools.py tests/test_prices.py tests/test_documents.py tests/test_structure.py
+	$(PYTHON) -m pytest -n 2 tests/core tests/policies/test_policies.py tests/runtime/test_settings.py tests/test_tools.py \
+	  tests/test_prices.py tests/docs/test_documents.py tests/release/test_structure.py
 
 test: ## all tests that need no environment of their own
 	$(PYTHON) -m pytest -n 2 --dist loadfile

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from spark import PAYOFF, say
 
 from camdf import ExpectedPayoffBySet, LoggedTasks, Rankings
-from spark import PAYOFF, say
 
 SIZES, CHECKED = (30, 100, 300, 1_000, 3_000, 10_000, 30_000), 2
 HELD_OUT = 20_000

@@ -40,7 +40,7 @@ from camdf.scorers.base import Scorer
 from camdf.tools import Tool, view
 from camdf_traces.readers.steps import tool_that_ran
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "parts"))
 
 from camdf.gate import Limits
 from everyday import Turn, catalogue, conversations, played

@@ -13,8 +13,8 @@ import re
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "frameworks"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "parts"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "environments" / "frameworks"))
 
 from conforming import CONVERSATIONS, conformance, page
 from drivers import FRAMEWORKS, driver

@@ -36,7 +36,7 @@ from camdf.scorers import BM25, Embeddings, Start, WordVectors, full_text, word_
 from camdf.scorers.base import Scorer
 from camdf.tools import Tool
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "parts"))
 
 from camdf.gate import Limits
 from everyday import examples, requests

@@ -26,7 +26,7 @@ from camdf.scorers import BM25, Embeddings, WordVectors, full_text, word_parts
 from camdf.scorers.base import over_maximum
 from camdf.tools import Tool, view
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "parts"))
 
 from everyday import catalogue, examples
 

@@ -35,7 +35,7 @@ from camdf.scorers import Start
 from camdf.scorers.base import vector_of
 from camdf.tools import view
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "parts"))
 
 from everyday import catalogue, conversations, examples, requests
 

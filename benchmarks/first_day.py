@@ -35,7 +35,7 @@ from camdf.scorers import BM25, Embeddings, Fusion, Start, WordVectors, full_tex
 from camdf.scorers.base import Scorer
 from camdf.tools import view
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "parts"))
 
 import everyday
 from camdf.gate import Limits

@@ -27,7 +27,7 @@ from camdf.scorers import BM25
 from camdf.scorers.base import Scorer
 from camdf.tools import FromServer, Tool, view
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "parts"))
 
 from everyday import catalogue, examples, plain_searches, requests
 

@@ -31,7 +31,7 @@ from camdf.gateway.config import ServerEntry
 from camdf.gateway.folder import Folder
 from camdf.gateway.server import Gateway
 
-SERVERS = Path(__file__).parents[1] / "tests" / "gateway" / "small_servers.py"
+SERVERS = Path(__file__).parents[1] / "tests" / "environments" / "gateway" / "small_servers.py"
 KINDS = ("calendar", "mail", "money")
 TURN, REQUESTS = 50, 500
 MOST_RATIO, MOST_GROWTH = 1.5, 0.10

@@ -27,6 +27,7 @@ from zlib import crc32
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from spark import METER, PAYOFF, cluster, say, store, timed
 
 from camdf import ExpectedPayoffBySet, LoggedTasks, Payoff, Rankings
 from camdf.core.rankings import Floats, Ints
@@ -36,7 +37,6 @@ from camdf.models.membership import FOLDS
 from camdf_lab import domains
 from camdf_traces.logged import logged_tasks
 from camdf_traces.spark.sample import A_TOOL, sampled
-from spark import METER, PAYOFF, cluster, say, store, timed
 
 PAYOFFS = tuple(Payoff(pressure, value) for value in ("exact", "partial") for pressure in (0.02, 0.05, 0.12, 0.3))
 OTHER_FOLDS = 7

@@ -40,7 +40,7 @@ from camdf.scorers.trust_aware import AT_LEAST, ECHO
 from camdf.tools import READ, Tool, view
 from camdf_lab.domains.shipped import labels
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "parts"))
 
 import everyday
 

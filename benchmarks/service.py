@@ -47,12 +47,13 @@ from camdf.service.outcomes import OutcomeLog
 from camdf.service.store import VersionStore
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(ROOT / "tests" / "parts"))
+
+from test_service_reload import VERSIONS, Load, expected, publish, serves  # noqa: E402
 
 from neighbors import ALONE, BEYOND, CROWDS, compared  # noqa: E402
 from neighbors import CONFIGURATION as TENANTS  # noqa: E402
 from running_service import Running, eventually, folder_of, running  # noqa: E402
-from test_service_reload import VERSIONS, Load, expected, publish, serves  # noqa: E402
 
 TOOLS, TALKED, WAITING = 20, 40, 64
 SCORES = {f"tool_{i}": round((i * 37 % 101) / 101, 3) for i in range(TOOLS)}
@@ -89,7 +90,7 @@ BATCH = 32
 TURNS = 800
 """How often the service, the bare endpoints and the decision are timed in turns."""
 
-POLICY = ROOT / "tests" / "golden-policy.json"
+POLICY = ROOT / "tests" / "parts" / "golden-policy.json"
 LIMITS = {
     "one by one: request / (bare endpoint + decision)": 1.15,
     "32 connections: bare requests a second / requests a second": 6.0,

@@ -21,8 +21,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "frameworks"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "parts"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "environments" / "frameworks"))
 
 from traced.matrix import FRAMEWORKS, SITUATIONS, TRACERS, Row, page, why
 

@@ -27,7 +27,7 @@ from camdf.gate import Gate, Limits
 from camdf.scorers import Embeddings, Fusion, Start
 from camdf.tools import view
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "parts"))
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 from cache import START, Played, bill, called, play

@@ -556,7 +556,7 @@ def test_json_is_one_document_and_nothing_else(
 
 
 def test_every_field_of_the_json_documents_is_documented() -> None:
-    page = (Path(__file__).parents[1] / "docs" / "fitting.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "fitting.md").read_text(encoding="utf-8")
     for command, names in DOCUMENTS.items():
         assert f"camdf {command.split()[0]}" in page
         assert not [name for name in names if f"`{name}`" not in page]

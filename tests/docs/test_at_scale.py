@@ -6,7 +6,7 @@ import json
 import runpy
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def test_the_page_is_written_from_the_stored_figures() -> None:

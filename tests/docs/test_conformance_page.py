@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent / "frameworks"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "environments" / "frameworks"))
 
 from conforming import CONVERSATIONS, everyday_gate, page
 from drivers import FRAMEWORKS
@@ -17,7 +17,7 @@ from camdf import UsageError
 from camdf.conformance import CHECKS, check_adapter
 from everyday import conversations
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 STORED = json.loads((ROOT / "results" / "conformance.json").read_text(encoding="utf-8"))
 
 

@@ -13,7 +13,7 @@ from camdf.prices import Prices
 from everyday import conversations
 from loading import benchmark_module
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 EVERYDAY = ROOT / "tests" / "data" / "everyday"
 PAGE = (ROOT / "docs" / "conversations.md").read_text(encoding="utf-8")
 TABLES = (ROOT / "lab" / "docs" / "everyday.md").read_text(encoding="utf-8")

@@ -15,7 +15,7 @@ from everyday import examples
 from loading import benchmark_module
 from pages import run_page
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "examples.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 STORED = json.loads((ROOT / "results" / "examples.json").read_text())

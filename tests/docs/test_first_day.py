@@ -15,7 +15,7 @@ from camdf.tools import view
 from everyday import catalogue, plain_searches, requests
 from loading import benchmark_module
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGE = "".join((ROOT / "docs" / f"first-day{end}.md").read_text(encoding="utf-8") for end in ("", "-measured"))
 TABLES = (ROOT / "lab" / "docs" / "everyday.md").read_text(encoding="utf-8")
 TEXT = " ".join(PAGE.split())

@@ -13,7 +13,7 @@ from camdf.scorers import BM25, TrustAware
 from camdf.tools import view
 from loading import benchmark_module
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "poison.md").read_text(encoding="utf-8")
 TABLES = (ROOT / "lab" / "docs" / "everyday.md").read_text(encoding="utf-8")
 TEXT = " ".join(PAGE.split())

@@ -32,7 +32,7 @@ from camdf_lab.peers.answers import everyday, read_answers
 from camdf_lab.peers.study import FINAL, SETTINGS
 from camdf_lab.stored import held, stored
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 FIGURE = r"\d+(?:,\d{3})*(?:\.\d+)?%?"
 Figures = tuple[Sequence[str], Sequence[str]]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PLACES = sorted(
     path
     for pattern in ("README.md", "docs/*.md", "docs/integrations/*.md", "examples/*.py", "examples/*.ipynb")

@@ -12,7 +12,7 @@ import pytest
 from loading import benchmark_module
 from neighbors import BEYOND, CROWDS
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 STORED = json.loads((ROOT / "results" / "service.json").read_text("utf-8"))
 
 

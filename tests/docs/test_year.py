@@ -13,7 +13,7 @@ from camdf._drawing import svg
 from camdf.core.rankings import Floats
 from loading import benchmark_module
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "learning-loop.md").read_text(encoding="utf-8")
 
 

@@ -26,7 +26,7 @@ from camdf_traces.readers.values import gate_decision
 from camdf_traces.spans import Span, arrow_table
 from loading import benchmark_module
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def dealt(

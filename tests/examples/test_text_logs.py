@@ -1,4 +1,4 @@
-"""Logs as people have them: every file of `tests/data/logs` is read, and says what was left out and why."""
+"""Logs as people have them: every file of `tests/examples/logs` is read, and says what was left out and why."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from camdf.errors import DataError, UsageError
 from camdf.logs.text_logs import NAMES, TextLog, is_text_log, rank_log, read_text_log
 from camdf.scorers import BM25
 
-LOGS = Path(__file__).parent / "data" / "logs"
-EVERYDAY = LOGS.parent / "everyday"
+LOGS = Path(__file__).parent / "logs"
+EVERYDAY = LOGS.parents[1] / "data" / "everyday"
 TOOLS = listed_tools(LOGS / "tools.json")
 FLIGHT, HOTEL, MAIL = ["search_flights"], ["book_hotel"], ["get_weather", "send_email"]
 

@@ -116,7 +116,7 @@ def test_three_words_that_ask_for_something_are_decided_on(text: str) -> None:
 
 
 def test_the_page_says_how_few_words_are_read_with_those_before_them() -> None:
-    page = " ".join((Path(__file__).parents[1] / "docs" / "gate.md").read_text(encoding="utf-8").split())
+    page = " ".join((Path(__file__).parents[2] / "docs" / "gate.md").read_text(encoding="utf-8").split())
     assert f"A turn of at most {SHORT} words is read together with those before it." in page
 
 

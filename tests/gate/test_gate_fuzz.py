@@ -1,6 +1,6 @@
 """Hostile calls in every mode: tools that raise, tasks that are no tasks, settings drawn at random.
 
-A few seconds of it here; `FUZZ_EXAMPLES=600 pytest tests/test_gate_fuzz.py` is the minute that CI takes.
+A few seconds of it here; `FUZZ_EXAMPLES=600 pytest tests/gate/test_gate_fuzz.py` is the minute that CI takes.
 """
 
 from __future__ import annotations

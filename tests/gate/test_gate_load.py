@@ -571,10 +571,11 @@ sys.exit(os.waitstatus_to_exitcode(status))
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_process_goes_on_with_what_its_conversations_have() -> None:
-    tests = Path(__file__).parent
-    here = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (tests, tests.parent / "src")))}
+    here = Path(__file__).parent
+    found = (here, here.parent / "parts", here.parents[1] / "src")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, found))}
     run = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", IN_A_FORK], timeout=300, capture_output=True, text=True, env=here
+        [sys.executable, "-W", "ignore", "-c", IN_A_FORK], timeout=300, capture_output=True, text=True, env=environment
     )
     assert run.returncode == 0, run.stderr
 

@@ -696,7 +696,7 @@ def test_metrics_without_their_package_name_the_extra_that_brings_it(
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(camdf.MissingExtraError, match=rf"pip install 'camdf\[{extra}\]'"):
         make()
-    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
     assert extra in project["optional-dependencies"]
 
 

@@ -16,7 +16,7 @@ from camdf.prices import Prices
 from camdf.tools import Tool
 
 TOOLS = [Tool(f"tool_{place}", "Does one of many useful things for a customer. " * 3) for place in range(40)]
-DATA = Path(__file__).parent / "data" / "everyday"
+DATA = Path(__file__).parents[1] / "data" / "everyday"
 SHAPES = st.builds(
     Conversation,
     turns=st.integers(1, 12),

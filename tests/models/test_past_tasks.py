@@ -49,7 +49,7 @@ from golden import openai_tool
 from running_service import SECONDS, Running, eventually, running
 
 PAYOFF = Payoff(0.05)
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 @cache

@@ -29,7 +29,7 @@ from scripted import Call, ScriptedModel, Step
 WAYS = {"one worker": 1, "two workers in turn": 2, "a restart before every turn": 0}
 """Ways to serve a conversation, and how many workers are built for it; 0 where one is built for every turn."""
 
-DATA = Path(__file__).parent / "data" / "everyday"
+DATA = Path(__file__).parents[1] / "data" / "everyday"
 FIND, CALL = "find_tool", "call_tool"
 
 
@@ -254,7 +254,7 @@ def catalogue(size: str) -> tuple[tuple[dict[str, Any], ...], dict[str, str]]:
 def examples(size: str) -> tuple[Example, ...]:
     """What a language model wrote from the tools of a catalogue alone, under the names that these have on the wire."""
     names = catalogue(size)[1]
-    folder = Path(__file__).parent / "data" / "examples"
+    folder = Path(__file__).parents[1] / "data" / "examples"
     return tuple(
         replace(
             example,
@@ -316,7 +316,7 @@ def _asked(entry: dict[str, Any], scores: dict[str, float] | None) -> Asked:
 @cache
 def plain_searches() -> dict[str, str]:
     """Sixty more searches over 400 tools, by the tool that is meant: written from its bare name, in other words."""
-    names, path = catalogue("400")[1], Path(__file__).parent / "data" / "everyday" / "searches-plain.json"
+    names, path = catalogue("400")[1], Path(__file__).parents[1] / "data" / "everyday" / "searches-plain.json"
     return {names[tool]: query for tool, query in json.loads(path.read_text()).items()}
 
 

@@ -1,7 +1,7 @@
 """Saved policies of every kind, and what each of them must go on deciding.
 
-`python tests/golden_policies.py` writes those of the library anew, and leaves those of the lab as they are. Do that
-where the schema changes, and only there.
+`python tests/parts/golden_policies.py` writes those of the library anew, and leaves those of the lab as they are. Do
+that where the schema changes, and only there.
 """
 
 from __future__ import annotations

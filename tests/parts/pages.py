@@ -1,6 +1,6 @@
 """Pages whose examples are run: every Python block must print what the text block after it says.
 
-`python tests/pages.py docs/PAGE.md` writes what the blocks print into the page.
+`python tests/parts/pages.py docs/PAGE.md` writes what the blocks print into the page.
 """
 
 from __future__ import annotations

@@ -445,7 +445,7 @@ def test_a_search_that_makes_no_sense_is_refused(name: str, wrong: float, requir
 
 
 def test_the_page_shows_how_often_the_first_search_finds_the_tool() -> None:
-    root = Path(__file__).parents[1]
+    root = Path(__file__).parents[2]
     benchmark, page = run_path(str(root / "benchmarks" / "first_search.py")), root / "docs" / "recourse.md"
     assert benchmark["table"]() in page.read_text(encoding="utf-8")
     stored = json.loads((root / "results" / "first_search.json").read_text())

@@ -18,7 +18,7 @@ import pytest
 import camdf
 from pages import run_page
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / name / "README.md" for name in (".", "lab", "traces")]
 PAGES += [page for folder in ("docs", "lab/docs", "traces/docs") for page in sorted((ROOT / folder).glob("*.md"))]
 EVERY = sorted(module.name for module in pkgutil.walk_packages(camdf.__path__, "camdf."))

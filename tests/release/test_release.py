@@ -12,7 +12,7 @@ import camdf
 from camdf_lab import _version as lab_version
 from camdf_traces import _version as traces_version
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 RELEASE = re.split(r"^## ", CHANGELOG, flags=re.M)[1]
 

@@ -23,7 +23,7 @@ from camdf.policies.artifact import digest, from_json, to_json
 from camdf.policies.registry import ALIASES, DEFAULT, IN_THE_LAB, LIBRARY, POLICIES, policy_maker, policy_name
 from golden import PAYOFF
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
 PACKAGE = SOURCE / "camdf"
 LAB = ROOT / "lab" / "src" / "camdf_lab"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / ".github" / "workflows"
 WORKFLOWS: dict[str, dict[Any, Any]] = {
     path.name: yaml.safe_load(path.read_text("utf-8")) for path in sorted(FOLDER.glob("*.y*ml"))

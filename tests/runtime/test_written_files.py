@@ -42,7 +42,7 @@ from camdf_traces.span_files import clear_scratch, scratch_folder
 from camdf_traces.spans import arrow_table
 from killed import at_every_step, killed_at_byte
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PACKAGES = (ROOT / "src" / "camdf", ROOT / "traces" / "src" / "camdf_traces")
 
 

@@ -23,7 +23,7 @@ from camdf_traces.spans import Span, arrow_table
 from camdf_traces.tasks import mine
 from scripted_endpoint import answers, body, endpoint
 
-DATA = Path(__file__).parents[2] / "shared" / "data"
+DATA = Path(__file__).parents[3] / "shared" / "data"
 """The texts behind the shipped numbers, which do not ship."""
 
 TOOLS = {"getWeather": "Weather of a city.", "send_mail": "Send a mail.", "search": "Search the web."}

@@ -24,7 +24,7 @@ from camdf.scorers.shared import Shared
 from camdf.scorers.with_examples import ToolExamples, examples_digest_of
 from camdf.tools import Tool
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 TOOLS = [
     Tool("get_forecast", "Weather forecast for a city.", server="weather"),
     Tool("send", "Send an email to a person.", server="mail"),

@@ -62,7 +62,7 @@ def test_conversations_are_decided_as_by_the_library(service: Running, tool_sear
 
 
 def test_the_page_names_every_field_of_a_request() -> None:
-    page = (Path(__file__).parents[1] / "docs" / "service.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "service.md").read_text(encoding="utf-8")
     text = page[: page.index("## The configuration")]
     assert [name for name in DecideRequest.__struct_fields__ if not re.search(f'[`"]{name}[`"]', text)] == []
 

@@ -13,7 +13,7 @@ from camdf.service.config_file import tables_in
 from camdf.service.store import ServedVersion, VersionStore
 from running_service import folder_of
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/README.md")])
 EXAMPLES = '{"text": "what is the weather", "needed": ["weather"]}\n'
 

@@ -14,7 +14,7 @@ from camdf._files import locked, write_whole
 from camdf.service.outcomes import marked
 from running_service import PLAIN, SECONDS, folder_of, ranking, running
 
-PACKAGE = Path(__file__).parents[1] / "src" / "camdf"
+PACKAGE = Path(__file__).parents[2] / "src" / "camdf"
 OF_ONE_PLATFORM = {"fcntl", "grp", "msvcrt", "pty", "pwd", "resource", "termios", "tty", "uvloop", "winreg"}
 
 ELSEWHERE = """

@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 from camdf.service import limits
 from camdf.service.limits import RefusedError, check_depth, tenant_of
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SERVICE = ROOT / "src" / "camdf" / "service"
 FORBIDDEN = {"pickle", "marshal", "shelve", "dill", "joblib", "cloudpickle", "subprocess"}
 

@@ -48,7 +48,7 @@ def test_every_needed_tool_is_loaded_or_among_the_five_that_a_search_finds(servi
             if not needed & {view(tool).name for tool in found["tools"]}:
                 unreached.append((request.text, *needed))
     assert len(unreached) == UNREACHED, unreached
-    page = " ".join((Path(__file__).parents[1] / "docs" / "service.md").read_text(encoding="utf-8").split())
+    page = " ".join((Path(__file__).parents[2] / "docs" / "service.md").read_text(encoding="utf-8").split())
     assert f"loads {loaded} of {loaded + searched} needed tools, and each of the other {searched} is among the" in page
 
 

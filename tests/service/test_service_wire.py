@@ -20,7 +20,7 @@ GET = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
 POST = b"POST /v1/decide HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 MEBIBYTES = int(
     re.findall(
-        r"limits: { memory: (\d+)Mi }", (Path(__file__).parents[1] / "deploy" / "kubernetes.yaml").read_text("utf-8")
+        r"limits: { memory: (\d+)Mi }", (Path(__file__).parents[2] / "deploy" / "kubernetes.yaml").read_text("utf-8")
     )[0]
 )
 

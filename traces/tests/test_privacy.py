@@ -1,6 +1,7 @@
 """What users wrote stays where it was: without text, mining keeps none of it in any file, memory or message.
 
-Every text of the traces here holds one secret word. `tests/spark/test_private_spark.py` looks for it in Spark's files.
+Every text of the traces here holds one secret word. `environments/spark/test_private_spark.py` looks for it in Spark's
+files.
 """
 
 from __future__ import annotations

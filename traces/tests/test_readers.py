@@ -1,4 +1,4 @@
-"""Readers on small hand-made records. Real libraries' spans are in tests/frameworks/test_traces.py.
+"""Readers on small hand-made records. Real libraries' spans are in tests/environments/frameworks/test_traces.py.
 
 LangSmith and Langfuse export from their services only: their records here are hand-made after the shapes that their
 documentation describes (LangSmith's run data format, Langfuse's API and blob storage fields), not captured from them.

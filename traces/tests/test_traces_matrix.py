@@ -9,7 +9,7 @@ import csv
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "frameworks"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "environments" / "frameworks"))
 
 from traced.matrix import EXACT, FRAMEWORKS, NONE, SITUATIONS, TRACERS, Row, misleads, page, shares, why
 

@@ -92,7 +92,7 @@ writes this page from `results/conformance.json`.
 functions. `build(setup)` makes an agent as a new process would; `send(agent, turn)` runs it on one turn of the user and
 returns the history as a database would keep it. Where `setup.traced`, the agent writes spans with the framework's own
 OpenTelemetry. An adapter without a tool search says `HAS_TOOL_SEARCH = False`. Those of the adapters here are in
-`tests/frameworks/drivers/`.
+`tests/environments/frameworks/drivers/`.
 
 ```python no-run
 from camdf.conformance import Reply, check_adapter

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 KEY = "sk-local"
 
 
@@ -39,7 +39,7 @@ def running(folder: Path, gating: str, model_url: str, others: Mapping[str, Mapp
     config = folder / "config.yaml"
     settings = {"callbacks": "gating.gate_hook"}
     config.write_text(json.dumps({"model_list": models, "litellm_settings": settings}))  # JSON is YAML
-    path = os.pathsep.join(str(ROOT / part) for part in ("src", "tests", "tests/frameworks"))
+    path = os.pathsep.join(str(ROOT / part) for part in ("src", "tests/parts", "tests/environments/frameworks"))
     environment = {"LITELLM_MASTER_KEY": KEY, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "PYTHONPATH": path}
     environment["CONFIG_FILE_PATH"] = str(config)  # one that is set already counts more than the option
     command = [str(Path(sys.executable).with_name("litellm")), "--config", str(config)]

@@ -13,7 +13,7 @@ from drivers import FRAMEWORKS
 
 from pages import shows
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 NEEDED = {
     "google_adk": ("google-adk", "google.adk.plugins.base_plugin"),
     "strands": ("strands", "strands.hooks"),

@@ -16,7 +16,7 @@ from camdf.conformance import CHECKS, check_adapter
 from camdf.errors import BrokenPromiseError
 from everyday import Conversation, sampled
 
-STORED = json.loads((Path(__file__).parents[2] / "results" / "conformance.json").read_text(encoding="utf-8"))
+STORED = json.loads((Path(__file__).parents[3] / "results" / "conformance.json").read_text(encoding="utf-8"))
 INSTALLED = [name for name, framework in FRAMEWORKS.items() if framework.version]
 
 pytestmark = pytest.mark.filterwarnings("default")

@@ -44,7 +44,7 @@ from pauses import PAUSE, best_pause, search
 from scripted import Call, ScriptedModel
 
 T = TypeVar("T")
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SERVER = str(Path(__file__).parent / "tool_server.py")
 TRIP, WEATHER = VECTORS[:2]
 GROUPS = [list(group) for _, group in groupby(sorted(VECTORS, key=lambda v: list(v.tools)), lambda v: list(v.tools))]

@@ -50,7 +50,7 @@ from pages import shows
 from pauses import PAUSE, best_pause, search
 from scripted import Call, ScriptedModel
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 TRIP = VECTORS[0]
 MAIL = VECTORS[2]
 SEARCH = {"type": "tool_search"}

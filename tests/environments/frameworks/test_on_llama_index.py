@@ -46,7 +46,7 @@ from pages import shows
 from pauses import PAUSE, best_pause, search
 from scripted import Call, ScriptedModel
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 TRIP, WEATHER, MAIL = VECTORS[:3]
 
 

@@ -62,7 +62,7 @@ from pages import shows
 from pauses import PAUSE, best_pause, search
 from scripted import Call, ScriptedModel
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 TRIP = VECTORS[0]
 RUNNERS = {"chat completions": OpenAIChatCompletionsModel, "responses": OpenAIResponsesModel}
 every_model = pytest.mark.parametrize("kind", RUNNERS.values(), ids=RUNNERS)

@@ -53,7 +53,7 @@ from pages import shows
 from pauses import PAUSE, best_pause, search
 from scripted import Call, ScriptedModel, Step
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 WEATHER = VECTORS[1]
 EMPTY: dict[str, Any] = {"type": "object", "properties": {}}
 

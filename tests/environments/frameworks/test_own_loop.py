@@ -13,7 +13,7 @@ from openai import OpenAI
 
 from scripted import Call, ScriptedModel
 
-PAGE = (Path(__file__).parents[2] / "docs" / "own-loop.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "own-loop.md").read_text(encoding="utf-8")
 CLIENTS: dict[str, Callable[[str], Any]] = {
     "chat": lambda url: OpenAI(base_url=url, api_key="none"),
     "respond": lambda url: OpenAI(base_url=url, api_key="none"),

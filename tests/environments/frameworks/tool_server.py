@@ -14,7 +14,7 @@ from typing import Any
 from fastmcp import FastMCP
 from fastmcp.tools import Tool
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2] / "parts"))
 
 from camdf.integrations.fastmcp import Authorized, ToolGate
 from golden import golden_gate

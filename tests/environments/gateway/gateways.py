@@ -86,7 +86,7 @@ async def connected(
 
 
 def environment(**others: str) -> dict[str, str]:
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     return {**os.environ, "PYTHONPATH": str(root / "src"), **others}
 
 

@@ -28,7 +28,7 @@ from camdf.cli import main
 state = pytest.fixture(autouse=True)(own_state)
 
 CLIENT = Path(__file__).with_name("mcp_client.py")
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 CACHE = Path(os.environ.get("CAMDF_CACHE", Path.home() / ".cache" / "camdf"))
 TOKEN = "a token of 16 characters or more"
 PYTHONS = {"2.x": Path(sys.executable), "1.x": CACHE / "mcp1" / "bin" / "python"}

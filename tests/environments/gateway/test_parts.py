@@ -25,7 +25,7 @@ from camdf.tools import Tool
 
 state = pytest.fixture(autouse=True)(own_state)
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SCHEMA = {
     "type": "object",
     "properties": {name: {"type": "string", "description": "One of its words, as a text."} for name in "abcd"},

@@ -16,7 +16,7 @@ from gateways import client_file, environment, free_port, own_state, wait_for_po
 
 state = pytest.fixture(autouse=True)(own_state)
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SERVER = Path(__file__).with_name("conformance_server.py")
 NODE = Path(os.environ.get("CAMDF_CACHE", Path.home() / ".cache" / "camdf")) / "gateway" / "node" / "node_modules"
 SUITE = NODE / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"

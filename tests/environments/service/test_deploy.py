@@ -24,7 +24,7 @@ from camdf.service.config_file import parsed
 from camdf.service.learning import learn
 from running_service import Running, folder_of, running
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 CONTAINERFILE = ROOT / "deploy" / "Containerfile"
 IMAGE = json.loads((ROOT / "results" / "image.json").read_text("utf-8"))
 TOKEN = "a token for the tests alone"

@@ -1,6 +1,7 @@
 """The playground in a real browser: the cut moves, the code says the same, and everybody can use it.
 
-`PICTURES=FOLDER pytest tests/service/test_playground.py` also draws the page, light and dark, wide and narrow.
+`PICTURES=FOLDER pytest tests/environments/service/test_playground.py` also draws the page, light and dark, wide and
+narrow.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from camdf.scorers import BM25
 from camdf.service.outcomes import marked
 from running_service import PLAIN, Running, folder_of, running
 
+POLICY = Path(__file__).parents[2] / "parts" / "golden-policy.json"
 TOKEN = "a-token-of-more-than-sixteen-characters"
 CONTROLS = {"button", "checkbox", "combobox", "radio", "slider", "spinbutton", "textbox"}
 
@@ -73,7 +75,7 @@ def decided_by(page: Browser) -> list[str]:
     wire = json.loads(text(page, "wire"))
     page_tools = page.run("typeof tools === 'function' ? tools() : []")
     names: dict[str, Any] = {"messages": wire.get("messages"), "tools": page_tools}
-    code = text(page, "code").replace('"policy.json"', repr(str(Path(__file__).parents[1] / "golden-policy.json")))
+    code = text(page, "code").replace('"policy.json"', repr(str(POLICY)))
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         exec(compile(code, "the page", "exec"), names)
     assert printed.getvalue().startswith("Kept ")
@@ -110,7 +112,7 @@ def test_the_page_decides_as_the_library_does(page: Browser, service: Running) -
     opened(page, service)
     put(page, "amount", 400)
     pressure = page.run("amount()")
-    policy = camdf.load(Path(__file__).parents[1] / "golden-policy.json")
+    policy = camdf.load(POLICY)
     gate = Gate(policy, BM25(), camdf.Payoff(pressure))
     expected = gate.decide(page.run("messages()"), page.run("tools()"))
     assert sorted(kept(page)) == sorted(expected.kept)

@@ -1,6 +1,6 @@
 """The site, built as strictly as it can be and read in a real browser.
 
-`PICTURES=FOLDER pytest tests/site` also draws the pages, light and dark, wide and narrow.
+`PICTURES=FOLDER pytest tests/environments/site` also draws the pages, light and dark, wide and narrow.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pytest
 
 from browser import Browser, browser
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 MKDOCS = Path(os.environ.get("CAMDF_CACHE", Path.home() / ".cache" / "camdf")) / "site" / "bin" / "mkdocs"
 PAGES = (
     *("index", "first-day", "traces/compare", "lab/theory", "lab/replication", "lab/past-the-paper"),

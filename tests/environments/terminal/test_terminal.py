@@ -1,6 +1,6 @@
 """Every command on a real terminal, in an environment that holds its smallest documented extra and nothing else.
 
-`.ci/environments terminal` makes the environments, and `pytest tests/test_terminal.py` uses them. The plain run of
+`.ci/environments terminal` makes the environments, and `pytest tests/environments/terminal` uses them. The plain run of
 pytest leaves this file out: see `addopts` in pyproject.toml.
 """
 
@@ -269,7 +269,7 @@ def test_mine_audit_and_fit_with_spark(traces: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("extra", ["start", "bm25"])
 def test_try_with_start_or_with_words_alone(extra: str, tmp_path: Path) -> None:
-    tools = Path(__file__).parent / "data" / "everyday" / "catalogue-40.json"
+    tools = Path(__file__).parents[2] / "data" / "everyday" / "catalogue-40.json"
     request = "What will the weather be like in Oslo tomorrow?"
     shown = works(extra, "try", tools, request, "--tool-search", within=tmp_path)
     assert re.search(r"^ +1  get_(forecast|current_weather) +█+ .* kept$", shown, re.M)
@@ -279,7 +279,7 @@ def test_try_with_start_or_with_words_alone(extra: str, tmp_path: Path) -> None:
 
 
 def test_worth_says_in_a_sentence_whether_gating_pays(tmp_path: Path) -> None:
-    tools = Path(__file__).parent / "data" / "everyday" / "catalogue-40.json"
+    tools = Path(__file__).parents[2] / "data" / "everyday" / "catalogue-40.json"
     shown = works("numpy", "worth", tools, "--turns", 6, within=tmp_path)
     assert "\nGating saves money here: " in shown
 
