@@ -22,6 +22,7 @@ from camdf.datasets.examples import Example, read_examples, write_examples
 from camdf.datasets.forgetting import Whose, forget_examples
 from camdf.errors import DataError
 from camdf.examples import ExamplesFile
+from camdf.gateway.folder import Folder
 from camdf.service.forget import forget_served
 from camdf.service.lessons import Seen, SeenLog
 from camdf_traces.days import mine_day, read_days
@@ -201,6 +202,79 @@ def test_what_somebody_writes_at_this_moment_is_not_cut_off(kept: Kept) -> None:
         assert part.exists()
     kept.forget()
     assert not part.exists()
+
+
+# The log of a gateway.
+
+
+def search(folder: Folder) -> None:
+    """Enough of them to shorten the log."""
+    for number in range(8):
+        folder.note("search", query=f"{SECRET} {number}")
+
+
+def search_and_forget(folder: Folder) -> None:
+    search(folder)
+    folder.forget()
+
+
+GATEWAY_WRITERS: dict[str, Callable[[Folder], object]] = {
+    "a search is logged": search,
+    "the log is forgotten": search_and_forget,
+}
+
+
+@pytest.mark.parametrize("writer", GATEWAY_WRITERS)
+@pytest.mark.parametrize("has_log", [True, False])
+def test_what_a_gateway_left_that_was_killed_is_forgotten_with_its_log_or_without(
+    writer: str, has_log: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("camdf.gateway.folder.MOST_BYTES", 400)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    file = tmp_path / "mcp.json"
+    file.write_text('{"mcpServers": {"mail": {"command": "x"}}}', encoding="utf-8")
+    folder = Folder.of(file)
+
+    def look(step: int) -> None:
+        if not has_log:
+            folder.log.unlink(missing_ok=True)
+        assert main(["forget", str(file)]) == 0
+        assert spelling_it(tmp_path) == []
+
+    assert at_every_step(lambda: GATEWAY_WRITERS[writer](folder), look) > 20
+
+
+@settings(deadline=None)
+@given(writer=st.sampled_from([*GATEWAY_WRITERS]), byte=st.integers(0, 500))
+def test_what_a_gateway_left_that_was_killed_at_any_byte_is_forgotten_too(writer: str, byte: int) -> None:
+    with TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("camdf.gateway.folder.MOST_BYTES", 400)
+        folder = Folder(Path(place, "gateway"))
+        killed_at_byte(byte, lambda: GATEWAY_WRITERS[writer](folder))
+        folder.forget()
+        assert spelling_it(Path(place)) == []
+
+
+@pytest.mark.parametrize("is_readable", [True, False])
+def test_the_log_of_a_gateway_is_forgotten_by_the_file_of_the_client_that_starts_it(
+    is_readable: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was logged before the gateway was installed there, too."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    client = tmp_path / ".claude.json"
+    client.write_text('{"mcpServers": {"mail": {"command": "x"}}}', encoding="utf-8")
+    Folder.of(client).note("search", query=SECRET)
+    assert main(["mcp", "install", "claude-code", "--yes"]) == 0
+    if is_readable:
+        (copy,) = (tmp_path / "state").rglob("*/clients/*/*.json")
+        Folder.of(copy).note("search", query=SECRET)
+    else:
+        client.write_text("{", encoding="utf-8")
+    assert len(spelling_it(tmp_path)) == 1 + is_readable
+    assert main(["forget", str(client)]) == 0
+    assert spelling_it(tmp_path) == []
 
 
 # Tables.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,8 @@ from camdf.cli.parser import add_json, notes_stream, print_answer, print_json, r
 from camdf.cli.service import STATE
 from camdf.datasets.forgetting import Whose, forget_examples
 from camdf.datasets.ids import id_key
-from camdf.errors import UsageError
+from camdf.errors import DataError, UsageError
+from camdf.gateway.config import served_file
 from camdf.gateway.folder import Folder
 from camdf.logs.mined import mined_tasks
 
@@ -68,15 +69,13 @@ def _forget(options: argparse.Namespace) -> int:
         return _forget_served(named, options)
     if options.tenant or options.state:
         raise UsageError(f"--tenant and --state are for a service's configuration (.toml). Got {named} instead.")
-    is_file_of_servers = named.suffix == ".json" and named.is_file()
-    gateway = Folder.of(named) if is_file_of_servers else Folder(named)
-    if gateway.log.is_file():
+    if gateways := _gateways_of(named):
         if options.conversation or options.user:
             raise UsageError(
                 "The log of camdf mcp does not say whose a line is. Name a day, --before 2026-01-31, or nothing, to "
                 "delete all of it."
             )
-        count = gateway.forget(options.before)
+        count = sum(gateway.forget(options.before) for gateway in gateways)
         print_answer(options, f"Forgot {count:,} searches and calls.", {"lines": count})
         return 0
     whose = Whose(options.conversation, options.user, id_key_of(options))
@@ -100,6 +99,16 @@ def _forget(options: argparse.Namespace) -> int:
     if options.json:
         print_json(forgotten.record())
     return 0
+
+
+def _gateways_of(named: Path) -> list[Folder]:
+    """What gateways keep of a client's file: by the file itself and, once it starts the gateway, by the copy of it."""
+    if not (named.suffix == ".json" and named.is_file()):
+        return [folder for folder in [Folder(named)] if folder.log.is_file()]
+    files = {named.resolve()}
+    with suppress(OSError, DataError):  # what cannot be read has no copy
+        files.add(served_file(named).resolve())
+    return [Folder.of(file) for file in files]
 
 
 def _forget_served(configuration: Path, options: argparse.Namespace) -> int:

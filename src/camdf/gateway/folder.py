@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-from camdf._files import locked, private_opener, write_whole
+from camdf._files import clear_unfinished, locked, private_opener, write_whole
 from camdf.datasets.examples import Example
 
 DEFINITIONS, STATUS, FORGOTTEN = "definitions.json", "status.json", "forgotten"
@@ -69,7 +69,7 @@ class Folder:
         if size > MOST_BYTES:
             content = self.log.read_bytes()
             begins = content.index(b"\n", len(content) - MOST_BYTES // 2 - 1) + 1
-            write_whole(self.log, content[begins:])
+            write_whole(self.log, content[begins:], private=True)
 
     def _forgotten(self) -> str:
         """Until when everything was forgotten; "" where nothing was."""
@@ -118,8 +118,9 @@ class Folder:
             write_whole(self.path / FORGOTTEN, max(until, self._forgotten()).encode(), private=True)
             records = list(self.records())
             kept = [record for record in records if before is not None and record["at"][:10] >= str(before)]
-            if records:
-                write_whole(self.log, b"".join(json.dumps(record).encode() + b"\n" for record in kept))
+            if self.log.exists():  # a line that was cut short among others, which is no record
+                write_whole(self.log, b"".join(json.dumps(record).encode() + b"\n" for record in kept), private=True)
+            clear_unfinished(self.path)  # what killed writers left, also of a log that is gone
             return len(records) - len(kept)
         return 0
 
@@ -133,7 +134,7 @@ class Folder:
         """Put a JSON document into the folder, whole."""
         self.make()
         written = json.dumps(document, ensure_ascii=False)  # in C, which an indent is not
-        write_whole(self.path / name, written.encode(errors="surrogatepass"))
+        write_whole(self.path / name, written.encode(errors="surrogatepass"), private=True)
 
     def make(self) -> None:
         """Make the folder, for this user alone, where it is missing."""
