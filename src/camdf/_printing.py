@@ -13,9 +13,11 @@ def visible(text: object, most: int | None = None) -> str:
     'send\\x1b[2K\\rNo tool waits.\\u202e'
     """
     whole = str(text)
-    shown = whole if most is None else whole[:most]
-    escaped = shown if shown.isprintable() else "".join(map(_shown, shown))
-    return escaped if shown is whole or shown == whole else f"{escaped}…"
+    shown = whole[:most]
+    escaped = "".join(map(_escaped_sign, shown))
+    if len(shown) < len(whole):
+        return f"{escaped}…"
+    return escaped
 
 
 def visible_lines(text: str) -> str:
@@ -27,5 +29,5 @@ def visible_lines(text: str) -> str:
     return "\n".join(map(visible, text.split("\n")))
 
 
-def _shown(sign: str) -> str:
+def _escaped_sign(sign: str) -> str:
     return sign if sign.isprintable() else repr(sign)[1:-1]

@@ -69,22 +69,30 @@ def instance_of(kind: type[Any]) -> Check:
 
 def or_none(check: Check, means: str = "") -> Check:
     """The same, where None is allowed, with what that means."""
+    none = f"None for {means}" if means else "None"
 
     def checks(value: Any) -> Any:
+        if value is None:
+            return None
         try:
-            return None if value is None else check(value)
+            return check(value)
         except ValueError as error:
-            raise ValueError(f"{error}, or None{f' for {means}' if means else ''}") from None
+            raise ValueError(f"{error}, or {none}") from None
 
     return checks
 
 
 def number(least: float = -inf, most: float = inf, *, above: float | None = None, unit: str = "") -> Check:
     """A finite number within bounds; `above` is one that it must exceed."""
-    what = f"a number of {unit}" if unit else "a number"
-    what += f" above {above:g}" if above is not None else ""
-    what += f", {least:g} or more" if least > -inf else ""
-    what += f", at most {most:g}" if most < 1e6 else ""
+    what = "a number"
+    if unit:
+        what += f" of {unit}"
+    if above is not None:
+        what += f" above {above:g}"
+    if least > -inf:
+        what += f", {least:g} or more"
+    if most < 1e6:
+        what += f", at most {most:g}"
 
     def holds(value: Any) -> bool:
         return _is_number(value) and isfinite(value) and least <= value <= most and (above is None or value > above)
@@ -94,11 +102,12 @@ def number(least: float = -inf, most: float = inf, *, above: float | None = None
 
 def whole_number(least: int, most: int | None = None) -> Check:
     """A whole number within bounds."""
+    what = f"{least} or more" if most is None else f"{least} to {most}"
 
     def holds(value: Any) -> bool:
         return isinstance(value, int) and _is_number(value) and least <= value and (most is None or value <= most)
 
-    return check_that(f"a whole number, {least} {'or more' if most is None else f'to {most}'}", holds)
+    return check_that(f"a whole number, {what}", holds)
 
 
 def one_of(*words: str) -> Check:

@@ -30,9 +30,11 @@ NO_TOOLS = (
 )
 """Said of a list that holds nothing to decide on."""
 
-READ, PARAMETERS = 4_000, 200
-"""How many characters of a description, and the names of how many parameters, scorers read: what a server writes beyond
-that costs nobody time."""
+READ = 4_000
+"""How many characters of a description scorers read: what a server writes beyond that costs nobody time."""
+
+PARAMETERS = 200
+"""The names of how many parameters they read."""
 
 UNTOLD = frozenset({"_meta", "cache_control", "defer_loading", "execution", "icons", "meta", "server"})
 """Fields of a definition that no model is told: where a prompt is cached, when a tool is loaded, what clients show."""
@@ -75,14 +77,18 @@ class Tool:
 
         What a scorer said of a tool stands as long as this is the same.
         """
+        of_itself = self.server, self.name, self.description[:READ]
         properties = self.parameters.get("properties") if isinstance(self.parameters, dict) else None
-        arguments = map(str, islice(properties, PARAMETERS)) if isinstance(properties, dict) else ()
-        return self.server, self.name, self.description[:READ], *arguments
+        if not isinstance(properties, dict):
+            return of_itself
+        return *of_itself, *map(str, islice(properties, PARAMETERS))
 
     @property
     def schema(self) -> Mapping[str, Any]:
         """The JSON schema of its arguments."""
-        return self.parameters() if callable(self.parameters) else self.parameters
+        if callable(self.parameters):
+            return self.parameters()
+        return self.parameters
 
     @property
     def packed(self) -> bytes | None:
@@ -108,7 +114,9 @@ class Tool:
             return False
         with suppress(Exception):  # a schema that cannot be written at all has no price
             packed = self.packed
-            return len(self.definition() if packed is None else packed) > characters
+            if packed is None:
+                return len(self.definition()) > characters
+            return len(packed) > characters
         return False
 
     def definition(self) -> str:
@@ -124,7 +132,8 @@ class Tool:
         import hashlib
 
         definition = {"name": self.name, "description": self.description, "parameters": self.schema}
-        if further := self.further():
+        further = self.further()
+        if further:
             definition["further"] = further
         return hashlib.sha256(json.dumps(definition, sort_keys=True, default=str).encode()).hexdigest()
 
@@ -150,36 +159,28 @@ def view(native: Any) -> Tool:
     """A tool as a `Tool`; `native` is of any harness. What is not known is foreign, under its type's name."""
     if isinstance(native, Tool):
         return native
-    told = None
     if isinstance(native, FromServer):
-        told, native = native
-        if isinstance(native, Tool):
-            return replace(native, server=told)
-    plain = isinstance(native, (dict, Mapping))  # dict first: asking an abstract class is slow
+        return replace(view(native.tool), server=native.server)
+    is_mapping = isinstance(native, (dict, Mapping))  # dict first: asking an abstract class is slow
     try:
-        read = _of_mapping(native) if plain else _of_object(native)
+        parts = _parts_of_mapping(native) if is_mapping else _parts_of_object(native)
     except _TwoReadingsError:
-        return Tool(type(native).__name__, server=told or "", foreign=True, readable=False)
-    if read is None:
-        hosted = _hosted(native, plain)
-        return hosted if told is None else replace(hosted, server=told)
-    name, description, parameters, server, further = read
-    return Tool(
-        str(name),
-        str(description or ""),
-        parameters or {},
-        server if told is None else told,
-        further=further,
-    )
+        return Tool(type(native).__name__, foreign=True, readable=False)
+    if parts is None:
+        return _foreign_mapping(native) if is_mapping else _foreign_object(native)
+    name, description, parameters, server, further = parts
+    return Tool(str(name), str(description or ""), parameters or {}, server, further=further)
 
 
 def name_of(definition: Mapping[str, Any]) -> str:
     """The name that `view` gives to a tool of a request, without looking at the rest of it."""
     try:
-        read = _of_mapping(definition)
+        parts = _parts_of_mapping(definition)
     except _TwoReadingsError:
         return type(definition).__name__
-    return str(read[0] if read else _hosted_name(definition) or type(definition).__name__)
+    if parts is None:
+        return _foreign_name(definition)
+    return str(parts[0])
 
 
 class _TwoReadingsError(Exception):
@@ -187,7 +188,7 @@ class _TwoReadingsError(Exception):
 
 
 Further: TypeAlias = Callable[[], Mapping[str, Any]]
-_Read: TypeAlias = tuple[Any, Any, Any, str, Further]
+_Parts: TypeAlias = tuple[Any, Any, Any, str, Further]
 """Name, description and schema of a tool, its server if the harness or its framework tells, and what else is told."""
 
 SCHEMAS = ("parameters", "input_schema", "inputSchema", "args_schema")
@@ -197,23 +198,30 @@ INNER = ("function", "custom")
 BESIDE = frozenset({"name", "description", *SCHEMAS})
 """What a definition that holds another one must not have: it would be a second reading."""
 
-CHAT, AROUND = UNTOLD | {"name", "description", "parameters"}, UNTOLD | {"type", *INNER}
-FLAT = UNTOLD | BESIDE | {"type", "args"}
-"""Fields that are read or that no model is told, by where they stand."""
+HELD_FIELDS = UNTOLD | {"name", "description", "parameters"}
+"""Fields that are read or that no model is told, of a definition that another one holds."""
+
+AROUND_FIELDS = UNTOLD | {"type", *INNER}
+"""The same of the one that holds it."""
+
+FLAT_FIELDS = UNTOLD | BESIDE | {"type", "args"}
+"""The same of a definition that holds no other."""
 
 
-def _of_mapping(native: Mapping[str, Any]) -> _Read | None:
+def _parts_of_mapping(native: Mapping[str, Any]) -> _Parts | None:
     """A tool of a request, in which chat completions hold its definition in a field; None for the provider's own."""
     server = native.get("server")
-    server = server if isinstance(server, str) else ""
+    if not isinstance(server, str):
+        server = ""
     inner = [key for key in INNER if key in native and _is_named(native[key])]
     if inner:
         if len(inner) > 1 or not BESIDE.isdisjoint(native):
             raise _TwoReadingsError
         held = native[inner[0]]
-        further = _others(held, CHAT, native)
+        further = _further_fields(held, HELD_FIELDS, native)
         return held["name"], held.get("description"), held.get("parameters"), server, further
-    kind, name = native.get("type", "function"), native.get("name")
+    kind = native.get("type", "function")
+    name = native.get("name")
     schemas = [key for key in SCHEMAS if key in native]
     if "args_schema" in schemas and not isinstance(native["args_schema"], (dict, Mapping)):  # it names a class
         schemas.remove("args_schema")
@@ -223,29 +231,36 @@ def _of_mapping(native: Mapping[str, Any]) -> _Read | None:
         return None
     if schemas == ["inputSchema"]:  # MCP's: a server wrote it, so it does not tell where it comes from
         server = ""
-    written = native[schemas[0]] if schemas else _of_arguments(native.get("args"))
-    return name, native.get("description"), written, server, _others(native, FLAT)
+    schema = native[schemas[0]] if schemas else _schema_of_arguments(native.get("args"))
+    return name, native.get("description"), schema, server, _further_fields(native, FLAT_FIELDS)
 
 
 def _is_named(inner: Any) -> bool:
     return isinstance(inner, (dict, Mapping)) and bool(inner.get("name"))
 
 
-def _others(native: Mapping[str, Any], known: frozenset[str], around: Mapping[str, Any] | None = None) -> Further:
+def _further_fields(
+    native: Mapping[str, Any], known: frozenset[str], around: Mapping[str, Any] | None = None
+) -> Further:
     """All fields of a definition that a model may be told and that are not known, and of what stands around it."""
     fields = [(native, key) for key in native if key not in known]
     if around is not None:
-        fields += [(around, key) for key in around if key not in AROUND]
-    return (lambda: _told({key: held[key] for held, key in fields})) if fields else dict
+        fields += [(around, key) for key in around if key not in AROUND_FIELDS]
+    if not fields:
+        return dict
+    return lambda: _telling({key: held[key] for held, key in fields})
 
 
-def _of_arguments(properties: Any) -> Mapping[str, Any]:
+def _schema_of_arguments(properties: Any) -> Mapping[str, Any]:
     """The schema of LangChain's `args`: the property of each argument by its name; empty where these are no such."""
-    known = isinstance(properties, (dict, Mapping)) and all(isinstance(one, Mapping) for one in properties.values())
-    return {"type": "object", "properties": properties} if known and properties else {}
+    if not isinstance(properties, (dict, Mapping)) or not properties:
+        return {}
+    if not all(isinstance(one, Mapping) for one in properties.values()):
+        return {}
+    return {"type": "object", "properties": properties}
 
 
-def _of_object(native: Any) -> _Read | None:
+def _parts_of_object(native: Any) -> _Parts | None:
     """A framework's tool.
 
     Fields that its class does not declare are not read: an object of MCP 1 has all that a server cares to send.
@@ -253,11 +268,12 @@ def _of_object(native: Any) -> _Read | None:
     inner: Any = getattr(native, "metadata", None)
     if hasattr(inner, "get_parameters_dict"):  # LlamaIndex
         return inner.name, inner.description, inner.get_parameters_dict, "", dict
-    name, description = getattr(native, "name", None), getattr(native, "description", None)
+    name = getattr(native, "name", None)
+    description = getattr(native, "description", None)
     if isinstance(name, str):
         if hasattr(type(native), "tool_call_schema"):  # LangChain, whose schemas take long
             schema = partial(_pydantic_schema, native)
-            return name, description, schema, "", lambda: _told(getattr(native, "extras", None) or {})
+            return name, description, schema, "", lambda: _telling(getattr(native, "extras", None) or {})
         sent = getattr(native, "model_extra", None) or ()
         shapes: list[str] = []
         for key in OBJECTS:
@@ -267,66 +283,82 @@ def _of_object(native: Any) -> _Read | None:
         if len(shapes) > 1:
             raise _TwoReadingsError
         if shapes:
-            noted, told = OBJECTS[shapes[0]]
-            server = noted(native)
-            further = partial(told, native)
-            return name, description, getattr(native, shapes[0]), server if isinstance(server, str) else "", further
+            noted_server, told_by_framework = OBJECTS[shapes[0]]
+            server = noted_server(native)
+            if not isinstance(server, str):
+                server = ""
+            return name, description, getattr(native, shapes[0]), server, partial(told_by_framework, native)
     if callable(native) and hasattr(native, "__name__") and not isinstance(native, type):  # a plain function
         return native.__name__, native.__doc__, {}, "", dict
     return None
 
 
-def _toolset(native: Any) -> Any:
-    toolset = getattr(native, "toolset_id", None)  # the agent's own tools are those of "<agent>"
-    return toolset if isinstance(toolset, str) and not toolset.startswith("<") else None
+def _server_of_pydantic_ai(native: Any) -> Any:
+    toolset = getattr(native, "toolset_id", None)
+    if isinstance(toolset, str) and toolset.startswith("<"):  # the agent's own tools are those of "<agent>"
+        return None
+    return toolset
 
 
 def _told_by_pydantic_ai(native: Any) -> Mapping[str, Any]:
     noted = getattr(native, "metadata", None) or {}
-    strict, output = getattr(native, "strict", None), getattr(native, "return_schema", None)
-    return _told({"strict": strict, "annotations": noted.get("annotations"), "outputSchema": output})
+    fields = {
+        "strict": getattr(native, "strict", None),
+        "annotations": noted.get("annotations"),
+        "outputSchema": getattr(native, "return_schema", None),
+    }
+    return _telling(fields)
 
 
-def _told_by_openai_agents(native: Any) -> Mapping[str, Any]:
-    strict, title = getattr(native, "strict_json_schema", None), getattr(native, "_mcp_title", None)
-    return _told({"strict": strict, "title": title, "annotations": getattr(native, "mcp_annotations", None)})
-
-
-def _told_by_mcp(native: Any) -> Mapping[str, Any]:
-    output = getattr(native, "output_schema", None) or getattr(native, "outputSchema", None)
-    title, annotations = getattr(native, "title", None), getattr(native, "annotations", None)
-    return _told({"title": title, "annotations": annotations, "outputSchema": output})
-
-
-def _origin(native: Any) -> Any:
+def _server_of_openai_agents(native: Any) -> Any:
     return getattr(getattr(native, "_tool_origin", None), "mcp_server_name", None)
 
 
-def _mounted(native: Any) -> Any:
-    return getattr(getattr(native, "_server", None), "name", None)
+def _told_by_openai_agents(native: Any) -> Mapping[str, Any]:
+    fields = {
+        "strict": getattr(native, "strict_json_schema", None),
+        "title": getattr(native, "_mcp_title", None),
+        "annotations": getattr(native, "mcp_annotations", None),
+    }
+    return _telling(fields)
 
 
-def _untold(native: Any) -> Any:
+def _no_server(native: Any) -> Any:
     return None
 
 
+def _server_of_fastmcp(native: Any) -> Any:
+    return getattr(getattr(native, "_server", None), "name", None)
+
+
+def _told_by_mcp(native: Any) -> Mapping[str, Any]:
+    fields = {
+        "title": getattr(native, "title", None),
+        "annotations": getattr(native, "annotations", None),
+        "outputSchema": getattr(native, "output_schema", None) or getattr(native, "outputSchema", None),
+    }
+    return _telling(fields)
+
+
 OBJECTS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Mapping[str, Any]]]] = {
-    "parameters_json_schema": (_toolset, _told_by_pydantic_ai),
-    "params_json_schema": (_origin, _told_by_openai_agents),
-    "input_schema": (_untold, _told_by_mcp),
-    "inputSchema": (_untold, _told_by_mcp),
-    "parameters": (_mounted, _told_by_mcp),  # FastMCP
+    "parameters_json_schema": (_server_of_pydantic_ai, _told_by_pydantic_ai),
+    "params_json_schema": (_server_of_openai_agents, _told_by_openai_agents),
+    "input_schema": (_no_server, _told_by_mcp),
+    "inputSchema": (_no_server, _told_by_mcp),
+    "parameters": (_server_of_fastmcp, _told_by_mcp),
 }
 """By the field that holds a schema: the server that the framework has noted, and what else a model may be told."""
 
 
 def _pydantic_schema(native: Any) -> Mapping[str, Any]:
     model = native.tool_call_schema
-    schema: Mapping[str, Any] = model if isinstance(model, Mapping) else model.model_json_schema()
+    if isinstance(model, Mapping):
+        return model
+    schema: Mapping[str, Any] = model.model_json_schema()
     return schema
 
 
-def _told(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+def _telling(fields: Mapping[str, Any]) -> Mapping[str, Any]:
     """Fields of a definition that say something; of annotations, those that do."""
     telling = {key: value for key, value in fields.items() if value not in (None, "", {}, []) and key not in UNTOLD}
     hints: Any = telling.get("annotations")
@@ -337,21 +369,35 @@ def _told(fields: Mapping[str, Any]) -> Mapping[str, Any]:
     return {key: value for key, value in telling.items() if key != "annotations" or value}
 
 
-def _hosted(native: Any, plain: bool) -> Tool:
-    """A tool that the provider runs itself, or one of a shape that is not known here."""
-    name = (_hosted_name(native) if plain else None) or getattr(native, "name", None) or type(native).__name__
-    request = native if plain else getattr(native, "tool_config", None)  # OpenAI Agents keeps the request's own
-    server = request.get("server_label") or request.get("mcp_server_name") if isinstance(request, Mapping) else None
-    return Tool(str(name), server=str(server or ""), foreign=True, further=partial(_all_of, native))
+def _foreign_mapping(native: Mapping[str, Any]) -> Tool:
+    """A tool of a request that the provider runs itself, or of a shape that is not known here."""
+    name = _foreign_name(native)
+    return Tool(name, server=_labeled_server(native), foreign=True, further=partial(_plain_fields, native))
 
 
-def _hosted_name(native: Mapping[str, Any]) -> Any:
+def _foreign_object(native: Any) -> Tool:
+    """The same of a framework."""
+    name = getattr(native, "name", None) or type(native).__name__
+    server = _labeled_server(getattr(native, "tool_config", None))  # OpenAI Agents keeps what it sends
+    return Tool(str(name), server=server, foreign=True, further=partial(_plain_fields, native))
+
+
+def _foreign_name(native: Mapping[str, Any]) -> str:
     """A whole server of tools goes by its type and its label, whatever else it calls itself."""
     kind = native.get("type")
-    return kind if isinstance(kind, str) and kind.startswith("mcp") else native.get("name") or kind
+    if isinstance(kind, str) and kind.startswith("mcp"):
+        return kind
+    return str(native.get("name") or kind or type(native).__name__)
 
 
-def _all_of(native: Any) -> Mapping[str, Any]:
+def _labeled_server(request: Any) -> str:
+    """What a request calls a whole server of tools."""
+    if not isinstance(request, Mapping):
+        return ""
+    return str(request.get("server_label") or request.get("mcp_server_name") or "")
+
+
+def _plain_fields(native: Any) -> Mapping[str, Any]:
     """Everything that a request says of a foreign tool, except where its prompt is cached."""
     held = native if isinstance(native, Mapping) else getattr(native, "__dict__", {})
     plain = (str, int, float, bool, list, dict, Mapping)
@@ -371,7 +417,9 @@ def tools_as_given(tools: Iterable[Any]) -> list[Any]:
     """Tools in a list, as they come in a sequence or by server."""
     if isinstance(tools, (str, bytes)):
         raise TypeError("Tools come as a sequence.")
-    return list(from_servers(tools)) if isinstance(tools, Mapping) else list(tools)
+    if isinstance(tools, Mapping):
+        return list(from_servers(tools))
+    return list(tools)
 
 
 def viewed_tool(native: Any) -> Tool:
@@ -402,13 +450,17 @@ def keyed(tools: Iterable[Tool], trusted: Collection[str] | None = None) -> dict
     Tools that are the same in both are counted: "search#2". The keys of `trusted` servers' tools, None for all, are
     those that they have without the others.
     """
-    listed = list(tools)
-    first = [trusted is None or tool.server in trusted for tool in listed]
+    listed = dict(enumerate(tools))
     keys: dict[int, str] = {}
-    taken: set[str] = set()
-    for part in (True, False) if trusted is not None else (True,):
-        _give_keys(keys, taken, {place: tool for place, tool in enumerate(listed) if first[place] is part})
-    return {keys[place]: tool for place, tool in enumerate(listed)}
+    if trusted is None:
+        _give_keys(keys, set(), listed)
+    else:
+        first = {place: tool for place, tool in listed.items() if tool.server in trusted}
+        others = {place: tool for place, tool in listed.items() if place not in first}
+        taken: set[str] = set()
+        _give_keys(keys, taken, first)
+        _give_keys(keys, taken, others)
+    return {keys[place]: tool for place, tool in listed.items()}
 
 
 def keys_beside(known: Collection[str], tools: Iterable[Tool]) -> tuple[str, ...]:
@@ -435,7 +487,10 @@ def forced_tools(tool_choice: Any) -> list[str]:
     """The tools that a request insists on or allows, if any: OpenAI's and Anthropic's `tool_choice`."""
     if not isinstance(tool_choice, Mapping):
         return []
-    inner, within = tool_choice.get("function") or tool_choice.get("custom"), tool_choice.get("allowed_tools")
+    inner = tool_choice.get("function") or tool_choice.get("custom")
     name = inner.get("name") if isinstance(inner, Mapping) else tool_choice.get("name")
-    allowed = (within if isinstance(within, Mapping) else tool_choice).get("tools") or ()
-    return [str(name)] if name else [named for allowed_tool in allowed for named in forced_tools(allowed_tool)]
+    if name:
+        return [str(name)]
+    within = tool_choice.get("allowed_tools")
+    allowed = within if isinstance(within, Mapping) else tool_choice
+    return [named for tool in allowed.get("tools") or () for named in forced_tools(tool)]

@@ -9,7 +9,7 @@ from typing import Any
 from camdf.errors import ScorerError, UsageError
 from camdf.gate import Gate, Limits
 from camdf.gate.decision import GateDecision
-from camdf.gate.ranking import waterfall_lines
+from camdf.gate.ranking import Ranked, waterfall_lines
 from camdf.gate.scoring import recalling
 from camdf.gate.target import Target
 from camdf.models.past_tasks import PastTasks
@@ -19,6 +19,18 @@ from camdf.prices import Prices
 from camdf.scorers.base import Scorer
 from camdf.scorers.named import ScorerMismatch
 from camdf.tools import NO_TOOLS, keyed, view
+
+ENOUGH_BY_FIT = {
+    False: "Enough?   no label says how often yet; camdf fit learns it from logs",
+    True: "Enough?   camdf evaluate says how often, on logs",
+}
+"""By whether a policy that was fitted decided."""
+
+MISSED_BY_SEARCH = {
+    False: "Missed?   a tool that was cut is out of reach; a tool search would change that",
+    True: "Missed?   a tool that was cut is one search away",
+}
+"""By whether there is a tool search."""
 
 
 @dataclass(frozen=True)
@@ -50,60 +62,65 @@ class Tried:
 
     def lines(self, width: int = 80, *, whole: bool = False, block: str = "█") -> list[str]:
         """The whole explanation, for a terminal."""
-        kept, total = len(self.decision.kept), len(self.tokens)
         if self.decision.reason != "decided":
-            every = f"all {total} tools" if total > 1 else "its one tool"
-            got = "the tool search alone" if self.decision.tool_search else every
-            return [f"{self._no_decision()}, so the agent gets {got}."]
-        told = [f"{kept} of {total} tools kept: {self._aimed()}.", ""]
-        told += [*waterfall_lines(self.decision.ranking, self.tokens, width, whole=whole, block=block), ""]
-        if apart := sorted(self.tokens.keys() - {tool.name for tool in self.decision.ranking}):
-            told.append(f"Besides   {', '.join(apart)}: without a description to score, never cut")
+            return [f"{self._no_decision()}, so the agent gets {self._got_without_decision()}."]
+        lines = [f"{len(self.decision.kept)} of {len(self.tokens)} tools kept: {self._aimed()}.", ""]
+        lines += [*waterfall_lines(self.decision.ranking, self.tokens, width, whole=whole, block=block), ""]
+        never_cut = sorted(self.tokens.keys() - {tool.name for tool in self.decision.ranking})
+        if never_cut:
+            lines.append(f"Besides   {', '.join(never_cut)}: without a description to score, never cut")
         tool_search = ", the tool search included" if self.tool_search and self.decision.cut else ""
-        told.append(f"Tokens    {self.loaded:,} of {self.every:,} in every model call{tool_search}: {self._saved()}")
+        lines.append(f"Tokens    {self.loaded:,} of {self.every:,} in every model call{tool_search}: {self._saved()}")
         dollars, usual = self.dollars
-        told.append(f"Dollars   ${dollars:.4f} instead of ${usual:.4f} for a task of {self.prices.turns:g} model calls")
-        told += [f"Because   {tool.name}: {tool.why}" for tool in self.decision.ranking if tool.kept and self.fitted]
+        lines.append(
+            f"Dollars   ${dollars:.4f} instead of ${usual:.4f} for a task of {self.prices.turns:g} model calls"
+        )
+        lines += [f"Because   {tool.name}: {tool.why}" for tool in self.decision.ranking if tool.kept and self.fitted]
         if not self.decision.cut:
-            return [*told, "Enough?   all there is: nothing is cut"]
-        within = "one search away" if self.tool_search else "out of reach; a tool search would change that"
-        unknown = "no label says how often yet; camdf fit learns it from logs"
-        return [
-            *told,
-            f"Enough?   {'camdf evaluate says how often, on logs' if self.fitted else unknown}",
-            f"Missed?   a tool that was cut is {within}",
-        ]
+            return [*lines, "Enough?   all there is: nothing is cut"]
+        return [*lines, ENOUGH_BY_FIT[self.fitted], MISSED_BY_SEARCH[self.tool_search]]
 
     def summary(self) -> dict[str, Any]:
         """The same for machines."""
-        aims = {} if self.target is None else vars(self.target)
+        target: dict[str, Any] = {}
+        if self.target is not None:
+            target = {name: value for name, value in vars(self.target).items() if value is not None}
         return {
             "kept": list(self.decision.kept),
             "cut": list(self.decision.cut),
             "reason": self.decision.reason,
-            "target": {name: value for name, value in aims.items() if value is not None},
+            "target": target,
             "cost_pressure": self.decision.cost_pressure,
             "tool_search": self.tool_search,
             "tokens": self.loaded,
             "tokens_of_all": self.every,
             "dollars": self.dollars[0],
             "dollars_of_all": self.dollars[1],
-            "ranking": [
-                {
-                    "tool": tool.name,
-                    "score": tool.score,
-                    "needed": tool.evidence,
-                    "tokens": self.tokens[tool.name],
-                    "kept": tool.name in self.decision.kept,
-                    **({"why": tool.why} if self.fitted else {}),
-                }
-                for tool in self.decision.ranking
-            ],
+            "ranking": list(map(self._in_summary, self.decision.ranking)),
         }
+
+    def _in_summary(self, tool: Ranked) -> dict[str, Any]:
+        ranked: dict[str, Any] = {
+            "tool": tool.name,
+            "score": tool.score,
+            "needed": tool.evidence,
+            "tokens": self.tokens[tool.name],
+            "kept": tool.name in self.decision.kept,
+        }
+        if self.fitted:
+            ranked["why"] = tool.why
+        return ranked
+
+    def _got_without_decision(self) -> str:
+        if self.decision.tool_search:
+            return "the tool search alone"
+        if len(self.tokens) == 1:
+            return "its one tool"
+        return f"all {len(self.tokens)} tools"
 
     def _no_decision(self) -> str:
         if self.decision.reason == "name taken":
-            return f"{self.decision.error.removesuffix('.')}"
+            return self.decision.error.removesuffix(".")
         if self.decision.reason == "empty task":
             return "The request is empty"
         if self.decision.ranking:
@@ -111,20 +128,22 @@ class Tried:
         return f"The request is a mere greeting ({self.decision.reason})"
 
     def _saved(self) -> str:
-        part = self.loaded / self.every if self.every else 1.0
-        if part > 1:
-            return f"{part:.1f} times as many, so with so few tools a tool search costs more than it saves"
-        return f"{1 - part:.0%} less" if part < 1 else "nothing saved"
+        if self.loaded < self.every:
+            return f"{1 - self.loaded / self.every:.0%} less"
+        if self.loaded == self.every or not self.every:
+            return "nothing saved"
+        times = self.loaded / self.every
+        return f"{times:.1f} times as many, so with so few tools a tool search costs more than it saves"
 
     def _aimed(self) -> str:
         if self.fitted:
             return "those that are worth their cost"
         if self.target is None or self.target.mean_tools is not None:
-            if not self.decision.cut:
-                return (
-                    "cutting so short a list costs more than it saves" if self.target is None else "there are no more"
-                )
-            return "the best for this request"
+            if self.decision.cut:
+                return "the best for this request"
+            if self.target is None:
+                return "cutting so short a list costs more than it saves"
+            return "there are no more"
         if self.target.sufficiency is not None:
             expected = f"enough in {self.target.sufficiency:.0%} of such requests"
             return f"the fewest that the cold start expects to be {expected}, which no label has shown"
@@ -150,7 +169,8 @@ def trial(
     `prices` count tokens, and say what a task's tools cost; without them each costs a policy 1. `scorer_mismatch` is
     that of `Gate`.
     """
-    viewed, priced = keyed(view(tool) for tool in tools), prices or Prices()
+    viewed = keyed(view(tool) for tool in tools)
+    priced = prices or Prices()
     if all(tool.foreign for tool in viewed.values()):
         raise UsageError(NO_TOOLS)
     asked = [{"role": "user", "content": request}]
