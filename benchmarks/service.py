@@ -354,7 +354,7 @@ COSTS = {
     "the policy ranks and decides, once for a slice": TurnScores.rank_together,
     "the gate folds the turns": Folding.of,
     "the decision is put together and counted": Decider.answered,
-    "the answer is written": Deciding._told,
+    "the answer is written": Deciding._answer_written,
 }
 """Functions of which none calls another."""
 

@@ -29,9 +29,11 @@ SLICE = 160
 ROUNDS = 3
 """Of the event loop between two slices: a new connection is taken, read and stands in line after so many."""
 
-OWN_SEATS, SEATS = 1, 8
-"""How many pieces of work are done off the event loop at a time: of one tenant, and of all. Python computes for one of
-them at a time, so more would only make each slower."""
+OWN_SEATS = 1
+"""How many pieces of work of one tenant are done off the event loop at a time."""
+
+SEATS = 8
+"""And how many of all. Python computes for one of them at a time, so more would only make each slower."""
 
 
 class Shares:
@@ -73,7 +75,9 @@ class Admission:
     """
 
     def __init__(self) -> None:
-        self.bytes, self.requests, self.candidates = Shares(), Shares(), Shares()
+        self.bytes = Shares()
+        self.requests = Shares()
+        self.candidates = Shares()
         self.seats = Seats()
 
     def check(self, tenant: str, candidates: int, limits: LimitSettings) -> int:
@@ -113,7 +117,8 @@ class Seats:
     """Work off the event loop, in the order in which it came; one piece of any tenant at a time."""
 
     def __init__(self) -> None:
-        self._workers, self._all = Workers(SEATS), asyncio.Semaphore(SEATS)
+        self._workers = Workers(SEATS)
+        self._all = asyncio.Semaphore(SEATS)
         self._own: dict[str, asyncio.Semaphore] = {}
 
     @asynccontextmanager
@@ -145,7 +150,8 @@ class Turns(Generic[Q, A]):
         self._lines: dict[str, dict[Hashable, deque[_Piece[Q, A]]]] = {}
         """By tenant and by request; who is next stands first."""
 
-        self._last, self._rests = "", True
+        self._last_tenant = ""
+        self._rests = True
 
     def ask(self, tenant: str, request: Hashable, question: Q, weight: int) -> asyncio.Future[A]:
         """The answer, once it is there: at once where nobody is in line."""
@@ -153,19 +159,19 @@ class Turns(Generic[Q, A]):
         self._lines.setdefault(tenant, {}).setdefault(request, deque()).append(_Piece(question, weight, answer))
         if self._rests:
             self._rests = False
-            self._next()
+            self._answer_slice()
         return answer
 
-    def _next(self, rounds: int = 0) -> None:
+    def _answer_slice(self, rounds: int = 0) -> None:
         """Answer a slice, after so many rounds of the loop in which it does nothing but look at the network."""
         later = asyncio.get_running_loop().call_soon
         if not self._lines:
             self._rests = True
         elif rounds:
-            later(self._next, rounds - 1)
+            later(self._answer_slice, rounds - 1)
         else:
-            later(self._next, ROUNDS)
-            self._answer_all(self._slice())
+            later(self._answer_slice, ROUNDS)
+            self._answer_all(self._next_slice())
 
     def _answer_all(self, pieces: Sequence[_Piece[Q, A]]) -> None:
         try:
@@ -177,11 +183,12 @@ class Turns(Generic[Q, A]):
                 if not piece.answer.done():
                     piece.answer.set_exception(error)
 
-    def _slice(self) -> list[_Piece[Q, A]]:
+    def _next_slice(self) -> list[_Piece[Q, A]]:
         """What one tenant asks now: a piece of each of its requests in turn, until the slice is full."""
-        tenant = next((other for other in self._lines if other != self._last), self._last)
-        self._last = tenant
-        line, left = self._lines.pop(tenant), SLICE
+        tenant = next((other for other in self._lines if other != self._last_tenant), self._last_tenant)
+        self._last_tenant = tenant
+        line = self._lines.pop(tenant)
+        left = SLICE
         taken: list[_Piece[Q, A]] = []
         while line and left > 0:
             request = next(iter(line))

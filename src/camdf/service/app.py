@@ -33,6 +33,7 @@ LOG = logging.getLogger("camdf.service")
 
 Send: TypeAlias = Callable[[dict[str, Any]], Awaitable[None]]
 REFUSING = "1 for a tenant whose files as they are now are not used, by its place in the configuration, from 1."
+UNLOGGED = "Decisions that were to be logged or kept to learn from, and were not."
 OUTCOMES: Any = shapes.OutcomeRequest | list[shapes.OutcomeRequest]
 
 
@@ -40,8 +41,10 @@ class Service:
     """The application."""
 
     def __init__(self, store: VersionStore, outcomes: OutcomeLog) -> None:
-        self.store, self.outcomes = store, outcomes
-        self.metrics, self.admission = Metrics(), Admission()
+        self.store = store
+        self.outcomes = outcomes
+        self.metrics = Metrics()
+        self.admission = Admission()
         self.deciding = Deciding(self.metrics, SeenLog(store.state))
         self.draining = False
         self.foreign_outcomes = 0
@@ -58,7 +61,14 @@ class Service:
             "/metrics": ("GET", self.numbers),
             "/openapi.json": ("GET", self.document),
         }
-        watch, unlogged = self.metrics.watch, "Decisions that were to be logged or kept to learn from, and were not."
+        if store.current.configuration.server.playground:
+            self.routes |= playground.routes()
+        self._watch_numbers()
+
+    def _watch_numbers(self) -> None:
+        watch = self.metrics.watch
+        store = self.store
+        outcomes = self.outcomes
         watch("requests_under_way", "Requests that were let in.", lambda: self.admission.requests.total)
         watch("outcomes_last", "Sequence number of the last outcome.", lambda: outcomes.last)
         watch("outcomes_foreign", "Outcomes refused, of no decision of their tenant.", lambda: self.foreign_outcomes)
@@ -66,9 +76,7 @@ class Service:
         watch("refusals", "Versions that were refused since the start.", lambda: store.refusals)
         watch("refusing", "1 where the files as they are now are not used.", lambda: store.refusing)
         self.metrics.watch_numbered("tenant_refusing", REFUSING, self._refused_tenants)
-        watch("decisions_not_logged", unlogged, lambda: self.deciding.dropped)
-        if store.current.configuration.server.playground:
-            self.routes |= playground.routes()
+        watch("decisions_not_logged", UNLOGGED, lambda: self.deciding.dropped)
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         """One request."""
@@ -81,11 +89,11 @@ class Service:
                 check_host(call.headers, call.serving.configuration.server.allowed_hosts)
             answer = await self._handler(scope)(call)
         except RefusedError as error:
-            answer = _problem(error.words, error.status)._replace(headers=tuple(error.headers))
+            answer = _problem_answer(error.words, error.status)._replace(headers=tuple(error.headers))
         except GoneError:
             return
         except Exception as error:
-            answer = _problem("Something went wrong inside of the service.", 500)
+            answer = _problem_answer("Something went wrong inside of the service.", 500)
             # Its words may hold what a user wrote, so only its type and the places are logged.
             LOG.error("%s\n%s", type(error).__name__, "".join(traceback.format_tb(error.__traceback__)))
         finally:
@@ -102,31 +110,32 @@ class Service:
         asked, is_list = await call.read(partial(self.deciding.read, call))
         call.enter(sum(question.work for question in asked))
         answers = await self.deciding.answers(asked)
-        return HttpAnswer(b"[%b]" % b",".join(answers) if is_list else answers[0])
+        if not is_list:
+            return HttpAnswer(answers[0])
+        return HttpAnswer(b"[%b]" % b",".join(answers))
 
     async def learn(self, call: HttpCall) -> HttpAnswer:
         """Write outcomes down; the answer comes once they are on disk."""
         body = await call.read_as(OUTCOMES)
-        told = check_batch(body if isinstance(body, list) else [body], call.limits)
-        if not told:
+        sent = check_batch(body if isinstance(body, list) else [body], call.limits)
+        if not sent:
             raise RefusedError(422, "There is no outcome in this list. Send at least one.")
-        self._check_owner(told, call.tenant)
-        call.enter(len(told))
-        lines = [{"tenant": call.tenant, **msgspec.structs.asdict(outcome)} for outcome in told]
+        self._check_owner(sent, call.tenant)
+        call.enter(len(sent))
+        lines = [{"tenant": call.tenant, **msgspec.structs.asdict(outcome)} for outcome in sent]
         try:
             numbers = await asyncio.wrap_future(self.outcomes.append(lines))
         except OSError as error:
             LOG.error("Outcomes could not be written: %s", error.strerror)
             words = "The outcomes could not be written and were not accepted. Send them again later."
             raise come_back(words, call.limits) from None
-        return HttpAnswer.of(shapes.Accepted(first=numbers.first, last=numbers.last))
+        return HttpAnswer.as_json(shapes.Accepted(first=numbers.first, last=numbers.last))
 
     async def policy(self, call: HttpCall) -> HttpAnswer:
         """What decides now, on the routes of whoever asks."""
         call.identify()
         routes = []
-        own = call.serving.tenants.get(call.tenant)
-        for route, served in {} if own is None else own.routes.items():
+        for route, served in call.serving.routes_of(call.tenant).items():
             gate = served.gate
             rollout = gate.rollout
             await asyncio.to_thread(rollout.look)
@@ -144,16 +153,19 @@ class Service:
             )
             routes.append(described)
         refused = self.store.why_refused(call.tenant)
-        return HttpAnswer.of(shapes.PolicyAnswer(configuration=call.serving.digest, routes=routes, refused=refused))
+        return HttpAnswer.as_json(
+            shapes.PolicyAnswer(configuration=call.serving.digest, routes=routes, refused=refused)
+        )
 
     async def health(self, call: HttpCall) -> HttpAnswer:
         """The process is alive."""
-        return HttpAnswer.of(shapes.Status(status="alive"))
+        return HttpAnswer.as_json(shapes.Status(status="alive"))
 
     async def ready(self, call: HttpCall) -> HttpAnswer:
         """Whether new requests should come here."""
-        status, code = ("draining", 503) if self.draining else ("ready", 200)
-        return HttpAnswer.of(shapes.Status(status=status), code)
+        if self.draining:
+            return HttpAnswer.as_json(shapes.Status(status="draining"), 503)
+        return HttpAnswer.as_json(shapes.Status(status="ready"))
 
     async def numbers(self, call: HttpCall) -> HttpAnswer:
         """For Prometheus."""
@@ -161,15 +173,15 @@ class Service:
 
     async def document(self, call: HttpCall) -> HttpAnswer:
         """The OpenAPI document."""
-        return HttpAnswer.of(openapi.document(call.limits, tokens=bool(call.serving.tokens)))
+        return HttpAnswer.as_json(openapi.document(call.limits, tokens=bool(call.serving.tokens)))
 
     def _refused_tenants(self) -> list[int]:
         serving = self.store.current
         return [serving.number_of(tenant) for tenant in serving.refused]
 
-    def _check_owner(self, told: Sequence[shapes.OutcomeRequest], tenant: str) -> None:
-        """Refuse outcomes of decisions that were not made for whoever tells them."""
-        foreign = [outcome.decision for outcome in told if not is_marked(outcome.decision, tenant)]
+    def _check_owner(self, sent: Sequence[shapes.OutcomeRequest], tenant: str) -> None:
+        """Refuse outcomes of decisions that were not made for whoever sends them."""
+        foreign = [outcome.decision for outcome in sent if not is_marked(outcome.decision, tenant)]
         if foreign:
             self.foreign_outcomes += len(foreign)
             raise RefusedError(
@@ -182,11 +194,12 @@ class Service:
         if scope["path"] not in self.routes:
             raise RefusedError(404, "There is nothing at this path. /openapi.json says what there is.")
         method, handler = self.routes[scope["path"]]
-        if scope["method"] not in (allowed := ("GET", "HEAD") if method == "GET" else (method,)):
+        allowed = ("GET", "HEAD") if method == "GET" else (method,)
+        if scope["method"] not in allowed:
             named = ", ".join(allowed)
             raise RefusedError(405, f"This path takes {named}.", [(b"allow", named.encode())])
         return handler
 
 
-def _problem(words: str, status: int) -> HttpAnswer:
-    return HttpAnswer.of(shapes.Problem(error=words), status)
+def _problem_answer(words: str, status: int) -> HttpAnswer:
+    return HttpAnswer.as_json(shapes.Problem(error=words), status)

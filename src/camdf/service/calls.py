@@ -36,7 +36,7 @@ class HttpAnswer(NamedTuple):
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
     @classmethod
-    def of(cls, answer: Any, status: int = 200) -> HttpAnswer:
+    def as_json(cls, answer: Any, status: int = 200) -> HttpAnswer:
         """A value as JSON."""
         return cls(msgspec.json.encode(answer), status)
 
@@ -92,13 +92,18 @@ class HttpCall:
         if kind != JSON:
             raise RefusedError(415, "The body must be JSON. Send 'Content-Type: application/json'.")
         length = self.headers.get(b"content-length", b"")
-        self.admission.check(self.tenant, int(length) // CANDIDATE_BYTES if length.isdigit() else 0, self.limits)
-        parts, size, more, most = list[bytes](), 0, True, self.limits.body_bytes
+        announced = int(length) if length.isdigit() else 0
+        self.admission.check(self.tenant, announced // CANDIDATE_BYTES, self.limits)
+        most = self.limits.body_bytes
+        parts: list[bytes] = []
+        size = 0
+        more = True
         while more:
             message = await self.receive()
             if message["type"] == "http.disconnect":
                 raise GoneError
-            part, more = message["body"], message["more_body"]
+            part = message["body"]
+            more = message["more_body"]
             size += len(part)
             if size <= most:
                 self.admission.hold(self.tenant, len(part), self.limits)
@@ -110,7 +115,7 @@ class HttpCall:
             raise RefusedError(
                 413, f"A body may have {most} bytes. Send fewer requests at a time, or raise limits.body_bytes."
             )
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        return b"".join(parts)  # of one part, that part itself
 
     def enter(self, candidates: int) -> None:
         """Be under way, with so many candidates, or be told to come back; the last count holds."""
@@ -151,7 +156,9 @@ def parsed_body(body: bytes | msgspec.Raw, kind: type[T], place: str = "$") -> T
         value: T = _decoder(kind).decode(body)  # type: ignore[arg-type]
         return value
     except msgspec.ValidationError as error:
-        words = str(error) if " - at `$" in str(error) or place == "$" else f"{error} - at `$`"
+        words = str(error)
+        if " - at `$" not in words and place != "$":
+            words += " - at `$`"
         raise RefusedError(422, f"{words.replace('`$', f'`{place}', 1)}.") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise RefusedError(400, f"The body is not JSON: {error}.") from None

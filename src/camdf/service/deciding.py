@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from camdf.errors import needs
 from camdf.gate import Gate
@@ -30,7 +30,9 @@ from camdf.service.store import RouteGate
 
 with needs("serve"):
     import msgspec
-    from msgspec import UNSET
+    from msgspec import UNSET, UnsetType
+
+T = TypeVar("T")
 
 RANKED = "\0ranking"
 """Stands for the task of a ranking, which nobody can say in a message."""
@@ -91,7 +93,8 @@ class Deciding:
         return [await question for question in begun]
 
     def _answer(self, asked: Asked) -> Awaitable[bytes]:
-        is_ranking, work = asked.request.ranking is not UNSET, asked.work
+        is_ranking = asked.request.ranking is not UNSET
+        work = asked.work
         if is_ranking and work <= SLICE:
             return self._turns.ask(asked.call.tenant, asked.call, asked, work)
         if is_ranking or not scored_elsewhere(asked.served.gate):
@@ -107,36 +110,29 @@ class Deciding:
         for gate, own in places.items():
             decisions = gate.decide_together([Question(**_arguments(asked[place]), seconds=0.0) for place in own])
             for place, decision in zip(own, decisions, strict=True):
-                answers[place] = self._told(asked[place], decision)
+                answers[place] = self._answer_written(asked[place], decision)
         return [answers[place] for place in range(len(asked))]
 
     def _on_this_thread(self, asked: Asked) -> bytes:
-        return self._told(asked, asked.served.gate.decide(**_arguments(asked)))
+        return self._answer_written(asked, asked.served.gate.decide(**_arguments(asked)))
 
     async def _elsewhere(self, asked: Asked) -> bytes:
-        return self._told(asked, await asked.served.gate.adecide(**_arguments(asked)))
+        return self._answer_written(asked, await asked.served.gate.adecide(**_arguments(asked)))
 
-    def _told(self, asked: Asked, decision: GateDecision) -> bytes:
+    def _answer_written(self, asked: Asked, decision: GateDecision) -> bytes:
         """A decision as it is answered, once it is counted and logged."""
+        request = asked.request
+        decision_id = marked(decision.id, asked.call.tenant)
         self._metrics.decided(decision)
-        call, request = asked.call, asked.request
-        configuration = call.serving.configuration
-        told = marked(decision.id, call.tenant)
-        if configuration.learn is not None:
-            recalls = getattr(asked.served.gate.policy, "past_", None) is not None
-            lesson = seen(call.tenant, request.route, decision, recalls=recalls)
-            if lesson is not None:
-                self.lessons.put(lesson)
-        if configuration.server.log_decisions:
-            trace = call.headers.get(b"traceparent", b"").decode("latin-1")
-            self.lines.put(event(request, decision, told, trace, texts=configuration.server.log_texts))
+        self._log(asked, decision, decision_id)
         answer = shapes.Decision(
-            id=told,
+            id=decision_id,
             **{name: getattr(decision, name) for name in AS_DECIDED},
             policy=asked.served.policy_sha256,
             tools=decision.tools,
-            ranking=[_explained(tool) for tool in decision.ranking] if request.explain else UNSET,
         )
+        if request.explain:
+            answer.ranking = list(map(_explained, decision.ranking))
         if request.ranking is not UNSET:
             answer.tools = [tool.name for tool in decision.tools]
         elif request.tools:
@@ -150,6 +146,20 @@ class Deciding:
             ]
             answer.betas = betas_of(decision.messages(request.messages)) if decision.channel == "anthropic" else []
         return msgspec.json.encode(answer)
+
+    def _log(self, asked: Asked, decision: GateDecision, decision_id: str) -> None:
+        """Have a decision written down, to learn from and for the operator, where the configuration says so."""
+        call = asked.call
+        request = asked.request
+        configuration = call.serving.configuration
+        if configuration.learn is not None:
+            recalls = getattr(asked.served.gate.policy, "past_", None) is not None
+            lesson = seen(call.tenant, request.route, decision, recalls=recalls)
+            if lesson is not None:
+                self.lessons.put(lesson)
+        if configuration.server.log_decisions:
+            trace = call.headers.get(b"traceparent", b"").decode("latin-1")
+            self.lines.put(event(request, decision, decision_id, trace, texts=configuration.server.log_texts))
 
 
 def _changed(messages: Sequence[shapes.JsonObject], decision: GateDecision) -> list[shapes.ChangedMessage]:
@@ -176,15 +186,19 @@ def _checked(call: HttpCall, request: shapes.DecideRequest) -> Asked:
 
 def _arguments(asked: Asked) -> dict[str, Any]:
     """What the gate is asked."""
-    request, rollout = asked.request, asked.served.gate.rollout
-    name = None if request.conversation is UNSET else request.conversation
+    request = asked.request
+    rollout = asked.served.gate.rollout
+    name = _none_if_unset(request.conversation)
     always: dict[str, Any] = {"keep": request.keep, "forced": request.forced}
     if request.ranking is UNSET:
-        search = None if request.tool_search is UNSET else request.tool_search
         talk = {"task": request.messages, "tools": request.tools, "conversation": name, "model": request.model}
-        return {**always, **talk, "tool_search": search}
+        return {**always, **talk, "tool_search": _none_if_unset(request.tool_search)}
     if name is None and (rollout.explore or not rollout.everyone):
         name = ""  # a ranking without a name is a draw of its own
     tools = [candidate(ranked.name, ranked.cost or 0.0) for ranked in request.ranking]
     scores = [ranked.score for ranked in request.ranking]
     return {**always, "task": RANKED, "tools": tools, "conversation": name, "scores": scores}
+
+
+def _none_if_unset(value: T | UnsetType) -> T | None:
+    return None if value is UNSET else value

@@ -27,20 +27,25 @@ WAITING = 1_000
 """How many lines may wait to be written."""
 
 
-def event(request: DecideRequest, decision: GateDecision, told: str, trace: str, *, texts: bool) -> dict[str, Any]:
-    """One decision as the attributes of an event, under the id that was told."""
-    attributes: dict[str, Any] = {
-        "gen_ai.operation.name": "select_tools",
-        **({"camdf.route": request.route} if request.route else {}),
-        **decision.event(),
-        "camdf.id": told,
-    }
+def event(
+    request: DecideRequest, decision: GateDecision, decision_id: str, trace: str, *, texts: bool
+) -> dict[str, Any]:
+    """One decision as the attributes of an event, under the id that was answered."""
+    attributes: dict[str, Any] = {"gen_ai.operation.name": "select_tools"}
+    if request.route:
+        attributes["camdf.route"] = request.route
+    attributes |= decision.event()
+    attributes["camdf.id"] = decision_id
     if texts and request.messages is not UNSET:
         attributes["gen_ai.input.messages"] = request.messages
     version, _, rest = trace.partition("-")
     trace_id, _, span_id = rest.partition("-")
-    traced = {"trace_id": trace_id, "span_id": span_id[:16]} if version and len(trace_id) == 32 else {}
-    return {"time": round(time.time(), 6), "event_name": "camdf.decision", **traced, "attributes": attributes}
+    line: dict[str, Any] = {"time": round(time.time(), 6), "event_name": "camdf.decision"}
+    if version and len(trace_id) == 32:
+        line["trace_id"] = trace_id
+        line["span_id"] = span_id[:16]
+    line["attributes"] = attributes
+    return line
 
 
 def to_standard_output(found: dict[str, Any]) -> None:
@@ -54,16 +59,17 @@ class Lines(Generic[T]):
 
     def __init__(self, write: Callable[[T], None]) -> None:
         self.dropped = 0
-        self._write, self._worker = write, Workers(limit=1, waiting=WAITING)
+        self._write = write
+        self._worker = Workers(limit=1, waiting=WAITING)
 
     def put(self, found: T) -> None:
         """Have a line written."""
         try:
-            self._worker.start(lambda _: self._written(found))
+            self._worker.start(lambda _: self._write_or_count(found))
         except BusyError:
             self.dropped += 1
 
-    def _written(self, found: T) -> None:
+    def _write_or_count(self, found: T) -> None:
         try:
             self._write(found)
         except Exception:

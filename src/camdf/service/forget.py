@@ -71,8 +71,10 @@ def forget_served(path: Path, states: Sequence[Path], whose: Whose, tenant: str 
                 examples += forget_examples(file, partial(is_theirs, owned_by))
             except FileNotFoundError:  # then the service has what is kept of the last good version
                 continue
-            except (DataError, UnicodeDecodeError) as error:
-                unreadable.append(str(error) if isinstance(error, DataError) else f"{file}: must be text in UTF-8.")
+            except DataError as error:
+                unreadable.append(str(error))
+            except UnicodeDecodeError:
+                unreadable.append(f"{file}: must be text in UTF-8.")
         for state in states:  # after the files, from which the service writes it
             _forget_last_good(state, is_theirs)
     if unreadable:

@@ -60,13 +60,20 @@ class Costs:
 
     def of(self, tool: Tool) -> float:
         """The cost of offering this tool to one task."""
-        if cost := self.of_tools.get(tool.name) or (isinstance(tool, PricedTool) and tool.cost):
+        cost = self.of_tools.get(tool.name)
+        if not cost and isinstance(tool, PricedTool):
+            cost = tool.cost
+        if cost:
             return cost
-        return 1.0 if self.prices is None else self.prices.of(tool)
+        if self.prices is None:
+            return 1.0
+        return self.prices.of(tool)
 
     def of_rewriting(self, characters: int) -> float:
         """What it costs that a provider reads so many characters of a prompt anew; nothing where tools have costs."""
-        return 0.0 if self.of_tools or self.prices is None else self.prices.of_rewriting(characters)
+        if self.of_tools or self.prices is None:
+            return 0.0
+        return self.prices.of_rewriting(characters)
 
 
 def gate_of(settings: GateSettings, policy: Policy, folder: str, examples: str = "") -> Gate:
@@ -115,34 +122,42 @@ def prices_of(settings: PriceSettings | None) -> Prices | None:
 
 def payoff_of_route(settings: GateSettings, policy: Policy) -> Payoff:
     """What the settings say, and where they do not, what the policy was fitted for."""
-    fitted = fitted_payoff(policy) or (Payoff(0.0) if settings.policy == START else None)
-    pressure = None if fitted is None else fitted.cost_pressure
-    if settings.cost_pressure is not None:
-        pressure = settings.cost_pressure
+    fitted = fitted_payoff(policy)
     if settings.task_worth is not None:
         pressure = Payoff.from_money(settings.task_worth).cost_pressure
-    if pressure is None:
+    elif settings.cost_pressure is not None:
+        pressure = settings.cost_pressure
+    elif fitted is not None:
+        pressure = fitted.cost_pressure
+    elif settings.policy == START:
+        pressure = 0.0
+    else:
         raise UsageError(
             "gate.cost_pressure is not set, and the policy's file does not say what it was fitted for. Set "
             "cost_pressure, as 0.12, or task_worth, in the unit of the prices."
         )
-    value = settings.value or ("exact" if fitted is None else fitted.value)
-    recourse = settings.recourse if settings.recourse is not None else (0.0 if fitted is None else fitted.recourse)
-    return Payoff(pressure, value, recourse)
+    usual = fitted or Payoff(pressure)
+    recourse = usual.recourse if settings.recourse is None else settings.recourse
+    return Payoff(pressure, settings.value or usual.value, recourse)
 
 
 def policy_of(source: str, content: str, settings: GateSettings) -> Policy:
     """The policy in a file's text, tried on made-up tasks before it may decide; or the one that ships."""
-    if source == START:
-        policy: Policy = TopK(settings.mean_tools or USUAL_TOOLS)
-    else:
-        policy = cold_start(COLD_STARTS[source]) if source in COLD_STARTS else from_json(content.encode())
+    policy = _untried_policy(source, content, settings)
     payoff = payoff_of_route(settings, policy)
     try:
         try_policy(policy, payoff)
     except Exception as error:
         raise ArtifactError(f"The policy {source} fails on made-up tasks: {error}. Fit it again.") from None
     return policy
+
+
+def _untried_policy(source: str, content: str, settings: GateSettings) -> Policy:
+    if source == START:
+        return TopK(settings.mean_tools or USUAL_TOOLS)
+    if source in COLD_STARTS:
+        return cold_start(COLD_STARTS[source])
+    return from_json(content.encode())
 
 
 def scored_elsewhere(gate: Gate) -> bool:
@@ -158,10 +173,11 @@ def warm(gate: Gate) -> None:
 
 def scorer_of_route(settings: GateSettings, policy: Policy, examples: str = "") -> Scorer | None:
     """What ranks the tools of a conversation: as the settings say, else as the policy was fitted, else the usual."""
-    fitted, named = scorer_record(policy), settings.scorer
+    fitted = scorer_record(policy)
+    named = settings.scorer
     if named is None and fitted is not None:
         try:
-            scorer = _of_the_fit(fitted, examples)
+            scorer = _scorer_of_the_fit(fitted, examples)
         except UsageError as error:
             raise UsageError(f"The policy {settings.policy}: {error} Set gate.scorer.") from None
         if scorer is None:
@@ -175,25 +191,29 @@ def scorer_of_route(settings: GateSettings, policy: Policy, examples: str = "") 
         named = "start" if settings.policy == START else "bm25"
     if named == "none":
         return None
-    return _scorer(named if isinstance(named, ScorerSettings) else ScorerSettings(kind=named), examples)
+    if not isinstance(named, ScorerSettings):
+        named = ScorerSettings(kind=named)
+    return _scorer_of_settings(named, examples)
 
 
 @lru_cache(maxsize=32)
-def _of_the_fit(fitted: ScorerRecord, examples: str) -> Scorer | None:
+def _scorer_of_the_fit(fitted: ScorerRecord, examples: str) -> Scorer | None:
     """One for all gates whose policies were fitted with the same."""
-    return scorer_of(fitted, _examples(examples))
+    return scorer_of(fitted, _examples_by_name(examples))
 
 
-def _examples(content: str) -> ToolExamples:
+def _examples_by_name(content: str) -> ToolExamples:
     """Those of a file, by names alone: the tools of a request to the service have no servers."""
     return ToolExamples(examples_in(content, "the examples")).without_servers()
 
 
 @lru_cache(maxsize=32)
-def _scorer(settings: ScorerSettings, examples: str) -> Scorer:
+def _scorer_of_settings(settings: ScorerSettings, examples: str) -> Scorer:
     """One for all gates that ask for the same: its index and its vectors are made once."""
-    if settings.kind != "llm":
-        return (Start if settings.kind == "start" else BM25)(examples=_examples(examples))
+    if settings.kind == "start":
+        return Start(examples=_examples_by_name(examples))
+    if settings.kind == "bm25":
+        return BM25(examples=_examples_by_name(examples))
     return Necessity(
         settings.url,
         settings.model,

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from camdf._counts import in_one_line
-from camdf._files import clear_unfinished, locked, write_whole
+from camdf._files import clear_unfinished, held_bytes, locked, write_whole
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import Bools, LoggedTasks
 from camdf.datasets.examples import Example, logged_examples, past_tasks, read_examples, write_examples
@@ -79,23 +79,27 @@ class Exploring:
     """Payoff a run, on average: that of the tools which the champion chooses minus that of every tool."""
 
     def __str__(self) -> str:
-        paid = f"{abs(self.given_up):.3f} {'more' if self.given_up < 0 else 'less'} a run than the champion's tools"
+        compared_with = "more" if self.given_up < 0 else "less"
+        paid = f"{abs(self.given_up):.3f} {compared_with} a run than the champion's tools"
         return f"{self.labels:,} runs that saw every tool gave a label each, and paid {paid}."
 
 
 def learn(path: Path, states: Sequence[Path]) -> Learned:
     """One look at every policy of a configuration."""
-    folder, configuration = _read(path)
+    folder, configuration = _configuration_in(path)
     settings = configuration.learn
     if settings is None:
         raise UsageError(f"{path.name} has no table [learn], so the service keeps nothing to learn from. Add one.")
     with alone_with(states):
-        return _learned(folder, configuration, settings, states)
+        return _look_at_all(folder, configuration, settings, states)
 
 
-def _learned(folder: Path, configuration: Configuration, settings: LearnSettings, states: Sequence[Path]) -> Learned:
+def _look_at_all(
+    folder: Path, configuration: Configuration, settings: LearnSettings, states: Sequence[Path]
+) -> Learned:
     known, sums = read_lessons(states)
-    said, exploring = [], {}
+    said: list[str] = []
+    exploring: dict[str, Exploring] = {}
     for source, places in configuration.policies().items():
         why = _cannot_learn(source, configuration, places)
         if why:
@@ -114,7 +118,7 @@ def _learned(folder: Path, configuration: Configuration, settings: LearnSettings
 
 def roll_back(path: Path, policy: str = "") -> str:
     """Put the version that served before in the place of the one that serves; `policy` where there are several."""
-    folder, configuration = _read(path)
+    folder, configuration = _configuration_in(path)
     sources = [source for source in configuration.policies() if versions_of(folder / source).is_dir()]
     if policy:
         sources = [source for source in sources if source == os.path.normpath(policy)]
@@ -167,11 +171,12 @@ class PolicyContest:
     def __init__(
         self, path: Path, configuration: Configuration, places: Sequence[Place], root: Path | None = None
     ) -> None:
-        self.path, self.configuration, self.places = path, configuration, places
+        self.path = path
+        self.configuration = configuration
+        self.places = places
         self.root = root or path.parent
         self.folder = versions_of(path)
-        lines = self.journal.read_text(encoding="utf-8").splitlines() if self.journal.exists() else []
-        self.state = msgspec.json.decode(lines[-1], type=JournalLine).state if lines else State()
+        self.state = self._last_state()
 
     @property
     def journal(self) -> Path:
@@ -187,7 +192,8 @@ class PolicyContest:
 
     def exploring(self, recent: Sequence[Lesson]) -> Exploring:
         """The price of exploring, at what the champion would have chosen for runs that saw every tool and succeeded."""
-        given_up, champion = 0.0, self._policy(self.state.champion)
+        given_up = 0.0
+        champion = self._policy_of(self.state.champion)
         for logged, payoff, given, limits, past in self._by_place(recent, champion):
             acquired = champion.recalling(past).decide(logged.rankings, payoff).acquired
             chosen = all_handed_over(logged.rankings, acquired, given, limits.at_least, limits.at_most)
@@ -203,13 +209,15 @@ class PolicyContest:
         after = self.state.champion
         self.state = replace(self.state, champion=before, earlier=tuple(earlier), challenger="")
         words = self._note(f"Rolled back from {_short(after)} to {_short(before)}.")
-        write_whole(self.path, self._version(before).encode())  # last, so that one that was killed can be repeated
+        # Last, so that one that was killed can be repeated.
+        write_whole(self.path, self._text_of_version(before).encode())
         return words
 
     def _noticed(self) -> list[str]:
         """Keep what serves, and notice where somebody else has put another file there."""
         content = self.path.read_text(encoding="utf-8")
-        digest, before = _digest(content), self.state.champion
+        digest = _digest(content)
+        before = self.state.champion
         if digest == before:
             return []
         write_whole(self.folder / f"{digest}.json", content.encode(), private=True)
@@ -226,13 +234,15 @@ class PolicyContest:
             return []
         new = [lesson for lesson in known if lesson.seq > state.seen.get(lesson.log, 0)]
         trial = state.trial.and_then(self._evidence(new))
-        self.state = replace(state, trial=trial, seen={**state.seen, **_last(new)})
+        self.state = replace(state, trial=trial, seen={**state.seen, **_last_numbers(new)})
         name = f"challenger {trial.number} ({_short(state.challenger)})"
         if trial.pays:
-            write_whole(self.path, self._version(state.challenger).encode())
+            write_whole(self.path, self._text_of_version(state.challenger).encode())
             self.state = self.state.replaced_by(state.challenger)
             return [self._note(f"Promoted {name} in the place of {_short(state.champion)}: {trial.verdict}.")]
-        patience = settings.patience * (LONGER if trial.is_promising else 1)
+        patience = settings.patience
+        if trial.is_promising:
+            patience *= LONGER
         if trial.margin.high < 0 or trial.evidence.tasks >= patience:
             self.state = replace(self.state, challenger="")
             return [self._note(f"Refused {name}: {trial.verdict}.")]
@@ -240,22 +250,33 @@ class PolicyContest:
 
     def _evidence(self, new: Sequence[Lesson]) -> Evidence:
         """Each task at the payoff of its own tenant and route, within the bounds of its gate."""
-        champion, challenger = (self._policy(digest) for digest in (self.state.champion, self.state.challenger))
+        champion = self._policy_of(self.state.champion)
+        challenger = self._policy_of(self.state.challenger)
         evidence = Evidence()
         for logged, payoff, given, limits, past in self._by_place(new, champion):
-            both, least, most = (challenger.recalling(past), champion.recalling(past)), limits.at_least, limits.at_most
-            evidence += compared(*both, logged, payoff, given, at_least=least, at_most=most)
+            evidence += compared(
+                challenger.recalling(past),
+                champion.recalling(past),
+                logged,
+                payoff,
+                given,
+                at_least=limits.at_least,
+                at_most=limits.at_most,
+            )
         return evidence
 
-    def _examples(self, source: str) -> list[Example]:
+    def _examples_in(self, source: str) -> list[Example]:
         """Those of a file that a configuration names; none of a URL, which only the service reads."""
-        return read_examples(self.root / source) if source and "://" not in source else []
+        if not source or "://" in source:
+            return []
+        return read_examples(self.root / source)
 
     def _remembered(self, known: Sequence[Lesson]) -> list[str]:
         """What is new joins the past requests that the champion recalls, within their bounds, once it was judged on."""
-        if not self._policy(self.state.champion).recalls:
+        if not self._policy_of(self.state.champion).recalls:
             return []
-        said, joined = [], list[Lesson]()
+        said: list[str] = []
+        joined: list[Lesson] = []
         for source in dict.fromkeys(self.configuration.settings(*place).examples for place in self.places):
             if source and "://" not in source:
                 with locked(self.root / source, wait=True):  # else what `camdf forget` deletes now is written back
@@ -263,12 +284,14 @@ class PolicyContest:
                 if new:
                     said.append(f"{len(new):,} requests joined those of {source}, which has {count:,}.")
                     joined += new
-        self.state = replace(self.state, remembered={**self.state.remembered, **_last(joined)})
-        return [self._note(" ".join(said))] if said else []
+        self.state = replace(self.state, remembered={**self.state.remembered, **_last_numbers(joined)})
+        if not said:
+            return []
+        return [self._note(" ".join(said))]
 
     def _joined(self, source: str, known: Sequence[Lesson]) -> tuple[list[Lesson], int]:
         """What is new to a file of past requests, once it has joined them, and how many they are then."""
-        examples = self._examples(source)
+        examples = self._examples_in(source)
         past = past_tasks(examples)
         if past is None:
             return [], 0
@@ -295,8 +318,8 @@ class PolicyContest:
             if own:
                 logged = tasks_of_lessons(own)
                 settings = self.configuration.settings(*place)
-                past = past_tasks(self._examples(settings.examples))
-                yield logged, self._payoff(place, champion), given_tools(own, logged), settings.limits, past
+                past = past_tasks(self._examples_in(settings.examples))
+                yield logged, self._payoff_at(place, champion), given_tools(own, logged), settings.limits, past
 
     def _challenged(self, recent: Sequence[Lesson], settings: LearnSettings) -> str:
         """A challenger that has learned from the tasks of late."""
@@ -305,14 +328,15 @@ class PolicyContest:
                 f"No challenger yet: it takes {settings.fewest} tasks of runs that saw every tool and succeeded, and "
                 f"there are {len(recent)}: {settings.fewest - len(recent)} are missing."
             )
-        logged, champion = tasks_of_lessons(recent), self._policy(self.state.champion)
+        logged = tasks_of_lessons(recent)
+        champion = self._policy_of(self.state.champion)
         try:
             require_choice(logged)
         except DataError as error:
             return f"No challenger yet: {error}"
-        payoff = self._payoff(self.places[0], champion)
-        again = champion.get_params() if isinstance(champion, ExpectedPayoffBySet) else {}
-        fitted = ExpectedPayoffBySet(**again).fit(logged, payoff)
+        payoff = self._payoff_at(self.places[0], champion)
+        params = champion.get_params() if isinstance(champion, ExpectedPayoffBySet) else {}
+        fitted = ExpectedPayoffBySet(**params).fit(logged, payoff)
         training = Training(
             logged.digest(),
             len(logged),
@@ -322,9 +346,10 @@ class PolicyContest:
             catalogue=FittedCatalogue.of(logged.rankings.catalogue),
         )
         content = to_json(fitted, training)
-        digest, number = _digest(content), self.state.trial.number + 1
+        digest = _digest(content)
+        number = self.state.trial.number + 1
         write_whole(self.folder / f"{digest}.json", content.encode(), private=True)
-        seen = {**self.state.seen, **_last(recent)}
+        seen = {**self.state.seen, **_last_numbers(recent)}
         self.state = replace(self.state, challenger=digest, trial=Trial(number), seen=seen)
         return self._note(
             f"Challenger {number} ({_short(digest)}) has learned from {len(recent)} tasks, and is judged on newer ones."
@@ -338,24 +363,31 @@ class PolicyContest:
             return fitted
         if "://" in settings.examples:  # only the service reads it
             return None
-        examples = (self.root / settings.examples).read_text(encoding="utf-8") if settings.examples else ""
+        examples = ""
+        if settings.examples:
+            examples = (self.root / settings.examples).read_text(encoding="utf-8")
         return record_of(scorer_of_route(settings, champion, examples))
 
-    def _payoff(self, place: Place, champion: Policy) -> Payoff:
+    def _payoff_at(self, place: Place, champion: Policy) -> Payoff:
         return payoff_of_route(self.configuration.settings(*place), champion)
 
-    def _policy(self, digest: str) -> Policy:
+    def _policy_of(self, digest: str) -> Policy:
         settings = self.configuration.settings(*self.places[0])
-        return policy_of(f"{digest}.json", self._version(digest), settings)
+        return policy_of(f"{digest}.json", self._text_of_version(digest), settings)
 
-    def _version(self, digest: str) -> str:
+    def _text_of_version(self, digest: str) -> str:
         return (self.folder / f"{digest}.json").read_text(encoding="utf-8")
+
+    def _last_state(self) -> State:
+        lines = held_bytes(self.journal).splitlines()
+        if not lines:
+            return State()
+        return msgspec.json.decode(lines[-1], type=JournalLine).state
 
     def _note(self, words: str) -> str:
         """Write a line of the journal."""
         line = JournalLine(time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), words, self.state)
-        before = self.journal.read_bytes() if self.journal.exists() else b""
-        write_whole(self.journal, before + msgspec.json.encode(line) + b"\n", private=True)
+        write_whole(self.journal, held_bytes(self.journal) + msgspec.json.encode(line) + b"\n", private=True)
         return words
 
 
@@ -375,7 +407,7 @@ def versions_of(path: Path) -> Path:
     return path.with_name(f"{path.name}.learned")
 
 
-def _read(path: Path) -> tuple[Path, Configuration]:
+def _configuration_in(path: Path) -> tuple[Path, Configuration]:
     text, folder = config_file.read_configuration(path)
     return Path(folder), config_file.parsed(text, path.name)
 
@@ -396,9 +428,9 @@ def _cannot_learn(source: str, configuration: Configuration, places: Sequence[Pl
     return ""
 
 
-def _last(of: Sequence[Lesson]) -> dict[str, int]:
+def _last_numbers(lessons: Sequence[Lesson]) -> dict[str, int]:
     """By log, the last number."""
-    return {lesson.log: lesson.seq for lesson in sorted(of, key=lambda lesson: lesson.seq)}
+    return {lesson.log: lesson.seq for lesson in sorted(lessons, key=lambda lesson: lesson.seq)}
 
 
 def _digest(content: str) -> str:

@@ -35,7 +35,8 @@ with needs("serve"):
     from msgspec import Struct
 
 LOG = logging.getLogger("camdf.service")
-FILE, EARLIER = "decisions.jsonl", "decisions.earlier.jsonl"
+FILE = "decisions.jsonl"
+EARLIER = "decisions.earlier.jsonl"
 DECIDED = ("decided", "decided before")
 LARGEST = 64_000_000
 """Bytes of a file of decisions; the one before it is kept, and no older one."""
@@ -86,17 +87,18 @@ def seen(tenant: str, route: str, decision: GateDecision, *, recalls: bool = Fal
     if not (sees_all and ranking) or says_nothing([tool.score for tool in ranking]):
         return None
     chosen = {tool.name for tool in ranking if not tool.held}
-    return Seen(
-        marked(decision.id, tenant),
-        tenant,
-        route,
-        [tool.name for tool in ranking],
-        [tool.score for tool in ranking],
-        [tool.cost for tool in ranking],
-        [name for name in decision.kept if name not in chosen],
-        decision.vector if recalls else b"",
-        hashed(decision.conversation, b"") if recalls else "",
+    decided = Seen(
+        id=marked(decision.id, tenant),
+        tenant=tenant,
+        route=route,
+        tools=[tool.name for tool in ranking],
+        scores=[tool.score for tool in ranking],
+        costs=[tool.cost for tool in ranking],
+        given=[name for name in decision.kept if name not in chosen],
     )
+    if not recalls:
+        return decided
+    return msgspec.structs.replace(decided, vector=decision.vector, group=hashed(decision.conversation, b""))
 
 
 class SeenLog:
@@ -111,7 +113,9 @@ class SeenLog:
         try:
             with writing(self.folder):
                 with open(place, "a+b", opener=private_opener) as file:
-                    file.write((b"\n" if _is_torn(file) else b"") + msgspec.json.encode(found) + b"\n")
+                    if _is_torn(file):
+                        file.write(b"\n")
+                    file.write(msgspec.json.encode(found) + b"\n")
                     size = file.tell()
                 if size > LARGEST:
                     os.replace(place, self.folder / EARLIER)
@@ -126,7 +130,7 @@ class SeenLog:
             for path in (self.folder / EARLIER, self.folder / FILE):
                 if path.exists():
                     with whole_file(path, private=True) as new, open(new, "wb") as file:
-                        for line, decision in _decisions(path):
+                        for line, decision in _kept_decisions(path):
                             if is_gone(decision):
                                 count += 1
                             else:
@@ -162,19 +166,26 @@ def read_lessons(folders: Iterable[Path]) -> Taught:
     decisions: dict[tuple[str, str], Seen] = {}
     for folder in places:
         for name in (EARLIER, FILE):
-            decisions.update({(decision.tenant, decision.id): decision for _, decision in _decisions(folder / name)})
-    known, learned, left_out = frozenset(decisions), [], Counter[str]()
+            for _, decision in _kept_decisions(folder / name):
+                decisions[decision.tenant, decision.id] = decision
+    known = frozenset(decisions)
+    learned: list[Lesson] = []
+    left_out = Counter[str]()
     for folder in places:
-        lines = list(_lines(folder / OUTCOMES))
-        log = sha256(lines[0]).hexdigest()[:16] if lines else ""
+        lines = list(_whole_lines(folder / OUTCOMES))
+        if not lines:
+            continue
+        log = sha256(lines[0]).hexdigest()[:16]
         for line in lines:
             outcome: dict[str, Any] = msgspec.json.decode(line)
             run = outcome["tenant"], outcome["decision"]
             about = decisions.pop(run, None)
-            if about is None:
-                left_out.update(["told again" if run in known else "of other runs"])
+            if about is None and run in known:
+                left_out["told again"] += 1
+            elif about is None:
+                left_out["of other runs"] += 1
             elif not outcome["success"]:
-                left_out.update(["without success"])
+                left_out["without success"] += 1
             else:
                 given = set(about.given) - set(about.tools)
                 required = [name for name in dict.fromkeys(outcome["called"]) if name not in given]
@@ -186,21 +197,23 @@ def read_lessons(folders: Iterable[Path]) -> Taught:
     return Taught(sorted(learned, key=lambda lesson: lesson.at), {"outcomes": read, "explored runs": begun})
 
 
-def tasks_of_lessons(of: Sequence[Lesson]) -> LoggedTasks:
+def tasks_of_lessons(lessons: Sequence[Lesson]) -> LoggedTasks:
     """Lessons as logged tasks, at the prices of their time, with vectors where all have equally long ones."""
-    tasks, same = Gathered(), len({len(lesson.seen.vector) for lesson in of}) == 1
-    for lesson in of:
+    tasks = Gathered()
+    equally_long = len({len(lesson.seen.vector) for lesson in lessons}) == 1
+    for lesson in lessons:
         task = lesson.seen
-        scores, costs = (dict(zip(task.tools, values, strict=True)) for values in (task.scores, task.costs))
-        vector = np.frombuffer(task.vector if same else b"", np.int8).tolist()
+        scores = dict(zip(task.tools, task.scores, strict=True))
+        costs = dict(zip(task.tools, task.costs, strict=True))
+        vector = np.frombuffer(task.vector, np.int8).tolist() if equally_long else []
         tasks.add(task.id, task.group or task.id, scores, lesson.required, len(lesson.required), costs, vector)
     return tasks.logged(priced=True, keep_order=False)
 
 
-def given_tools(of: Sequence[Lesson], logged: LoggedTasks) -> Bools:
+def given_tools(lessons: Sequence[Lesson], logged: LoggedTasks) -> Bools:
     """(n, m): the candidates that these tasks have whatever a policy says."""
     given = np.zeros_like(logged.required)
-    for row, lesson in enumerate(of):
+    for row, lesson in enumerate(lessons):
         stays = set(lesson.seen.given)
         given[row, : logged.rankings.lengths[row]] = [name in stays for name in logged.rankings.names(row)]
     return given
@@ -214,10 +227,11 @@ def _is_torn(file: BinaryIO) -> bool:
     return file.read(1) != b"\n"
 
 
-def _decisions(path: Path) -> Iterator[tuple[bytes, Seen]]:
+def _kept_decisions(path: Path) -> Iterator[tuple[bytes, Seen]]:
     """The decisions of a file, each with its line. Torn lines are left out, and their number is logged."""
-    decoder, torn = msgspec.json.Decoder(Seen), 0
-    for line in _lines(path):
+    decoder = msgspec.json.Decoder(Seen)
+    torn = 0
+    for line in _whole_lines(path):
         try:
             decision = decoder.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError):
@@ -228,7 +242,7 @@ def _decisions(path: Path) -> Iterator[tuple[bytes, Seen]]:
         LOG.warning("Left out of what is learned from: %d of the lines in %s, which cannot be read.", torn, path)
 
 
-def _lines(path: Path) -> Iterator[bytes]:
+def _whole_lines(path: Path) -> Iterator[bytes]:
     """The whole lines of a file that may be growing; none where there is no file."""
     try:
         with open(path, "rb") as file:

@@ -7,6 +7,7 @@ from functools import lru_cache
 from hashlib import sha256
 from hmac import compare_digest
 from ipaddress import ip_address
+from itertools import chain
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
@@ -21,7 +22,9 @@ class RefusedError(Exception):
 
     def __init__(self, status: int, words: str, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
         super().__init__(words)
-        self.status, self.words, self.headers = status, words, list(headers)
+        self.status = status
+        self.words = words
+        self.headers = list(headers)
 
 
 class GoneError(Exception):
@@ -30,16 +33,13 @@ class GoneError(Exception):
 
 def check_depth(value: Any, most: int) -> None:
     """Refuse lists and objects that are nested more deeply than `most`, level by level and without recursion."""
-    level, depth = [value], 1
+    level = [value]
+    depth = 1
     while level:
         if depth > most:
             raise RefusedError(422, f"Lists and objects may be nested {most} deep. Send plainer tools or messages.")
-        level = [
-            child
-            for parent in level
-            for child in (parent.values() if type(parent) is dict else parent)
-            if type(child) is dict or type(child) is list
-        ]
+        children = chain.from_iterable(parent.values() if type(parent) is dict else parent for parent in level)
+        level = [child for child in children if type(child) is dict or type(child) is list]
         depth += 1
 
 
@@ -59,7 +59,8 @@ def tenant_of(headers: Headers, tokens: Mapping[str, str]) -> str:
     if not tokens:
         return ""
     scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
-    sent, owner = sha256(token.strip()).hexdigest(), None
+    sent = sha256(token.strip()).hexdigest()
+    owner = None
     for digest, tenant in tokens.items():
         if compare_digest(sent, digest):
             owner = tenant
@@ -90,8 +91,10 @@ def may_call(host: bytes, origin: bytes | None, allowed: tuple[str, ...]) -> boo
     >>> [may_call(host, None, ("here.example",)) for host in (b"localhost:80", b"[::1]", b"here.example", b"x.example")]
     [True, True, True, False]
     """
-    named = [b"//" + host] if origin is None else [b"//" + host, origin]
-    for url in named:
+    urls = [b"//" + host]
+    if origin is not None:
+        urls.append(origin)
+    for url in urls:
         try:
             name = urlsplit(url.decode("ascii")).hostname or ""
         except ValueError:

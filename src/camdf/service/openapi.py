@@ -56,7 +56,11 @@ def document(limits: LimitSettings, *, tokens: bool) -> dict[str, Any]:
     )
     _, schemas = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     _split(schemas, limits)
-    security: dict[str, Any] = {"security": [{"token": []}]} if tokens else {}
+    security: dict[str, Any] = {}
+    schemes: dict[str, Any] = {}
+    if tokens:
+        security = {"security": [{"token": []}]}
+        schemes = {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}}
 
     def post(name: str, summary: str, body: dict[str, Any], said: str, answer: dict[str, Any], *also: int) -> Any:
         asked = {"requestBody": {"required": True, **_content(body)}}
@@ -68,10 +72,8 @@ def document(limits: LimitSettings, *, tokens: bool) -> dict[str, Any]:
 
     decide = _one_or_many({"anyOf": [_ref(name) for name in EITHER]}, minItems=0, maxItems=limits.batch)
     outcomes = _one_or_many(_ref("OutcomeRequest"), minItems=1, maxItems=limits.batch)
-    decisions, policy = (
-        _one_or_many(_ref("Decision")),
-        {"description": "What decides.", **_content(_ref("PolicyAnswer"))},
-    )
+    decisions = _one_or_many(_ref("Decision"))
+    policy = _described("What decides.", _ref("PolicyAnswer"))
     status = {str(code): _described(said, _ref("Status")) for code, said in STATUSES.items()}
     numbers = {"description": "Numbers.", "content": {"text/plain": {"schema": {"type": "string"}}}}
     paths = {
@@ -85,7 +87,6 @@ def document(limits: LimitSettings, *, tokens: bool) -> dict[str, Any]:
         "/metrics": get("metrics", "Numbers for Prometheus.", {"200": numbers}),
     }
     about = {"title": "camdf", "version": __version__, "description": ABOUT}
-    schemes = {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}} if tokens else {}
     return {"openapi": "3.1.0", "info": about, "paths": paths, "components": {"schemas": schemas, **schemes}}
 
 

@@ -35,7 +35,6 @@ BLOCK = 1 << 20
 MOST_AT_ONCE = 256
 """How many calls are written and confirmed together."""
 
-
 MARK = 16
 """Hexadecimal digits at the end of a decision's id that say whose it is."""
 
@@ -77,7 +76,7 @@ class OutcomeLog:
         self.last = self._recovered()
         _confirm(folder)
         self._waiting: SimpleQueue[tuple[Sequence[dict[str, Any]], Future[Numbers]] | None] = SimpleQueue()
-        self._thread = Thread(target=self._write, name="camdf-outcomes", daemon=True)
+        self._thread = Thread(target=self._write_until_closed, name="camdf-outcomes", daemon=True)
         self._thread.start()
 
     def append(self, outcomes: Sequence[dict[str, Any]]) -> Future[Numbers]:
@@ -98,11 +97,12 @@ class OutcomeLog:
 
     def _recovered(self) -> int:
         """Cut off what a killed process left unfinished; the last sequence number, 0 where there is none."""
-        number, self._end = 0, self._after_newline(os.lseek(self._file, 0, os.SEEK_END))
+        number = 0
+        self._end = self._after_newline(os.lseek(self._file, 0, os.SEEK_END))
         while self._end:
             begins = self._after_newline(self._end - 1)
             try:
-                number = msgspec.json.decode(self._read(begins, self._end))["seq"]
+                number = msgspec.json.decode(self._bytes_between(begins, self._end))["seq"]
                 break
             except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError):
                 self._end = begins
@@ -113,17 +113,17 @@ class OutcomeLog:
         """Where the last line begins of what stands before this place, however long that line is."""
         while before:
             start = max(before - BLOCK, 0)
-            newline = self._read(start, before).rfind(b"\n") + 1
+            newline = self._bytes_between(start, before).rfind(b"\n") + 1
             if newline:
                 return start + newline
             before = start
         return 0
 
-    def _read(self, begins: int, ends: int) -> bytes:
+    def _bytes_between(self, begins: int, ends: int) -> bytes:
         os.lseek(self._file, begins, os.SEEK_SET)
         return os.read(self._file, ends - begins)
 
-    def _write(self) -> None:
+    def _write_until_closed(self) -> None:
         while (waiting := self._waiting.get()) is not None:
             calls = [waiting]
             while len(calls) < MOST_AT_ONCE and not self._waiting.empty():
@@ -137,8 +137,10 @@ class OutcomeLog:
     def _write_together(self, waiting: Sequence[tuple[Sequence[dict[str, Any]], Future[Numbers]]]) -> None:
         """Write the outcomes of all that still wait; from here on none of them can be cancelled."""
         calls = [(outcomes, future) for outcomes, future in waiting if future.set_running_or_notify_cancel()]
-        number, at, lines = self.last, round(time.time(), 3), bytearray()
-        numbers = []
+        number = self.last
+        at = round(time.time(), 3)
+        lines = bytearray()
+        numbers: list[Numbers] = []
         for outcomes, _ in calls:
             first = number + 1
             for outcome in outcomes:
@@ -157,7 +159,8 @@ class OutcomeLog:
             for _, future in calls:
                 future.set_exception(error)
             return
-        self.last, self._end = number, self._end + len(lines)
+        self.last = number
+        self._end += len(lines)
         for (_, future), pair in zip(calls, numbers, strict=True):
             future.set_result(pair)
 

@@ -15,27 +15,29 @@ async def answer_search(call: HttpCall) -> HttpAnswer:
     """The tools that a query finds, on a thread."""
     request = await call.read_as(shapes.FindRequest)
     gate = served_on(call, request.route).gate
-    tools = _entered(call, request.tools)
-    return HttpAnswer.of(await call.run(partial(_found, gate, request, tools)))
+    tools = _admitted_tools(call, request.tools)
+    return HttpAnswer.as_json(await call.run(partial(_matches_of_query, gate, request, tools)))
 
 
 async def answer_call(call: HttpCall) -> HttpAnswer:
     """What a call means: which tool to run with which arguments, or what to answer. Nothing is run."""
     request = await call.read_as(shapes.AnswerRequest)
     gate = served_on(call, request.route).gate
-    tools = _entered(call, [request.call, *request.tools])[1:]
+    tools = _admitted_tools(call, [request.call, *request.tools])[1:]
     meant = await call.run(lambda: gate.answer(request.call, tools))
-    run = None if meant.run is None else shapes.ToolRun(name=meant.run.name, arguments=dict(meant.run.arguments))
-    return HttpAnswer.of(shapes.Answered(id=meant.id, run=run, text=meant.text))
+    run: shapes.ToolRun | None = None
+    if meant.run is not None:
+        run = shapes.ToolRun(name=meant.run.name, arguments=dict(meant.run.arguments))
+    return HttpAnswer.as_json(shapes.Answered(id=meant.id, run=run, text=meant.text))
 
 
-def _found(gate: Gate, request: shapes.FindRequest, tools: list[shapes.JsonObject]) -> shapes.Found:
+def _matches_of_query(gate: Gate, request: shapes.FindRequest, tools: list[shapes.JsonObject]) -> shapes.Found:
     """What a query finds; where it finds nothing, names of what may be offered."""
     matches = gate.find(request.query, tools, request.most)
     return shapes.Found(tools=matches, text=listing(matches, () if matches else gate.may_be_offered(tools)))
 
 
-def _entered(call: HttpCall, sent: list[shapes.JsonObject]) -> list[shapes.JsonObject]:
+def _admitted_tools(call: HttpCall, sent: list[shapes.JsonObject]) -> list[shapes.JsonObject]:
     """What was sent, once it is within the limits and under way."""
     call.check(tools=sent)
     call.enter(max(len(sent), FEWEST))

@@ -57,7 +57,8 @@ class Server(uvicorn.Server):
         """The first signal begins to drain, the second ends at once."""
         if self._drains_since is not None:
             self.should_exit = True
-        self.service.draining, self._drains_since = True, time.monotonic()
+        self.service.draining = True
+        self._drains_since = time.monotonic()
 
     async def on_tick(self, counter: int) -> bool:
         """Whether it is over, asked ten times a second."""
@@ -77,7 +78,8 @@ class Server(uvicorn.Server):
             raise UsageError(_why_not(error, settings.host, settings.port)) from None
         if not self.should_exit:
             host, port = self.servers[0].sockets[0].getsockname()[:2]
-            print(f"camdf serves on http://{f'[{host}]' if ':' in host else host}:{port}", flush=True)
+            named = f"[{host}]" if ":" in host else host
+            print(f"camdf serves on http://{named}:{port}", flush=True)
 
 
 def serve(path: Path, state: Path) -> int:
@@ -108,7 +110,7 @@ def serve(path: Path, state: Path) -> int:
     server = Server(service, config)
     try:
         with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
-            runner.run(_run(server, store))
+            runner.run(_serve_until_over(server, store))
     finally:
         outcomes.close()
     return 0 if server.started else 2
@@ -141,11 +143,11 @@ def _log_to_stderr() -> None:
         logger.propagate = False
 
 
-async def _run(server: Server, store: VersionStore) -> None:
+async def _serve_until_over(server: Server, store: VersionStore) -> None:
     now = asyncio.Event()
     with suppress(NotImplementedError, AttributeError):  # Windows has no such signal
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, now.set)
-    beside = [asyncio.create_task(_watch(store, now)), asyncio.create_task(_learn(store))]
+    beside = [asyncio.create_task(_watch_files(store, now)), asyncio.create_task(_learn_now_and_then(store))]
     gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECT)
@@ -157,7 +159,7 @@ async def _run(server: Server, store: VersionStore) -> None:
         await asyncio.gather(*beside, return_exceptions=True)
 
 
-async def _watch(store: VersionStore, now: asyncio.Event) -> None:
+async def _watch_files(store: VersionStore, now: asyncio.Event) -> None:
     """Look at the files every so often, on a thread, so that requests go on meanwhile."""
     while True:
         with suppress(TimeoutError):
@@ -167,22 +169,23 @@ async def _watch(store: VersionStore, now: asyncio.Event) -> None:
         await asyncio.to_thread(store.refresh)
 
 
-async def _learn(store: VersionStore) -> None:
+async def _learn_now_and_then(store: VersionStore) -> None:
     """Have `camdf learn` look every so often, in a process of its own that waits for whoever decides."""
     mark = store.state / LEARNED
     while True:
         await asyncio.sleep(store.current.configuration.server.reload_seconds)
-        learn = store.current.configuration.learn
-        hours = 0.0 if learn is None else learn.every_hours
-        if hours and not (mark.exists() and abs(time.time() - mark.stat().st_mtime) < hours * 3600):
+        settings = store.current.configuration.learn
+        if settings is None or not settings.every_hours:
+            continue
+        if not mark.exists() or abs(time.time() - mark.stat().st_mtime) >= settings.every_hours * 3600:
             try:
                 mark.touch()
-                await _look(store)
+                await _run_camdf_learn(store)
             except OSError as error:
                 LOG.error("Nothing could be learned: %s", error.strerror)
 
 
-async def _look(store: VersionStore) -> None:
+async def _run_camdf_learn(store: VersionStore) -> None:
     command = [sys.executable, "-m", "camdf", "learn", str(store.path), "--state", str(store.state)]
     looking = await asyncio.create_subprocess_exec(
         *command,

@@ -33,8 +33,11 @@ LOG = logging.getLogger("camdf.service")
 LARGEST = {"policy": LARGEST_FILE, "examples": 32_000_000}
 """How many bytes a file may have that one of these keys names."""
 
-LOCK, LAST_GOOD = "write.lock", "last-good-{}.json"
-"""Files of a state folder: the one that its writers lock, and the last good version of a configuration, by its path."""
+LOCK = "write.lock"
+"""The file of a state folder that its writers lock."""
+
+LAST_GOOD = "last-good-{}.json"
+"""Its file with the last good version of a configuration, by the hash of the configuration's path."""
 
 
 @contextmanager
@@ -93,6 +96,10 @@ class TenantVersion:
     routes: Mapping[str, RouteGate]
 
 
+NOTHING_BEFORE = TenantVersion(TenantTexts("", {}, {}), {})
+"""Of a tenant that had no version."""
+
+
 @dataclass(frozen=True)
 class ServedVersion:
     """One version, whole: nothing in it ever changes."""
@@ -132,6 +139,12 @@ class ServedVersion:
                 parts += [f"{source} {digest_of(text)}" for source, text in sorted(files.items())]
         return sha256("\n".join(parts).encode()).hexdigest()
 
+    def routes_of(self, tenant: str) -> Mapping[str, RouteGate]:
+        """What serves a tenant, by route; nothing where none of its versions was good."""
+        if tenant not in self.tenants:
+            return {}
+        return self.tenants[tenant].routes
+
     def number_of(self, tenant: str) -> int:
         """The place of a tenant in the configuration, by which metrics know it; from 1."""
         return self.configuration.holders().index(tenant) + 1
@@ -148,7 +161,7 @@ class SourceFiles:
         """The text of a file that a key of a table names; of one that is too large, more than the largest has."""
         if (source, key) not in self._known:
             try:
-                self._known[source, key] = self._read(source, LARGEST[key])
+                self._known[source, key] = self._content_of(source, LARGEST[key])
             except Exception as error:  # a file system of fsspec raises what it likes
                 reason = getattr(error, "strerror", None) or type(error).__name__
                 raise UsageError(
@@ -156,7 +169,7 @@ class SourceFiles:
                 ) from None
         return self._known[source, key]
 
-    def _read(self, source: str, largest: int) -> str:
+    def _content_of(self, source: str, largest: int) -> str:
         if "://" in source:
             with require("fsspec", "serve").open(source, "rb") as file:
                 content = file.read(largest + 1)
@@ -177,7 +190,7 @@ def sources_of(path: Path) -> ConfigurationTexts:
         try:
             tenants[tenant] = _texts_of(configuration, tenant, text, folder, files)
         except Exception as error:
-            unreadable[tenant] = f"{path.name}: {_words(error)}"
+            unreadable[tenant] = f"{path.name}: {_safe_words(error)}"
     return ConfigurationTexts(path.name, folder, text, tenants, unreadable)
 
 
@@ -195,7 +208,7 @@ def _texts_of(configuration: Configuration, tenant: str, text: str, folder: str,
     return TenantTexts(text, policies, examples)
 
 
-def _words(error: Exception) -> str:
+def _safe_words(error: Exception) -> str:
     """What an error says; of one that is not ours, only its type, since its words may hold what users wrote."""
     return str(error) if isinstance(error, CamdfError) else type(error).__name__
 
@@ -217,9 +230,10 @@ def made(found: ConfigurationTexts, before: ServedVersion | None = None) -> Serv
             try:
                 if texts.configuration != found.configuration:
                     own = config_file.tables_in(texts.configuration, found.name)
-                tenants[tenant] = _tenant_version(own, tenant, texts, found.folder, earlier.get(tenant), shared)
+                served_before = earlier.get(tenant, NOTHING_BEFORE)
+                tenants[tenant] = _tenant_version(own, tenant, texts, found.folder, served_before, shared)
             except Exception as error:
-                refused[tenant] = f"{found.name}: {_words(error)}"
+                refused[tenant] = f"{found.name}: {_safe_words(error)}"
         if tenant in refused and tenant in earlier:
             tenants[tenant] = earlier[tenant]
     return ServedVersion(found.name, found.configuration, configuration, configuration.tokens(), tenants, refused)
@@ -230,7 +244,7 @@ def _tenant_version(
     tenant: str,
     texts: TenantTexts,
     folder: str,
-    before: TenantVersion | None,
+    before: TenantVersion,
     shared: frozenset[str],
 ) -> TenantVersion:
     routes = dict[str, RouteGate]()
@@ -238,22 +252,25 @@ def _tenant_version(
         settings = configuration.settings(tenant, route)
         examples = texts.examples.get(settings.examples, "")
         table_of = partial(configuration.table_of, tenant, route)
-        if examples in shared and (before is None or examples not in before.texts.examples.values()):
+        if examples in shared and examples not in before.texts.examples.values():
             raise UsageError(
                 f"[{table_of('examples')}] names a file of past requests, {settings.examples}, that another tenant has "
                 "too, and what one of them asked is not for the other. Give each its own."
             )
         content = texts.policies.get(settings.policy, settings.policy)
         digest = sha256(content.encode()).hexdigest()
-        old = None if before is None else before.routes.get(route)
-        if old is None or (old.settings, old.policy_sha256, old.examples) != (settings, digest, examples):
-            gate = _gate(settings, content, digest, examples, folder, table_of)
-            old = RouteGate(gate, settings, digest, examples)
-        routes[route] = old
+        old = before.routes.get(route)
+        if old is not None and (old.settings, old.policy_sha256, old.examples) == (settings, digest, examples):
+            routes[route] = old
+        else:
+            gate = _tried_gate(settings, content, digest, examples, folder, table_of)
+            routes[route] = RouteGate(gate, settings, digest, examples)
     return TenantVersion(texts, routes)
 
 
-def _gate(settings: GateSettings, content: str, digest: str, examples: str, folder: str, table_of: TableOf) -> Gate:
+def _tried_gate(
+    settings: GateSettings, content: str, digest: str, examples: str, folder: str, table_of: TableOf
+) -> Gate:
     """A gate from the texts of its policy and its examples, or an error that names the table."""
     source = settings.policy
     if settings.sha256 and settings.sha256 != digest:
@@ -344,7 +361,8 @@ class VersionStore:
     """The version that serves, and the files it is read from."""
 
     def __init__(self, path: Path, state: Path) -> None:
-        self.path, self.state = path, state
+        self.path = path
+        self.state = state
         whose = sha256(str(path.resolve()).encode()).hexdigest()[:16]
         self.last_good = state / LAST_GOOD.format(whose)
         """The last version of this very file that worked: another configuration may share the folder."""
@@ -354,10 +372,10 @@ class VersionStore:
 
         self.swaps = self.refusals = 0
         self._last_read: ConfigurationTexts | None = None
-        self._told: Mapping[str, str] = {}
+        self._refused_before: Mapping[str, str] = {}
         state.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self.current = self._first()
-        self._tell(self.current)
+        self.current = self._first_version()
+        self._log_refused(self.current)
 
     @property
     def refusing(self) -> bool:
@@ -386,7 +404,7 @@ class VersionStore:
         except Exception as error:
             self._refuse(error)
             return False
-        self._tell(serving)
+        self._log_refused(serving)
         is_new = serving.digest != self.current.digest
         if is_new:
             self._keep(texts, serving)
@@ -404,13 +422,14 @@ class VersionStore:
             LOG.warning("server.host, server.port and server.playground are read at the start: restart to change them")
         LOG.info("Serving %s, %s", serving.name, serving.digest[:12])
 
-    def _first(self) -> ServedVersion:
+    def _first_version(self) -> ServedVersion:
         """The version to begin with: of the files as they are now, and of what was kept where those cannot be used."""
         try:
             texts = sources_of(self.path)
             if not texts.configuration:
-                kept = self._kept()
-                self._check_whole(texts, "" if kept is None else kept.configuration)
+                kept = self._kept_texts()
+                if kept is not None:
+                    self._check_whole(texts, kept.configuration)
             serving = made(texts)
         except CamdfError as error:
             serving = self._last_good(error)
@@ -437,17 +456,17 @@ class VersionStore:
             )
 
     def _refuse(self, error: Exception) -> None:
-        words = _words(error)
+        words = _safe_words(error)
         if words != self.refused:
             self.refusals += 1
             LOG.error("Refused, and the last good version goes on: %s", words)
         self.refused = words
 
-    def _tell(self, serving: ServedVersion) -> None:
+    def _log_refused(self, serving: ServedVersion) -> None:
         """Log what is refused of which tenants, once."""
         news = dict[str, list[str]]()
         for tenant, words in serving.refused.items():
-            if self._told.get(tenant) != words:
+            if self._refused_before.get(tenant) != words:
                 news.setdefault(words, []).append(tenant)
         for words, tenants in news.items():
             self.refusals += 1
@@ -458,12 +477,12 @@ class VersionStore:
             without = [tenant for tenant in tenants if tenant not in serving.tenants]
             then = f" Nothing serves {', '.join(without)}, which had none." if without else ""
             LOG.error("Refused, and the last good version goes on, of %s: %s%s", ", ".join(named), words, then)
-        self._told = serving.refused
+        self._refused_before = serving.refused
 
     def _last_good(self, error: CamdfError) -> ServedVersion:
         """The version that served before this process began; where there is none that can be used, the error."""
         try:
-            kept = self._kept()
+            kept = self._kept_texts()
             serving = None if kept is None else made(kept)
         except CamdfError as another:
             raise UsageError(f"{error}\n{another}") from None
@@ -471,7 +490,7 @@ class VersionStore:
             raise error
         return serving
 
-    def _kept(self) -> ConfigurationTexts | None:
+    def _kept_texts(self) -> ConfigurationTexts | None:
         """What is kept of the last good version; None where nothing was."""
         try:
             content = self.last_good.read_bytes()
@@ -494,7 +513,7 @@ class VersionStore:
         """
         try:
             with writing(self.state):
-                before = self._kept_or_none()
+                before = self._kept_texts_or_none()
                 files = SourceFiles(texts.folder)
                 tenants = dict[str, TenantTexts]()
                 for tenant, own in serving.tenants.items():
@@ -507,9 +526,9 @@ class VersionStore:
         except OSError as error:
             LOG.warning("The last good version could not be kept on disk: %s", error.strerror)
 
-    def _kept_or_none(self) -> ConfigurationTexts | None:
+    def _kept_texts_or_none(self) -> ConfigurationTexts | None:
         try:
-            return self._kept()
+            return self._kept_texts()
         except UsageError:
             return None
 

@@ -61,8 +61,11 @@ class Wire(HttpToolsProtocol):
         self._chunk = self._size = 0
         """Bytes that came last, and since the request began."""
 
-        self._headed, self._whole = False, True
-        """Whether the head of the request is there, and all of it."""
+        self._headed = False
+        """Whether the head of the request is there."""
+
+        self._whole = True
+        """Whether all of it is."""
 
         self._too_long = False
         self._trailers = 0
@@ -71,7 +74,8 @@ class Wire(HttpToolsProtocol):
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         """Make room for one more, or have it come back."""
         super().connection_made(transport)
-        waiting, limits = self._shared.waiting, self._shared.limits()
+        waiting = self._shared.waiting
+        limits = self._shared.limits()
         if len(self.connections) > limits.connections:
             if not waiting:
                 self._refuse(503, "There are too many connections. Try again shortly.", limits.retry_seconds)
@@ -79,7 +83,7 @@ class Wire(HttpToolsProtocol):
             longest = next(iter(waiting))
             longest._arrived()
             longest.transport.abort()
-        self._wait()
+        self._wait_for_request()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nobody is waited for any more."""
@@ -95,12 +99,12 @@ class Wire(HttpToolsProtocol):
         super().data_received(data)
         if self._whole or self.transport.is_closing():
             self._arrived()
-        elif (self._size > HEAD_BYTES and not self._headed) or self._fields() > FIELDS:
+        elif (self._size > HEAD_BYTES and not self._headed) or self._field_count() > FIELDS:
             self._refuse(431, TOO_LONG)
         elif self._size > HEAD_BYTES + 2 * (most := self._shared.limits().body_bytes):  # chunks say their sizes too
             self._refuse(413, f"A body may have {most} bytes.")
         elif self._waits is None:
-            self._wait()
+            self._wait_for_request()
 
     def on_message_begin(self) -> None:
         """A request begins."""
@@ -117,7 +121,7 @@ class Wire(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Its head is there; one that is too long ends the parsing, and `send_400_response` is called."""
-        if len(self.headers) > FIELDS or (max(self._size, self._chunk) > HEAD_BYTES and self._head() > HEAD_BYTES):
+        if len(self.headers) > FIELDS or (max(self._size, self._chunk) > HEAD_BYTES and self._head_size() > HEAD_BYTES):
             self._too_long = True
             raise OverflowError
         self._headed = True
@@ -125,26 +129,27 @@ class Wire(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """All of it is there."""
-        self._whole, self._size = True, 0
+        self._whole = True
+        self._size = 0
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
         """It is answered; what it still sends is not waited for without end."""
         super().on_response_complete()
         if self.transport.is_closing():
-            self._write()
+            self._wait_for_reader()
         elif not self._whole and self._waits is None:
-            self._wait()
+            self._wait_for_request()
 
     def timeout_keep_alive_handler(self) -> None:
         """There was no other request for a while."""
         super().timeout_keep_alive_handler()
-        self._write()
+        self._wait_for_reader()
 
     def pause_writing(self) -> None:
         """The client reads more slowly than it is answered."""
         super().pause_writing()
-        self._write()
+        self._wait_for_reader()
 
     def resume_writing(self) -> None:
         """It has caught up."""
@@ -155,16 +160,19 @@ class Wire(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """What cannot be parsed, or is too long to be."""
-        self._refuse(*((431, TOO_LONG) if self._too_long else (400, msg)))
+        if self._too_long:
+            self._refuse(431, TOO_LONG)
+        else:
+            self._refuse(400, msg)
 
-    def _fields(self) -> int:
+    def _field_count(self) -> int:
         return len(self.headers) + self._trailers
 
-    def _head(self) -> int:
+    def _head_size(self) -> int:
         return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
 
-    def _wait(self) -> None:
-        self._waits = self.loop.call_later(self._shared.limits().read_seconds, self._late)
+    def _wait_for_request(self) -> None:
+        self._waits = self.loop.call_later(self._shared.limits().read_seconds, self._did_not_arrive)
         self._shared.waiting[self] = None
 
     def _arrived(self) -> None:
@@ -173,7 +181,7 @@ class Wire(HttpToolsProtocol):
             self._waits = None
             del self._shared.waiting[self]
 
-    def _late(self) -> None:
+    def _did_not_arrive(self) -> None:
         """The request did not arrive in time. One that came behind another, which is not answered yet, may wait."""
         self._arrived()
         answered = self.cycle is None or self.cycle.response_complete
@@ -184,7 +192,7 @@ class Wire(HttpToolsProtocol):
         else:
             self.transport.close()
 
-    def _write(self) -> None:
+    def _wait_for_reader(self) -> None:
         if self._writes is None:
             self._writes = self.loop.call_later(WRITE_SECONDS, self.transport.abort)
 
@@ -197,10 +205,10 @@ class Wire(HttpToolsProtocol):
                 f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
                 "content-type: application/json",
                 f"content-length: {len(body)}",
-                *([] if retry is None else [f"retry-after: {retry}"]),
-                "connection: close",
             ]
-            self.transport.write("\r\n".join([*lines, "", ""]).encode() + body)
+            if retry is not None:
+                lines.append(f"retry-after: {retry}")
+            self.transport.write("\r\n".join([*lines, "connection: close", "", ""]).encode() + body)
             self._shared.refused(status)
         self.transport.close()
-        self._write()
+        self._wait_for_reader()

@@ -19,6 +19,7 @@ from camdf.gate import Gate, GateDecision, Guards, Limits, Rollout
 from camdf.gate.lists import openai
 from camdf.gate.target import Target
 from camdf.policies.rules import TopK
+from camdf.scorers.base import Scorer
 from camdf.scorers.with_examples import examples_digest_of
 from camdf.service.calls import HttpAnswer, HttpCall, Routes, served_on
 from camdf.service.config import COLD_STARTS, START, GateSettings, PriceSettings
@@ -51,7 +52,6 @@ LOOKS = 3
 
 SHIPPED = {"retail": 67}
 """The sample that ships, and how many tasks it has."""
-
 
 _shipped = cache(datasets.sample)
 
@@ -120,7 +120,7 @@ def routes() -> Routes:
 async def domains(call: HttpCall) -> HttpAnswer:
     """The sample that ships, and how many tasks it has."""
     call.identify()
-    return HttpAnswer.of(SHIPPED)
+    return HttpAnswer.as_json(SHIPPED)
 
 
 async def task(call: HttpCall) -> HttpAnswer:
@@ -129,7 +129,7 @@ async def task(call: HttpCall) -> HttpAnswer:
     if asked.domain not in SHIPPED:
         raise RefusedError(404, f"There is no domain {asked.domain!r}. /playground/domains names them.")
     call.enter(1)
-    return HttpAnswer.of(await call.run(partial(_shipped_task, asked.number)))
+    return HttpAnswer.as_json(await call.run(partial(_shipped_task, asked.number)))
 
 
 async def look(call: HttpCall) -> HttpAnswer:
@@ -142,7 +142,7 @@ async def look(call: HttpCall) -> HttpAnswer:
     settings = served.settings
     seconds = None if gate.limits.seconds is None else LOOKS * gate.limits.seconds
     try:
-        return HttpAnswer.of(await call.run(partial(looked, asked, gate, settings), seconds))
+        return HttpAnswer.as_json(await call.run(partial(looked, asked, gate, settings), seconds))
     except CamdfError as error:
         raise RefusedError(422, str(error)) from None
 
@@ -154,7 +154,7 @@ def looked(asked: LookRequest, serving: Gate, settings: GateSettings) -> Looked:
     tools: Sequence[Any] = asked.tools if asked.ranking is UNSET else [Tool(name) for name in scores]
     sent = {tool.name: tool.cost for tool in asked.ranking or ()}
     edited = {name: cost for name, cost in {**sent, **asked.costs}.items() if cost}
-    prices = settings.prices if served and asked.prices is UNSET else _prices(asked)
+    prices = settings.prices if served and asked.prices is UNSET else _page_prices(asked)
     costs = Costs(prices_of(prices), edited)
     if asked.tool_search is UNSET:
         asked = msgspec.structs.replace(asked, tool_search=served and bool(serving.tool_search))
@@ -165,8 +165,7 @@ def looked(asked: LookRequest, serving: Gate, settings: GateSettings) -> Looked:
             return gate.decide_scored(TASK, tools, scores)
         return gate.decide(asked.messages or [], tools, tool_search=bool(asked.tool_search))
 
-    pressure = asked.amount if asked.target == "pressure" else 1.0
-    payoff = serving.payoff if served else Payoff(pressure, asked.value, asked.recourse)
+    payoff = _page_payoff(asked, serving)
     decision = decided(payoff)
     if asked.target in TARGETS:
         if asked.ranking is UNSET and serving.scorer is None:
@@ -186,15 +185,17 @@ def looked(asked: LookRequest, serving: Gate, settings: GateSettings) -> Looked:
         ranking=list(starmap(RankedTool, decision.ranking)),
         costs=of_tools,
         curve=curve(serving.policy, ranked, of_tools, payoff),
-        wire=_wire(asked, decision),
-        code=_code(asked, serving, payoff, settings, of_tools if edited else None, prices),
+        wire=_request_to_model(asked, decision),
+        code=_program(asked, serving, payoff, settings, of_tools if edited else None, prices),
     )
 
 
 def _shipped_task(number: int) -> JsonObject:
     logged = _shipped()
     one = logged.take([number % len(logged)])
-    names, scores, costs = one.rankings.names(0), one.rankings.scores[0].tolist(), one.rankings.costs[0].tolist()
+    names = one.rankings.names(0)
+    scores = one.rankings.scores[0].tolist()
+    costs = one.rankings.costs[0].tolist()
     parts = zip(names, scores, costs, strict=False)
     return {
         "task": str(one.task_ids[0]),
@@ -203,13 +204,17 @@ def _shipped_task(number: int) -> JsonObject:
     }
 
 
-def _wire(asked: LookRequest, decision: GateDecision) -> JsonObject:
+def _request_to_model(asked: LookRequest, decision: GateDecision) -> JsonObject:
     """The request that a harness would send to its model."""
-    tools = [tool if isinstance(tool, dict) else openai(tool) for tool in (*decision.tools, *decision.search)]
-    return {"model": "your-model", **({} if asked.messages is UNSET else {"messages": asked.messages}), "tools": tools}
+    request: JsonObject = {"model": "your-model"}
+    if asked.messages is not UNSET:
+        request["messages"] = asked.messages
+    tools = (*decision.tools, *decision.search)
+    request["tools"] = [tool if isinstance(tool, dict) else openai(tool) for tool in tools]
+    return request
 
 
-def _code(
+def _program(
     asked: LookRequest,
     gate: Gate,
     worth: Payoff,
@@ -218,53 +223,91 @@ def _code(
     prices: PriceSettings | None,
 ) -> str:
     """A program that decides the same, with what was chosen and nothing else. Neither explores."""
-    source = served.policy
-    policy = f"camdf.load({json.dumps(source)})"
+    policy = _policy_in_code(served.policy, gate)
+    payoff = _payoff_in_code(worth)
+    settings = _settings_in_code(gate, costs, prices)
+    options = "".join(f", {name}={value}" for name, value in settings.items())
+    search = ", tool_search=True" if asked.tool_search else ""
+    prepared = [""]
+    arguments = f"messages, tools{search}"
+    if asked.ranking is not UNSET:
+        scores = {tool.name: tool.score for tool in asked.ranking}
+        prepared = ["from camdf.tools import Tool", "", f"scores = {scores!r}"]
+        built = f"Gate({policy}, None, {payoff}{options})"
+        arguments = f'"{TASK}", [Tool(name) for name in scores], scores=scores{search}'
+    elif gate.scorer is None:
+        built = f"Gate({policy}, None, {payoff}{options})"
+    elif isinstance(gate.policy, TopK) and _is_usual_start(gate, served) and asked.tool_search:
+        if worth != Payoff(0.0):
+            options = f", payoff={payoff}{options}"
+        built = f"Gate.start(tools, mean_tools={gate.policy.k}{options})"
+        arguments = "messages, tools"
+    else:
+        prepared = [f"from camdf.scorers import {type(gate.scorer).__name__}", ""]
+        built = f"Gate({policy}, {_scorer_in_code(gate.scorer, served)}, {payoff}{options})"
+    names = ["Gate", *(name.title() for name in ("guards", "limits") if name in settings)]
+    imports = ["import camdf", f"from camdf.gate import {', '.join(names)}", *prepared]
+    return "\n".join([*imports, f"gate = {built}", f"decision = gate.decide({arguments})", "print(decision.explain())"])
+
+
+def _is_usual_start(gate: Gate, served: GateSettings) -> bool:
+    return served.policy == START and type(gate.scorer).__name__ == "Start"
+
+
+def _policy_in_code(source: str, gate: Gate) -> str:
     if source in COLD_STARTS:
-        policy = f'camdf.cold_start("{COLD_STARTS[source]}")'
-    elif source == START:
-        policy = f"camdf.{gate.policy!r}"
-    left = f", {worth.recourse!r}" if worth.recourse else ""
-    payoff = f"camdf.Payoff({worth.cost_pressure!r}, {str(worth.value)!r}{left})"
-    groups = {name: _changed(getattr(gate, name)) for name in ("guards", "limits")}
-    settings = {name: f"{name.title()}({_keywords(values)})" for name, values in groups.items() if values}
-    names = ["Gate", *(name.title() for name in settings)]
+        return f'camdf.cold_start("{COLD_STARTS[source]}")'
+    if source == START:
+        return f"camdf.{gate.policy!r}"
+    return f"camdf.load({json.dumps(source)})"
+
+
+def _payoff_in_code(worth: Payoff) -> str:
+    recourse = f", {worth.recourse!r}" if worth.recourse else ""
+    return f"camdf.Payoff({worth.cost_pressure!r}, {str(worth.value)!r}{recourse})"
+
+
+def _settings_in_code(gate: Gate, costs: Mapping[str, float] | None, prices: PriceSettings | None) -> dict[str, str]:
+    """The settings of a gate that are not the defaults, by name."""
+    settings: dict[str, str] = {}
     if costs is not None:
-        settings = {"prices": repr(dict(costs)), **settings}
+        settings["prices"] = repr(dict(costs))
     elif prices is not None:
-        settings = {"prices": f"camdf.Prices({_keywords(prices.given())})", **settings}
+        settings["prices"] = f"camdf.Prices({_keywords(prices.given())})"
+    for name in ("guards", "limits"):
+        values = _changed(getattr(gate, name))
+        if values:
+            settings[name] = f"{name.title()}({_keywords(values)})"
     if gate.mode != "drop":
         settings["mode"] = repr(gate.mode)
     if gate.scorer_mismatch != "refuse":
         settings["scorer_mismatch"] = repr(gate.scorer_mismatch)
-    options = "".join(f", {name}={value}" for name, value in settings.items())
-    search, scorer = ", tool_search=True" if asked.tool_search else "", type(gate.scorer).__name__
-    if asked.ranking is not UNSET:
-        scores = {tool.name: tool.score for tool in asked.ranking}
-        before = ["from camdf.tools import Tool", "", f"scores = {scores!r}"]
-        built = f"Gate({policy}, None, {payoff}{options})"
-        told = f'"{TASK}", [Tool(name) for name in scores], scores=scores{search}'
-    elif isinstance(gate.policy, TopK) and source == START and scorer == "Start" and asked.tool_search:
-        named = "" if worth == Payoff(0.0) else f", payoff={payoff}"
-        before, told = [""], "messages, tools"
-        built = f"Gate.start(tools, mean_tools={gate.policy.k}{named}{options})"
-    else:
-        model = {"BM25": "", "Start": "", "Embeddings": repr(getattr(gate.scorer, "model", ""))}
-        read = f"examples={served.examples!r}" if examples_digest_of(gate.scorer) else ""
-        given = ", ".join(filter(None, [model.get(scorer, "url, model"), read]))
-        made = f"{scorer}({given})"
-        before = [""] if gate.scorer is None else [f"from camdf.scorers import {scorer}", ""]
-        built = f"Gate({policy}, {'None' if gate.scorer is None else made}, {payoff}{options})"
-        told = f"messages, tools{search}"
-    imports = ["import camdf", f"from camdf.gate import {', '.join(names)}", *before]
-    return "\n".join([*imports, f"gate = {built}", f"decision = gate.decide({told})", "print(decision.explain())"])
+    return settings
 
 
-def _prices(asked: LookRequest) -> PriceSettings | None:
+def _scorer_in_code(scorer: Scorer, served: GateSettings) -> str:
+    name = type(scorer).__name__
+    model = {"BM25": "", "Start": "", "Embeddings": repr(getattr(scorer, "model", ""))}
+    arguments = [model.get(name, "url, model")]
+    if examples_digest_of(scorer):
+        arguments.append(f"examples={served.examples!r}")
+    return f"{name}({', '.join(filter(None, arguments))})"
+
+
+def _page_payoff(asked: LookRequest, serving: Gate) -> Payoff:
+    """The payoff to decide by first; a target other than a pressure then says another one."""
+    if asked.target == "served":
+        return serving.payoff
+    pressure = asked.amount if asked.target == "pressure" else 1.0
+    return Payoff(pressure, asked.value, asked.recourse)
+
+
+def _page_prices(asked: LookRequest) -> PriceSettings | None:
     """Those of the page; a UsageError names every one that is not what it must be."""
     if asked.prices is UNSET:
         return None
-    if problems := problems_in(asked.prices, PriceSettings, "prices"):
+    problems = problems_in(asked.prices, PriceSettings, "prices")
+    if problems:
         raise UsageError(" ".join(problems))
     return PriceSettings(**asked.prices)
 
